@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, TypeVar, get_args
 
@@ -215,3 +215,42 @@ def _names(given: Sequence[_T] | None, name: str) -> tuple[_T, ...]:
     if isinstance(given, str):
         raise SpecError(f"{name} {given!r}: give a list of names")
     return tuple(given or ())
+
+
+def rates_of(
+    workspace: "Workspace", folder: "RunFolder", by: Sequence[str], judge: str, fpr: float | None
+) -> ResultTable:
+    """The rates of a run, with the columns of `harness rates`."""
+    from harness.analysis.error_table import joined_query
+    from harness.analysis.rates import (
+        OperatingPoint,
+        RateQuery,
+        RateRow,
+        flagged_blocks,
+        rate_rows,
+    )
+    from harness.storage.runs import StoredRun
+
+    point = None if fpr is None else OperatingPoint(fpr=fpr)
+    run = StoredRun.read_all(folder)
+    query = RateQuery(by=_names(by, "by"), judge=judge, point=point)
+    query = joined_query(workspace, folder, run, query)
+    rows = rate_rows(flagged_blocks(run, query), query)
+    columns = tuple(field.name for field in fields(RateRow))
+    return ResultTable(columns, tuple(tuple(getattr(r, n) for n in columns) for r in rows))
+
+
+def errors_of(workspace: "Workspace", folder: "RunFolder", kind: str, judge: str) -> ResultTable:
+    """The texts that err, with all columns of the data."""
+    from harness.analysis.error_table import KINDS, original_errors, originals_of, run_errors
+    from harness.analysis.rates import RateQuery, flagged_blocks
+    from harness.storage.runs import StoredRun
+
+    if kind not in KINDS:
+        raise SpecError(f"kind {kind!r}: give one of {', '.join(KINDS)}")
+    run = StoredRun.read_all(folder)
+    errors = run_errors(flagged_blocks(run, RateQuery(judge=judge)), kind)
+    originals = originals_of(workspace, folder, run) if errors else None
+    rows = original_errors(errors, originals)
+    columns = tuple(dict.fromkeys(name for row in rows for name in row))
+    return ResultTable(columns, tuple(tuple(row[name] for name in columns) for row in rows))

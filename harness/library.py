@@ -17,8 +17,10 @@ from harness.frames import (
     ResultTable,
     ResultTables,
     TableOptions,
+    errors_of,
     figure_of,
     page_of,
+    rates_of,
     tables_of,
 )
 
@@ -124,41 +126,38 @@ class EvaluatedRun:
         return EvaluatedRun(self._workspace, self._folder)
 
     def rates(
-        self, by: Sequence[str] = (), *, judge: str = "gold", fpr: float | None = None
+        self,
+        by: Sequence[str] = (),
+        *,
+        judge: str = "gold",
+        fpr: float | None = None,
+        data: str | Path | None = None,
     ) -> ResultTable:
         """TPR, FPR and precision of all texts and by columns of the data, with intervals.
 
-        With `fpr` a text is flagged from the threshold on that keeps the FPR so low on one half of
-        the benign originals; the other half is measured.
+        Columns that the run did not keep are read from its table, where it read that, or from the
+        file `data`. With `fpr` a text is flagged from the threshold on that keeps the FPR so low on
+        one half of the benign originals; the other half is measured, and in precision each benign
+        text of it counts for about two.
         """
-        from harness.analysis.rates import (
-            OperatingPoint,
-            RateQuery,
-            RateRow,
-            flagged_blocks,
-            rate_rows,
-        )
-        from harness.storage.runs import StoredRun
+        return rates_of(self._with_data(data), self._folder, by, judge, fpr)
 
-        point = None if fpr is None else OperatingPoint(fpr=fpr)
-        query = RateQuery(by=tuple(by), judge=judge, point=point)
-        rows = rate_rows(flagged_blocks(StoredRun.read_all(self._folder), query), query)
-        columns = tuple(field.name for field in fields(RateRow))
-        return ResultTable(columns, tuple(tuple(getattr(r, n) for n in columns) for r in rows))
+    def errors(
+        self, kind: str = "all", *, judge: str = "gold", data: str | Path | None = None
+    ) -> ResultTable:
+        """The texts that were missed or flagged falsely: `kind` is missed, false-alarm or all.
 
-    def errors(self, kind: str = "all", *, judge: str = "gold") -> ResultTable:
-        """The texts that were missed or flagged falsely: `kind` is missed, false-alarm or all."""
-        from harness.analysis.error_table import KINDS, error_cells, run_errors
-        from harness.analysis.rates import RateQuery, flagged_blocks
-        from harness.storage.runs import StoredRun
+        All columns of the run's table, as texts, and what the run says of each text. The table is
+        read where the run read it, or from the file `data`; one of its columns that has the name of
+        one of ours is called `data_` and its name.
+        """
+        return errors_of(self._with_data(data), self._folder, kind, judge)
 
-        if kind not in KINDS:
-            raise SpecError(f"kind {kind!r}: give one of {', '.join(KINDS)}")
-        run = StoredRun.read_all(self._folder)
-        errors = run_errors(flagged_blocks(run, RateQuery(judge=judge)), kind)
-        rows = [{**e.reading.record.sample.fields, **error_cells(e, {})} for e in errors]
-        columns = tuple(dict.fromkeys(name for row in rows for name in row))
-        return ResultTable(columns, tuple(tuple(row[name] for name in columns) for row in rows))
+    def _with_data(self, data: str | Path | None) -> "Workspace":
+        """The workspace of this run, with a file of data in place of its own."""
+        if data is not None and not Path(data).exists():
+            raise SpecError(f"data {data}: no such file; name the table that the run read")
+        return self._workspace if data is None else replace(self._workspace, data=Path(data))
 
     def bundle(self, out: str | Path) -> Path:
         """Write a zip with all that derives this run's numbers again; `harness prove` does it."""

@@ -181,23 +181,30 @@ class Workspace:
             _check_ids(samples, files)
         return samples, entry
 
-    def original_rows(self, spec: DataSpec, entry: DataEntry) -> labelled_table.OriginalRows:
+    def table_files(self, spec: DataSpec) -> tuple[Path, ...]:
+        """The files of a task's table; none where it reads no table, or our sample set."""
+        table = self.registry.load("configs/tables", spec.map) if spec.map else None
+        return tuple(self._files(spec, table) or ()) if table else ()
+
+    def original_rows(
+        self, spec: DataSpec, entry: DataEntry, known: Sequence[Path] = ()
+    ) -> labelled_table.OriginalRows:
         """The rows of a table that a run's samples were made of.
 
-        Raises DataError where its files are not at hand, or are not those of the run.
+        They are read where the run read them (`known`) while these files are as they were, else in
+        the data of this workspace. Raises DataError where that is none, or not that of the run.
         """
-        table = self.registry.load("configs/tables", spec.map) if spec.map else None
-        files = self._files(spec, table) if table else None
-        names = ", ".join(entry.files)
-        if files is None or table is None:
-            raise DataError(f"the data of this run ({names}) is not at hand; name it with --data")
-        found = {path.name: sha256(path) for path in files}
-        if found != dict(entry.files):
-            at = ", ".join(map(str, files))
-            raise DataError(
-                f"{at}: not the data of this run, which read {names}, or changed since; name that "
-                "with --data"
+        if spec.map is None:
+            raise DataError(f"the data of this run ({', '.join(entry.files)}) is no table")
+        table = self.registry.load("configs/tables", spec.map)
+        files = list(known)
+        if not _are_those(files, entry):
+            is_at_hand = self.data is not None or table.source in self.registry.names(
+                "configs/data"
             )
+            files = (self._files(spec, table) if is_at_hand else None) or []
+        if not _are_those(files, entry):
+            raise DataError(_not_those(files, known, entry))
         return labelled_table.original_rows(files, table, spec.choices)
 
     def language(self, spec: DataSpec) -> str | None:
@@ -316,6 +323,29 @@ def _warn_of_change(path: Path, found: str, expected: str, source: str) -> None:
         "%s is not the file as it was released (sha256 %s..., not %s...): "
         "`harness data fetch %s` brings that one",
         *(path, found[:8], expected[:8], source),
+    )
+
+
+def _are_those(files: Sequence[Path], entry: DataEntry) -> bool:
+    """Whether these are the files that a run read, unchanged."""
+    is_there = bool(files) and all(path.is_file() for path in files)
+    return is_there and {path.name: sha256(path) for path in files} == dict(entry.files)
+
+
+def _not_those(files: Sequence[Path], known: Sequence[Path], entry: DataEntry) -> str:
+    """Why the data of a run is not read, and what to do."""
+    names = ", ".join(entry.files)
+    if files:
+        at = ", ".join(map(str, files))
+        fact = f"{at}: not the data of this run, which read {names}, or changed since"
+    elif known:
+        at = ", ".join(map(str, known))
+        fact = f"the data of this run is no longer at {at}, or changed since"
+    else:
+        fact = f"the data of this run ({names}) is not at hand"
+    return (
+        f"{fact}; name that file with --data FILE (in Python data=FILE), or add "
+        "`keep: {NAME: COLUMN}` to the column map and run again: what is kept is in the run itself"
     )
 
 

@@ -330,6 +330,8 @@ def normalised(folder: Path) -> dict[str, str]:
         is_picture = path.suffix in (".svg", ".png", ".pdf")
         if not path.is_file() or is_picture or name.startswith("cache/checkpoints/"):
             continue
+        if path.name == "data_paths.json":  # of the machine that it lies on
+            continue
         if path.name == "SHA256SUMS":  # of files that say the version
             continue
         text = path.read_bytes().decode().replace(str(folder), "TMP").replace(str(ROOT), "ROOT")

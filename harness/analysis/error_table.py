@@ -5,16 +5,20 @@ them under names that begin with `harness_`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from harness.analysis.rates import Flagged, FlaggedBlock
+from msgspec import structs
+
+from harness.analysis.moderation.flags import Flagged
+from harness.analysis.rates import FlaggedBlock, RateQuery, lacking
 from harness.data.readers.labelled_table import OriginalRows, texts_of
 from harness.errors import DataError, SpecError, did_you_mean
 from harness.pipeline.choice_scores import IMPLICITNESS
-from harness.storage.cells import filled, json_text
-from harness.storage.runs import SampleRecord
+from harness.storage.cells import cell_text, filled, json_text
+from harness.storage.data_paths import read_data_paths
+from harness.storage.runs import RunFolder, SampleRecord, StoredRun
 from harness.storage.tables import (
     ENDINGS,
     TEXT,
@@ -26,6 +30,7 @@ from harness.storage.tables import (
     read_file,
 )
 from harness.text.dedup import nearest_originals, normal
+from harness.workspace import Workspace
 
 MISSED, FALSE_ALARM, ALL_KINDS = "missed", "false-alarm", "all"
 KINDS = (MISSED, FALSE_ALARM, ALL_KINDS)
@@ -267,3 +272,54 @@ def joined_columns(
             cells = {name: texts_of(filled(column[row])) for name, column in columns.items()}
             found[f"{path}:{line}"] = cells
     return {name: found[at[0]] for name, at in originals.places.items()}
+
+
+def originals_of(
+    workspace: Workspace, folder: RunFolder, run: StoredRun, table: str | None = None
+) -> OriginalRows | None:
+    """The rows of the user's table that a run is of; None for our sample set, and what is no table.
+
+    `table` names another column map than the run's. DataError where the data is not to be found.
+    """
+    spec = run.file.task.data
+    if spec.map is None or run.file.data.mode == "sample":
+        return None
+    spec = structs.replace(spec, map=table) if table else spec
+    return workspace.original_rows(spec, run.file.data, read_data_paths(folder))
+
+
+def joined_query(
+    workspace: Workspace,
+    folder: RunFolder,
+    run: StoredRun,
+    query: RateQuery,
+    table: str | None = None,
+) -> RateQuery:
+    """The query with the columns that the run did not keep, from its data where that is a table."""
+    wanted = lacking(run, query.by)
+    originals = originals_of(workspace, folder, run, table) if wanted else None
+    return query if originals is None else replace(query, columns=joined_columns(wanted, originals))
+
+
+def original_errors(
+    errors: Sequence[RunError], originals: OriginalRows | None
+) -> list[dict[str, object]]:
+    """Each error by the columns of its row in the data, as texts, then by COLUMNS.
+
+    Of our sample set the fields of its sample. A column of the data that has the name of one of
+    ours stands under it with `data_` before.
+    """
+    if originals is None:
+        return [{**e.reading.record.sample.fields, **error_cells(e, {})} for e in errors]
+    table = original_table(errors, originals)
+    cells = {
+        _free(f"data_{name}", table.columns) if name in COLUMNS else name: table.cells(at)
+        for at, name in enumerate(table.columns)
+    }
+    return [
+        {
+            **{name: cell_text(column[row]) for name, column in cells.items()},
+            **error_cells(error, originals.places),
+        }
+        for row, error in enumerate(errors)
+    ]

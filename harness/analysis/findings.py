@@ -16,9 +16,11 @@ from harness.analysis.leaderboard import (
     ConstantBaselineAlarm,
 )
 from harness.analysis.pairings import Kind
+from harness.analysis.standings import RankedBy, RankedTable, Standing
 from harness.core import Score
 from harness.pipeline.score import ALL
 from harness.stats.clustered import detectable_difference
+from harness.stats.estimate import LEAST_CLUSTERS, NoValue
 
 LEVEL, POWER = 0.05, 0.8
 PEOPLE = ("alpha_raters", "agreement_pairwise_raters", "noise_ceiling", "attainable_r")
@@ -43,6 +45,58 @@ def constant_words(alarm: ConstantBaselineAlarm) -> str:
         f"{_CONSTANTS[alarm.finding]} ({shown}accuracy {_three(alarm.row.score.value)}, {answer} "
         f"{_three(alarm.constant)})"
     )
+
+
+def board_notes(board: RankedTable) -> list[str]:
+    """Why models, other than controls, have no rank, and why values have no interval: sentences."""
+    unbounded = [line for line in board.lines if line.value is not None and line.low is None]
+    why = ((line.row.model, _without_bounds(line)) for line in unbounded)
+    return [*rank_notes(board), *_told("No interval", why)]
+
+
+def rank_notes(board: RankedTable) -> list[str]:
+    """Why models, other than controls, have no rank: a sentence a reason.
+
+    Where nothing is ranked, as of one group, constant answers and models without a value are told
+    of alone.
+    """
+    unranked = [line for line in board.lines if line.rank is None and not line.is_control]
+    return _told("No rank", ((one.row.model, _without_rank(board, one)) for one in unranked))
+
+
+def _told(what: str, found: Iterable[tuple[str, str]]) -> list[str]:
+    """A sentence a reason, with the names of those that have it."""
+    models: dict[str, list[str]] = {}
+    for model, reason in found:
+        models.setdefault(reason, []).append(model)
+    return [f"{what} for {', '.join(own)}: {reason}." for reason, own in models.items() if reason]
+
+
+def _without_rank(board: RankedTable, line: Standing) -> str:
+    if line.is_constant:
+        shown = zip(("TPR", "FPR"), map(_three, line.rates or ()), strict=False)
+        facts = ["all texts, or nearly all, get one label", ", ".join(map(" ".join, shown))]
+        return f"a constant answer ({'; '.join(filter(None, facts))})"
+    if line.value is None and line.row.score.n == 0:
+        return f"nothing could be read ({_missing(line.row.score)})"
+    if line.value is None and board.ranked_by is RankedBy.TPR_AT_FPR:
+        return "it gives no probability or score, or texts of one kind are lacking"
+    if line.value is None:
+        return "texts of one kind are lacking, or were not read"
+    return "it has too few of the verdicts that others have" if board.ranked else ""
+
+
+def _without_bounds(line: Standing) -> str:
+    few = line.row.score.clusters < LEAST_CLUSTERS
+    match line.unbounded or (NoValue.TOO_FEW if few else None):
+        case NoValue.TOO_FEW:
+            return f"too few independent items ({line.row.score.clusters})"
+        case None if line.rates is not None:
+            return "its verdicts are not at hand"
+        case None | NoValue.CONSTANT:
+            return "all answers of a kind are alike, so that nothing shows how far they may vary"
+        case other:
+            return str(other)
 
 
 def fitness_words(found: JudgeFitness) -> str:
@@ -144,7 +198,7 @@ def difference_words(row: ComparisonRow, names: tuple[str, str]) -> str:
     how = "further above chance than" if is_above else _better(row)
     return (
         f"{better} {_verb(row)} {how} {worse} by {small} to {large}{_unit(row)}, on {_items(row)} "
-        f"({_p(p)}{_corrected(row)})"
+        f"({_p(p)}{' by the interval' * bool(_corrected(row))}{_corrected(row)})"
     )
 
 
@@ -210,10 +264,12 @@ def _p(p: float) -> str:
 
 
 def _corrected(row: ComparisonRow) -> str:
+    """What Holm's method makes of the exact or the permutation test, which has a p of its own."""
     if row.p_holm is None or (row.tests or 0) < 2:
         return ""
     link = "; " if row.p_holm <= LEVEL else ", but "
-    return f"{link}{_p(row.p_holm).removeprefix('p ')} corrected for {row.tests} differences"
+    held = _p(row.p_holm).removeprefix("p ")
+    return f"{link}{held} by the paired test, corrected for {row.tests} differences"
 
 
 def raters_finding(rows: Iterable[AgreementRow]) -> str:

@@ -11,8 +11,10 @@ from typing import Literal
 
 from harness.analysis.pairings import describe_run, judge_named
 from harness.core import Sample
+from harness.data.choices import LABELS
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.judges.custom import JudgeLabel
+from harness.pipeline.choice_scores import IMPLICITNESS
 from harness.pipeline.items import (
     choice_text,
     expected_texts,
@@ -32,6 +34,7 @@ RATING, ADJACENT = "mean_rating", 1.0
 _WAY, _DECODING, _NOTHING = "{row.variant} {row.decoding}", "{row.decoding}", ""
 """What the answers of a block share."""
 _SHORT = 50
+_KNOWN = ("label", LABELS, IMPLICITNESS)
 """Choices of at most so many characters together stand in one line."""
 
 
@@ -120,6 +123,8 @@ def entries(block: ItemBlock, judges: Sequence[JudgeEntry]) -> Iterator[ShownTex
     first = block.answers[0]
     for name, text in item_texts(first.record).items():
         yield ShownText("text", name, text)
+    for name, texts in kept_columns(first).items():
+        yield ShownText("text", name, " / ".join(texts))
     choices = block.sample.choices
     if len(" / ".join(choices)) > _SHORT:
         yield from _choice_texts(block)
@@ -130,6 +135,14 @@ def entries(block: ItemBlock, judges: Sequence[JudgeEntry]) -> Iterator[ShownTex
             yield ShownText("text", "expected", text)
     for answer in block.answers:
         yield from _answer_entries(answer, judges, is_alone=len(block.answers) == 1)
+
+
+def kept_columns(answer: ItemAnswer) -> dict[str, tuple[str, ...]]:
+    """The columns of a table that its map keeps beside text and label, where they have texts."""
+    if answer.file.task.data.map is None or answer.file.data.mode == "sample":
+        return {}
+    kept = answer.record.sample.references
+    return {name: texts for name, texts in kept.items() if name not in _KNOWN}
 
 
 def _choice_texts(block: ItemBlock) -> Iterator[ShownText]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from harness.analysis.leaderboard import HEADLINE_METRICS, BoardRow, headlines, tested
 from harness.analysis.standings import RankedBy, RankedTable, Standing
+from harness.storage.find_runs import data_words
 from harness.storage.runs import RunFile
 from harness.storage.signature import short_labels
 
@@ -115,7 +116,7 @@ def _labelled(made: Sequence[BoardMatrix], files: Mapping[str, RunFile]) -> list
 def recipe_labels(rows: Sequence[BoardRow], files: Mapping[str, RunFile]) -> list[str]:
     """What tells the recipes of some rows apart, whatever their models are; empty for one row."""
     plain = [replace(row.parsed, model="", kind="", version="", variant="") for row in rows]
-    sources = {str(one): files[row.run].data.source for one, row in zip(plain, rows, strict=True)}
+    sources = {str(one): data_words(files[row.run]) for one, row in zip(plain, rows, strict=True)}
     labels = {text: name.removeprefix(", ") for text, name in short_labels(sources).items()}
     return [labels[str(one)] for one in plain]
 

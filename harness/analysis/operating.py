@@ -96,5 +96,7 @@ def _verdicts(block: FlaggedBlock) -> BoardVerdicts:
         if one.is_positive and one.flagged is not None
     }
     values = {name: one.flagged or 0.0 for name, one in known.items()}
-    sums = {name: (value, 1.0) for name, value in values.items()}
+    sums = {
+        name: (value * known[name].weight, known[name].weight) for name, value in values.items()
+    }
     return BoardVerdicts(values, sums, {name: one.cluster for name, one in known.items()})

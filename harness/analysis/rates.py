@@ -9,6 +9,14 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import floor, inf, isfinite, nextafter
 
+from harness.analysis.moderation.flags import (
+    PRECISION,
+    Flagged,
+    at_threshold,
+    half_of,
+    of_mean_one,
+    weighted,
+)
 from harness.data.choices import LABELS
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.parts import digest
@@ -22,7 +30,6 @@ from harness.stats.estimate import NoValue
 from harness.storage.runs import JudgeEntry, SampleRecord, StoredRun, VerdictRecord
 from harness.storage.signature import short_labels
 
-PRECISION = "precision"
 RATES = (HITS, FALSE_ALARMS, PRECISION)
 """Of positive texts those flagged, of negative ones those flagged, of flagged ones the positive.
 
@@ -86,7 +93,9 @@ class RateRow:
 
     `n` counts the texts behind it (of precision, the flagged ones), `clusters` their originals,
     `missing` those of the kind without an answer or a score. `value` is None without a text.
-    `threshold` is None where texts are flagged as the model answered.
+    `threshold` is None where texts are flagged as the model answered. Of all `texts` of the run
+    `measured` had no part in the choice of the threshold; each text of an original that might have
+    had counts `benign_weight` times, so that the rates are those of all.
     """
 
     task: str
@@ -108,6 +117,9 @@ class RateRow:
     score: str = ""
     threshold: float | None = None
     chosen_on: str = ""
+    texts: int = 0
+    measured: int = 0
+    benign_weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,31 +152,15 @@ class RateGap:
 
 
 @dataclass(frozen=True, slots=True)
-class Flagged:
-    """One reading, and how far its text was flagged: 1, 0 or a tie's share; None where missing."""
-
-    record: SampleRecord
-    verdict: VerdictRecord
-    is_positive: bool
-    flagged: float | None
-    score: float | None
-
-    @property
-    def cluster(self) -> str:
-        """The original of the text."""
-        return self.record.sample.cluster
-
-    def is_of(self, rate: str) -> bool:
-        """Whether the text is of the kind that a rate is of; precision is of both."""
-        return rate == PRECISION or self.is_positive == (rate == HITS)
-
-
-@dataclass(frozen=True, slots=True)
 class FlaggedBlock:
-    """The readings of one signature, flagged at one operating point; `blank` labels its rows."""
+    """The readings of one signature, flagged at one operating point; `blank` labels its rows.
+
+    `left_out` are those of originals on which the threshold was chosen; no rate is of them.
+    """
 
     blank: RateRow
     readings: tuple[Flagged, ...]
+    left_out: tuple[Flagged, ...] = ()
 
 
 def flagged_blocks(run: StoredRun, query: RateQuery) -> list[FlaggedBlock]:
@@ -229,6 +225,25 @@ def rate_gaps(tables: Sequence[tuple[Sequence[FlaggedBlock], RateQuery]]) -> lis
 def names(rows: Sequence[RateRow]) -> dict[str, str]:
     """A short label for each signature: the model, and what differs."""
     return short_labels(dict.fromkeys((row.signature for row in rows), ""))
+
+
+def point_words(row: RateRow) -> str:
+    """From which score on the texts of a row are flagged, and of which texts the rates are.
+
+    Of a row with a threshold. One that was chosen is the number next above a score, by which it is
+    named, as fewer digits would print both alike.
+    """
+    threshold = row.threshold or 0.0
+    if not row.chosen_on:
+        return f"flagged from {row.score} {threshold:.6g} on"
+    said = f"flagged above {row.score} {nextafter(threshold, -inf):.6g}, chosen on {row.chosen_on}"
+    if row.measured == row.texts:
+        return f"{said}; the rates are of texts that had no part in it"
+    weight = f"{row.benign_weight:.3g}".removesuffix(".0")
+    return (
+        f"{said}; the rates are of the {row.measured} of {row.texts} texts that had no part in it, "
+        f"and in precision each benign one counts for {weight}"
+    )
 
 
 def known_columns(run: StoredRun) -> list[str]:
@@ -303,35 +318,28 @@ def _at_point(
         )
     if point.fpr is None:
         blank = replace(blank, score=point.score, threshold=point.threshold)
-        return FlaggedBlock(blank, tuple(_flagged(readings, point.threshold or 0.0)))
+        return FlaggedBlock(blank, tuple(at_threshold(readings, point.threshold or 0.0)))
     return _chosen(replace(blank, score=point.score), readings, query, positive)
-
-
-def _flagged(readings: Sequence[Flagged], threshold: float) -> Iterator[Flagged]:
-    for one in readings:
-        said = None if one.score is None else float(one.score >= threshold)
-        yield replace(one, flagged=said)
 
 
 def _chosen(
     blank: RateRow, readings: Sequence[Flagged], query: RateQuery, positive: tuple[str, ...]
 ) -> FlaggedBlock:
     """The readings at the least threshold that keeps the FPR where it is chosen."""
-    point = query.point or OperatingPoint()
+    point, half = query.point or OperatingPoint(), set[str]()
     if point.chosen_on is not None:
         others = _other_readings(blank, point.chosen_on, query, positive)
-        measured, whose = [*readings], f"run {point.chosen_on.file.digest[:16]}"
+        whose = f"run {point.chosen_on.file.digest[:16]}"
         tuned = [one for one in others if not one.is_positive and one.score is not None]
         seen = {one.record.sample.id for one in tuned}
-        if shared := sum(one.record.sample.id in seen for one in measured):
+        if shared := sum(one.record.sample.id in seen for one in readings):
             raise SpecError(
                 f"--chosen-on: {shared} texts of {whose} are measured too; choose the threshold on "
                 "other texts, or leave it out to halve this run"
             )
     else:
-        half = _half(readings, point.seed)
+        half = half_of(readings, point.seed)
         whose = f"half of this run, by seed {point.seed}"
-        measured = [one for one in readings if one.cluster not in half]
         tuned = [one for one in readings if one.cluster in half and not one.is_positive]
     scores = sorted((one.score for one in tuned if one.score is not None), reverse=True)
     if not scores:
@@ -340,14 +348,12 @@ def _chosen(
     threshold = nextafter(scores[most], inf)
     originals = len({one.cluster for one in tuned if one.score is not None})
     chosen_on = f"{len(scores)} benign texts of {originals} originals ({whose})"
+    if most == 0:
+        chosen_on += f", too few to tell an FPR of {point.fpr:g} from 0: none of them is flagged"
     blank = replace(blank, threshold=threshold, chosen_on=chosen_on)
-    return FlaggedBlock(blank, tuple(_flagged(measured, threshold)))
-
-
-def _half(readings: Sequence[Flagged], seed: int) -> set[str]:
-    """Every other original with a benign text that has a score, in an order the seed draws."""
-    benign = {r.cluster for r in readings if not r.is_positive and r.score is not None}
-    return set(sorted(benign, key=lambda name: digest((seed, name)))[::2])
+    measured, left_out, weight = weighted([*at_threshold(readings, threshold)], half)
+    blank = replace(blank, texts=len(readings), measured=len(measured), benign_weight=weight)
+    return FlaggedBlock(blank, measured, left_out)
 
 
 def _other_readings(
@@ -374,7 +380,7 @@ def _split(block: FlaggedBlock, query: RateQuery) -> dict[str, dict[str, list[Fl
         if unknown := [name for name in parts if name not in known]:
             raise SpecError(
                 f"--by {column}: no column {unknown[0]!r} is kept"
-                f"{did_you_mean(unknown[0], known)}; for others give the data again with --data"
+                f"{did_you_mean(unknown[0], known)}; this run has {', '.join(known)}"
             )
         groups: dict[str, list[Flagged]] = {}
         for one in block.readings:
@@ -400,13 +406,16 @@ def _values(one: Flagged, parts: Sequence[str], columns: Columns) -> list[str]:
 
 def _rows(readings: Sequence[Flagged], rate: str) -> ShareRows:
     known = [one for one in readings if one.is_of(rate) and one.flagged is not None]
-    if rate != PRECISION:
-        flags = [one.flagged or 0.0 for one in known]
-        return ShareRows(flags, [1.0] * len(known), [one.cluster for one in known])
-    if len({one.is_positive for one in known}) < 2:
+    if rate == PRECISION and len({one.is_positive for one in known}) < 2:
         return ShareRows((), (), ())
+    if rate != PRECISION:
+        weights = of_mean_one(known)
+        flags = [one.flagged or 0.0 for one in known]
+        hits = [size * flag for size, flag in zip(weights, flags, strict=True)]
+        return ShareRows(hits, weights, [one.cluster for one in known])
     known = [one for one in known if one.flagged]
-    sizes = [one.flagged or 0.0 for one in known]
+    weights = of_mean_one(known)
+    sizes = [size * (one.flagged or 0.0) for size, one in zip(weights, known, strict=True)]
     hits = [size * one.is_positive for size, one in zip(sizes, known, strict=True)]
     return ShareRows(hits, sizes, [one.cluster for one in known])
 

@@ -30,7 +30,7 @@ from harness.judges.gold import LABELLED
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, MACRO, answered
 from harness.pipeline.score import ALL, ScoreBlock, blocks, by_snapshot, signature
 from harness.specs.tasks import ImplicitnessSpec, TaskSpec
-from harness.stats.estimate import Clusters, Estimate, Floats
+from harness.stats.estimate import Clusters, Estimate, Floats, NoValue
 from harness.stats.jackknife import jackknife_bounds
 from harness.stats.ranks import (
     ModelRanking,
@@ -195,7 +195,8 @@ class Standing:
     the same of the items that all ranked models have. Both rank and group are None for a control,
     for a constant answer, without a value, and for too few of the shared items; the group alone
     where no verdicts are at hand. `rates` are those of hits and false alarms where these are
-    ranked.
+    ranked. `unbounded` is why their difference has no interval; None where it has one, and for
+    verdicts that are not at hand.
     """
 
     row: BoardRow
@@ -207,6 +208,7 @@ class Standing:
     group: int | None = None
     rates: tuple[float | None, float | None] | None = None
     is_constant: bool = False
+    unbounded: NoValue | None = None
 
     @property
     def is_control(self) -> bool:
@@ -298,7 +300,7 @@ def _with_interval(line: Standing, held: BoardVerdicts | None) -> Standing:
     without = informedness(totals.sum(axis=0) - totals)
     ends = jackknife_bounds(Estimate(line.value, len(names)), without, range_="any")
     ends = ends.within(-1.0, 1.0)
-    return replace(line, low=ends.low, high=ends.high)
+    return replace(line, low=ends.low, high=ends.high, unbounded=ends.reason)
 
 
 def _ranked(board: RankedTable, verdicts: Mapping[str, BoardVerdicts]) -> RankedTable:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.analysis import leaderboard as scores
-from harness.analysis.findings import constant_words, fitness_words
+from harness.analysis.findings import board_notes, constant_words, fitness_words
 from harness.analysis.fitness import ControlFinding, JudgeFitness, judge_fitness
 from harness.analysis.leaderboard import (
     BoardRow,
@@ -52,7 +52,7 @@ from harness.cli.output import (
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.pipeline.score import ALL
 from harness.storage.files import write_whole
-from harness.storage.find_runs import find_runs, run_folders
+from harness.storage.find_runs import data_words, find_runs, run_folders
 from harness.storage.runs import RunFile, RunFolder, ScoreRow
 
 RANKING = {
@@ -211,6 +211,7 @@ class BoardScreen:
             _put_board(title, matrix, self._choice.sort)
         else:
             _put_columns(title, matrix, self._choice.sort)
+        _put_notes(matrix)
         if matrix.averaged:
             echo(f"--all prints the {len(matrix.averaged)} variants that averages stand for\n")
         if self._choice.has_recipes:
@@ -219,11 +220,14 @@ class BoardScreen:
     def _words(self, matrix: BoardMatrix) -> str:
         """The recipe in words: data, decoding and seed."""
         row, file = matrix.row, self._files[matrix.row.run]
-        made, data = row.parsed, file.data
-        source = "our own samples" if data.mode == "sample" else f"{data.source}, {data.mode}"
+        made = row.parsed
         whole = file.samples if made.limit == "all" else f"limit {made.limit}"
         _, _, scorer = made.data.partition("+")
-        facts = [f"data: {source} ({whole})", f"answers: {made.decoding}", f"seed {made.seed}"]
+        facts = [
+            f"data: {data_words(file)} ({whole})",
+            f"answers: {made.decoding}",
+            f"seed {made.seed}",
+        ]
         facts[1] += f", {made.repeats} each" if made.repeats not in ("", "1") else ""
         if len(matrix.columns) > 1:
             has_gaps = _missing_count(_standings(matrix))
@@ -284,7 +288,7 @@ def _put_board(title: str, matrix: BoardMatrix, sort: str) -> None:
     chance = _chance(board)
     columns: list[tuple[str, Callable[[Standing], Cell]]] = [
         ("rank", lambda line: line.rank or "-"),
-        ("model", lambda line: line.row.model),
+        ("model", _model),
         (RANKING.get(board.ranked_by, "value"), lambda line: line.value),
         ("95% interval", lambda line: (line.low, line.high)),
     ]
@@ -307,6 +311,24 @@ def _put_board(title: str, matrix: BoardMatrix, sort: str) -> None:
     floor: list[Cell] = ["", "chance", chance, *[""] * (len(columns) - 3)]
     last = [floor] if chance is not None else []
     echo_table(title, [name for name, _ in columns], _with_floor(rows, last), keys=2)
+
+
+def _model(line: Standing) -> str:
+    is_told = line.is_constant and not line.is_control
+    return f"{line.row.model} (constant answer)" if is_told else line.row.model
+
+
+def _put_notes(matrix: BoardMatrix) -> None:
+    """Why some have no rank or no interval, each reason with the variants that it is of."""
+    variants: dict[str, list[str]] = {}
+    for variant, board in zip(matrix.variants, matrix.columns, strict=True):
+        for note in board_notes(board):
+            variants.setdefault(note, []).append(variant)
+    for note, own in variants.items():
+        is_of_all = len(own) == len(matrix.columns)
+        echo(note if is_of_all else f"{', '.join(own)}: {note}", is_prose=True)
+    if variants:
+        echo("")
 
 
 def _with_floor(

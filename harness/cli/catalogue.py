@@ -26,7 +26,7 @@ from harness.specs.data import OverlaySpec
 from harness.specs.models import PricesSpec, is_usual_variable
 from harness.specs.schema import json_schema
 from harness.storage.files import write_whole
-from harness.storage.find_runs import NoSuchRun, find_run, run_facts, run_folders
+from harness.storage.find_runs import NoSuchRun, find_run, run_facts, run_folders, runs_called
 from harness.storage.runs import RunFile, RunFolder, ScoreRow, read_table
 
 if TYPE_CHECKING:
@@ -63,11 +63,24 @@ def list_names(
     what: str | None = argument(
         "WHAT", f"{', '.join(SECTIONS)} or runs. Default: all but runs.", None
     ),
+    names: list[str] | None = argument(
+        "RUN", "With runs, which: @TAG, a task, a model, TASK/MODEL. Default: all.", None
+    ),
+    tag: str | None = option("With runs, those of a tag.", None),
     is_json: AsJson = False,
 ) -> int:
-    """List the names that commands take: tasks, models, judges and more."""
+    """List the names that commands take: tasks, models, judges and more.
+
+    \b
+    Examples:
+      harness list tasks
+      harness list runs @pilot
+    """
+    names = [*(names or ()), *([f"@{tag.removeprefix('@')}"] if tag else ())]
     if what == "runs":
-        return list_runs(where.results, is_json=is_json)
+        return list_runs(where.results, names, is_json=is_json)
+    if names:
+        raise SpecError(f"list {what or ''} {names[0]}: only runs are chosen by names")
     if what is not None and what not in SECTIONS:
         raise SpecError(f"list {what!r}: give one of {', '.join([*SECTIONS, 'runs'])}")
     registry = options.registry(where.home)
@@ -382,11 +395,14 @@ class ListedRun:
     scores: Sequence[ScoreRow]
 
 
-def list_runs(results: Path, *, is_json: bool) -> int:
-    """Print the runs below a results folder, newest last; as JSON their folders alone."""
+def list_runs(results: Path, names: Sequence[str] = (), *, is_json: bool) -> int:
+    """Print the runs below a results folder, newest last; as JSON their folders alone.
+
+    With `names` those that these may mean.
+    """
     if not results.is_dir():
         raise StoreError(f"--results {results}: no such folder; `harness run` makes one")
-    found = run_folders(results)
+    found = runs_called(results, names) if names else run_folders(results)
     if is_json:
         echo_json([str(folder.path) for folder in found])
         return ExitCode.DONE

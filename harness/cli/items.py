@@ -98,14 +98,14 @@ def items(
     count = len(found.blocks)
     found = replace(found, blocks=found.blocks[: choice.limit])
     page = _page(found, has_pairs=query.has_pairs)
-    written = _write(found, files, page)
+    written = _write(found, files, page, has_pairs=query.has_pairs)
     if is_json:
         columns, rows = found.table()
         echo_json([dict(zip(columns, row, strict=True)) for row in rows])
         return ExitCode.DONE
     shown = page[: choice.limit or SHOWN]
     for number, (block, lines) in enumerate(shown, 1):
-        _put_block(f"{number} of {count}", block, lines)
+        _put_block(f"{number} of {count}", block, lines, has_pairs=query.has_pairs)
     hint = "" if len(shown) == count else f", {len(shown)} shown (--limit N, --csv FILE)"
     echo(f"{count} of {found.total} items{hint}")
     for path, answers in written.items():
@@ -129,9 +129,11 @@ def _page(found: ItemSelection, *, has_pairs: bool) -> Page:
     return page
 
 
-def _put_block(number: str, block: ItemBlock, lines: Sequence[ShownText]) -> None:
+def _put_block(
+    number: str, block: ItemBlock, lines: Sequence[ShownText], *, has_pairs: bool
+) -> None:
     width = max(40, min(WIDEST, get_terminal_size().columns))
-    head = f"-- {number} -- {_title(block)} "
+    head = f"-- {number} -- {_title(block, has_pairs=has_pairs)} "
     echo("\n".join(_wrapped(head, width)) if len(head) > width else head.ljust(width, "-"))
     for entry in lines:
         for line in _lines(entry, width):
@@ -153,10 +155,12 @@ def _lines(entry: ShownText, width: int) -> list[str]:
     return [label + texts[0], *(" " * GUTTER + text for text in texts[1:])]
 
 
-def _title(block: ItemBlock) -> str:
+def _title(block: ItemBlock, *, has_pairs: bool) -> str:
+    """The item; where others of its original stand beside it, also that original."""
     sample = block.sample
     parts = [sample.id, sample.group, block.title]
-    parts += [sample.cluster] if sample.cluster != sample.id else []
+    if has_pairs and sample.cluster != sample.id:
+        parts.append(f"of {sample.cluster}")
     return without_controls(" -- ".join(part.replace("\n", " ") for part in parts if part))
 
 
@@ -170,7 +174,9 @@ def _wrapped(text: str, width: int) -> Iterator[str]:
     yield from (line.plain.rstrip() for line in Text(clean).wrap(console, width)) if clean else [""]
 
 
-def _write(found: ItemSelection, files: ItemFiles, page: Page) -> dict[Path, int]:
+def _write(
+    found: ItemSelection, files: ItemFiles, page: Page, *, has_pairs: bool
+) -> dict[Path, int]:
     columns, rows = found.table()
     made: dict[Path, bytes] = {}
     if files.csv:
@@ -179,7 +185,7 @@ def _write(found: ItemSelection, files: ItemFiles, page: Page) -> dict[Path, int
         made[files.parquet] = items_parquet(columns, rows)
     if files.html:
         summary = f"{len(found.blocks)} of {found.total} items"
-        made[files.html] = _html(page, summary).encode("utf-8", "replace")
+        made[files.html] = _html(page, summary, has_pairs=has_pairs).encode("utf-8", "replace")
     if len(made) < sum(path is not None for path in (files.csv, files.parquet, files.html)):
         raise StoreError("--csv, --parquet and --html name one file; give each its own")
     for path, data in made.items():
@@ -206,7 +212,7 @@ dt{color:#555;overflow-wrap:anywhere}dd{margin:0;white-space:pre-wrap;overflow-w
 @media(max-width:40rem){dl{grid-template-columns:1fr}}"""
 
 
-def _html(page: Page, summary: str) -> str:
+def _html(page: Page, summary: str, *, has_pairs: bool) -> str:
     """One page without a script or an address of another file; every text is escaped."""
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
@@ -217,7 +223,7 @@ def _html(page: Page, summary: str) -> str:
         f"<p>{escape(summary)}</p>",
     ]
     for block, lines in page:
-        parts.append(f"<article><h2>{escape(_title(block))}</h2><dl>")
+        parts.append(f"<article><h2>{escape(_title(block, has_pairs=has_pairs))}</h2><dl>")
         for entry in lines:
             label, text = (escape(without_controls(t)) for t in (entry.label, entry.text))
             parts.append(f'<dt class="{entry.kind}">{label}</dt><dd class="{entry.kind}">{text}')

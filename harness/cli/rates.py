@@ -2,11 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import inf, nextafter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-from msgspec import structs
+from typing import Annotated
 
 from harness.analysis.error_table import (
     FALSE_ALARM,
@@ -15,14 +12,15 @@ from harness.analysis.error_table import (
     KnownTexts,
     RunError,
     error_file,
-    joined_columns,
+    joined_query,
     original_table,
+    originals_of,
     output_format,
     run_errors,
     sample_table,
 )
+from harness.analysis.moderation.flags import PRECISION
 from harness.analysis.rates import (
-    PRECISION,
     REST,
     FlaggedBlock,
     OperatingPoint,
@@ -30,8 +28,8 @@ from harness.analysis.rates import (
     RateQuery,
     RateRow,
     flagged_blocks,
-    lacking,
     names,
+    point_words,
     rate_gaps,
     rate_rows,
     rates_name,
@@ -45,11 +43,8 @@ from harness.stats.estimate import NoValue
 from harness.storage.cells import cell_text, records_csv
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.find_runs import find_run, find_runs
-from harness.storage.runs import StoredRun
+from harness.storage.runs import RunFolder, StoredRun
 from harness.storage.tables import column_of, read_file
-
-if TYPE_CHECKING:
-    from harness.data.readers.labelled_table import OriginalRows
 
 WORDS = {"tpr": "TPR", "fpr": "FPR", "precision": "precision"}
 
@@ -138,8 +133,9 @@ def rates(
     shared = point.query(where.results)
     shared = replace(shared, by=by, is_paired=is_paired, least=choice.least)
     tables = []
-    for run in map(StoredRun.read_all, find_runs(where.results, choice.runs)):
-        query = with_columns(run, shared, where)
+    for folder in find_runs(where.results, choice.runs):
+        run = StoredRun.read_all(folder)
+        query = with_columns(folder, run, shared, where)
         tables.append((flagged_blocks(run, query), query))
     rows = [row for blocks, query in tables for row in rate_rows(blocks, query)]
     gaps = rate_gaps(tables)
@@ -159,22 +155,9 @@ def rates(
     return ExitCode.DONE
 
 
-def with_columns(run: StoredRun, query: RateQuery, where: Where) -> RateQuery:
+def with_columns(folder: RunFolder, run: StoredRun, query: RateQuery, where: Where) -> RateQuery:
     """The query with the columns that the run did not keep, from its data where that is a table."""
-    wanted = lacking(run, query.by)
-    if not wanted or not _has_table(run):
-        return query
-    return replace(query, columns=joined_columns(wanted, _originals(run, where)))
-
-
-def _has_table(run: StoredRun) -> bool:
-    return run.file.task.data.map is not None and run.file.data.mode != "sample"
-
-
-def _originals(run: StoredRun, where: Where) -> "OriginalRows":
-    spec = run.file.task.data
-    spec = structs.replace(spec, map=where.table) if where.table else spec
-    return where.workspace().original_rows(spec, run.file.data)
+    return joined_query(where.workspace(), folder, run, query, where.table)
 
 
 def _put(rows: Sequence[RateRow], gaps: Sequence[RateGap]) -> None:
@@ -182,7 +165,7 @@ def _put(rows: Sequence[RateRow], gaps: Sequence[RateGap]) -> None:
     for signature, label in called.items():
         own = [row for row in rows if row.signature == signature]
         if (first := own[0]).threshold is not None:
-            echo(_point_line(label, first))
+            echo(f"{label}: {point_words(first)}")
             if any(row.rate == PRECISION and row.n == 0 and not row.column for row in own):
                 echo(f"{label}: no text is flagged: too many share the highest score")
         for column in dict.fromkeys(row.column for row in own):
@@ -197,15 +180,6 @@ def _put(rows: Sequence[RateRow], gaps: Sequence[RateGap]) -> None:
             echo(f"{called[row.signature]}: {row.missing} texts of {WORDS[row.rate]} are missing")
     if tests := sum(gap.p is not None for gap in gaps):
         echo(f"p belongs to the interval before it; Holm corrects all {tests} gaps above")
-
-
-def _point_line(label: str, row: RateRow) -> str:
-    if not row.chosen_on:
-        return f"{label}: flagged from {row.score} {row.threshold:.6g} on"
-    # The threshold is the number next above a score, which would be printed as that score.
-    above = nextafter(row.threshold or 0.0, -inf)
-    said = f"{label}: flagged above {row.score} {above:.6g}, chosen on {row.chosen_on}"
-    return f"{said}; the rates are of texts that had no part in it"
 
 
 def _put_rates(title: str, rows: Sequence[RateRow], heading: str) -> None:
@@ -264,16 +238,16 @@ def export_errors(
 
     
     Example:
-      harness export errors 3f9a --kind missed --data mine.csv -o missed.csv
+      harness export errors 3f9a --kind missed -o missed.csv
     """
     kind, target = one_of("--kind", choice.kind, *KINDS), output_format(choice.out)
-    run = StoredRun.read_all(find_run(where.results, choice.run))
+    run = StoredRun.read_all(folder := find_run(where.results, choice.run))
     blocks = flagged_blocks(run, point.query(where.results))
     errors = run_errors(blocks, kind)
     if not errors:
         echo(f"no {'error' if kind == 'all' else kind} among {_counted(blocks)}; nothing written")
         return ExitCode.DONE
-    originals = _originals(run, where) if _has_table(run) else None
+    originals = originals_of(where.workspace(), folder, run, where.table)
     for path in originals.files if originals else ():
         refuse_source(choice.out, path)
     table = original_table(errors, originals) if originals else sample_table(errors)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 
 from harness.cli import options
 from harness.cli.options import HOME, RESULTS, AsJson, ExitCode, Home, Results, argument, option
-from harness.cli.output import echo, echo_json, echo_table
+from harness.cli.output import echo, echo_json, echo_table, log
 from harness.errors import SpecError
 from harness.registry import Registry
 from harness.specs.layouts import LayoutSpec, Shown
@@ -104,8 +104,21 @@ def table(
     for path in (*files, *([choice.ratings] if choice.ratings else [])):
         refuse_source(choice.out, path)
     write_whole(choice.out, FORMS[choice.out.suffix](tables).encode())
+    if choice.out.suffix == ".tex":
+        _warn_of_width(tables)
     echo(f"wrote {len(tables)} {'table' if len(tables) == 1 else 'tables'} to {choice.out}")
     return ExitCode.DONE
+
+
+def _warn_of_width(tables: Sequence["PaperTable"]) -> None:
+    from harness.analysis.tables.render import TEXT_WIDTH, too_wide
+
+    for label, width in too_wide(tables):
+        log(
+            f"{label}: about {width} pt wide, and the text of an article has {TEXT_WIDTH:.0f}: "
+            "give fewer columns (--where, or swap --rows and --columns), fewer parts of a cell "
+            "(--cell), or fewer --digits"
+        )
 
 
 def _split(names: Sequence[str], registry: Registry) -> tuple[str | None, list[str]]:
@@ -134,7 +147,7 @@ def _put(tables: Sequence["PaperTable"]) -> None:
 
     for one in tables:
         head, rows = screen_cells(one)
-        echo_table(one.title, head, rows)
+        echo_table(one.caption, head, rows)
         for note in one.notes:
             echo(textwrap.fill(note, 79, break_long_words=False, break_on_hyphens=False))
         echo("")

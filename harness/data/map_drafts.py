@@ -5,13 +5,15 @@ and values come from the file: they are quoted, and nothing is read from them bu
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.storage.cells import cell_text
 from harness.storage.tables import Table
 
-MOST_VALUES, LONGEST_NAME = 10, 60
+MOST_VALUES, LONGEST_NAME, MOST_GROUPS = 10, 60, 100
+TAKEN = ("label", "labels", "subtlety", "properties", "origin", "implicitness", "text", "group")
+"""Names that a map may not keep a column under, as it has keys of theirs."""
 
 
 def table_map(path: Path, table: Table, labels: Sequence[str]) -> str:
@@ -36,9 +38,23 @@ def table_map(path: Path, table: Table, labels: Sequence[str]) -> str:
             f"text: {_quoted(text)} # the column of the texts",
             f"label: {{column: {_quoted(label)}, classes: {{{classes}}}, left_out: []}}",
             f"# put each of its values under a label: {_listed(found[:MOST_VALUES])}{more}",
+            *_kept({name: found for name, found in values.items() if name != label}),
             f"# columns: {_listed([*named])}",
         ]
     )
+
+
+def _kept(values: Mapping[str, Sequence[str]]) -> list[str]:
+    """The line of `keep`, with the columns that tell groups of texts apart; none without one."""
+    kept = {
+        name: found
+        for name, found in values.items()
+        if 2 <= len(found) <= MOST_GROUPS and len(name) <= LONGEST_NAME and name not in TAKEN
+    }
+    if not kept:
+        return []
+    pairs = ", ".join(f"{_quoted(name)}: {_quoted(name)}" for name in kept)
+    return [f"keep: {{{pairs}}} # further columns, by which rates are told; leave out what is none"]
 
 
 def import_map(path: Path, columns: Sequence[str], *, fields: Sequence[str], is_csv: bool) -> str:

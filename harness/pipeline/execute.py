@@ -32,6 +32,7 @@ from harness.pipeline.score import score_rows
 from harness.pipeline.setup import JudgeSetup, joined, smoke_test_judges, warn_left_out
 from harness.pipeline.walk import cases_of, questions, rebuild, sample_record, walk
 from harness.specs.tasks import TaskSpec
+from harness.storage.data_paths import write_data_paths
 from harness.storage.files import write_whole
 from harness.storage.runs import (
     NAMES,
@@ -115,7 +116,9 @@ def run_one(plan: RunPlan) -> RunResult:
     with plan.client as client:
         records = answer(plan.plan, client)
     file, records = _with_earlier(plan, records)
-    return _judge(JudgePlan(file, plan.folder, file.task, records, {}, plan.judges))
+    result = _judge(JudgePlan(file, plan.folder, file.task, records, {}, plan.judges))
+    write_data_paths(plan.folder, plan.sources)
+    return result
 
 
 def _with_earlier(plan: RunPlan, records: list[SampleRecord]) -> tuple[RunFile, list[SampleRecord]]:

@@ -5,8 +5,8 @@ and scored again. The samples of a run are taken as they stand in it. No model i
 judge's own code is run.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from graphlib import TopologicalSorter
 from itertools import pairwise
 from pathlib import Path
@@ -259,5 +259,20 @@ def _of(stored: SampleRecord, derived: SampleRecord) -> Iterator[str]:
     for name, verdict in stored.verdicts.items():
         other: VerdictRecord | None = derived.verdicts.get(name)
         if other != verdict:
-            said = other.value if other else None
-            yield f"{where}: {name} {verdict.value} is stored, {said} derived"
+            yield f"{where}: {name} {_unlike(verdict, other)}"
+
+
+def _unlike(stored: VerdictRecord, derived: VerdictRecord | None) -> str:
+    """The first part in which two verdicts differ, and both of its values."""
+    if derived is None:
+        return f"{stored.value} is stored, none derived"
+    for part in fields(VerdictRecord):
+        one, other = (getattr(verdict, part.name) for verdict in (stored, derived))
+        name, said = part.name, "" if part.name == "value" else f"{stored.value}: "
+        if one != other and isinstance(one, Mapping):
+            name = next(key for key in {**one, **other} if one.get(key) != other.get(key))
+            one, other = one.get(name), other.get(name)
+        if one != other:
+            said += "" if part.name == "value" else f"{name} "
+            return f"{said}{one!r:.60} is stored, {other!r:.60} derived"
+    return "differs"

@@ -8,6 +8,7 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from msgspec import structs
 
@@ -89,7 +90,7 @@ class RunPlan:
     """A run ready to be answered and judged; nothing has been asked yet.
 
     `again` are the judges that have read it before, where what they said was changed since: it is
-    derived anew, from stored replies alone.
+    derived anew, from stored replies alone. `sources` are the tables that it reads.
     """
 
     plan: Plan
@@ -98,6 +99,7 @@ class RunPlan:
     file: RunFile
     folder: RunFolder
     again: tuple[JudgeSetup, ...] = ()
+    sources: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,8 @@ def resolve(workspace: Workspace, options: RunOptions) -> RunPlan:
     folder, named = RunFolder(path), {setup.entry.name for setup in setups}
     others = [] if is_whole(folder) else folder.judges_before()
     again = tuple(setups_again(workspace, (o for o in others if o.name not in named), chosen))
-    return RunPlan(plan, workspace.desk(model), setups, file, folder, again)
+    sources = workspace.table_files(task.data)
+    return RunPlan(plan, workspace.desk(model), setups, file, folder, again, sources)
 
 
 def is_whole(folder: RunFolder) -> bool:

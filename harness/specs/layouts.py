@@ -30,7 +30,7 @@ class TableLayout(Spec, frozen=True, kw_only=True):
     table of its own, and so has whatever else would put two numbers into one cell. `where` keeps
     some values, by patterns such as `cot*`, for each name. `names` has words for values, in the
     order in which they are printed. `cell` is how a number is printed. `about` is the caption,
-    `note` a further line below the table.
+    `note` a further line below the table, `legend` explains values, those alone that it has.
     """
 
     about: str
@@ -41,6 +41,7 @@ class TableLayout(Spec, frozen=True, kw_only=True):
     names: dict[str, str] = field(default_factory=dict)
     cell: CellStyle = CellStyle()
     note: str = ""
+    legend: dict[str, str] = field(default_factory=dict)
 
     @property
     def axes(self) -> Names:

@@ -44,6 +44,20 @@ def find_runs(results: Path, names: Iterable[str]) -> list[RunFolder]:
     return list(found.values())
 
 
+def runs_called(results: Path, names: Iterable[str]) -> list[RunFolder]:
+    """All runs that some names may mean, each once; here a name may also be a task or a model.
+
+    StoreError for a name of none.
+    """
+    found: dict[Path, RunFolder] = {}
+    for name in names:
+        own = [one for one in run_folders(results) if name in one.place.split("/")]
+        if not (own := own or _meant(results, name)):
+            raise NoSuchRun(f"no run {name!r} below {results}/runs; `harness list runs` has all")
+        found |= {folder.path: folder for folder in own}
+    return list(found.values())
+
+
 def _meant(results: Path, name: str) -> list[RunFolder]:
     """The runs that a name may mean."""
     found = [RunFolder(path) for path in sorted(results.glob("runs/*/*/*")) if path.is_dir()]
@@ -70,13 +84,24 @@ def _several(name: str, found: Sequence[RunFolder]) -> str:
             files.append(folder.read())
             readable.append(folder)
     facts = dict(zip((folder.path for folder in readable), run_differences(files), strict=True))
-    lines = [f"{name!r} {verb} {len(found)} runs, give more of one: TASK/MODEL@TAG, or a path"]
+    first, count = found[0], _shortest([folder.path.name for folder in found])
+    lines = [
+        f"{name!r} {verb} {len(found)} runs, give more of one: TASK/MODEL@DIGEST, here "
+        f"{first.place}@{first.path.name[:count]}, TASK/MODEL@TAG, or a path"
+    ]
     for folder in found[:_MOST_LISTED]:
         tag = f"@{folder.tag}" if folder.tag else ""
         own = ", ".join(filter(None, (tag, facts.get(folder.path, "no readable run.json"))))
         lines.append(f"  {folder.path}{': ' * bool(own)}{own}")
     more = len(found) - _MOST_LISTED
     return "\n".join(lines) + (f"\n  and {more} more" if more > 0 else "")
+
+
+def _shortest(digests: Sequence[str]) -> int:
+    """How many characters tell all digests apart, at least four."""
+    counts = range(4, max(map(len, digests)))
+    whole = max(map(len, digests))
+    return next((n for n in counts if len({d[:n] for d in digests}) == len({*digests})), whole)
 
 
 def run_facts(file: RunFile) -> dict[str, str]:
@@ -98,6 +123,21 @@ def run_facts(file: RunFile) -> dict[str, str]:
         "judges": ", ".join(entry.name for entry in file.judges) or "none",
         "version of the program": file.version,
     }
+
+
+def data_words(file: RunFile) -> str:
+    """What data a run was of: our samples, a source as released or corrected, or named files.
+
+    Whether a table was released as it is, nobody knows: a column map reads any.
+    """
+    data = file.data
+    if data.mode == "sample":
+        return "our own samples"
+    if file.task.data.map is None:
+        return f"{data.source}, {data.mode}"
+    names = list(data.files)
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{data.source}, file {names[0]}{more}"
 
 
 def run_differences(files: Sequence[RunFile]) -> list[str]:

@@ -421,7 +421,7 @@ class RunFolder:
 
     def remove(self) -> None:
         """Remove the files of this run, and the folder where it has no others."""
-        for name in (*NAMES, SUMS, self.items.name, "tag"):
+        for name in (*NAMES, SUMS, self.items.name, "tag", "data_paths.json"):
             (self.path / name).unlink(missing_ok=True)
         if not any(self.path.iterdir()):
             self.path.rmdir()

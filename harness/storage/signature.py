@@ -168,7 +168,7 @@ def _parts(signature: Signature, source: str) -> dict[str, str]:
         _CONTROL: signature.data if signature.kind == "scripted" else "",
         "source": source,
         "data": f"data {texts}",
-        "scale": scale,
+        "scale": scale or "no implicitness",
         "limit": "all samples" if limit == "all" else f"{limit} samples",
         "variant": signature.variant,
         "prompts": f"prompts {signature.prompts}",

@@ -61,8 +61,8 @@ def test_too_few_items_promise_no_difference_beyond_all_points() -> None:
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"tests": 15, "p_holm": 0.045}, "(p .003; .045 corrected for 15 differences)"),
-        ({"tests": 40, "p_holm": 0.12}, "(p .003, but .120 corrected for 40 differences)"),
+        ({"tests": 15, "p_holm": 0.045}, "(p .003 by the interval; .045 by the paired test, "),
+        ({"tests": 40, "p_holm": 0.12}, " .120 by the paired test, corrected for 40 differences)"),
         ({"tests": 40, "p_holm": 0.12}, "A (ant) seems better than B (bee) by 4 to 11 points"),
         (
             {"tests": 9, "p_holm": 0.5, "both": None, "value": -0.07},

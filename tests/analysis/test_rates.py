@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -268,3 +269,68 @@ def test_a_column_that_tells_single_texts_apart_is_refused() -> None:
 
     with pytest.raises(SpecError, match="has 120 values, and rates are told by 100 at most"):
         rates(stored(rows), RateQuery(by=("name",)))
+
+
+CURVE = NormalDist()
+
+
+def mixed(hateful: int, benign: int, seed: int) -> list[SampleRecord]:
+    """Texts with probabilities of being hateful, those of hateful ones higher on average."""
+    draw = np.random.default_rng(seed)
+    kinds = [True] * hateful + [False] * benign
+    scores = draw.normal([1.0 if is_hateful else 0.0 for is_hateful in kinds])
+    return [
+        text(f"t{n}", is_hateful=kind, at=0.5, said=0.0, sure=float(1 / (1 + np.exp(-score))))
+        for n, (kind, score) in enumerate(zip(kinds, scores, strict=True))
+    ]
+
+
+def test_precision_at_a_wanted_rate_is_that_of_all_texts() -> None:
+    """Half of the benign texts choose the threshold, so that each of the rest counts for two."""
+    wrong, covered, runs = [], 0, 60
+    for seed in range(runs):
+        run = stored(mixed(40, 160, seed))
+        query = RateQuery(point=OperatingPoint(fpr=0.2, seed=seed))
+        chosen = {row.rate: row for row in rate_rows(flagged_blocks(run, query), query)}
+        same = RateQuery(point=OperatingPoint(threshold=chosen["precision"].threshold))
+        [whole] = [r for r in rate_rows(flagged_blocks(run, same), same) if r.rate == "precision"]
+        row = chosen["precision"]
+        assert row.value is not None
+        assert whole.value is not None
+        assert row.low is not None
+        assert row.high is not None
+        wrong.append(row.value - whole.value)
+        # Of infinitely many such texts: the share of hateful ones above the threshold.
+        sure = row.threshold or 0.5
+        cut = float(np.log(sure / (1 - sure)))
+        hits, false = (0.2 * (1 - CURVE.cdf(cut - 1)), 0.8 * (1 - CURVE.cdf(cut)))
+        covered += row.low <= hits / (hits + false) <= row.high
+    assert abs(np.mean(wrong)) < 0.02  # without weights it is .17 too high
+    assert covered >= 0.9 * runs
+
+
+def test_the_weights_of_a_halved_run_are_told_with_both_numbers_of_texts() -> None:
+    query = RateQuery(point=OperatingPoint(fpr=0.1))
+    [block] = flagged_blocks(stored(mixed(40, 160, 1)), query)
+
+    assert (len(block.readings), len(block.left_out)) == (120, 80)
+    assert {(one.is_positive, one.weight) for one in block.readings} == {(True, 1.0), (False, 2.0)}
+    row = rate_rows([block], query)[0]
+    assert (row.texts, row.measured, row.benign_weight) == (200, 120, 2.0)
+
+
+def test_hateful_texts_of_a_drawn_original_count_as_its_benign_ones_do() -> None:
+    """An original that has texts of both kinds is left out whole in half of all draws."""
+    rows = [
+        row
+        for n in range(60)
+        for row in (
+            text(f"h{n}", is_hateful=True, at=0.5, said=1.0, sure=0.9, cluster=f"c{n}"),
+            text(f"b{n}", is_hateful=False, at=0.5, said=0.0, sure=0.1, cluster=f"c{n}"),
+            text(f"a{n}", is_hateful=True, at=0.5, said=0.0, sure=0.0),
+        )
+    ]
+    query = RateQuery(point=OperatingPoint(fpr=0.1))
+    found = {row.rate: row for row in rate_rows(flagged_blocks(stored(rows), query), query)}
+
+    assert found["tpr"].value == 0.5

@@ -62,7 +62,9 @@ def test_the_title_stands_over_the_page_before_its_data_is_read(page: str) -> No
 def test_what_was_asked_names_the_data_in_words(page: str) -> None:
     lines = section(data_of(page), "asked")["lines"]
 
-    assert any(" Data: 36 samples of our own. " in line for line in lines)
+    assert any(
+        " Data: 36 samples of our own, for trying and not for measuring. " in line for line in lines
+    )
     assert not any("sample:" in line for line in lines)
 
 

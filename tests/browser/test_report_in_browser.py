@@ -6,17 +6,22 @@ Needs chromium and chromedriver; run with `-m browser`.
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
+from support.hate_rows import planted, run_of
 from support.packages import needs
+from support.paired_runs import SMALL
 from support.report_runs import Sketch, write_runs
 
 from harness.analysis.report.page import page_data, page_text
 from harness.cli.page_server import LiveRuns, PageServer
+from harness.pipeline.score import score_rows
 from harness.storage.find_runs import run_folders
+from harness.storage.runs import DataEntry, RunFolder
 
 pytestmark = [pytest.mark.browser, needs("selenium")]
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -239,7 +244,7 @@ def test_a_number_opens_its_recipe_and_leads_to_its_items(opened: Driver) -> Non
 def test_tables_sort_with_what_is_missing_last(opened: Driver) -> None:
     names = "#leaderboard .table:first-of-type tbody th"
     first = texts(opened, names)
-    head = next(h for h in found(opened, "#leaderboard th button") if h.text == "value")
+    head = next(h for h in found(opened, "#leaderboard th button") if h.text == "accuracy")
 
     opened.execute_script("arguments[0].click()", head)
     opened.execute_script("arguments[0].click()", head)
@@ -259,7 +264,10 @@ def test_a_table_is_copied_as_latex_and_as_csv(opened: Driver) -> None:
 
     assert r"\begin{tabular}{rrlrrrr}" in latex
     assert r"1 & 1 & alpha & " in latex
-    assert table.splitlines()[0] == "rank,group,model,value,value low,value high,chance,n,missing"
+    assert (
+        table.splitlines()[0]
+        == "rank,group,model,accuracy,accuracy low,accuracy high,chance,n,missing"
+    )
     assert table.splitlines()[1].startswith("1,1,alpha,0.")
     assert texts(opened, "#said") == ["CSV copied"]
 
@@ -353,3 +361,36 @@ def test_the_live_page_shows_a_run_when_it_ends(driver: Driver, tmp_path: Path) 
 
     assert driver.get_log("browser") == []
     assert [url for url in asked if not url.startswith((server.url, "data:"))] == []
+
+
+def test_eight_detectors_fit_a_narrow_screen_and_six_are_in_a_panel(
+    driver: Driver, tmp_path: Path
+) -> None:
+    rows = planted(200)
+    for place in range(8):
+        name = f"a-detector-with-a-long-name-{place}"
+        data = DataEntry("posts", "released", "d1", {"a-file-with-a-long-name-of-may.csv": ""})
+        file = run_of(rows, model=replace(SMALL, name=name, kind="vllm"), data=data)
+        file = replace(file, run=replace(file.run, variants=("base",), model=name, limit=place))
+        folder = RunFolder(tmp_path / "runs" / "toy" / name / file.run.digest[:16])
+        folder.write(file, rows, score_rows(file, rows))
+    path = tmp_path / "report.html"
+    path.write_text(page_text(page_data(run_folders(tmp_path), tmp_path)), "utf-8")
+    size = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        driver.get(path.as_uri())
+        ready(driver)
+        wide = driver.execute_script(
+            "return [...document.querySelectorAll('select, label, section')]"
+            ".map((one) => one.getBoundingClientRect().right).filter((right) => right > 390)"
+        )
+        legends = driver.execute_script(
+            "return [...document.querySelectorAll('#curves .legend')].map((one) => "
+            "[one.children.length, new Set([...one.querySelectorAll('line')]"
+            ".map((line) => line.getAttribute('class'))).size])"
+        )
+    finally:
+        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert wide == []
+    assert legends == [[6, 6], [2, 2]]

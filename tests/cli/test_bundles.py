@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
 
+import msgspec
 import pytest
 from support.stub_server import StubServer
 from support.toy import Toy, build
@@ -174,6 +175,22 @@ def test_an_answer_that_was_changed_is_found_in_the_calls(
     assert main(["prove", str(changed(controls, other))]) == 1
 
     assert "answer 'never 3' is stored, 'yes 3' derived" in capsys.readouterr().out
+
+
+def test_a_verdict_that_was_changed_is_told_by_what_differs(
+    controls: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def other(files: dict[str, bytes]) -> None:
+        name = next(n for n in files if "/toy/" in n and n.endswith("samples.jsonl"))
+        lines = [msgspec.json.decode(line) for line in files[name].splitlines()]
+        verdict = lines[0]["verdicts"]["near"]
+        verdict["note"] = "as I say"
+        files[name] = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+
+    assert main(["prove", str(changed(controls, other))]) == 1
+
+    out = capsys.readouterr().out
+    assert "near 1.0: note 'as I say' is stored, '' derived" in out
 
 
 def test_prompts_that_were_not_asked_are_found(

@@ -132,8 +132,8 @@ def test_what_is_printed_fits_a_page_and_names_the_table(
     [table] = tables(ran)
     assert findings.splitlines()[0] == (
         "base, by gold and near: A (toy_choices) seems better than B (toy) by 100 points, on 12 "
-        "answers of 6 independent items (no interval: constant, p .031, but .844 corrected for 27 "
-        "differences)"
+        "answers of 6 independent items (no interval: constant, p .031, but .844 by the paired "
+        "test, corrected for 27 differences)"
     )
     assert max(len(line) for line in said[:-1]) <= 100
     assert said[-1] == f"wrote {len(rows(table))} rows to {table}"

@@ -2,12 +2,15 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
+from support.hate_rows import run_of, text
 from support.toy import Toy
 
 from harness.cli import main
+from harness.storage.runs import RunFolder
 
 MAP = """
     about: My texts.
@@ -94,7 +97,7 @@ def test_a_card_says_what_was_run_rates_kinds_missed_and_limits(ran: Toy, capsys
     page = out.read_text("utf-8")
     assert page.startswith("# Moderation card: constant-no on hate\\_speech")
     assert "| all | 0.000 (0.000 to 0.088), n 40 | 0.000 (0.000 to 0.088), n 40 |" in page
-    assert "| target: left | 1.000 | 20 |" in page
+    assert "| target: left | 1.000 (0.839 to 1.000) | 20 |" in page
     assert "## Limits" in page
     assert "50% of the texts are to be detected" in page
     assert "&lt;b>\\|right" in page
@@ -108,7 +111,19 @@ def test_a_card_says_what_was_run_rates_kinds_missed_and_limits(ran: Toy, capsys
         (("may.csv", "no-such-run"), "are a file and a run"),
         (("may.csv", "may.csv", "--flag", "topic", "--implicitness", "score"), "write 1, yes"),
         (("may.csv", "may.csv", "--implicitness", "topic"), "no number"),
-        (("may.csv", "may.csv", "--implicitness", "score", "--by", "topics"), "did you mean topic"),
+        (
+            (
+                "may.csv",
+                "may.csv",
+                "--flag",
+                "removed",
+                "--implicitness",
+                "score",
+                "--by",
+                "topics",
+            ),
+            "did you mean topic",
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_said(
@@ -123,3 +138,110 @@ def test_what_cannot_be_compared_is_said(
 
     assert main(["drift", *words]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_card_at_a_wanted_rate_is_of_all_texts(tmp_path: Path, capsys: Lines) -> None:
+    """Eighty benign texts, forty of which choose the threshold; twenty hateful ones."""
+    rows = [
+        text(f"t{n}", is_hateful=n < 20, at=0.5, said=0.0, sure=(n * 37 % 100) / 100)
+        for n in range(100)
+    ]
+    file = run_of(rows)
+    folder = RunFolder(tmp_path / "runs" / "toy" / "small" / file.digest[:16])
+    folder.write(file, rows, [])
+    out, where = tmp_path / "card.md", ("--fpr", "0.1", "--results", str(tmp_path))
+
+    assert main(["card", str(folder.path), *where, "-o", str(out)]) == 0
+    assert main(["rates", str(folder.path), *where]) == 0
+
+    page, said = out.read_text("utf-8"), capsys.readouterr().out
+    assert "20% of the texts are to be detected" in page
+    assert "60 answers measured, 40 left out to choose the threshold" in page
+    point = "the rates are of the 60 of 100 texts that had no part in it"
+    assert point in " ".join(said.split())
+    assert point in page
+    assert "flagged above probability 0." in page
+    assert "flagged from" not in page
+
+
+def test_a_card_is_read_without_knowing_the_program(ran: Toy, capsys: Lines) -> None:
+    where = ("--results", str(ran.results), "--home", str(ran.home))
+    out = ran.folder / "card.md"
+
+    assert main(["card", "hate_speech/constant-no", *where, "-o", str(out)]) == 0
+
+    page = out.read_text("utf-8")
+    assert "| Model | constant-no (a control, no model): scripted:constant-no@" in page
+    assert not re.search("[0-9a-f]{40}", page)
+    assert "| Texts | 80, asked by the prompt of variant base |" in page
+    assert "by group" not in page  # it holds the labels once more
+    assert "| target: left | 1.000 (0.839 to 1.000) | 20 |" in page
+
+
+def test_drift_tells_of_how_many_texts_each_rate_is(tmp_path: Path, capsys: Lines) -> None:
+    old = table(tmp_path / "may.csv", flagged=12)
+    columns = ("--flag", "removed", "--implicitness", "score", "--by", "topic")
+
+    assert main(["drift", str(old), str(old), *columns]) == 0
+
+    [line] = [one for one in capsys.readouterr().out.splitlines() if one.startswith("topic: a")]
+    assert line.split()[3:7] == ["0.200,", "30", "0.200,", "30"]
+
+
+def test_drift_by_groups_needs_something_to_compare(tmp_path: Path, capsys: Lines) -> None:
+    old = table(tmp_path / "may.csv", flagged=12)
+
+    assert main(["drift", str(old), str(old), "--implicitness", "score", "--by", "topic"]) == 2
+
+    said = capsys.readouterr().err
+    assert "--by: tells the rates of groups" in said
+    assert "--flag COLUMN" in said
+
+
+def test_drift_takes_the_classes_of_a_column_map(
+    tmp_path: Path, capsys: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the column of flags is the map's column of labels: all but benign is flagged."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.yaml").write_text(
+        "about: My texts.\nsource: mine\ntext: body\n"
+        "label: {column: kind, classes: {hateful: [hate], benign: [ok]}, left_out: [unsure]}\n",
+        "utf-8",
+    )
+    for name, hateful in (("may", 10), ("june", 40)):
+        kinds = ["unsure", *("hate" if n < hateful else "ok" for n in range(60))]
+        lines = [f"{name} text {n},{kind},{n}" for n, kind in enumerate(kinds)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["body,kind,score", *lines]), "utf-8")
+    words = ("drift", "may.csv", "june.csv", "--implicitness", "score", "--flag", "kind")
+
+    assert main([*words, "--map", "mine.yaml", "--json"]) == 0
+
+    [row] = [r for r in json.loads(capsys.readouterr().out)["rows"] if r["what"] == "flagged"]
+    assert (row["n_old"], row["n_new"]) == (60, 60)
+    assert row["change"] == pytest.approx(0.5)
+    assert main([*words, "--column", "body"]) == 2
+    assert "--map NAME takes the classes" in capsys.readouterr().err
+
+
+def test_drift_of_two_runs_by_a_column_that_was_not_kept_reads_both_files(
+    toy: Toy, capsys: Lines
+) -> None:
+    toy.write("configs/tables/mine.yaml", MAP.replace("keep: {target: aimed_at}", ""))
+    for tag in ("may", "june"):
+        lines = [f"{tag} text {n} x{n}.,{n % 2},{'ab'[n // 2 % 2]}" for n in range(80)]
+        path = toy.folder / f"{tag}.csv"
+        path.write_text("\n".join(["body,verdict,aimed_at", *lines]), "utf-8")
+        options = ("--data", str(path), "--map", "mine", "--scorer", "none", "--tag", tag)
+        assert toy.main("run", "--task", "hate_speech", "--model", "constant-no", *options) == 0
+    where = ("--results", str(toy.results), "--home", str(toy.home))
+    words = ("drift", "hate_speech/constant-no@may", "hate_speech/constant-no@june", *where)
+    capsys.readouterr()
+
+    assert main([*words, "--by", "aimed_at", "--json"]) == 0
+
+    assert {"a", "b"} <= {row["group"] for row in json.loads(capsys.readouterr().out)["rows"]}
+    (toy.folder / "june.csv").unlink()
+    assert main([*words, "--by", "aimed_at"]) == 2
+    said = capsys.readouterr().err
+    assert "june.csv" in said
+    assert "keep:" in said

@@ -3,10 +3,12 @@
 import csv
 import json
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from support.toy import Toy
 
+import harness as ph
 from harness.cli import main
 
 MAP = """
@@ -70,13 +72,27 @@ def test_rates_are_shown_and_written_by_kept_columns_and_by_those_of_the_data(
     assert (row["value"], row["n"]) == ("0.0", "6")
 
 
-def test_a_column_that_was_not_kept_needs_the_data_of_the_run(
+def test_a_column_that_was_not_kept_is_read_where_the_run_read_its_data(
+    mine: tuple[Toy, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy, _ = mine
+
+    assert command(toy, "rates", "--by", "source") == 0
+    assert "constant-no by source" in capsys.readouterr().out
+
+
+def test_data_that_was_changed_or_moved_is_asked_for(
     mine: tuple[Toy, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     toy, path = mine
+    path.rename(elsewhere := path.with_name("elsewhere.csv"))
 
     assert command(toy, "rates", "--by", "source") == 2
-    assert "--data" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"no longer at {path}" in said
+    assert "--data FILE (in Python data=FILE)" in said
+    assert "`keep: {NAME: COLUMN}`" in said
+    elsewhere.rename(path)
     path.write_text(path.read_text("utf-8").replace("Text number 5", "Text number five"), "utf-8")
     assert command(toy, "rates", "--by", "source", "--data", str(path)) == 2
     assert "not the data of this run" in capsys.readouterr().err
@@ -199,3 +215,86 @@ def test_a_training_table_without_texts_is_an_error(
 
     assert command(toy, "export", "errors", *options) == 2
     assert "no column 'text'" in capsys.readouterr().err
+
+
+def test_errors_need_no_path_of_the_data(mine: tuple[Toy, Path], tmp_path: Path) -> None:
+    toy, path = mine
+    out = tmp_path / "missed.csv"
+
+    assert command(toy, "export", "errors", "--kind", "missed", "-o", str(out)) == 0
+
+    assert [{name: row[name] for name in COLUMNS} for row in read(out)] == read(path)[1:24:2]
+
+
+def test_python_has_the_columns_of_the_data_too(mine: tuple[Toy, Path]) -> None:
+    toy, path = mine
+    space = ph.Workspace.open(toy.home, toy.results)
+    [run] = ph.load_runs(toy.results, space)
+
+    rates = run.rates(by=["source"]).to_pandas()
+    missed = run.errors("missed").to_pandas()
+
+    assert set(rates[rates["column"] == "source"]["group"]) == {"x", "y"}
+    assert missed["note, with comma"].tolist() == [
+        row["note, with comma"] for row in read(path)[1:24:2]
+    ]
+    assert missed["row"].tolist()[0] == "mine.csv:3"
+    with pytest.raises(ph.HarnessError, match="no such file"):
+        run.errors("missed", data="absent.csv")
+
+
+def test_python_takes_the_data_that_was_moved(mine: tuple[Toy, Path]) -> None:
+    toy, path = mine
+    (folder := toy.folder / "elsewhere").mkdir()
+    path.rename(moved := folder / "mine.csv")
+    [run] = ph.load_runs(toy.results, ph.Workspace.open(toy.home, toy.results))
+
+    with pytest.raises(ph.HarnessError, match="data=FILE"):
+        run.rates(by=["source"])
+    assert {row[7] for row in run.rates(by=["source"], data=moved).rows} == {"all", "x", "y"}
+
+
+def test_no_bundle_has_the_path_of_the_data(mine: tuple[Toy, Path], tmp_path: Path) -> None:
+    toy, path = mine
+    [run] = toy.runs()
+    out = tmp_path / "x.zip"
+
+    where = ("--results", str(toy.results), "--home", str(toy.home))
+    assert main(["bundle", str(run), "-o", str(out), *where]) == 0
+
+    with ZipFile(out) as bundle:
+        assert not any(str(path).encode() in bundle.read(name) for name in bundle.namelist())
+
+
+def test_items_show_kept_columns_and_one_id(
+    mine: tuple[Toy, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy, _ = mine
+    [run] = toy.runs()
+    capsys.readouterr()
+
+    assert main(["items", str(run), "--limit", "1", "--results", str(toy.results)]) == 0
+
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.count("mine-") == 1
+    assert ["target", "a"] in [line.split() for line in lines]
+
+
+def test_a_table_of_ones_own_is_not_called_released(
+    mine: tuple[Toy, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy, path = mine
+    changed = path.with_name("june.csv")
+    changed.write_text(path.read_text("utf-8").replace("Text", "A text"), "utf-8")
+    options = ("--data", str(changed), "--map", "mine")
+    assert toy.main("run", "--task", "hate_speech", "--model", "constant-no", *options) == 0
+    capsys.readouterr()
+
+    assert main(["leaderboard", "--results", str(toy.results)]) == 0
+
+    out = capsys.readouterr().out
+    assert "data: mine, file mine.csv (24)" in out
+    assert "data: mine, file june.csv (25)" in out
+    assert "released" not in out
+    assert ", )" not in out
+    assert ", no implicitness)" in out

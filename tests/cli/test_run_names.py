@@ -218,3 +218,36 @@ def test_the_library_names_runs_and_finds_them(toy: Toy) -> None:
     [found] = ph.load_runs(toy.results, space, name="@mine")
     assert (found.path, found.tag) == (run.path, "mine")
     assert json.loads((run.path / "run.json").read_text("utf-8"))["run"]["limit"] is None
+
+
+def test_runs_are_listed_by_tag_task_and_model(
+    named: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    wanted = {
+        ("@pilot",): 1,
+        ("--tag", "pilot"): 1,
+        ("toy",): 3,
+        ("oracle",): 2,
+        ("toy/oracle", "@pilot"): 2,
+        ("literal", "@pilot"): 2,
+    }
+    for words, count in wanted.items():
+        assert on(named, "list", "runs", *words, "--json") == 0
+        assert len(json.loads(capsys.readouterr().out)) == count
+    assert on(named, "list", "runs", "@pilto") == 2
+    assert "no run '@pilto'" in capsys.readouterr().err
+    assert on(named, "list", "tasks", "@pilot") == 2
+    assert "only runs are chosen" in capsys.readouterr().err
+
+
+def test_the_name_that_tells_two_untagged_runs_apart_is_said(toy: Toy) -> None:
+    assert toy.run("--variant", "base") == 0
+    assert toy.run("--variant", "base", "--limit", "2") == 0
+
+    with pytest.raises(StoreError, match="here toy/oracle@") as caught:
+        find_run(toy.results, "toy/oracle")
+
+    name = str(caught.value).partition("here ")[2].partition(",")[0]
+    assert find_run(toy.results, name).path in toy.runs()
+    assert str(find_run(toy.results, name).path) in str(caught.value)

@@ -65,7 +65,8 @@ def test_one_run_alone_and_what_a_cell_shows(
     assert main(["table", "bee-base", "--cell", "value,n", "--results", str(results)]) == 0
 
     out = capsys.readouterr().out
-    assert "0.250 n=4" in out
+    assert "\nbee    0.000  0.250\n" in out
+    assert "\nn = 4.\n" in out  # once, where all are of as many
     assert "\nant" not in out
 
 

@@ -16,8 +16,10 @@ from harness.analysis.rates import (
     RateRow,
     known_columns,
     names,
+    point_words,
     positive_labels,
 )
+from harness.analysis.standings import CONTROL
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS
 from harness.pipeline.score import ALL
 from harness.stats.estimate import NoValue
@@ -48,8 +50,11 @@ def card_columns(run: StoredRun) -> tuple[str, ...]:
         samples = [row.sample for row in run.rows]
         cells = [(s.group,) if name == GROUP else s.references.get(name, ()) for s in samples]
         values = {text for texts in cells for text in texts}
-        is_order = re.fullmatch(r"order\d+", name) is not None
-        if 2 <= len(values) <= MOST_GROUPS and name not in _OURS and not is_order:
+        is_ours = name in _OURS or re.fullmatch(r"order\d+", name) is not None
+        # Groups that are the labels under other names have a rate each, that of all texts.
+        labels = {(text, s.gold) for s, texts in zip(samples, cells, strict=True) for text in texts}
+        is_label = len(labels) == len(values) == len({gold for _, gold in labels})
+        if 2 <= len(values) <= MOST_GROUPS and not is_ours and not is_label:
             found.append(name)
     return tuple(found)
 
@@ -81,23 +86,37 @@ def _about(card: ModelCard) -> str:
     revision = f", revision {model.revision}" if model.revision else ""
     files = ", ".join(f"{name} (sha256 {digest[:16]})" for name, digest in data.files.items())
     facts = {
-        "Model": f"{model.name} ({model.kind}): {model.identity}{revision}",
+        "Model": f"{model.name} ({_kind(card)}): {_short(model.identity)}{revision}",
         "Task": f"{file.run.task}: {file.task.about}",
         "Data": f"{data.source}, {data.label}" + (f": {files}" if files else ""),
-        "Texts": f"{file.samples}, answered under {', '.join(file.run.variants)}",
+        "Texts": f"{file.samples}, {_asked(card)}",
         "To detect": ", ".join(labels),
         "Judge": card.query.judge,
         "Run": f"{file.digest[:16]}, harness {file.version}",
     }
-    points = {_point(row) for row in card.rows if row.threshold is not None}
+    points = {point_words(row) for row in card.rows if row.threshold is not None}
     if points:
         facts["Operating point"] = "; ".join(sorted(points))
     return _table(("", "what was run"), [(name, plain(said)) for name, said in facts.items()])
 
 
-def _point(row: RateRow) -> str:
-    chosen = f", chosen on {row.chosen_on}" if row.chosen_on else ""
-    return f"flagged from {row.score} {row.threshold:.6g} on{chosen}"
+def _kind(card: ModelCard) -> str:
+    kind = card.run.file.model.kind
+    return "a control, no model" if kind == CONTROL else kind
+
+
+def _short(identity: str) -> str:
+    """What a model is, its digests as long as elsewhere."""
+    return re.sub(r"[0-9a-f]{40,}", lambda found: found[0][:16], identity)
+
+
+def _asked(card: ModelCard) -> str:
+    variants = card.run.file.run.variants
+    said = f"asked by the prompt of variant{'s' * (len(variants) > 1)} {', '.join(variants)}"
+    parts = {(len(one.readings), len(one.left_out)) for one in card.blocks if one.left_out}
+    for measured, left_out in sorted(parts):
+        said += f"; {measured} answers measured, {left_out} left out to choose the threshold"
+    return said
 
 
 def _rates(card: ModelCard) -> Iterator[str]:
@@ -153,10 +172,15 @@ def _missed(card: ModelCard) -> Iterator[str]:
         yield "No kind of text with five texts or more is missed.\n"
         return
     lines = [
-        (plain(f"{row.column}: {row.group}"), f"{1 - (row.value or 0):.3f}", f"{row.n}")
-        for row in missed
+        (plain(f"{row.column}: {row.group}"), _share_missed(row), f"{row.n}") for row in missed
     ]
-    yield _table(("kind", "share missed", "texts"), lines)
+    yield _table(("kind", "share missed (95% interval)", "texts"), lines)
+
+
+def _share_missed(row: RateRow) -> str:
+    if row.low is None or row.high is None:
+        return f"{1 - (row.value or 0):.3f} ({row.note})"
+    return f"{1 - (row.value or 0):.3f} ({1 - row.high:.3f} to {1 - row.low:.3f})"
 
 
 def _limits(card: ModelCard) -> Iterator[str]:
@@ -167,7 +191,7 @@ def _limits(card: ModelCard) -> Iterator[str]:
             "rates say nothing about real texts."
         )
     yield "Rates are of this data, this prompt and this operating point, and of no others."
-    readings = [one for block in card.blocks for one in block.readings]
+    readings = [one for block in card.blocks for one in (*block.readings, *block.left_out)]
     if lost := sum(one.flagged is None for one in readings):
         yield f"{lost} of {len(readings)} answers are missing: no rate counts them."
     positive = sum(one.is_positive for one in readings)

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from harness.analysis.rates import GROUP, MOST_VALUES, Columns, Flagged
+from harness.analysis.moderation.flags import Flagged
+from harness.analysis.rates import GROUP, MOST_VALUES, Columns
 from harness.data.choices import LABELS
 from harness.errors import SpecError
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, IMPLICITNESS

@@ -6,6 +6,7 @@ memory. Nothing here computes a statistic.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -25,7 +26,9 @@ from harness.analysis.report.records import (
 from harness.analysis.standings import CONTROL
 from harness.core import Sample
 from harness.parts import Message
+from harness.pipeline.records import count_truncated
 from harness.pipeline.score import OF_CHOICE, RIGHT_OR_WRONG
+from harness.storage.find_runs import data_words
 from harness.storage.ledger import Ledger
 from harness.storage.runs import RunFolder, SampleRecord, StepRecord, StoredRun, VerdictRecord
 
@@ -35,13 +38,19 @@ _SHORT = 8
 
 @dataclass
 class PageParts:
-    """The parts of a page that grow run by run."""
+    """The parts of a page that grow run by run.
+
+    `stored` has runs without prompts and replies, `cut` how many answers of each ended at their
+    token limit, `called` its tag and the day on which it was written.
+    """
 
     texts: PageTexts = field(default_factory=PageTexts)
     runs: list[PageRun] = field(default_factory=list)
     items: list[Raw] = field(default_factory=list)
     samples: list[PageSample] = field(default_factory=list)
     stored: list[StoredRun] = field(default_factory=list)
+    cut: list[int] = field(default_factory=list)
+    called: list[str] = field(default_factory=list)
     curves: list[CurveRow] = field(default_factory=list)
     folders: dict[str, int] = field(default_factory=dict)
     by_sample: dict[tuple[str, str, str], int] = field(default_factory=dict)
@@ -83,11 +92,15 @@ def collect_items(folders: Sequence[RunFolder], results: Path) -> PageParts:
     for place, folder in enumerate(folders):
         run = StoredRun.read(folder)
         made.folders[folder.path.name] = place
+        made.called.append(_called(folder))
         calls = folder.results(results) / "calls"
         items = [_item(made, run, row, calls) for row in run.rows]
         made.items.append(Raw(msgspec.json.encode(items)))
         for judge in run.file.judges:
-            made.curves += curve_rows(run, judge.name)
+            made.curves += [
+                replace(row, source=data_words(run.file)) for row in curve_rows(run, judge.name)
+            ]
+        made.cut.append(count_truncated(run.rows))
         rows = [_slim(row) for row in run.rows]
         made.stored.append(StoredRun(run.file, rows))
     made.runs += _labelled(made)
@@ -108,10 +121,8 @@ def _kept(detail: Mapping[str, float]) -> dict[str, float]:
 
 
 def _labelled(made: PageParts) -> Iterator[PageRun]:
-    names = [(run.file.run.task, run.file.model.name) for run in made.stored]
-    for run, name in zip(made.stored, names, strict=True):
+    for run, label in zip(made.stored, _labels(made), strict=True):
         file = run.file
-        is_only = names.count(name) == 1
         judges = (
             PageJudge(
                 made.texts.place(judge.name),
@@ -124,7 +135,7 @@ def _labelled(made: PageParts) -> Iterator[PageRun]:
         )
         variants = file.task.variants
         yield PageRun(
-            label=file.model.name if is_only else f"{file.model.name} {file.digest[:_SHORT]}",
+            label=label,
             task=file.run.task,
             model=file.model.name,
             kind=file.model.kind,
@@ -133,6 +144,30 @@ def _labelled(made: PageParts) -> Iterator[PageRun]:
             judges=tuple(judges),
             orders={name: s.averaged_over for name, s in variants.items() if s.averaged_over},
         )
+
+
+def _labels(made: PageParts) -> list[str]:
+    """The model of each run; with its tag, its data or its digest where a task has others of it."""
+    files = [run.file for run in made.stored]
+    names = [file.model.name for file in files]
+    tags = [called.partition(", ")[0] if "@" in called else "" for called in made.called]
+    further: tuple[Sequence[str], ...] = (
+        tags,
+        [data_words(file) for file in files],
+        [file.digest[:_SHORT] for file in files],
+    )
+    for more in further:
+        keys = [(file.run.task, name) for file, name in zip(files, names, strict=True)]
+        names = [
+            f"{name} {own}".strip() if keys.count(key) > 1 else name
+            for name, own, key in zip(names, more, keys, strict=True)
+        ]
+    return names
+
+
+def _called(folder: RunFolder) -> str:
+    day = datetime.fromtimestamp(folder.written, UTC).date().isoformat()
+    return f"@{folder.tag}, {day}" if folder.tag else day
 
 
 def _item(made: PageParts, run: StoredRun, row: SampleRecord, calls: Path) -> PageItem:

@@ -142,7 +142,7 @@ def _sections(numbers: PageNumbers, agreement: Sequence[AgreementRow]) -> list[P
     boards = [*tables.leaderboards(numbers)]
     known = pairs.know_and_act(numbers)
     found = [
-        PageSection("asked", "What was asked", lines=[*words.asked(made.stored)]),
+        PageSection("asked", "What was asked", lines=[*words.asked(made.stored, made.called)]),
         PageSection("headline", "The result in words", lines=lines),
         PageSection("alarms", "Alarms", lines=[*words.alarms(numbers, fitness)]),
         PageSection("leaderboard", "Leaderboard", tables=boards),
@@ -169,21 +169,23 @@ def _sections(numbers: PageNumbers, agreement: Sequence[AgreementRow]) -> list[P
 
 def _headlines(numbers: PageNumbers) -> tuple[list[str], list[PageTable]]:
     """A sentence and a table of differences for each task's main board by each of its judges."""
-    lines, made, unranked, ranked = [], [], list[str](), set[str]()
+    lines, made = list[str](), list[PageTable]()
+    unranked, ranked = list[RankedTable](), set[str]()
     boards = tables.in_order(numbers)
     for board, pick in zip(boards, tables.picks(numbers, boards), strict=True):
         task = board.rows[0].task
         if not _is_main(numbers, board):
             continue
         if not board.ranked:
-            unranked.append(task)
+            unranked.append(board)
             continue
         ranked.add(task)
         compared, notes = pairs.leader_and_others(numbers, board)
         lines += [words.headline(board, compared, pick), *notes]
         if compared:
             made.append(pairs.difference_table(numbers, compared, task, pick))
-    return [*lines, *words.unranked([task for task in unranked if task not in ranked])], made
+    left = [board for board in unranked if board.rows[0].task not in ranked]
+    return [*lines, *words.unranked(left)], made
 
 
 def _is_main(numbers: PageNumbers, board: RankedTable) -> bool:

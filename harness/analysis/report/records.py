@@ -85,7 +85,10 @@ class PageColumn(Struct, frozen=True):
 
 
 class PageTable(Struct, frozen=True):
-    """A table of a section; of those with one `task` a reader picks one by its `pick`."""
+    """A table of a section; of those with one `task` a reader picks one by its `pick`.
+
+    `about` stands above it, `notes` below.
+    """
 
     title: str
     columns: tuple[PageColumn, ...]
@@ -93,6 +96,7 @@ class PageTable(Struct, frozen=True):
     task: str = ""
     pick: str = ""
     about: str = ""
+    notes: Sequence[str] = ()
 
 
 class PageCurve(Struct, frozen=True):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from harness.analysis import curves
 from harness.analysis.agreement import AgreementRow
 from harness.analysis.curves import CurveRow
+from harness.analysis.findings import board_notes
 from harness.analysis.leaderboard import BoardRow
 from harness.analysis.matrices import recipe_labels
 from harness.analysis.report.items import PageParts
@@ -29,7 +30,6 @@ from harness.specs.tasks import TaskSpec
 from harness.storage.runs import Cost, StoredRun
 
 RANKED = {
-    RankedBy.MEAN: "value",
     RankedBy.MACRO_F1: "macro F1",
     RankedBy.INFORMEDNESS: "TPR less FPR",
 }
@@ -157,9 +157,12 @@ def leaderboards(numbers: PageNumbers) -> Iterator[PageTable]:
         has_rates = board.ranked_by is RankedBy.INFORMEDNESS
         is_shared = any(line.shared not in (None, line.value) for line in board.lines)
         has_cost = any(row.cost_usd is not None for row in board.rows)
+        has_groups = any(line.group is not None for line in board.lines)
         columns = [
-            *(PageColumn("rank", "count"), PageColumn("group", "count"), PageColumn("model")),
-            PageColumn(RANKED[board.ranked_by], "number"),
+            *([PageColumn("rank", "count")] if board.ranked else []),
+            *([PageColumn("group", "count")] if has_groups else []),
+            PageColumn("model"),
+            PageColumn(_ranked_name(board), "number"),
             *([PageColumn("on shared items", "number")] if is_shared else []),
             *([PageColumn("TPR", "number"), PageColumn("FPR", "number")] if has_rates else []),
             *([PageColumn("chance", "number")] if has_chance else []),
@@ -173,7 +176,9 @@ def leaderboards(numbers: PageNumbers) -> Iterator[PageTable]:
             model += " (constant answer)" * (line.is_constant and not line.is_control)
             lines.append(
                 [
-                    *(line.rank, line.group, model),
+                    *([line.rank] if board.ranked else []),
+                    *([line.group] if has_groups else []),
+                    model,
                     PageCell(line.value, line.low, line.high, why),
                     *([line.shared] if is_shared else []),
                     *([*(line.rates or (None, None))] if has_rates else []),
@@ -184,7 +189,13 @@ def leaderboards(numbers: PageNumbers) -> Iterator[PageTable]:
                 ]
             )
         title = f"{board.rows[0].task}: {pick}"
-        yield PageTable(title, tuple(columns), lines, board.rows[0].task, pick, _on_what(board))
+        about, notes = _on_what(board), board_notes(board)
+        yield PageTable(title, tuple(columns), lines, board.rows[0].task, pick, about, notes)
+
+
+def _ranked_name(board: RankedTable) -> str:
+    """The name of what a board ranks by: that of its metric."""
+    return RANKED.get(board.ranked_by, board.rows[0].score.metric.replace("_", " "))
 
 
 def _on_what(board: RankedTable) -> str:
@@ -246,8 +257,9 @@ def levels(numbers: PageNumbers) -> Iterator[PageTable]:
         made = row.parsed
         key = (row.task, row.score.judge, made.data, made.limit, made.seed, made.judge)
         grouped.setdefault(key, []).append(board)
-    names = [(task, judge) for task, judge, *_ in grouped]
-    for (task, judge, data, limit, *_), boards in grouped.items():
+    heads = [boards[0].rows[0] for boards in grouped.values()]
+    files = {row.run: numbers.file_of(row).file for row in heads}
+    for (task, judge, *_), boards in grouped.items():
         variants = list(dict.fromkeys(board.rows[0].score.variant for board in boards))
         if len(variants) < 2:
             continue
@@ -256,8 +268,9 @@ def levels(numbers: PageNumbers) -> Iterator[PageTable]:
             cells.setdefault(row.model, {}).setdefault(row.score.variant, numbers.cell(row))
         lines = [[name, *(own.get(variant) for variant in variants)] for name, own in cells.items()]
         columns = (PageColumn("model"), *(PageColumn(variant, "number") for variant in variants))
-        pick = f"by {judge}"
-        pick = pick if names.count((task, judge)) == 1 else f"{pick} (data {data}, {limit})"
+        alike = [row for row in heads if (row.task, row.score.judge) == (task, judge)]
+        label = recipe_labels(alike, files)[alike.index(boards[0].rows[0])]
+        pick = f"by {judge} ({label})" if label else f"by {judge}"
         metric = boards[0].rows[0].score.metric
         yield PageTable(f"{task}, {metric} by variant: {pick}", columns, lines, task, pick)
 
@@ -356,14 +369,16 @@ def costs(numbers: PageNumbers) -> PageTable:
                 *(page.task, page.label, total.calls),
                 *(total.told.prompt_tokens, total.told.completion_tokens),
                 *(found.answers.told.cost_usd, sum(known) if known else None, total.told.cost_usd),
-                _unknown(total),
+                "" if page.is_control and total.told.cost_usd is None else _unknown(total),
             ]
         )
     kinds = {"calls": "count", "tokens in": "count", "tokens out": "count"}
     dollars = {"answers USD": "usd", "judges USD": "usd", "total USD": "usd"}
     named = {"task": "text", "run": "text", **kinds, **dollars, "note": "text"}
-    columns = tuple(PageColumn(name, kind) for name, kind in named.items())
-    return PageTable("Cost of each run", columns, lines)
+    # What no run reports has no column: controls have neither tokens nor a price.
+    places = [n for n, name in enumerate(named) if any(line[n] not in (None, "") for line in lines)]
+    columns = tuple(PageColumn(*list(named.items())[place]) for place in places)
+    return PageTable("Cost of each run", columns, [[line[n] for n in places] for line in lines])
 
 
 def _unknown(total: Cost) -> str:

@@ -4,20 +4,35 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from harness.analysis.findings import constant_words, difference_words, fitness_words
+from harness.analysis.findings import (
+    constant_words,
+    difference_words,
+    fitness_words,
+    rank_notes,
+)
 from harness.analysis.fitness import ControlFinding, JudgeFitness
 from harness.analysis.leaderboard import constant_alarms, headlines, place_alarms
 from harness.analysis.report.pairs import ComparedRuns
 from harness.analysis.report.tables import PageNumbers, best
 from harness.analysis.standings import RankedTable
-from harness.storage.runs import RunFile, StoredRun
+from harness.storage.find_runs import data_words
+from harness.storage.runs import RunFile, ScoreRow, StoredRun
+
+ALARMING_CUT = 0.1
+"""The share of a model's answers that were cut, above which that is an alarm."""
 
 
-def asked(runs: Sequence[StoredRun]) -> Iterator[str]:
-    """A sentence a task: what it is about, on which data, by which variants, models and judges."""
+def asked(runs: Sequence[StoredRun], called: Sequence[str] = ()) -> Iterator[str]:
+    """A sentence a task: what it is about, on which data, by which variants, models and judges.
+
+    `called` has the tag and the day of each run.
+    """
     by_task: dict[str, list[StoredRun]] = {}
     for run in runs:
         by_task.setdefault(run.file.run.task, []).append(run)
+    days: dict[str, dict[str, None]] = {}
+    for run, day in zip(runs, called, strict=False):
+        days.setdefault(run.file.run.task, {})[day] = None
     for task, own in by_task.items():
         variants = list(dict.fromkeys(name for run in own for name in run.file.run.variants))
         models = list(dict.fromkeys(run.file.model.name for run in own))
@@ -26,8 +41,8 @@ def asked(runs: Sequence[StoredRun]) -> Iterator[str]:
         yield (
             f"{task}: {own[0].file.task.about} {_listed('Data', data)} "
             f"{_listed('Variants', variants)} {_listed('Models', models)} "
-            f"{_listed('Judges', judges)}"
-        )
+            f"{_listed('Judges', judges)} {_listed('Written', sorted(days.get(task, ())))}"
+        ).removesuffix(" Written: none.")
 
 
 def _sources(files: Sequence[RunFile]) -> list[str]:
@@ -40,7 +55,9 @@ def _sources(files: Sequence[RunFile]) -> list[str]:
 def _source(file: RunFile) -> str:
     data = file.data
     _, _, scorer = data.label.partition("+")
-    made = "our own" if data.mode == "sample" else f"{data.source}, {data.mode}"
+    is_trial = bool(file.task.data.files or file.task.data.map)  # it stands in for other data
+    own = f"our own{', for trying and not for measuring' * is_trial}"
+    made = own if data.mode == "sample" else data_words(file)
     measured = f", implicitness by {scorer.partition('@')[0]}" if scorer else ""
     return f"{file.samples} samples of {made}{measured}"
 
@@ -49,11 +66,14 @@ def _listed(name: str, parts: Sequence[str]) -> str:
     return f"{name}: {', '.join(parts) or 'none'}."
 
 
-def unranked(tasks: Sequence[str]) -> list[str]:
-    """The tasks on which no model is ranked, in one sentence; none where there are none."""
-    named = ", ".join(dict.fromkeys(tasks))
-    why = "only controls have answered, or nothing could be read"
-    return [f"No model is ranked on {named}: {why}."] if named else []
+def unranked(boards: Sequence[RankedTable]) -> list[str]:
+    """The tasks of boards on which no model is ranked, and why: a line a reason."""
+    tasks: dict[str, dict[str, None]] = {}
+    for board in boards:
+        is_any = any(not line.is_control for line in board.lines)
+        why = rank_notes(board) if is_any else ["Only controls have answered."]
+        tasks.setdefault(" ".join(why), {})[board.rows[0].task] = None
+    return [f"No model is ranked on {', '.join(own)}. {why}" for why, own in tasks.items()]
 
 
 def headline(board: RankedTable, compared: Sequence[ComparedRuns], pick: str) -> str:
@@ -95,18 +115,34 @@ def _difference(one: ComparedRuns, tests: int) -> str:
 
 
 def alarms(numbers: PageNumbers, fitness: Sequence[JudgeFitness]) -> Iterator[str]:
-    """What makes a number untrustworthy: constant answers, unfit judges, missing answers."""
+    """What makes a number untrustworthy: constant, cut or missing answers, and unfit judges."""
     for place in place_alarms(numbers.rows):
-        row = place.row
-        yield f"{row.model} on {row.task}, {row.score.variant}: {place.words}."
+        yield f"{_where(numbers, place.row)}: {place.words}."
     for alarm in constant_alarms(numbers.rows, headlines(numbers.rows)):
-        row = alarm.row
-        yield f"{row.model} on {row.task}, {row.score.variant}: {constant_words(alarm)}."
+        yield f"{_where(numbers, alarm.row)}: {constant_words(alarm)}."
     for one in fitness:
         if one.finding is not ControlFinding.FIT:
-            yield f"Judge {one.ceiling.judge} {fitness_words(one)}: {one.recipe}."
-    for run in numbers.made.stored:
+            task = one.recipe.partition(":")[0]
+            yield f"Judge {one.ceiling.judge} {fitness_words(one)}: {task}, {one.ceiling.variant}."
+    for run, cut in zip(numbers.made.stored, numbers.made.cut, strict=True):
+        if cut > ALARMING_CUT * len(run.rows):
+            where = f"{run.file.model.name} on {run.file.run.task}"
+            yield (
+                f"{where}: {cut} of {len(run.rows)} answers reached their token limit and were "
+                "cut; they are judged as they are."
+            )
         yield from _gaps(run)
+
+
+def _where(numbers: PageNumbers, row: ScoreRow) -> str:
+    """The model, task and variant of a score, and its data where the task was asked on several."""
+    data = {
+        run.file.data.label: data_words(run.file)
+        for run in numbers.made.stored
+        if run.file.run.task == row.task
+    }
+    own = f", {data.get(row.parsed.data, '')}" if len(data) > 1 else ""
+    return f"{row.model} on {row.task}, {row.score.variant}{own}"
 
 
 def _gaps(run: StoredRun) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """A layout and what it is made of to tables: stored runs, ratings by people, files."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from harness.specs.layouts import (
     RunsLayout,
     ValuesLayout,
 )
+from harness.storage.find_runs import data_words
 from harness.storage.runs import RunFolder, StoredRun
 
 FORMS: Final = {".tex": to_latex, ".md": to_markdown, ".csv": to_csv, ".html": to_html}
@@ -104,8 +106,28 @@ def _of_runs(layout: RunsLayout, given: TableInput) -> list[PaperTable]:
         people = _people(given, has_statistics=bool(layout.agreement))
         extra = people.means(layout.people) if layout.people else []
         extra += people.statistics(layout.agreement)
+    layout = structs.replace(layout, names={**layout.names, **_data_names(given.folders)})
     ranks = ranks_of(given.folders, rows)
     return paper_tables(run_facts(rows), layout, extra=extra, ranks=ranks)
+
+
+def _data_names(folders: Sequence[RunFolder]) -> dict[str, str]:
+    """Words for the data of some runs, by their labels in signatures."""
+    files = [folder.read() for folder in folders]
+    named = {(file.run.task, file.data.label): data_words(file) for file in files}
+    # A sample set that stands in for other data.
+    trial = {
+        file.data.label
+        for file in files
+        if file.data.mode == "sample" and (file.task.data.files or file.task.data.map)
+    }
+    words = Counter((task, name) for (task, _), name in named.items())
+    found = {}
+    for (task, label), name in named.items():
+        # Only a label tells two versions of one file apart.
+        own = f"{name} ({label})" if words[task, name] > 1 else name
+        found[label] = f"{own}, for trying and not for measuring" if label in trial else own
+    return found
 
 
 def _without_people(rows: Sequence[BoardRow]) -> list[Fact]:

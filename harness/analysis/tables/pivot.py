@@ -11,11 +11,14 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Final
 
+from msgspec.structs import replace as replace_spec
+
 from harness.analysis.leaderboard import BoardRow
 from harness.analysis.standings import RankedTable
 from harness.analysis.tables.facts import RECIPE, TOTAL, VISIBLE, Fact, chosen, matches
 from harness.pipeline.score import ALL
 from harness.specs.layouts import CellStyle, TableLayout
+from harness.stats.estimate import LEAST_CLUSTERS
 
 MOST_NAMED = 6
 """So many cells are named in one note; the rest are counted."""
@@ -56,7 +59,7 @@ class LayoutRow:
 class PaperTable:
     """A table: its title, what its rows are of, its columns by level, its rows and its notes.
 
-    `signatures` are the full recipes of its scores.
+    `signatures` are the full recipes of its scores, `shared` says what all its numbers are of.
     """
 
     title: str
@@ -66,6 +69,20 @@ class PaperTable:
     notes: tuple[str, ...]
     signatures: tuple[str, ...]
     style: CellStyle
+    shared: str = ""
+
+    @property
+    def caption(self) -> str:
+        """The title with what all numbers are of."""
+        return f"{self.title}: {self.shared}" if self.shared else self.title
+
+    @property
+    def text_style(self) -> CellStyle:
+        """What a cell shows in text: without n, where a note says the one of each column."""
+        columns = zip(*(row.cells for row in self.rows if row.block < 2), strict=True)
+        is_told = all(len({c.n for c in own if c.n is not None}) < 2 for own in columns)
+        rest = tuple(name for name in self.style.shows if name != "n")
+        return replace_spec(self.style, shows=rest) if is_told and rest else self.style
 
     @property
     def headings(self) -> tuple[str, ...]:
@@ -215,7 +232,8 @@ class _Pivot:
             row = _key(fact, layout.rows)
             blocks[row] = max(fact.block, blocks.get(row, 0))
         rows = _ordered(blocks, layout.rows, layout)
-        rows.sort(key=lambda key: blocks[key])
+        # Among the controls the ceiling comes first.
+        rows.sort(key=lambda key: (blocks[key], blocks[key] == 1 and "oracle" not in key))
         columns = self._columns()
         boards = self._boards(at, rows, columns)
         cells = {
@@ -240,6 +258,7 @@ class _Pivot:
             (*recipe_notes(scores), *self._notes(cells, list(boards.values()))),
             tuple(sorted({row.signature for row in scores})),
             layout.cell,
+            self._shared(),
         )
 
     def _words(self, key: _Key) -> _Key:
@@ -248,6 +267,19 @@ class _Pivot:
     def _said(self, pair: tuple[str, str]) -> str:
         name, value = pair
         return f"{name.replace('_', ' ')} {self.layout.names.get(value, value)}"
+
+    def _shared(self) -> str:
+        """The metric, task, judge and data of all scores, as far as no heading has them."""
+        said = {"metric": "", "task": "on ", "judge": "by ", "data": "data: "}
+        parts = {}
+        for name, before in said.items():
+            own = (fact.dims.get(name, "") for fact in self.facts if fact.row is not None)
+            values = [value for value in dict.fromkeys(own) if value]
+            if values and name not in (*self.layout.axes, *self.named):
+                words = ", ".join(self.layout.names.get(one, one) for one in values)
+                parts[name] = before + words.replace("_", " " if name == "metric" else "_")
+        data = parts.pop("data", "")
+        return "; ".join(filter(None, (" ".join(parts.values()), data)))
 
     def _columns(self) -> list[_Key]:
         layout = self.layout
@@ -286,9 +318,7 @@ class _Pivot:
         boards: Sequence[tuple[RankedTable, BoardRow]],
     ) -> list[str]:
         shows, notes = self.layout.cell.shows, []
-        counts = sorted({f.n for f in self.facts if f.n is not None and f.block < 2})
-        if counts and "n" not in shows:
-            notes.append(f"n = {counts[0]:,}." if len(counts) == 1 else _range(counts))
+        notes += self._counts(shows)
         if "interval" in shows and any(cell.low is not None for cell in cells.values()):
             notes.append("In brackets: 95% intervals.")
         notes += _rank_notes(cells.values(), [board for board, _ in boards], shows)
@@ -307,8 +337,45 @@ class _Pivot:
         }
         empty = {at: cell.reason for at, cell in cells.items() if cell.value is None}
         notes += self._reasons("Missing verdicts, not counted in n", partial)
+        if "interval" in shows:
+            notes += self._reasons("No interval", self._unbounded())
         notes += self._reasons("Empty cells (-)", empty)
-        return [*notes, self.layout.note] if self.layout.note else notes
+        explained = "; ".join(
+            f"{self.layout.names.get(value, value)}: {words}"
+            for value, words in self.layout.legend.items()
+            if any(value in (f.dims.get(name) for name in self.layout.axes) for f in self.facts)
+        )
+        legend = f"{explained}." if explained else ""
+        return [*notes, *filter(None, (legend, self.layout.note))]
+
+    def _counts(self, shows: Sequence[str]) -> list[str]:
+        """How many answers, once, or once a column where n is asked for and cells lack it."""
+        counted = [f for f in self.facts if f.n is not None and f.block < 2]
+        columns: dict[str, list[Fact]] = {}
+        for fact in counted:
+            words = ", ".join(self._words(_key(fact, self.layout.columns)))
+            columns.setdefault(words, []).append(fact)
+        is_even = all(len({fact.n for fact in own}) == 1 for own in columns.values())
+        if not counted or ("n" in shows and not is_even):
+            return []
+        if "n" not in shows or len({fact.n for fact in counted}) == 1:
+            return [_counted(counted)]
+        names: dict[str, list[str]] = {}
+        for name, own in columns.items():
+            names.setdefault(_counted(own).rstrip("."), []).append(name)
+        return ["; ".join(f"{said} ({', '.join(own)})" for said, own in names.items()) + "."]
+
+    def _unbounded(self) -> dict[tuple[_Key, _Key], str]:
+        """Why scores have no interval, by their cells."""
+        lacking = [f for f in self.facts if f.row and f.value is not None and f.low is None]
+        return {
+            (_key(fact, self.layout.rows), _key(fact, self.layout.columns)): (
+                "all values are alike"
+                if fact.row and fact.row.score.clusters >= LEAST_CLUSTERS
+                else "too few independent items"
+            )
+            for fact in lacking
+        }
 
     def _reasons(self, what: str, found: Mapping[tuple[_Key, _Key], str]) -> list[str]:
         """A line that says the reason of each place; places of one reason together."""
@@ -356,8 +423,19 @@ def _ranked_by_value(column: Mapping[tuple[_Key, _Key], LayoutCell]) -> _Cells:
     }
 
 
+def _counted(facts: Sequence[Fact]) -> str:
+    """How many answers, and of how many independent items where these are fewer."""
+    counts = sorted({fact.n or 0 for fact in facts})
+    items = sorted({fact.row.score.clusters for fact in facts if fact.row is not None})
+    answers = f"n = {counts[0]:,}" if len(counts) == 1 else _range(counts)
+    if not items or (items[0], items[-1]) == (counts[0], counts[-1]):
+        return f"{answers}."
+    independent = f"{items[0]:,}" if len(items) == 1 else f"{items[0]:,} to {items[-1]:,}"
+    return f"{answers} answers, of {independent} independent items."
+
+
 def _range(counts: Sequence[int]) -> str:
-    return f"n from {counts[0]:,} to {counts[-1]:,}."
+    return f"n from {counts[0]:,} to {counts[-1]:,}"
 
 
 def _rank_notes(

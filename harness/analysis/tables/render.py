@@ -7,9 +7,12 @@ empty cell in CSV, never a zero.
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from html import escape
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Final
+
+from msgspec import structs
 
 from harness.analysis.tables.pivot import LayoutCell, LayoutRow, PaperTable, number
 from harness.specs.layouts import CellStyle
@@ -41,6 +44,14 @@ _LATEX: Final[Mapping[str, str]] = {
 }
 
 
+TEXT_WIDTH: Final = 345.0
+"""The width of the text of LaTeX's `article` at ten points, in points."""
+_LONGEST: Final = 48
+"""So many characters of a title stand in a label."""
+_NARROW, _WIDE, _THIN = 0.3, 0.53, frozenset(" .,[]()-:;il|")
+"""The width of a thin letter and of any other as a share of their size, and the thin letters."""
+
+
 def cell_text(cell: LayoutCell, style: CellStyle) -> str:
     """What a cell shows; a dash where there is no value."""
     if cell.value is None:
@@ -60,7 +71,7 @@ def cell_text(cell: LayoutCell, style: CellStyle) -> str:
 def screen_cells(table: PaperTable) -> tuple[list[str], list[list[str]]]:
     """The head and the rows for a terminal; a star marks what is bold elsewhere."""
     rows = [
-        [*row.names, *(cell_text(c, table.style) + "*" * c.is_best for c in row.cells)]
+        [*row.names, *(cell_text(c, table.text_style) + "*" * c.is_best for c in row.cells)]
         for row in table.rows
     ]
     return [*table.head, *_headings(table)], rows
@@ -119,12 +130,12 @@ def _markdown(table: PaperTable) -> str:
     notes = [f"{_md(note)}  " for note in table.notes]
     folded = [f"<li><code>{_md(text)}</code></li>" for text in table.signatures]
     signatures = ["", "<details><summary>signatures</summary><ul>", *folded, "</ul></details>"]
-    parts = [f"**{_md(table.title)}**", "", *lines, "", *notes]
+    parts = [f"**{_md(table.caption)}**", "", *lines, "", *notes]
     return "\n".join([*parts, *(signatures if folded else []), ""])
 
 
 def _md_cell(cell: LayoutCell, table: PaperTable) -> str:
-    text = _md(cell_text(cell, table.style))
+    text = _md(cell_text(cell, table.text_style))
     return f"**{text}**" if cell.is_best else text
 
 
@@ -150,7 +161,7 @@ def _html(table: PaperTable) -> str:
     items = "".join(f"<li><code>{_h(text)}</code></li>" for text in table.signatures)
     folded = f"<details><summary>signatures</summary><ul>{items}</ul></details>" if items else ""
     return (
-        f'<figure class="harness-table"><table><caption>{_h(table.title)}</caption>'
+        f'<figure class="harness-table"><table><caption>{_h(table.caption)}</caption>'
         f"<thead>{''.join(_html_heads(table))}</thead>\n<tbody>{chr(10).join(body)}</tbody></table>"
         f"<figcaption>{notes}{folded}</figcaption></figure>"
     )
@@ -170,7 +181,7 @@ def _html_heads(table: PaperTable) -> Iterable[str]:
 
 
 def _html_cell(cell: LayoutCell, table: PaperTable) -> str:
-    text = _h(cell_text(cell, table.style))
+    text = _h(cell_text(cell, table.text_style))
     return f"<b>{text}</b>" if cell.is_best else text
 
 
@@ -187,18 +198,54 @@ def _spans(table: PaperTable, level: int) -> list[tuple[str, int]]:
 
 
 def to_latex(tables: Sequence[PaperTable]) -> str:
-    r"""All tables as LaTeX that a paper takes in by \input; it needs the package booktabs."""
+    r"""All tables as LaTeX that a paper takes in by \input; it needs the package booktabs.
+
+    Intervals stand below their values where a table is wider than the text of an `article`.
+    """
     head = "% Needs \\usepackage{booktabs}; made by `harness table`.\n"
-    return "\n".join([head, *map(_latex, tables)])
+    names = _labels(tables)
+    return "\n".join([head, *map(_latex, tables, names)])
 
 
-def _latex(table: PaperTable) -> str:
+def too_wide(tables: Sequence[PaperTable]) -> list[tuple[str, int]]:
+    """The labels of tables that are wider than the text, with their widths in points, about."""
+    widths = (_width(table, is_stacked=_is_stacked(table)) for table in tables)
+    return [
+        (label, round(width))
+        for label, width in zip(_labels(tables), widths, strict=True)
+        if width > TEXT_WIDTH
+    ]
+
+
+def _labels(tables: Sequence[PaperTable]) -> list[str]:
+    """A label for each table, of the words of its title; a number where several have the same."""
+    made: list[str] = []
+    for table in tables:
+        words = re.findall("[a-z0-9]+", table.title.lower())
+        name = "tab:" + "-".join(takewhile(_Room(_LONGEST).has, words))
+        count = sum(one == name or re.fullmatch(rf"{name}-\d+", one) is not None for one in made)
+        made.append(f"{name}-{count + 1}" if count else name)
+    return made
+
+
+@dataclass
+class _Room:
+    """How many characters are left."""
+
+    left: int
+
+    def has(self, word: str) -> bool:
+        """Whether a word fits, which is then taken off."""
+        self.left -= len(word) + 1
+        return self.left >= 0
+
+
+def _latex(table: PaperTable, label: str) -> str:
     lines, block = [], _first_block(table)
     for row in table.rows:
         lines += [r"\midrule"] if row.block != block else []
         block = row.block
-        cells = [*map(latex, row.names), *(_latex_cell(cell, table) for cell in row.cells)]
-        lines.append(" & ".join(cells) + r" \\")
+        lines += _latex_row(row, table)
     notes = [rf"\par\smallskip\footnotesize\raggedright {latex(' '.join(table.notes))}"]
     signatures = [f"% {_comment(text)}" for text in table.signatures]
     columns = "l" * len(table.head) + "r" * len(table.columns)
@@ -206,7 +253,8 @@ def _latex(table: PaperTable) -> str:
         [
             r"\begin{table}[t]",
             r"\centering",
-            rf"\caption{{{latex(table.title)}}}",
+            rf"\caption{{{latex(table.caption)}}}",
+            rf"\label{{{label}}}",
             r"\small",
             rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}",
             *(r"\toprule", *_latex_heads(table), r"\midrule"),
@@ -218,6 +266,51 @@ def _latex(table: PaperTable) -> str:
             "",
         ]
     )
+
+
+def _latex_row(row: LayoutRow, table: PaperTable) -> list[str]:
+    """A row; of a wide table with a second line, the intervals."""
+    if not _is_stacked(table):
+        cells = [*map(latex, row.names), *(_latex_cell(cell, table) for cell in row.cells)]
+        return [" & ".join(cells) + r" \\"]
+    own, below = _parted(table)
+    values = [*map(latex, row.names), *(_latex_cell(cell, own) for cell in row.cells)]
+    texts = ["" if cell.low is None else cell_text(cell, below) for cell in row.cells]
+    ends = [rf"\scriptsize {latex(text).replace('-', '$-$')}" if text else "" for text in texts]
+    lines = [" & ".join(values) + r" \\", " & ".join([*[""] * len(row.names), *ends]) + r" \\"]
+    return lines if any(ends) else lines[:1]
+
+
+def _parted(table: PaperTable) -> tuple[PaperTable, CellStyle]:
+    """A table without its intervals, and the style of these alone."""
+    shows = tuple(name for name in table.text_style.shows if name != "interval")
+    style = structs.replace(table.style, shows=shows or ("value",))
+    return replace(table, style=style), structs.replace(table.style, shows=("interval",))
+
+
+def _is_stacked(table: PaperTable) -> bool:
+    is_able = {"interval", "value"} <= {*table.text_style.shows}
+    return is_able and _width(table, is_stacked=False) > TEXT_WIDTH
+
+
+def _width(table: PaperTable, *, is_stacked: bool) -> float:
+    """About how wide LaTeX sets a table, in points."""
+    own, below = _parted(table) if is_stacked else (table, None)
+    columns = [
+        _widest([name, *(row.names[n] for row in table.rows)]) for n, name in enumerate(table.head)
+    ]
+    for place, levels in enumerate(table.columns):
+        cells = [row.cells[place] for row in table.rows]
+        above = _widest([*levels[-1:], *(cell_text(cell, own.text_style) for cell in cells)])
+        ends = _widest([cell_text(cell, below) for cell in cells], 7.3) if below else 0.0
+        columns.append(max(above, ends))
+    return sum(columns) + 12 * (len(columns) - 1)
+
+
+def _widest(texts: Iterable[str], size: float = 9) -> float:
+    """The width of the longest text in points, at a size of Computer Modern."""
+    widths = (sum(_NARROW if char in _THIN else _WIDE for char in text) for text in texts)
+    return size * max(widths, default=0)
 
 
 def _latex_heads(table: PaperTable) -> Iterable[str]:
@@ -244,7 +337,7 @@ def _rules(spans: Sequence[tuple[str, int]], first: int) -> Iterable[str]:
 def _latex_cell(cell: LayoutCell, table: PaperTable) -> str:
     if cell.value is None:
         return "--"
-    text = latex(cell_text(cell, table.style)).replace("-", "$-$")
+    text = latex(cell_text(cell, table.text_style)).replace("-", "$-$")
     return rf"\textbf{{{text}}}" if cell.is_best else text
 
 

@@ -1,6 +1,6 @@
 """The commands for moderators: drift between two files or runs, and the card of a model."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +15,7 @@ from harness.cli.output import ProgressLine, cell, echo, echo_json, echo_table, 
 from harness.cli.rates import PointChoice, with_columns
 from harness.cli.texts.tables import cells_of
 from harness.errors import DataError, SpecError
+from harness.specs.data import NEGATIVE
 from harness.storage.cells import finite, records_csv
 from harness.storage.files import write_whole
 from harness.storage.find_runs import find_run
@@ -34,7 +35,8 @@ class DriftChoice:
     by: str | None = option("Columns by whose groups rates are compared, comma-separated.", None)
     column: str | None = option("Column of the texts of tables. Default: text.", None)
     flag: str | None = option(
-        "Column of tables that says what was flagged: 1 or 0, yes or no.", None
+        "Column of tables that says what was flagged: 1 or 0, yes or no, or the labels of --map.",
+        None,
     )
     measured: str | None = option(
         "Column of tables with measured implicitness. Default: the texts are scored.",
@@ -72,8 +74,9 @@ def drift(
             f"drift: {choice.old} and {choice.new} are a file and a run; name two alike"
         )
     if all(are_files):
+        columns = _columns(choice, where)
         old, new = (
-            _file_texts(name, choice, by, scorer, where) for name in (choice.old, choice.new)
+            _file_texts(name, columns, by, scorer, where) for name in (choice.old, choice.new)
         )
     else:
         old, new = _run_texts(choice, point, by, where)
@@ -90,15 +93,46 @@ def drift(
     return ExitCode.of(choice.is_alarm and alarms)
 
 
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """The columns of tables that drift reads, and what the cells of the flags mean."""
+
+    text: str | None
+    flag: str | None
+    measured: str | None
+    meanings: Mapping[str, float | None]
+
+
+def _columns(choice: DriftChoice, where: Where) -> _Columns:
+    """As named; with --map, its texts, and its classes where its labels are the flags."""
+    if choice.by and choice.flag is None:
+        raise SpecError(
+            "--by: tells the rates of groups, and nothing says what was flagged in these tables; "
+            "add --flag COLUMN"
+        )
+    columns = _Columns(choice.column, choice.flag, choice.measured, FLAGS)
+    if where.table is None:
+        return columns
+    table = options.registry(where.home).load("configs/tables", where.table)
+    columns = replace(columns, text=choice.column or table.text)
+    if choice.flag != table.label.column or not table.label.classes:
+        return columns
+    of: dict[str, float | None] = {
+        value: float(name != NEGATIVE) for name, own in table.label.classes.items() for value in own
+    }
+    of |= dict.fromkeys(table.label.left_out)
+    return replace(columns, meanings={value.strip().casefold(): said for value, said in of.items()})
+
+
 def _file_texts(
-    name: str, choice: DriftChoice, by: Sequence[str], scorer: str, where: Where
+    name: str, chosen: _Columns, by: Sequence[str], scorer: str, where: Where
 ) -> list[DriftText]:
-    has_column = any((choice.column, choice.flag, choice.measured, by))
+    has_column = any((chosen.text, chosen.flag, chosen.measured, by))
     table, source = read_input(name, None, has_column=has_column)
-    texts = column_of(table, choice.column, where=source)
+    texts = column_of(table, chosen.text, where=source)
     columns = {column: cells_of(table, column, "--by", source) for column in by}
-    flags = _flags(table, choice.flag, source)
-    values = _values(table, texts, choice.measured, scorer=scorer, where=where, source=source)
+    flags = _flags(table, chosen, source)
+    values = _values(table, texts, chosen.measured, scorer=scorer, where=where, source=source)
     return [
         DriftText(
             # A row without words is like no other.
@@ -112,16 +146,19 @@ def _file_texts(
     ]
 
 
-def _flags(table: Table, name: str | None, source: str) -> list[float | None]:
+def _flags(table: Table, columns: _Columns, source: str) -> list[float | None]:
+    name, meanings = columns.flag, columns.meanings
     if name is None:
         return [None] * len(table)
     cells = [cell.strip().casefold() for cell in cells_of(table, name, "--flag", source)]
-    if unknown := [cell for cell in cells if cell and cell not in FLAGS]:
+    if unknown := [cell for cell in cells if cell and cell not in meanings]:
         raise DataError(
-            f"{source}: column {name!r} holds {unknown[0]!r:.60}; write {', '.join(FLAGS)}, or "
-            "leave a cell empty where nobody knows"
+            f"{source}: column {name!r} holds {unknown[0]!r:.60}; write {', '.join(meanings)}, "
+            "or leave a cell empty where nobody knows"
+            + " (--map NAME takes the classes of a column map)"
+            * (meanings is FLAGS)
         )
-    return [FLAGS.get(cell) for cell in cells]
+    return [meanings.get(cell) for cell in cells]
 
 
 def _values(
@@ -147,7 +184,8 @@ def _run_texts(
     choice: DriftChoice, point: PointChoice, by: Sequence[str], where: Where
 ) -> tuple[list[DriftText], list[DriftText]]:
     """The texts of two runs under the one variant and decoding that both have."""
-    runs = [StoredRun.read_all(find_run(where.results, name)) for name in (choice.old, choice.new)]
+    folders = [find_run(where.results, name) for name in (choice.old, choice.new)]
+    runs = [StoredRun.read_all(folder) for folder in folders]
     first, second = (run.file for run in runs)
     if first.run.task != second.run.task:
         raise SpecError(f"drift: runs of {first.run.task} and {second.run.task}; name one task's")
@@ -158,10 +196,16 @@ def _run_texts(
             "with one --scorer"
         )
     sides: list[dict[tuple[str, str], list[DriftText]]] = []
-    for run in runs:
-        query = with_columns(run, replace(point.query(where.results), by=tuple(by)), where)
+    for folder, run in zip(folders, runs, strict=True):
+        query = with_columns(folder, run, replace(point.query(where.results), by=tuple(by)), where)
         blocks = flagged_blocks(run, query)
-        texts = (run_texts(one.readings, query.columns) for one in blocks)
+        # Texts that chose a threshold have no part in rates, but in implicitness they have.
+        texts = (
+            run_texts(
+                (*one.readings, *(replace(r, flagged=None) for r in one.left_out)), query.columns
+            )
+            for one in blocks
+        )
         places = ((one.blank.variant, one.blank.decoding) for one in blocks)
         sides.append(dict(zip(places, texts, strict=True)))
     shared = [place for place in sides[0] if place in sides[1]]
@@ -180,8 +224,8 @@ def _put(choice: DriftChoice, rows: Sequence[Drift], alarms: Sequence[Drift]) ->
         (
             f"{row.column}: {row.group}" if row.column else row.what,
             row.what if row.column else "all",
-            cell(row.old),
-            cell(row.new),
+            f"{cell(row.old)}, {row.n_old}",
+            f"{cell(row.new)}, {row.n_new}",
             f"{cell(row.change)} ({cell((row.low, row.high))})"
             if row.low is not None
             else row.note,
@@ -190,7 +234,7 @@ def _put(choice: DriftChoice, rows: Sequence[Drift], alarms: Sequence[Drift]) ->
         )
         for row in rows
     ]
-    head = ("of", "rate", "old", "new", "change (95% interval)", "p", "Holm")
+    head = ("of", "rate", "old, n", "new, n", "change (95% interval)", "p", "Holm")
     echo_table(f"{Path(choice.new).name} less {Path(choice.old).name}", head, lines)
     for row in rows:
         if row.distance is not None:
@@ -236,9 +280,9 @@ def card(
     Example:
       harness card 3f9a --by target -o card.md
     """
-    run = StoredRun.read_all(find_run(where.results, choice.run))
+    run = StoredRun.read_all(folder := find_run(where.results, choice.run))
     by = options.names(choice.by, "--by") if choice.by else card_columns(run)
-    query = with_columns(run, replace(point.query(where.results), by=by), where)
+    query = with_columns(folder, run, replace(point.query(where.results), by=by), where)
     blocks = flagged_blocks(run, query)
     rows, gaps = rate_rows(blocks, query), rate_gaps([(blocks, query)])
     text = card_markdown(ModelCard(run, blocks, rows, gaps, query))

@@ -584,6 +584,7 @@ def test_a_table_of_ones_own_gets_a_map_to_fill_in(tmp_path: Path) -> None:
     draft = str(caught.value).partition("\n\n")[2]
     assert '# columns: "no", "verdict", "body", "by"' in draft
     assert 'put each of its values under a label: "0", "1"' in draft
+    assert 'keep: {"no": "no", "by": "by"} # further columns' in draft
     filled = draft.replace("hateful: []", 'hateful: ["1"]').replace("benign: []", 'benign: ["0"]')
     (tmp_path / "map.yaml").write_text(filled, "utf-8")
     mine = load_spec(read_yaml(tmp_path / "map.yaml"), TableSpec, where="map.yaml")

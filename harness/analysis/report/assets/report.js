@@ -4,7 +4,7 @@
 (() => {
 const RUN = 0, SAMPLE = 1, VARIANT = 2, DECODING = 3, ANSWER = 4, SERVED = 5, STEPS = 6, VERDICTS = 7;
 const PER_PAGE = 25, PER_GRID = 50, SHORT = 4000, MOST_CARDS = 12;
-const SHARED = 1e-9;
+const SHARED = 1e-9, MOST_SERIES = 6;
 let data, texts, items = [], found = [], at = -1, isOpen = false, page = 0, gridPage = 0;
 let state = {}, groups = {}, stamp = null, chosenSets = [], matches = null;
 
@@ -159,6 +159,7 @@ function tableNode(table) {
   return el("div", { class: "table" },
     el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": table.title },
       el("table", {}, el("caption", { class: "quiet" }, table.title, table.about ? el("div", {}, table.about) : null), el("thead", {}, el("tr", {}, heads)), body)),
+    table.notes.map((note) => el("p", { class: "quiet" }, note)),
     el("div", { class: "copy" },
       el("button", { type: "button", class: "small", onclick: () => copy(latex(table, rows), "LaTeX") }, "Copy as LaTeX"),
       el("button", { type: "button", class: "small", onclick: () => copy(csv(table, rows), "CSV") }, "Copy as CSV")));
@@ -198,12 +199,18 @@ function sectionNode(section) {
 }
 
 // ---- curves ----
-function plots(series) {
-  const labels = [...new Set(series.map((s) => s.label))];
+function plots(all) {
+  // What has nothing to draw is in no legend; six colours are told apart, and more series stand in further panels.
+  const labels = [...new Set(all.filter((s) => s.y.some((v) => v !== null)).map((s) => s.label))];
+  const parts = Array.from({ length: Math.ceil(labels.length / MOST_SERIES) }, (_, i) => labels.slice(i * MOST_SERIES, (i + 1) * MOST_SERIES));
+  if (!parts.length) return el("p", { class: "quiet" }, "No run has enough texts for a curve.");
+  return el("div", {}, parts.map((own) => panel(all.filter((s) => own.includes(s.label)), own)));
+}
+function panel(series, labels) {
   const xs = series.flatMap((s) => [...s.x, ...s.to]);
   const range = [Math.min(...xs), Math.max(...xs)];
   const names = { tpr: "TPR (hits)", fpr: "FPR (false alarms)" };
-  const colour = (label) => `c${labels.indexOf(label) % 6}`;
+  const colour = (label) => `c${labels.indexOf(label)}`;
   const drawn = [...new Set(series.map((s) => s.rate))].map((rate) => plot(series.filter((s) => s.rate === rate), names[rate] || rate, range, colour, labels));
   return el("div", {}, el("div", { class: "plots" }, drawn),
     el("ul", { class: "legend" }, labels.map((label) => el("li", {}, sv("svg", { viewBox: "0 0 24 12", "aria-hidden": "true" }, sv("line", { x1: 0, x2: 24, y1: 6, y2: 6, class: `${colour(label)} line` })), label))));
@@ -274,7 +281,7 @@ function differ(members, judge) {
 const SPLITS = {
   judges: ["its judges disagree", (item) => { const all = readBy(item, ""); return all.some((v) => Math.abs(v[1] - all[0][1]) > SHARED); }],
   orders: ["two orders disagree", (item, judge) => item[VERDICTS].some((v) => v[4].some(([name, value]) => T(name) === "consistency" && value < 1)) || (average(item) !== undefined && differ(alike("variants", item).filter((o) => average(o) === average(item)), judge))],
-  models: ["models disagree (a flip)", (item, judge) => differ(alike("models", item), judge)],
+  models: ["models disagree (a flip)", (item, judge) => differ(alike("models", item).filter((i) => !data.runs[i[RUN]].is_control), judge)],
   variants: ["variants disagree", (item, judge) => differ(alike("variants", item), judge)],
   pair: ["its minimal pair disagrees", (item, judge) => differ(pairOf(item), judge)],
 };
@@ -543,9 +550,11 @@ function drawGrid() {
   const rows = new Map();
   for (const item of own) if (T(item[VARIANT]) === grid.variant && T(item[DECODING]) === grid.decoding) { const row = rows.get(item[SAMPLE]) || new Map(); row.set(item[RUN], item); rows.set(item[SAMPLE], row); }
   const verdictOf = (item) => item && item[VERDICTS].find((v) => T(judgeOf(item, v).name) === grid.judge);
-  const isFlip = (row) => new Set([...row.values()].map(verdictOf).filter((v) => v && v[1] !== null).map((v) => v[1])).size > 1;
+  const models = runs.filter((run) => !data.runs[run].is_control);
+  const isFlip = (row) => new Set(models.map((run) => verdictOf(row.get(run))).filter((v) => v && v[1] !== null).map((v) => v[1])).size > 1;
   const all = [...rows], flips = all.filter(([, row]) => isFlip(row)), list = grid.only ? flips : all;
-  $("flip-count").textContent = `${count(flips.length)} of ${plural(all.length, "sample")} flip between ${plural(runs.length, "run")}.`;
+  const between = `${count(flips.length)} of ${plural(all.length, "sample")} flip between ${plural(models.length, "run")} of models; controls are shown and not counted.`;
+  $("flip-count").textContent = models.length > 1 ? between : "A flip needs two models that are no controls.";
   gridPage = Math.min(gridPage, Math.max(0, Math.ceil(list.length / PER_GRID) - 1));
   pager(["flip-pager"], list.length, PER_GRID, gridPage, (to) => { gridPage = to; drawGrid(); });
   const marks = { right: "\u2713 right", wrong: "\u2717 wrong" };

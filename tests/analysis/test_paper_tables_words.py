@@ -1,0 +1,105 @@
+"""A table for a paper says in words what its numbers are of, and fits the page or says so."""
+
+from pathlib import Path
+
+import pytest
+from support.run_tables import run_on_disk
+
+from harness.analysis.tables.build import TableInput, adapted, build
+from harness.analysis.tables.pivot import LayoutCell, LayoutRow, PaperTable
+from harness.analysis.tables.render import to_latex, too_wide
+from harness.cli import main
+from harness.registry import Registry
+from harness.specs.layouts import CellStyle
+from harness.storage.find_runs import run_folders
+
+SHIPPED = Registry.open(Path(__file__).parents[2])
+
+
+def made(results: Path, columns: str = "judge", shows: tuple[str, ...] = ("value",)) -> PaperTable:
+    layout = adapted(None, {"columns": (columns,)}, None, {"shows": shows})
+    [table] = build(layout, TableInput(run_folders(results)))
+    return table
+
+
+def wide(columns: int) -> PaperTable:
+    cell = LayoutCell(0.5, 0.25, 0.75, 8)
+    names = tuple((f"column {n}",) for n in range(columns))
+    rows = (LayoutRow(("ant",), (cell,) * columns),)
+    style = CellStyle(shows=("value", "interval"))
+    return PaperTable("Scores", ("model",), names, rows, (), (), style)
+
+
+def test_a_caption_says_metric_task_judge_and_data_and_can_be_referred_to(tmp_path: Path) -> None:
+    run_on_disk(tmp_path, "ant", {"near": "1110"})
+
+    text = to_latex([made(tmp_path, "group")])
+    assert r"\caption{Scores: accuracy on toy by near; data: toy, released}" in text
+    assert r"\label{tab:scores}" in text
+
+
+def test_two_tables_of_one_title_have_two_labels() -> None:
+    text = to_latex([wide(2), wide(2)])
+
+    assert r"\label{tab:scores}" in text
+    assert r"\label{tab:scores-2}" in text
+
+
+def test_the_ceiling_is_the_first_of_the_controls(tmp_path: Path) -> None:
+    for name in ("literal", "oracle", "zebra"):
+        run_on_disk(tmp_path, name, {"near": "1110"})
+
+    rows = made(tmp_path).rows
+    assert [row.names[0] for row in rows] == ["zebra", "oracle", "literal"]
+
+
+def test_one_n_of_all_is_said_once_below(tmp_path: Path) -> None:
+    run_on_disk(tmp_path, "ant", {"near": "1110"})
+
+    table = made(tmp_path, "group", shows=("value", "n"))
+    assert [note for note in table.notes if note.startswith("n =")] == [
+        "n = 4 (all); n = 2 (even, odd)."
+    ]
+    assert "n=" not in to_latex([table]).partition(r"\bottomrule")[0]
+
+
+def test_a_missing_interval_has_its_reason_below(tmp_path: Path) -> None:
+    run_on_disk(tmp_path, "ant", {"near": "11"})
+
+    table = made(tmp_path, shows=("value", "interval"))
+    assert "No interval: too few independent items (ant, near)." in table.notes
+
+
+def test_intervals_stand_below_the_values_of_a_wide_table() -> None:
+    narrow, broad = (to_latex([wide(n)]) for n in (2, 5))
+
+    assert "0.500 {[}0.250, 0.750{]}" in narrow
+    assert "ant & 0.500 & 0.500 & 0.500 & 0.500 & 0.500 \\\\\n" in broad
+    assert r" & \scriptsize {[}0.250, 0.750{]}" in broad
+    assert too_wide([wide(5)]) == []
+
+
+def test_a_table_that_cannot_fit_is_told_of_with_the_remedy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [(label, width)] = too_wide([wide(20)])
+    assert (label, width > 345) == ("tab:scores", True)
+
+    for n in range(9):
+        run_on_disk(tmp_path, f"a-model-of-a-long-name-{n}", {"near": "1110"})
+    out = tmp_path / "wide.tex"
+    line = ["table", "--rows", "judge", "--columns", "model", "-o", str(out)]
+    assert main([*line, "--results", str(tmp_path)]) == 0
+    said = capsys.readouterr().err
+    assert "tab:scores: about " in said
+    assert "fewer --digits" in said
+
+
+def test_a_legend_explains_the_values_alone_that_a_table_has(tmp_path: Path) -> None:
+    run_on_disk(tmp_path, "ant", {"near": "1110"})
+    layout = SHIPPED.load("configs/layouts", "intent-levels")
+
+    where = {"task": ("toy",), "metric": ("accuracy",)}
+    [table] = build(adapted(layout, None, where), TableInput(run_folders(tmp_path)))
+    assert "base: the plain prompt." in table.notes
+    assert not any("counterfactual" in note for note in table.notes)
