@@ -138,10 +138,9 @@ def _ended(done: CellOutcome) -> dict[str, Any]:
 
 
 def _put_calls(name: str, rows: Sequence[CellCalls]) -> None:
-    def usd_of(row: CellCalls) -> str:
-        known = [part for part in row.calls if part.most_usd is not None]
-        least, most = (fsum(getattr(p, e) or 0.0 for p in known) for e in ("least_usd", "most_usd"))
-        return f"{usd(least)} to {usd(most)}" if known else "-"
+    def most(row: CellCalls) -> str:
+        known = [part.most_usd for part in row.calls if part.most_usd is not None]
+        return usd(fsum(known)) if known else "-"
 
     def tokens(row: CellCalls) -> str:
         is_estimate = any(part.is_estimate for part in row.calls)
@@ -149,16 +148,17 @@ def _put_calls(name: str, rows: Sequence[CellCalls]) -> None:
 
     has_price = any(part.most_usd is not None for row in rows for part in row.calls)
     echo_records(
-        f"plan {name}: planned calls, at most",
+        f"plan {name}: calls, tokens in and out"
+        + (", US dollars for what is not stored" if has_price else "")
+        + ", at most",
         rows,
-        f"{_columns(rows)}; calls, stored, prompt tokens=tokens, answer tokens (max)=answer"
-        + (", USD for what is not stored=usd" if has_price else ""),
+        f"{_columns(rows)}; calls, stored, in=tokens, out=answer" + (", USD" if has_price else ""),
         **{"with": lambda row: row.cell.words},
         calls=lambda row: None if row.error else sum(part.calls for part in row.calls),
         stored=lambda row: None if row.error else sum(part.stored or 0 for part in row.calls),
         tokens=lambda row: None if row.error else tokens(row),
         answer=lambda row: None if row.error else sum(part.max_tokens for part in row.calls),
-        usd=usd_of,
+        USD=most,
     )
 
 
