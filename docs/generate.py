@@ -1,9 +1,18 @@
-"""Writes docs/commands.md from the help texts of the commands."""
+"""Writes docs/commands.md from the help texts of the commands.
+
+`generate.py probes` writes the table of the probes in docs/impscore.md instead, for the shipped
+head.
+"""
 
 import contextlib
 import io
 import os
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from harness.implicitness.probe import ProbeFigure
 
 
 def commands_page() -> str:
@@ -23,5 +32,58 @@ def commands_page() -> str:
     return "\n".join(parts)
 
 
-if __name__ == "__main__":
+BEGIN = "<!-- of the shipped head: docs/generate.py probes -->\n"
+END = "<!-- end of the probes -->\n"
+
+
+def probe_section(scorer: str = "impscore-minilm") -> str:
+    """The probe figures of a scorer as Markdown; weak cells and kinds are bold."""
+    from harness.implicitness import probe
+    from harness.registry import Registry
+
+    opened = Registry.open(Path()).scorer(scorer)
+    rows = probe.probe_figures(probe.scores_of(opened))
+    values = {(row.kind, row.at_least): row.value or 0 for row in rows if row.figure != "auc"}
+    areas = {(row.kind, row.against): row for row in rows if row.figure == "auc"}
+    against = (*probe.PLAIN, probe.ALL_PLAIN)
+    lines = [
+        f"| | {' | '.join(f'over {name}' for name in against)} | mean |",
+        f"|---{'|---' * len(against)}|---|",
+    ]
+    for kind in (*probe.IMPLICIT, probe.ALL_IMPLICIT):
+        cells = " | ".join(_area(areas[kind, other]) for other in against)
+        name = _bold(probe.words(kind), is_bold=areas[kind, probe.ALL_PLAIN].is_weak)
+        lines.append(f"| {name} | {cells} | {values[kind, None]:.2f} |")
+    means = ", ".join(f"{kind} {values[kind, None]:.2f}" for kind in probe.PLAIN)
+    shares = ", ".join(
+        f"{values[probe.ALL_PLAIN, edge]:.0%} score {edge:g} or more"
+        for edge in probe.EDGES
+        if edge >= probe.UPPER
+    )
+    head = f"`{opened.signature}` on {rows[0].sets} sets: AUC, and its 95 % interval over sets."
+    plain = f"Of the plain sentences {shares}; means: {means}."
+    return "\n".join([head, "", *lines, "", plain, ""])
+
+
+def _area(row: "ProbeFigure") -> str:
+    value, low, high = (
+        "-" if one is None else f"{one:.2f}".lstrip("0") for one in (row.value, row.low, row.high)
+    )
+    return _bold(value if row.low is None else f"{value} ({low} to {high})", is_bold=row.is_weak)
+
+
+def _bold(text: str, *, is_bold: bool) -> str:
+    return f"**{text}**" if is_bold else text
+
+
+def with_probes(page: str, section: str) -> str:
+    """The page with another section between the marks of the probes."""
+    before, _, rest = page.partition(BEGIN)
+    return f"{before}{BEGIN}{section}{END}{rest.partition(END)[2]}"
+
+
+if __name__ == "__main__" and sys.argv[1:] == ["probes"]:
+    page = Path(__file__).parent / "impscore.md"
+    page.write_text(with_probes(page.read_text("utf-8"), probe_section()), "utf-8")
+elif __name__ == "__main__":
     (Path(__file__).parent / "commands.md").write_text(commands_page(), "utf-8")

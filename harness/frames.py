@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from harness.analysis.tables.pivot import PaperTable
+    from harness.implicitness.probe import By
+    from harness.implicitness.scorer import Scorer
     from harness.specs.layouts import LayoutSpec
     from harness.storage.runs import RunFolder
     from harness.workspace import Workspace
@@ -215,6 +217,15 @@ def _names(given: Sequence[_T] | None, name: str) -> tuple[_T, ...]:
     if isinstance(given, str):
         raise SpecError(f"{name} {given!r}: give a list of names")
     return tuple(given or ())
+
+
+def probe_table(scorer: "Scorer", by: "By | None") -> ResultTable:
+    """The figures of a scorer on the probe sentences."""
+    from harness.implicitness.probe import ProbeFigure, parts_of, probe_figures, scores_of
+
+    rows = probe_figures(scores_of(scorer), by=parts_of(by), scorer=scorer.signature)
+    columns = tuple(field.name for field in fields(ProbeFigure))
+    return ResultTable(columns, tuple(tuple(getattr(r, name) for name in columns) for r in rows))
 
 
 def rates_of(

@@ -20,6 +20,7 @@ from harness.frames import (
     errors_of,
     figure_of,
     page_of,
+    probe_table,
     rates_of,
     tables_of,
 )
@@ -27,6 +28,7 @@ from harness.frames import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from harness.implicitness.probe import By
     from harness.judges.asking import Orders
     from harness.specs.layouts import LayoutSpec
     from harness.stats.agreement import Scale
@@ -462,6 +464,11 @@ def implicitness(texts: Iterable[str], scorer: str = "impscore-minilm") -> Resul
         for text, one in zip(given, scored, strict=True)
     )
     return ResultTable(("text", "value", "flag"), rows)
+
+
+def probe_scorer(scorer: str = "impscore-minilm", by: "By | None" = None) -> ResultTable:
+    """What a scorer knows and what it does not: the columns of `harness impscore probe -o`."""
+    return probe_table(_opened(None).registry.scorer(scorer), by)
 
 
 def _opened(workspace: "Workspace | None") -> "Workspace":

@@ -5,7 +5,7 @@ text that cannot be scored is counted by reason. Nothing here reads or writes a 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import DataError
-from harness.implicitness.scorer import Flag, Scorer, text_of
-from harness.models.encoders.encoders import Limited
+from harness.implicitness.scorer import LIMITS, Flag, Scorer, text_of
 from harness.models.vectors import Progress
 from harness.specs.implicitness import Distance
 from harness.stats.estimate import generator
@@ -29,7 +28,7 @@ QUANTILES: Final = {
     **{"q75": 0.75, "q95": 0.95, "most": 1.0},
 }
 MOST_LABELS: Final = 24
-NEVER: Final = (Flag.CUT, Flag.UNSCORED)  # flags that a missing value has not here
+NEVER: Final = (*LIMITS, Flag.UNSCORED)  # flags that a missing value has not here
 _AT_ONCE, _TIE = 1024, 1e-6
 
 
@@ -41,8 +40,9 @@ class ProfileRow:
     `sd` and `distance_sd` divide by n - 1 and are None below two values, as means are below one.
     `bin_I` counts the texts in [.25 I, .25 (I + 1)), the last bin closed; `outside` those beyond
     [0, 2], where only Euclidean scorers put any. Distances are of `pairs` pairs of different texts,
-    no pair twice. `cut` counts texts that the encoder reads only the beginning of, `trained_on`
-    those that the scorer was trained on, None where these are unknown.
+    no pair twice. `cut` counts texts that the encoder reads only the beginning of, `thin` those of
+    one word or of letters that it does not know, `trained_on` those that the scorer was trained on,
+    None where these are unknown.
     """
 
     label: str
@@ -75,6 +75,7 @@ class ProfileRow:
     missing_empty: int
     missing_nul: int
     cut: int
+    thin: int
     trained_on: int | None
     scorer: str
     seed: int
@@ -126,7 +127,7 @@ class _Measured:
     values: dict[str, float]
     place: dict[str, int]
     embeddings: NDArray[np.float32]
-    cut: frozenset[str]
+    limits: Mapping[str, Flag]
 
 
 def profile(
@@ -191,12 +192,7 @@ def _measured(groups: Sequence[_Group], scorer: Scorer, progress: Progress | Non
         if progress is not None:
             progress("texts", len(values), len(texts))
     place = {text: at for at, text in enumerate(text for text in texts if text in in_pairs)}
-    # Texts whose end the encoder does not read, as far as it knows.
-    flags = (
-        scorer.encoder.cut(texts) if isinstance(scorer.encoder, Limited) else [False] * len(texts)
-    )
-    cut = frozenset(text for text, is_cut in zip(texts, flags, strict=True) if is_cut)
-    return _Measured(scorer, values, place, np.concatenate(kept), cut)
+    return _Measured(scorer, values, place, np.concatenate(kept), scorer.limits(texts))
 
 
 def _row(group: _Group, measured: _Measured, sampling: Sampling) -> tuple[ProfileRow, Numbers]:
@@ -205,6 +201,7 @@ def _row(group: _Group, measured: _Measured, sampling: Sampling) -> tuple[Profil
     sides = [[measured.place[pair[side]] for pair in group.pairs] for side in (0, 1)]
     ends = [measured.embeddings[np.array(side, dtype=np.intp)] for side in sides]
     apart = measured.scorer.head.pragmatic_distance(ends[0], ends[1])
+    limits = [measured.limits.get(text) for text in texts]
     inside = _bins(values, measured.scorer.head.form.implicitness)
     (mean, sd), (distance_mean, distance_sd) = _moments(values), _moments(apart)
     # Linear between values.
@@ -224,7 +221,8 @@ def _row(group: _Group, measured: _Measured, sampling: Sampling) -> tuple[Profil
         distance_mean=distance_mean,
         distance_sd=distance_sd,
         **{f"missing_{flag}": missing[flag] for flag in Flag if flag not in NEVER},
-        cut=sum(text in measured.cut for text in texts),
+        cut=limits.count(Flag.CUT),
+        thin=limits.count(Flag.THIN),
         trained_on=measured.scorer.overlap((text,) for text in texts),
         scorer=measured.scorer.signature,
         seed=sampling.seed,

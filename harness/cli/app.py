@@ -76,6 +76,7 @@ COMMANDS: Mapping[str, Entry] = {
         "impscore_training:collect", "Collect sentences of public data sets, for pairs."
     ),
     "impscore lint": Entry("impscore_training:lint", "Look for surface cues in sentence pairs."),
+    "impscore probe": Entry("impscore_training:probe", "Find what a scorer knows and does not."),
     "export ratings": Entry("ratings:export_ratings", "Write a blind rating sheet."),
     "export annotation": Entry(
         "texts.annotation:export_annotation", "Write sheets to label texts step by step."

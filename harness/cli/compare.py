@@ -11,11 +11,13 @@ from harness.analysis.figures.detection import curve_chart
 from harness.analysis.findings import comparison_findings
 from harness.analysis.pairings import PairingQuery, between, within
 from harness.cli import options
-from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
+from harness.cli.options import HOME, RESULTS, AsJson, ExitCode, Results, argument, option
 from harness.cli.output import cell, echo, echo_records, echo_table, log, p_value, put_rows
 from harness.cli.run_report import shown_decoding
-from harness.errors import SpecError, StoreError
-from harness.implicitness.open import overlap_line
+from harness.errors import HarnessError, SpecError, StoreError
+from harness.implicitness.open import limits_line, overlap_line
+from harness.implicitness.probe import plain_line
+from harness.specs.implicitness import HeadSpec
 from harness.stats.estimate import BootstrapSettings
 from harness.storage.cells import records_csv
 from harness.storage.files import refuse_file
@@ -256,6 +258,8 @@ def curve(choice: CurveChoice, results: Results = RESULTS, is_json: AsJson = Fal
         if not table:
             log(f"{name} is left out: judge {judge} has read no text of it with an implicitness")
     lines = [overlap_line(run.file.data, [row.sample for row in run.rows]) for run in runs]
+    lines += [limits_line(row.sample for row in run.rows) for run in runs]
+    lines.append(_plain_line(runs, rows))
     for line in filter(None, dict.fromkeys(lines)):
         log(line)
     path = (choice.out or results / "curves") / curves.curve_name(rows)
@@ -263,6 +267,22 @@ def curve(choice: CurveChoice, results: Results = RESULTS, is_json: AsJson = Fal
     chart = curve_chart(rows)
     put_rows(rows, files, lambda: _put_curves(rows), is_json=is_json, chart=chart)
     return ExitCode.DONE
+
+
+def _plain_line(runs: Sequence[StoredRun], rows: Sequence[curves.CurveRow]) -> str:
+    """How many plain probes reach the published bins, by the card of the head that scored."""
+    name, _, digest = curves.scale_of(rows[0]).rpartition("@")
+    registry = options.registry(HOME)
+    try:
+        if not isinstance(registry.load("configs/scorers", name), HeadSpec):
+            return ""
+        head = registry.scorer(name).head
+    except HarnessError:  # a column's values, or a scorer that is not at hand any more
+        return ""
+    if head.card is None or not head.digest.startswith(digest):
+        return ""
+    bins = {row.at for row in rows if row.shape == curves.PUBLISHED and row.at is not None}
+    return plain_line(head.card.metrics, bins)
 
 
 def _put_curves(rows: Sequence[curves.CurveRow]) -> None:

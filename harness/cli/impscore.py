@@ -22,7 +22,9 @@ from harness.errors import DataError, SpecError, did_you_mean
 from harness.implicitness.evaluate import evaluate as evaluate_on
 from harness.implicitness.evaluate import read_items
 from harness.implicitness.open import MEASURES, CachedScorer
+from harness.implicitness.probe import plain_line
 from harness.implicitness.scorer import (
+    LIMITS,
     Flag,
     Scored,
     Scorer,
@@ -104,6 +106,7 @@ class Summary:
     mean: float | None
     missing: Mapping[str, int]
     cut: int
+    thin: int
     trained_on: int | None
     out: Path | None
 
@@ -134,8 +137,9 @@ def score(
 ) -> int:
     """Score the implicitness of each text of a file, and write its rows with the scores.
 
-    A second new column says why a score is missing (absent, not_text, empty, nul) or that the text
-    was cut. A third names the scorer: scores of different scorers are not comparable.
+    A second new column says why a score is missing (absent, not_text, empty, nul), or that the text
+    was cut or is thin (one word, or letters that the encoder does not know). A third names the
+    scorer: scores of different scorers are not comparable.
 
     \b
     Example:
@@ -258,7 +262,7 @@ def _finish(
 ) -> int:
     values = [one.value for one in scored if one.value is not None]
     flags = Counter(str(one.flag) for one in scored if one.flag is not None)
-    cut = flags.pop("cut", 0)
+    cut, thin = (flags.pop(flag, 0) for flag in LIMITS)
     summary = Summary(
         scorer=scorer.signature,
         n=len(scored),
@@ -266,6 +270,7 @@ def _finish(
         mean=fmean(values) if values else None,
         missing=dict(sorted(flags.items())),
         cut=cut,
+        thin=thin,
         trained_on=overlap,
         out=target.out,
     )
@@ -298,6 +303,8 @@ def _put_summary(summary: Summary) -> None:
     )
     if summary.cut:
         line += f"; {summary.cut} longer than the encoder reads, scored by their beginning"
+    if summary.thin:
+        line += f"; {summary.thin} of one word, or of letters that the encoder does not know"
     if summary.out is None:
         log(line)
     else:
@@ -371,10 +378,11 @@ def profile(
     has_column = choice.column is not None or label is not None
     table, source = read_input(file, choice.layout, has_column=has_column)
     texts = column_of(table, choice.column, where=source)
+    opened = options.registry(home).scorer(scorer)
     found = profiles.profile(
         texts,
         None if label is None else _labels(table, label, where=source),
-        options.registry(home).scorer(scorer),
+        opened,
         sampling=profiles.Sampling(choice.pairs, choice.seed),
         progress=ProgressLine("encoded"),
     )
@@ -392,6 +400,9 @@ def profile(
     if counts := ", ".join(f"{count} {why}" for why, count in reasons.items() if count):
         log(f"texts without a score: {counts}; no bin, mean or pair has them")
     _warn(overlap_message(row.scorer, row.trained_on, row.n))
+    if opened.head.card is not None:
+        reported = [place * profiles.WIDTH for place, count in enumerate(row.bins) if count]
+        _warn(plain_line(opened.head.card.metrics, reported))
     return ExitCode.of(row.missing)
 
 
@@ -405,7 +416,7 @@ def _labels(table: tables.Table, name: str, *, where: str) -> list[object]:
 
 
 def _put_profile(name: str, rows: Sequence[profiles.ProfileRow]) -> None:
-    columns = "label, n, mean, sd, 5%=q05, 25%=q25, median, 75%=q75, 95%=q95, missing, cut"
+    columns = "label, n, mean, sd, 5%=q05, 25%=q25, median, 75%=q75, 95%=q95, missing, cut, thin"
     echo_records(f"implicitness of {name}, by {rows[0].scorer}", rows, columns)
     bins = [f"{place * 0.25:g} to" for place in range(len(rows[0].bins))]
     counts: list[tuple[output.Cell, ...]] = [(row.label, *row.bins, row.outside) for row in rows]

@@ -1,4 +1,4 @@
-"""The commands that train scorers of implicitness: train, ablate and lint."""
+"""The commands that train scorers of implicitness and try them: train, ablate, lint and probe."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,13 +12,29 @@ import typer
 from harness.analysis.figures.texts import ablation_chart, grid_points, margins
 from harness.cli import options, output
 from harness.cli.impscore import read_input
-from harness.cli.options import HOME, AsJson, ExitCode, Home, argument, option
+from harness.cli.options import HOME, SCORER, AsJson, ExitCode, Home, argument, option
 from harness.cli.output import ProgressLine, echo, echo_json, echo_table, log
 from harness.data.readers import sentence_pairs
-from harness.errors import DataError
+from harness.errors import DataError, SpecError
 from harness.implicitness.lint import measures
 from harness.implicitness.losses import embed
+from harness.implicitness.open import MEASURES, CachedScorer
 from harness.implicitness.pairs import TrainingPair, read_pairs, split
+from harness.implicitness.probe import (
+    ALL,
+    ALL_IMPLICIT,
+    ALL_PLAIN,
+    EDGES,
+    IMPLICIT,
+    PLAIN,
+    UPPER,
+    WEAK,
+    ProbeFigure,
+    parts_of,
+    probe_figures,
+    scores_of,
+    words,
+)
 from harness.implicitness.scorer import save_head
 from harness.implicitness.train import (
     COLUMNS,
@@ -34,7 +50,7 @@ from harness.implicitness.train import (
 from harness.pipeline.plan import subsample
 from harness.registry import Registry
 from harness.specs.implicitness import RecipeSpec
-from harness.storage.cells import delimited, json_text
+from harness.storage.cells import delimited, json_text, records_csv
 from harness.storage.files import refuse_file, refuse_source, write_whole
 
 RECIPE = "impscore"
@@ -160,7 +176,8 @@ def _put_means(rows: Sequence[AblationRow], where: str) -> None:
 def lint(file: PairsFile, group: Group = None, is_json: AsJson = False) -> int:
     """Check whether surface cues distinguish the sides and levels of sentence pairs.
 
-    The pairs that come with the harness keep the same limits. Exit code 1: a limit is broken.
+    Sentences of the probes (harness impscore probe) are counted too: nobody may train on them. The
+    pairs that come with the harness keep the same limits. Exit code 1: a limit is broken.
     """
     found = measures(_training_pairs(file, group))
     if is_json:
@@ -169,6 +186,91 @@ def lint(file: PairsFile, group: Group = None, is_json: AsJson = False) -> int:
         rows = [(m.name, m.value, m.least, m.most, "" if m.is_kept else "broken") for m in found]
         echo_table(str(file), ("measure", "value", "at least", "at most", ""), rows)
     return ExitCode.DONE if all(m.is_kept for m in found) else ExitCode.CHECK_FAILED
+
+
+def probe(
+    scorer: str = argument(
+        "SCORER",
+        "Scorer: a name in configs/scorers/, or the path of a trained head or published weights.",
+        SCORER,
+    ),
+    by: str = option("Add figures by register, or by writer.", "", metavar="register|writer"),
+    out: Path | None = option("File for all figures: .csv.", None, flags="-o --out"),
+    home: Home = HOME,
+    is_json: AsJson = False,
+) -> int:
+    """Find which kinds of implicitness a scorer tells from plain text, by sentences that ship.
+
+    Prints the AUC of each implicit kind over each plain kind, with 95 % intervals over sets of
+    sentences; a * marks those that begin below .7. Then how high the sentences of each kind score.
+
+    \b
+    Example:
+      harness impscore probe heads/mine.json --by register -o probe.csv
+    """
+    if out is not None and out.suffix != ".csv":
+        raise SpecError(f"-o {out}: give a name that ends in .csv")
+    part = parts_of(by)
+    registry = options.registry(home)
+    opened = registry.scorer(scorer)
+    cached = CachedScorer(opened, registry.cache / MEASURES, ProgressLine("encoded"))
+    rows = probe_figures(scores_of(cached), by=part, scorer=opened.signature)
+    if out is not None:
+        write_whole(out, records_csv(ProbeFigure, rows).encode())
+    if is_json:
+        echo_json(rows)
+        return ExitCode.DONE
+    _put_areas(rows)
+    if out is not None:
+        echo(f"wrote {len(rows)} rows to {out}")
+    return ExitCode.DONE
+
+
+def _put_areas(rows: Sequence[ProbeFigure]) -> None:
+    areas = {(row.part, row.kind, row.against): row for row in rows if row.figure == "auc"}
+    kinds, against = (*IMPLICIT, ALL_IMPLICIT), (*PLAIN, ALL_PLAIN)
+    echo(f"{rows[0].scorer} on {rows[0].sets} sets of probe sentences\n")
+    lines = [[words(kind), *(_area(areas[ALL, kind, one]) for one in against)] for kind in kinds]
+    title = f"AUC of implicit over plain kinds, 95% interval; * begins below {WEAK:g}"
+    echo_table(title, ("", *against), lines)
+    parts = [part for part in dict.fromkeys(row.part for row in rows) if part != ALL]
+    if parts:
+        lines = [
+            [words(kind), *(_area(areas[part, kind, ALL_PLAIN], is_short=True) for part in parts)]
+            for kind in kinds
+        ]
+        echo_table("AUC over all plain kinds, by part", ("", *parts), lines)
+    _put_heights([row for row in rows if row.part == ALL])
+    if parts:
+        plain = [row for row in rows if row.kind == ALL_PLAIN]
+        _put_heights(plain, title="plain sentences by part")
+
+
+def _put_heights(rows: Sequence[ProbeFigure], title: str = "") -> None:
+    """The mean of each kind (of each part, where several are there), and how high it reaches."""
+    by_part = len({row.part for row in rows}) > 1
+    lines: dict[str, list[output.Cell]] = {}
+    for row in rows:
+        name = row.part if by_part else words(row.kind)
+        if row.figure == "mean":
+            lines[name] = [row.value, (row.low, row.high)]
+        elif row.at_least is not None and row.at_least >= UPPER:
+            lines[name].append(None if row.value is None else f"{row.value:.0%}")
+    head = ("", "mean", "95% interval", *(f">={edge:g}" for edge in EDGES if edge >= UPPER))
+    echo_table(
+        f"{title or 'sentences by kind'}: mean implicitness, and share in the upper bins",
+        head,
+        [[name, *cells] for name, cells in lines.items()],
+    )
+
+
+def _area(row: ProbeFigure, *, is_short: bool = False) -> output.Cell:
+    """An AUC in two decimals with its interval, as .83 .79-.87; * where it is weak."""
+    numbers = [None if one is None else f"{one:.2f}".lstrip("0") for one in (row.low, row.high)]
+    text = "-" if row.value is None else f"{row.value:.2f}".lstrip("0")
+    if not is_short and None not in numbers:
+        text += f" {numbers[0]}-{numbers[1]}"
+    return output.Marked(f"{text}*") if row.is_weak else text
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ splits or writes.
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import ceil, sqrt
 from typing import TYPE_CHECKING, Final
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Places = NDArray[np.int64]
+NO_PAIRS: Final[Places] = np.empty((0, 2), np.int64)
+NO_ROWS: Final[Places] = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,12 +44,16 @@ class PairExamples:
 
     `pairs` [m, 4] has the rows of a pair's implicit and explicit sentence and of its negative's.
     In `orders` [o, 2] the first row is more implicit than the second, by `steps` [o] levels.
+    `plain` [p, 2] has an implicit row and that of its plain sentence; `second` [s] the rows of
+    second levels, which say what they mean in softer words.
     """
 
     vectors: Vectors
     pairs: Places
     orders: Places
     steps: Places
+    plain: Places = field(default_factory=NO_PAIRS.copy)
+    second: Places = field(default_factory=NO_ROWS.copy)
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -75,7 +81,16 @@ def examples(pairs: Sequence[TrainingPair], embedded: Embedded) -> PairExamples:
     ]
     known = np.array(orders, dtype=np.int64).reshape(-1, 3)
     table = np.array(fours, dtype=np.int64).reshape(-1, 4)
-    return PairExamples(embedded.vectors, table, known[:, :2], known[:, 2])
+    plain = [(place[pair.implicit], place[pair.plain]) for pair in pairs if pair.plain]
+    second = [place[pair.levels[1]] for pair in pairs if len(pair.levels) > 2]
+    return PairExamples(
+        embedded.vectors,
+        table,
+        known[:, :2],
+        known[:, 2],
+        plain=np.array(plain, dtype=np.int64).reshape(-1, 2),
+        second=np.array(second, dtype=np.int64),
+    )
 
 
 SMALLEST: Final = 1e-6  # a column that is narrower counts as one that never changes
@@ -146,12 +161,17 @@ class TrainedMember:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Batch:
-    """Rows of vectors, and places among them: pairs [m, 4], orders [o, 2] with margins."""
+    """Rows of vectors, and places among them: pairs [m, 4], orders [o, 2] with margins.
+
+    `plain` and `second` [., 2]: an implicit row, and a plain sentence or a second level.
+    """
 
     rows: "Tensor"
     pairs: "Tensor"
     orders: "Tensor"
     margins: "Tensor"
+    plain: "Tensor"
+    second: "Tensor"
 
 
 def train(
@@ -219,14 +239,14 @@ class _Training:
         return Maps(*(matrix.detach().numpy().copy() for matrix in self._matrices))
 
     def accuracy(self, held: PairExamples) -> float:
-        """The share of held-out pairs and orders that are in order; ties count half."""
+        """The share of held-out pairs, orders and plain sentences in order; ties count half."""
         import torch
 
         rows = _rows(held)
         with torch.no_grad():
             found = features(self._vectors[torch.from_numpy(rows)], self._maps())
             scores = implicitness(found, self._maps(), self._settings.form).numpy()
-        both = np.concatenate([held.pairs[:, :2], held.orders])
+        both = np.concatenate([held.pairs[:, :2], held.orders, held.plain])
         higher, lower = scores[np.searchsorted(rows, both)].T
         return float(np.mean((higher > lower) + 0.5 * (higher == lower)))
 
@@ -240,17 +260,41 @@ class _Training:
         count = max(1, ceil(len(known) / self._settings.batch))
         pairs = torch.randperm(len(known), generator=self._draw).numpy()
         orders = torch.randperm(len(known.orders), generator=self._draw).numpy()
+        plain, second = self._drawn()
         for part in range(count):
-            four, two = known.pairs[pairs[part::count]], known.orders[orders[part::count]]
-            both = np.concatenate([four.ravel(), two.ravel()])
-            rows, places = np.unique(both, return_inverse=True)
-            margins = self._settings.level_margin * known.steps[orders[part::count]]
+            of = slice(part, None, count)
+            chosen = known.pairs[pairs[of]], known.orders[orders[of]], plain[of], second[of]
+            rows, places = np.unique(
+                np.concatenate([each.ravel() for each in chosen]), return_inverse=True
+            )
+            ends = np.cumsum([each.size for each in chosen])[:-1]
+            four, two, under, softer = (
+                torch.from_numpy(at.reshape(each.shape))
+                for at, each in zip(np.split(places, ends), chosen, strict=True)
+            )
+            margins = self._settings.level_margin * known.steps[orders[of]]
             yield _Batch(
                 torch.from_numpy(rows),
-                torch.from_numpy(places[: four.size].reshape(four.shape)),
-                torch.from_numpy(places[four.size :].reshape(two.shape)),
-                torch.from_numpy(margins.astype(np.float32)),
+                pairs=four,
+                orders=two,
+                margins=torch.from_numpy(margins.astype(np.float32)),
+                plain=under,
+                second=softer,
             )
+
+    def _drawn(self) -> tuple[Places, Places]:
+        """Implicit rows beside their own plain ones and drawn ones, and beside second levels."""
+        known = self._known
+        if not self._settings.plain_weight:
+            return NO_PAIRS, NO_PAIRS
+        drawn = self._beside(np.repeat(known.plain[:, 1], 2))
+        return np.concatenate([known.plain, drawn]), self._beside(known.second)
+
+    def _beside(self, rows: Places) -> Places:
+        import torch
+
+        drawn = torch.randint(len(self._known), (len(rows),), generator=self._draw).numpy()
+        return np.stack([self._known.pairs[drawn, 0], rows], axis=1)
 
     def _loss(self, batch: _Batch) -> "Tensor":
         """The margin losses of the paper, and one of levels: the mean shortfall of each margin."""
@@ -272,6 +316,14 @@ class _Training:
         if len(batch.orders):
             more, less = batch.orders.T
             loss = loss + settings.level_weight * _shortfall(scores, more, less, batch.margins)
+        for pair, margin in ((batch.plain, settings.margin), (batch.second, settings.level_margin)):
+            if len(pair):
+                more, less = pair.T
+                loss = loss + settings.plain_weight * _shortfall(scores, more, less, margin)
+        if settings.ceiling_weight:
+            low = torch.cat([stated, batch.plain[:, 1]])
+            above = (scores.index_select(0, low) - settings.ceiling).relu().mean()
+            loss = loss + settings.ceiling_weight * above
         if settings.pragmatic_weight:
             # The distance needs the pragmatic features alone.
             pragmatic = [embedding(side, found.pragmatic) for side in batch.pairs.T]
@@ -291,7 +343,8 @@ def _shortfall(
 
 
 def _rows(known: PairExamples) -> Places:
-    return np.unique(np.concatenate([known.pairs.ravel(), known.orders.ravel()]))
+    parts = known.pairs, known.orders, known.plain, known.second
+    return np.unique(np.concatenate([each.ravel() for each in parts]))
 
 
 @contextmanager

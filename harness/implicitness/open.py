@@ -25,6 +25,7 @@ from harness.errors import DataError, SpecError, StoreError, did_you_mean
 from harness.implicitness.pairs import RELEASED
 from harness.implicitness.published import published_scorer
 from harness.implicitness.scorer import (
+    LIMITS,
     Flag,
     Scored,
     Scorer,
@@ -54,6 +55,10 @@ AT_ONCE: Final = 2048  # texts between two writes of the cache
 MEASURES: Final = "implicitness"  # the folder of the scores, below that of the cache
 COLUMNS: Final = (*RELEASED, "implicit", "explicit", "levels", "text")
 NONE, COLUMN, TRAINED_ON = "none", "column", "scorer_trained_on"
+_LIMITS: Final = {
+    Flag.CUT: "exceed what the encoder reads (flag implicitness_cut)",
+    Flag.THIN: "have one word, or letters that the encoder does not know (flag implicitness_thin)",
+}
 Encoders = Callable[[LocalEncoderSpec], Encoder]
 
 
@@ -161,7 +166,8 @@ class CachedScorer:
 
     @property
     def _path(self) -> Path:
-        return self.folder / f"{self.signature.rpartition('@')[2]}.jsonl"
+        # The number is that of the flags: what was stored before THIN lacks it.
+        return self.folder / f"{self.signature.rpartition('@')[2]}-2.jsonl"
 
     def _read(self) -> dict[str, Scored]:
         """The stored scores; a damaged line, as a killed process leaves it, is skipped."""
@@ -279,7 +285,7 @@ def add_implicitness(
     _warn_missing(scored, opened.signature)
     label = f"{data.label}+{opened.signature}"
     data = replace(data, label=label, is_training_known=bool(opened.seen))
-    if line := overlap_line(data, scored):
+    for line in filter(None, (overlap_line(data, scored), limits_line(scored))):
         _log.warning("%s", line)
     return scored, data
 
@@ -294,6 +300,18 @@ def overlap_line(data: DataEntry, samples: Sequence[Sample]) -> str:
     message = overlap_message(data.label.partition("+")[2], overlap, len(texts))
     remedy = f" (flag {TRAINED_ON}); leave them out, or run with another --scorer"
     return message + (remedy if overlap else "")
+
+
+def limits_line(samples: Iterable[Sample]) -> str:
+    """Count the measured samples whose implicitness rests on too little, or on their beginning.
+
+    One line; empty if there are none.
+    """
+    texts = {sample.id: sample.flags for sample in samples}
+    counts = {flag: sum(f"implicitness_{flag}" in own for own in texts.values()) for flag in LIMITS}
+    told = [f"{count} {_LIMITS[flag]}" for flag, count in counts.items() if count]
+    lines = f"of {len(texts)} texts {' and '.join(told)}: their implicitness says little"
+    return lines if told else ""
 
 
 def _without(sample: Sample) -> Sample:

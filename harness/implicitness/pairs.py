@@ -22,8 +22,8 @@ from harness.text.dedup import near_duplicates, normal
 RELEASED: Final = ("pos_implicit", "pos_explicit", "neg_implicit", "neg_explicit")
 SAMPLES: Final = ("fields", "references")
 NEEDED: Final = (
-    f"implicit and explicit (levels, topic, intention), or {', '.join(RELEASED)}, or fields with a "
-    "sentence and references with an explicit one"
+    "implicit and explicit (levels, plain, topic, intention), or "
+    f"{', '.join(RELEASED)}, or fields with a sentence and references with an explicit one"
 )
 GROUPS: Final = ("topic", "original", "group")
 
@@ -34,8 +34,10 @@ class TrainingPair:
 
     Negatives are drawn from the same `source`; a split never divides a `group`; both are None
     where the table has none. Pairs of one `meaning` are never each other's negatives.
-    `levels` has sentences of one meaning, the most explicit first, or none. `negative` is an
-    implicit and an explicit sentence of two meanings; None until one is drawn.
+    `levels` has sentences of one meaning, the most explicit first, or none. `plain` is a sentence
+    of the same register that says just what it says, of another meaning; None where there is none.
+    `writer` is who wrote the pair, if known. `negative` is an implicit and an explicit sentence of
+    two meanings; None until one is drawn.
     """
 
     implicit: str
@@ -44,12 +46,14 @@ class TrainingPair:
     group: str | None = None
     meaning: str | None = None
     levels: tuple[str, ...] = ()
+    plain: str | None = None
+    writer: str | None = None
     negative: tuple[str, str] | None = None
 
     @property
     def own(self) -> tuple[str, ...]:
-        """The sentences of its meaning, without those of its negative."""
-        return (self.implicit, self.explicit, *self.levels)
+        """The sentences of its meaning and its plain one, without those of its negative."""
+        return (self.implicit, self.explicit, *self.levels, *([self.plain] if self.plain else []))
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -61,12 +65,12 @@ def read_pairs(table: Table, *, where: str, group: str | None = None) -> list[Tr
     """Read the pairs of a table, by the columns it has; `where` is named in errors.
 
     Our layout: implicit, explicit, and where there are topic (both source and group), intention,
-    source and levels (a list). The released layout: pos_implicit, pos_explicit, neg_implicit,
-    neg_explicit, and source where there is one. The sample format, as the job `pairs` of
-    `harness build` writes it: the field sentence, the reference explicit, the sample's group as
-    the source and its cluster as the group. `group` names the column of the groups, by
-    default the first there is of topic, original, group. A number counts as its text, 17.0 as
-    17; a blank cell is an absent one.
+    source, levels (a list), plain and writer. The released layout: pos_implicit, pos_explicit,
+    neg_implicit, neg_explicit, and source where there is one. The sample format, as the job `pairs`
+    of `harness build` writes it: the field sentence, the reference explicit, the sample's group as
+    the source and its cluster as the group. `group` names the column of the groups, by default the
+    first there is of topic, original, group. A number counts as its text, 17.0 as 17; a blank cell
+    is an absent one.
     """
     rows, columns = rows_of(table), list(table.columns)
     if set(SAMPLES) <= set(columns):
@@ -160,7 +164,13 @@ def _own(row: Row) -> TrainingPair:
         source=_name(row, "source") or _name(row, "topic"),
         meaning=_name(row, "intention"),
         levels=tuple(_sentence(text, "levels") for text in levels or ()),
+        plain=_optional(row.get("plain")),
+        writer=_name(row, "writer"),
     )
+
+
+def _optional(value: object) -> str | None:
+    return None if filled(value) is None else _sentence(value, "plain")
 
 
 def _released(row: Row) -> TrainingPair:

@@ -29,7 +29,7 @@ from harness.implicitness.formula import (
     implicitness,
     pragmatic_distance,
 )
-from harness.models.encoders.encoders import Encoder, Limited
+from harness.models.encoders.encoders import Encoder, Limited, Reading
 from harness.models.extras import require
 from harness.models.vectors import Progress, Vectors, chunks, reported_chunks
 from harness.parts import digest
@@ -39,6 +39,7 @@ from harness.specs.schema import Spec, load_spec
 from harness.storage.cells import decode_json
 from harness.storage.files import write_whole
 from harness.text.dedup import HASH_LENGTH, fingerprint
+from harness.text.languages import is_one_word
 
 FORMAT: Final = "impscore-head/1"
 SEEN: Final = "seen"
@@ -261,9 +262,11 @@ def _named(maps: Maps[Matrix]) -> list[tuple[str, Matrix]]:
 
 
 class Flag(StrEnum):
-    """Why a text has no score, or (CUT) what its score leaves out.
+    """Why a text has no score, or what limits its score: LIMITS.
 
-    UNSCORED is that of a text to which a scorer of one's own gives no number.
+    CUT is of a text whose end the encoder does not read; THIN of one word, of unknown tokens alone,
+    or mostly of a script that the encoder does not know. UNSCORED is that of a text to which a
+    scorer of one's own gives no number.
     """
 
     ABSENT = "absent"
@@ -272,20 +275,24 @@ class Flag(StrEnum):
     NUL = "nul"
     UNSCORED = "unscored"
     CUT = "cut"
+    THIN = "thin"
+
+
+LIMITS: Final = (Flag.CUT, Flag.THIN)  # flags of scores
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
     """A text's implicitness or a pair's pragmatic distance; None with the reason in `flag`.
 
-    With the flag CUT the value is of a text whose end the encoder does not read.
+    A value may have one of the flags LIMITS.
     """
 
     value: float | None
     flag: Flag | None = None
 
     def __post_init__(self) -> None:
-        if (self.value is None) != (self.flag not in (None, Flag.CUT)):
+        if (self.value is None) != (self.flag not in (None, *LIMITS)):
             raise ValueError(f"give a value, or the reason for none: {self!r}")
 
 
@@ -338,11 +345,9 @@ class Scorer:
         for batch in reported_chunks(distinct, AT_ONCE, progress):
             scores = self.head.implicitness(self.encoder.encode(batch))
             values.update(zip(batch, scores.tolist(), strict=True))
-        cut = self._cut(distinct)
+        limits = self.limits(distinct)
         return [
-            Scored(None, read)
-            if isinstance(read, Flag)
-            else Scored(values[read], Flag.CUT if read in cut else None)
+            Scored(None, read) if isinstance(read, Flag) else Scored(values[read], limits.get(read))
             for read in reads
         ]
 
@@ -365,18 +370,21 @@ class Scorer:
             first, second = ([place[text] for text in side] for side in zip(*some, strict=True))
             found = self.head.pragmatic_distance(rows[first], rows[second])
             values.update(zip(some, found.tolist(), strict=True))
-        cut = self._cut(list(place))
+        limits = self.limits(list(place))
         return [
             Scored(None, read)
             if isinstance(read, Flag)
-            else Scored(values[read], None if cut.isdisjoint(read) else Flag.CUT)
+            else Scored(values[read], limits.get(read[0]) or limits.get(read[1]))
             for read in reads
         ]
 
-    def _cut(self, texts: list[str]) -> set[str]:
-        if not isinstance(self.encoder, Limited):
-            return set()
-        return set(compress(texts, self.encoder.cut(texts)))
+    def limits(self, texts: Sequence[str]) -> dict[str, Flag]:
+        """Flag the texts whose score says little: CUT, or THIN, which also a cut text may be."""
+        cut = self.encoder.cut(texts) if isinstance(self.encoder, Limited) else ()
+        unread = self.encoder.unread(texts) if isinstance(self.encoder, Reading) else ()
+        found = dict.fromkeys(compress(texts, cut), Flag.CUT)
+        found |= dict.fromkeys(compress(texts, unread), Flag.THIN)
+        return found | dict.fromkeys(filter(is_one_word, texts), Flag.THIN)
 
 
 def is_known(text: object, seen: frozenset[str]) -> bool:

@@ -17,11 +17,20 @@ from typing import Final, Literal
 import numpy as np
 from msgspec import structs, to_builtins
 
+from harness.errors import DataError
 from harness.implicitness.evaluate import tau
 from harness.implicitness.formula import FORMS
 from harness.implicitness.losses import TrainedMember, embed, examples, train
 from harness.implicitness.means import side_means
-from harness.implicitness.pairs import Split, TrainingPair, data_digest, folds, split
+from harness.implicitness.pairs import (
+    Split,
+    TrainingPair,
+    data_digest,
+    folds,
+    split,
+    with_negatives,
+)
+from harness.implicitness.probe import head_figures
 from harness.implicitness.scorer import Embedded, Head, HeadCard, Numbers
 from harness.models.encoders.encoders import Encoder
 from harness.models.vectors import Progress
@@ -38,7 +47,8 @@ class HeadMetrics:
     `implicitness` is the share of pairs whose implicit side scores above the explicit one,
     `pragmatics` that of pairs whose sides are nearer in meaning than its negative's, 0 to 1, ties
     half. `tau` (tau-b) and `rho` are the means of the rank correlations of each set of levels
-    with its order, -1 to 1; `words` is the implicitness accuracy of word presence.
+    with its order, -1 to 1; `words` is the implicitness accuracy of word presence. `plain` is the
+    share of pairs whose implicit side scores above their plain sentence, ties half.
     """
 
     implicitness: float | None
@@ -46,6 +56,7 @@ class HeadMetrics:
     tau: float | None
     rho: float | None
     words: float | None = None
+    plain: float | None = None
 
 
 def head_metrics(
@@ -69,6 +80,7 @@ def head_metrics(
         tau=mean_known([tau(range(len(found)), found) for found in graded]),
         rho=mean_known([spearman(range(len(found)), found).value for found in graded]),
         words=accuracy([words(p.implicit) - words(p.explicit) for p in held]) if words else None,
+        plain=accuracy([score(p.implicit) - score(p.plain) for p in held if p.plain]),
     )
 
 
@@ -142,6 +154,10 @@ def make_head(
         metrics |= {f"test {key}": value for key, value in means.items()}
     if recipe.folds:
         metrics |= cross_validated(data.pairs, recipe, embedded, progress=progress)
+    if recipe.leave_writers_out:
+        metrics |= writers_left_out(data.pairs, recipe, embedded, progress=progress)
+    if recipe.probes:
+        metrics |= head_figures(bare, encoder, progress)
     epochs = [str(member.epoch) for member in members]
     card = HeadCard(
         data=data.name,
@@ -180,7 +196,7 @@ def train_members(
 
 
 def head_of(
-    name: str, members: Sequence[TrainedMember], recipe: RecipeSpec, *, encoder_digest: str
+    name: str, members: Sequence[TrainedMember], recipe: RecipeSpec, *, encoder_digest: str = ""
 ) -> Head:
     """Build the head of a recipe's members, without a card."""
     return Head(
@@ -209,7 +225,7 @@ def cross_validated(
         for parts in folds(pairs, seed=seed, count=recipe.folds, shares=shares):
             # The members of no two seeds are alike.
             members = train_members(parts, embedded, recipe, seed=seed * 1000)
-            head = head_of("fold", members, recipe, encoder_digest="")
+            head = head_of("fold", members, recipe)
             words = word_presence(parts.train)
             by_seed[-1].append(head_metrics(head, parts.test, embedded, words=words))
             progress("folds", sum(map(len, by_seed)), recipe.folds * len(recipe.fold_seeds))
@@ -220,6 +236,31 @@ def cross_validated(
         metrics[f"folds {name}"] = mean_known(means)
         if len(there) > 1:
             metrics[f"folds {name} sd"] = stdev(there)
+    return metrics
+
+
+def writers_left_out(
+    pairs: Sequence[TrainingPair], recipe: RecipeSpec, embedded: Embedded, *, progress: Progress
+) -> dict[str, float | None]:
+    """Measure a recipe on each writer's pairs by a head of the others': metrics by WRITER and name.
+
+    Writing habits are then unseen, too. Pairs without a writer are always learned of. Each head has
+    one member, whatever the recipe says.
+    """
+    recipe = structs.replace(recipe, members=1)
+    writers = sorted({pair.writer for pair in pairs if pair.writer is not None})
+    if len(writers) < 2:
+        raise DataError(f"{len(writers)} writers: leave_writers_out needs two in a column `writer`")
+    metrics: dict[str, float | None] = {}
+    for done, writer in enumerate(writers, start=1):
+        others = [pair for pair in pairs if pair.writer != writer]
+        held = with_negatives([pair for pair in pairs if pair.writer == writer], recipe.seed)
+        parts = split(others, seed=recipe.seed, shares=(*recipe.split[:2], 0))
+        head = head_of("left out", train_members(parts, embedded, recipe, seed=recipe.seed), recipe)
+        found = asdict(head_metrics(head, held, embedded))
+        del found["words"]
+        metrics |= {f"writer {writer} {name}": value for name, value in found.items()}
+        progress("writers", done, len(writers))
     return metrics
 
 
@@ -348,7 +389,7 @@ def run_trials(
             if (settings, seed) not in known:
                 one = structs.replace(recipe, settings=settings, members=1)
                 (member,) = train_members(parts, embedded, one, seed=seed)
-                head = head_of("trial", [member], one, encoder_digest="")
+                head = head_of("trial", [member], one)
                 known[settings, seed] = member.epoch, head_metrics(head, parts.test, embedded)
             yield AblationRow(setting, value, seed, *known[settings, seed])
     progress("trials", len(planned), len(planned))

@@ -49,6 +49,9 @@ class SettingsSpec(Spec, frozen=True, kw_only=True):
     `margin` (gamma 1), `pragmatic_margin` (gamma 2) and `pragmatic_weight` (alpha) are those of
     the paper; the number of features and the weight decay stand in the released code alone.
     `level_margin` is asked for between neighbouring levels, and as often as levels are apart.
+    `plain_weight` is that of plain sentences: implicit sides must score above the pair's own plain
+    sentence and a drawn one by `margin`, and above a drawn second level by `level_margin`.
+    Explicit and plain sentences should score at most `ceiling`, with `ceiling_weight`.
     `noise` is the mean length of what is added anew to each row, itself of length 1. `is_scaled`
     learns of equally wide columns.
     """
@@ -66,6 +69,9 @@ class SettingsSpec(Spec, frozen=True, kw_only=True):
     pragmatic_weight: NotNegative = 1.0
     level_margin: NotNegative = 0.25
     level_weight: NotNegative = 1.0
+    plain_weight: NotNegative = 0.0
+    ceiling: NotNegative = 0.6
+    ceiling_weight: NotNegative = 0.0
     noise: NotNegative = 0.0
     is_scaled: bool = False
 
@@ -81,7 +87,9 @@ class RecipeSpec(Spec, frozen=True, kw_only=True):
     Its `members` are trained from `seed` and the seeds behind it, and their scores are averaged.
     `split` has the shares to learn from, to choose the epoch by, and to test on; the last two may
     be 0. `folds` parts of the data are each tested on once by a head of the others, for each seed
-    of `fold_seeds`; 0 leaves that out.
+    of `fold_seeds`; 0 leaves that out. With `leave_writers_out` each writer's pairs are also tested
+    on by a head of the other writers'. With `probes` the card tells what the head knows of plain
+    text (`harness impscore probe`).
     """
 
     about: str
@@ -92,6 +100,8 @@ class RecipeSpec(Spec, frozen=True, kw_only=True):
     split: tuple[AtLeastOne, Annotated[int, Meta(ge=0)], Annotated[int, Meta(ge=0)]] = (8, 1, 1)
     folds: Annotated[int, Meta(ge=0)] = 0
     fold_seeds: tuple[int, ...] = (0,)
+    leave_writers_out: bool = False
+    probes: bool = False
     licence: str = ""
 
 

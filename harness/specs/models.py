@@ -30,10 +30,17 @@ class CharNgramsSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="cha
 class SentenceTransformerSpec(
     Spec, frozen=True, kw_only=True, tag_field="kind", tag="sentence-transformers"
 ):
-    """Any sentence-transformers model: a hub name or a folder."""
+    """Any sentence-transformers model: a hub name or a folder.
+
+    `layers` (0: the word vectors) reads the means after some layers of its transformer in place of
+    the model's own pooling. `sha256` is that of its model.safetensors: other weights are
+    refused, and the same ones are the same encoder wherever they lie.
+    """
 
     model: str
     revision: str | None = None
+    layers: tuple[int, ...] = ()
+    sha256: str | None = None
 
 
 class Llm2VecSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="llm2vec"):

@@ -14,6 +14,7 @@ th ti uk ur yi zh
 NOT_LATIN = frozenset(_CODES.split())
 """Languages, by their codes of ISO 639-1, that are mostly not written in Latin letters."""
 MOST_LETTERS = 20_000
+_WITHOUT_BLANKS = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
 
 
 def mismatch(languages: Sequence[str], declared: str | None, texts: Iterable[str]) -> str | None:
@@ -29,9 +30,28 @@ def mismatch(languages: Sequence[str], declared: str | None, texts: Iterable[str
         return None if _base(declared) in known else f"declared as {declared}"
     if known & NOT_LATIN:
         return None
+    return "mostly not in Latin letters" if is_foreign(*texts) else None
+
+
+def is_foreign(*texts: str) -> bool:
+    """Whether most letters of some texts are of another script than Latin; False without any."""
     letters = list(islice((c for text in texts for c in text if c.isalpha()), MOST_LETTERS))
     others = sum(not unicodedata.name(letter, "").startswith("LATIN") for letter in letters)
-    return "mostly not in Latin letters" if others * 2 > len(letters) else None
+    return others * 2 > len(letters)
+
+
+def is_one_word(text: str) -> bool:
+    """Whether a text has at most one word: parts between blanks with a letter or a digit.
+
+    A character of a script without blanks between words counts as a word.
+    """
+    words = 0
+    for part in text.split():
+        unparted = sum(unicodedata.name(c, "").startswith(_WITHOUT_BLANKS) for c in part)
+        words += unparted or any(map(str.isalnum, part))
+        if words > 1:
+            return False
+    return True
 
 
 def _base(language: str) -> str:

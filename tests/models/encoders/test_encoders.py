@@ -253,3 +253,33 @@ def test_an_unknown_folder_of_sentence_transformers_is_the_users_mistake(tmp_pat
 
     with pytest.raises(ModelError, match="no such folder"):
         SentenceTransformers(str(tmp_path / "nothing")).encode(["a"])
+
+
+def test_layers_of_sentence_transformers_are_those_of_the_model_it_holds(folder: Path) -> None:
+    texts = [*TEXTS, "word " * 300]
+
+    rows = SentenceTransformers(str(folder), layers=(3, 4)).encode(texts)
+
+    assert rows.shape == (len(texts), 2 * 384 + 1)
+    assert np.abs(rows - MiniLM(layers=(3, 4)).encode(texts)).max() < 1e-5
+
+
+def test_the_same_weights_are_the_same_encoder_wherever_they_lie(
+    folder: Path, tmp_path: Path
+) -> None:
+    [sha256] = [of for name, of in MiniLM.files if name == "model.safetensors"]
+    copy = copytree(folder, tmp_path / "copy")
+    (copy / "modules.json").write_text("[]", "utf-8")
+
+    one, other = (
+        SentenceTransformers(str(place), layers=(3,), sha256=sha256) for place in (folder, copy)
+    )
+
+    assert one.digest == other.digest
+    assert one.digest != SentenceTransformers(str(folder), layers=(4,), sha256=sha256).digest
+    assert (one.encode(["a"]) == other.encode(["a"])).all()
+
+
+def test_other_weights_than_those_named_are_refused(folder: Path) -> None:
+    with pytest.raises(ModelError, match=r"has sha256 53aa.*`sha256:` names 00"):
+        SentenceTransformers(str(folder), layers=(3,), sha256="00").encode(["a"])

@@ -1,0 +1,144 @@
+"""impscore probe: which kinds of implicitness a scorer knows, and where its plain texts lie."""
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.impscore_heads import random_head
+from support.training_pairs import invented, write
+
+import harness as ph
+from harness.cli import main
+from harness.implicitness.probe import card_figures, probe_texts
+from harness.implicitness.scorer import HeadCard, save_head
+
+Lines = pytest.CaptureFixture[str]
+CSV = "text\nThe ferry is late.\nTea please.\nThe bees are out again.\nNo\n"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    save_head(random_head(), tmp_path / "random.json")
+    (tmp_path / "in.csv").write_text(CSV, "utf-8")
+    return tmp_path
+
+
+def card(metrics: dict[str, float | None]) -> HeadCard:
+    return HeadCard(data="d", data_digest="e", split="", seeds=(0,), settings={}, metrics=metrics)
+
+
+def test_the_matrix_marks_weak_cells_and_shows_where_plain_text_lies(
+    home: Path, capsys: Lines
+) -> None:
+    assert main(["impscore", "probe", "random.json"]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    (irony,) = (line for line in lines if line.startswith("irony") and "-" in line)
+    assert len(irony.split()) == 1 + 2 * 4
+    assert "*" in irony  # random weights know no irony
+    assert max(map(len, lines)) <= 80
+    assert any(line.split()[-4:] == [">=1", ">=1.25", ">=1.5", ">=1.75"] for line in lines)
+    (plain,) = (line for line in lines if line.startswith("all plain"))
+    assert plain.endswith("%")
+
+
+def test_registers_have_their_own_table_and_the_file_has_every_figure(
+    home: Path, capsys: Lines
+) -> None:
+    assert main(["impscore", "probe", "random.json", "--by", "register", "-o", "out.csv"]) == 0
+
+    out = capsys.readouterr().out
+    assert "encyclopedia" in out
+    with (home / "out.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert f"wrote {len(rows)} rows to out.csv" in out
+    assert {row["part"] for row in rows} >= {"all", "chat", "news", "manual"}
+    areas = [row for row in rows if row["figure"] == "auc" and row["part"] == "all"]
+    assert {(row["kind"], row["against"]) for row in areas} >= {
+        ("irony", "request"),
+        ("metaphor", "all plain"),
+    }
+    assert all(row["sets"] == str(len(probe_texts()) // 11) for row in areas)
+    assert all(float(row["low"]) < float(row["value"]) < float(row["high"]) for row in areas)
+
+
+def test_json_has_the_figures_of_the_library(home: Path, capsys: Lines) -> None:
+    assert main(["impscore", "probe", "./random.json", "--json"]) == 0
+
+    rows = json.loads(capsys.readouterr().out)
+    table = ph.probe_scorer("./random.json")
+    assert [row["value"] for row in rows] == pytest.approx([row[5] for row in table.rows])
+    assert table.columns == tuple(rows[0])
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--by", "topic"], "by 'topic': give register or writer"),
+        (["-o", "out.doc"], "give a name that ends in .csv"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_at_once(
+    more: list[str], message: str, home: Path, capsys: Lines
+) -> None:
+    assert main(["impscore", "probe", "random.json", *more]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_lint_ends_with_an_error_where_a_file_has_a_probe(home: Path, capsys: Lines) -> None:
+    pairs = invented()
+    write(home / "pairs.jsonl", [replace(pairs[0], implicit=probe_texts()[0]), *pairs[1:]])
+
+    assert main(["impscore", "lint", "pairs.jsonl"]) == 1
+
+    (line,) = (o for o in capsys.readouterr().out.splitlines() if "sentences of the probes" in o)
+    assert "broken" in line
+
+
+def test_profile_warns_of_bins_that_plain_probes_reach(home: Path, capsys: Lines) -> None:
+    told = card({"probe plain above 0.5": 0.4, "probe plain above 1": 0.125})
+    save_head(replace(random_head(), card=told), home / "carded.json")
+
+    assert main(["profile", "in.csv", "--scorer", "./carded.json", "-o", "out"]) == 0
+    warned = capsys.readouterr().err
+    assert main(["profile", "in.csv", "--scorer", "./random.json", "-o", "out"]) == 0
+
+    assert "12% of plain probe sentences reach the bins from 1 on" in warned
+    assert "plain probe" not in capsys.readouterr().err  # no card, no word
+
+
+def test_profile_counts_thin_texts(home: Path) -> None:
+    assert main(["profile", "in.csv", "--scorer", "./random.json", "-o", "out"]) == 0
+
+    with (home / "out/profile.csv").open(encoding="utf-8") as file:
+        (row,) = csv.DictReader(file)
+    assert (row["n"], row["thin"], row["cut"]) == ("4", "1", "0")
+
+
+def test_run_and_curve_count_thin_texts_and_warn_of_plain_ones(home: Path, capsys: Lines) -> None:
+    metrics = card_figures([0.5 + place % 2 for place in range(len(probe_texts()))])
+    told = card(metrics)
+    save_head(replace(random_head(), card=told), home / "configs/scorers/own")
+    (home / "configs/scorers/own.yaml").write_text("{about: a, kind: head, head: own}", "utf-8")
+    rows = [*("x" * n for n in (3, 4)), *(f"some text number {n}" for n in range(12))]
+    lines = [f"{text},{'yes' if n % 2 else 'no'}" for n, text in enumerate(rows)]
+    (home / "posts.csv").write_text("\n".join(["body,verdict", *lines]), "utf-8")
+    (home / "mine.yaml").write_text(
+        "{about: a, source: mine, text: body, label: {column: verdict, "
+        "classes: {hateful: ['yes'], benign: ['no']}}}",
+        "utf-8",
+    )
+    named = ["--data", "posts.csv", "--map", "mine.yaml", "--scorer", "own"]
+
+    main(["run", "--task", "hate_speech", "--model", "constant-yes", *named])
+    ran = capsys.readouterr().err
+    main(["curve", "hate_speech/constant-yes"])
+
+    curved = capsys.readouterr().err
+    assert "of 14 texts 2 have one word" in ran
+    assert "of 14 texts 2 have one word" in curved
+    assert "% of plain probe sentences reach the bins from 1" in curved

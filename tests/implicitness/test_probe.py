@@ -1,0 +1,187 @@
+"""The probes that ship are balanced and fresh, and their figures are those of the scores."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from statistics import fmean
+
+import pytest
+from support.impscore_heads import random_head
+from support.training_pairs import invented
+
+from harness.implicitness.lint import measures
+from harness.implicitness.pairs import read_pairs
+from harness.implicitness.probe import (
+    ALL_IMPLICIT,
+    ALL_PLAIN,
+    EDGES,
+    IMPLICIT,
+    PLAIN,
+    ProbeFigure,
+    card_figures,
+    head_figures,
+    plain_line,
+    probe_figures,
+    probe_texts,
+    probes,
+    shared_with_probes,
+)
+from harness.implicitness.scorer import load_head
+from harness.models.encoders.encoders import CharNgrams
+from harness.storage.tables import FileFormat, read_table
+from harness.text.dedup import normal
+
+PAIRS = Path(__file__).parents[2] / "harness/implicitness/data/pairs.jsonl"
+KNOWING = [0.2 if probe.is_plain else 1.3 for probe in probes()]
+DRAWN = [Random(probe.text).random() + 0.3 * (not probe.is_plain) for probe in probes()]
+
+
+def one(rows: list[ProbeFigure], figure: str, kind: str, **named: object) -> ProbeFigure:
+    (found,) = (
+        row
+        for row in rows
+        if (row.figure, row.kind, row.part) == (figure, kind, named.get("part", "all"))
+        and all(getattr(row, name) == value for name, value in named.items())
+    )
+    return found
+
+
+def test_two_writers_wrote_two_hundred_sets_of_eleven_kinds_in_seven_registers() -> None:
+    sets = {(probe.cluster, probe.register, probe.writer) for probe in probes()}
+
+    assert len(sets) >= 200
+    assert {probe.kind for probe in probes()} == {*PLAIN, *IMPLICIT}
+    assert len(probes()) == 11 * len(sets)
+    assert {writer: count > 90 for writer, count in Counter(w for *_, w in sets).items()} == {
+        "pa": True,
+        "pb": True,
+    }
+    assert min(Counter(register for _, register, _ in sets).values()) >= 28
+
+
+def test_no_probe_is_there_twice_and_none_is_longer_in_one_class() -> None:
+    texts = probe_texts()
+    sides = [[len(p.text.split()) for p in probes() if p.is_plain == side] for side in (0, 1)]
+
+    assert len({normal(text) for text in texts}) == len(texts)
+    assert abs(fmean(sides[0]) / fmean(sides[1]) - 1) < 0.06
+
+
+def test_the_shipped_training_pairs_share_no_sentence_with_the_probes() -> None:
+    table = read_table(PAIRS.name, PAIRS.read_bytes(), FileFormat.JSONL)
+    pairs = read_pairs(table, where=PAIRS.name)
+
+    assert shared_with_probes([text for pair in pairs for text in pair.sentences]) == []
+
+
+def test_lint_refuses_pairs_with_the_words_of_a_probe() -> None:
+    pairs = invented()
+    stolen = replace(pairs[0], implicit=probe_texts()[4].upper())
+    name = "sentences of the probes"
+
+    found = {m.name: m for m in measures([stolen, *pairs[1:]])}[name]
+    clean = {m.name: m for m in measures(pairs)}[name]
+
+    assert (found.value, found.is_kept) == (1, False)
+    assert (clean.value, clean.is_kept) == (0, True)
+
+
+def test_a_scorer_that_knows_every_kind_has_no_weak_cell() -> None:
+    rows = probe_figures(KNOWING)
+    areas = [row for row in rows if row.figure == "auc"]
+
+    assert [row.value for row in areas] == [1.0] * 36
+    assert not any(row.is_weak for row in rows)
+    assert one(rows, "share", ALL_PLAIN, at_least=1.0).value == 0
+    assert one(rows, "share", ALL_IMPLICIT, at_least=1.25).value == 1
+
+
+def test_a_scorer_that_knows_nothing_is_weak_everywhere() -> None:
+    rows = probe_figures([0.5] * len(probes()))
+
+    assert {(row.value, row.is_weak) for row in rows if row.figure == "auc"} == {(0.5, True)}
+
+
+def test_an_auc_is_the_share_of_ordered_pairs_and_its_interval_is_over_sets() -> None:
+    scores = dict(zip([p.text for p in probes()], DRAWN, strict=True))
+    irony = [scores[p.text] for p in probes() if p.kind == "irony"]
+    requests = [scores[p.text] for p in probes() if p.kind == "request"]
+    pairs = [(a > b) + 0.5 * (a == b) for a in irony for b in requests]
+
+    found = one(probe_figures(DRAWN), "auc", "irony", against="request")
+
+    assert found.value == pytest.approx(fmean(pairs))
+    assert found.sets == len(irony)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < fmean(pairs) < found.high
+    assert found.is_weak == (found.low < 0.7)
+
+
+def test_figures_by_register_are_of_its_own_sentences() -> None:
+    rows = probe_figures(DRAWN, by="register")
+    own = [s for s, p in zip(DRAWN, probes(), strict=True) if p.is_plain and p.register == "chat"]
+
+    assert one(rows, "mean", ALL_PLAIN, part="chat").value == pytest.approx(fmean(own))
+    assert {row.part for row in rows} == {"all", *(p.register for p in probes())}
+
+
+def test_scores_of_other_texts_are_refused() -> None:
+    with pytest.raises(ValueError, match="3 scores for"):
+        probe_figures([0.1, 0.2, 0.3])
+
+
+def test_the_card_has_the_figures_of_the_probes() -> None:
+    figures = card_figures(DRAWN)
+    rows = probe_figures(DRAWN)
+
+    assert figures["probe auc"] == one(rows, "auc", ALL_IMPLICIT, against=ALL_PLAIN).value
+    assert figures["probe auc rhetorical question"] == pytest.approx(
+        one(rows, "auc", "rhetorical_question", against=ALL_PLAIN).value
+    )
+    for edge in EDGES:
+        share = one(rows, "share", ALL_PLAIN, at_least=edge).value
+        assert figures[f"probe plain above {edge:g}"] == share
+    assert figures["probe weak"] == 8
+
+
+def test_a_head_is_measured_by_the_scores_that_it_gives() -> None:
+    head, encoder, told = random_head(), CharNgrams(), list[str]()
+    scores = head.implicitness(encoder.encode(probe_texts())).tolist()
+
+    figures = head_figures(head, encoder, lambda stage, *_: told.append(stage))
+
+    assert figures == pytest.approx(card_figures(scores))
+    assert set(told) == {"probes"}
+
+
+def test_the_line_on_plain_probes_names_the_reported_bins_alone() -> None:
+    metrics: dict[str, float | None] = {
+        "probe plain above 0.75": 0.5,
+        "probe plain above 1": 0.31,
+        "probe plain above 1.25": 0.09,
+        "probe plain above 1.5": 0.001,
+    }
+
+    line = plain_line(metrics, [0.75, 1.25, 1.5])
+
+    assert "9% of plain probe sentences reach" in line
+    assert "1.25" in line
+    assert "31%" not in line
+    assert "1.5 " not in line
+
+
+@pytest.mark.parametrize("metrics", [{}, {"probe plain above 1": 0.0}])
+def test_a_card_without_such_figures_warns_of_nothing(metrics: dict[str, float | None]) -> None:
+    assert plain_line(metrics, EDGES) == ""
+
+
+def test_the_table_of_the_page_is_of_the_head_that_ships() -> None:
+    page = (Path(__file__).parents[2] / "docs/impscore.md").read_text("utf-8")
+    head = load_head(PAIRS.parents[1] / "heads/impscore-minilm")
+    section = page.partition("docs/generate.py probes -->")[2].partition("<!-- end")[0]
+
+    assert f"`impscore-minilm@{head.digest[:8]}` on {len(probes()) // 11} sets" in section
+    for kind in IMPLICIT:
+        assert f"{kind.replace('_', ' ')}" in section
