@@ -373,7 +373,7 @@ class ClassifierSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="cla
     """A sequence classifier run through transformers: a hub name or a folder.
 
     `harness train` trains it, with AdamW and a learning rate that falls linearly to 0. It is used
-    untrained with `labels`, from each label of a task to one of the checkpoint, or with `flags`, for
+    untrained with `labels`, from each label of a task to the checkpoint's, or with `flags`, for
     outputs that do not exclude each other. Texts are cut at `max_tokens`; `trained` as for sklearn.
     """
 
