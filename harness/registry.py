@@ -33,6 +33,7 @@ from harness.specs.models import (
     TrainedSpec,
     rebacked,
 )
+from harness.specs.plans import PlanSpec
 from harness.specs.plugins import Extension
 from harness.specs.schema import kinds_of, load_spec, read_yaml
 from harness.specs.sheets import AnnotationSpec, SheetSpec
@@ -58,6 +59,7 @@ Section = Literal[
     "configs/models",
     "configs/pairs",
     "configs/perturbations",
+    "configs/plans",
     "configs/recipes",
     "configs/scorers",
     "configs/sheets",
@@ -75,13 +77,17 @@ SPECS: Mapping[Section, Any] = {
     "configs/models": ModelSpec,
     "configs/pairs": PairMapSpec,
     "configs/perturbations": PerturbationSpec,
+    "configs/plans": PlanSpec,
     "configs/recipes": RecipeSpec,
     "configs/scorers": ScorerSpec,
     "configs/sheets": SheetSpec,
     "configs/tables": TableSpec,
 }
 BY_PATH: frozenset[Section] = frozenset(
-    {"configs/imports", "configs/layouts", "configs/pairs", "configs/recipes", "configs/tables"}
+    {
+        *("configs/imports", "configs/layouts", "configs/pairs", "configs/plans"),
+        *("configs/recipes", "configs/tables"),
+    }
 )
 """Sections whose files may also be named by a path; what runs code is named by its home alone."""
 MODELS = {
@@ -212,6 +218,8 @@ class Registry:
     def load(self, section: Literal["configs/pairs"], name: str) -> PairMapSpec: ...
     @overload
     def load(self, section: Literal["configs/perturbations"], name: str) -> PerturbationSpec: ...
+    @overload
+    def load(self, section: Literal["configs/plans"], name: str) -> PlanSpec: ...
     @overload
     def load(self, section: Literal["configs/recipes"], name: str) -> RecipeSpec: ...
     @overload

@@ -13,6 +13,7 @@ from datetime import date, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Literal
+from weakref import WeakValueDictionary
 
 from msgspec import UNSET, structs
 
@@ -43,7 +44,11 @@ DataMode = Literal["corrected", "released"]
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Where things are found and kept, and whether calls may be made."""
+    """Where things are found and kept, and whether calls may be made.
+
+    `opened` are the models that runs share, by name, each as long as one of them has it; None
+    where each run opens its own.
+    """
 
     registry: Registry
     results: Path
@@ -51,6 +56,7 @@ class Workspace:
     data_mode: DataMode
     progress: Progress
     terms: CallPolicy = field(default_factory=CallPolicy)
+    opened: WeakValueDictionary[str, Model] | None = None
 
     @classmethod
     def open(
@@ -85,6 +91,10 @@ class Workspace:
         if not usd >= 0:
             raise SpecError(f"budget_usd {usd}: give US dollars from 0 on")
         return replace(self, terms=replace(self.terms, budget=Budget(usd)))
+
+    def offline(self) -> "Workspace":
+        """The same workspace, in which no call is made."""
+        return replace(self, terms=replace(self.terms, is_offline=True))
 
     @property
     def is_offline(self) -> bool:

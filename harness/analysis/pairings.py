@@ -307,6 +307,22 @@ def between(first: StoredRun, second: StoredRun, query: PairingQuery) -> Pairing
     return Pairings(tuple(pairings), (*notes, *more), unmatched)
 
 
+def of_one_task(first: StoredRun, second: StoredRun, judge: str | None) -> Pairings:
+    """The pairings of two runs of one task, by one judge or by all that have read both.
+
+    They may be of one recipe and model, such as one that was run again on another day.
+    """
+    runs = first, second
+    if first.file.run.task != second.file.run.task:
+        raise SpecError(
+            f"{describe_run(first.file)} and {describe_run(second.file)} are of two tasks; name "
+            "two runs of one task"
+        )
+    pairings, notes = _of_one_task(runs, (judge, judge))
+    unmatched, more = _check_samples(runs, pairings)
+    return Pairings(tuple(pairings), (*notes, *more), unmatched)
+
+
 def _of_two_tasks(
     runs: tuple[StoredRun, StoredRun], judges: tuple[str | None, str | None]
 ) -> tuple[list[Pairing], list[str]]:

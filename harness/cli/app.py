@@ -42,6 +42,7 @@ COMMANDS: Mapping[str, Entry] = {
     "agree": Entry("ratings:agree", "Measure how well judges agree with people."),
     "items": Entry("items:items", "Show answers with their verdicts, side by side."),
     "compare": Entry("compare:compare", "Compare two runs, or two parts of a run."),
+    "gate": Entry("plans.gate:gate", "Tell whether a run has dropped against another."),
     "table": Entry("table:table", "Make the tables of a paper from runs, ratings or data."),
     "curve": Entry("compare:curve", "Plot hits and false alarms against implicitness."),
     "plot": Entry("plot:plot", "Draw a figure of runs, ratings or texts."),

@@ -46,6 +46,7 @@ SECTIONS: dict[str, Section] = {
     "pairs": "configs/pairs",
     "layouts": "configs/layouts",
     "perturbations": "configs/perturbations",
+    "plans": "configs/plans",
 }
 NOT_HERE = {"vllm": " (without vLLM add --backend transformers, or --backend server)"}
 """What a model of a kind needs that may not be installed."""
@@ -163,7 +164,7 @@ def schema(
     kind: str = argument(
         "KIND",
         "task, model, judge, scorer, recipe, sheet, annotation, table, layout, perturbation, "
-        "build, import, data, golden, overlay or prices.",
+        "build, plan, import, data, golden, overlay or prices.",
     ),
     out: Path | None = option("File to write. Default: stdout.", None, flags="--out -o"),
 ) -> int:

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from difflib import get_close_matches
 from enum import IntEnum
@@ -13,9 +13,10 @@ import typer
 from typer.models import OptionInfo
 
 from harness.cli.output import ProgressLine, log
-from harness.errors import SpecError
+from harness.errors import ModelError, SpecError
 
 if TYPE_CHECKING:
+    from harness.pipeline.setup import JudgeSetup
     from harness.registry import Registry
     from harness.specs.models import Backend
     from harness.workspace import Workspace
@@ -41,6 +42,8 @@ class ExitCode(IntEnum):
     DONE_WITH_MISSING = 1
     CHECK_FAILED = 1  # the same code: the command ran, and its result is not all that was wanted
     USER_MISTAKE = 2
+    REGRESSION = 3  # of `gate`: a drop, or too many missing verdicts
+    INCONCLUSIVE = 4  # of `gate`: these items cannot tell
     OUR_BUG = 70
     INTERRUPTED = 130  # or out of budget: the same command resumes
 
@@ -309,6 +312,21 @@ def one_of(option: str, value: str, *allowed: _T) -> _T:
         if one == value:
             return one
     raise SpecError(f"{option} {value!r}: give {', '.join(allowed[:-1])} or {allowed[-1]}")
+
+
+def tell_of_keys(
+    registry: "Registry", models: Iterable[str], judges: "Iterable[JudgeSetup]"
+) -> None:
+    """Say of whom no call could be made for want of a key, though a dry run needs none."""
+    told = {f"judge {one.entry.name}": one.key_error for one in judges}
+    for name in models:
+        try:
+            registry.check_key(name)
+        except ModelError as error:
+            told[f"model {name}"] = str(error)
+    for who, fact in told.items():
+        if fact is not None:
+            log(f"{who}: {fact} (a dry run needs none)")
 
 
 def backend(name: str | None) -> "Backend | None":

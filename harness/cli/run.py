@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 from harness.cli import options
 from harness.cli.options import AsJson, ExitCode, Only, Shown, Where, argument, one_of, option
 from harness.cli.output import ProgressLine, echo, echo_json, echo_table, log
-from harness.errors import ModelError
+from harness.errors import SpecError
 from harness.storage.find_runs import find_run
 
 if TYPE_CHECKING:
     from harness.pipeline import execute, resolve
-    from harness.pipeline.setup import JudgeSetup
-    from harness.registry import Registry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +37,19 @@ class JudgeOptions:
 class RunChoice:
     """What a run asks, of which models."""
 
-    task: str = option("Tasks: names in tasks/, comma-separated.")
-    model: str = option("Models: names in configs/models/, comma-separated.")
+    plan: str | None = argument(
+        "PLAN",
+        "Plan: a name in configs/plans/, or the path of a YAML file; it says what is run, in place "
+        "of the options that do.",
+        None,
+    )
+    is_status: bool = option(
+        "Print what is done, left and missing of each run of a plan; make no call.",
+        False,
+        flags="--status",
+    )
+    task: str | None = option("Tasks: names in tasks/, comma-separated.", None)
+    model: str | None = option("Models: names in configs/models/, comma-separated.", None)
     judge: list[str] | None = option("Judges, comma-separated. Default: those of the task.", None)
     variant: str | None = option("Variants, comma-separated, or all. Default: the task's.", None)
     limit: options.Limit = None
@@ -57,15 +66,35 @@ class RunChoice:
         None,
     )
 
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks; SpecError where there is nothing to run."""
+        if self.is_status:
+            raise SpecError("--status: is of a plan; name one, as in `harness run plan.yaml`")
+        lacking = {"--task": self.task, "--model": self.model}
+        if absent := [name for name, value in lacking.items() if value is None]:
+            raise SpecError(
+                f"missing {' and '.join(absent)}; give that, or the YAML file of a plan"
+            )
+        return options.names(self.task, "--task")
+
+    def check_beside(self, asking: JudgeOptions, table: str | None) -> None:
+        """Refuse options that a plan's file has the keys for."""
+        names = ("task", "model", "judge", "variant", "limit", "backend", "answers", "scorer")
+        given = {f"--{name}": getattr(self, name) for name in names}
+        given |= {"--seed": self.seed or None, "--judge-model": asking.judge_model, "--map": table}
+        if beside := [name for name, value in given.items() if value is not None]:
+            raise SpecError(f"{', '.join(beside)}: not beside a plan; write it into {self.plan}")
+
     def resolved(self, asking: JudgeOptions, table: str | None) -> "list[resolve.RunOptions]":
         """The options of each run: of every model, task by task."""
         from harness.pipeline.plan import AnswerMode
         from harness.pipeline.resolve import RunOptions
 
-        mode = self.answers
+        mode, tasks, models = self.answers, self.tasks, options.names(self.model, "--model")
         shared = RunOptions(
-            task=self.task,
-            model=self.model,
+            task=tasks[0],
+            model=models[0],
             judges=options.names(self.judge, "--judge"),
             variants=options.names(self.variant),
             backend=options.backend(self.backend),
@@ -77,7 +106,6 @@ class RunChoice:
             table=table,
             scorer=self.scorer,
         )
-        tasks, models = options.names(self.task, "--task"), options.names(self.model, "--model")
         return [replace(shared, task=task, model=model) for task in tasks for model in models]
 
 
@@ -96,14 +124,17 @@ def run(
     Examples:
       harness run --task intent_resolution --model oracle --judge minilm-cosine
       harness run --task intent_resolution --model gpt-4o --limit 20 --dry-run
+      harness run demo --status
     """
     from harness.cli.run_report import put_dry_runs, put_runs
     from harness.pipeline import execute, preview, resolve
 
     options.checked_tag(asking.tag)
-    line = ProgressLine()
+    if choice.plan is not None:
+        return _run_plan(choice.plan, choice, asking, where=where, calling=calling, shown=shown)
+    tasks, line = choice.tasks, ProgressLine()
     space = where.workspace(calling, progress=line)
-    for task in () if choice.judge else options.names(choice.task, "--task"):
+    for task in () if choice.judge else tasks:
         judges = ", ".join(space.registry.load("tasks", task).judges)
         log(f"judges of task {task}: {judges} (choose others with --judge)")
     plans = [resolve.resolve(space, one) for one in choice.resolved(asking, where.table)]
@@ -112,8 +143,26 @@ def run(
         return put_runs(_tagged(runs, asking.tag), shown, is_all=calling.retry == "all")
     calls = dict(zip(map(_title, plans), preview.dry_runs(plans), strict=True))
     models = options.names(choice.model, "--model")
-    _tell_of_keys(space.registry, models, [one for plan in plans for one in plan.judges])
+    options.tell_of_keys(space.registry, models, [one for plan in plans for one in plan.judges])
     return put_dry_runs(calls, is_json=shown.is_json, terms=space.terms)
+
+
+def _run_plan(
+    name: str,
+    choice: RunChoice,
+    asking: JudgeOptions,
+    *,
+    where: Where,
+    calling: options.Calling,
+    shown: Shown,
+) -> int:
+    from harness.cli.plans.plan import PlanCommand
+
+    choice.check_beside(asking, where.table)
+    command = PlanCommand.open(name, where, calling, is_self_judge=asking.is_self_judge_allowed)
+    if choice.is_status:
+        return command.status(shown)
+    return command.dry_run(shown) if asking.is_dry else command.run(shown, asking.tag)
 
 
 def judge(
@@ -144,23 +193,8 @@ def judge(
         done = _tagged([execute.judge(plan)], asking.tag)
         return put_runs(done, shown, is_all=calling.retry == "all")
     calls = {_title(plan): preview.dry_judges(plan)}
-    _tell_of_keys(space.registry, (), plan.judges)
+    options.tell_of_keys(space.registry, (), plan.judges)
     return put_dry_runs(calls, is_json=shown.is_json, terms=space.terms)
-
-
-def _tell_of_keys(
-    registry: "Registry", models: Iterable[str], judges: "Iterable[JudgeSetup]"
-) -> None:
-    """Say of whom no call could be made for want of a key, though a dry run needs none."""
-    told = {f"judge {one.entry.name}": one.key_error for one in judges}
-    for name in models:
-        try:
-            registry.check_key(name)
-        except ModelError as error:
-            told[f"model {name}"] = str(error)
-    for who, fact in told.items():
-        if fact is not None:
-            log(f"{who}: {fact} (a dry run needs none)")
 
 
 def read(

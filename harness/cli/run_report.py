@@ -403,9 +403,9 @@ def put_dry_runs(
     _put_examples(every)
     for title, calls in runs.items():
         _put_sizes(title, calls)
-        echo(f"{'' if len(runs) == 1 else f'{title}: '}{_sum_line(calls, is_batch=is_batch)}")
+        echo(f"{'' if len(runs) == 1 else f'{title}: '}{sum_line(calls, is_batch=is_batch)}")
     if len(runs) > 1:
-        echo(f"in all: {_sum_line(every, is_batch=is_batch)}")
+        echo(f"in all: {sum_line(every, is_batch=is_batch)}")
     if waiting := sum(part.waiting for part in every):
         fate = (
             "collected, and not paid again"
@@ -414,7 +414,7 @@ def put_dry_runs(
         )
         echo(f"{waiting} of these calls wait in a batch already sent: they would be {fate}")
     if terms.budget is not None:
-        echo(_budget_line(every, terms.budget))
+        echo(budget_line(every, terms.budget))
     return ExitCode.DONE
 
 
@@ -448,7 +448,8 @@ def _put_sizes(title: str, calls: Sequence[CallSummary]) -> None:
         echo("~ estimated: four characters are one token")
 
 
-def _sum_line(calls: Sequence[CallSummary], *, is_batch: bool) -> str:
+def sum_line(calls: Sequence[CallSummary], *, is_batch: bool) -> str:
+    """How many calls there are, and for how much."""
     count, hosted = sum(part.calls for part in calls), [part for part in calls if part.priced_as]
     unknown = {part.model: part.priced_as for part in hosted if part.most_usd is None}
     groups: dict[str, list[tuple[float, float]]] = {}
@@ -474,7 +475,8 @@ def _sum_line(calls: Sequence[CallSummary], *, is_batch: bool) -> str:
     return "; ".join(facts)
 
 
-def _budget_line(calls: Sequence[CallSummary], budget: Budget) -> str:
+def budget_line(calls: Sequence[CallSummary], budget: Budget) -> str:
+    """Whether the calls stay within a budget."""
     most = fsum(part.most_usd or 0.0 for part in calls)
     facts = (
         f"--budget {budget.cap_usd:g}: stored calls have cost {usd(budget.spent_usd)} USD, and the "

@@ -94,18 +94,24 @@ def run_each(plans: Iterable[RunPlan]) -> Iterator[RunResult]:
     """
     left = deque(plans)
     for plan in left:
-        plan.folder.check()
-        charge_stored_calls(plan.plan, plan.client, plan.judges)
+        prepare(plan)
     while left:
         # Taken off first: a plan may hold weights, which are freed when its run ends.
         try:
-            yield _run(left.popleft())
+            yield run_one(left.popleft())
         except HarnessError as error:
             rest = ", ".join(f"{p.client.model.name} on {p.file.run.task}" for p in left)
             raise type(error)(f"{error}; not run: {rest}" if rest else str(error)) from error
 
 
-def _run(plan: RunPlan) -> RunResult:
+def prepare(plan: RunPlan) -> None:
+    """Refuse a run that cannot be written, and count what is stored of it against the budget."""
+    plan.folder.check()
+    charge_stored_calls(plan.plan, plan.client, plan.judges)
+
+
+def run_one(plan: RunPlan) -> RunResult:
+    """Carry out a prepared plan: answer what is not stored, judge and score."""
     smoke_test_judges(plan.plan, plan.judges, plan.client)
     with plan.client as client:
         records = answer(plan.plan, client)

@@ -222,7 +222,7 @@ def dry_runs(plans: Sequence[RunPlan]) -> list[list[CallSummary]]:
     seen: set[str] = set()
     for plan in plans:
         charge_stored_calls(plan.plan, plan.client, plan.judges)
-    return [_dry_run(plan, seen) for plan in plans]
+    return [dry_run(plan, seen) for plan in plans]
 
 
 def dry_judges(plan: JudgePlan) -> list[CallSummary]:
@@ -237,7 +237,8 @@ def dry_judges(plan: JudgePlan) -> list[CallSummary]:
     ]
 
 
-def _dry_run(run: RunPlan, seen: set[str]) -> list[CallSummary]:
+def dry_run(run: RunPlan, seen: set[str]) -> list[CallSummary]:
+    """Every kind of call of one run that is not `seen` yet; its calls are added to these."""
     plan, client, summaries = run.plan, run.client, list[CallSummary]()
     sequences = preview(plan, client)
     stored = _stored(client, [call for sequence in sequences for call in sequence.calls])

@@ -27,7 +27,9 @@ from harness.specs.judges import CosineSpec, JudgeSpec, asked_model, reads_choic
 from harness.specs.models import (
     ClassifierSpec,
     GuardSpec,
+    HostedSpec,
     LabellingSpec,
+    LocalSpec,
     ModelSpec,
     ModerationSpec,
     OpenAISpec,
@@ -77,6 +79,8 @@ class OfflineModel:
 
 def build_model(workspace: Workspace, name: str, spec: ModelSpec, context: TaskContext) -> Model:
     """The model of a spec, which may be one that gives labels."""
+    if isinstance(spec, HostedSpec | LocalSpec):
+        return shared(workspace, name, spec)
     if not isinstance(spec, LabellingSpec):
         return workspace.registry.model(name, spec, task=context.task, samples=context.samples)
     questions = LabelQuestions.of(context.task, context.samples, model=name)
@@ -104,6 +108,20 @@ def build_model(workspace: Workspace, name: str, spec: ModelSpec, context: TaskC
             encode = CachedEncoder(encoder, workspace.registry.cache / VECTORS).encode
             has_odds = spec.head == "logistic"
             return SklearnModel(name, head, questions, encode=encode, has_odds=has_odds)
+
+
+def shared(workspace: Workspace, name: str, spec: ModelSpec) -> Model:
+    """The model of a spec that knows no task: the one that another run has open, where they share.
+
+    So its weights are loaded once, and freed with the last run that has it.
+    """
+    opened = workspace.opened
+    if opened is None or not isinstance(spec, HostedSpec | LocalSpec):
+        return workspace.registry.model(name, spec)
+    # Held by its name while it is looked for: nothing else may hold it yet.
+    model = opened.get(name) or workspace.registry.model(name, spec)
+    opened[name] = model
+    return model
 
 
 def resolved(workspace: Workspace, model: Model, spec: ModelSpec) -> Model:
@@ -436,7 +454,7 @@ def _own_chance(judge: Judge, name: str) -> float | None:
 
 def _judge_model(workspace: Workspace, asked: str, spec: JudgeSpec, *, judge: JudgeLabel) -> Model:
     model_spec = workspace.registry.load("configs/models", asked)
-    model = workspace.registry.model(asked, model_spec)
+    model = shared(workspace, asked, model_spec)
     wanted = Mode.EMBED if isinstance(spec, CosineSpec) else Mode.GENERATE
     if wanted not in model.modes:
         raise SpecError(

@@ -1,7 +1,7 @@
 """What the YAML of a model may say, one class a kind; its prices, and the encoders of texts.
 
-`check_body` refuses in `extra_body` the fields that each request decides itself: such a field would
-override the request, and prices, budgets and signatures would describe one that was never sent.
+`check_body` refuses in `extra_body` what each request decides itself: else prices, budgets and
+signatures would describe a request that was never sent.
 """
 
 import json
@@ -32,9 +32,8 @@ class SentenceTransformerSpec(
 ):
     """Any sentence-transformers model: a hub name or a folder.
 
-    `layers` (0: the word vectors) reads the means after some layers of its transformer in place of
-    the model's own pooling. `sha256` is that of its model.safetensors: other weights are
-    refused, and the same ones are the same encoder wherever they lie.
+    `layers` (0: the word vectors) reads the means after some layers in place of the model's own
+    pooling. `sha256` is that of its model.safetensors: other weights are refused.
     """
 
     model: str
@@ -47,8 +46,7 @@ class Llm2VecSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="llm2ve
     """An LLM2Vec checkpoint: a base model and its adapters, the first merged first.
 
     `revision` is the base's; an adapter's stands after an @ in its name. `engine: native` runs on
-    current transformers, `package` through the llm2vec package in an environment of its own;
-    their scores agree to 1e-4.
+    current transformers, `package` through the llm2vec package; their scores agree to 1e-4.
     """
 
     base: str
@@ -142,8 +140,7 @@ Usd = Annotated[float, Meta(ge=0)]
 class PriceSpec(Spec, frozen=True, kw_only=True):
     """US dollars for a million tokens of one model; null if no price is known.
 
-    `read` is the day on which `source` had this price, as `2026-11-21`. `batch_share` is the
-    price of a call in a batch, as a share of the price of a single call.
+    `source` had this price on the day `read`. `batch_share` is a batch's, as a share of it.
     """
 
     input_usd: Usd | None = None
@@ -173,8 +170,7 @@ class LocalSpec(Spec, frozen=True, kw_only=True):
 
     `revision`, `dtype`, `build` and `choice_prompt` change answers and belong to the identity;
     `device` and `batch_tokens` (prompt and answer tokens in one batch) do not. Choices stand
-    behind the `plain` text of a prompt, as published protocols have it, or open the model's turn
-    in its `chat` template.
+    behind the `plain` text of a prompt, as published, or open the model's turn in its `chat` form.
     """
 
     model: str
@@ -234,9 +230,9 @@ class ServerSpec(Spec, frozen=True, kw_only=True):
     """A model behind a server: its name there, timeouts and attempts.
 
     `base_url_env` names an environment variable that overrides `base_url`. `timeout_s` is for one
-    attempt, `total_s` for all attempts of a request, both in seconds. `ends` is the day from which
-    its provider no longer answers, as `2027-01-14`. `headers_env` names further headers to send,
-    and the environment variable that holds the value of each; no other is sent.
+    attempt, `total_s` for all of a request, in seconds. `ends` is the day from which its provider
+    answers no more, as `2027-01-14`. `headers_env` names further headers, and for each the variable
+    of the environment that holds its value; no other is sent.
     """
 
     model: str
@@ -271,8 +267,8 @@ def check_variables(spec: "OpenAISpec | AnthropicSpec | ModerationSpec") -> None
 class OpenAISpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", tag="openai"):
     """A model behind an OpenAI-compatible server.
 
-    `model: auto` takes the only model that the server lists. `key_env` names the
-    environment variable that holds the key; null for servers without one. `sends_n` is false for
+    `model: auto` takes the only model that the server lists. `key_env` names the variable of the
+    environment that holds the key; null for servers without one. `sends_n` is false for
     servers that return only one reply for each call: these get one call for each reply.
     `is_structured_output` is false for servers that cannot enforce a JSON schema. `choices`
     says what log-probabilities the server returns: `echo`, those of the prompt; `top_logprobs`,
@@ -376,10 +372,9 @@ class FlagSpec(Spec, frozen=True, kw_only=True):
 class ClassifierSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="classifier"):
     """A sequence classifier run through transformers: a hub name or a folder.
 
-    `harness train` trains it, with AdamW and a learning rate that falls linearly to 0. If `labels`
-    maps each label of a task to a label of the checkpoint, it is used without training; also with
-    `flags`, for a checkpoint of several outputs that do not exclude each other. Texts
-    are cut at `max_tokens`. `trained` is as for kind sklearn; `device` is no part of the identity.
+    `harness train` trains it, with AdamW and a learning rate that falls linearly to 0. It is used
+    untrained with `labels`, from each label of a task to the checkpoint's, or with `flags`, for
+    outputs that do not exclude each other. Texts are cut at `max_tokens`; `trained` as for sklearn.
     """
 
     model: str
@@ -425,8 +420,8 @@ class ModerationSpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", ta
 class GuardSpec(ModerationSpec, frozen=True, kw_only=True, tag_field="kind", tag="guard"):
     """A chat model that says `safe`, or `unsafe` and the codes of hazards, as Llama Guard does.
 
-    It is sent the text as the user's turn, behind an OpenAI-compatible server. `hazards` are all
-    codes that it knows; a text is `positive` if one of `counted`, empty for all, is named.
+    It gets the text as the user's turn, on an OpenAI-compatible server. `hazards` are all its
+    codes; a text is `positive` if one of `counted`, empty for all, is named.
     """
 
     hazards: tuple[str, ...]

@@ -5,7 +5,7 @@ The two belong together: p is below .05 just where the 95 % interval leaves out 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import fsum, sqrt
+from math import copysign, fsum, inf, sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -99,6 +99,57 @@ def detectable_difference(
 
     sure, found = (float(stdtrit(clusters - 1, at)) for at in ((1 + level) / 2, power))
     return reach * (1 + found / sure)
+
+
+def paired_gap(
+    first: Sequence[float], second: Sequence[float], clusters: Sequence[str], *, level: float = 0.95
+) -> Bounds:
+    """How much greater a share is than another of the same items, -1 to 1; values are 0 to 1.
+
+    It is Tango's score interval (1998, Statistics in Medicine 17:891, "Equivalence test and
+    confidence interval for the difference in proportions for the paired-sample design"), which
+    holds its level where few items differ or none. Clusters whose items differ alike are its pairs.
+    Else items are worth as many as would have this error if they were independent, with Student's t
+    and a degree of freedom less than there are clusters. A value such as .5 counts as half an item.
+    `n` counts clusters. None: "too few" below three of them.
+    """
+    rows: Floats = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
+    own, n = Clusters.named(clusters), len(rows)
+    if own.clusters < LEAST_CLUSTERS:
+        return Bounds(None, None, n=own.clusters, reason=NoValue.TOO_FEW)
+    sums, sizes = own.totals(rows), own.totals(np.ones(n))
+    is_plain = bool(np.ptp(sizes) == 0 and (own.totals(np.abs(rows)) == np.abs(sums)).all())
+    is_plain = not rows.any() or (is_plain and bool(np.isin(np.abs(sums), (0, sizes[0])).all()))
+    more, less = (float(np.clip(side * rows, 0, None).mean()) for side in (1, -1))
+    worth, reach = float(own.clusters), NormalDist().inv_cdf((1 + level) / 2)
+    if not is_plain:
+        residuals = rows - rows.mean()
+        variance = standard_error(own.totals(residuals / n)) ** 2
+        independent = float((residuals**2).sum()) / (n * (n - 1))
+        worth = min(float(n), n * independent / variance) if variance > ROUNDING**2 else worth
+        reach = student_t(own.clusters - 1, level=level)
+    low, high = (_tango_end(more, less, worth, end * reach) for end in (1, -1))
+    return Bounds(low, high, n=own.clusters)
+
+
+def _tango_end(more: float, less: float, n: float, score: float) -> float:
+    """The gap at which Tango's score statistic of these shares of `n` items has a value."""
+
+    def statistic(gap: float) -> float:
+        b = -more - less + (2 - more + less) * gap
+        root = sqrt(max(0.0, b * b + 8 * less * gap * (1 - gap)))
+        other = (root - b) / 4  # the likeliest share of the other kind, given the gap
+        spread = 2 * other + gap * (1 - gap)
+        distance = more - less - gap
+        if spread <= 0 and distance:
+            return copysign(inf, distance)
+        return distance * sqrt(n / spread) if distance else 0.0
+
+    low, high = -1.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if statistic(middle) > score else (low, middle)
+    return (low + high) / 2
 
 
 LEAST_P = 1e-12

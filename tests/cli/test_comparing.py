@@ -5,6 +5,7 @@ import json
 import os
 import re
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 from support.stub_server import StubServer
@@ -242,3 +243,42 @@ def test_the_stories_of_both_released_tasks_are_the_same(
     captured = capsys.readouterr()
     assert re.search(r"^base +all +0 +84 +0 +0 +0 +0/0 +1\.000", captured.out, re.MULTILINE)
     assert "two models, oracle and literal" in captured.err
+
+
+def test_a_gate_has_exit_codes_of_its_own(
+    toy: Toy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for model in ("oracle", "literal"):
+        assert toy.run("--variant", "base", model=model) == 0
+    again = tmp_path / "again"
+    copytree(toy.results, again)
+    [same] = again.glob("runs/toy/oracle/*")
+    out = ("--results", str(toy.results))
+    capsys.readouterr()
+
+    codes = [
+        main(["gate", base, new, *out, "--junit", str(tmp_path / "gate.xml")])
+        for base, new in (
+            ("toy/oracle", str(same)),  # the same recipe, run again elsewhere
+            ("toy/oracle", "toy/literal"),
+            ("toy/literal", "toy/oracle"),
+        )
+    ]
+
+    assert codes == [0, 3, 0]
+    assert "gate: regression" in capsys.readouterr().out
+    assert 'failures="0"' in (tmp_path / "gate.xml").read_text("utf-8")
+    assert main(["gate", "toy/oracle", "toy/oracle", *out]) == 2
+
+
+def test_a_gate_that_cannot_tell_says_which_drop_it_would_have_seen(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for limit in ("6", "4"):
+        assert toy.run("--variant", "base", "--limit", limit) == 0
+    names = [path.name for path in toy.runs()]
+
+    assert main(["gate", *names, "--results", str(toy.results)]) == 4
+    out = capsys.readouterr().out
+    assert "samples are in one run alone" in out
+    assert "gate: inconclusive" in out

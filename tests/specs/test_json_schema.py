@@ -22,7 +22,7 @@ KINDS = {
         f"configs/{folder}": folder.removesuffix("s")
         for folder in (
             *("annotations", "builds", "data", "golden", "imports", "judges", "layouts", "models"),
-            *("pairs", "perturbations", "recipes", "scorers", "sheets", "tables"),
+            *("pairs", "perturbations", "plans", "recipes", "scorers", "sheets", "tables"),
         )
     },
 }

@@ -13,6 +13,7 @@ from harness.specs.implicitness import RecipeSpec, ScorerSpec
 from harness.specs.judges import CosineSpec, JudgeSpec, PreferenceSpec
 from harness.specs.layouts import LayoutSpec
 from harness.specs.models import ModelSpec, OpenAISpec, PricesSpec
+from harness.specs.plans import PlanSpec
 from harness.specs.schema import Spec, load_spec, read_yaml
 from harness.specs.sheets import AnnotationSpec, SheetSpec
 from harness.specs.tasks import BuildSpec, PerturbationSpec, TaskSpec
@@ -34,6 +35,7 @@ KINDS: Mapping[str, Any] = {
     "configs/sheets": SheetSpec,
     "configs/pairs": PairMapSpec,
     "configs/perturbations": PerturbationSpec,
+    "configs/plans": PlanSpec,
     "configs/tables": TableSpec,
     "configs": PricesSpec,
 }

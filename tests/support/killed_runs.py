@@ -1,5 +1,6 @@
-"""A run that tests kill and repeat, and the files it leaves."""
+"""A run, or a plan of runs, that tests kill and repeat, and the files it leaves."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,6 +8,7 @@ from pathlib import Path
 
 from support.stub_script import Script
 from support.stub_server import StubServer
+from support.toy import PRICES, Toy
 
 CONCURRENCY = 64  # of kind openai
 SCRIPT = Script(delay_s=0.01, replies={"Option 2": ("1", "2", "neither")})
@@ -27,9 +29,46 @@ def start(stub: StubServer, results: Path) -> subprocess.Popen[bytes]:
     )
 
 
+PLAN_USD = 0.5
+PLAN = f"""
+    about: Three models, one of them paid, on four tasks.
+    models: [alpha, beta, local-server]
+    tasks:
+      - {{task: toy, judges: [near, choice/alpha]}}
+      - {{task: quiz, answers: written}}
+      - {{task: intent_resolution, judges: [ngram-cosine], variants: [base, cot0], limit: 8}}
+      - {{task: intent_detection_pairs, answers: written, limit: 8}}
+    allow_self_judge: true
+    budget_usd: {PLAN_USD}
+"""
+
+
+def start_plan(stub: StubServer, toy: Toy, results: str) -> subprocess.Popen[bytes]:
+    """Start the plan, whose files go to a folder beside the home folder."""
+    prices = '      beta: {input_usd: 1, output_usd: 2, read: "2026-01-01", source: a}'
+    toy.write("configs/prices.yaml", f"{PRICES.rstrip()}\n{prices}\n")
+    path = toy.write("night.yaml", PLAN)
+    environ = {k: v for k, v in os.environ.items() if k != "HARNESS_DATA"}
+    command = (sys.executable, "-m", "harness", "run", str(path), "--home", str(toy.home))
+    return subprocess.Popen(
+        [*command, "--results", str(toy.folder / results)],
+        env=environ | {"HARNESS_SERVER_URL": stub.url},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def stored_cost(results: Path) -> float:
+    """What all stored calls have cost, in US dollars."""
+    files = (results / "calls").rglob("*.jsonl")
+    lines = [json.loads(line) for file in files for line in file.read_bytes().splitlines()]
+    return sum(line["response"]["usage"].get("cost_usd") or 0.0 for line in lines)
+
+
 def final_files(results: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(results)): path.read_bytes()
-        for path in results.glob("runs/**/*")
+        for place in ("runs", "plans")
+        for path in results.glob(f"{place}/**/*")
         if path.is_file()
     }

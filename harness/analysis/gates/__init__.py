@@ -1,0 +1,1 @@
+"""Two runs to a decision: has the second dropped, and by more than is allowed."""

@@ -1,0 +1,239 @@
+"""Two runs of one task to a decision: passed, dropped by more than allowed, or not known.
+
+Each variant and judge is decided by the interval of its drop, the mean of the first run less that
+of the second on the items that both have. Nothing here prints, reads or writes.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from math import isfinite
+
+from harness.analysis.pairings import Pairing, Pairings, of_one_task
+from harness.errors import SpecError
+from harness.pipeline.score import RIGHT_OR_WRONG, averages, value_range
+from harness.stats.clustered import clustered_mean, detectable_difference, paired_gap
+from harness.stats.estimate import Bounds, Limits, mean
+from harness.storage.runs import StoredRun
+
+LEVEL, POWER = 0.95, 0.8
+
+
+class Decision(StrEnum):
+    """What a gate says."""
+
+    PASS = "pass"  # noqa: S105 - no password
+    REGRESSION = "regression"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True, slots=True)
+class GateLimits:
+    """What a gate allows: a drop in units of the metric, and a share of missing verdicts."""
+
+    max_drop: float
+    max_missing: float
+
+    def __post_init__(self) -> None:
+        if not (isfinite(self.max_drop) and self.max_drop >= 0):
+            raise SpecError(f"--max-drop {self.max_drop}: give 0 or more, as .02 for two points")
+        if not 0 <= self.max_missing <= 1:
+            raise SpecError(f"--max-missing {self.max_missing}: give a share from 0 to 1")
+
+
+@dataclass(frozen=True, slots=True)
+class GateRow:
+    """One variant by one judge: `base` and `new` are means over the `n` items that both have.
+
+    `drop` is base less new, `low` to `high` its 95 % interval, None with the `reason`. `seen` is
+    the true drop that would have been called a regression with a power of .8; None where it is
+    not known, or above all that can be. `missing` is the share of the items whose verdict the new
+    run lacks, `missing_base` that of the first. `items` are those of both runs, in `clusters`.
+    """
+
+    task: str
+    variant: str
+    decoding: str
+    judge: str
+    metric: str
+    decision: Decision
+    reason: str
+    base: float | None
+    new: float | None
+    drop: float | None
+    low: float | None
+    high: float | None
+    seen: float | None
+    n: int
+    items: int
+    clusters: int
+    missing: float
+    missing_base: float
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """The decision on every row, and on all of them together; `notes` are for the reader."""
+
+    decision: Decision
+    rows: tuple[GateRow, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """What the decision on one row depends on beside the row: all rows, and both runs."""
+
+    limits: GateLimits
+    tests: int
+    unmatched: float
+    same: frozenset[tuple[str, str, str]]
+
+
+def gate(base: StoredRun, new: StoredRun, limits: GateLimits, *, judge: str | None = None) -> Gate:
+    """Whether the second of two runs of one task has dropped.
+
+    A regression is a drop whose interval lies above the limit, at a level corrected for the number
+    of rows (Bonferroni), or too many missing verdicts; a pass one whose 95 % interval lies at or
+    below it, or where no answer differs. All rows must pass, and one regression is enough.
+    """
+    found = of_one_task(base, new, judge)
+    pairings = _chosen(found)
+    count = len({row.sample.id for row in (*base.rows, *new.rows)})
+    context = _Context(limits, len(pairings), found.unmatched / count, _same_answers(base, new))
+    rows = tuple(_row(pairing, context) for pairing in pairings)
+    said = [row.decision for row in rows]
+    order = (Decision.REGRESSION, Decision.INCONCLUSIVE)
+    whole = next((one for one in order if one in said), Decision.PASS)
+    return Gate(whole, rows, found.notes)
+
+
+def _chosen(found: Pairings) -> list[Pairing]:
+    """A pairing a variant and judge: all decodings together, and pools for their members."""
+    last = {(one.first.judge.name, one.first.variant): one for one in found.pairings}
+    pooled = {
+        (judge, member)
+        for (judge, variant), one in last.items()
+        if one.first.is_pool
+        for member in averages(one.first.file.task)[variant]
+    }
+    return [one for key, one in last.items() if key not in pooled]
+
+
+def _same_answers(base: StoredRun, new: StoredRun) -> frozenset[tuple[str, str, str]]:
+    """The answers that are the same in both runs, word for word."""
+    ours, theirs = (
+        {(row.sample.id, row.variant, row.decoding): row.answer for row in run.rows}
+        for run in (base, new)
+    )
+    same = (key for key, text in ours.items() if text is not None and theirs.get(key) == text)
+    return frozenset(same)
+
+
+def _row(pairing: Pairing, context: _Context) -> GateRow:
+    first, items = pairing.first, pairing.items
+    read = [
+        (item.first, item.second, item.sample.cluster)
+        for item in items
+        if item.first is not None and item.second is not None
+    ]
+    base, new = [a for a, _, _ in read], [b for _, b, _ in read]
+    clusters = [cluster for _, _, cluster in read]
+    bounds = _bounds(pairing, base, new, clusters=clusters)
+    lost, lost_base = (
+        sum(value is None for value in side) / len(items) if items else 0.0
+        for side in ([item.second for item in items], [item.first for item in items])
+    )
+    means = mean(base), mean(new)
+    drop = None if None in means else (means[0] or 0.0) - (means[1] or 0.0)
+    corrected = 1 - (1 - LEVEL) / context.tests
+    sure = _bounds(pairing, base, new, clusters=clusters, level=corrected)
+    is_same = bool(items) and base == new and _is_same(pairing, context.same)
+    decision, reason = _decide(
+        context, bounds=bounds, sure=sure, lost=(lost_base, lost), is_same=is_same
+    )
+    return GateRow(
+        task=first.file.run.task,
+        variant=first.variant,
+        decoding=pairing.decodings[0],
+        judge=first.judge.name,
+        metric=first.judge.metric,
+        decision=decision,
+        reason=reason,
+        base=means[0],
+        new=means[1],
+        drop=drop,
+        low=bounds.low,
+        high=bounds.high,
+        seen=_seen(pairing, sure, context.limits, level=corrected),
+        n=len(read),
+        items=len(items),
+        clusters=len(set(clusters)),
+        missing=lost,
+        missing_base=lost_base,
+    )
+
+
+def _bounds(
+    pairing: Pairing,
+    base: Sequence[float],
+    new: Sequence[float],
+    *,
+    clusters: Sequence[str],
+    level: float = LEVEL,
+) -> Bounds:
+    if pairing.first.judge.metric == RIGHT_OR_WRONG:
+        return paired_gap(base, new, clusters, level=level)
+    differences = [a - b for a, b in zip(base, new, strict=True)]
+    return clustered_mean(differences, clusters, level=level, limits=_limits(pairing)).bounds
+
+
+def _limits(pairing: Pairing) -> Limits | None:
+    ends = value_range(pairing.first.judge, pairing.first.judge.metric)
+    return ends and (ends[0] - ends[1], ends[1] - ends[0])
+
+
+def _is_same(pairing: Pairing, same: Iterable[tuple[str, str, str]]) -> bool:
+    """Whether the two runs have the same words in every answer of a pairing."""
+    task, view = pairing.first.file.task, pairing.first
+    variants = averages(task)[view.variant] if view.is_pool else (view.variant,)
+    wanted = {item.sample.id for item in pairing.items}
+    found = [key for key in same if key[0] in wanted and key[1] in variants]
+    labels = len({key[2] for key in found})
+    return len(found) >= len(wanted) * len(variants) * max(1, labels)
+
+
+def _decide(
+    context: _Context,
+    *,
+    bounds: Bounds,
+    sure: Bounds,
+    lost: tuple[float, float],
+    is_same: bool,
+) -> tuple[Decision, str]:
+    limits = context.limits
+    if lost[1] > limits.max_missing:
+        fact = f"{lost[1]:.1%} of the verdicts are missing"
+        return Decision.REGRESSION, f"{fact}, more than {limits.max_missing:.1%}"
+    if sure.low is not None and sure.low > limits.max_drop:
+        return Decision.REGRESSION, f"the drop is more than {limits.max_drop:g}"
+    if lost[0] > limits.max_missing:
+        return Decision.INCONCLUSIVE, f"the base run lacks {lost[0]:.1%} of its verdicts"
+    if context.unmatched > limits.max_missing:
+        return Decision.INCONCLUSIVE, f"{context.unmatched:.1%} of the samples are in one run alone"
+    if is_same:
+        return Decision.PASS, "every answer is the same, word for word"
+    if bounds.high is None:
+        return Decision.INCONCLUSIVE, f"no interval: {bounds.reason}"
+    if bounds.high <= limits.max_drop:
+        return Decision.PASS, f"a drop of more than {limits.max_drop:g} is ruled out"
+    return Decision.INCONCLUSIVE, f"a drop of up to {bounds.high:.3f} is not ruled out"
+
+
+def _seen(pairing: Pairing, sure: Bounds, limits: GateLimits, *, level: float) -> float | None:
+    if sure.low is None or sure.high is None:
+        return None
+    reach = (sure.high - sure.low) / 2
+    seen = limits.max_drop + detectable_difference(reach, sure.n, level=level, power=POWER)
+    ends = _limits(pairing)
+    return None if ends is not None and seen > ends[1] else seen

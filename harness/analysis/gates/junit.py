@@ -1,0 +1,47 @@
+"""A gate's rows to JUnit's XML, which servers of continuous integration read."""
+
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from harness.analysis.gates.gate import Decision, Gate, GateRow
+from harness.text.cleanup import without_controls
+
+TAGS = {Decision.REGRESSION: "failure", Decision.INCONCLUSIVE: "error"}
+"""The element of each decision that is no pass."""
+HEAD = '<?xml version="1.0" encoding="utf-8"?>'
+
+
+def junit_text(gate: Gate) -> bytes:
+    """One test case a row: a regression is a failure, what is inconclusive an error."""
+    said = [row.decision for row in gate.rows]
+    suite = Element(
+        "testsuite",
+        name="harness gate",
+        tests=str(len(said)),
+        failures=str(said.count(Decision.REGRESSION)),
+        errors=str(said.count(Decision.INCONCLUSIVE)),
+    )
+    for row in gate.rows:
+        names = {"classname": f"{row.task}.{row.variant}", "name": f"{row.metric} by {row.judge}"}
+        case = SubElement(suite, "testcase", {n: without_controls(v) for n, v in names.items()})
+        if (tag := TAGS.get(row.decision)) is not None:
+            facts = {"type": str(row.decision), "message": without_controls(row.reason)}
+            SubElement(case, tag, facts).text = gate_words(row)
+    indent(suite)
+    return f"{HEAD}\n{tostring(suite, encoding='unicode')}\n".encode()
+
+
+def gate_words(row: GateRow) -> str:
+    """The drop of a row with its interval, and the one that would have been seen."""
+    if row.drop is None:
+        return "no item that both runs have a verdict on"
+    facts = [f"{_three(row.base)} before, {_three(row.new)} now: a drop of {row.drop:.3f}"]
+    if row.low is not None and row.high is not None:
+        facts.append(f"95% interval {row.low:.3f} to {row.high:.3f}")
+    facts.append(f"{row.n} items in {row.clusters} clusters")
+    if row.seen is not None:
+        facts.append(f"a drop of {row.seen:.3f} would have been seen (80% power)")
+    return "; ".join(facts)
+
+
+def _three(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

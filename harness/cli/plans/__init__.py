@@ -1,0 +1,1 @@
+"""What `harness run` does with a plan: its cells counted, told and carried out."""

@@ -1,0 +1,83 @@
+"""The command gate: whether a run has dropped against another, with exit codes of its own."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.analysis.gates.gate import Decision, Gate, GateLimits, GateRow
+from harness.analysis.gates.gate import gate as decide
+from harness.analysis.gates.junit import gate_words, junit_text
+from harness.cli import options
+from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
+from harness.cli.output import echo, echo_json, echo_records, log
+from harness.errors import SpecError
+from harness.storage.files import write_whole
+from harness.storage.find_runs import find_run
+from harness.storage.runs import StoredRun
+
+CODES = {
+    Decision.PASS: ExitCode.DONE,
+    Decision.REGRESSION: ExitCode.REGRESSION,
+    Decision.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateChoice:
+    """Which runs are compared, and what is allowed."""
+
+    base: str = argument("BASE", options.A_RUN)
+    new: str = argument("NEW", "Run of the same task that must not be worse.")
+    max_drop: float = option(
+        "Drop that is allowed, in units of the metric: .02 is two points of an accuracy.", 0.02
+    )
+    max_missing: float = option("Share of missing verdicts that is allowed.", 0.01)
+    judge: str | None = option("Judge. Default: all that have read both runs.", None)
+    junit: Path | None = option("File to write, in JUnit's XML.", None, metavar="FILE")
+
+
+def gate(choice: GateChoice, results: Results = RESULTS, is_json: AsJson = False) -> int:
+    """Tell whether NEW has dropped against BASE, for continuous integration; no call is made.
+
+    Exit code 0: any greater drop is ruled out. 3: regression, a greater drop is shown, or too many
+    verdicts are missing. 4: inconclusive, these items cannot tell; the drop that would have been
+    seen is printed.
+
+    \b
+    Example:
+      harness gate @released @last --max-drop .02 --junit gate.xml
+    """
+    limits = GateLimits(choice.max_drop, choice.max_missing)
+    folders = [find_run(results, name) for name in (choice.base, choice.new)]
+    if folders[0].path.resolve() == folders[1].path.resolve():
+        raise SpecError(f"{folders[0].path} is named twice; name the run that is to be tested")
+    base, new = (StoredRun.read_all(folder) for folder in folders)
+    found = decide(base, new, limits, judge=choice.judge)
+    if choice.junit is not None:
+        write_whole(choice.junit, junit_text(found))
+    for note in found.notes:
+        log(note)
+    if is_json:
+        echo_json(found)
+    else:
+        _put(found)
+    return CODES[found.decision]
+
+
+def _put(found: Gate) -> None:
+    title = f"{found.rows[0].task}, drop of {found.rows[0].metric} from BASE to NEW"
+    if len({row.metric for row in found.rows}) > 1:
+        title = f"{found.rows[0].task}, drop from BASE to NEW"
+    echo_records(
+        title,
+        found.rows,
+        "variant, judge; decision, base, new, drop, interval, would be seen=seen, n, missing",
+        missing=_lost,
+    )
+    for row in (row for row in found.rows if row.decision is not Decision.PASS):
+        words = f"{row.variant} by {row.judge}: {row.decision}: {row.reason}; {gate_words(row)}"
+        echo(words, is_prose=True)
+    echo(f"gate: {found.decision}")
+
+
+def _lost(row: GateRow) -> str:
+    return f"{row.missing:.1%}"

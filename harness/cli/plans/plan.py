@@ -1,0 +1,233 @@
+"""A plan's cells to lines: what they would ask, how far they are, how they ended; one board."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import fsum
+from pathlib import Path
+from typing import Any
+
+from harness.analysis.leaderboard import board_text, collect
+from harness.analysis.report.page import REPORT, write_page
+from harness.analysis.standings import placed, ranked_tables, verdicts_of
+from harness.cli.boards import put_joint_boards
+from harness.cli.options import Calling, ExitCode, Shown, Where, plain_name, tell_of_keys
+from harness.cli.output import ProgressLine, echo, echo_json, echo_records, log
+from harness.cli.run_report import budget_line, gap_lines, sum_line, usd
+from harness.pipeline import plans
+from harness.pipeline.plans import CellCalls, CellEnd, CellOutcome, CellState, PlanCell
+from harness.storage.files import refuse_unwritable, write_whole
+from harness.storage.runs import RunFolder
+from harness.workspace import Workspace
+
+BOARD = "leaderboard.csv"
+_KEYS = "task=cell.task, model=cell.model, with"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCommand:
+    """A plan that is ready to be counted or carried out."""
+
+    name: str
+    space: Workspace
+    cells: Sequence[PlanCell]
+    calling: Calling
+    line: ProgressLine
+
+    @classmethod
+    def open(
+        cls, name: str, where: Where, calling: Calling, *, is_self_judge: bool
+    ) -> "PlanCommand":
+        """Read a plan; SpecError for what is wrong in it. `--budget` replaces the plan's own."""
+        line = ProgressLine()
+        space = where.workspace(calling, progress=line)
+        spec = space.registry.load("configs/plans", name)
+        own = plain_name(Path(name).stem, option="plan")
+        if calling.budget is None:
+            space = space.with_budget(spec.budget_usd)
+        cells = plans.plan_cells(space, spec, name=own, allows_self=is_self_judge)
+        return cls(own, space, cells, calling, line)
+
+    @property
+    def folder(self) -> Path:
+        """Where the joint leaderboard and report lie."""
+        return self.space.results / "plans" / self.name
+
+    def dry_run(self, shown: Shown) -> int:
+        """Print a line a cell, and the sum; make no call."""
+        ready = plans.resolved_cells(self.space, self.cells)
+        rows, terms = plans.planned_calls(ready), self.space.terms
+        if shown.is_json:
+            echo_json([_told(row.cell) | {"calls": row.calls, "error": row.error} for row in rows])
+            return _code(rows)
+        _put_calls(self.name, rows)
+        every = [part for row in rows for part in row.calls]
+        echo(f"in all: {sum_line(every, is_batch=terms.is_batch)}", is_prose=True)
+        if terms.budget is not None:
+            told = budget_line(every, terms.budget)
+            echo(told if self.calling.budget is not None else _of_plan(told), is_prose=True)
+        judges = [judge for one in ready if one.plan for judge in one.plan.judges]
+        tell_of_keys(self.space.registry, dict.fromkeys(c.model for c in self.cells), judges)
+        return _put_errors(rows)
+
+    def status(self, shown: Shown) -> int:
+        """Print what is done, left and missing of each cell; make no call, and ask no server."""
+        terms = self.space.terms
+        ready = plans.resolved_cells(self.space.offline(), self.cells)
+        rows = plans.cell_states(ready, terms)
+        if shown.is_json:
+            facts = ("done", "left", "missing", "is_whole", "error")
+            echo_json([_told(r.cell) | {name: getattr(r, name) for name in facts} for r in rows])
+            return _code(rows)
+        _put_states(self.name, rows)
+        return _put_errors(rows)
+
+    def run(self, shown: Shown, tag: str | None) -> int:
+        """Carry out every cell, then rank and report all of them together."""
+        refuse_unwritable(self.folder, (BOARD, REPORT))
+        ended, folders = list[CellOutcome](), list[RunFolder]()
+        names = [cell.model for cell in self.cells]
+        ready = plans.resolved_cells(self.space, self.cells)
+        for done in self.line.each(names, plans.carry_out(ready)):
+            ended.append(done)
+            if done.result is not None:
+                folders.append(done.result.folder)
+                if tag is not None:
+                    done.result.folder.write_tag(tag)
+            if not shown.is_json:
+                _put_outcome(done, len(ended), len(self.cells))
+        files = self._write(folders) if folders else {}
+        if shown.is_json:
+            echo_json({"cells": [*map(_ended, ended)], **files})
+        elif folders:
+            echo("")
+            put_joint_boards(folders)
+            echo(f"leaderboard {files['leaderboard']}\nreport {files['report']}")
+        if not shown.is_json:
+            _put_failed(ended)
+        return _worst(ended)
+
+    def _write(self, folders: Sequence[RunFolder]) -> dict[str, str]:
+        own = list({folder.path: folder for folder in folders}.values())
+        rows = collect(own)
+        rows = placed(rows, ranked_tables(rows, verdicts_of(own, rows)))
+        write_whole(self.folder / BOARD, board_text(rows).encode())
+        data, _ = write_page(own, self.space.results, self.folder / REPORT)
+        for note in data.notes:
+            log(note)
+        return {"leaderboard": str(self.folder / BOARD), "report": str(self.folder / REPORT)}
+
+
+def _of_plan(told: str) -> str:
+    return told.replace("--budget ", "budget_usd ", 1)
+
+
+def _title(cell: PlanCell) -> str:
+    return f"{cell.task}, {cell.model}" + (f" ({cell.words})" if cell.words else "")
+
+
+def _told(cell: PlanCell) -> dict[str, Any]:
+    options = cell.options
+    facts = {"task": cell.task, "model": cell.model, "seed": options.seed, "limit": options.limit}
+    return facts | {"answers": options.answers, "map": options.table}
+
+
+def _ended(done: CellOutcome) -> dict[str, Any]:
+    found = done.result
+    facts = {"end": done.end, "error": done.error, "folder": found and str(found.folder.path)}
+    return _told(done.cell) | facts | {"missing": found and sum(found.missing.values())}
+
+
+def _put_calls(name: str, rows: Sequence[CellCalls]) -> None:
+    def most(row: CellCalls) -> str:
+        known = [part.most_usd for part in row.calls if part.most_usd is not None]
+        return usd(fsum(known)) if known else "-"
+
+    def tokens(row: CellCalls) -> str:
+        is_estimate = any(part.is_estimate for part in row.calls)
+        return f"{'~' * is_estimate}{sum(part.prompt_tokens for part in row.calls)}"
+
+    has_price = any(part.most_usd is not None for row in rows for part in row.calls)
+    echo_records(
+        f"plan {name}: calls, tokens in and out"
+        + (", US dollars for what is not stored" if has_price else "")
+        + ", at most",
+        rows,
+        f"{_columns(rows)}; calls, stored, in=tokens, out=answer" + (", USD" if has_price else ""),
+        **{"with": lambda row: row.cell.words},
+        calls=lambda row: None if row.error else sum(part.calls for part in row.calls),
+        stored=lambda row: None if row.error else sum(part.stored or 0 for part in row.calls),
+        tokens=lambda row: None if row.error else tokens(row),
+        answer=lambda row: None if row.error else sum(part.max_tokens for part in row.calls),
+        USD=most,
+    )
+
+
+def _put_states(name: str, rows: Sequence[CellState]) -> None:
+    echo_records(
+        f"plan {name}",
+        rows,
+        f"{_columns(rows)}; state, done, left, missing",
+        **{"with": lambda row: row.cell.words},
+        state=_state,
+    )
+    whole = sum(row.is_whole for row in rows)
+    left, missing = (sum(getattr(row, name) or 0 for row in rows) for name in ("left", "missing"))
+    echo(
+        f"in all: {whole} of {len(rows)} runs done; {left} calls left at most; {missing} answers "
+        "or verdicts missing",
+        is_prose=True,
+    )
+
+
+def _state(row: CellState) -> str:
+    if row.error:
+        return "cannot run"
+    return "done" if row.is_whole else "begun" if row.done else "to do"
+
+
+def _columns(rows: Sequence[CellCalls] | Sequence[CellState]) -> str:
+    return _KEYS if any(row.cell.words for row in rows) else _KEYS.removesuffix(", with")
+
+
+def _put_errors(rows: Sequence[CellCalls] | Sequence[CellState]) -> int:
+    for row in rows:
+        if row.error:
+            log(f"{_title(row.cell)}: cannot run: {row.error}")
+    return _code(rows)
+
+
+def _code(rows: Sequence[CellCalls] | Sequence[CellState]) -> int:
+    return ExitCode.of(any(row.error for row in rows))
+
+
+def _put_outcome(done: CellOutcome, place: int, total: int) -> None:
+    head = f"[{place}/{total}] {_title(done.cell)}: "
+    if done.result is None:
+        log(f"{head}{done.end}: {done.error}")
+        return
+    missing = sum(done.result.missing.values())
+    echo(f"{head}done{f', {missing} missing' if missing else ''}; run {done.result.folder.path}")
+    for line in gap_lines(done.result.file, has_remedy=True):
+        log(line)
+
+
+def _put_failed(ended: Sequence[CellOutcome]) -> None:
+    """Say again at the end, where it is seen, what did not end."""
+    failed = [done for done in ended if done.result is None]
+    for done in failed:
+        log(f"{_title(done.cell)}: {done.end}, see above")
+    if failed:
+        log(
+            f"{len(failed)} of {len(ended)} runs of the plan are not done; repeat the command to "
+            "go on with them: what is stored is not asked again"
+        )
+
+
+def _worst(ended: Sequence[CellOutcome]) -> int:
+    ends = {done.end for done in ended}
+    if CellEnd.BUG in ends:
+        return ExitCode.OUR_BUG
+    if CellEnd.BUDGET in ends:
+        return ExitCode.INTERRUPTED
+    is_lacking = any(done.result is None or done.result.missing for done in ended)
+    return ExitCode.of(is_lacking)

@@ -1,0 +1,267 @@
+"""A plan's YAML to its cells, each a run: counted before, carried out one by one, told after.
+
+All of a model's runs follow each other and share it, so that weights are loaded once; all calls
+share one budget. A cell that fails stops no other. Nothing here prints.
+"""
+
+import traceback
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TypeVar
+from weakref import WeakValueDictionary
+
+from msgspec import UNSET, UnsetType, structs
+
+from harness.errors import BudgetReached, HarnessError, SpecError
+from harness.implicitness.open import with_options
+from harness.judges.custom import JudgeLabel
+from harness.models.client.cached import CallPolicy
+from harness.pipeline import execute, preview
+from harness.pipeline.execute import RunResult
+from harness.pipeline.plan import AnswerMode, chosen_variants
+from harness.pipeline.preview import CallSummary
+from harness.pipeline.resolve import RunOptions, RunPlan, is_whole, resolve
+from harness.pipeline.setup import check_judges
+from harness.registry import Registry
+from harness.specs.models import ScriptedSpec
+from harness.specs.plans import PlannedTask, PlanSpec
+from harness.workspace import Workspace
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCell:
+    """One run of a plan; `words` says what it has beside its task and model, such as its seed."""
+
+    task: str
+    model: str
+    words: str
+    options: RunOptions
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyCell:
+    """A cell with the run it stands for; or why it cannot be one, in words.
+
+    No error is kept itself: what raised it would hold a model's weights.
+    """
+
+    cell: PlanCell
+    plan: RunPlan | None = None
+    error: str = ""
+
+
+class CellEnd(StrEnum):
+    """How a cell ended: its run is written, or an error, the budget or a bug came before that."""
+
+    DONE = "done"
+    FAILED = "failed"
+    BUDGET = "out of budget"
+    BUG = "bug"
+
+
+@dataclass(frozen=True, slots=True)
+class CellOutcome:
+    """A cell that was carried out: its run; or None, and what ended it in words."""
+
+    cell: PlanCell
+    end: CellEnd
+    result: RunResult | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CellCalls:
+    """The calls of a cell that no earlier one makes; none, and the error, where it cannot run."""
+
+    cell: PlanCell
+    calls: tuple[CallSummary, ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CellState:
+    """How far a cell is: its calls that are stored, `done`, and those that are `left`.
+
+    `missing` counts answers and verdicts that its stored run lacks, None before it is written.
+    `is_whole` says that nothing is left, and that all of its judges have read what is stored.
+    Counts are None, and `error` says why, where the cell cannot run.
+    """
+
+    cell: PlanCell
+    done: int | None = None
+    left: int | None = None
+    missing: int | None = None
+    is_whole: bool = False
+    error: str = ""
+
+
+def plan_cells(
+    workspace: Workspace, spec: PlanSpec, *, name: str, allows_self: bool = False
+) -> list[PlanCell]:
+    """Every run of a plan: controls first, then model by model, task by task, seed by seed.
+
+    SpecError for a name, in any of its tasks, that is none; `name` is that of the plan.
+    `allows_self` lets a model judge its own answers, as the plan itself may.
+    """
+    spec = structs.replace(spec, allow_self_judge=allows_self or spec.allow_self_judge)
+    for part in spec.planned:
+        _check(workspace, part)
+    names = [n for part in spec.planned for n in (*_controls(spec, part), *_models(spec, part))]
+    controls = {n for part in spec.planned for n in _controls(spec, part)}
+    if not names:
+        raise SpecError(f"plan {name}: it names no model; list some under `models` or `controls`")
+    for model in (known := dict.fromkeys(names)):
+        workspace.registry.load("configs/models", model)
+    cells = [
+        cell
+        for model in sorted(known, key=lambda one: one not in controls)
+        for part in spec.planned
+        for cell in _cells(workspace.registry, spec, part, model)
+    ]
+    if not cells:
+        raise SpecError(f"plan {name}: none of its controls is defined by one of its tasks")
+    return cells
+
+
+def _cells(registry: Registry, spec: PlanSpec, part: PlannedTask, model: str) -> Iterator[PlanCell]:
+    controls = _controls(spec, part)
+    if model not in (*controls, *_models(spec, part)):
+        return
+    known = registry.load("configs/models", model)
+    sources = registry.load("tasks", part.task).controls
+    if model in controls and isinstance(known, ScriptedSpec) and known.policy not in sources:
+        return
+    seeds, limit = _own(part.seeds, spec.seeds), _own(part.limit, spec.limit)
+    for seed in dict.fromkeys(seeds):
+        facts = (part.answers, part.column_map, limit and f"limit {limit}")
+        shown = [*facts, f"seed {seed}" if seeds != (0,) else None]
+        options = RunOptions(
+            task=part.task,
+            model=model,
+            judges=part.judges,
+            variants=part.variants,
+            seed=seed,
+            limit=limit,
+            is_self_judge_allowed=spec.allow_self_judge,
+            answers=None if part.answers is None else AnswerMode(part.answers),
+            table=part.column_map,
+            scorer=part.scorer,
+        )
+        yield PlanCell(part.task, model, ", ".join(word for word in shown if word), options)
+
+
+def _own(value: _T | UnsetType, shared: _T) -> _T:
+    return shared if value is UNSET else value
+
+
+def _models(spec: PlanSpec, part: PlannedTask) -> tuple[str, ...]:
+    return _own(part.models, spec.models)
+
+
+def _controls(spec: PlanSpec, part: PlannedTask) -> tuple[str, ...]:
+    return _own(part.controls, spec.controls)
+
+
+def _check(workspace: Workspace, part: PlannedTask) -> None:
+    """Refuse what is wrong with a task of a plan whatever its models are."""
+    task = workspace.registry.load("tasks", part.task)
+    with_options(task, name=part.task, table=part.column_map, scorer=part.scorer)
+    if part.column_map is not None:
+        workspace.registry.load("configs/tables", part.column_map)
+    chosen_variants(task, part.variants, name=part.task)
+    if part.answers is not None and not task.has_choices:
+        raise SpecError(f"task {part.task} has no choices: leave out `answers: {part.answers}`")
+    check_judges(workspace, part.judges, task=task, name=part.task)
+    for label in map(JudgeLabel.parse, part.judges):
+        if label.model is not None:
+            workspace.registry.load("configs/models", label.model)
+
+
+def resolved_cells(workspace: Workspace, cells: Sequence[PlanCell]) -> list[ReadyCell]:
+    """The cells as runs, nothing asked yet; models that know no task are shared among them."""
+    space, ready = replace(workspace, opened=WeakValueDictionary()), list[ReadyCell]()
+    for cell in cells:
+        try:
+            ready.append(ReadyCell(cell, resolve(space, cell.options)))
+        except HarnessError as error:
+            ready.append(ReadyCell(cell, error=str(error)))
+    return ready
+
+
+def carry_out(ready: list[ReadyCell]) -> Iterator[CellOutcome]:
+    """Carry out cells one after the other; `ready` is emptied, so that weights can be freed.
+
+    What is stored of any of them counts against the budget before the first new call.
+    """
+    left = deque(map(_prepared, ready))
+    ready.clear()
+    while left:
+        yield _carried_out(left.popleft())
+
+
+def _prepared(ready: ReadyCell) -> ReadyCell:
+    try:
+        if ready.plan is not None:
+            execute.prepare(ready.plan)
+    except HarnessError as error:
+        return ReadyCell(ready.cell, error=str(error))
+    return ready
+
+
+def _carried_out(ready: ReadyCell) -> CellOutcome:
+    if ready.plan is None:
+        return CellOutcome(ready.cell, CellEnd.FAILED, error=ready.error)
+    try:
+        return CellOutcome(ready.cell, CellEnd.DONE, execute.run_one(ready.plan))
+    except BudgetReached as error:
+        return CellOutcome(ready.cell, CellEnd.BUDGET, error=str(error))
+    except HarnessError as error:
+        return CellOutcome(ready.cell, CellEnd.FAILED, error=str(error))
+    # A bug, also one of a model or judge of one's own, stops its cell alone, and is shown whole.
+    except Exception:
+        return CellOutcome(ready.cell, CellEnd.BUG, error=traceback.format_exc())
+
+
+def planned_calls(ready: Sequence[ReadyCell]) -> list[CellCalls]:
+    """The calls that each cell would make; what is stored counts against the budget."""
+    prepared, seen = [*map(_prepared, ready)], set[str]()
+    return [
+        CellCalls(one.cell, error=one.error)
+        if one.plan is None
+        else CellCalls(one.cell, tuple(preview.dry_run(one.plan, seen)))
+        for one in prepared
+    ]
+
+
+def cell_states(ready: Sequence[ReadyCell], terms: CallPolicy) -> list[CellState]:
+    """How far each cell is; `terms` say which stored failures would be asked for again."""
+    return [
+        CellState(one.cell, error=one.error)
+        if one.plan is None
+        else _state(one.cell, _on_terms(one.plan, terms))
+        for one in ready
+    ]
+
+
+def _state(cell: PlanCell, plan: RunPlan) -> CellState:
+    calls = preview.dry_run(plan, set())
+    done = sum(part.stored or 0 for part in calls)
+    left = sum(part.calls for part in calls) - done
+    if not (plan.folder.path / "run.json").is_file() or not is_whole(plan.folder):
+        return CellState(cell, done, left)
+    file = plan.folder.read()
+    have = {entry.name: entry.recipe for entry in file.judges}
+    is_read = all(have.get(one.entry.name) == one.entry.recipe for one in plan.judges)
+    missing = sum(gap.count for gap in file.missing or ())
+    return CellState(cell, done, left, missing, is_whole=is_read and not left)
+
+
+def _on_terms(plan: RunPlan, terms: CallPolicy) -> RunPlan:
+    judges = tuple(
+        replace(one, client=one.client and replace(one.client, terms=terms)) for one in plan.judges
+    )
+    return replace(plan, client=replace(plan.client, terms=terms), judges=judges)

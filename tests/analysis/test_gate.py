@@ -1,0 +1,151 @@
+"""A gate: a drop that is shown, one that is ruled out, and one that these items cannot tell."""
+
+from dataclasses import replace
+from xml.etree.ElementTree import fromstring
+
+import pytest
+from support.paired_runs import GOLD, chosen, sample, stored, words_task
+
+from harness.analysis.gates.gate import Decision, Gate, GateLimits, gate
+from harness.analysis.gates.junit import junit_text
+from harness.errors import SpecError
+from harness.storage.runs import JudgeEntry, StoredRun
+
+ALLOWED = GateLimits(max_drop=0.02, max_missing=0.01)
+RATED = JudgeEntry("near", "mean_f1", "near:00|minilm")
+
+
+def run(line: str, answer: str = "an answer", **changes: object) -> StoredRun:
+    """A run of one variant whose answers are all the same; a letter a sample."""
+    made = stored(words_task(), {("base", "T0", "near"): line}, **changes)  # type: ignore[arg-type]  # as it takes them
+    return StoredRun(made.file, [replace(row, answer=answer) for row in made.rows])
+
+
+def decided(base: str, new: str, allowed: GateLimits = ALLOWED) -> Gate:
+    return gate(run(base), run(new, "another answer"), allowed)
+
+
+def test_a_drop_that_is_shown_is_a_regression() -> None:
+    found = decided("1" * 90 + "0" * 10, "1" * 50 + "0" * 50)
+
+    [row] = found.rows
+    assert found.decision is Decision.REGRESSION
+    assert row.drop == pytest.approx(0.4)
+    assert (row.base, row.new, row.n) == (0.9, 0.5, 100)
+    assert row.low is not None
+    assert row.low > 0.02
+
+
+def test_a_drop_that_is_ruled_out_passes() -> None:
+    assert decided("1" * 500, "1" * 500).decision is Decision.PASS
+    assert decided("1" * 500, "1" * 499 + "0").decision is Decision.PASS
+
+
+def test_what_these_items_cannot_tell_is_inconclusive_with_the_drop_that_would_be_seen() -> None:
+    [row] = decided("1" * 90 + "0" * 10, "1" * 88 + "0" * 12).rows
+
+    # two items of a hundred: Tango's score interval
+    assert row.decision is Decision.INCONCLUSIVE
+    assert (row.low, row.high) == pytest.approx((-0.0189, 0.0708), abs=5e-3)
+    assert row.seen is not None
+    assert row.high is not None
+    assert row.high < row.seen < 0.12
+
+
+def test_equal_verdicts_of_few_items_pass_only_where_no_answer_differs() -> None:
+    same, other = run("1" * 20), run("1" * 20, "another answer")
+
+    assert gate(run("1" * 20), other, ALLOWED).decision is Decision.INCONCLUSIVE
+    [row] = gate(run("1" * 20), same, ALLOWED).rows
+    assert (row.decision, row.reason) == (Decision.PASS, "every answer is the same, word for word")
+
+
+def test_too_many_missing_verdicts_are_a_regression_and_never_wrong_answers() -> None:
+    [row] = decided("1" * 100, "1" * 95 + "." * 5).rows
+
+    assert (row.decision, row.drop, row.missing) == (Decision.REGRESSION, 0.0, 0.05)
+    assert row.reason == "5.0% of the verdicts are missing, more than 1.0%"
+
+
+def test_a_base_that_lacks_verdicts_decides_nothing() -> None:
+    [row] = decided("1" * 95 + "." * 5, "1" * 100).rows
+
+    assert (row.decision, row.reason) == (
+        Decision.INCONCLUSIVE,
+        "the base run lacks 5.0% of its verdicts",
+    )
+
+
+def test_samples_that_one_run_lacks_decide_nothing() -> None:
+    found = gate(run("1" * 100), run("1" * 60), ALLOWED)
+
+    assert found.decision is Decision.INCONCLUSIVE
+    assert found.rows[0].reason == "40.0% of the samples are in one run alone"
+    assert found.notes
+
+
+def test_items_of_one_cluster_are_not_as_many_as_they_seem() -> None:
+    lumped = [sample(place, cluster=f"c{place // 50}") for place in range(500)]
+    runs = [
+        run(line, words, samples=lumped) for line, words in (("1" * 500, "a"), ("1" * 500, "b"))
+    ]
+
+    [row] = gate(runs[0], runs[1], ALLOWED).rows
+    assert (row.clusters, row.decision) == (10, Decision.INCONCLUSIVE)
+
+
+def test_a_regression_is_corrected_for_the_number_of_rows_and_one_is_enough() -> None:
+    def several(lines: tuple[str, ...]) -> StoredRun:
+        readings = dict(zip(("base", "cot0", "cot5"), lines, strict=True))
+        made = stored(words_task(), {(v, "T0", "near"): line for v, line in readings.items()})
+        return StoredRun(made.file, [replace(r, answer=lines[1][:9]) for r in made.rows])
+
+    base, close = "1" * 100, "1" * 94 + "0" * 6
+    alone = gate(run(base), run(close, "b"), ALLOWED)
+    among = gate(several((base, base, base)), several((close, base, base)), ALLOWED)
+    worse = gate(several((base, base, base)), several(("0" * 100, base, base)), ALLOWED)
+
+    assert alone.decision is Decision.REGRESSION
+    assert among.decision is Decision.INCONCLUSIVE
+    assert worse.decision is Decision.REGRESSION
+
+
+def test_the_orders_of_choices_are_one_row() -> None:
+    even = chosen([[0.9] * 40, [0.8] * 40])
+
+    [row] = gate(even, chosen([[0.1] * 40, [0.2] * 40]), ALLOWED).rows
+    assert (row.variant, row.judge, row.drop) == ("all", GOLD.name, 1.0)
+    assert row.decision is Decision.REGRESSION
+
+
+def test_a_rating_is_decided_by_students_t() -> None:
+    spec, ways = words_task(), ("1" * 60 + "0" * 40, "1" * 20 + "0" * 80)
+    runs = [stored(spec, {("base", "T0", "near"): line}, judges=(RATED,)) for line in ways]
+
+    [row] = gate(runs[0], runs[1], ALLOWED).rows
+    # 40 of 100 drop by 1: .4 +- 1.984 * sqrt(.24 / 99)
+    assert (row.low, row.high) == pytest.approx((0.3023, 0.4977), abs=1e-4)
+
+
+def test_runs_of_two_tasks_are_refused() -> None:
+    with pytest.raises(SpecError, match="are of two tasks"):
+        gate(run("111"), run("111", name="other"), ALLOWED)
+
+
+@pytest.mark.parametrize("limits", [(-0.1, 0.0), (float("nan"), 0.0), (0.1, 1.5)])
+def test_impossible_limits_are_refused(limits: tuple[float, float]) -> None:
+    with pytest.raises(SpecError, match="--max-"):
+        GateLimits(*limits)
+
+
+def test_junit_has_a_failure_for_a_regression_and_an_error_for_what_is_not_known() -> None:
+    texts = [decided("1" * 100, "0" * 100), decided("1" * 50, "1" * 49 + "0")]
+    worse, unknown = (fromstring(junit_text(found)) for found in texts)
+
+    assert [(part.get("failures"), part.get("errors")) for part in (worse, unknown)] == [
+        ("1", "0"),
+        ("0", "1"),
+    ]
+    error = unknown.find("testcase/error")
+    assert error is not None
+    assert "would have been seen (80% power)" in str(error.text)

@@ -1,0 +1,297 @@
+"""A plan: several runs from one file, under one budget; counted, told, carried out, resumed."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from weakref import ref
+
+import pytest
+from support.stub_script import Script
+from support.stub_server import StubServer
+from support.toy import PRICES, Toy
+
+from harness.core import Response
+from harness.models.client.cached import Budget
+from harness.models.scripted import ScriptedModel
+from harness.pipeline import plans
+from harness.specs.plans import PlannedTask, PlanSpec
+from harness.workspace import Workspace
+
+CONTROLS = """
+    about: Controls alone.
+    controls: [oracle, literal]
+    tasks:
+      - toy
+      - {task: quiz, seeds: [0, 1]}
+"""
+PAID = """
+    about: Two models behind a server, of which one is paid.
+    models: [alpha, beta]
+    tasks: [{task: toy, judges: [near], variants: [base]}, {task: toy, judges: [choice]}]
+    allow_self_judge: true
+    budget_usd: {usd}
+"""
+
+
+@pytest.fixture
+def stub(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
+    prices = PRICES + '      beta: {input_usd: 1, output_usd: 2, read: "2026-01-01", source: a}\n'
+    toy.write("configs/prices.yaml", prices)
+    with StubServer(Script(replies={"Judge": ("1",)})) as server:
+        monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
+        yield server
+
+
+def plan(toy: Toy, *arguments: str, text: str = CONTROLS) -> int:
+    return toy.main("run", str(toy.write("night.yaml", text)), *arguments)
+
+
+def told(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def cost(toy: Toy) -> float:
+    """What all stored calls have cost."""
+    files = (toy.results / "calls").rglob("*.jsonl")
+    lines = [json.loads(line) for file in files for line in file.read_text("utf-8").splitlines()]
+    return sum(line["response"]["usage"].get("cost_usd") or 0.0 for line in lines)
+
+
+def test_a_plan_runs_every_model_on_every_task_and_ranks_them_together(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert plan(toy) == 0
+
+    # `literal` is no control of quiz, which has a run for each seed
+    ran = ["/".join(path.parts[-3:-1]) for path in toy.runs()]
+    assert ran == ["quiz/oracle", "quiz/oracle", "toy/literal", "toy/oracle"]
+    out = capsys.readouterr().out
+    assert "[1/4] toy, oracle: done; run" in out
+    assert "[3/4] quiz, oracle (seed 1): done" in out
+    assert "toy, base" in out or "toy: accuracy" in out
+    board = (toy.results / "plans/night/leaderboard.csv").read_text("utf-8")
+    assert {line.split(",")[0] for line in board.splitlines()[1:]} == {"toy", "quiz"}
+    assert "<html" in (toy.results / "plans/night/report.html").read_text("utf-8")
+
+
+def test_a_dry_run_has_a_line_a_cell_and_one_sum_and_asks_nothing(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert plan(toy, "--dry-run", text=PAID.replace("{usd}", "5")) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines[2:6]] == [
+        ["toy", "alpha"],
+        ["toy", "alpha"],
+        ["toy", "beta"],
+        ["toy", "beta"],
+    ]
+    [whole] = [line for line in lines if line.startswith("in all: ")]
+    assert "price: " in whole
+    assert any("budget_usd 5: stored calls have cost 0 USD" in line for line in lines)
+    assert stub.stats()["requests"] == 0
+    assert not (toy.results / "runs").exists()
+
+
+def test_the_status_tells_what_is_done_left_and_missing_of_each_cell(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = PAID.replace("{usd}", "0.0012")
+    assert plan(toy, "--status", "--json", text=text) == 0
+    before = told(capsys)
+    assert plan(toy, text=text) == 130
+    capsys.readouterr()
+    assert plan(toy, "--status", "--json", text=text) == 0
+
+    after = told(capsys)
+    assert [row["done"] for row in before] == [0] * 4
+    whole = [row["is_whole"] for row in after]
+    assert (whole[0], whole[-1]) == (True, False)
+    assert after[0] | {"done": 12, "left": 0, "missing": 0} == after[0]
+    assert [row["done"] + row["left"] for row in after[:1]] == [before[0]["left"]]  # type: ignore[operator]
+    assert all(row["missing"] is None for row in after if not row["is_whole"])
+
+
+def test_all_calls_of_a_plan_together_stay_within_its_budget(toy: Toy, stub: StubServer) -> None:
+    codes = [plan(toy, text=PAID.replace("{usd}", usd)) for usd in ("0.0005", "0.0012")]
+
+    assert codes == [130] * 2
+    assert 0 < cost(toy) <= 0.0012
+
+
+def test_a_plan_stopped_and_repeated_ends_in_the_bytes_of_one_run(
+    toy: Toy, stub: StubServer
+) -> None:
+    for usd in ("0.0012", "9"):
+        code = plan(toy, text=PAID.replace("{usd}", usd))
+    paid, made = cost(toy), toy.bytes()
+    joint = [p.read_bytes() for p in sorted((toy.results / "plans").rglob("*.*"))]
+    answered = stub.stats()["answered"]
+    toy.results.rename(toy.folder / "first")
+
+    assert (code, plan(toy, text=PAID.replace("{usd}", "9"))) == (0, 0)
+    assert toy.bytes() == made
+    assert cost(toy) == pytest.approx(paid)
+    assert [p.read_bytes() for p in sorted((toy.results / "plans").rglob("*.*"))] == joint
+    assert stub.stats()["answered"] == 2 * answered
+
+
+def test_a_cell_that_fails_stops_no_other(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.write("configs/models/shut.yaml", "kind: openai\nmodel: m\nkey_env: NO_SUCH_KEY\n")
+    text = "{about: a, models: [shut, alpha], controls: [oracle], tasks: [toy]}"
+
+    assert plan(toy, text=text) == 1
+    found = capsys.readouterr()
+    assert [path.parts[-2] for path in toy.runs()] == ["alpha", "oracle"]
+    assert "toy, shut: failed: " in found.err
+    assert "NO_SUCH_KEY" in found.err
+    assert "1 of 3 runs of the plan are not done" in found.err
+    assert "toy, base: accuracy" in found.out or "toy: accuracy" in found.out
+
+
+def test_a_mistake_in_a_model_of_ones_own_stops_its_cell_alone(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.write("configs/models/odd.yaml", "kind: python\nentry: odd.py:Odd\nabout: It has a bug.\n")
+    toy.write(
+        "configs/models/odd.py",
+        """
+        from harness.models.custom import TextModel
+
+        class Odd(TextModel):
+            def reply(self, request):
+                raise ZeroDivisionError("made up")
+        """,
+    )
+    text = "{about: a, models: [odd, oracle], tasks: [{task: toy, variants: [base]}]}"
+
+    assert plan(toy, text=text) == 1
+    assert "toy, odd: failed: model odd: answer failed (ZeroDivision" in capsys.readouterr().err
+    assert [path.parts[-2] for path in toy.runs()] == ["oracle"]
+
+
+def test_a_bug_stops_its_cell_alone_and_is_told_whole(toy: Toy) -> None:
+    spec = PlanSpec(about="a", models=("oracle", "literal"), tasks=("toy",))
+    space = toy.space()
+    first, second = plans.resolved_cells(space, plans.plan_cells(space, spec, name="a"))
+    assert first.plan is not None
+    model = first.plan.client.model
+    assert isinstance(model, ScriptedModel)
+    broken = replace(model, reply=lambda request: Response(str(1 // 0)))
+    bad = replace(first.plan, client=replace(first.plan.client, model=broken))
+
+    ended = [*plans.carry_out([replace(first, plan=bad), second])]
+
+    assert [done.end for done in ended] == ["bug", "done"]
+    assert "ZeroDivisionError" in ended[0].error
+
+
+def test_a_model_is_opened_once_for_all_its_tasks_and_freed_after_them(
+    toy: Toy, stub: StubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = PlanSpec(about="a", models=("alpha", "beta"), tasks=("toy", "toy"))
+    space = toy.space({"HARNESS_SERVER_URL": stub.url})
+    ready = plans.resolved_cells(space, plans.plan_cells(space, spec, name="a"))
+    held = [ref(one.plan.client.model) for one in ready if one.plan]
+
+    assert [held[place]() for place in range(4)] == [held[n]() for n in (0, 0, 2, 2)]
+    assert held[0]() is not held[2]()
+    alive = [(held[0]() is not None, held[2]() is not None) for _ in plans.carry_out(ready)]
+    assert alive == [(True, True), (False, True), (False, True), (False, False)]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{about: a, models: [oracel], tasks: [toy]}", "no model 'oracel'"),
+        ("{about: a, models: [oracle], tasks: [tyo]}", "no task 'tyo'"),
+        ("{about: a, models: [oracle], tasks: [{task: toy, judges: [nera]}]}", "no judge 'nera'"),
+        (
+            "{about: a, models: [oracle], tasks: [{task: toy, variants: [bse]}]}",
+            "no variant 'bse' in tasks/toy.yaml; did you mean base?",
+        ),
+        (
+            "{about: a, models: [oracle], tasks: [{task: toy, answers: written}]}",
+            "task toy has no choices: leave out `answers: written`",
+        ),
+        ("{about: a, tasks: [toy]}", "it names no model"),
+        ("{about: a, controls: [first], tasks: [toy]}", "none of its controls is defined"),
+        ("{about: a, models: [oracle], tasks: []}", "tasks"),
+        (
+            "{about: a, models: [oracle], tasks: [toy], budget_usd: .inf}",
+            "budget_usd inf is no sum",
+        ),
+        ("{about: a, models: [oracle], tasks: [toy], buget_usd: 3}", "mean budget_usd"),
+        ("{about: a, models: [oracle], tasks: [{task: toy, sedes: [1]}]}", "mean seeds"),
+    ],
+)
+def test_a_mistake_in_a_plan_is_told_before_anything_is_run(
+    toy: Toy, capsys: pytest.CaptureFixture[str], text: str, words: str
+) -> None:
+    assert plan(toy, text=text) == 2
+    assert words in capsys.readouterr().err
+    assert not toy.results.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--task", "toy", "--limit", "3"], "--task, --limit: not beside a plan"),
+        (["--seed", "1"], "--seed: not beside a plan"),
+    ],
+)
+def test_what_a_plan_says_is_not_said_beside_it(
+    toy: Toy, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert plan(toy, *arguments) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_status_is_of_a_plan(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    assert toy.run("--status") == 2
+    assert "--status: is of a plan" in capsys.readouterr().err
+
+
+def test_a_task_of_a_plan_may_have_its_own_models_limit_and_seeds(toy: Toy) -> None:
+    first = PlannedTask(task="toy", limit=2, seeds=(3,), models=("alpha",), controls=())
+    spec = PlanSpec(about="a", models=("beta",), controls=("oracle",), tasks=(first, "toy"))
+
+    cells = plans.plan_cells(toy.space(), spec, name="a")
+
+    assert [(cell.model, cell.words, cell.options.limit) for cell in cells] == [
+        ("oracle", "", None),
+        ("alpha", "limit 2, seed 3", 2),
+        ("beta", "", None),
+    ]
+
+
+def test_the_budget_of_the_command_replaces_the_plans(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert plan(toy, "--budget", "0", text=PAID.replace("{usd}", "9")) == 130
+    assert "above --budget 0" in capsys.readouterr().err
+    assert (cost(toy), Budget(0).spent_usd) == (0, 0)
+
+
+def test_every_shipped_plan_names_what_there_is(tmp_path: Path) -> None:
+    space = Workspace.open(tmp_path, tmp_path / "results")
+    names = space.registry.names("configs/plans")
+
+    assert {"demo", "emphasized-talk", "impscore", "intent-resolution", "ishate"} <= set(names)
+    specs = {name: space.registry.load("configs/plans", name) for name in names}
+    assert all(plans.plan_cells(space, spec, name=name) for name, spec in specs.items())
+
+
+def test_the_plan_on_the_page_of_plans_is_one(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/plans.md").read_text("utf-8")
+    text = page.partition("```yaml\n")[2].partition("```")[0]
+    (tmp_path / "page.yaml").write_text(text, "utf-8")
+    space = Workspace.open(tmp_path, tmp_path / "results")
+
+    spec = space.registry.load("configs/plans", str(tmp_path / "page.yaml"))
+
+    assert len(plans.plan_cells(space, spec, name="page")) > 8
