@@ -241,6 +241,7 @@ def test_the_other_commands_run_on_samples(
     others = [text for text in every_command() if not text.startswith("harness table ")]
     # These ask a hosted model, need weights that are not here, train for long, or draw many texts.
     costly = "build |llm2vec|gpt-4o|--data-mode|--grid|harness plot|harness grid|--training"
+    costly += "|stress"  # reads the turns of `build turns`; tests/cli/test_stress_sheets.py runs it
     kept = [text for text in others if not re.search(costly, text)]
     plain = [text for text in kept if "RUN" not in text and "ratings.csv" not in text]
 
