@@ -82,6 +82,18 @@ def test_two_versions_of_data_are_told_apart_by_their_labels() -> None:
     ) in line
 
 
+def test_the_page_does_not_depend_on_the_order_in_which_calls_arrived(tmp_path: Path) -> None:
+    write_runs(tmp_path, Sketch(samples=12, texts=HOSTILE[:2]))
+    before = page_text(page_data(run_folders(tmp_path), tmp_path))
+    ledgers = list((tmp_path / "calls").rglob("*.jsonl"))
+
+    for ledger in ledgers:
+        ledger.write_bytes(b"".join(reversed(ledger.read_bytes().splitlines(keepends=True))))
+
+    assert any(ledger.read_bytes().count(b"\n") > 1 for ledger in ledgers)
+    assert page_text(page_data(run_folders(tmp_path), tmp_path)) == before
+
+
 def test_the_headline_says_in_words_who_is_better_and_by_how_much(page: str) -> None:
     lines = section(data_of(page), "headline")["lines"]
 

@@ -53,8 +53,6 @@ def test_a_killed_plan_repeated_ends_in_the_same_bytes_and_within_its_budget(toy
     with StubServer(SCRIPT) as stub:
         assert start_plan(stub, toy, "whole").wait() in (0, 1)
         planned, whole = stub.stats()["answered"], final_files(toy.folder / "whole")
-    # The page once differed by what it shows beside the runs; the runs and boards never do.
-    page = whole.pop("plans/night/report.html")
     assert sum(name.endswith("run.json") for name in whole) == 12
 
     for turn in range(8):
@@ -68,8 +66,6 @@ def test_a_killed_plan_repeated_ends_in_the_same_bytes_and_within_its_budget(toy
             assert start_plan(stub, toy, str(turn)).wait() in (0, 1)
             answered = stub.stats()["answered"]
 
-        found = final_files(toy.folder / str(turn))
-        assert found.pop("plans/night/report.html")[:15] == page[:15]
-        assert found == whole
+        assert final_files(toy.folder / str(turn)) == whole
         assert 0 <= answered - planned <= CONCURRENCY
         assert 0 < stored_cost(toy.folder / str(turn)) <= PLAN_USD

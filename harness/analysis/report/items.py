@@ -66,10 +66,17 @@ class PageParts:
 
     def calls(self) -> list[tuple[int, int] | None]:
         """The step and prompt of each judge's call, from the ledgers; None where it is absent."""
-        found: dict[str, tuple[int, int]] = {}
-        for folder, keys in self.wanted.items():
-            for key, request in Ledger(folder).asked_each(keys):
-                found[key] = (self.texts.place(request.step), self.prompt(request.messages))
+        asked = {
+            key: request
+            for folder, keys in self.wanted.items()
+            for key, request in Ledger(folder).asked_each(keys)
+        }
+        # Placed in the order of the verdicts: a ledger's own order is that of arrival.
+        found = {
+            key: (self.texts.place(asked[key].step), self.prompt(asked[key].messages))
+            for key in self.keys
+            if key in asked
+        }
         if lost := len(self.keys) - len(found):
             self.notes.append(
                 f"The prompts of {lost} of {len(self.keys)} calls of judges are not shown: the "
