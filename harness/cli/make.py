@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -87,6 +87,15 @@ def _write_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
     write_whole(path, b"".join(line + b"\n" for line in encoded))
 
 
+Oversampled = Annotated[
+    bool,
+    typer.Option(
+        "--oversample",
+        help="Repeat texts of rarer classes until all classes are equally frequent.",
+    ),
+]
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainChoice:
     """Which classifier is trained, on which task."""
@@ -98,11 +107,7 @@ class TrainChoice:
         "of `perturb --training`. What is trained is called MODEL+METHOD.",
         None,
     )
-    is_oversampled: bool = option(
-        "Repeat texts of rarer classes until all classes are equally frequent.",
-        False,
-        flags="--oversample",
-    )
+    is_oversampled: Oversampled = False
     seed: options.Seed = 0
     out: Path | None = option(
         "Folder for the trained model. Default: in --results.", None, flags="-o --out"
@@ -119,8 +124,15 @@ def train(
     `harness run` with the same model and task then evaluates it on the other texts.
     """
     augment = options.names(choice.augment, "--augment")
-    wanted = TrainOptions(choice.model, choice.task, where.table, augment, choice.seed, choice.out)
-    wanted = replace(wanted, is_oversampled=choice.is_oversampled)
+    wanted = TrainOptions(
+        choice.model,
+        choice.task,
+        where.table,
+        augment,
+        choice.seed,
+        choice.out,
+        is_oversampled=choice.is_oversampled,
+    )
     trained = train_model(where.workspace(), wanted, ProgressLine("done"))
     card = trained.card
     if is_json:
@@ -151,11 +163,7 @@ class GridChoice:
         "Default: none, each method of the table, and all.",
         None,
     )
-    is_oversampled: bool = option(
-        "Repeat texts of rarer classes until all classes are equally frequent.",
-        False,
-        flags="--oversample",
-    )
+    is_oversampled: Oversampled = False
     seed: options.Seed = 0
     out: Path | None = option("CSV file. Default: in RESULTS/grids/.", None, flags="-o --out")
 
