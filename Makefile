@@ -5,20 +5,21 @@ BIN := $(VENV)/bin
 DEMO := results/demo
 DEMO_RUN := env -u HARNESS_DATA $(BIN)/python -m harness run --task intent_resolution --judge minilm-cosine --results $(DEMO)
 
-.PHONY: demo test unit check docs format clean
+.PHONY: demo test unit check docs format bench lock clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 
-# torch first and by its pinned version, so that a CPU build is taken where one is at hand
-$(VENV)/.local: $(BIN)/python pyproject.toml constraints.txt
+# Every file by its sha256; but torch by its version alone, so that a CPU build is taken where one is at hand.
+$(VENV)/.local: $(BIN)/python pyproject.toml constraints.txt requirements/local.lock
+	$(BIN)/pip install -q --no-deps --require-hashes -r requirements/local.lock
 	$(BIN)/pip install -q -c constraints.txt torch
-	$(BIN)/pip install -q -c constraints.txt -e ".[local]"
+	$(BIN)/pip install -q --no-deps -e .
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.local
-	$(BIN)/pip install -q -c constraints.txt -e ".[dev]"
+$(VENV)/.dev: $(VENV)/.local requirements/dev.lock
+	$(BIN)/pip install -q --no-deps --require-hashes -r requirements/dev.lock
 	touch $@
 
 # exit code 1 is "done with missing items": a random model may well answer nothing
@@ -45,6 +46,14 @@ format: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	COLUMNS=100 $(BIN)/python docs/generate.py
+
+# this program beside its peers and beside limits by hand, on an idle machine: BENCH="--data DIR"
+bench: $(VENV)/.dev
+	[ -x .venv-peers/bin/lm_eval ] || bash tests/peers/install.sh .venv-peers
+	$(BIN)/python -m benchmarks $(BENCH)
+# after a change of dependencies; `make lock UPGRADE=--upgrade` takes newer versions of all
+lock:
+	bash requirements/lock.sh $(UPGRADE)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

@@ -5,6 +5,7 @@ Frozen records that check themselves, a protocol for models and one for judges.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import isfinite
 from typing import Protocol
 
@@ -35,7 +36,7 @@ class Sample:
         object.__setattr__(self, "cluster", self.cluster or self.id)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, so that its key is computed once
 class Request:
     """One question to the model with this identity; a reply follows the JSON `schema`, if any."""
 
@@ -50,7 +51,7 @@ class Request:
     repeat: int = 0
     schema: Mapping[str, object] | None = None
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Digest of everything that changes the answer, and of nothing else."""
         shape = (self.mode, self.choices, self.repeat, self.schema)

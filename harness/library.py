@@ -322,7 +322,7 @@ def evaluate(
     )
     with _own_words():
         opened = _opened(workspace)
-        [result] = run_each([resolve(opened.with_budget(budget_usd), options)])
+        [result] = run_each([resolve(opened.with_budget(budget_usd), options, is_told_again=True)])
     if tag is not None:
         result.folder.write_tag(tag)
     return EvaluatedRun(opened, result.folder)

@@ -1,7 +1,7 @@
 """The small records inside the nouns of core: reasons, messages, decodings, usage, digest."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import fsum, inf, isfinite
@@ -9,6 +9,9 @@ from sys import float_info
 from typing import Literal, TypeVar
 
 from msgspec import UNSET, UnsetType, json
+
+PROCESSES = "HARNESS_PROCESSES"
+"""The variable that a child process finds: with how many it shares the calls of one command."""
 
 
 class Reason(StrEnum):
@@ -40,9 +43,21 @@ class Mode(StrEnum):
     EMBED = "embed"
 
 
+_ENCODER = json.Encoder(order="deterministic")
+
+
 def digest(value: object) -> str:
     """The sha256, in hex, of a value's canonical JSON; it is equal on every machine."""
-    return hashlib.sha256(json.encode(value, order="deterministic")).hexdigest()
+    return hashlib.sha256(_ENCODER.encode(value)).hexdigest()
+
+
+def digest_with(head: Sequence[object], last: Iterable[object]) -> str:
+    """The digest of a list: of `head`, then the list of all that `last` gives, one by one."""
+    found = hashlib.sha256(b"[" + b"".join(_ENCODER.encode(part) + b"," for part in head) + b"[")
+    for place, part in enumerate(last):
+        found.update(b"," * (place > 0) + _ENCODER.encode(part))
+    found.update(b"]]")
+    return found.hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +107,18 @@ class ChoiceScore:
     def __post_init__(self) -> None:
         if not isfinite(self.logprob):
             raise ValueError(f"a choice's log-probability is a finite number, not {self.logprob}")
+
+
+UNBATCHED = "unbatched_diff"
+"""In the detail of a response: how far, in nats, its choices are from those scored one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnbatchedCheck:
+    """Requests whose choices were also scored one by one, and the largest difference, in nats."""
+
+    items: int
+    max_abs_diff: float
 
 
 @dataclass(frozen=True, slots=True)

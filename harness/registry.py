@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -17,8 +18,11 @@ from harness.core import Judge, Model, Sample
 from harness.errors import SpecError, did_you_mean
 from harness.judges.custom import JudgeContext, SourcedJudge
 from harness.models.custom import ModelContext, SourcedModel
+from harness.models.spread import HERE, Executor, placed
+from harness.parts import PROCESSES
 from harness.specs import plugins
 from harness.specs.data import GoldenSpec, MapSpec, OverlaySpec, PairMapSpec, SourceSpec, TableSpec
+from harness.specs.encoders import LocalEncoderSpec
 from harness.specs.implicitness import PythonScorerSpec, RecipeSpec, ScorerSpec
 from harness.specs.judges import JudgeSpec
 from harness.specs.layouts import LayoutSpec
@@ -26,7 +30,7 @@ from harness.specs.models import (
     Backend,
     HostedSpec,
     LabellingSpec,
-    LocalEncoderSpec,
+    LocalSpec,
     ModelSpec,
     OpenAISpec,
     PricesSpec,
@@ -143,6 +147,7 @@ class Registry:
     environ: Mapping[str, str]
     cache: Path
     prompt_pack: Path | None = None
+    executor: Executor = HERE
 
     @classmethod
     def open(cls, home: Path = Path(), prompts: Path | None = None) -> "Registry":
@@ -251,6 +256,8 @@ class Registry:
         entry = content.get("entry", "") if kind == plugins.OWN else ""
         if entry.partition(":")[0].endswith(".py"):  # counts from the YAML's folder
             spec = structs.replace(spec, entry=str(path.parent / Path(entry).expanduser()))
+        if section == "configs/models" and PROCESSES in self.environ:
+            return _of_process(spec, int(self.environ[PROCESSES]))
         return spec
 
     def overlay(self, name: str) -> OverlaySpec:
@@ -282,12 +289,19 @@ class Registry:
             )
         where, context = f"model {name}", ModelContext(self.environ, self.cache, task, samples)
         made_by = _made_by("harness.models", spec, where=where)
+        if isinstance(spec, LocalSpec) and not made_by.source:
+            build = partial(made_by.value.build, name, spec, ModelContext({}, self.cache))
+            local: Model = placed(self.executor, build)
+            return local
         model: Model = plugins.build(made_by, name, spec, context, protocol=Model, where=where)
         return SourcedModel(name, _kind(spec), model, made_by) if made_by.source else model
 
     def judge(self, name: str, spec: JudgeSpec, *, identity: str | None) -> Judge:
         """Build the judge of a spec; `identity` is that of its model, None where it asks none."""
-        where, context = f"judge {name}", JudgeContext(self.prompts, self.encoder, identity)
+        where, context = (
+            f"judge {name}",
+            JudgeContext(self.prompts, self.encoder, identity, executor=self.executor),
+        )
         made_by = _made_by("harness.judges", spec, where=where)
         judge: Judge = plugins.build(made_by, name, spec, context, protocol=Judge, where=where)
         return SourcedJudge(name, judge, made_by) if made_by.source else judge
@@ -332,14 +346,14 @@ class Registry:
 
     def check_key(self, name: str) -> None:
         """Refuse a hosted model whose key the environment lacks."""
-        from harness.models.client.hosted import Endpoint
+        from harness.models.client.endpoint import Endpoint
 
         if spec := self.hosted(name):
             _ = Endpoint.of(spec, self.environ, name=name).key
 
     def is_unpaid(self, name: str) -> bool:
         """Whether a hosted model is a server on this machine without a key, and has no price."""
-        from harness.models.client.hosted import Endpoint
+        from harness.models.client.endpoint import Endpoint
 
         spec = self.hosted(name)
         if spec is None or spec.key_env is not None or self.price(name) is not None:
@@ -373,6 +387,7 @@ class Registry:
             lambda known: self.file("configs/scorers", known),
             encoders=self.encoder,
             cache=self.cache / "trained_on",
+            executor=self.executor,
         )
 
     def text_scorer(self, name: str) -> "TextScorer":
@@ -393,7 +408,7 @@ class Registry:
         """Return the encoder of a spec: one of each kind and setting in a process."""
         from harness.models.encoders.encoders import encoder_of
 
-        return encoder_of(spec)
+        return encoder_of(spec, self.executor)
 
 
 def _made_by(group: plugins.Group, spec: Struct, *, where: str) -> Extension:
@@ -403,6 +418,12 @@ def _made_by(group: plugins.Group, spec: Struct, *, where: str) -> Extension:
     if kind in known:
         return plugins.shipped(known[kind])
     return plugins.plugin(group, kind, known=known, where=where)
+
+
+def _of_process(spec: Struct, count: int) -> Struct:
+    """A model as one of `count` processes asks it: together they have as many calls in flight."""
+    most = getattr(spec, "concurrency", None)
+    return spec if most is None else structs.replace(spec, concurrency=max(1, most // count))
 
 
 def _kind(spec: Struct) -> str:

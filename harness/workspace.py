@@ -6,7 +6,6 @@ which. Nothing here asks, judges or prints.
 
 import logging
 import os
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
@@ -20,7 +19,7 @@ from msgspec import UNSET, structs
 from harness.core import Model, Sample
 from harness.data.choices import derive
 from harness.data.download import is_complete, sha256
-from harness.data.readers import labelled_table
+from harness.data.readers import labelled_table, samples_jsonl
 from harness.errors import DataError, SpecError
 from harness.implicitness.open import MEASURES, CachedScorer, add_implicitness
 from harness.models.client.batch_api import BatchFiles
@@ -32,6 +31,7 @@ from harness.specs.data import OverlaySpec, TableSpec
 from harness.specs.tasks import DataSpec, ImplicitnessSpec
 from harness.storage.ledger import Ledger
 from harness.storage.runs import DataEntry
+from harness.storage.stored_samples import StoredSamples
 from harness.storage.tables import is_table
 
 _log = logging.getLogger(__name__)
@@ -39,6 +39,7 @@ SOON = timedelta(days=30)
 """How long before its end a model is warned of."""
 STALE = timedelta(days=90)
 """The age from which on a price is said to be old."""
+SAMPLES_JSONL = "samples_jsonl"
 DataMode = Literal["corrected", "released"]
 
 
@@ -47,7 +48,8 @@ class Workspace:
     """Where things are found and kept, and whether calls may be made.
 
     `opened` are the models that runs share, by name, each as long as one of them has it; None
-    where each run opens its own.
+    where each run opens its own. `shard` is the part of a run that a command makes the calls of, as
+    its number and their count; None for all of it.
     """
 
     registry: Registry
@@ -57,6 +59,7 @@ class Workspace:
     progress: Progress
     terms: CallPolicy = field(default_factory=CallPolicy)
     opened: WeakValueDictionary[str, Model] | None = None
+    shard: tuple[int, int] | None = None
 
     @classmethod
     def open(
@@ -80,7 +83,9 @@ class Workspace:
         given = data or os.environ.get("HARNESS_DATA")
         path = Path(given) if given else None
         if path is not None and not path.exists():
-            raise SpecError(f"data folder {path}: no such folder; correct --data or HARNESS_DATA")
+            raise SpecError(
+                f"data {path}: no such folder and no such file; correct --data or HARNESS_DATA"
+            )
         registry = Registry.open(Path(home), Path(prompts) if prompts else None)
         return cls(registry, Path(results), path, data_mode, progress or (lambda *_: None))
 
@@ -101,9 +106,16 @@ class Workspace:
         """Whether no call may be made."""
         return self.terms.is_offline
 
+    def have_patience(self, model: Model) -> None:
+        """Let a model behind a server wait for it as long as the command says."""
+        if hasattr(model, "patience_s"):
+            model.patience_s = 0.0 if self.is_offline else self.terms.wait_s
+
     def desk(self, model: Model) -> CachedClient:
         """Open the cached client of a model, with its ledger of calls and its price, if known."""
-        ledger, price, priced_as = Ledger(self.results / "calls" / model.name), None, None
+        self.have_patience(model)
+        ledger = Ledger(self.results / "calls" / model.name, self.shard)
+        price, priced_as = None, None
         if model.kind in HOSTED:
             price = self.registry.price(model.name)
             spec = self.registry.hosted(model.name)
@@ -148,8 +160,13 @@ class Workspace:
         repeats = self._repeats(entry)
         return labelled_table.read(files, table, spec.choices, repeats=repeats), entry
 
-    def samples(self, spec: DataSpec) -> tuple[list[Sample], DataEntry]:
+    def samples(self, spec: DataSpec) -> tuple[Sequence[Sample], DataEntry]:
         """Read a task's samples, or the choice samples made of them; say where they came from."""
+        source = self.source(spec)
+        return self.read(source), source.entry
+
+    def source(self, spec: DataSpec) -> "DataSource":
+        """Where a task's samples come from; they are not read yet."""
         table = self.registry.load("configs/tables", spec.map) if spec.map else None
         files = self._files(spec, table)
         is_sample = files is None
@@ -164,22 +181,34 @@ class Workspace:
         if spec.overlay and self.data_mode == "corrected" and not is_sample:
             overlay = self.registry.overlay(spec.overlay)
         entry = _entry(spec, files, overlay=overlay, is_sample=is_sample, table=table)
-        if not is_sample and (source := self.registry.reader(spec.reader).source):
-            # A reader of one's own is part of the data.
-            entry = replace(entry, label=digest((entry.label, source))[:8])
+        code = "" if is_sample else self.registry.reader(spec.reader).source
+        if code:  # a reader of one's own is part of the data
+            entry = replace(entry, label=digest((entry.label, code))[:8])
         if not is_sample:
             self._compare(entry, files)
-        if table and not is_sample:
-            repeats = self._repeats(entry)
-            samples = labelled_table.read(files, table, spec.choices, repeats=repeats)
+        table = None if is_sample else table
+        return DataSource(spec, tuple(files), table, overlay, entry, is_own=bool(code))
+
+    def read(self, source: "DataSource") -> StoredSamples:
+        """The samples of a task's data, or the choice samples made of them."""
+        spec, files, reader = source.spec, source.files, source.spec.reader
+        if source.entry.mode == "sample":
+            reader = SAMPLES_JSONL
+        if source.table:
+            repeats = self._repeats(source.entry)
+            samples = labelled_table.read(files, source.table, spec.choices, repeats=repeats)
+            read = StoredSamples(samples)
+        elif reader == SAMPLES_JSONL:
+            read = StoredSamples(samples_jsonl.each(files, source.overlay))
+            if read.repeated():
+                samples_jsonl.read(files, source.overlay)  # which says where they stand
         else:
-            reader = "samples_jsonl" if is_sample else spec.reader
-            samples = self.registry.read(reader, files, overlay)
-        _check_ids(samples, files)
+            read = StoredSamples(self.registry.read(reader, files, source.overlay))
+        _check_ids(read, files)
         if spec.derive is not None:
-            samples = derive(samples, spec.derive)
-            _check_ids(samples, files)
-        return samples, entry
+            read = StoredSamples(derive(list(read), spec.derive))
+            _check_ids(read, files)
+        return read
 
     def table_files(self, spec: DataSpec) -> tuple[Path, ...]:
         """The files of a task's table; none where it reads no table, or our sample set."""
@@ -219,7 +248,7 @@ class Workspace:
 
     def measured(
         self, samples: Sequence[Sample], data: DataEntry, spec: ImplicitnessSpec | None
-    ) -> tuple[tuple[Sample, ...], DataEntry]:
+    ) -> tuple[Sequence[Sample], DataEntry]:
         """Add to each sample its implicitness, and to the data the scorer that measured it."""
         return add_implicitness(samples, data, spec=spec, scorer=self._measure)
 
@@ -291,6 +320,21 @@ class Workspace:
         cached = self.registry.cache / "data"
         is_fetched = is_complete(source, self.registry.load("configs/data", source), cached)
         return cached if is_fetched else None
+
+
+@dataclass(frozen=True, slots=True)
+class DataSource:
+    """The files of a task's data, how they are read, and how they are told of.
+
+    `is_own` says that a reader of one's own reads them.
+    """
+
+    spec: DataSpec
+    files: tuple[Path, ...]
+    table: TableSpec | None
+    overlay: OverlaySpec | None
+    entry: DataEntry
+    is_own: bool
 
 
 @cache
@@ -374,10 +418,9 @@ def _entry(
     return DataEntry(source=source, mode=mode, label=version, files=found)
 
 
-def _check_ids(samples: Sequence[Sample], files: Sequence[Path]) -> None:
+def _check_ids(samples: StoredSamples, files: Sequence[Path]) -> None:
     named = ", ".join(map(str, files))
     if not samples:
-        raise DataError(f"{named}: no samples in it; fetch it again")
-    twice = sorted(name for name, count in Counter(s.id for s in samples).items() if count > 1)
-    if twice:
+        raise DataError(f"{named}: no samples in it; give rows that have a text, or fetch it again")
+    if twice := samples.repeated():
         raise DataError(f"{named}: sample ids given twice: {', '.join(twice)}; make them unique")

@@ -16,17 +16,15 @@ from harness.errors import ModelError, SpecError
 from harness.models.client.cached import Price
 from harness.models.encoders.llm2vec import Llm2Vec, Llm2VecPackage
 from harness.registry import Registry, Section, shipped_home
-from harness.specs.judges import asked_model
-from harness.specs.models import (
-    Backend,
+from harness.specs.encoders import (
     CharNgramsSpec,
     Llm2VecSpec,
     LocalEncoderSpec,
     MiniLMSpec,
-    OpenAISpec,
     SentenceTransformerSpec,
-    TransformersSpec,
 )
+from harness.specs.judges import asked_model
+from harness.specs.models import Backend, OpenAISpec, TransformersSpec
 
 SHIPPED = Registry((shipped_home(),), {}, Path("cache"))
 SECTIONS: tuple[Section, ...] = ("tasks", "configs/models", "configs/judges", "configs/data")

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
+import numpy as np
+
 from harness.analysis.pairings import (
     Kind,
     PairedItem,
@@ -135,9 +137,10 @@ class _Group:
     @property
     def chances(self) -> tuple[float | None, float | None]:
         """The chance level of either side, over the items that both have read."""
-        samples = [item.sample for item in self.items if None not in (item.first, item.second)]
+        read = [item for item in self.items if None not in (item.first, item.second)]
+        choices = np.array([len(item.sample.choices) for item in read], dtype=np.int32)
         first, second = self.pairing.first, self.pairing.second
-        levels = [chance_level(view.file, view.judge, samples) for view in (first, second)]
+        levels = [chance_level(view.file, view.judge, choices) for view in (first, second)]
         return levels[0], levels[1]
 
     def limits(self, chances: tuple[float, float]) -> Limits | None:

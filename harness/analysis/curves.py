@@ -13,12 +13,14 @@ from harness.errors import StoreError
 from harness.implicitness.open import COLUMN
 from harness.parts import digest
 from harness.pipeline import choice_scores
-from harness.pipeline.choice_scores import Answered, Part, Read
+from harness.pipeline.choice_scores import Answers, Part
+from harness.pipeline.columns.readings import Readings
+from harness.pipeline.columns.run import RunColumns
 from harness.pipeline.score import ALL, blocks, by_snapshot, signature
 from harness.specs.tasks import ImplicitnessSpec
 from harness.stats.classification import effective_n, isotonic_curve, logistic_curve
-from harness.stats.estimate import NoValue, mean_interval
-from harness.storage.runs import JudgeEntry, StoredRun
+from harness.stats.estimate import Indices, NoValue, mean_interval
+from harness.storage.runs import JudgeEntry, RunFile, StoredRun
 from harness.storage.signature import short_labels
 
 PUBLISHED, EQUAL_MASS = "bin", "equal-mass bin"
@@ -62,15 +64,22 @@ def curve_rows(run: StoredRun, judge: str, *, variants: Sequence[str] = ()) -> l
 
     Where several served snapshots answered, each has bins and curves of its own.
     """
-    spec = run.file.task.implicitness
     entry = next((entry for entry in run.file.judges if entry.name == judge), None)
-    if spec is None or entry is None:
+    if run.file.task.implicitness is None or entry is None:
+        return []
+    columns = RunColumns.of(run.file.task, run.rows)
+    rows = curve_rows_of(run.file, columns, entry)
+    return [row for row in rows if not variants or row.variant in variants]
+
+
+def curve_rows_of(file: RunFile, columns: RunColumns, judge: JudgeEntry) -> list[CurveRow]:
+    """Every bin and curve of one run by one judge, from the run's columns."""
+    if (spec := file.task.implicitness) is None:
         return []
     return [
         row
-        for blank, verdicts in _blocks(run, entry)
-        if not variants or blank.variant in variants
-        for row in _rows(blank, choice_scores.answered(verdicts, spec), spec)
+        for blank, readings in _blocks(file, columns, judge)
+        for row in _rows(blank, choice_scores.answered(readings, spec.positive), spec)
     ]
 
 
@@ -109,44 +118,44 @@ def scale_of(row: CurveRow) -> str:
     return f"the column of data {texts}" if scorer == COLUMN else scorer
 
 
-def _blocks(run: StoredRun, judge: JudgeEntry) -> Iterator[tuple[CurveRow, list[Read]]]:
-    for snapshots, readings in by_snapshot(run.rows, judge):
-        for block in blocks(readings, run.file.task):
+def _blocks(
+    file: RunFile, columns: RunColumns, judge: JudgeEntry
+) -> Iterator[tuple[CurveRow, Readings]]:
+    for snapshots, readings in by_snapshot(columns, judge):
+        for block in blocks(readings, file.task):
             if block.group == ALL:
                 labels = {"variant": block.variant, "decoding": block.decoding}
                 blank = CurveRow(
-                    task=run.file.run.task,
-                    model=run.file.model.name,
+                    task=file.run.task,
+                    model=file.model.name,
                     variant=block.variant,
                     decoding=block.decoding,
                     judge=judge.name,
-                    source=run.file.data.source,
-                    data=run.file.data.label,
-                    signature=signature(run.file, judge, **labels, snapshots=snapshots),
+                    source=file.data.source,
+                    data=file.data.label,
+                    signature=signature(file, judge, **labels, snapshots=snapshots),
                 )
-                yield blank, block.pairs
+                yield blank, block.readings
 
 
-def _rows(
-    blank: CurveRow, answers: Sequence[Answered], spec: ImplicitnessSpec
-) -> Iterator[CurveRow]:
+def _rows(blank: CurveRow, answers: Answers, spec: ImplicitnessSpec) -> Iterator[CurveRow]:
     whole, *bins = choice_scores.parts(answers, spec, everything=ALL)
     for rate in choice_scores.RATES:
         of_rate, is_hits = replace(blank, rate=rate), rate == choice_scores.HITS
         for part in bins:
-            if places := choice_scores.kind(part, answers, is_positive=is_hits):
+            if len(places := choice_scores.kind(part, answers, is_positive=is_hits)):
                 is_enough = choice_scores.is_enough(part, places, answers, spec.least)
                 note = f"{TOO_FEW}: fewer than {spec.least} independent texts"
-                row = _bin(of_rate, part, [answers[at] for at in places])
+                row = _bin(of_rate, part, places, answers)
                 lost = replace(row, value=None, low=None, high=None, note=note)
                 yield row if is_enough else lost
         places = choice_scores.kind(whole, answers, is_positive=is_hits)
         yield from _curves(of_rate, choice_scores.with_both(places, answers), answers)
 
 
-def _bin(blank: CurveRow, part: Part, answers: Sequence[Answered]) -> CurveRow:
-    counted = [one for one in answers if one.flagged is not None]
-    values, clusters = [one.flagged or 0.0 for one in counted], [one.cluster for one in counted]
+def _bin(blank: CurveRow, part: Part, places: Indices, answers: Answers) -> CurveRow:
+    counted = places[answers.is_known[places]]
+    values, clusters = answers.flagged[counted], answers.cluster[counted]
     share = mean_interval(values, clusters, is_share=True)
     return replace(
         blank,
@@ -162,14 +171,12 @@ def _bin(blank: CurveRow, part: Part, answers: Sequence[Answered]) -> CurveRow:
     )
 
 
-def _curves(
-    blank: CurveRow, places: Sequence[int], answers: Sequence[Answered]
-) -> Iterator[CurveRow]:
-    if not places:
+def _curves(blank: CurveRow, places: Indices, answers: Answers) -> Iterator[CurveRow]:
+    if not len(places):
         return
-    x, y = choice_scores.xy(places, answers)
+    x, y = answers.at[places], answers.flagged[places]
     clusters = choice_scores.originals(places, answers)
-    size = effective_n(y.tolist(), [answers[place].cluster for place in places])
+    size = effective_n(y, answers.cluster[places])
     blank = replace(blank, n=len(places), clusters=clusters.clusters, effective_n=size)
     for name, fit in (("logistic", logistic_curve), ("isotonic", isotonic_curve)):
         curve = fit(x, y, clusters, np.linspace(x.min(), x.max(), PLACES))

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import sqrt
 
+import numpy as np
+
 from harness.analysis.leaderboard import FEWEST_CLUSTERS
 from harness.analysis.standings import BoardVerdicts, RankedTable
 from harness.core import Score
@@ -72,9 +74,11 @@ def _gap(
     """The interval of the gap: paired where it can be, else of two independent scores."""
     one, other = pair
     if one is not None and other is not None:
-        items = sorted(one.values.keys() & other.values.keys())
-        differences = [one.values[item] - other.values[item] for item in items]
-        found = clustered_mean(differences, [one.clusters[item] for item in items]).bounds
+        one, other = one.at(~np.isnan(one.values)), other.at(~np.isnan(other.values))
+        shared = np.intersect1d(one.items, other.items, assume_unique=True)
+        one, other = one.of_items(shared), other.of_items(shared)
+        _, clusters = np.unique(one.clusters, return_inverse=True)
+        found = clustered_mean(one.values - other.values, clusters).bounds
         if found.low is not None:
             return (found.low, found.high), True
     return _unpaired(ceiling, floor), False

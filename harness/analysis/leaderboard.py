@@ -16,7 +16,7 @@ from harness.judges.custom import JudgeLabel
 from harness.pipeline.choice_scores import AUC, FALSE_ALARMS, FAVOURITE, HITS, PRECISION, RECALL
 from harness.pipeline.score import ALL, RIGHT_OR_WRONG, score_rows
 from harness.storage.cells import csv_text
-from harness.storage.runs import COLUMNS, SCORES, RunFolder, ScoreRow, cells_of
+from harness.storage.runs import COLUMNS, SCORES, RunFolder, ScoreRow, StoredRows, cells_of
 
 _log = logging.getLogger(__name__)
 HEADLINE_METRICS = frozenset({RIGHT_OR_WRONG, "mean_rating", "mean_f1"})
@@ -106,7 +106,7 @@ def whole_scores(folder: RunFolder) -> list[ScoreRow] | None:
     except StoreError as error:
         fact = str(error).partition(";")[0]
         try:
-            rows = score_rows(folder.read(), folder.read_rows())
+            rows = score_rows(folder.read(), StoredRows(folder))
         except HarnessError as other:
             _log.warning("%s; %s: the run is left out", fact, other)
             return None

@@ -99,4 +99,4 @@ def _verdicts(block: FlaggedBlock) -> BoardVerdicts:
     sums = {
         name: (value * known[name].weight, known[name].weight) for name, value in values.items()
     }
-    return BoardVerdicts(values, sums, {name: one.cluster for name, one in known.items()})
+    return BoardVerdicts.of(values, sums, {name: one.cluster for name, one in known.items()})

@@ -18,8 +18,17 @@ from harness.pipeline import choice_scores
 from harness.pipeline.score import RIGHT_OR_WRONG, averages, headline_label, signature
 from harness.stats.estimate import mean
 from harness.storage.find_runs import run_differences
-from harness.storage.runs import JudgeEntry, ModelEntry, RunFile, StoredRun
+from harness.storage.runs import (
+    JudgeEntry,
+    ModelEntry,
+    RunFile,
+    SampleRecord,
+    StoredRun,
+    VerdictRecord,
+)
 from harness.storage.signature import JudgeRecipe
+
+Read = tuple[SampleRecord, VerdictRecord]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +78,13 @@ def views(run: StoredRun, judge: JudgeEntry) -> list[RunView]:
     ]
 
 
-def _scores(read: Sequence[choice_scores.Read], is_pool: bool) -> dict[str, ItemScore]:
+def _scores(read: Sequence[Read], is_pool: bool) -> dict[str, ItemScore]:
     """The score of each sample; of one shown in several orders, by its averaged probabilities.
 
     Without probabilities, as of written answers, it is the mean of its verdicts. It is missing
     where any of them is.
     """
-    by_sample: dict[str, list[choice_scores.Read]] = {}
+    by_sample: dict[str, list[Read]] = {}
     for row, verdict in read:
         by_sample.setdefault(row.sample.id, []).append((row, verdict))
     scores = {}
@@ -83,14 +92,14 @@ def _scores(read: Sequence[choice_scores.Read], is_pool: bool) -> dict[str, Item
         values = [verdict.value for _, verdict in orders if verdict.value is not None]
         value = mean(values) if len(values) == len(orders) else None
         if is_pool and value is not None and all(verdict.shares for _, verdict in orders):
-            value = choice_scores.permuted(orders)[0]
+            sample = orders[-1][0].sample
+            gold = sample.choices.index(sample.gold or "")
+            value = choice_scores.credit([verdict.shares for _, verdict in orders], gold)
         scores[name] = ItemScore(orders[0][0].sample, value)
     return scores
 
 
-def _snapshots(
-    run: StoredRun, judge: JudgeEntry, read: Sequence[choice_scores.Read]
-) -> tuple[str, str]:
+def _snapshots(run: StoredRun, judge: JudgeEntry, read: Sequence[Read]) -> tuple[str, str]:
     pairs = {
         (row.served or "", verdict.served or "")
         for row, verdict in read

@@ -7,7 +7,7 @@ without an answer, or without the score, are missing: they are never taken for u
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from math import floor, inf, isfinite, nextafter
+from math import floor, inf, isfinite, isnan, nextafter
 
 from harness.analysis.moderation.flags import (
     PRECISION,
@@ -19,11 +19,13 @@ from harness.analysis.moderation.flags import (
 )
 from harness.data.choices import LABELS
 from harness.errors import SpecError, StoreError, did_you_mean
-from harness.parts import digest
+from harness.parts import UNBATCHED, digest
 from harness.pipeline import choice_scores
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, IMPLICITNESS
+from harness.pipeline.columns.readings import Read, Readings
+from harness.pipeline.columns.run import RunColumns
 from harness.pipeline.score import ALL, blocks, by_snapshot, signature
-from harness.specs.tasks import ImplicitnessSpec, TaskSpec
+from harness.specs.tasks import TaskSpec
 from harness.stats.clustered import ShareRows, share_gap, share_interval
 from harness.stats.comparison import holm
 from harness.stats.estimate import NoValue
@@ -37,6 +39,7 @@ Precision is told of texts of both kinds alone: of one kind it is 0 or 1 whateve
 """
 PROBABILITY, GROUP, AND, REST = "probability", "group", "+", "the rest"
 NONE_FLAGGED = "nothing flagged"
+_Block = tuple[Readings, list[Read]]
 MOST_VALUES = 100
 """A column with more values tells texts apart, not groups of them."""
 Columns = Mapping[str, Mapping[str, tuple[str, ...]]]
@@ -169,7 +172,7 @@ def flagged_blocks(run: StoredRun, query: RateQuery) -> list[FlaggedBlock]:
     positive, labels = query.positive or positive_labels(run), _labels(run)
     if unknown := [name for name in positive if name not in labels]:
         raise SpecError(f"--positive {unknown[0]}: no such label{did_you_mean(unknown[0], labels)}")
-    found = [_at_point(blank, readings, query, positive) for blank, readings in _blocks(run, query)]
+    found = [_at_point(blank, block, query, positive) for blank, block in _blocks(run, query)]
     if not found:
         under = f" under variant {', '.join(query.variants)}" if query.variants else ""
         judges = ", ".join(entry.name for entry in run.file.judges) or "none"
@@ -269,49 +272,55 @@ def _labels(run: StoredRun) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _blocks(run: StoredRun, query: RateQuery) -> Iterator[tuple[RateRow, list[choice_scores.Read]]]:
+def _blocks(run: StoredRun, query: RateQuery) -> Iterator[tuple[RateRow, _Block]]:
     entry: JudgeEntry | None = next((e for e in run.file.judges if e.name == query.judge), None)
-    for snapshots, readings in by_snapshot(run.rows, entry) if entry else ():
+    columns = RunColumns.of(run.file.task, run.rows if entry else ())
+    for snapshots, readings in by_snapshot(columns, entry) if entry else ():
         for block in blocks(readings, run.file.task):
             is_wanted = not query.variants or block.variant in query.variants
             if entry and block.group == ALL and is_wanted and not block.is_average:
                 labels = {"variant": block.variant, "decoding": block.decoding}
                 made = signature(run.file, entry, **labels, snapshots=snapshots)
                 of = (run.file.run.task, run.file.model.name, block.variant, block.decoding)
-                yield RateRow(*of, judge=entry.name, signature=made), block.pairs
+                pairs = block.readings.pairs(run.rows, entry.name)
+                yield RateRow(*of, judge=entry.name, signature=made), (block.readings, pairs)
 
 
-def _readings(
-    pairs: Sequence[choice_scores.Read], score: str, positive: tuple[str, ...]
-) -> list[Flagged]:
-    answers = choice_scores.answered(pairs, ImplicitnessSpec(scorer="none", positive=positive))
+def _readings(block: _Block, score: str, positive: tuple[str, ...]) -> list[Flagged]:
+    readings, pairs = block
+    answers = choice_scores.answered(readings, positive)
+    numbers = (map(_known, part.tolist()) for part in (answers.flagged, answers.sure, answers.at))
     found = []
-    for (record, verdict), one in zip(pairs, answers, strict=True):
-        known = {**_detail(record, verdict), PROBABILITY: one.sure, IMPLICITNESS: one.at}
-        value = known.get(score)
-        found.append(Flagged(record, verdict, one.is_positive, one.flagged, value))
+    for (record, verdict), is_positive, flagged, sure, at in zip(
+        pairs, answers.is_positive.tolist(), *numbers, strict=True
+    ):
+        known = {**_detail(record, verdict), PROBABILITY: sure, IMPLICITNESS: at}
+        found.append(Flagged(record, verdict, is_positive, flagged, known.get(score)))
     return found
+
+
+def _known(number: float) -> float | None:
+    return None if isnan(number) else number
 
 
 def _detail(record: SampleRecord, verdict: VerdictRecord) -> dict[str, float]:
     """The further numbers of a verdict and of its answer, such as moderation categories."""
-    return {**verdict.detail, **(record.steps[-1].detail if record.steps else {})}
+    detail = {**verdict.detail, **(record.steps[-1].detail if record.steps else {})}
+    return {name: value for name, value in detail.items() if name != UNBATCHED}
 
 
 def _at_point(
     blank: RateRow,
-    pairs: Sequence[choice_scores.Read],
+    block: _Block,
     query: RateQuery,
     positive: tuple[str, ...],
 ) -> FlaggedBlock:
     point = query.point
     if point is None:
-        return FlaggedBlock(blank, tuple(_readings(pairs, PROBABILITY, positive)))
-    readings = _readings(pairs, point.score, positive)
+        return FlaggedBlock(blank, tuple(_readings(block, PROBABILITY, positive)))
+    readings = _readings(block, point.score, positive)
     if all(one.score is None for one in readings):
-        detail = {
-            n for r, v in pairs for n in (*v.detail, *(r.steps[-1].detail if r.steps else ()))
-        }
+        detail = {name for record, verdict in block[1] for name in _detail(record, verdict)}
         known = [PROBABILITY, IMPLICITNESS, *sorted(detail)]
         raise SpecError(
             f"--score {point.score}: no answer of {blank.model} has it"
@@ -360,10 +369,10 @@ def _chosen(
 def _other_readings(
     blank: RateRow, run: StoredRun, query: RateQuery, positive: tuple[str, ...]
 ) -> list[Flagged]:
-    for other, pairs in _blocks(run, query):
+    for other, block in _blocks(run, query):
         same = (other.task, other.model, other.variant, other.decoding)
         if same == (blank.task, blank.model, blank.variant, blank.decoding):
-            return _readings(pairs, blank.score, positive)
+            return _readings(block, blank.score, positive)
     raise SpecError(
         f"--chosen-on {run.file.digest[:16]}: no answers of {blank.model} to {blank.task}, variant "
         f"{blank.variant}, {blank.decoding}; name a run of the same model and task"

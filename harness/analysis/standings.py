@@ -11,6 +11,8 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial, reduce
+from itertools import product
 from typing import Final
 
 import numpy as np
@@ -23,14 +25,24 @@ from harness.analysis.leaderboard import (
     merged,
     tested,
 )
-from harness.data.choices import LABELS
 from harness.errors import StoreError
 from harness.judges.custom import JudgeLabel
 from harness.judges.gold import LABELLED
-from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, MACRO, answered
-from harness.pipeline.score import ALL, ScoreBlock, blocks, by_snapshot, signature
+from harness.pipeline.choice_scores import (
+    FALSE_ALARMS,
+    HITS,
+    MACRO,
+    answered,
+    gold_labels,
+    labels_of,
+)
+from harness.pipeline.columns.arrays import Codes, Texts, name_bytes
+from harness.pipeline.columns.readings import Readings
+from harness.pipeline.columns.run import RunColumns
+from harness.pipeline.score import ALL, blocks, by_snapshot, signature
 from harness.specs.tasks import ImplicitnessSpec, TaskSpec
-from harness.stats.estimate import Clusters, Estimate, Floats, NoValue
+from harness.stats.classification import one_hot
+from harness.stats.estimate import Bools, Clusters, Estimate, Floats, Indices, NoValue
 from harness.stats.jackknife import jackknife_bounds
 from harness.stats.ranks import (
     ModelRanking,
@@ -40,7 +52,7 @@ from harness.stats.ranks import (
     mean_of,
     rank_groups,
 )
-from harness.storage.runs import RunFolder, ScoreRow, StoredRun
+from harness.storage.runs import RunFolder, ScoreRow, StoredRows
 
 _log = logging.getLogger(__name__)
 CONTROL: Final = "scripted"
@@ -71,14 +83,63 @@ _POOLED: Final[Mapping[RankedBy, Pooled]] = {
 
 @dataclass(frozen=True, slots=True)
 class BoardVerdicts:
-    """The verdicts behind one headline, by item; missing ones are not there.
+    """The verdicts behind one headline as columns, in the order of their items.
 
-    `sums` has what an item adds to the sums that the board's score is made of.
+    `items` names a sample, variant and decoding each, `clusters` the sample's cluster, both as
+    bytes. `values` are NaN where they are missing. `sums` has what an item adds to the sums that
+    the board's score is made of, a row an item, NaN where it adds nothing. `group` is the place of
+    a sample's group in `groups`.
     """
 
-    values: Mapping[Item, float]
-    sums: Mapping[Item, tuple[float, ...]]
-    clusters: Mapping[Item, str]
+    items: Texts
+    clusters: Texts
+    values: Floats
+    sums: Floats
+    group: Codes
+    groups: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        values: Mapping[Item, float],
+        sums: Mapping[Item, tuple[float, ...]],
+        clusters: Mapping[Item, str],
+    ) -> "BoardVerdicts":
+        """The verdicts of some items, as far as they are known, and what each of them adds."""
+        features = max(map(len, sums.values()), default=0)
+        names = sorted(clusters)
+        return cls(
+            np.array([b"\0".join(map(name_bytes, name)) for name in names], dtype=object),
+            np.array([name_bytes(clusters[name]) for name in names], dtype=object),
+            np.array([values.get(name, np.nan) for name in names]),
+            np.array([sums.get(name, (np.nan,) * features) for name in names]),
+            np.zeros(len(names), np.int32),
+        )
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.items)
+
+    def at(self, places: Bools | Indices) -> "BoardVerdicts":
+        """Those at some places, or where it is true."""
+        return BoardVerdicts(
+            items=self.items[places],
+            clusters=self.clusters[places],
+            values=self.values[places],
+            sums=self.sums[places],
+            group=self.group[places],
+            groups=self.groups,
+        )
+
+    @property
+    def summed(self) -> "BoardVerdicts":
+        """Those that add something."""
+        return self.at(~np.isnan(self.sums.sum(axis=1))) if self.sums.ndim > 1 else self
+
+    def of_items(self, items: Texts) -> "BoardVerdicts":
+        """Those on some items, which are all there."""
+        is_same = len(items) == len(self.items) and bool((items == self.items).all())
+        return self if is_same else self.at(np.searchsorted(self.items, items))
 
 
 def verdicts_of(folders: Iterable[RunFolder], rows: Sequence[BoardRow]) -> dict[str, BoardVerdicts]:
@@ -97,7 +158,7 @@ def verdicts_of(folders: Iterable[RunFolder], rows: Sequence[BoardRow]) -> dict[
     found: dict[str, BoardVerdicts] = {}
     for folder in folders:
         if folder.path.name in wanted.values():
-            found |= _verdicts(StoredRun.read(folder), {*wanted} - {*found})
+            found |= _verdicts(folder, {*wanted} - {*found})
     return found
 
 
@@ -122,69 +183,66 @@ def board_of(
     return merged(kept), verdicts, lost
 
 
-def _verdicts(run: StoredRun, wanted: set[str]) -> dict[str, BoardVerdicts]:
+def _verdicts(folder: RunFolder, wanted: set[str]) -> dict[str, BoardVerdicts]:
     """The verdicts of a run by every judge, by signature, as far as they are wanted."""
-    parts = [
-        (judge, snapshots, block)
-        for judge in run.file.judges
-        for snapshots, readings in by_snapshot(run.rows, judge)
-        for block in blocks(readings, run.file.task)
-        if block.group == ALL
-    ]
+    file = folder.read()
+    columns = RunColumns.of(file.task, StoredRows(folder))
     named = {
-        signature(
-            *(run.file, judge),
-            variant=block.variant,
-            decoding=block.decoding,
-            snapshots=snapshots,
-        ): block
-        for judge, snapshots, block in parts
+        signature(file, judge, **block.recipe, snapshots=snapshots): block.readings
+        for judge in file.judges
+        for snapshots, readings in by_snapshot(columns, judge)
+        for block in blocks(readings, file.task)
+        if block.group == ALL
     }
-    return {name: _of_block(named[name], run.file.task) for name in wanted & named.keys()}
+    return {name: _of_block(named[name], file.task) for name in wanted & named.keys()}
 
 
-def _of_block(block: ScoreBlock, task: TaskSpec) -> BoardVerdicts:
-    names = [(row.sample.id, row.variant, row.decoding) for row, _ in block.pairs]
+def _of_block(readings: Readings, task: TaskSpec) -> BoardVerdicts:
     if task.implicitness is not None:
-        sums = _flags(block, task.implicitness)
+        sums = _flags(readings, task.implicitness)
     elif task.classes is not None:
-        sums = _classes(block)
+        sums = _classes(readings)
     else:
-        sums = [None if v.value is None else (v.value, 1.0) for _, v in block.pairs]
-    values = [verdict.value for _, verdict in block.pairs]
-    return BoardVerdicts(
-        {name: value for name, value in zip(names, values, strict=True) if value is not None},
-        {name: added for name, added in zip(names, sums, strict=True) if added is not None},
-        {name: row.sample.cluster for name, (row, _) in zip(names, block.pairs, strict=True)},
+        sums = np.column_stack([readings.value, np.ones(len(readings))])
+    samples, items = readings.samples, _items(readings)
+    found = BoardVerdicts(
+        *(items, samples.cluster_names.bytes[readings.records], readings.value, sums),
+        *(samples.group.codes[readings.records], tuple(samples.group.kinds)),
     )
+    return found.at(np.argsort(items, kind="stable"))
 
 
-def _flags(block: ScoreBlock, spec: ImplicitnessSpec) -> list[tuple[float, ...] | None]:
-    """Of each reading: positives flagged, positives, negatives flagged, negatives."""
-    return [
-        None
-        if one.flagged is None
-        else (one.flagged, 1.0, 0.0, 0.0)
-        if one.is_positive
-        else (0.0, 0.0, one.flagged, 1.0)
-        for one in answered(block.pairs, spec)
-    ]
+def _items(readings: Readings) -> Texts:
+    """The name of each sample, its variant and its decoding, as bytes in the order of letters."""
+    samples, rows = readings.samples, readings.records
+    pair = samples.variant.codes[rows] * len(samples.decoding.kinds) + samples.decoding.codes[rows]
+    kinds = product(samples.variant.kinds, samples.decoding.kinds)
+    # No name has a zero, so that the order is that of names, then variants, then decodings.
+    ends = [b"\0" + b"\0".join(map(name_bytes, kind)) for kind in kinds]
+    names = samples.id_names.bytes[rows]
+    if names.dtype == object:
+        return np.array([a + ends[b] for a, b in zip(names, pair.tolist(), strict=True)], object)
+    return np.asarray(np.strings.add(names, np.array(ends)[pair]))
 
 
-def _classes(block: ScoreBlock) -> list[tuple[float, ...] | None]:
+def _flags(readings: Readings, spec: ImplicitnessSpec) -> Floats:
+    """Of each reading: positives flagged, positives, negatives flagged, negatives; NaN if lost."""
+    found = answered(readings, spec.positive)
+    sides = np.column_stack([found.is_positive, ~found.is_positive]).astype(np.float64)
+    flags = np.where(sides > 0, found.flagged[:, None], 0.0)
+    return np.column_stack([flags[:, 0], sides[:, 0], flags[:, 1], sides[:, 1]])
+
+
+def _classes(readings: Readings) -> Floats:
     """Of each reading, label by label: whether it is a hit; the times it is given or true."""
-    held = [row.sample.references.get(LABELS, ()) for row, _ in block.pairs]
-    labels = sorted({label for own in held for label in own})
-    found: list[tuple[float, ...] | None] = []
-    for own, (row, verdict) in zip(held, block.pairs, strict=True):
-        given = np.array([verdict.detail.get(LABELLED[0] + label, 0.0) for label in labels])
-        if not own or not given.any():
-            found.append(None)
-            continue
-        gold = own[row.sample.choices.index(row.sample.gold or "")]
-        true = np.array([float(label == gold) for label in labels])
-        found.append((*(given * true).tolist(), *(given + true).tolist()))
-    return found
+    met, gold = labels_of(readings), gold_labels(readings)
+    labels = sorted(met)
+    columns = [np.nan_to_num(readings.detail(LABELLED[0] + label)) for label in labels]
+    given = np.column_stack(columns) if labels else np.zeros((len(readings), 0))
+    right = np.array([labels.index(label) for label in met], dtype=np.intp)
+    true = one_hot(right[gold], len(labels)) if labels else given
+    is_lost = (gold < 0) | ~given.any(axis=1)
+    return np.where(is_lost[:, None], np.nan, np.column_stack([given * true, given + true]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,13 +350,14 @@ def _unranked(row: BoardRow, own: Mapping[str, ScoreRow]) -> tuple[RankedBy, Sta
 
 def _with_interval(line: Standing, held: BoardVerdicts | None) -> Standing:
     """The line with the jackknife's interval of a difference of rates, which has none so far."""
-    if line.rates is None or line.value is None or held is None or not held.sums:
+    if line.rates is None or line.value is None or held is None:
         return line
-    names = sorted(held.sums)
-    rows = np.array([held.sums[name] for name in names], dtype=np.float64)
-    totals = Clusters.named([held.clusters[name] for name in names]).totals(rows)
+    if not len(held := held.summed):
+        return line
+    _, places = np.unique(held.clusters, return_inverse=True)
+    totals = Clusters.named(places).totals(held.sums)
     without = informedness(totals.sum(axis=0) - totals)
-    ends = jackknife_bounds(Estimate(line.value, len(names)), without, range_="any")
+    ends = jackknife_bounds(Estimate(line.value, len(held)), without, range_="any")
     ends = ends.within(-1.0, 1.0)
     return replace(line, low=ends.low, high=ends.high, unbounded=ends.reason)
 
@@ -311,8 +370,8 @@ def _ranked(board: RankedTable, verdicts: Mapping[str, BoardVerdicts]) -> Ranked
     held, shared = _shared(held)
     if not shared:
         return replace(board, items=0, clusters=0)
-    sums, pooled = _sums(list(held.values()), shared), _POOLED[board.ranked_by]
-    board = replace(board, items=len(shared), clusters=sums.shape[1])
+    sums, pooled = _sums(list(held.values())), _POOLED[board.ranked_by]
+    board = replace(board, items=shared, clusters=sums.shape[1])
     if np.isnan(pooled(sums.sum(axis=1))).any():
         return board
     found = rank_groups(sums, pooled, seed=_SEED)
@@ -332,29 +391,24 @@ def _by_values(board: RankedTable, able: Sequence[Standing]) -> RankedTable:
     return replace(board, lines=lines)
 
 
-def _shared(
-    held: Mapping[str, BoardVerdicts],
-) -> tuple[dict[str, BoardVerdicts], list[Item]]:
-    """The models with enough of the items that any has, and the items that all of these have."""
-    every = {item for one in held.values() for item in one.sums}
-    kept = {
-        name: one for name, one in held.items() if len(one.sums) >= LEAST_SHARED * len(every) > 0
-    }
-    shared = set.intersection(*(set(one.sums) for one in kept.values())) if kept else set()
-    return kept, sorted(shared)
+def _shared(held: Mapping[str, BoardVerdicts]) -> tuple[dict[str, BoardVerdicts], int]:
+    """The models with enough of the items that any has, on the items that all of these have."""
+    known = {name: one.summed for name, one in held.items()}
+    first = next(iter(known.values())).items
+    if all(len(one) == len(first) and (one.items == first).all() for one in known.values()):
+        return known, len(first)
+    every = len(np.unique(np.concatenate([one.items for one in known.values()])))
+    kept = {name: one for name, one in known.items() if len(one) >= LEAST_SHARED * every > 0}
+    parts = [one.items for one in kept.values()]
+    shared = reduce(partial(np.intersect1d, assume_unique=True), parts) if parts else first[:0]
+    return {name: one.of_items(shared) for name, one in kept.items()}, len(shared)
 
 
-def _sums(held: Sequence[BoardVerdicts], shared: Sequence[Item]) -> Floats:
+def _sums(held: Sequence[BoardVerdicts]) -> Floats:
     """Models x clusters x features: what each cluster's items add."""
-    clusters = [held[0].clusters[item] for item in shared]
-    names, places = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
-    made = []
-    for one in held:
-        rows = np.array([one.sums[item] for item in shared], dtype=np.float64)
-        total = np.zeros((len(names), rows.shape[-1]))
-        np.add.at(total, places, rows)
-        made.append(total)
-    return np.stack(made)
+    _, places = np.unique(held[0].clusters, return_inverse=True)
+    clusters = Clusters.named(places)
+    return np.stack([clusters.totals(one.sums) for one in held])
 
 
 def _placed(line: Standing, found: ModelRanking, place: int | None) -> Standing:

@@ -1,5 +1,7 @@
 """The table of commands, loaded when asked for; and an error to one message and an exit code."""
 
+import atexit
+import gc
 import logging
 import os
 import sys
@@ -13,7 +15,14 @@ import typer
 
 from harness import __version__
 from harness.cli.options import ExitCode, expanded
-from harness.cli.output import LogLines, OncePerCommand, log, prepare_streams, stream_fault
+from harness.cli.output import (
+    LogLines,
+    OncePerCommand,
+    log,
+    prepare_streams,
+    stream_fault,
+    take_words,
+)
 from harness.errors import BudgetReached, HarnessError
 
 KEPT = "what was stored stays: repeat the command with another stdout"
@@ -30,6 +39,8 @@ class Entry(NamedTuple):
 COMMANDS: Mapping[str, Entry] = {
     "run": Entry("run:run", "Answer a task with models, judge the answers and score them."),
     "judge": Entry("run:judge", "Judge a stored run with more judges."),
+    "merge": Entry("clusters.merge:merge", "Make the runs of shards from their stored calls."),
+    "slurm": Entry("clusters.slurm:slurm", "Print a Slurm script that runs a plan in shards."),
     "read": Entry("run:read", "Parse a run's stored replies again; list changed verdicts."),
     "import": Entry("run:import_files", "Make a run from answers that another program stored."),
     "tokens": Entry("catalogue:tokens", "Show how a tokenizer reads a task's choices."),
@@ -111,11 +122,16 @@ GROUPS: Mapping[str, Entry] = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     prepare_streams()
+    # What is left at the end of the process is freed with it: looking for garbage among the
+    # objects of torch and transformers first would take as long as a quarter of importing them.
+    atexit.unregister(gc.freeze)
+    atexit.register(gc.freeze)
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(OncePerCommand())
     handler.setFormatter(LogLines("%(levelname)s: %(message)s"))
     logging.basicConfig(handlers=[handler], force=True)
     words = list(sys.argv[1:] if arguments is None else arguments)
+    take_words(words)
     app = _app(next((word for word in words if not word.startswith("-")), ""))
     command = _plain(typer.main.get_command(app))
     code = outcome(lambda: command(args=words, prog_name="harness", standalone_mode=False))

@@ -25,6 +25,7 @@ from harness.specs import plugins
 from harness.specs.data import OverlaySpec
 from harness.specs.models import PricesSpec, is_usual_variable
 from harness.specs.schema import json_schema
+from harness.storage.environment import other_versions, versions_here
 from harness.storage.files import write_whole
 from harness.storage.find_runs import NoSuchRun, find_run, run_facts, run_folders, runs_called
 from harness.storage.runs import RunFile, RunFolder, ScoreRow, read_table
@@ -143,8 +144,12 @@ def show(
         raise SpecError(f"no name {name!r}{hint}; and {error}") from error
     from harness.cli.run_report import gap_lines
 
-    for line in gap_lines(folder.read(), has_remedy=False):
+    file = folder.read()
+    for line in gap_lines(file, has_remedy=False):
         echo(f"# {line}")
+    if other := other_versions(file.packages, versions_here(file.packages)):
+        words = "; ".join(f"{name} {then}, here {now}" for name, then, now in other)
+        echo(f"# computed with other versions than are here: {words}")
     echo(f"# {folder.path}\n{(folder.path / 'run.json').read_text('utf-8')}")
     return ExitCode.DONE
 

@@ -20,9 +20,11 @@ from harness.implicitness.probe import plain_line
 from harness.specs.implicitness import HeadSpec
 from harness.stats.estimate import BootstrapSettings
 from harness.storage.cells import records_csv
+from harness.storage.environment import other_versions
 from harness.storage.files import refuse_file
 from harness.storage.find_runs import find_runs
 from harness.storage.runs import RunFolder, StoredRun
+from harness.storage.slim import SlimRows
 
 INTENTION, KNOW = "intention_and_response", "know_versus_act"
 
@@ -75,7 +77,8 @@ def compare(
     Example:
       harness compare 3f9a 81c2 --judge-a gold --judge-b minilm-cosine
     """
-    runs = [StoredRun.read(folder) for folder in sides.folders(results)]
+    slim = SlimRows()
+    runs = [slim.run(folder) for folder in sides.folders(results)]
     query = PairingQuery(sides.judge_a, sides.judge_b, sides.intention_judge)
     method = BootstrapSettings(seed, draws)
     pairings = between(runs[0], runs[1], query) if runs[1:] else within(runs[0], query)
@@ -83,6 +86,9 @@ def compare(
     table = results / "comparisons" / comparison_name([run.file for run in runs], query, method)
     for note in pairings.notes:
         log(note)
+    if other := other_versions(runs[0].file.packages, runs[-1].file.packages):
+        words = "; ".join(f"{name} {one} in A, {two} in B" for name, one, two in other)
+        log(f"computed with other versions, which may be part of a difference: {words}")
     files = {table: records_csv(ComparisonRow, rows)}
     put_rows(rows, files, lambda: _put_findings(rows), is_json=is_json)
     return ExitCode.of(_log_missing(rows) or pairings.unmatched)

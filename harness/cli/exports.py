@@ -85,7 +85,8 @@ def export_copies(
         echo_json({"rows": len(texts), "copies": len(found), "groups": groups, "largest": largest})
     else:
         most = f", the largest of {found[0].size}" if found else ""
-        echo(f"{len(found)} of {len(texts)} texts have near copies: {groups} groups{most}")
+        copies = f"{groups} group{'s' * (groups != 1)}{most}"
+        echo(f"{len(found)} of {len(texts)} texts have near copies: {copies}")
         echo(f"listed in {out}")
     return ExitCode.DONE
 

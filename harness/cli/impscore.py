@@ -112,7 +112,7 @@ class Summary:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measuring:
+class Measuring(options.Computing):
     """With which scorer texts are measured, and where their rows go."""
 
     out: Path | None = option(
@@ -147,7 +147,7 @@ def score(
     """
     target, source = _target(file, how, name, has_column=column is not None, is_json=is_json)
     texts = column_of(target.table, column, where=source)
-    registry = options.registry(how.home)
+    registry = how.placed(options.registry(how.home))
     scorer = registry.scorer(how.scorer)
     if features is not None:
         _write_features(features, texts, scorer)
@@ -207,7 +207,7 @@ def pairs(
         raise SpecError(f"--columns {columns!r}: give two names, as in --columns first,second")
     target, source = _target(file, how, name, has_column=True, is_json=is_json)
     first, second = (column_of(target.table, one, where=source) for one in wanted)
-    scorer = options.registry(how.home).scorer(how.scorer)
+    scorer = how.placed(options.registry(how.home)).scorer(how.scorer)
     texts = [*zip(first, second, strict=True)]
     rows = scorer.distances(texts, ProgressLine("encoded"))
     return _finish(target, rows, scorer, scorer.overlap(texts), is_json=is_json)

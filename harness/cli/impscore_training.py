@@ -16,7 +16,7 @@ from harness.cli.options import HOME, SCORER, AsJson, ExitCode, Home, argument, 
 from harness.cli.output import ProgressLine, echo, echo_json, echo_table, log
 from harness.data.readers import sentence_pairs
 from harness.errors import DataError, SpecError
-from harness.implicitness.lint import measures
+from harness.implicitness.lint import LintMeasure, measures
 from harness.implicitness.losses import embed
 from harness.implicitness.open import MEASURES, CachedScorer
 from harness.implicitness.pairs import TrainingPair, read_pairs, split
@@ -47,7 +47,9 @@ from harness.implicitness.train import (
     run_trials,
     trials,
 )
+from harness.models.encoders.encoders import CachedEncoder
 from harness.pipeline.plan import subsample
+from harness.pipeline.setup import VECTORS
 from harness.registry import Registry
 from harness.specs.implicitness import RecipeSpec
 from harness.storage.cells import delimited, json_text, records_csv
@@ -96,13 +98,13 @@ def train(
 ) -> int:
     """Train a head of the metric on sentence pairs; write it and a card of origin and quality.
 
-    Writes NAME.safetensors and NAME.json: give either to --scorer. Each sentence is encoded once.
-    The same file, recipe and machine give the same bytes.
+    Writes NAME.safetensors and NAME.json: give either to --scorer. Each sentence is encoded once;
+    its vector is kept for the next training. The same file, recipe and machine: the same bytes.
     """
     registry, known, spec = choice.opened()
     name = options.plain_name(name or known, option="--name")
     data = Data(choice.file.name, _training_pairs(choice.file, choice.group))
-    encoder = registry.encoder(spec.encoder)
+    encoder = CachedEncoder(registry.encoder(spec.encoder), registry.cache / VECTORS)
     head = make_head(name, data, spec, encoder=encoder, progress=ProgressLine("done"))
     path = save_head(head, choice.out / head.name)
     metrics = head.card.metrics if head.card is not None else {}
@@ -134,7 +136,8 @@ def ablate(
     if not spec.split[2]:
         raise DataError(f"recipe {known} keeps no pairs to test on; give its split a third share")
     samples = _training_pairs(choice.file, choice.group)
-    encoder, progress = registry.encoder(spec.encoder), ProgressLine("done")
+    progress = ProgressLine("done")
+    encoder = CachedEncoder(registry.encoder(spec.encoder), registry.cache / VECTORS)
     embedded = embed(samples, encoder, progress)
     parts = split(samples, seed=spec.seed, shares=spec.split)
     planned = grid_trials(spec.settings) if is_grid else trials(spec.settings)
@@ -176,16 +179,25 @@ def _put_means(rows: Sequence[AblationRow], where: str) -> None:
 def lint(file: PairsFile, group: Group = None, is_json: AsJson = False) -> int:
     """Check whether surface cues distinguish the sides and levels of sentence pairs.
 
-    Sentences of the probes (harness impscore probe) are counted too: nobody may train on them. The
-    pairs that come with the harness keep the same limits. Exit code 1: a limit is broken.
+    "sides" is the share of a mark on the implicit sides less that on the explicit ones, "levels"
+    the highest share of a level less the lowest; of lengths it is the difference of the mean words
+    as a share of the greater. Sentences of the probes (harness impscore probe) are counted too:
+    nobody may train on them. The pairs that come with the harness keep the same limits. Exit code
+    1: a limit is broken, or could not be measured, as of pairs of one topic.
     """
     found = measures(_training_pairs(file, group))
     if is_json:
         echo_json(found)
     else:
-        rows = [(m.name, m.value, m.least, m.most, "" if m.is_kept else "broken") for m in found]
+        rows = [(m.name, m.value, m.least, m.most, _said(m)) for m in found]
         echo_table(str(file), ("measure", "value", "at least", "at most", ""), rows)
     return ExitCode.DONE if all(m.is_kept for m in found) else ExitCode.CHECK_FAILED
+
+
+def _said(measure: LintMeasure) -> str:
+    if measure.value is None:
+        return "not measured"
+    return "" if measure.is_kept else "broken"
 
 
 def probe(

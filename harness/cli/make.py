@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,9 +21,9 @@ from harness.errors import SpecError
 from harness.implicitness.open import with_options
 from harness.parts import digest
 from harness.pipeline import transforms
-from harness.pipeline.grid import GridPlan, GridRow, carry_out, grid_cells
 from harness.pipeline.lessons import TrainOptions, training_samples
 from harness.pipeline.plan import subsample
+from harness.pipeline.studies.grid import GridPlan, GridRow, carry_out, grid_cells
 from harness.pipeline.train_classifier import train as train_model
 from harness.registry import Registry
 from harness.specs.tasks import AskedSpec, PerturbationSpec, TaskSpec, WordNetSpec
@@ -165,12 +165,25 @@ class GridChoice:
     )
     is_oversampled: Oversampled = False
     seed: options.Seed = 0
+    data: Path | None = option(
+        "Folder of data: the column map names in it the files to train on and to evaluate (`train` "
+        "and `files`, below a subfolder SOURCE). Default: the data that `harness data fetch` "
+        "stored.",
+        None,
+        envvar="HARNESS_DATA",
+    )
+    table: str | None = option(
+        "Column map: a name in configs/tables/ or the path of a YAML file, for all tasks; or one "
+        "for each task, comma-separated.",
+        None,
+        flags="--map",
+    )
     out: Path | None = option("CSV file. Default: in RESULTS/grids/.", None, flags="-o --out")
 
 
 def grid(
     choice: GridChoice,
-    where: Annotated[Where, Only("data table results home")],
+    where: Annotated[Where, Only("results home")],
     is_json: AsJson = False,
 ) -> int:
     """Train models under each augmentation for each task, evaluate them, and print a table.
@@ -186,11 +199,11 @@ def grid(
         models=options.names(choice.model, "--model"),
         tasks=options.names(choice.task, "--task"),
         augment=options.names(choice.augment, "--augment"),
-        maps=options.names(where.table, "--map"),
+        maps=options.names(choice.table, "--map"),
         seed=choice.seed,
         is_oversampled=choice.is_oversampled,
     )
-    space = where.workspace(progress=ProgressLine())
+    space = replace(where, data=choice.data).workspace(progress=ProgressLine())
     cells = grid_cells(space, plan)
     rows: list[GridRow] = []
     for place, cell in enumerate(cells, 1):
@@ -199,17 +212,36 @@ def grid(
     table = choice.out or where.results / "grids" / f"{digest(plan)[:16]}.csv"
     files = {table: records_csv(GridRow, rows)}
     put_rows(rows, files, lambda: _put_rows(rows), is_json=is_json)
+    _tell_of_copies(rows)
     return ExitCode.of(any(row.missing for row in rows))
 
 
 def _put_rows(rows: Sequence[GridRow]) -> None:
     missing = ", missing" * any(row.missing for row in rows)
-    for task, label in dict.fromkeys((row.task, row.label) for row in rows):
+    for of in dict.fromkeys((row.task, row.label, row.model) for row in rows):
+        task, label, model = of
         echo_records(
-            f"{task}: class {label}",
-            [row for row in rows if (row.task, row.label) == (task, label)],
-            f"model, augmentation; precision, recall, F1=f1, interval, macro F1=macro_f1{missing}",
+            f"{task}, class {label}: {model}",
+            [row for row in rows if (row.task, row.label, row.model) == of],
+            "augmentation; precision, recall, F1=f1, interval, macro F1=macro_f1, near copies=near"
+            + missing,
+            near=lambda row: f"{row.near} of {row.texts}",
         )
+
+
+NEARLY_SEEN = 0.1
+"""The share of texts with near copies among those trained on, from which a figure is suspect."""
+
+
+def _tell_of_copies(rows: Sequence[GridRow]) -> None:
+    """One line for each augmentation under which many evaluated texts were nearly trained on."""
+    seen = {(row.task, row.augmentation, row.label): row for row in rows}
+    for (task, arm, label), row in seen.items():
+        if row.near > NEARLY_SEEN * row.texts:
+            log(
+                f"WARNING: {task}, {arm}: {row.near} of {row.texts} texts of class {label} share "
+                "six in ten words with a text trained on; to find them says little of new texts"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,7 +281,7 @@ class PerturbChoice:
         """The name of the new task where none is given."""
         return f"{self.task}_{'training' if self.is_training else 'perturbed'}"
 
-    def texts(self, space: Workspace, spec: TaskSpec) -> tuple[list[Sample], DataEntry]:
+    def texts(self, space: Workspace, spec: TaskSpec) -> tuple[Sequence[Sample], DataEntry]:
         """The samples to perturb: those that are evaluated, or those that are trained on."""
         if self.is_training:
             return training_samples(space, spec, name=self.task or "")[:2]

@@ -24,10 +24,13 @@ if TYPE_CHECKING:
 _T = TypeVar("_T", bound=str)
 _BY_WORD = {
     "COLUMN": "column group label",
+    "ADDRESS": "ray_address",
     "FILE": "key out output ratings",
     "FORMAT": "form layout",
     "MODE": "answers data_mode retry",
-    "N": "digits draws high limit low pairs per_answer per_file port rows runs seed",
+    "N": "digits draws gpus high limit low pairs per_answer per_file port processes ray_workers "
+    "rows runs seed shards",
+    "I/N": "shard",
     "USD": "budget",
     "LIST": "raters temperature values",
 }
@@ -157,8 +160,42 @@ HOME, RESULTS, SCORER = Path(), Path("results"), "impscore-minilm"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Calling:
-    """Whether and at what cost a command may call models."""
+class Computing:
+    """Where models and encoders compute whose weights are run here, and not by a server."""
+
+    executor: str = option(
+        "Where local models, encoders and scorers compute. local: in this process. ray: in the "
+        "workers of a Ray cluster.",
+        "local",
+    )
+    ray_address: str | None = option(
+        "Ray cluster, as HOST:PORT. Default: that of RAY_ADDRESS, else one that runs on this "
+        "machine, else a new one.",
+        None,
+    )
+    ray_workers: int | None = option(
+        "Workers of each model, encoder or scorer at most. Default: as many as the cluster has "
+        "room for.",
+        None,
+        min=1,
+    )
+
+    def placed(self, registry: "Registry") -> "Registry":
+        """The registry, what it builds computing where these options say."""
+        if one_of("--executor", self.executor, "local", "ray") == "ray":
+            from harness.models.ray.executor import RayExecutor
+
+            return replace(registry, executor=RayExecutor(self.ray_address, self.ray_workers))
+        given = {"--ray-address": self.ray_address, "--ray-workers": self.ray_workers}
+        for flag, value in given.items():
+            if value is not None:
+                raise SpecError(f"{flag} {value}: is for --executor ray; add that, or leave it out")
+        return registry
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calling(Computing):
+    """Whether, where and at what cost a command may call models."""
 
     is_offline: bool = option(
         "Make no call; a call that is not stored fails.", False, flags="--offline"
@@ -178,6 +215,12 @@ class Calling:
         False,
         flags="--batch",
     )
+    wait_s: float = option(
+        "Wait up to so many seconds for a server that does not answer yet.",
+        0.0,
+        flags="--wait-for-server",
+        min=0,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +238,7 @@ class Shown:
         return one_of("--metrics", self.metrics, "headline", "all") == "all"
 
 
-OFFLINE = Calling(is_offline=True, retry="failed", budget=None, is_batch=False)
+OFFLINE = Calling(is_offline=True, retry="failed", budget=None, is_batch=False, wait_s=0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,8 +290,9 @@ class Where:
             return found
         retry = one_of("--retry", calling.retry, *get_args(Retry))
         budget = None if calling.budget is None else Budget(calling.budget)
-        policy = CallPolicy(calling.is_offline, retry, budget, calling.is_batch)
-        return replace(found, terms=policy)
+        batch, wait_s = calling.is_batch, calling.wait_s
+        policy = CallPolicy(calling.is_offline, retry, budget, batch, wait_s)
+        return replace(found, terms=policy, registry=calling.placed(found.registry))
 
 
 def data_folder(data: Path | None, *, must_exist: bool = True) -> Path:

@@ -19,6 +19,7 @@ from typing import Self
 import msgspec
 
 from harness.analysis.agreement import AgreementRow
+from harness.analysis.report.items import MOST_ANSWERS
 from harness.analysis.report.page import compressed, page_data, policy, shell_text
 from harness.errors import HarnessError, StoreError
 from harness.storage.runs import RunFolder
@@ -53,6 +54,7 @@ class LiveRuns:
     results: Path
     folders: Callable[[], list[RunFolder]]
     agreement: Callable[[], list[AgreementRow]]
+    answers: int = MOST_ANSWERS
     _lock: Lock = field(default_factory=Lock)
     _made: tuple[str, bytes] = ("", b"")
     _counted: dict[Path, tuple[int, int]] = field(default_factory=dict)
@@ -70,7 +72,7 @@ class LiveRuns:
             folders = self.folders()
             stamp = _stamp(folders)
             if stamp != self._made[0]:
-                data = page_data(folders, self.results, self.agreement())
+                data = page_data(folders, self.results, self.agreement(), answers=self.answers)
                 self._made = stamp, compressed(data)
             return self._made[1]
 

@@ -15,7 +15,7 @@ from harness.cli.output import ProgressLine, echo, echo_table
 from harness.core import Sample
 from harness.errors import SpecError
 from harness.implicitness.open import with_options
-from harness.specs.models import (
+from harness.specs.encoders import (
     CharNgramsSpec,
     LocalEncoderSpec,
     MiniLMSpec,
@@ -130,7 +130,7 @@ def _samples(task: str, where: Where) -> list[Sample]:
         space.registry.load("tasks", task), name=task, table=where.table, scorer=None
     )
     samples, _ = space.samples(spec.data)
-    return samples
+    return list(samples)
 
 
 def _list_figures() -> int:

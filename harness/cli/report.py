@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.analysis.agreement import AgreementRow
+from harness.analysis.report.items import MOST_ANSWERS
 from harness.analysis.report.page import REPORT, page_agreement, write_page
 from harness.cli import options
 from harness.cli.options import RESULTS, ExitCode, Results, argument, option
@@ -23,6 +24,11 @@ class PageChoice:
     runs: list[str] | None = argument("RUN", _RUNS, None)
     ratings: Path | None = option(
         "Ratings by people in long form (a CSV file): adds how well judges agree with them.", None
+    )
+
+    answers: int = option(
+        "Show about so many answers of a run that has more; tables are of all of them.",
+        MOST_ANSWERS,
     )
 
     def folders(self, results: Path) -> list[RunFolder]:
@@ -51,7 +57,9 @@ def report(
       harness report -o report.html
     """
     path = out or results / REPORT
-    data, size = write_page(choice.folders(results), results, path, choice.ratings)
+    data, size = write_page(
+        choice.folders(results), results, path, choice.ratings, answers=choice.answers
+    )
     for note in data.notes:
         log(note)
     told = f"{size / _MEGABYTE:.1f} MB"
@@ -68,7 +76,9 @@ def view(
 
     It answers this machine alone, and only reads.
     """
-    runs = LiveRuns(results, lambda: choice.folders(results), lambda: choice.agreement(results))
+    runs = LiveRuns(
+        results, lambda: choice.folders(results), lambda: choice.agreement(results), choice.answers
+    )
     choice.folders(results)
     with PageServer(port, runs) as server:
         echo(f"{server.url} shows the runs of {results}; end with Ctrl+C")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from harness.cli import options
+from harness.cli.clusters import parts
 from harness.cli.options import AsJson, ExitCode, Only, Shown, Where, argument, one_of, option
 from harness.cli.output import ProgressLine, echo, echo_json, echo_table, log
 from harness.errors import SpecError
@@ -30,6 +31,16 @@ class JudgeOptions:
     tag: str | None = options.TAG
     is_dry: bool = option(
         "Print the planned calls and prices; make none.", False, flags="--dry-run"
+    )
+    shard: str | None = option(
+        "Part of the calls, i/N with i from 1 to N: make these alone, and write no run; `harness "
+        "merge` makes the run of all parts (docs/clusters.md).",
+        None,
+    )
+    processes: int | None = option(
+        "Split the calls over this many processes of this machine; for hosted models.",
+        None,
+        min=1,
     )
 
 
@@ -128,19 +139,28 @@ def run(
     """
     from harness.cli.run_report import put_dry_runs, put_runs
     from harness.pipeline import execute, preview, resolve
+    from harness.pipeline.studies import shards
 
     options.checked_tag(asking.tag)
+    part = parts.part_of(asking, calling)
     if choice.plan is not None:
         return _run_plan(choice.plan, choice, asking, where=where, calling=calling, shown=shown)
     tasks, line = choice.tasks, ProgressLine()
-    space = where.workspace(calling, progress=line)
+    space = parts.on_part(where.workspace(calling, progress=line), part)
     for task in () if choice.judge else tasks:
         judges = ", ".join(space.registry.load("tasks", task).judges)
         log(f"judges of task {task}: {judges} (choose others with --judge)")
-    plans = [resolve.resolve(space, one) for one in choice.resolved(asking, where.table)]
+    plans = [
+        resolve.resolve(space, one, is_told_again=not asking.is_dry and part is None)
+        for one in choice.resolved(asking, where.table)
+    ]
+    named = [plan.client.model.name for plan in plans]
+    if part is not None:
+        return parts.put_parts(line.each(named, shards.run_each(plans, part)), shown)
     if not asking.is_dry:
-        runs = line.each([plan.client.model.name for plan in plans], execute.run_each(plans))
-        return put_runs(_tagged(runs, asking.tag), shown, is_all=calling.retry == "all")
+        parts.split(asking.processes, calling, parts.models_of(plans))
+        runs = line.each(named, execute.run_each(plans))
+        return put_runs(tagged(runs, asking.tag), shown, is_all=calling.retry == "all")
     calls = dict(zip(map(_title, plans), preview.dry_runs(plans), strict=True))
     models = options.names(choice.model, "--model")
     options.tell_of_keys(space.registry, models, [one for plan in plans for one in plan.judges])
@@ -162,7 +182,11 @@ def _run_plan(
     command = PlanCommand.open(name, where, calling, is_self_judge=asking.is_self_judge_allowed)
     if choice.is_status:
         return command.status(shown)
-    return command.dry_run(shown) if asking.is_dry else command.run(shown, asking.tag)
+    if (part := parts.part_of(asking, calling)) is not None:
+        return command.run_part(shown, part)
+    if asking.is_dry:
+        return command.dry_run(shown)
+    return command.run(shown, asking.tag, processes=asking.processes)
 
 
 def judge(
@@ -183,14 +207,18 @@ def judge(
     from harness.cli.run_report import put_dry_runs, put_runs
     from harness.pipeline import execute, preview, resolve
     from harness.pipeline.setup import JudgeModelOptions
+    from harness.pipeline.studies import shards
 
     options.checked_tag(asking.tag)
-    folder = find_run(where.results, run)
-    space = where.workspace(calling, folder.results(where.results))
+    part, folder = parts.part_of(asking, calling), find_run(where.results, run)
+    space = parts.on_part(where.workspace(calling, folder.results(where.results)), part)
     how = JudgeModelOptions(asking.judge_model, asking.is_self_judge_allowed)
     plan = resolve.resolve_stored(space, folder, options.names(judge, "--judge"), asking=how)
+    if part is not None:
+        return parts.put_parts([shards.judge_part(plan, part)], shown)
     if not asking.is_dry:
-        done = _tagged([execute.judge(plan)], asking.tag)
+        parts.split(asking.processes, calling, parts.models_of([plan]))
+        done = tagged([execute.judge(plan)], asking.tag)
         return put_runs(done, shown, is_all=calling.retry == "all")
     calls = {_title(plan): preview.dry_judges(plan)}
     options.tell_of_keys(space.registry, (), plan.judges)
@@ -206,11 +234,11 @@ def read(
 
     No call is made.
     """
-    from harness.pipeline import execute, resolve
+    from harness.pipeline import reread, resolve
 
     folder = find_run(where.results, run)
     space = where.workspace(options.OFFLINE, folder.results(where.results))
-    found = execute.reread(resolve.resolve_reread(space, folder))
+    found = reread.reread(resolve.resolve_reread(space, folder))
     if is_json:
         echo_json(found)
         return ExitCode.DONE
@@ -267,7 +295,7 @@ def import_files(
     wanted = importer.ImportOptions(files, choice.task, choice.model, choice.column_map)
     options.checked_tag(choice.tag)
     found = importer.import_answers(space, wanted)
-    [_] = _tagged([found.done], choice.tag)
+    [_] = tagged([found.done], choice.tag)
     for note in found.notes:
         log(f"{note.path}: {note.rows} row{'s' * (note.rows != 1)} {note.what}")
     for path in found.replaced:
@@ -293,7 +321,7 @@ def import_files(
     return code
 
 
-def _tagged(runs: "Iterable[execute.RunResult]", tag: str | None) -> "Iterator[execute.RunResult]":
+def tagged(runs: "Iterable[execute.RunResult]", tag: str | None) -> "Iterator[execute.RunResult]":
     """The runs as they end, each named by the tag."""
     for done in runs:
         if tag is not None:

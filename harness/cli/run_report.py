@@ -32,9 +32,9 @@ from harness.pipeline.choice_scores import (
     IMPLICITNESS,
     PERMUTED,
 )
+from harness.pipeline.columns.calls import is_unpaid
 from harness.pipeline.execute import RunResult
 from harness.pipeline.preview import CallSummary
-from harness.pipeline.records import is_unpaid
 from harness.specs.models import LabellingSpec
 from harness.specs.schema import kinds_of
 from harness.storage.runs import Cost, Costs, MissingCount, RunFile, ScoreRow
@@ -368,7 +368,7 @@ def _remedy(gap: MissingCount, file: RunFile) -> str:
                 "such replies are kept, also with --retry all: let another model judge (--judge "
                 f"{plain}/MODEL), or write a judge of your own (docs/adding.md)"
             )
-        case Reason.TRUNCATED if gap.judge:
+        case Reason.TRUNCATED if gap.is_reply:
             return f"raise max_tokens in configs/judges/{plain}.yaml of your own folder"
         case Reason.TRUNCATED:
             return (

@@ -7,11 +7,12 @@ and values come from the file: they are quoted, and nothing is read from them bu
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import wrap
 
 from harness.storage.cells import cell_text
 from harness.storage.tables import Table
 
-MOST_VALUES, LONGEST_NAME, MOST_GROUPS = 10, 60, 100
+MOST_VALUES, LONGEST_NAME, MOST_GROUPS, WIDTH = 10, 60, 100, 80
 TAKEN = ("label", "labels", "subtlety", "properties", "origin", "implicitness", "text", "group")
 """Names that a map may not keep a column under, as it has keys of theirs."""
 
@@ -31,13 +32,17 @@ def table_map(path: Path, table: Table, labels: Sequence[str]) -> str:
     classes = ", ".join(f"{name}: []" for name in labels)
     found = several.get(label, [])
     more = f" and {len(found) - MOST_VALUES} more" * (len(found) > MOST_VALUES)
-    return "\n".join(
+    return _fitted(
         [
             f"about: {_quoted(f'The texts of {path.name}')}",
             f"source: {_quoted(path.stem)}",
-            f"text: {_quoted(text)} # the column of the texts",
-            f"label: {{column: {_quoted(label)}, classes: {{{classes}}}, left_out: []}}",
+            "# the column of the texts:",
+            f"text: {_quoted(text)}",
             f"# put each of its values under a label: {_listed(found[:MOST_VALUES])}{more}",
+            "label:",
+            f"  column: {_quoted(label)}",
+            f"  classes: {{{classes}}}",
+            "  left_out: []",
             *_kept({name: found for name, found in values.items() if name != label}),
             f"# columns: {_listed([*named])}",
         ]
@@ -45,7 +50,7 @@ def table_map(path: Path, table: Table, labels: Sequence[str]) -> str:
 
 
 def _kept(values: Mapping[str, Sequence[str]]) -> list[str]:
-    """The line of `keep`, with the columns that tell groups of texts apart; none without one."""
+    """The lines of `keep`, with the columns that tell groups of texts apart; none without one."""
     kept = {
         name: found
         for name, found in values.items()
@@ -53,24 +58,42 @@ def _kept(values: Mapping[str, Sequence[str]]) -> list[str]:
     }
     if not kept:
         return []
-    pairs = ", ".join(f"{_quoted(name)}: {_quoted(name)}" for name in kept)
-    return [f"keep: {{{pairs}}} # further columns, by which rates are told; leave out what is none"]
+    said = "# further columns, by which rates are told; delete those that are none:"
+    return [said, "keep:", *(line for name in kept for line in _pair(_quoted(name)))]
+
+
+def _pair(name: str) -> list[str]:
+    """A name under itself, on two lines where one would be broken by a terminal."""
+    line = f"  {name}: {name}"
+    return [line] if len(line) <= WIDTH else [f"  {name}:", f"    {name}"]
 
 
 def import_map(path: Path, columns: Sequence[str], *, fields: Sequence[str], is_csv: bool) -> str:
     """A map of stored answers; `fields` are those that identify a sample of the task."""
     same = {name: next((c for c in columns if c == name), "COLUMN") for name in fields}
     pairs = ", ".join(f"{name}: {_quoted(column)}" for name, column in same.items())
-    return "\n".join(
+    return _fitted(
         [
             f"about: {_quoted(f'The answers in {path.name}')}",
             f"format: {'csv' if is_csv else 'jsonl'}",
-            f"sample: {{fields: {{{pairs}}}}} # or {{id: COLUMN}}, or {{prompt: COLUMN}}",
-            "# variant: {column: COLUMN} # where the task has several",
-            "answer: {kind: text, column: COLUMN} # or kind chosen, probabilities or logprobs",
+            f"sample: {{fields: {{{pairs}}}}}",
+            "# or: sample: {id: COLUMN}, or {prompt: COLUMN}; variant: {column: COLUMN} where the "
+            "task has several",
+            "answer: {kind: text, column: COLUMN} # or chosen, probabilities or logprobs",
             f"# columns: {_listed(columns)}",
         ]
     )
+
+
+def _fitted(lines: Sequence[str]) -> str:
+    """YAML whose comments are broken before a terminal of 80 columns breaks them."""
+    parts = (
+        wrap(line, WIDTH, subsequent_indent="# ", break_on_hyphens=False)
+        if line.startswith("#")
+        else [line]
+        for line in lines
+    )
+    return "\n".join(line for part in parts for line in part)
 
 
 def _quoted(text: str) -> str:

@@ -13,11 +13,14 @@ from typing import Final, Literal
 
 from harness.errors import DataError, SpecError
 from harness.storage.tables import Table
-from harness.text.dedup import near_duplicates, normal
+from harness.text.dedup import likeness_of, near_duplicates, normal
 
 Link = Literal["near", "same", "none"]
 LINKS: Final[tuple[Link, ...]] = ("near", "same", "none")
 Stratum = tuple[str, ...]
+GIANT: Final = 0.1
+"""The share of all rows above which a unit decides what the parts look like."""
+LEAST_GIANT: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +42,29 @@ class SplitRows:
 class Parts:
     """The rows of each part, from 0, in the order of the table, and the units they were dealt in.
 
-    `largest` is the number of rows in the largest unit.
+    `largest` is the number of rows in the largest unit; `giant` is that unit if it is one.
     """
 
     rows: tuple[tuple[int, ...], ...]
     units: int
     largest: int
+    giant: "Giant | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Giant:
+    """A unit of more than GIANT of all rows, and of LEAST_GIANT rows or more.
+
+    `first` and `other` are two texts of it, of which the second is least like the first; their
+    `likeness` is the Jaccard index of their words, 0 to 1. `is_chain`: rows of the same words and
+    of one group would make no unit of that size, so that nearly the same words have linked it.
+    """
+
+    size: int
+    first: str
+    other: str
+    likeness: float
+    is_chain: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +104,25 @@ def split_rows(rows: SplitRows, shares: Sequence[float], *, link: Link, seed: in
             lacks[best][name] -= count
     if any(not part for part in parts):
         raise DataError(
-            f"{len(rows)} rows in {len(units)} units cannot be split "
+            f"rows: {len(rows)}, in groups that belong together: {len(units)}; cannot be split "
             f"{':'.join(f'{share:g}' for share in shares)}: give more rows, or link fewer of them"
+            + " (--link same: only those of the same words)"
+            * (link == "near")
         )
-    largest = max(len(unit) for unit in units)
-    return Parts(tuple(tuple(sorted(part)) for part in parts), len(units), largest)
+    largest = max(units, key=len)
+    giant = _giant(rows, largest, link)
+    return Parts(tuple(tuple(sorted(part)) for part in parts), len(units), len(largest), giant)
+
+
+def _giant(rows: SplitRows, unit: Sequence[int], link: Link) -> Giant | None:
+    if len(unit) < LEAST_GIANT or len(unit) <= GIANT * len(rows):
+        return None
+    texts = [normal(rows.texts[row]) for row in unit]
+    alike = [likeness_of(texts[0], text) for text in texts]
+    least = min(range(len(unit)), key=alike.__getitem__)
+    is_chain = link == "near" and max(map(len, _units(rows, "same"))) < len(unit)
+    first, other = (rows.texts[unit[at]] for at in (0, least))
+    return Giant(len(unit), first, other, alike[least], is_chain)
 
 
 def _wanted(

@@ -140,8 +140,9 @@ def _sides(pairs: Sequence[TrainingPair], bound: LintLimits) -> Iterator[LintMea
     means = [fmean(side) for side in lengths]
     apart = (means[0] - means[1]) / max(means)
     yield LintMeasure("sides: length", apart, -bound.length, bound.length)
-    longer = fmean((a > b) + 0.5 * (a == b) for a, b in zip(*lengths, strict=True)) - 0.5
-    yield LintMeasure("sides: longer implicit", longer, -bound.longer, bound.longer)
+    longer = fmean((a > b) + 0.5 * (a == b) for a, b in zip(*lengths, strict=True))
+    name = "pairs whose implicit side is longer"
+    yield LintMeasure(name, longer, 0.5 - bound.longer, 0.5 + bound.longer)
 
 
 def _forms(pairs: Sequence[TrainingPair], bound: LintLimits) -> Iterator[LintMeasure]:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import isfinite
 from pathlib import Path
 from typing import Final, Protocol
@@ -23,7 +23,7 @@ from harness.core import Sample
 from harness.data.readers.labelled_table import IMPLICITNESS
 from harness.errors import DataError, SpecError, StoreError, did_you_mean
 from harness.implicitness.pairs import RELEASED
-from harness.implicitness.published import published_scorer
+from harness.implicitness.published import published_encoder, published_scorer
 from harness.implicitness.scorer import (
     LIMITS,
     Flag,
@@ -35,10 +35,11 @@ from harness.implicitness.scorer import (
     text_of,
 )
 from harness.models.encoders.encoders import Encoder
+from harness.models.spread import HERE, Executor
 from harness.models.vectors import Progress, reported_chunks
 from harness.parts import digest
+from harness.specs.encoders import LocalEncoderSpec
 from harness.specs.implicitness import HeadSpec, PublishedSpec, PythonScorerSpec, ScorerSpec
-from harness.specs.models import LocalEncoderSpec
 from harness.specs.plugins import Extension, foreign_code, spec_digest
 from harness.specs.schema import load_spec, read_yaml
 from harness.specs.tasks import ImplicitnessSpec, TaskSpec
@@ -63,27 +64,43 @@ Encoders = Callable[[LocalEncoderSpec], Encoder]
 
 
 def open_scorer(
-    name: str, file: Callable[[str], Path], *, encoders: Encoders, cache: Path
+    name: str,
+    file: Callable[[str], Path],
+    *,
+    encoders: Encoders,
+    cache: Path,
+    executor: Executor = HERE,
 ) -> Scorer:
     """Open the scorer of a name, whose YAML `file` finds, or of a path.
 
     A path is that of a scorer's YAML, of a head (NAME.json or NAME.safetensors), or of a folder
     with published weights (./NAME in the working folder). Encoders load at the first text.
-    `cache` is the folder of the fingerprints of `trained_on` tables.
+    `cache` is the folder of the fingerprints of `trained_on` tables. `executor` says where the
+    encoder of published weights computes.
     """
     path = Path(name).expanduser()
     if path.suffix in (".json", ".safetensors"):
         head = load_head(path)
         return Scorer(head.name, head, encoders(head.encoder))
     if path.suffix in (".yaml", ".yml"):
-        return _of_yaml(path.stem, path, encoders=encoders, cache=cache)
+        return _of_yaml(path.stem, path, encoders=encoders, cache=cache, executor=executor)
     if len(path.parts) > 1 or name.startswith("."):
         spec = PublishedSpec(about="published weights", model=str(path.resolve()))
-        return published_scorer(path.resolve().name, spec)
-    return _of_yaml(name, file(name), encoders=encoders, cache=cache)
+        return _published(path.resolve().name, spec, executor)
+    return _of_yaml(name, file(name), encoders=encoders, cache=cache, executor=executor)
 
 
-def _of_yaml(name: str, path: Path, *, encoders: Encoders, cache: Path) -> Scorer:
+def _published(
+    name: str, spec: PublishedSpec, executor: Executor, *, seen: frozenset[str] = frozenset()
+) -> Scorer:
+    scorer = published_scorer(name, spec, seen=seen)
+    executor.place(scorer.encoder, partial(published_encoder, name, spec))
+    return scorer
+
+
+def _of_yaml(
+    name: str, path: Path, *, encoders: Encoders, cache: Path, executor: Executor
+) -> Scorer:
     spec: ScorerSpec = load_spec(read_yaml(path), ScorerSpec, where=str(path))
     match spec:
         case HeadSpec(head=file, encoder=encoder):
@@ -91,9 +108,9 @@ def _of_yaml(name: str, path: Path, *, encoders: Encoders, cache: Path) -> Score
             return Scorer(name, head, encoders(encoder or head.encoder))
         case PublishedSpec(trained_on=str(table)):
             seen = trained_on(path.parent / Path(table).expanduser(), cache)
-            return published_scorer(name, spec, seen=seen)
+            return _published(name, spec, executor, seen=seen)
         case PublishedSpec():
-            return published_scorer(name, spec)
+            return _published(name, spec, executor)
         case PythonScorerSpec():
             raise SpecError(f"scorer {name}: kind python scores the texts of tasks alone")
 
@@ -261,13 +278,13 @@ def add_implicitness(
     *,
     spec: ImplicitnessSpec | None,
     scorer: Callable[[str], TextScorer],
-) -> tuple[tuple[Sample, ...], DataEntry]:
+) -> tuple[Sequence[Sample], DataEntry]:
     """Add the implicitness of each sample, and the scorer's signature to the data's label.
 
     `scorer` opens a scorer by its name; it is called only if the samples bring no score.
     """
     if spec is None:
-        return tuple(samples), data
+        return samples, data
     if spec.scorer == NONE:
         return tuple(map(_without, samples)), data
     if spec.prefers_column and any(IMPLICITNESS in sample.references for sample in samples):

@@ -20,12 +20,12 @@ from msgspec.structs import asdict
 from harness.errors import ModelError, SpecError, did_you_mean
 from harness.implicitness.formula import PUBLISHED, Maps, Matrix
 from harness.implicitness.scorer import Head, Scorer
-from harness.models.encoders.encoders import SentenceTransformers
+from harness.models.encoders.encoders import Encoder, SentenceTransformers
 from harness.models.extras import require
 from harness.models.local.checkpoints import explain, folder_of
 from harness.parts import digest
+from harness.specs.encoders import SentenceTransformerSpec
 from harness.specs.implicitness import Direction, Distance, Form, PublishedSpec
-from harness.specs.models import SentenceTransformerSpec
 from harness.storage.cells import decode_json
 
 if TYPE_CHECKING:
@@ -293,6 +293,11 @@ def published_scorer(
         seen=seen,
     )
     return Scorer(name, head, encoder)
+
+
+def published_encoder(name: str, spec: PublishedSpec) -> Encoder:
+    """Build the encoder alone."""
+    return published_scorer(name, spec).encoder
 
 
 def _folder(spec: PublishedSpec) -> Path:

@@ -124,7 +124,7 @@ def import_answers(space: Workspace, options: ImportOptions) -> Imported:
     _refuse_two_models(answers, task)
     temperature = spec.temperature if spec else None
     task = replay_run.as_answered(task, answers, temperature)
-    job = ImportJob(options.task, task, samples, data, options.model)
+    job = ImportJob(options.task, task, tuple(samples), data, options.model)
     done, found, replaced = _stored(space, job, replay_run.cells(answers))
     groups = _group_counts(job, found)
     totals = {group.variant: [0, 0] for group in groups}

@@ -28,6 +28,7 @@ class RatingJudge(AskingJudge):
     `parsed_share` is the share of replies that could be read; one that was refused could not.
     """
 
+    reads_alone = True
     metric = "mean_rating"
     _spec: RatingSpec
 
@@ -109,6 +110,7 @@ def _schema(scale: Scale) -> dict[str, object]:
 class StatedJudge(ComputedJudge):
     """The mean over a response's readable texts; `parsed_share` is the share of readable ones."""
 
+    reads_alone = True
     metric = "mean_rating"
     _spec: StatedSpec
 
@@ -147,6 +149,7 @@ class StatedJudge(ComputedJudge):
 class PreferenceJudge(AskingJudge):
     """Two references, a judge model, and the number it answers with; 1 accept, 0 reject."""
 
+    reads_alone = True
     metric = "accuracy"
     _spec: PreferenceSpec
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from harness.core import Case, Judge, Request, Response, Sample, Verdict
 from harness.errors import SpecError, did_you_mean
+from harness.models.spread import HERE, Executor
 from harness.parts import Reason, digest
-from harness.specs.models import LocalEncoderSpec
+from harness.specs.encoders import LocalEncoderSpec
 from harness.specs.plugins import Extension, foreign_code, source_digest, spec_digest
 from harness.text.prompts import Prompts
 
@@ -23,12 +24,13 @@ if TYPE_CHECKING:
 class JudgeContext:
     """What a judge may use beside its spec: templates, encoders, the identity of its model.
 
-    `model` is None for a judge that asks nothing.
+    `model` is None for a judge that asks nothing. `executor` says where what it loads computes.
     """
 
     prompts: Prompts
     encoder: "Callable[[LocalEncoderSpec], Encoder]"
     model: str | None = None
+    executor: Executor = HERE
 
     def asked_model(self, judge: str) -> str:
         """Return the identity of the judge's model; SpecError where there is none."""
@@ -37,6 +39,18 @@ class JudgeContext:
                 f"judge {judge} asks a model, and asked none when it read this run; judge again"
             )
         return self.model
+
+
+def reads_each_alone(judge: Judge) -> bool:
+    """Whether a judge's verdict on a case is the same whatever other cases it reads with it.
+
+    A judge says so by `reads_alone = True`. One that does not gets all cases of a run at once.
+    """
+    match judge:
+        case Swapped() | SourcedJudge():
+            return reads_each_alone(judge.judge)
+        case _:
+            return getattr(judge, "reads_alone", False) is True
 
 
 class ComputedJudge:
@@ -49,6 +63,7 @@ class ComputedJudge:
     name: str
     metric: str
     version = ""
+    reads_alone = False
     _spec: Any = None
 
     def __init__(self, name: str | None = None, spec: Any = None) -> None:  # noqa: ANN401 - each subclass has its own
@@ -86,6 +101,7 @@ class AskingJudge:
     """
 
     metric: str
+    reads_alone = False
 
     def __init__(self, name: str, spec: Any, *, prompts: Prompts, model: str) -> None:  # noqa: ANN401 - as above
         """Judge as `spec` says; `model` is the identity of the judge model."""

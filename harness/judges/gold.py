@@ -49,6 +49,7 @@ class GoldJudge(ComputedJudge):
     are known by a bound alone.
     """
 
+    reads_alone = True
     metric = "accuracy"
     _spec: GoldSpec
 

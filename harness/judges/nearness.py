@@ -8,6 +8,7 @@ Blank texts are left out; no text is cut or cleaned, and no threshold is set.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations, product
 from math import fsum, log
 from typing import Any, ClassVar, Self
@@ -21,10 +22,11 @@ from harness.errors import SpecError, StoreError
 from harness.judges.custom import ComputedJudge, JudgeContext, served_by
 from harness.models.encoders.encoders import Encoder
 from harness.models.encoders.token_vectors import TokenEncoder, TokenVectors
+from harness.models.spread import placed
 from harness.models.vectors import rising_batches
 from harness.parts import Decoding, Failure, Message, Mode, Reason, digest
+from harness.specs.encoders import HostedEncoderSpec
 from harness.specs.judges import BertScoreSpec, ContrastSpec, CosineSpec
-from harness.specs.models import HostedEncoderSpec
 from harness.text.cleanup import is_blank
 
 DECIMALS = 6  # of a difference: what lies below is float noise of an encoder, and counts as a tie
@@ -141,6 +143,7 @@ class CosineJudge(_VectorJudge):
     counts, blank ones left out. `margin` is the accepted similarity less the rejected one.
     """
 
+    reads_alone = True
     _spec: CosineSpec
 
     @property
@@ -345,10 +348,21 @@ class BertScoreJudge(ComputedJudge):
     metric = "mean_f1"
     _spec: BertScoreSpec
 
-    def __init__(self, name: str, spec: BertScoreSpec) -> None:
+    def __init__(self, name: str, spec: BertScoreSpec, encoder: TokenEncoder | None = None) -> None:
         """Judge under `name` as `spec` says; the model is loaded at the first case."""
         super().__init__(name, spec)
-        self._encoder = TokenEncoder(spec.encoder, spec.layer)
+        self._encoder = encoder or TokenEncoder(spec.encoder, spec.layer)
+
+    @classmethod
+    def build(cls, name: str, spec: Any, context: JudgeContext) -> Self:  # noqa: ANN401 - as above
+        """Build the judge of a spec, whose model computes where the context has it."""
+        build = partial(TokenEncoder, spec.encoder, spec.layer)
+        return cls(name, spec, placed(context.executor, build))
+
+    @property
+    def reads_alone(self) -> bool:  # type: ignore[override]
+        """Whether no other case counts: with idf, the references of all do."""
+        return not self._spec.has_idf
 
     @property
     def recipe(self) -> str:

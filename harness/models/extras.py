@@ -1,14 +1,38 @@
 """Optional packages, and which extra of this project installs each."""
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 
 from harness.errors import ModelError
 
 
-def require(*packages: str, extra: str = "local") -> None:
+def require(*packages: str, extra: str = "local", what: str = "local models need") -> None:
     """Raise ModelError, with the command that installs them, if any of the packages is missing."""
-    if missing := [package for package in packages if find_spec(package) is None]:
+    if missing := [package for package in packages if not _is_installed(package)]:
         raise ModelError(
-            f"local models need {' and '.join(missing)}, not installed here; "
+            f"{what} {' and '.join(missing)}, not installed here; "
             f'run: pip install "pragmatics-harness[{extra}]"'
         )
+
+
+def _is_installed(package: str) -> bool:
+    found = find_spec(package)
+    return found is not None and found.origin is not None  # a folder of that name is not enough
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Switch the garbage collector off while large packages are imported.
+
+    They make millions of objects, of which none is garbage; looking for it is a fifth of the time
+    that transformers needs to be imported.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

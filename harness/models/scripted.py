@@ -12,9 +12,10 @@ from harness.core import Request, Response, Sample
 from harness.data.choices import lay_out
 from harness.errors import SpecError, did_you_mean
 from harness.models.custom import ModelContext
-from harness.parts import ChoiceScore, Mode, Option, digest
+from harness.parts import ChoiceScore, Mode, Option, digest, digest_with
 from harness.specs.models import ScriptedSpec
 from harness.specs.tasks import ChoiceSpec
+from harness.storage.stored_samples import StoredSamples
 
 _CLUSTER = "cluster:"
 UNLIKELY = -50.0
@@ -70,12 +71,13 @@ def control(
             f"control {policy!r} is not defined by this task's `controls`"
             f"{did_you_mean(policy, list(sources))}"
         )
-    steps, known = sources[policy], {sample.id: sample for sample in samples}
-    first = {sample.cluster: sample for sample in sorted(samples, key=lambda s: s.id, reverse=True)}
-    version = digest((policy, steps, samples))
+    steps, named = sources[policy], _by_id(samples)
+    is_led = any(name.startswith(_CLUSTER) for names in steps.values() for name in names)
+    first = _first_of_clusters(samples) if is_led else {}
+    version = digest_with((policy, steps), samples)
 
     def reply(request: Request) -> Response:
-        names, sample = steps.get(request.step), known[request.sample_id]
+        names, sample = steps.get(request.step), named(request.sample_id)
         if layouts and request.variant in layouts:
             options = lay_out(sample, layouts[request.variant])
             name = _random(request).choice(names) if names else None
@@ -86,12 +88,26 @@ def control(
             raise SpecError(f"control {policy!r} {fact}; add it to `controls`{known_steps}")
         name = _random(request).choice(names)
         if name.startswith(_CLUSTER):
-            name, sample = name.removeprefix(_CLUSTER), first[sample.cluster]
+            name, sample = name.removeprefix(_CLUSTER), named(first[sample.cluster])
         return Response(request.key, ("".join(_text(sample, one) for one in name.split("+")),))
 
     return ScriptedModel(
         name=name, reply=reply, identity=f"scripted:{policy}@{version}", revision=version[:7]
     )
+
+
+def _by_id(samples: Sequence[Sample]) -> Callable[[str], Sample]:
+    if isinstance(samples, StoredSamples):
+        return samples.named
+    return {sample.id: sample for sample in samples}.__getitem__
+
+
+def _first_of_clusters(samples: Iterable[Sample]) -> dict[str, str]:
+    """The id of the first sample, by id, of each cluster."""
+    first = dict[str, str]()
+    for sample in samples:
+        first[sample.cluster] = min(sample.id, first.get(sample.cluster, sample.id))
+    return first
 
 
 def _index(

@@ -7,19 +7,21 @@ reading without an answer is never a no, and counts as missing wherever it would
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 from math import fsum
 
 import numpy as np
 
-from harness.core import Sample
-from harness.data.choices import LABELS
 from harness.judges.gold import LABELLED, PLACE
+from harness.pipeline.columns.arrays import Codes
+from harness.pipeline.columns.readings import IMPLICITNESS as IMPLICITNESS
+from harness.pipeline.columns.readings import Readings
 from harness.specs.tasks import ClassesSpec, ImplicitnessSpec
 from harness.stats.classification import (
     PUBLISHED_EDGES,
     auc,
-    bin_of,
+    bins_of,
     calibration_error,
     classification_metrics,
     effective_n,
@@ -27,12 +29,10 @@ from harness.stats.classification import (
     one_hot,
     trend,
 )
-from harness.stats.estimate import Clusters, EstimateCI, Floats
-from harness.storage.runs import SampleRecord, VerdictRecord
+from harness.stats.estimate import Bools, Clusters, EstimateCI, Floats, Indices
+from harness.stats.scales import exact_total
 
-Read = tuple[SampleRecord, VerdictRecord]
 PERMUTED, CALIBRATION, FAVOURITE = "accuracy_permuted", "calibration_error", "most_frequent_choice"
-IMPLICITNESS = "implicitness"
 HITS, FALSE_ALARMS = "tpr", "fpr"
 """The share of positive texts that are found, and of negative ones that are taken for positive."""
 AUC, SLOPE, SLOPE_P, EFFECTIVE = "auc", "slope_{}", "slope_{}_p", "effective_n_{}"
@@ -43,70 +43,91 @@ BY = "{} {}"
 """The group of readings by one text of a reference: `properties inference`."""
 
 
-def permuted(readings: Sequence[Read]) -> list[float | None]:
+def permuted(readings: Readings) -> Floats:
     """For each row, whether its sample comes out right over all rows of the sample together.
 
     The probability of each choice is averaged over the orders it was shown in, then the likeliest
-    is taken; of equally likely ones each counts its share. None for a sample that lacks the
+    is taken; of equally likely ones each counts its share. NaN for a sample that lacks the
     probabilities of any row: a preference for a place cancels out over all orders alone.
     """
-    shares: dict[str, list[tuple[float, ...]]] = {}
-    for row, verdict in readings:
-        shares.setdefault(row.sample.id, []).append(verdict.shares)
-    golds = {row.sample.id: _gold(row) for row, _ in readings}
-    credits = {n: _credit(part, golds[n]) if all(part) else None for n, part in shares.items()}
-    return [credits[row.sample.id] for row, _ in readings]
+    ids, sizes = readings.samples.ids[readings.records], readings.share_sizes
+    gold, found = readings.samples.gold[readings.records], np.full(len(readings), np.nan)
+    order = np.argsort(ids, kind="stable")
+    starts = np.flatnonzero(np.diff(ids[order], prepend=-1))
+    for orders in np.split(order, starts[1:]) if len(order) else ():
+        if (sizes[orders] > 0).all():
+            found[orders] = credit([readings.share(at) for at in orders], int(gold[orders[-1]]))
+    return found
 
 
-def over_all(readings: Sequence[Read]) -> Mapping[str, tuple[float | None, list[bool]]]:
+def over_all(readings: Readings) -> Mapping[str, tuple[float | None, Bools]]:
     """What is no mean of rows, and of which rows it is made.
 
     The calibration error of the rows that have probabilities, by the choice that these make the
     likeliest, and the share of the place that is chosen most often among those that have a choice.
     """
-    has_shares = [bool(verdict.shares) for _, verdict in readings]
-    sure = [(row, verdict.shares) for row, verdict in readings if verdict.shares]
-    error = calibration_error(
-        [max(shares) for _, shares in sure], [_credit([shares], _gold(row)) for row, shares in sure]
-    )
-    places = [
-        {name: share for name, share in verdict.detail.items() if name.startswith(PLACE)}
-        for _, verdict in readings
-    ]
-    counts = [fsum(part.get(name, 0.0) for part in places) for name in set().union(*places)]
-    has_choice = [bool(part) for part in places]
-    favourite = max(counts) / sum(has_choice) if counts else None
-    return {CALIBRATION: (error, has_shares), FAVOURITE: (favourite, has_choice)}
+    error = calibration_error(*_sure(readings))
+    names = [name for name in readings.detail_names if name.startswith(PLACE)]
+    has_choice, counts = np.zeros(len(readings), dtype=bool), []
+    for name in names:
+        share = readings.detail(name)
+        has_choice |= ~np.isnan(share)
+        counts.append(exact_total(np.nan_to_num(share)))
+    favourite = max(counts) / int(has_choice.sum()) if counts else None
+    return {CALIBRATION: (error, readings.share_sizes > 0), FAVOURITE: (favourite, has_choice)}
 
 
-def chance(samples: Sequence[Sample]) -> float:
-    """What a blind choice gets on average: one over the number of choices."""
-    return fsum(1 / len(sample.choices) for sample in samples) / len(samples)
+def _sure(readings: Readings) -> tuple[Floats, Floats]:
+    """The greatest probability of each row that has some, and the credit of its choice."""
+    sizes, gold = readings.share_sizes, readings.samples.gold[readings.records]
+    confidences, credits = [np.zeros(0)], [np.zeros(0)]
+    for size in np.unique(sizes[sizes > 0]).tolist():
+        places = np.flatnonzero(sizes == size)
+        shares = readings.shares(size, places)
+        best = shares.max(axis=1)
+        is_right = shares[np.arange(len(places)), gold[places]] == best
+        confidences.append(best)
+        credits.append(np.where(is_right, 1 / (shares == best[:, None]).sum(axis=1), 0.0))
+    return np.concatenate(confidences), np.concatenate(credits)
 
 
-def _gold(row: SampleRecord) -> int:
-    return row.sample.choices.index(row.sample.gold or "")
+def chance(choices: Codes) -> float:
+    """What a blind choice gets on average: one over the number of choices, of each sample."""
+    sizes, counts = np.unique(choices, return_counts=True)
+    pairs = zip(sizes.tolist(), counts.tolist(), strict=True)
+    # Exactly, and rounded once, as the sum of all of them would be.
+    return float(sum(count * Fraction(1 / size) for size, count in pairs)) / len(choices)
 
 
-def _credit(shares: Sequence[tuple[float, ...]], gold: int) -> float:
+def credit(shares: Sequence[Sequence[float] | Floats], gold: int) -> float:
+    """Whether the choice that is likeliest over several orders is the right one; a tie's share."""
     totals = [fsum(part) for part in zip(*shares, strict=True)]
     best = max(totals)
     return 1 / totals.count(best) if totals[gold] == best else 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """One reading: which kind its text is of, how implicit, and how far it was flagged.
+class Answers:
+    """Readings, as columns: which kind each text is of, how implicit, and how far it was flagged.
 
-    `at` is None where implicitness was not measured; `flagged` is 1, 0 or a tie's share, None
-    without an answer; `sure` is the probability of being flagged, None where it is not known.
+    `at` is NaN where implicitness was not measured; `flagged` is 1, 0 or a tie's share, NaN
+    without an answer; `sure` is the probability of being flagged, NaN where it is not known.
     """
 
-    is_positive: bool
-    at: float | None
-    flagged: float | None
-    sure: float | None
-    cluster: str
+    is_positive: Bools
+    at: Floats
+    flagged: Floats
+    sure: Floats
+    cluster: Codes
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.at)
+
+    @property
+    def is_known(self) -> Bools:
+        """Which are answered."""
+        return ~np.isnan(self.flagged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +135,7 @@ class Part:
     """The readings of one bin, by place; `low` and `high` are its edges, None for all readings."""
 
     group: str
-    places: tuple[int, ...]
+    places: Indices
     low: float | None = None
     high: float | None = None
     is_equal_mass: bool = False
@@ -126,77 +147,97 @@ class Number:
 
     metric: str
     value: float | None
-    planned: tuple[int, ...]
-    counted: tuple[int, ...]
+    planned: Indices
+    counted: Indices
     low: float | None = None
     high: float | None = None
 
 
-def answered(readings: Sequence[Read], spec: ImplicitnessSpec) -> list[Answered]:
-    """Each reading as it counts here."""
-    found = []
-    for row, verdict in readings:
-        labels = row.sample.references.get(LABELS, ())
-        positive = [label for label in spec.positive if label in labels]
-        gold = labels[_gold(row)] if labels else ""
-        at = row.sample.references.get(IMPLICITNESS)
-        chosen = [verdict.detail.get(LABELLED[0] + label) for label in positive]
-        sure = [verdict.detail.get(LABELLED[1] + label) for label in positive]
-        found.append(
-            Answered(
-                is_positive=gold in spec.positive,
-                at=float(at[0]) if at else None,
-                flagged=_sum(chosen),
-                sure=_sum(sure),
-                cluster=row.sample.cluster,
-            )
-        )
+def answered(readings: Readings, positive: Sequence[str]) -> Answers:
+    """Each reading as it counts here; `positive` are the labels to find."""
+    wanted = [at for at, label in enumerate(labels_of(readings)) if label in positive]
+    return Answers(
+        is_positive=np.isin(gold_labels(readings), wanted),
+        at=readings.samples.at[readings.records],
+        flagged=_summed(readings, LABELLED[0], positive),
+        sure=_summed(readings, LABELLED[1], positive),
+        cluster=readings.cluster,
+    )
+
+
+def _summed(readings: Readings, prefix: str, positive: Sequence[str]) -> Floats:
+    """The sum of what was given to the positive labels that a text's choices have.
+
+    NaN where any of them has no number, and for choices without a positive label.
+    """
+    codes = readings.samples.labels.codes[readings.records]
+    kinds = readings.samples.labels.kinds
+    total, has_any = np.zeros(len(readings)), np.zeros(len(readings), dtype=bool)
+    for label in positive:
+        has = np.array([label in labels for labels in kinds], dtype=bool)[codes]
+        total += np.where(has, readings.detail(prefix + label), 0.0)
+        has_any |= has
+    return np.where(has_any, total, np.nan)
+
+
+def labels_of(readings: Readings) -> list[str]:
+    """The labels of the choices, in the order in which they are met."""
+    kinds, codes = readings.samples.labels.kinds, readings.samples.labels.codes[readings.records]
+    found, first = np.unique(codes, return_index=True)
+    met = found[np.argsort(first)].tolist()
+    return list(dict.fromkeys(label for code in met for label in kinds[code]))
+
+
+def gold_labels(readings: Readings) -> Indices:
+    """The place of the right label of each among `labels_of`; -1 where choices have no labels."""
+    kinds, codes = readings.samples.labels.kinds, readings.samples.labels.codes[readings.records]
+    places = {label: at for at, label in enumerate(labels_of(readings))}
+    gold = readings.samples.gold[readings.records]
+    found = np.full(len(readings), -1, dtype=np.intp)
+    for code in np.unique(codes).tolist():
+        own = (codes == code) & (gold >= 0)
+        if kinds[code]:
+            found[own] = np.array([places[label] for label in kinds[code]])[gold[own]]
     return found
 
 
-def parts(answers: Sequence[Answered], spec: ImplicitnessSpec, *, everything: str) -> list[Part]:
+def parts(answers: Answers, spec: ImplicitnessSpec, *, everything: str) -> list[Part]:
     """All readings, the published bins and the bins of equal size, empty ones left out."""
-    values = [one.at for one in answers if one.at is not None]
-    found = [Part(everything, tuple(range(len(answers))))]
+    values = answers.at[~np.isnan(answers.at)]
+    found = [Part(everything, np.arange(len(answers)))]
     bins = ((False, PUBLISHED_EDGES), (True, equal_mass_edges(values, spec.equal_mass)))
     for is_equal_mass, edges in bins:
+        held = bins_of(answers.at, edges)
         for place, (low, high) in enumerate(pairwise(edges)):
             digits, end = 3 if is_equal_mass else 2, "]" if high == edges[-1] else ")"
             rank = f" {place + 1} of {len(edges) - 1}" if is_equal_mass else ""
             name = f"{IMPLICITNESS}{rank} [{low:.{digits}f},{high:.{digits}f}{end}"
-            inside = tuple(
-                at
-                for at, one in enumerate(answers)
-                if one.at is not None and bin_of(one.at, edges) == place
-            )
-            found.append(Part(name, inside, low, high, is_equal_mass))
-    return [part for part in found if part.places]
+            found.append(Part(name, np.flatnonzero(held == place), low, high, is_equal_mass))
+    return [part for part in found if len(part.places)]
 
 
-def kind(part: Part, answers: Sequence[Answered], *, is_positive: bool) -> tuple[int, ...]:
+def kind(part: Part, answers: Answers, *, is_positive: bool) -> Indices:
     """The places of a part's positive or negative texts."""
-    return tuple(at for at in part.places if answers[at].is_positive == is_positive)
+    return np.asarray(part.places[answers.is_positive[part.places] == is_positive])
 
 
-def is_enough(part: Part, places: Sequence[int], answers: Sequence[Answered], least: int) -> bool:
+def is_enough(part: Part, places: Indices, answers: Answers, least: int) -> bool:
     """Whether some texts of a part have a rate: all of them together, or enough originals in a bin.
 
     Only originals of which a text is answered count.
     """
-    found = {answers[at].cluster for at in places if answers[at].flagged is not None}
-    return bool(places) and (part.low is None or len(found) >= least)
+    if part.low is None or not len(places):
+        return bool(len(places))
+    return len(np.unique(answers.cluster[places[answers.is_known[places]]])) >= least
 
 
-def detection_numbers(
-    part: Part, answers: Sequence[Answered], spec: ImplicitnessSpec
-) -> Iterator[Number]:
+def detection_numbers(part: Part, answers: Answers, spec: ImplicitnessSpec) -> Iterator[Number]:
     """The numbers of a part that are no mean: effective n, AUC and, of all readings, the slopes."""
     kinds = {metric: kind(part, answers, is_positive=metric == HITS) for metric in RATES}
     for metric, places in kinds.items():
-        counted = tuple(at for at in places if answers[at].flagged is not None)
-        values = [answers[at].flagged or 0.0 for at in counted]
-        size = effective_n(values, [answers[at].cluster for at in counted])
-        if places:
+        counted = places[answers.is_known[places]]
+        size = effective_n(answers.flagged[counted], answers.cluster[counted])
+        if len(places):
             yield Number(EFFECTIVE.format(metric), size, places, counted)
         if part.low is None:
             yield from _slopes(metric, places, answers)
@@ -204,130 +245,107 @@ def detection_numbers(
         yield _auc(part, answers)
 
 
-def originals(places: Sequence[int], answers: Sequence[Answered]) -> Clusters:
+def originals(places: Indices, answers: Answers) -> Clusters:
     """The originals behind some readings, as their clusters."""
-    return Clusters.named([answers[at].cluster for at in places])
+    return Clusters.named(answers.cluster[places])
 
 
-def xy(places: Sequence[int], answers: Sequence[Answered]) -> tuple[Floats, Floats]:
-    """Implicitness and what was flagged, of readings that have both."""
-    pairs = [(answers[at].at, answers[at].flagged) for at in places]
-    rows = np.array(pairs, dtype=np.float64).reshape(-1, 2)
-    return rows[:, 0], rows[:, 1]
-
-
-def with_both(places: Sequence[int], answers: Sequence[Answered]) -> tuple[int, ...]:
+def with_both(places: Indices, answers: Answers) -> Indices:
     """The places of readings that are answered and measured."""
-    return tuple(at for at in places if None not in (answers[at].at, answers[at].flagged))
+    return places[answers.is_known[places] & ~np.isnan(answers.at[places])]
 
 
-def _slopes(metric: str, planned: tuple[int, ...], answers: Sequence[Answered]) -> Iterator[Number]:
+def _slopes(metric: str, planned: Indices, answers: Answers) -> Iterator[Number]:
     places = with_both(planned, answers)
-    if not places:
+    if not len(places):
         return
-    found = trend(*xy(places, answers), originals(places, answers))
+    found = trend(answers.at[places], answers.flagged[places], originals(places, answers))
     yield _number(SLOPE.format(metric), found.slope, planned, places)
-    tested = places if found.test.p is not None else ()
+    tested = places if found.test.p is not None else places[:0]
     yield Number(SLOPE_P.format(metric), found.test.p, planned, tested)
 
 
-def _auc(part: Part, answers: Sequence[Answered]) -> Number:
-    places = tuple(at for at in part.places if answers[at].flagged is not None)
-    has_odds = all(answers[at].sure is not None for at in places)
-    scores = [(answers[at].sure if has_odds else answers[at].flagged) or 0.0 for at in places]
-    truth = [answers[at].is_positive for at in places]
-    found = auc(np.array(scores), truth, originals(places, answers))
+def _auc(part: Part, answers: Answers) -> Number:
+    places = part.places[answers.is_known[part.places]]
+    sure = answers.sure[places]
+    scores = answers.flagged[places] if np.isnan(sure).any() else sure
+    found = auc(scores, answers.is_positive[places], originals(places, answers))
     return _number(AUC, found, part.places, places)
 
 
-def _number(
-    metric: str, figure: EstimateCI, planned: Sequence[int], counted: Sequence[int]
-) -> Number:
+def _number(metric: str, figure: EstimateCI, planned: Indices, counted: Indices) -> Number:
     value, ends = figure.estimate.value, figure.bounds
-    made_of = () if value is None else tuple(counted)
-    return Number(metric, value, tuple(sorted(planned)), made_of, ends.low, ends.high)
-
-
-def _sum(shares: Sequence[float | None]) -> float | None:
-    known = [share for share in shares if share is not None]
-    return sum(known) if known and len(known) == len(shares) else None
+    made_of = counted[:0] if value is None else counted
+    return Number(metric, value, np.sort(planned), made_of, ends.low, ends.high)
 
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """One reading: the label of its sample, and the share that each label was chosen with.
+    """Readings, as columns: the place of each one's label, and the share of each label.
 
-    `chosen` is None without an answer; `parts` are the texts by which missed ones are counted.
+    `label` is -1 without one; `chosen` is readings x labels, and `is_known` false without an
+    answer.
     """
 
-    label: str
-    chosen: tuple[float, ...] | None
-    cluster: str
-    parts: tuple[str, ...]
+    label: Indices
+    chosen: Floats
+    is_known: Bools
+    cluster: Codes
 
 
 def class_numbers(
-    readings: Sequence[Read], spec: ClassesSpec, *, everything: str
+    readings: Readings, spec: ClassesSpec, *, everything: str
 ) -> Iterator[tuple[str, Number]]:
     """The numbers of some readings, each with its group.
 
     For all readings precision, recall and F1 of each label, their mean F1, and the count of what
     was missed; by each text of the reference `by` the count of what was missed. A tie is a share.
     """
-    labels = tuple(
-        dict.fromkeys(n for row, _ in readings for n in row.sample.references.get(LABELS, ()))
-    )
-    answers = [_held(one, labels, spec.by) for one in readings]
+    labels = labels_of(readings)
+    answers = _held(readings, labels)
     if labels:
         yield from ((everything, number) for number in _rates(answers, labels))
-    for label in (label for label in labels if label in spec.missed):
-        places = [at for at, one in enumerate(answers) if one.label == label]
-        parts = sorted({part for at in places for part in answers[at].parts})
-        if places:
-            yield everything, _missed(label, labels, places, answers)
-        for part in parts:
-            inside = [at for at in places if part in answers[at].parts]
-            yield BY.format(spec.by, part), _missed(label, labels, inside, answers)
+    kinds = readings.samples.parts.kinds
+    codes = readings.samples.parts.codes[readings.records]
+    for at, label in enumerate(labels):
+        places = np.flatnonzero(answers.label == at)
+        if label not in spec.missed or not len(places):
+            continue
+        yield everything, _missed(label, at, places, answers)
+        own = [(code, kinds[code]) for code in np.unique(codes[places]).tolist()]
+        for part in sorted({part for _, texts in own for part in texts}):
+            inside = np.isin(codes[places], [code for code, texts in own if part in texts])
+            yield BY.format(spec.by, part), _missed(label, at, places[inside], answers)
 
 
-def _held(reading: Read, labels: Sequence[str], by: str) -> _Held:
-    row, verdict = reading
-    own = row.sample.references.get(LABELS, ())
-    shares = tuple(verdict.detail.get(LABELLED[0] + label, 0.0) for label in labels)
-    return _Held(
-        label=own[_gold(row)] if own else "",
-        chosen=shares if any(share > 0 for share in shares) else None,
-        cluster=row.sample.cluster,
-        parts=row.sample.references.get(by, ()),
-    )
+def _held(readings: Readings, labels: Sequence[str]) -> _Held:
+    columns = [np.nan_to_num(readings.detail(LABELLED[0] + label)) for label in labels]
+    chosen = np.column_stack(columns) if columns else np.zeros((len(readings), 0))
+    is_known = np.asarray((chosen > 0).any(axis=1), dtype=bool)
+    return _Held(gold_labels(readings), chosen, is_known, readings.cluster)
 
 
-def _rates(answers: Sequence[_Held], labels: Sequence[str]) -> Iterator[Number]:
-    planned = tuple(at for at, one in enumerate(answers) if one.label)
-    counted = tuple(at for at in planned if answers[at].chosen is not None)
-    clusters = Clusters.named([answers[at].cluster for at in counted])
-    actual = one_hot([labels.index(answers[at].label) for at in counted], len(labels))
-    chosen = np.array([answers[at].chosen for at in counted]).reshape(-1, len(labels))
-    found = classification_metrics(actual, chosen, clusters)
-    lost = [at for at in planned if answers[at].chosen is None]
+def _rates(answers: _Held, labels: Sequence[str]) -> Iterator[Number]:
+    is_planned, is_known = answers.label >= 0, answers.is_known
+    counted = np.flatnonzero(is_planned & is_known)
+    actual = one_hot(answers.label[counted], len(labels))
+    clusters = Clusters.named(answers.cluster[counted])
+    found = classification_metrics(actual, answers.chosen[counted], clusters)
+    is_lost = is_planned & ~is_known
     for place, (label, figures) in enumerate(zip(labels, found.classes, strict=True)):
-        of_label = [at for at in planned if answers[at].label == label]
-        is_chosen = [at for at in counted if (answers[at].chosen or ())[place] > 0]
-        either = {*is_chosen, *of_label, *lost}
+        of_label = answers.label == place
+        is_chosen = is_planned & is_known & (answers.chosen[:, place] > 0)
         for metric, figure, places in (
-            (PRECISION, figures.precision, [*is_chosen, *lost]),
+            (PRECISION, figures.precision, is_chosen | is_lost),
             (RECALL, figures.recall, of_label),
-            (F1, figures.f1, sorted(either)),
+            (F1, figures.f1, is_chosen | of_label | is_lost),
         ):
-            of_places = [at for at in places if answers[at].chosen is not None]
-            yield _number(metric.format(label), figure, places, of_places)
-    yield _number(MACRO, found.macro_f1, planned, counted)
+            of_places = np.flatnonzero(places & is_known)
+            yield _number(metric.format(label), figure, np.flatnonzero(places), of_places)
+    yield _number(MACRO, found.macro_f1, np.flatnonzero(is_planned), counted)
 
 
-def _missed(
-    label: str, labels: Sequence[str], places: Sequence[int], answers: Sequence[_Held]
-) -> Number:
-    at_label = labels.index(label)
-    counted = tuple(at for at in places if answers[at].chosen is not None)
-    value = fsum(1 - (answers[at].chosen or ())[at_label] for at in counted)
-    return Number(MISSED.format(label), value if counted else None, tuple(places), counted)
+def _missed(label: str, place: int, places: Indices, answers: _Held) -> Number:
+    counted = places[answers.is_known[places]]
+    value = exact_total(1 - answers.chosen[counted, place])
+    return Number(MISSED.format(label), value if len(counted) else None, places, counted)

@@ -6,33 +6,35 @@ workspace, no back end and no way of judging.
 
 import logging
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
 
-from harness import __version__
 from harness.core import Case, Judge, Request, Response, Verdict
 from harness.errors import HarnessError, SpecError, StoreError
-from harness.models.client.cached import CachedClient, Stage
+from harness.judges.custom import reads_each_alone
+from harness.models.client.cached import CachedClient, Progress, Stage
 from harness.parts import Failure, Reason
-from harness.pipeline.items import items_text
-from harness.pipeline.plan import Plan, check_templates, request
+from harness.pipeline.columns.run import RunColumns
+from harness.pipeline.items import items_header, items_lines
+from harness.pipeline.manifest import Manifest, Unanswered, ledgers_of, note
+from harness.pipeline.plan import Plan, PlannedResponse, check_templates, parted, request
 from harness.pipeline.preview import charge_stored_calls, charge_stored_replies
 from harness.pipeline.records import (
     MissingItem,
-    count_missing,
-    count_truncated,
     verdict_record,
-    with_costs,
     with_earlier_verdicts,
     with_verdicts,
 )
-from harness.pipeline.resolve import JudgePlan, RunPlan
-from harness.pipeline.score import score_rows
+from harness.pipeline.resolve import JudgePlan, ResponsesOf, RunPlan
+from harness.pipeline.score import rows_of
 from harness.pipeline.setup import JudgeSetup, joined, smoke_test_judges, warn_left_out
-from harness.pipeline.walk import cases_of, questions, rebuild, sample_record, walk
+from harness.pipeline.walk import Call, cases_of, questions, sample_record, walk
 from harness.specs.tasks import TaskSpec
 from harness.storage.data_paths import write_data_paths
+from harness.storage.environment import packages_of
 from harness.storage.files import write_whole
 from harness.storage.runs import (
     NAMES,
@@ -41,11 +43,21 @@ from harness.storage.runs import (
     RunFolder,
     SampleRecord,
     ScoreRow,
-    StoredRun,
+    StoredRows,
     VerdictRecord,
+    lines_of,
 )
+from harness.storage.spool import Spool
 
 _log = logging.getLogger(__name__)
+CHUNK = 8_000
+"""The responses that are asked, judged and written together; more are not held."""
+Chunk = list[SampleRecord]
+_NOTHING = (0, 0, 0, 0.0)
+
+
+def _nothing(records: Sequence[SampleRecord]) -> Mapping[str, Response]:
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,29 +74,6 @@ class RunResult:
     missing: Counter[MissingItem]
     truncated: int
     again: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class VerdictChange:
-    """A verdict that is read otherwise today than it is stored."""
-
-    row: SampleRecord
-    judge: str
-    before: VerdictRecord
-    after: VerdictRecord
-
-
-@dataclass(frozen=True, slots=True)
-class RereadResult:
-    """A run read anew: the verdicts that change, and how many questions of each judge would.
-
-    `altered` names what was changed since the run was scored: how its task reads answers, a judge's
-    recipe. The verdicts are then of another recipe, and nothing is written.
-    """
-
-    changes: tuple[VerdictChange, ...]
-    stale: Counter[str]
-    altered: tuple[str, ...]
 
 
 def run_each(plans: Iterable[RunPlan]) -> Iterator[RunResult]:
@@ -106,87 +95,233 @@ def run_each(plans: Iterable[RunPlan]) -> Iterator[RunResult]:
 
 def prepare(plan: RunPlan) -> None:
     """Refuse a run that cannot be written, and count what is stored of it against the budget."""
+    if plan.noted is not None:
+        return
     plan.folder.check()
     charge_stored_calls(plan.plan, plan.client, plan.judges)
 
 
 def run_one(plan: RunPlan) -> RunResult:
     """Carry out a prepared plan: answer what is not stored, judge and score."""
-    smoke_test_judges(plan.plan, plan.judges, plan.client)
-    with plan.client as client:
-        records = answer(plan.plan, client)
-    file, records = _with_earlier(plan, records)
-    result = _judge(JudgePlan(file, plan.folder, file.task, records, {}, plan.judges))
+    if plan.noted is not None:
+        return _told_again(plan.folder, plan.file, plan.noted.truncated)
+    names = [plan.client.ledger.name, *(s.client.ledger.name for s in plan.judges if s.client)]
+    ledgers, before = ledgers_of(plan.results, names), _before(plan)
+    while True:  # at most once more for each reason: the answers are stored by then
+        unanswered = Unanswered()
+        try:
+            result = _carried_out(plan, before, unanswered)
+        except _OtherAnswersError:
+            before = before.without_verdicts({setup.entry.name for setup in plan.judges})
+        except _NotAgainError as error:
+            warn_left_out(error.setup.entry.name, error.why)
+            before = replace(
+                before,
+                again=tuple(s for s in before.again if s.entry.name != error.setup.entry.name),
+            )
+        else:
+            break
+    for setup in before.again:
+        _log.warning("judge %s: its verdicts are derived anew", setup.entry.name)
     write_data_paths(plan.folder, plan.sources)
+    if plan.inputs is not None:
+        noted = Manifest(
+            *(plan.inputs, ledgers_of(plan.results, names), tuple(sorted(unanswered.ways))),
+            *(result.truncated, plan.told),
+        )
+        note(plan.results, plan.folder, noted, before=ledgers)
     return result
 
 
-def _with_earlier(plan: RunPlan, records: list[SampleRecord]) -> tuple[RunFile, list[SampleRecord]]:
-    """The run with the verdicts that other judges gave before; read anew where any was changed."""
+def _told_again(folder: RunFolder, file: RunFile, truncated: int) -> RunResult:
+    """The result of a run that is as it was when it was written."""
+    missing = Counter[MissingItem]()
+    for part in file.missing or ():
+        missing[MissingItem(part.judge, part.is_reply, part.reason)] += part.count
+    return RunResult(folder, file, tuple(folder.read_scores()), missing, truncated)
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """What a run goes on from: its file, its rows if they are whole, judges to read it again."""
+
+    file: RunFile
+    rows: StoredRows | None = None
+    again: tuple[JudgeSetup, ...] = ()
+
+    def without_verdicts(self, named: Container[str]) -> "_Before":
+        for entry in self.file.judges:
+            if entry.name not in named:
+                warn_left_out(entry.name, "they are of other answers than are stored now")
+        return _Before(replace(self.file, judges=()))
+
+
+class _OtherAnswersError(Exception):
+    """A run's answers are not those that its stored verdicts are of."""
+
+
+class _NotAgainError(Exception):
+    """A judge cannot judge again by its stored replies."""
+
+    def __init__(self, setup: JudgeSetup, why: HarnessError) -> None:
+        super().__init__(str(why))
+        self.setup, self.why = setup, why
+
+
+def _before(plan: RunPlan) -> _Before:
     if not any((plan.folder.path / name).exists() for name in NAMES):
-        return plan.file, records
+        return _Before(plan.file)
     try:
-        earlier = StoredRun.read_all(plan.folder)
+        earlier, rows = plan.folder.read(), StoredRows.whole(plan.folder)
     except StoreError as error:
         _log.warning("%s; rebuilt from the stored calls", str(error).partition(";")[0])
-        return _again(plan, records)
-    file = replace(plan.file, redrawn=earlier.file.redrawn)
-    judged = with_earlier_verdicts(records, earlier.rows)
-    if judged is not None:
-        return replace(file, judges=earlier.file.judges), judged
-    named = {setup.entry.name for setup in plan.judges}
-    for entry in earlier.file.judges:
-        if entry.name not in named:
-            warn_left_out(entry.name, "they are of other answers than are stored now")
-    return file, records
+        return _Before(plan.file, again=plan.again)
+    return _Before(replace(plan.file, redrawn=earlier.redrawn, judges=earlier.judges), rows)
 
 
-def _again(plan: RunPlan, records: list[SampleRecord]) -> tuple[RunFile, list[SampleRecord]]:
-    file = plan.file
-    for setup in plan.again:
-        try:
-            file, records = with_judge(file, records, file.task, setup, {})
-        except HarnessError as error:
-            warn_left_out(setup.entry.name, error)
-        else:
-            _log.warning("judge %s: its verdicts are derived anew", setup.entry.name)
-    return file, records
+def _carried_out(plan: RunPlan, before: _Before, unanswered: Unanswered) -> RunResult:
+    file, task = before.file, before.file.task
+    with ExitStack() as opened:
+        client = opened.enter_context(plan.client)
+        chunks = _answered(plan.plan, client, first=partial(_smoke_test, plan))
+        if before.rows is not None:
+            chunks = _with_earlier(chunks, before.rows)
+        for setup in (*before.again, *plan.judges):
+            is_again = setup in before.again
+            asked = opened.enter_context(setup.client) if setup.client else None
+            chunks = _judged(chunks, task, replace(setup, client=asked), is_again=is_again)
+            file = replace(file, judges=joined(file.judges, setup.entry))
+        return _written(plan.folder, file, _seen(chunks, unanswered))
+
+
+def _seen(chunks: Iterable[Chunk], unanswered: Unanswered) -> Iterator[Chunk]:
+    for chunk in chunks:
+        unanswered.add(chunk)
+        yield chunk
+
+
+def _smoke_test(plan: RunPlan) -> None:
+    if not plan.client.terms.is_offline:
+        smoke_test_judges(plan.plan, plan.judges)
+
+
+def _with_earlier(chunks: Iterable[Chunk], rows: Iterable[SampleRecord]) -> Iterator[Chunk]:
+    """The chunks with the verdicts that other judges gave before."""
+    earlier = iter(rows)
+    for chunk in chunks:
+        judged = with_earlier_verdicts(chunk, list(islice(earlier, len(chunk))))
+        if judged is None:
+            raise _OtherAnswersError
+        yield judged
 
 
 def answer(plan: Plan, client: CachedClient) -> list[SampleRecord]:
     """The record of every planned response; what is stored already is not asked."""
     check_templates(plan)
-    planned = plan.cells
-    first: dict[str, int] = {}
-    for place, cell in enumerate(planned):
-        first.setdefault(cell.sample.id, place)
-    # Those of a sample together: they share most of their prompts.
-    order = sorted(range(len(planned)), key=lambda place: (first[planned[place].sample.id], place))
-    steps = max((len(plan.task.variants[cell.variant].steps) for cell in planned), default=1)
-    calls = walk(
-        plan.task,
-        [planned[place] for place in order],
-        ask=lambda cell, step, earlier: request(plan, cell, step=step, earlier=earlier),
-        answer=lambda asked, wave: client.answer(
-            asked, stage=Stage("answers", client.model.name, wave + 1, steps)
-        ),
-    )
-    found = dict(zip(order, calls, strict=True))
-    return [sample_record(cell, found[place], plan.task) for place, cell in enumerate(planned)]
+    return answered(plan, client)
+
+
+def answered(plan: Plan, client: CachedClient) -> list[SampleRecord]:
+    """As `answer`, of a plan that may have a part of its samples: its templates are checked."""
+    return [record for chunk in _answered(plan, client) for record in chunk]
+
+
+def _answered(
+    plan: Plan, client: CachedClient, *, first: Callable[[], None] = lambda: None
+) -> Iterator[Chunk]:
+    """The records of every planned response, in chunks; `first` is called before any call is made.
+
+    Where there are more than one chunk and several ways of asking, all are asked beforehand: those
+    of a sample together, which share most of their prompts.
+    """
+    planned = plan.planned
+    shown = GatheredProgress(client.progress, planned)
+    asking = _Asking(plan, replace(client, progress=shown), [first])
+    # A provider's batches take a day each: they are handed in at once.
+    size = planned if client.is_batch else CHUNK
+    is_split = planned > size and len(plan.run.variants) * len(plan.task.decodings) > 1
+    for cells in plan.chunks_by_sample(size) if is_split else ():
+        shown.next_chunk(len(cells))
+        asking.calls(cells)
+    shown.begin(planned)
+    for cells in plan.chunks(size):
+        shown.next_chunk(len(cells))
+        calls = asking.calls(cells)
+        yield [sample_record(*pair, plan.task) for pair in zip(cells, calls, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """Planned responses to calls; what is in `first` is called before the first new one."""
+
+    plan: Plan
+    client: CachedClient
+    first: list[Callable[[], None]]
+
+    def calls(self, planned: Sequence[PlannedResponse]) -> list[list[Call]]:
+        """The calls of some planned responses, in their order."""
+        first: dict[str, int] = {}
+        for place, cell in enumerate(planned):
+            first.setdefault(cell.sample.id, place)
+        # Those of a sample together: they share most of their prompts.
+        order = sorted(
+            range(len(planned)), key=lambda place: (first[planned[place].sample.id], place)
+        )
+        calls = walk(
+            self.plan.task,
+            [planned[place] for place in order],
+            ask=lambda cell, step, earlier: request(self.plan, cell, step=step, earlier=earlier),
+            answer=self._answer,
+        )
+        found = dict(zip(order, calls, strict=True))
+        return [found[place] for place in range(len(planned))]
+
+    def _answer(self, asked: Sequence[Request], wave: int) -> Mapping[str, Response]:
+        if self.first and self.client.ledger.lacks([part.key for part in asked]):
+            self.first.pop()()
+        variants = [self.plan.task.variants[name] for name in self.plan.run.variants]
+        steps = max((len(variant.steps) for variant in variants), default=1)
+        stage = Stage("answers", self.client.model.name, wave + 1, steps)
+        return self.client.answer(asked, stage=stage)
 
 
 def judge(plan: JudgePlan) -> RunResult:
     """Have further judges read a stored run; the model under test is neither loaded nor called."""
     plan.folder.check()
     charge_stored_replies(plan)
-    return _judge(plan)
+    file, chunks = plan.file, parted(plan.records, CHUNK)
+    with ExitStack() as opened:
+        for setup in plan.judges:
+            asked = opened.enter_context(setup.client) if setup.client else None
+            setup = replace(setup, client=asked)
+            chunks = _judged(chunks, plan.task, setup, responses=plan.responses)
+            file = replace(file, judges=joined(file.judges, setup.entry))
+        return _written(plan.folder, file, chunks)
 
 
-def _judge(plan: JudgePlan) -> RunResult:
-    file, records = plan.file, list(plan.records)
-    for setup in plan.judges:
-        file, records = with_judge(file, records, plan.task, setup, plan.responses)
-    return _write(plan.folder, file, records)
+def _judged(
+    chunks: Iterable[Chunk],
+    task: TaskSpec,
+    setup: JudgeSetup,
+    *,
+    responses: ResponsesOf = _nothing,
+    is_again: bool = False,
+) -> Iterator[Chunk]:
+    """The chunks with the verdicts of one more judge, in one where it compares answers."""
+    if not reads_each_alone(setup.judge):
+        chunks = [[record for chunk in chunks for record in chunk]]
+    if setup.client is not None:
+        shown = GatheredProgress(setup.client.progress)
+        setup = replace(setup, client=replace(setup.client, progress=shown))
+    for chunk in chunks:
+        if setup.client is not None:
+            shown.next_chunk()
+        try:
+            yield _with_judge(chunk, task, setup, responses(chunk))
+        except HarnessError as error:
+            if is_again:
+                raise _NotAgainError(setup, error) from error
+            raise
 
 
 def with_judge(
@@ -200,11 +335,20 @@ def with_judge(
 
     `responses` are whole ones by key, for records of which a step had several texts.
     """
-    cases = cases_of(records, task, step=setup.entry.step, responses=responses)
-    with setup.client or nullcontext() as client:
-        verdicts = ask(list(cases.values()), setup.judge, client)
-    records = with_verdicts(records, setup.judge.name, dict(zip(cases, verdicts, strict=True)))
+    with setup.client or nullcontext():
+        records = _with_judge(records, task, setup, responses)
     return replace(file, judges=joined(file.judges, setup.entry)), records
+
+
+def _with_judge(
+    records: Sequence[SampleRecord],
+    task: TaskSpec,
+    setup: JudgeSetup,
+    responses: Mapping[str, Response],
+) -> list[SampleRecord]:
+    cases = cases_of(records, task, step=setup.entry.step, responses=responses)
+    verdicts = ask(list(cases.values()), setup.judge, setup.client)
+    return with_verdicts(records, setup.judge.name, dict(zip(cases, verdicts, strict=True)))
 
 
 def ask(cases: Sequence[Case], judge: Judge, client: CachedClient | None) -> list[VerdictRecord]:
@@ -246,68 +390,71 @@ def read(
     return [verdict_record(verdicts[n], keys[n], answered[n]) for n in range(len(cases))]
 
 
-def _write(folder: RunFolder, file: RunFile, records: Sequence[SampleRecord]) -> RunResult:
-    scores = tuple(score_rows(file, records))
-    before, file = file.redrawn, with_costs(file, records)
+def _written(folder: RunFolder, file: RunFile, chunks: Iterable[Chunk]) -> RunResult:
+    """Write the run of some records, which are not held."""
+    scored = RunColumns(file.task)
+    lines, items = Spool(folder.path), Spool(folder.path)
+    items.add(items_header(file))
+    for chunk in chunks:
+        scored.add(chunk)
+        lines.add(lines_of(chunk))
+        items.add(items_lines(file, chunk))
+    return put_run(folder, file, scored, lines, items)
+
+
+def put_run(
+    folder: RunFolder, file: RunFile, scored: RunColumns, lines: Spool, items: Spool
+) -> RunResult:
+    """Write a run whose records were gone through."""
+    scores, before = tuple(rows_of(file, scored)), file.redrawn
+    file = replace(scored.summed(file), packages=packages_of(file))
     if SCORES in folder.changed():  # the other files are told of where they are read
         _log.warning("%s: changed since it was written; computed anew", folder.scores)
-    folder.write(file, records, scores)
-    write_whole(folder.items, items_text(file, records).encode("utf-8", "replace"))
-    missing, truncated = count_missing(records), count_truncated(records)
+    folder.put(file, lines, scores)
+    write_whole(folder.items, items.blocks())
+    lines.close()
+    items.close()
+    missing, truncated = scored.missing.counts, scored.missing.truncated
     return RunResult(folder, file, scores, missing, truncated, again=file.redrawn - before)
 
 
-def reread(plan: JudgePlan) -> RereadResult:
-    """Read a run's stored replies with today's parsers; no call is made."""
-    altered = [] if plan.task == plan.file.task else [f"the cut of task {plan.file.run.task}"]
-    records = [rebuild(record, plan.responses, plan.task) for record in plan.records]
-    changes, stale = list[VerdictChange](), Counter[str]()
-    for setup in plan.judges:
-        name = setup.entry.name
-        altered += [] if setup.judge.recipe == setup.entry.recipe else [f"judge {name}"]
-        cases = cases_of(records, plan.task, step=setup.entry.step, responses=plan.responses)
-        cases = {place: c for place, c in cases.items() if name in plan.records[place].verdicts}
-        stored = {place: plan.records[place].verdicts[name] for place in cases}
-        asked = {place: questions(case, setup.judge) for place, case in cases.items()}
-        stale[name] = sum(
-            tuple(question.key for question in asked[place]) != verdict.keys
-            for place, verdict in stored.items()
-        )
-        verdicts = _reread(setup, cases, stored, asked)
-        changes += [
-            VerdictChange(plan.records[place], name, stored[place], verdict)
-            for place, verdict in verdicts.items()
-            if (stored[place].value, stored[place].reason) != (verdict.value, verdict.reason)
-        ]
-        records = with_verdicts(records, name, verdicts)
-    plan.folder.check_rows(records)
-    if not altered:
-        _write(plan.folder, replace(plan.file, version=__version__), records)
-    return RereadResult(tuple(changes), stale, tuple(altered))
+class GatheredProgress:
+    """Progress over all chunks, for a line that would begin anew with each of them."""
 
+    def __init__(self, show: Progress, planned: int = 0) -> None:
+        """Tell `show`; `planned` is how many responses there are, 0 where that is not known."""
+        self._show, self._rest = show, planned
+        self._before: dict[str, tuple[int, int, int, float]] = {}
+        self._now: dict[str, tuple[int, int, int, float]] = {}
 
-def _reread(
-    setup: JudgeSetup,
-    cases: Mapping[int, Case],
-    stored: Mapping[int, VerdictRecord],
-    asked: Mapping[int, tuple[Request, ...]],
-) -> dict[int, VerdictRecord]:
-    same = [
-        place
-        for place, case in cases.items()
-        if case.response.failure is not None or len(asked[place]) == len(stored[place].keys)
-    ]
-    keys = [key for verdict in stored.values() for key in verdict.keys]
-    replies = setup.client.ledger.find(keys) if setup.client else {}
-    if setup.client and (lost := [key for key in keys if key not in replies]):
-        raise StoreError(
-            f"{len(lost)} replies to judge {setup.entry.name} are not in the calls ledger (first: "
-            f"{lost[0][:12]}); copy its folder back, or have it judge again"
-        )
-    verdicts = read(
-        [cases[place] for place in same],
-        setup.judge,
-        keys=[stored[place].keys for place in same],
-        replies=replies,
-    )
-    return {**stored, **dict(zip(same, verdicts, strict=True))}
+    def begin(self, planned: int) -> None:
+        """Count from the first response on."""
+        self._rest, self._before, self._now = planned, {}, {}
+
+    def next_chunk(self, responses: int = 0) -> None:
+        """Go on to a chunk of so many responses."""
+        self._rest = max(0, self._rest - responses)
+        for stage, (done, total, failed, spent) in self._now.items():
+            before = self._before.get(stage, _NOTHING)
+            self._before[stage] = (
+                *(before[0] + done, before[1] + total, before[2] + failed),
+                before[3] + spent,
+            )
+        self._now = {}
+
+    def __call__(
+        self,
+        stage: Stage | str,
+        done: int,
+        total: int,
+        failed: int = 0,
+        spent_usd: float | None = None,
+        /,
+    ) -> None:
+        """Show how far a stage is, with the chunks before; those to come count as planned."""
+        name = str(stage)
+        self._now[name] = (done, total, failed, spent_usd or 0.0)
+        before = self._before.get(name, _NOTHING)
+        spent = None if spent_usd is None else before[3] + spent_usd
+        known = before[1] + total + self._rest
+        self._show(stage, before[0] + done, known, before[2] + failed, spent)

@@ -4,6 +4,7 @@ A made row is one that the table marks as such, or one of a task that `harness p
 wrote. Nothing here trains.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from harness.specs.tasks import TaskSpec
 from harness.storage.runs import DataEntry
 from harness.workspace import Workspace
 
+_log = logging.getLogger(__name__)
 EVERY, OVERSAMPLED = "all", "oversampled"
 
 
@@ -112,6 +114,11 @@ def read_lesson(workspace: Workspace, options: TrainOptions, task: TaskSpec) -> 
         workspace, task, name=options.task, with_made=bool(methods)
     )
     kept, made = _with_made(samples, table, methods, is_free=not own)
+    if EVERY in methods and not made:
+        _log.warning(
+            "--augment %s adds no row: no made row of this table has a label of task %s",
+            *(EVERY, options.task),
+        )
     for name in own:
         copies, path = _copies(workspace, name, options.task, samples)
         kept, made = [*kept, *copies], made + Counter(one.references[BY][0] for one in copies)

@@ -6,12 +6,13 @@ cannot answer is refused before the first call. References reach a prompt only w
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import accumulate, combinations, product
+from itertools import accumulate, chain, combinations, islice, product
 from types import MappingProxyType
+from typing import TypeVar
 
 from msgspec import structs
 
@@ -20,12 +21,14 @@ from harness.data.choices import display_texts, lay_out
 from harness.errors import SpecError, did_you_mean
 from harness.parts import Decoding, Message, Mode, Option, digest
 from harness.specs.tasks import DecodingSpec, StepSpec, TaskSpec, VariantSpec
+from harness.storage.stored_samples import StoredSamples
 from harness.text.prompts import Prompts, Slot, as_data
 
 SCORED = (Mode.CHOOSE, Mode.CHOOSE_TOKEN)
 SCORING = Decoding(max_tokens=1)
 _NONE: Mapping[str, str] = MappingProxyType({})
 _OTHER = "(other words)"
+_T = TypeVar("_T")
 
 
 class AnswerMode(StrEnum):
@@ -114,24 +117,62 @@ class Plan:
 
     run: Run
     task: TaskSpec
-    samples: tuple[Sample, ...]
+    samples: Sequence[Sample]
     prompts: Prompts
     identity: str
 
     @property
     def cells(self) -> list[PlannedResponse]:
         """Every response of the run, in the order of variant, decoding and sample."""
-        return [
-            PlannedResponse(sample, variant, decoding)
-            for variant in self.run.variants
-            for decoding in self.task.decodings
-            for sample in applicable(self.task.variants[variant], self.samples)
+        return list(self._each_cell())
+
+    @property
+    def planned(self) -> int:
+        """How many responses are planned."""
+        specs = [self.task.variants[name] for name in self.run.variants]
+        counts = [
+            sum(1 for _ in _each_applicable(spec, self.samples))
+            if spec.needs
+            else len(self.samples)
+            for spec in specs
         ]
+        return sum(counts) * len(self.task.decodings)
+
+    def chunks(self, size: int) -> Iterator[list[PlannedResponse]]:
+        """Every response, at most `size` at once, in the order of variant, decoding and sample."""
+        return parted(self._each_cell(), size)
+
+    def chunks_by_sample(self, size: int) -> Iterator[list[PlannedResponse]]:
+        """Every response, about `size` at once, those of a sample together."""
+        ways = list(product(self.run.variants, self.task.decodings))
+        for some in parted(self.samples, max(1, size // len(ways))):
+            yield [
+                PlannedResponse(sample, variant, decoding)
+                for variant, decoding in ways
+                for sample in applicable(self.task.variants[variant], some)
+            ]
+
+    def _each_cell(self) -> Iterator[PlannedResponse]:
+        for variant, decoding in product(self.run.variants, self.task.decodings):
+            for sample in _each_applicable(self.task.variants[variant], self.samples):
+                yield PlannedResponse(sample, variant, decoding)
 
 
-def applicable(variant: VariantSpec, samples: Sequence[Sample]) -> list[Sample]:
+def parted(each: Iterable[_T], size: int) -> Iterator[list[_T]]:
+    """The parts of something, in order, each of so many but for the last."""
+    left = iter(each)
+    while part := list(islice(left, size)):
+        yield part
+
+
+def applicable(variant: VariantSpec, samples: Iterable[Sample]) -> list[Sample]:
     """The samples that are asked under a variant: those that have the fields it needs."""
-    return [sample for sample in samples if all(name in sample.fields for name in variant.needs)]
+    return list(_each_applicable(variant, samples))
+
+
+def _each_applicable(variant: VariantSpec, samples: Iterable[Sample]) -> Iterator[Sample]:
+    needs = variant.needs
+    return (sample for sample in samples if all(name in sample.fields for name in needs))
 
 
 def decodings(task: TaskSpec) -> tuple[Decoding, ...]:
@@ -174,7 +215,7 @@ def options(task: TaskSpec, variant: str, sample: Sample) -> tuple[Option, ...]:
 
 def subsample(
     samples: Sequence[Sample], limit: int | None, *, seed: int, is_by_cluster: bool = False
-) -> tuple[Sample, ...]:
+) -> Sequence[Sample]:
     """A seeded subset in which every group keeps its share; a smaller one lies within a larger.
 
     Samples are ranked within their group by a seeded digest and dealt out in proportion: no
@@ -182,15 +223,21 @@ def subsample(
     cluster, clusters are taken whole, as many as fit; if the first does not, samples are dealt.
     """
     if limit is None or limit >= len(samples):
-        return tuple(samples)
+        return samples if isinstance(samples, StoredSamples) else tuple(samples)
     if is_by_cluster and (whole := _whole_clusters(samples, limit, seed=seed)):
-        return tuple(sample for sample in samples if sample.cluster in whole)
-    groups: dict[str, list[Sample]] = {}
-    for sample in sorted(samples, key=lambda s: digest((seed, s.id))):
-        groups.setdefault(sample.group, []).append(sample)
+        return _at(samples, [at for at, s in enumerate(samples) if s.cluster in whole])
+    groups: dict[str, list[tuple[str, int]]] = {}
+    for place, sample in enumerate(samples):
+        groups.setdefault(sample.group, []).append((digest((seed, sample.id)), place))
     counts = _apportion({name: len(members) for name, members in groups.items()}, limit)
-    chosen = {s.id for name, members in groups.items() for s in members[: counts[name]]}
-    return tuple(sample for sample in samples if sample.id in chosen)
+    chosen = (sorted(members)[: counts[name]] for name, members in groups.items())
+    return _at(samples, sorted(place for members in chosen for _, place in members))
+
+
+def _at(samples: Sequence[Sample], places: Sequence[int]) -> Sequence[Sample]:
+    if isinstance(samples, StoredSamples):
+        return samples.at(places)
+    return tuple(samples[place] for place in places)
 
 
 def _whole_clusters(samples: Sequence[Sample], limit: int, *, seed: int) -> set[str]:
@@ -345,8 +392,9 @@ def check_templates(plan: Plan) -> None:
 
 def _first_cells(plan: Plan, name: str) -> list[PlannedResponse]:
     """A cell of a variant for each group, set of fields and number of choices."""
-    samples = applicable(plan.task.variants[name], plan.samples)
-    first = {(s.group, frozenset(s.fields), len(s.choices)): s for s in reversed(samples)}
+    first = dict[object, Sample]()
+    for sample in _each_applicable(plan.task.variants[name], plan.samples):
+        first.setdefault((sample.group, frozenset(sample.fields), len(sample.choices)), sample)
     return [PlannedResponse(s, name, plan.task.decodings[0]) for s in first.values()]
 
 
@@ -393,14 +441,16 @@ def is_alike(plan: Plan, one: str, other: str) -> bool:
     words = [([(s.template, s.is_follow_up) for s in spec.steps], spec.slots) for spec in specs]
     if words[0] == words[1] or specs[0].choice != specs[1].choice:
         return False
-    shared = [s for s in applicable(specs[0], plan.samples) if applicable(specs[1], [s])]
+    shared = _each_applicable(specs[1], _each_applicable(specs[0], plan.samples))
+    if (first := next(shared, None)) is None:
+        return False
     # A sample of which every field says something that no other does.
-    full = [replace(s, fields={name: f"{name} {_OTHER}" for name in s.fields}) for s in shared[:1]]
+    full = replace(first, fields={name: f"{name} {_OTHER}" for name in first.fields})
     drawn = plan.task.decodings[0]
-    return bool(shared) and all(
+    return all(
         _asked(plan, PlannedResponse(sample, one, drawn))
         == _asked(plan, PlannedResponse(sample, other, drawn))
-        for sample in (*full, *shared)
+        for sample in chain((full, first), shared)
     )
 
 

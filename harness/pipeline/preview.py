@@ -25,13 +25,16 @@ from harness.models.local.tokenization import (
     token_report,
 )
 from harness.parts import Message
-from harness.pipeline.plan import Plan, PlannedResponse, request
+from harness.pipeline.plan import Plan, PlannedResponse, parted, request
 from harness.pipeline.resolve import JudgePlan, RunPlan
 from harness.pipeline.setup import JudgeSetup
 from harness.pipeline.walk import Call, case_of, cases_of, questions, sample_record, walk
 from harness.specs.models import LocalSpec
 from harness.specs.tasks import StepSpec
 from harness.storage.runs import SampleRecord
+
+MOST_HELD = 8_000
+"""The planned responses that are looked at together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +133,12 @@ def _questions(plan: Plan, record: SampleRecord, setup: JudgeSetup) -> tuple[Req
 
 def stored_questions(plan: JudgePlan, setup: JudgeSetup) -> list[Request]:
     """The questions a judge asks about stored answers."""
-    cases = cases_of(plan.records, plan.task, step=setup.entry.step, responses=plan.responses)
-    return [question for case in cases.values() for question in questions(case, setup.judge)]
+    asked = list[Request]()
+    for records in parted(plan.records, MOST_HELD):
+        responses = plan.responses(records)
+        cases = cases_of(records, plan.task, step=setup.entry.step, responses=responses)
+        asked += [question for case in cases.values() for question in questions(case, setup.judge)]
+    return asked
 
 
 def charge_stored_calls(plan: Plan, client: CachedClient, judges: Sequence[JudgeSetup]) -> None:
@@ -141,11 +148,12 @@ def charge_stored_calls(plan: Plan, client: CachedClient, judges: Sequence[Judge
     """
     if client.terms.budget is None:
         return
-    sequences = preview(plan, client)
-    client.count([call.longest for sequence in sequences for call in sequence.calls])
-    for setup in judges:
-        if setup.client is not None:
-            setup.client.count([call.longest for call in judge_calls(plan, sequences, setup)])
+    for cells in plan.chunks(MOST_HELD):
+        sequences = preview(plan, client, cells=cells)
+        client.count([call.longest for sequence in sequences for call in sequence.calls])
+        for setup in judges:
+            if setup.client is not None:
+                setup.client.count([call.longest for call in judge_calls(plan, sequences, setup)])
 
 
 def charge_stored_replies(plan: JudgePlan) -> None:

@@ -22,7 +22,7 @@ from harness.models.client.cached import CachedClient, CallPolicy
 from harness.parts import digest
 from harness.pipeline.execute import answer, with_judge
 from harness.pipeline.plan import Plan, variant_digest
-from harness.pipeline.records import samples_of, with_costs, with_verdicts
+from harness.pipeline.records import SamplesOf, with_costs, with_verdicts
 from harness.pipeline.resolve import stored_responses
 from harness.pipeline.score import score_rows
 from harness.pipeline.setup import OfflineModel, joined, stored_setup
@@ -156,7 +156,7 @@ def _in_order(records: Sequence[SampleRecord]) -> tuple[Sample, ...]:
     for line in lines.values():
         for first, second in pairwise(line):
             before.add(second, first)
-    by_id = {sample.id: sample for sample in samples_of(records)}
+    by_id = {sample.id: sample for sample in SamplesOf(records)}
     return tuple(by_id[name] for name in before.static_order())
 
 
@@ -178,7 +178,7 @@ def _judged(
     entry: JudgeEntry,
     differences: list[str],
 ) -> tuple[RunFile, list[SampleRecord]]:
-    setup = stored_setup(workspace, entry, samples_of(records))
+    setup = stored_setup(workspace, entry, SamplesOf(records))
     if setup.judge.recipe != entry.recipe:
         differences.append(
             f"judge {entry.name}: its YAML or prompts give {setup.judge.recipe}, and it judged as "

@@ -6,17 +6,14 @@ unknown is never zero: a call's cost was stored with its response. Nothing here 
 
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import fsum
 
 from harness.core import Response, Sample, Verdict
-from harness.parts import NO_REPLY, Reason, Usage
+from harness.parts import Reason
+from harness.pipeline.columns.calls import RunCalls
 from harness.storage.runs import (
-    Cost,
-    Costs,
     ErrorCount,
-    JudgeEntry,
     MissingCount,
     RunFile,
     SampleRecord,
@@ -29,10 +26,6 @@ FAILED_CALLS = frozenset({Reason.FAILED, Reason.FILTERED, Reason.UNSUPPORTED})
 MOST_ERRORS, LONGEST_ERROR = 3, 240
 _NAMES = re.compile(r"\b(?=[\w-]{8})[\w-]*\d[\w-]*|\b\d+\.\d+\b")
 """What may differ between messages of one cause: ids of calls and samples, and seconds."""
-UNPAID = frozenset({"scripted", "transformers", "vllm", "sklearn", "classifier"})
-"""The kinds of models that nobody pays by the call: controls, and checkpoints on this machine."""
-Calls = Mapping[str, Usage]
-"""What calls were charged for, by their keys in the ledger."""
 
 
 def verdict_record(
@@ -79,9 +72,18 @@ def with_earlier_verdicts(
     return judged
 
 
-def samples_of(records: Sequence[SampleRecord]) -> tuple[Sample, ...]:
-    """The samples of some records, each once."""
-    return tuple({record.sample.id: record.sample for record in records}.values())
+@dataclass(frozen=True, slots=True)
+class SamplesOf(Iterable[Sample]):
+    """The samples of some records, each once; they are gone through anew each time."""
+
+    records: Iterable[SampleRecord]
+
+    def __iter__(self) -> Iterator[Sample]:
+        seen = set[str]()
+        for record in self.records:
+            if record.sample.id not in seen:
+                seen.add(record.sample.id)
+                yield record.sample
 
 
 def step_keys(records: Sequence[SampleRecord]) -> list[str]:
@@ -102,135 +104,100 @@ class MissingItem:
     reason: Reason
 
 
-def count_missing(records: Sequence[SampleRecord]) -> Counter[MissingItem]:
-    """How often each item is missing; an answer counts once, however many judges lack it."""
-    return Counter(item for item, _ in _missing(records))
+class Missing:
+    """What is missing of records that are added by and by, and how many answers were cut."""
 
+    def __init__(self) -> None:
+        """Count none yet."""
+        self.counts = Counter[MissingItem]()
+        self.truncated = 0
+        self._causes: dict[MissingItem, dict[str, _Cause]] = {}
 
-def missing_summary(records: Sequence[SampleRecord]) -> tuple[MissingCount, ...]:
-    """What is missing of some records, in order, with the commonest errors behind it."""
-    notes: dict[MissingItem, Counter[str]] = {}
-    for item, note in _missing(records):
+    def add(self, records: Iterable[SampleRecord]) -> None:
+        """Add some records; an answer that is missing counts once, however many judges lack it."""
+        for record in records:
+            for item, note in _missing(record):
+                self.counts[item] += 1
+                if item.reason in FAILED_CALLS:
+                    self._add_note(item, note)
+            self.truncated += record.answer is not None and record.steps[-1].stop == "length"
+
+    def _add_note(self, item: MissingItem, note: str) -> None:
         line = " ".join(without_controls(note).split())
-        is_long = len(line) > LONGEST_ERROR
-        notes.setdefault(item, Counter())[f"{line[:LONGEST_ERROR]}..." if is_long else line] += 1
-    found = []
-    for item, counted in sorted(notes.items()):
-        alike: dict[str, list[str]] = {}
-        for note in counted:
-            alike.setdefault(_NAMES.sub("...", note), []).append(note)
-        shown = [
-            (same[0] if len(same) == 1 else cause, sum(counted[note] for note in same))
-            for cause, same in alike.items()
-        ]
-        ordered = sorted(shown, key=lambda pair: (-pair[1], pair[0]))[:MOST_ERRORS]
-        errors = tuple(ErrorCount(note, count) for note, count in ordered if note)
-        known = errors if item.reason in FAILED_CALLS else ()
-        found.append(MissingCount(item.judge, item.is_reply, item.reason, counted.total(), known))
-    return tuple(found)
+        line = f"{line[:LONGEST_ERROR]}..." if len(line) > LONGEST_ERROR else line
+        alike = self._causes.setdefault(item, {})
+        cause = _NAMES.sub("...", line)
+        found = alike.setdefault(cause, _Cause(line))
+        found.count += 1
+        if line != found.note:
+            found.note = cause
+
+    @property
+    def summary(self) -> tuple[MissingCount, ...]:
+        """What is missing, in order, with the commonest errors behind it."""
+        found = []
+        for item, count in sorted(self.counts.items()):
+            shown = [(cause.note, cause.count) for cause in self._causes.get(item, {}).values()]
+            ordered = sorted(shown, key=lambda pair: (-pair[1], pair[0]))[:MOST_ERRORS]
+            errors = tuple(ErrorCount(note, times) for note, times in ordered if note)
+            found.append(MissingCount(item.judge, item.is_reply, item.reason, count, errors))
+        return tuple(found)
 
 
-def _missing(records: Sequence[SampleRecord]) -> Iterator[tuple[MissingItem, str]]:
-    for record in records:
-        lacking = [(name, v, v.reason) for name, v in record.verdicts.items() if v.reason]
-        if record.answer is None:
-            yield from ((MissingItem("", False, why), v.note) for _, v, why in lacking[:1])
-        else:
-            yield from ((MissingItem(n, bool(v.keys), why), v.note) for n, v, why in lacking)
+@dataclass(slots=True)
+class _Cause:
+    """An error: as it was said, or without names where it was said in several ways."""
+
+    note: str
+    count: int = 0
 
 
-def count_truncated(records: Sequence[SampleRecord]) -> int:
+def _missing(record: SampleRecord) -> Iterator[tuple[MissingItem, str]]:
+    lacking = [(name, v, v.reason) for name, v in record.verdicts.items() if v.reason]
+    if record.answer is None:
+        yield from ((MissingItem("", False, why), v.note) for _, v, why in lacking[:1])
+    else:
+        yield from ((MissingItem(n, bool(v.keys), why), v.note) for n, v, why in lacking)
+
+
+def count_missing(records: Iterable[SampleRecord]) -> Counter[MissingItem]:
+    """How often each item is missing; an answer counts once, however many judges lack it."""
+    return missing_of(records).counts
+
+
+def missing_summary(records: Iterable[SampleRecord]) -> tuple[MissingCount, ...]:
+    """What is missing of some records, in order, with the commonest errors behind it."""
+    return missing_of(records).summary
+
+
+def count_truncated(records: Iterable[SampleRecord]) -> int:
     """How many answers ended at their token limit; they count as they are."""
-    return sum(r.answer is not None and r.steps[-1].stop == "length" for r in records)
+    return missing_of(records).truncated
+
+
+def missing_of(records: Iterable[SampleRecord]) -> Missing:
+    """What is missing of some records."""
+    made = Missing()
+    made.add(records)
+    return made
 
 
 def retried(records: Sequence[SampleRecord]) -> int:
     """How many replies without an answer were asked for again."""
-    asked = [judge_calls(verdict) for r in records for verdict in r.verdicts.values()]
-    calls = merged([*map(answer_calls, records), *asked])
-    others = (part for usage in calls.values() for part in usage.superseded or ())
-    return sum(part.reason is not None and part.reason not in NO_REPLY for part in others)
+    return calls_of(records).redrawn
 
 
 def with_costs(file: RunFile, records: Sequence[SampleRecord]) -> RunFile:
     """A run's file with the costs of its records, and with what is missing of them."""
-    costs, missing = run_costs(records, file.judges, file.model.identity), missing_summary(records)
-    return replace(file, costs=costs, redrawn=retried(records), missing=missing)
+    calls, missing = calls_of(records), missing_summary(records)
+    costs = calls.costs(file.judges, file.model.identity)
+    check = calls.unbatched_check
+    file = replace(file, costs=costs, redrawn=calls.redrawn, missing=missing)
+    return replace(file, unbatched_check=check)
 
 
-def run_costs(
-    records: Sequence[SampleRecord], judges: Sequence[JudgeEntry], model: str = ""
-) -> Costs:
-    """What the calls of a run cost: all, those for answers, and those of each judge that asks.
-
-    `model` is the identity of the model under test.
-    """
-    answers = merged(answer_calls(record) for record in records)
-    asked = {
-        entry.name: merged(
-            judge_calls(r.verdicts[entry.name]) for r in records if entry.name in r.verdicts
-        )
-        for entry in judges
-        if entry.asks is not None
-    }
-    unpaid = {
-        *(answers if is_unpaid(model) else ()),
-        *(key for one in judges if is_unpaid(one.identity) for key in asked.get(one.name, ())),
-    }
-    return Costs(
-        total=cost_of(merged([answers, *asked.values()]), unpaid),
-        answers=cost_of(answers, unpaid),
-        judges={name: cost_of(calls, unpaid) for name, calls in asked.items()},
-    )
-
-
-def is_unpaid(identity: str | None) -> bool:
-    """Whether nobody pays a model of this identity by the call."""
-    return re.split("[:@|]", identity or "", maxsplit=1)[0] in UNPAID
-
-
-def answer_calls(record: SampleRecord, judge: JudgeEntry | None = None) -> dict[str, Usage]:
-    """The calls behind a response, or behind the earlier step that a judge reads."""
-    names = [step.step for step in record.steps]
-    read = judge.step if judge else None
-    end = names.index(read) + 1 if read in names else None
-    return {step.key: step.usage for step in record.steps[:end]}
-
-
-def judge_calls(verdict: VerdictRecord) -> dict[str, Usage]:
-    """The calls behind a verdict; the usage is unknown where an older record has none."""
-    usages = verdict.usages or (Usage(),) * len(verdict.keys)
-    return dict(zip(verdict.keys, usages, strict=True))
-
-
-def merged(parts: Iterable[Calls]) -> dict[str, Usage]:
-    """The calls of several parts; one that they share is there once."""
-    return {key: usage for part in parts for key, usage in part.items()}
-
-
-def cost_of(calls: Calls, unpaid: Container[str] = ()) -> Cost:
-    """The tokens and US dollars of some calls; a sum is None where a call does not report it.
-
-    The calls of the keys in `unpaid` cost nothing; where all do, the cost is None.
-    """
-    paid = [part for key, one in calls.items() if key not in unpaid for part in one.with_superseded]
-    used = [part for usage in calls.values() for part in usage.with_superseded]
-    prompts = [usage.prompt_tokens for usage in used]
-    completions = [usage.completion_tokens for usage in used]
-    costs = [usage.cost_usd for usage in paid]
-    known = Usage(
-        sum(filter(None, prompts)) if any(n is not None for n in prompts) else None,
-        sum(filter(None, completions)) if any(n is not None for n in completions) else None,
-        # The sum of floats is the same in any order.
-        fsum(filter(None, costs)) if any(cost is not None for cost in costs) else None,
-    )
-    unanswered = sum(usage.unanswered or 0 for usage in used)
-    lost = sum(usage.unanswered or 0 for usage in paid)
-    return Cost(
-        calls=len(used),
-        prompt_tokens=None if unanswered or None in prompts else known.prompt_tokens,
-        completion_tokens=None if unanswered or None in completions else known.completion_tokens,
-        cost_usd=None if lost or None in costs else known.cost_usd,
-        told=known,
-        unanswered=unanswered,
-    )
+def calls_of(records: Sequence[SampleRecord]) -> RunCalls:
+    """The calls behind some records."""
+    made = RunCalls()
+    made.add(0, records)
+    return made

@@ -6,8 +6,9 @@ What comes after works on the plans alone, and knows neither workspace nor regis
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from msgspec import structs
@@ -16,9 +17,10 @@ from harness import __version__
 from harness.core import Model, Response, Run, Sample
 from harness.errors import SpecError, StoreError
 from harness.implicitness.open import with_options
-from harness.judges.custom import JudgeLabel
+from harness.judges.custom import JudgeLabel, SourcedJudge
 from harness.models.client.cached import CachedClient
 from harness.parts import Mode, digest
+from harness.pipeline import manifest
 from harness.pipeline.plan import (
     AnswerMode,
     Plan,
@@ -30,22 +32,24 @@ from harness.pipeline.plan import (
     variant_digest,
     with_mode,
 )
-from harness.pipeline.records import samples_of, step_keys
+from harness.pipeline.records import SamplesOf, step_keys
 from harness.pipeline.setup import (
     JudgeModelOptions,
     JudgeSetup,
     JudgeSource,
+    OfflineModel,
     TaskContext,
     build_model,
     check_judges,
     resolved,
     set_up_judges,
     setups_again,
+    shared,
     stored_setup,
     warn_of_languages,
 )
 from harness.specs.judges import ContrastSpec
-from harness.specs.models import Backend, LocalSpec
+from harness.specs.models import Backend, HostedSpec, LocalSpec, ScriptedSpec
 from harness.specs.tasks import TaskSpec
 from harness.storage.ledger import Ledger
 from harness.storage.runs import (
@@ -55,12 +59,14 @@ from harness.storage.runs import (
     RunFile,
     RunFolder,
     SampleRecord,
-    StoredRun,
+    StoredRows,
 )
-from harness.workspace import Workspace
+from harness.workspace import DataSource, Workspace
 
 _log = logging.getLogger(__name__)
 OWN_MODELS = JudgeModelOptions()
+ResponsesOf = Callable[[Sequence[SampleRecord]], Mapping[str, Response]]
+"""Gives the whole responses of some records, by key; where one is not there, a record has it."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
@@ -86,11 +92,95 @@ class RunOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """A run that is as it was when it was written, and what was noted of it."""
+
+    folder: RunFolder
+    manifest: manifest.Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatOptions:
+    """The options of a run, its parts found and none of its samples read."""
+
+    options: RunOptions
+    task: TaskSpec
+    variants: tuple[str, ...]
+    source: DataSource
+    judges: tuple[JudgeSource, ...]
+
+    @property
+    def is_told_by_files(self) -> bool:
+        """Whether files and names say all that the run is made of: no objects, no foreign code.
+
+        Measured implicitness does not tell its scorer's files, and a swapped judge needs samples.
+        """
+        named = [JudgeLabel.parse(one) for one in self.judges if isinstance(one, str)]
+        is_plain = len(named) == len(self.judges) and not any(one.is_swapped for one in named)
+        is_read = not self.source.is_own and self.task.implicitness is None
+        return is_plain and is_read and isinstance(self.options.model, str)
+
+    def recognised(self, workspace: Workspace) -> Known | None:
+        """The run that these options made, if nothing differs since."""
+        name = self.options.model
+        if not self.is_told_by_files or not isinstance(name, str) or workspace.terms.budget:
+            return None
+        place = workspace.results / "runs" / self.options.task / name
+        if not manifest.noted(workspace.results, place):
+            return None
+        spec = workspace.registry.load("configs/models", name, self.options.backend)
+        tested: Model = OfflineModel(name, "scripted", "scripted", frozenset())
+        if isinstance(spec, HostedSpec | LocalSpec):
+            tested = resolved(workspace, shared(workspace, name, spec), spec)
+        asking = JudgeModelOptions(self.options.judge_model, self.options.is_self_judge_allowed)
+        setups = set_up_judges(workspace, self.judges, asking=asking, tested=tested, samples=())
+        if (inputs := self.inputs(workspace, tested, setups)) is None:
+            return None
+        retry = "none" if workspace.is_offline else workspace.terms.retry
+        found = manifest.recognised(workspace.results, place, inputs, retry)
+        return Known(*found) if found else None
+
+    def inputs(
+        self, workspace: Workspace, model: Model, setups: Sequence[JudgeSetup]
+    ) -> manifest.RunInputs | None:
+        """What a repeat of the run is recognised by; None where files do not tell all of it."""
+        name = self.options.model
+        if not self.is_told_by_files or not isinstance(name, str):
+            return None
+        registry = workspace.registry
+        spec = registry.load("configs/models", name, self.options.backend)
+        is_own = any(isinstance(setup.judge, SourcedJudge) for setup in setups)
+        if is_own or not isinstance(spec, HostedSpec | LocalSpec | ScriptedSpec):
+            return None
+        # The identity of a control is made of its samples and its task, which are told below.
+        identity = "" if isinstance(spec, ScriptedSpec) else model.identity
+        words = [
+            variant_digest(self.task, one, prompts=registry.prompts, name=self.options.task)
+            for one in self.variants
+        ]
+        language = workspace.language(self.task.data)
+        asked = (self.options, self.task, words, self.source.entry, language)
+        specs = {
+            setup.entry.name: registry.load(
+                "configs/judges", JudgeLabel.parse(setup.entry.name).name
+            )
+            for setup in setups
+        }
+        return manifest.RunInputs(
+            manifest.shared_digest(*asked, spec, identity),
+            {s.entry.name: digest((s.entry, specs[s.entry.name])) for s in setups},
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class RunPlan:
     """A run ready to be answered and judged; nothing has been asked yet.
 
     `again` are the judges that have read it before, where what they said was changed since: it is
     derived anew, from stored replies alone. `sources` are the tables that it reads.
+
+    `inputs` is what a repeat is recognised by, None where it is not, `told` the warnings of its
+    samples and words. Of a run that is recognised there is `noted`, and nothing is carried out.
     """
 
     plan: Plan
@@ -100,33 +190,60 @@ class RunPlan:
     folder: RunFolder
     again: tuple[JudgeSetup, ...] = ()
     sources: tuple[Path, ...] = ()
+    results: Path = Path()
+    inputs: manifest.RunInputs | None = None
+    told: tuple[str, ...] = ()
+    noted: manifest.Manifest | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class JudgePlan:
     """An answered run and the judges that are to read it.
 
-    `task` says how to read the answers. `responses` are whole ones by key; where there is none,
-    a record holds all of its response.
+    `task` says how to read the answers. `responses` gives the whole ones of some records, by key.
     """
 
     file: RunFile
     folder: RunFolder
     task: TaskSpec
-    records: Sequence[SampleRecord]
-    responses: Mapping[str, Response]
+    records: StoredRows | Sequence[SampleRecord]
+    responses: ResponsesOf
     judges: tuple[JudgeSetup, ...]
 
 
-def resolve(workspace: Workspace, options: RunOptions) -> RunPlan:
-    """The plan of a run: its task, samples, planned responses, model and judges."""
+def resolve(workspace: Workspace, options: RunOptions, *, is_told_again: bool = False) -> RunPlan:
+    """The plan of a run: its task, samples, planned responses, model and judges.
+
+    With `is_told_again` an unchanged run is recognised, and its plan has nothing but its end.
+    """
     task = workspace.registry.load("tasks", options.task)
     task = with_options(task, name=options.task, table=options.table, scorer=options.scorer)
     variants = chosen_variants(task, options.variants, name=options.task)
     _check_model(workspace, options)
     judges = tuple({_key(one): one for one in options.judges or task.judges}.values())
     check_judges(workspace, judges, task=task, name=options.task)
-    samples, data = workspace.samples(task.data)
+    source = workspace.source(task.data)
+    repeat = RepeatOptions(replace(options, judges=()), task, variants, source, judges)
+    known = repeat.recognised(workspace) if is_told_again else None
+    if known is not None:
+        return _told_again(workspace, options, task, known)
+    with manifest.heard() as told:
+        return replace(_resolved(workspace, options, repeat), told=tuple(told))
+
+
+def _told_again(workspace: Workspace, options: RunOptions, task: TaskSpec, known: Known) -> RunPlan:
+    folder, noted, file = known.folder, known.manifest, known.folder.read()
+    model = OfflineModel(file.model.name, file.model.kind, file.model.identity, frozenset())
+    plan = Plan(file.run, task, (), workspace.registry.prompts, file.model.identity)
+    manifest.tell_again(noted.told)
+    # Nothing is handed in: the run is only told of again.
+    space = replace(workspace, terms=replace(workspace.terms, is_batch=False))
+    return RunPlan(plan, space.desk(model), (), file, folder, noted=noted)
+
+
+def _resolved(workspace: Workspace, options: RunOptions, repeat: RepeatOptions) -> RunPlan:
+    task, variants, judges = repeat.task, repeat.variants, repeat.judges
+    samples, data = workspace.read(repeat.source), repeat.source.entry
     chosen = _limited(workspace, task, samples, options)
     chosen, data = workspace.measured(chosen, data, task.implicitness)
     context = TaskContext(options.task, task, samples, chosen)
@@ -150,7 +267,7 @@ def resolve(workspace: Workspace, options: RunOptions) -> RunPlan:
         data=data,
         variants=words,
         samples=len(chosen),
-        planned=len(plan.cells),
+        planned=plan.planned,
         chance=task.chance,
         version=__version__,
     )
@@ -158,8 +275,12 @@ def resolve(workspace: Workspace, options: RunOptions) -> RunPlan:
     folder, named = RunFolder(path), {setup.entry.name for setup in setups}
     others = [] if is_whole(folder) else folder.judges_before()
     again = tuple(setups_again(workspace, (o for o in others if o.name not in named), chosen))
-    sources = workspace.table_files(task.data)
-    return RunPlan(plan, workspace.desk(model), setups, file, folder, again, sources)
+    return RunPlan(
+        *(plan, workspace.desk(model), setups, file, folder, again),
+        sources=repeat.source.files if repeat.source.table else (),
+        results=workspace.results,
+        inputs=repeat.inputs(workspace, model, setups),
+    )
 
 
 def is_whole(folder: RunFolder) -> bool:
@@ -167,7 +288,7 @@ def is_whole(folder: RunFolder) -> bool:
     if not any((folder.path / name).exists() for name in NAMES):
         return True
     try:
-        StoredRun.read_all(folder)
+        StoredRows.whole(folder)
     except StoreError:
         return False
     return True
@@ -181,12 +302,11 @@ def resolve_stored(
     asking: JudgeModelOptions = OWN_MODELS,
 ) -> JudgePlan:
     """The plan of further judges of a stored run; the model under test is not loaded."""
-    run = StoredRun.read_all(folder)
-    file, records = run.file, run.rows
+    file, records = folder.read(), StoredRows.whole(folder)
     check_judges(workspace, judges, task=file.task, name=file.run.task)
     ledger = Ledger(workspace.results / "calls" / file.model.name)
-    responses = stored_responses(ledger, records, file.task)
-    samples, language = samples_of(records), file.task.data.language or None
+    responses = partial(stored_responses, ledger, task=file.task)
+    samples, language = SamplesOf(records), file.task.data.language or None
     warn_of_languages(workspace, file.task, judges, samples=samples, declared=language)
     setups = set_up_judges(workspace, judges, asking=asking, tested=file.model, samples=samples)
     return JudgePlan(file, folder, file.task, records, responses, setups)
@@ -197,13 +317,12 @@ def resolve_reread(workspace: Workspace, folder: RunFolder) -> JudgePlan:
 
     Its records need not be whole: reading anew mends verdicts, and refuses what else was changed.
     """
-    run = StoredRun.read_all(folder, is_checked=False)
-    file, records = run.file, run.rows
+    file, records = folder.read(), StoredRows.whole(folder, is_checked=False)
     today = workspace.registry.load("tasks", file.run.task)
     task = structs.replace(file.task, postprocess=today.postprocess)
     ledger = Ledger(workspace.results / "calls" / file.model.name)
-    responses = stored_responses(ledger, records, task)
-    samples = samples_of(records)
+    responses = partial(stored_responses, ledger, task=task)
+    samples = SamplesOf(records)
     known = workspace.registry.names("configs/judges")
     named = [entry for entry in file.judges if JudgeLabel.parse(entry.name).name in known]
     for entry in (entry for entry in file.judges if entry not in named):
@@ -236,10 +355,10 @@ def run_of(
 
 def _limited(
     workspace: Workspace, task: TaskSpec, samples: Sequence[Sample], options: RunOptions
-) -> tuple[Sample, ...]:
+) -> Sequence[Sample]:
     """The samples that --limit leaves: whole clusters where the task's own judges compare these."""
     if options.limit is None:
-        return tuple(samples)
+        return samples
     known = workspace.registry.names("configs/judges")
     names = [JudgeLabel.parse(name).name for name in task.judges]
     specs = [workspace.registry.load("configs/judges", name) for name in names if name in known]

@@ -5,21 +5,24 @@ Verdicts by different snapshots of a model never share a row.
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import compress, product
+from itertools import product
 
+import numpy as np
 from msgspec import UNSET
 
-from harness.core import Sample, Score
+from harness.core import Score
 from harness.judges import gold
-from harness.parts import Reason, digest
+from harness.parts import digest
 from harness.pipeline import choice_scores
-from harness.pipeline.records import answer_calls, cost_of, is_unpaid, judge_calls, merged
+from harness.pipeline.columns.arrays import Codes
+from harness.pipeline.columns.calls import ChargedCalls
+from harness.pipeline.columns.readings import REASONS, UNSAID, Readings
+from harness.pipeline.columns.run import RunColumns
 from harness.specs.tasks import ClassesSpec, ImplicitnessSpec, TaskSpec
-from harness.stats.estimate import Limits, mean_interval
-from harness.storage.runs import JudgeEntry, RunFile, SampleRecord, ScoreRow, VerdictRecord
+from harness.stats.estimate import Bools, Clusters, Floats, Indices, Limits, mean_interval
+from harness.storage.runs import JudgeEntry, RunFile, SampleRecord, ScoreRow
 from harness.storage.signature import JudgeRecipe, Signature
 
 ALL, OF_DATA = "all", " (a group)"
@@ -41,27 +44,13 @@ A rating, or what a judge of your own calls by another name, may be 0 or 1 throu
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedResponse:
-    """One judge's verdict on one response; `is_other`: of other snapshots than its scores are."""
-
-    row: SampleRecord
-    verdict: VerdictRecord
-    is_other: bool = False
-
-    @property
-    def snapshots(self) -> tuple[str, str]:
-        """The snapshots of the model under test and of the judge model; empty where unknown."""
-        return self.row.served or "", self.verdict.served or ""
-
-
-@dataclass(frozen=True, slots=True)
 class ScoreBlock:
     """The readings behind some scores: of a variant or average, under some decodings."""
 
     variant: str
     decoding: str
     group: str
-    readings: tuple[JudgedResponse, ...]
+    readings: Readings
     details: tuple[str, ...] = ()
     has_choices: bool = False
     is_average: bool = False
@@ -69,13 +58,18 @@ class ScoreBlock:
     classes: ClassesSpec | None = None
 
     @property
-    def pairs(self) -> list[tuple[SampleRecord, VerdictRecord]]:
-        """Each row with its verdict."""
-        return [(part.row, part.verdict) for part in self.readings]
+    def recipe(self) -> dict[str, str]:
+        """The variant and the decoding by name, as signatures take them."""
+        return {"variant": self.variant, "decoding": self.decoding}
 
 
-def score_rows(run: RunFile, rows: Sequence[SampleRecord]) -> list[ScoreRow]:
-    """The scores of a run by every judge that has read it."""
+def score_rows(run: RunFile, records: Iterable[SampleRecord]) -> list[ScoreRow]:
+    """The scores of a run by every judge that has read it; records are taken in once."""
+    return rows_of(run, RunColumns.of(run.task, records))
+
+
+def rows_of(run: RunFile, columns: RunColumns) -> list[ScoreRow]:
+    """The scores of a run by every judge that has read it, from its columns."""
     return [
         ScoreRow(
             task=run.run.task,
@@ -83,14 +77,14 @@ def score_rows(run: RunFile, rows: Sequence[SampleRecord]) -> list[ScoreRow]:
             score=score,
             chance=_chance(run, block, judge=judge, metric=score.metric),
             cost_usd=cost if score.group == block.group else None,
-            signature=signature(
-                run, judge, variant=score.variant, decoding=score.decoding, snapshots=snapshots
-            ),
+            signature=made,
         )
         for judge in run.judges
-        for snapshots, readings in by_snapshot(rows, judge)
+        for charged in [ChargedCalls.of(columns.calls, judge, run.model.identity)]
+        for snapshots, readings in by_snapshot(columns, judge)
         for block in blocks(readings, run.task)
-        for cost in [_cost(block, judge, run.model.identity)]
+        for cost in [charged.dollars(block.readings.records[block.readings.own])]
+        for made in [signature(run, judge, **block.recipe, snapshots=snapshots)]
         for score in block_scores(block, judge)
     ]
 
@@ -106,34 +100,34 @@ def averages(task: TaskSpec) -> dict[str, tuple[str, ...]]:
 
 def block_scores(block: ScoreBlock, judge: JudgeEntry) -> Iterator[Score]:
     """Every score of one judge in one block: its metric, and each detail its verdicts have."""
-    for metric in (judge.metric, *block.details):
-        verdicts = [part.verdict for part in block.readings]
+    readings = block.readings
+    yield _mean(block, judge, metric=judge.metric, values=readings.value)
+    for metric in block.details:
         is_own = metric == judge.metric
-        values = [v.value if is_own else v.detail.get(metric) for v in verdicts]
+        values = readings.value if is_own else readings.detail(metric)
         yield _mean(block, judge, metric=metric, values=values)
     if not block.has_choices:
         return
     if block.is_average:
-        values = choice_scores.permuted(block.pairs)
+        values = choice_scores.permuted(readings)
         yield _mean(block, judge, metric=choice_scores.PERMUTED, values=values)
-    for metric, (value, counted) in choice_scores.over_all(block.pairs).items():
+    for metric, (value, counted) in choice_scores.over_all(readings).items():
         yield _whole(block, judge, metric=metric, value=value, counted=counted)
     if block.implicitness is not None and block.group == ALL:
         yield from _detected(block, judge, block.implicitness)
     if block.classes is not None and block.group == ALL:
-        found = choice_scores.class_numbers(block.pairs, block.classes, everything=ALL)
+        found = choice_scores.class_numbers(readings, block.classes, everything=ALL)
         yield from (_numbered(block, judge, group, number) for group, number in found)
 
 
 def _detected(block: ScoreBlock, judge: JudgeEntry, spec: ImplicitnessSpec) -> Iterator[Score]:
-    answers = choice_scores.answered(block.pairs, spec)
+    answers = choice_scores.answered(block.readings, spec.positive)
     for part in choice_scores.parts(answers, spec, everything=ALL):
         for metric in choice_scores.RATES:
             places = choice_scores.kind(part, answers, is_positive=metric == choice_scores.HITS)
             if choice_scores.is_enough(part, places, answers, spec.least):
-                values = [answers[at].flagged for at in places]
                 some = _some(block, part.group, places)
-                yield _mean(some, judge, metric=metric, values=values)
+                yield _mean(some, judge, metric=metric, values=answers.flagged[places])
         for found in choice_scores.detection_numbers(part, answers, spec):
             yield _numbered(block, judge, part.group, found)
 
@@ -141,19 +135,18 @@ def _detected(block: ScoreBlock, judge: JudgeEntry, spec: ImplicitnessSpec) -> I
 def _numbered(
     block: ScoreBlock, judge: JudgeEntry, group: str, found: choice_scores.Number
 ) -> Score:
-    inside = set(found.counted)
     score = _whole(
         _some(block, group, found.planned),
         judge,
         metric=found.metric,
         value=found.value,
-        counted=[at in inside for at in found.planned],
+        counted=np.isin(found.planned, found.counted),
     )
     return replace(score, low=found.low, high=found.high)
 
 
-def _some(block: ScoreBlock, group: str, places: Sequence[int]) -> ScoreBlock:
-    return replace(block, group=group, readings=tuple(block.readings[at] for at in places))
+def _some(block: ScoreBlock, group: str, places: Indices) -> ScoreBlock:
+    return replace(block, group=group, readings=block.readings.at(places))
 
 
 def headline_label(labels: Sequence[str]) -> str:
@@ -189,35 +182,46 @@ def signature(
     return str(made)
 
 
-def blocks(readings: Sequence[JudgedResponse], task: TaskSpec) -> Iterator[ScoreBlock]:
+def blocks(readings: Readings, task: TaskSpec) -> Iterator[ScoreBlock]:
     """Each variant under each decoding and, last, under all of them; each group after `all`.
 
     An average, all of whose variants must be there, comes after the variants.
     """
-    found = dict.fromkeys(reading.row.variant for reading in readings)
-    details = {name for part in readings for name in part.verdict.detail}
+    samples, records, details = readings.samples, readings.records, readings.detail_names
+    variant = samples.variant.codes[records]
+    found = _met(samples.variant.kinds, variant)
     whole = {
         name: members for name, members in averages(task).items() if set(members) <= set(found)
     }
-    for variant in (*found, *whole):
-        members = [r for r in readings if r.row.variant in whole.get(variant, (variant,))]
-        labels = list(dict.fromkeys(reading.row.decoding for reading in members))
-        sets = {label: [r for r in members if r.row.decoding == label] for label in labels}
-        sets |= {headline_label(labels): members} if len(labels) > 1 else {}
-        groups = named_groups(reading.row.sample.group for reading in members)
-        for (label, chosen), (group, own) in product(sets.items(), groups.items()):
-            part = [r for r in chosen if own in (None, r.row.sample.group)]
+    for name in (*found, *whole):
+        codes = [samples.variant.code(member) for member in whole.get(name, (name,))]
+        members = readings.at(np.isin(variant, codes))
+        decoding = samples.decoding.codes[members.records]
+        labels = _met(samples.decoding.kinds, decoding)
+        sets = {label: decoding == samples.decoding.code(label) for label in labels}
+        if len(labels) > 1:
+            sets[headline_label(labels)] = np.ones(len(members), dtype=bool)
+        group = samples.group.codes[members.records]
+        groups = named_groups(_met(samples.group.kinds, group))
+        for (label, chosen), (title, own) in product(sets.items(), groups.items()):
+            inside = chosen if own is None else chosen & (group == samples.group.code(own))
+            part = members.at(inside)
             # What is said of a kind of choice that none of the samples has, has no meaning.
-            given = {name for reading in part for name in reading.verdict.detail}
-            foreign = {name for name in details - given if name.startswith(OF_CHOICE)}
+            foreign = {n for n in details - part.detail_names if n.startswith(OF_CHOICE)}
             yield ScoreBlock(
-                *(variant, label, group, tuple(part)),
+                *(name, label, title, part),
                 details=tuple(sorted(details - foreign)),
                 has_choices=task.has_choices,
-                is_average=variant in whole,
+                is_average=name in whole,
                 implicitness=task.implicitness,
                 classes=task.classes,
             )
+
+
+def _met(kinds: Sequence[str], codes: Codes) -> list[str]:
+    """The kinds that are there, in the order in which they are met."""
+    found, first = np.unique(codes, return_index=True)
+    return [kinds[code] for code in found[np.argsort(first)].tolist()]
 
 
 def named_groups(groups: Iterable[str]) -> dict[str, str | None]:
@@ -230,31 +234,25 @@ def named_groups(groups: Iterable[str]) -> dict[str, str | None]:
     return {ALL: None} | {f"{g}{OF_DATA}" if _LIKE_ALL.fullmatch(g) else g: g for g in own}
 
 
-def _mean(
-    block: ScoreBlock, judge: JudgeEntry, *, metric: str, values: Sequence[float | None]
-) -> Score:
-    pairs = zip(values, block.readings, strict=True)
-    known = [(value, part.row.sample.cluster) for value, part in pairs if value is not None]
+def _mean(block: ScoreBlock, judge: JudgeEntry, *, metric: str, values: Floats) -> Score:
+    counted = ~np.isnan(values)
     is_share = metric in SHARES or metric.startswith(OF_SHARES)
-    columns = [v for v, _ in known], [c for _, c in known]
-    limits = value_range(judge, metric)
-    interval = mean_interval(*columns, is_share=is_share, limits=limits)
-    counted = [value is not None for value in values]
+    interval = mean_interval(
+        values[counted],
+        block.readings.cluster[counted],
+        is_share=is_share,
+        limits=value_range(judge, metric),
+    )
     score = _whole(block, judge, metric=metric, value=interval.value, counted=counted)
     return replace(score, low=interval.low, high=interval.high)
 
 
 def _whole(
-    block: ScoreBlock,
-    judge: JudgeEntry,
-    *,
-    metric: str,
-    value: float | None,
-    counted: Sequence[bool],
+    block: ScoreBlock, judge: JudgeEntry, *, metric: str, value: float | None, counted: Bools
 ) -> Score:
-    inside = list(compress(block.readings, counted))
-    outside = compress(block.readings, (not one for one in counted))
-    lost = Counter(part.verdict.reason or Reason.UNSUPPORTED for part in outside)
+    reasons = block.readings.reason[~counted]
+    # Without a reason: the verdict has a value, and lacks this number alone.
+    lost = np.bincount(np.where(reasons == 0, UNSAID, reasons), minlength=len(REASONS) + 1)
     return Score(
         judge=judge.name,
         variant=block.variant,
@@ -264,9 +262,9 @@ def _whole(
         value=value,
         low=None,
         high=None,
-        n=len(inside),
-        clusters=len({part.row.sample.cluster for part in inside}),
-        missing={reason: lost[reason] for reason in Reason},
+        n=int(counted.sum()),
+        clusters=Clusters.named(block.readings.cluster[counted]).clusters,
+        missing={reason: int(lost[at]) for at, reason in enumerate(REASONS, 1)},
     )
 
 
@@ -283,12 +281,13 @@ def _chance(run: RunFile, block: ScoreBlock, *, judge: JudgeEntry, metric: str) 
     if metric != judge.metric and not (is_choice and metric.startswith(RIGHT_OR_WRONG)):
         return None
     # Of choices: of the samples behind the value, or of all where there is no value.
-    counted = [row.sample for row, verdict in block.pairs if verdict.value is not None]
-    return chance_level(run, judge, counted or [row.sample for row, _ in block.pairs])
+    choices = block.readings.samples.choices[block.readings.records]
+    counted = choices[~np.isnan(block.readings.value)]
+    return chance_level(run, judge, counted if len(counted) else choices)
 
 
-def chance_level(run: RunFile, judge: JudgeEntry, samples: Sequence[Sample]) -> float | None:
-    """What blind answers to some samples get by a judge; None where it is not known.
+def chance_level(run: RunFile, judge: JudgeEntry, choices: Codes) -> float | None:
+    """What blind answers get by a judge to samples of so many choices; None where it is not known.
 
     A task's chance is that of a choice between its references: no rating has it, and a judge of
     one's own says itself what a blind answer gets.
@@ -298,38 +297,30 @@ def chance_level(run: RunFile, judge: JudgeEntry, samples: Sequence[Sample]) -> 
     if judge.metric != RIGHT_OR_WRONG:
         return None
     if run.task.has_choices:
-        return choice_scores.chance(samples) if samples else None
+        return choice_scores.chance(choices) if len(choices) else None
     return run.chance
 
 
-def _cost(block: ScoreBlock, judge: JudgeEntry, model: str) -> float | None:
-    own = [part for part in block.readings if not part.is_other]
-    answers = merged(answer_calls(part.row, judge) for part in own)
-    replies = merged(judge_calls(part.verdict) for part in own)
-    sides = ((answers, model), (replies, judge.identity))
-    unpaid = {key for calls, identity in sides if is_unpaid(identity) for key in calls}
-    return cost_of({**answers, **replies}, unpaid).cost_usd
-
-
 def by_snapshot(
-    rows: Sequence[SampleRecord], judge: JudgeEntry
-) -> Iterator[tuple[tuple[str, str], list[JudgedResponse]]]:
+    columns: RunColumns, judge: JudgeEntry
+) -> Iterator[tuple[tuple[str, str], Readings]]:
     """Split verdicts by (model, judge) snapshot; verdicts of other snapshots become missing."""
-    readings = [JudgedResponse(r, r.verdicts[judge.name]) for r in rows if judge.name in r.verdicts]
-    known = sorted({part.snapshots for part in readings if part.verdict.value is not None})
+    readings = columns.readings(judge.name)
+    if not len(readings):
+        return
+    names = readings.samples.served.kinds, readings.served.kinds
+    codes = readings.samples.served.codes[readings.records], readings.served.codes
+    pair = codes[0].astype(np.intp) * len(names[1]) + codes[1]
+    is_known = ~np.isnan(readings.value)
+    known = {
+        (names[0][code // len(names[1])], names[1][code % len(names[1])]): code
+        for code in np.unique(pair[is_known]).tolist()
+    }
     if len(known) < 2:
         # Without a value: the snapshots behind all readings, where there is one of each kind.
-        tested, asked = ({part.snapshots[n] for part in readings} - {""} for n in range(2))
-        silent = (min(tested) if len(tested) == 1 else "", min(asked) if len(asked) == 1 else "")
-        yield known[0] if known else silent, readings
+        met = [{*_met(names[side], codes[side])} - {""} for side in range(2)]
+        silent = tuple(min(found) if len(found) == 1 else "" for found in met)
+        yield next(iter(known), (silent[0], silent[1])), readings
         return
-    for snapshots in known:
-        yield snapshots, [_only(reading, snapshots) for reading in readings]
-
-
-def _only(reading: JudgedResponse, snapshots: tuple[str, str]) -> JudgedResponse:
-    if reading.verdict.value is None or reading.snapshots == snapshots:
-        return reading
-    lost = Reason.UNSUPPORTED
-    other = replace(reading.verdict, value=None, reason=lost, detail={}, shares=())
-    return JudgedResponse(reading.row, other, is_other=True)
+    for snapshots in sorted(known):
+        yield snapshots, readings.without(is_known & (pair != known[snapshots]))

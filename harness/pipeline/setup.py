@@ -8,7 +8,7 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from math import isfinite
 from pathlib import Path
 
@@ -21,8 +21,9 @@ from harness.models.client.cached import CachedClient, CallPolicy
 from harness.models.encoders.encoders import CachedEncoder, Encoder
 from harness.models.labels import LabelQuestions
 from harness.models.local.classifiers import TrainedClassifier, check_fit, read_trained
+from harness.models.spread import placed
 from harness.parts import Mode
-from harness.pipeline.plan import Plan, request
+from harness.pipeline.plan import Plan
 from harness.specs.judges import CosineSpec, JudgeSpec, asked_model, reads_choices, step_read
 from harness.specs.models import (
     ClassifierSpec,
@@ -94,12 +95,17 @@ def build_model(workspace: Workspace, name: str, spec: ModelSpec, context: TaskC
 
             return ModerationModel(name, spec, questions, workspace.registry.environ)
         case ClassifierSpec():
-            from harness.models.local.classifiers import FlaggingClassifier, SequenceClassifier
+            from harness.models.local.sequence_classifiers import (
+                FlaggingClassifier,
+                SequenceClassifier,
+            )
 
             if spec.flags is not None:
-                return FlaggingClassifier(name, spec, questions, None)
+                flagging = partial(FlaggingClassifier, name, spec, questions, None)
+                return placed(workspace.registry.executor, flagging)
             trained = None if spec.labels else _trained(workspace, name, spec, context)
-            return SequenceClassifier(name, spec, questions, trained)
+            build = partial(SequenceClassifier, name, spec, questions, trained)
+            return placed(workspace.registry.executor, build)
         case SklearnSpec():
             from harness.models.local.classifiers import SklearnModel
 
@@ -129,6 +135,7 @@ def resolved(workspace: Workspace, model: Model, spec: ModelSpec) -> Model:
 
     Offline, without a server, it is the one whose calls are stored, if there is just one.
     """
+    workspace.have_patience(model)
     try:
         model.resolve()
     except ModelError as error:
@@ -215,7 +222,7 @@ def set_up_judges(
     *,
     asking: JudgeModelOptions,
     tested: Model | ModelEntry,
-    samples: Sequence[Sample],
+    samples: Iterable[Sample],
 ) -> tuple[JudgeSetup, ...]:
     """Build judges by name, each with the cached client of its judge model, if any.
 
@@ -244,7 +251,7 @@ def warn_of_languages(
     task: TaskSpec,
     judges: Sequence[JudgeSource],
     *,
-    samples: Sequence[Sample],
+    samples: Iterable[Sample],
     declared: str | None,
 ) -> None:
     """Warn, once each, of judges and a scorer that do not read the language of the samples."""
@@ -272,7 +279,7 @@ def _warn_of_language(name: str, languages: str, why: str) -> None:
     )
 
 
-def stored_setup(workspace: Workspace, entry: JudgeEntry, samples: Sequence[Sample]) -> JudgeSetup:
+def stored_setup(workspace: Workspace, entry: JudgeEntry, samples: Iterable[Sample]) -> JudgeSetup:
     """A judge that has read a run, as its YAML now has it, with the replies it was given then."""
     label = JudgeLabel.parse(entry.name)
     judge = _judge(workspace, label, identity=entry.identity, samples=samples)
@@ -285,7 +292,7 @@ def stored_setup(workspace: Workspace, entry: JudgeEntry, samples: Sequence[Samp
 
 
 def setups_again(
-    workspace: Workspace, entries: Iterable[JudgeEntry], samples: Sequence[Sample]
+    workspace: Workspace, entries: Iterable[JudgeEntry], samples: Iterable[Sample]
 ) -> Iterator[JudgeSetup]:
     """The judges of a run whose verdicts were changed, each with its stored replies alone.
 
@@ -366,21 +373,12 @@ def check_judges(
             )
 
 
-def smoke_test_judges(plan: Plan, judges: Sequence[JudgeSetup], client: CachedClient) -> None:
-    """Have each judge read a made-up answer, and check its key, unless no answer is missing.
-
-    `client` is that of the model under test.
-    """
-    variants = plan.task.variants
-    first = [
-        request(plan, cell, step=variants[cell.variant].steps[0], earlier={}) for cell in plan.cells
-    ]
-    if client.terms.is_offline or len(client.ledger.find([r.key for r in first])) == len(first):
-        return
+def smoke_test_judges(plan: Plan, judges: Sequence[JudgeSetup]) -> None:
+    """Have each judge read a made-up answer, and check its key."""
     for setup in judges:
         judge = setup.judge
-        known = judge.partners if isinstance(judge, Swapped) else {s.id for s in plan.samples}
-        sample = next(sample for sample in plan.samples if sample.id in known)
+        partners = judge.partners if isinstance(judge, Swapped) else None
+        sample = next(s for s in plan.samples if partners is None or s.id in partners)
         response = Response(key="made up", texts=("a made-up answer",))
         if not plan.task.has_choices:
             judge.ask(sample, response)
@@ -399,7 +397,7 @@ def _set_up(
     *,
     asking: JudgeModelOptions,
     tested: Model | ModelEntry,
-    samples: Sequence[Sample],
+    samples: Iterable[Sample],
 ) -> JudgeSetup:
     spec = workspace.registry.load("configs/judges", label.name)
     step, own = step_read(spec), asked_model(spec)
@@ -465,7 +463,7 @@ def _judge_model(workspace: Workspace, asked: str, spec: JudgeSpec, *, judge: Ju
 
 
 def _judge(
-    workspace: Workspace, label: JudgeLabel, *, identity: str | None, samples: Sequence[Sample]
+    workspace: Workspace, label: JudgeLabel, *, identity: str | None, samples: Iterable[Sample]
 ) -> Judge:
     plain = replace(label, is_swapped=False)
     spec = workspace.registry.load("configs/judges", label.name)
@@ -473,8 +471,9 @@ def _judge(
     if not label.is_swapped:
         return judge
     if not (swapped := partners(samples)):
+        count = sum(1 for _ in samples)
         raise SpecError(
-            f"judge {label}: no two of these {len(samples)} samples stand in one cluster with "
+            f"judge {label}: no two of these {count} samples stand in one cluster with "
             "references of their own; leave it out, or raise --limit"
         )
     return Swapped(judge, swapped)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, field
 
-from harness.specs.models import LocalEncoderSpec, MiniLMSpec
+from harness.specs.encoders import LocalEncoderSpec, MiniLMSpec
 from harness.specs.schema import ReadsLanguages, Spec
 
 

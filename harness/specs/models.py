@@ -1,10 +1,5 @@
-"""What the YAML of a model may say, one class a kind; its prices, and the encoders of texts.
+"""What the YAML of a model may say, one class a kind; and its prices."""
 
-`check_body` refuses in `extra_body` what each request decides itself: else prices, budgets and
-signatures would describe a request that was never sent.
-"""
-
-import json
 import re
 from collections.abc import Mapping
 from datetime import date
@@ -14,125 +9,9 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, field
 
 from harness.errors import SpecError
+from harness.specs.bodies import check_body
+from harness.specs.encoders import LocalEncoderSpec
 from harness.specs.schema import Spec, load_spec
-
-
-class MiniLMSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="minilm"):
-    """The packaged all-MiniLM-L6-v2: its last layer, or `layers` (0 to 6) side by side."""
-
-    layers: tuple[int, ...] = ()
-
-
-class CharNgramsSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="char-ngrams"):
-    """Counts of character n-grams: no weights, and no meaning."""
-
-
-class SentenceTransformerSpec(
-    Spec, frozen=True, kw_only=True, tag_field="kind", tag="sentence-transformers"
-):
-    """Any sentence-transformers model: a hub name or a folder.
-
-    `layers` (0: the word vectors) reads the means after some layers in place of the model's own
-    pooling. `sha256` is that of its model.safetensors: other weights are refused.
-    """
-
-    model: str
-    revision: str | None = None
-    layers: tuple[int, ...] = ()
-    sha256: str | None = None
-
-
-class Llm2VecSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="llm2vec"):
-    """An LLM2Vec checkpoint: a base model and its adapters, the first merged first.
-
-    `revision` is the base's; an adapter's stands after an @ in its name. `engine: native` runs on
-    current transformers, `package` through the llm2vec package; their scores agree to 1e-4.
-    """
-
-    base: str
-    adapters: tuple[str, ...]
-    revision: str | None = None
-    instruction: str = ""
-    max_length: int = 512
-    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
-    engine: Literal["native", "package"] = "native"
-
-
-class HostedEncoderSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="hosted"):
-    """The embeddings of a server: `model` is a name in configs/models."""
-
-    model: str
-
-
-LocalEncoderSpec = MiniLMSpec | CharNgramsSpec | SentenceTransformerSpec | Llm2VecSpec
-EncoderSpec = LocalEncoderSpec | HostedEncoderSpec
-
-_DRAWN = "the decoding in the YAML of the task or judge"
-_ROOM = f"max_tokens of {_DRAWN}, reasoning_max_tokens here"
-_TIMES = "replies of the judge's YAML, sends_n here"
-_FORM = "is_structured of the judge's YAML, or is_structured_output here"
-_WHOLE = "not at all: replies are read whole"
-_NO_TOOLS = "not at all: answers are texts"
-_PROMPTS = "prompts/ of your folder"
-_ALL: Mapping[str, str] = {
-    "model": "model here",
-    "messages": _PROMPTS,
-    "max_tokens": _ROOM,
-    "temperature": f"temperature of {_DRAWN}, sends_temperature here",
-    **dict.fromkeys(("tools", "tool_choice"), _NO_TOOLS),
-    "stream": _WHOLE,
-}
-_OPENAI: Mapping[str, str] = {
-    **_ALL,
-    "best_of": _TIMES,
-    "encoding_format": "not at all: vectors are read as numbers",
-    **dict.fromkeys(("functions", "function_call"), _NO_TOOLS),
-    "logprobs": "choices here",
-    "max_completion_tokens": f"{_ROOM}, or token_field",
-    "n": _TIMES,
-    "prompt": _PROMPTS,
-    "response_format": _FORM,
-    "seed": "--seed, sends_seed here",
-    "stop": "cut of the task's YAML",
-    "stream_options": _WHOLE,
-    "top_logprobs": "choices here",
-}
-_RESPONSES: Mapping[str, str] = {
-    **_OPENAI,
-    "input": _PROMPTS,
-    "instructions": _PROMPTS,
-    "max_output_tokens": _ROOM,
-    "store": "not at all: nothing is kept by the server",
-    "text.format": _FORM,
-}
-_ANTHROPIC: Mapping[str, str] = {
-    **_ALL,
-    "output_config.format": _FORM,
-    "stop_sequences": "cut of the task's YAML",
-    "system": _PROMPTS,
-}
-_BELONGS: Mapping[str, Mapping[str, str]] = {
-    "chat": {**_OPENAI, "input": _PROMPTS, "max_output_tokens": _ROOM},
-    "responses": _RESPONSES,
-    "anthropic": _ANTHROPIC,
-}
-
-
-def check_body(extra: Mapping[str, Any], api: Literal["chat", "responses", "anthropic"]) -> None:
-    """Refuse further fields that no JSON can hold, or that are the request's own."""
-    try:
-        json.dumps(extra, allow_nan=False)
-    except (TypeError, ValueError) as error:  # .nan, .inf, a date
-        fact = f"extra_body cannot be sent ({error})"
-        raise ValueError(f"{fact}; write finite numbers, texts, true, false and null") from error
-    nested = {name: value for name, value in extra.items() if isinstance(value, dict)}
-    inner = {f"{name}.{part}" for name, value in nested.items() for part in value}
-    belongs = _BELONGS[api]
-    if found := sorted(belongs.keys() & (extra.keys() | inner)):
-        places = "; ".join(f"{name} ({belongs[name]})" for name in found)
-        fact = "extra_body would override what each request says"
-        raise ValueError(f"{fact}; leave out, and set instead: {places}")
-
 
 Usd = Annotated[float, Meta(ge=0)]
 
@@ -165,12 +44,23 @@ class PricesSpec(Spec, frozen=True, kw_only=True):
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
+class ReplicaSpec(Spec, frozen=True, kw_only=True):
+    """What one copy of a model takes of a machine of a cluster.
+
+    Null `gpus`: on a GPU as many as its engine uses, else none. Null `cpus`: on a GPU one, else
+    as many as torch uses threads; a copy computes with as many threads as it has cores.
+    """
+
+    gpus: Annotated[float, Meta(ge=0)] | None = None
+    cpus: Annotated[int, Meta(ge=1)] | None = None
+
+
 class LocalSpec(Spec, frozen=True, kw_only=True):
-    """A checkpoint run on this machine: a hub name or a folder.
+    """A checkpoint run on this machine, or in copies on those of a cluster: a hub name or a folder.
 
     `revision`, `dtype`, `build` and `choice_prompt` change answers and belong to the identity;
-    `device` and `batch_tokens` (prompt and answer tokens in one batch) do not. Choices stand
-    behind the `plain` text of a prompt, as published, or open the model's turn in its `chat` form.
+    `device`, `batch_tokens` (prompt and answer tokens in one batch) and `replica` do not. Choices
+    stand behind the `plain` text of a prompt, as published, or open the model's turn, as `chat`.
     """
 
     model: str
@@ -182,6 +72,7 @@ class LocalSpec(Spec, frozen=True, kw_only=True):
     choice_prompt: Literal["plain", "chat"] = "plain"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     batch_tokens: Annotated[int, Meta(ge=1)] = 16384
+    replica: ReplicaSpec = ReplicaSpec()
     server_url: str = "http://localhost:8000/v1"
 
 
@@ -264,10 +155,15 @@ def check_variables(spec: "OpenAISpec | AnthropicSpec | ModerationSpec") -> None
             )
 
 
+OPENAI_URL = "https://api.openai.com/v1"
+
+
 class OpenAISpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", tag="openai"):
     """A model behind an OpenAI-compatible server.
 
-    `model: auto` takes the only model that the server lists. `key_env` names the variable of the
+    `model: auto` takes the only model that the server lists. `base_urls`, in place of `base_url`,
+    are several servers that serve the same model: `concurrency` is of each of them, and the least
+    loaded one gets the next call. `key_env` names the variable of the
     environment that holds the key; null for servers without one. `sends_n` is false for
     servers that return only one reply for each call: these get one call for each reply.
     `is_structured_output` is false for servers that cannot enforce a JSON schema. `choices`
@@ -277,7 +173,8 @@ class OpenAISpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", tag="o
     its decoding.
     """
 
-    base_url: str = "https://api.openai.com/v1"
+    base_url: str = OPENAI_URL
+    base_urls: tuple[str, ...] = ()
     key_env: str | None = "OPENAI_API_KEY"
     api: Literal["chat", "responses"] = "chat"
     extra_body: dict[str, Any] = field(default_factory=dict)
@@ -293,6 +190,10 @@ class OpenAISpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", tag="o
     def __post_init__(self) -> None:
         check_variables(self)
         check_body(self.extra_body, self.api)
+        if self.base_urls and self.base_url != OPENAI_URL:
+            raise ValueError("give `base_url` or `base_urls`, not both")
+        if len(set(self.base_urls)) < len(self.base_urls):
+            raise ValueError("`base_urls` names a server twice; name each once")
         if self.api == "responses" and self.choices == "echo":
             raise ValueError("api: responses tells nothing of choices; leave out choices: echo")
         if self.reasoning_effort and {"reasoning", "reasoning_effort"} & set(self.extra_body):

@@ -8,26 +8,28 @@ Student's t and an error robust to clusters, unless it is Wilson's of a share of
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, fsum, sqrt
+from math import fsum, sqrt
 from typing import Literal
 
 import numpy as np
 
 from harness.stats.estimate import (
     LEAST_CLUSTERS,
+    Bools,
     Bounds,
     Clusters,
     Estimate,
     EstimateCI,
     Floats,
     Indices,
+    Names,
     NoValue,
     Significance,
     cluster_bounds,
     ratio,
     share_bounds,
 )
-from harness.stats.scales import student_p, student_t
+from harness.stats.scales import exact_total, student_p, student_t
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ def _share(hits: Floats, sizes: Floats, clusters: Clusters) -> EstimateCI:
     hits, sizes, n = hits[there], sizes[there], int(there.sum())
     if not n:
         return EstimateCI.missing(NoValue.TOO_FEW, n=0)
-    own = Clusters.named([f"{place:09}" for place in clusters.places[there].tolist()])
+    own = Clusters.named(clusters.places[there])
     estimate = Estimate(float(ratio(hits.sum(), sizes.sum())), n)
     return EstimateCI(estimate, share_bounds(own.totals(hits), own.totals(sizes)))
 
@@ -103,17 +105,19 @@ def _score(value: float, n: int, without: Floats) -> EstimateCI:
     return EstimateCI(estimate, cluster_bounds(estimate, parts, is_share=True))
 
 
-def one_hot(places: Sequence[int], count: int) -> Floats:
+def one_hot(places: Sequence[int] | Indices, count: int) -> Floats:
     """Rows x classes, 1 at each row's place."""
     rows = np.zeros((len(places), count))
-    rows[np.arange(len(places)), list(places)] = 1.0
+    rows[np.arange(len(places)), np.asarray(places, dtype=np.intp)] = 1.0
     return rows
 
 
 BINS = 10
 
 
-def calibration_error(confidences: Sequence[float], credits: Sequence[float]) -> float | None:
+def calibration_error(
+    confidences: Sequence[float] | Floats, credits: Sequence[float] | Floats
+) -> float | None:
     """The expected calibration error over ten bins of equal width (Guo et al. 2017, eq. 3); 0 to 1.
 
     The mean, over all choices, of how far the mean confidence of a bin is from the mean credit
@@ -122,15 +126,15 @@ def calibration_error(confidences: Sequence[float], credits: Sequence[float]) ->
     """
     if len(confidences) != len(credits):
         raise ValueError(f"{len(confidences)} confidences for {len(credits)} credits")
-    gaps: dict[int, list[float]] = {}
-    for confidence, credit in zip(confidences, credits, strict=True):
-        if not 0 <= confidence <= 1:
-            raise ValueError(f"a confidence lies between 0 and 1, not at {confidence}")
-        gaps.setdefault(max(ceil(confidence * BINS), 1), []).append(confidence - credit)
-    if not gaps:
+    sure = np.asarray(confidences, dtype=np.float64)
+    if len(bad := np.nonzero(~((sure >= 0) & (sure <= 1)))[0]):
+        raise ValueError(f"a confidence lies between 0 and 1, not at {float(sure[bad[0]])}")
+    if not len(sure):
         return None
+    bins = np.maximum(np.ceil(sure * BINS), 1)
+    gaps = sure - np.asarray(credits, dtype=np.float64)
     # Summed exactly, so that the order of the choices changes no digit.
-    return fsum(abs(fsum(part)) for part in gaps.values()) / len(confidences)
+    return fsum(abs(exact_total(gaps[bins == at])) for at in range(1, BINS + 1)) / len(sure)
 
 
 _STEPS, _TOLERANCE, _STEEPEST = 40, 1e-9, 25.0
@@ -302,22 +306,29 @@ def bin_of(value: float, edges: Sequence[float]) -> int | None:
     """The bin of a value, from 0: closed below, open above, the last closed; None outside."""
     if not edges[0] <= value <= edges[-1]:
         return None
-    above = int(np.searchsorted(np.asarray(edges), value, side="right"))
-    return min(above, len(edges) - 1) - 1
+    return int(bins_of(np.array([value]), edges)[0])
 
 
-def equal_mass_edges(values: Sequence[float], count: int) -> tuple[float, ...]:
+def bins_of(values: Floats, edges: Sequence[float]) -> Indices:
+    """The bin of each value, as by `bin_of`; -1 outside, and for NaN."""
+    above = np.searchsorted(np.asarray(edges, dtype=np.float64), values, side="right")
+    is_inside = (values >= edges[0]) & (values <= edges[-1]) if len(edges) else False
+    return np.where(is_inside, np.minimum(above, len(edges) - 1) - 1, -1)
+
+
+def equal_mass_edges(values: Sequence[float] | Floats, count: int) -> tuple[float, ...]:
     """The edges of `count` bins that hold equally many values; fewer where values are equal.
 
     Empty without two different values.
     """
-    if len(set(values)) < 2:
+    given = np.asarray(values, dtype=np.float64)
+    if not len(given) or given.min() == given.max():
         return ()
-    edges = np.unique(np.quantile(np.asarray(values), np.linspace(0, 1, count + 1)))
+    edges = np.unique(np.quantile(given, np.linspace(0, 1, count + 1)))
     return tuple(edges.tolist())
 
 
-def effective_n(values: Sequence[float], clusters: Sequence[str]) -> float | None:
+def effective_n(values: Sequence[float] | Floats, clusters: Names) -> float | None:
     """The number of independent rows that would give a mean as exact as these clustered rows do.
 
     Kish's n over the design effect 1 + (m - 1) r, with m the mean size of a row's cluster and r
@@ -325,9 +336,9 @@ def effective_n(values: Sequence[float], clusters: Sequence[str]) -> float | Non
     Where r has no value - all values alike, or a single cluster - r is 1, as if a cluster's rows
     repeated one another. None without rows.
     """
-    if not values:
+    if not len(values):
         return None
-    _, places = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
+    places = Clusters.named(clusters).places
     sizes = np.bincount(places).astype(np.float64)
     n, typical = len(values), float((sizes**2).sum() / sizes.sum())
     within = _within(np.asarray(values, dtype=np.float64), places, sizes)
@@ -347,7 +358,7 @@ def _within(values: Floats, places: Indices, sizes: Floats) -> float:
     return float(np.clip((between - inside) / total, 0, 1)) if total > 0 else 1.0
 
 
-def auc(scores: Floats, is_positive: Sequence[bool], clusters: Clusters) -> EstimateCI:
+def auc(scores: Floats, is_positive: Sequence[bool] | Bools, clusters: Clusters) -> EstimateCI:
     """The chance that a positive scores above a negative, ties counting half, with its interval.
 
     The area under the ROC curve (Hanley and McNeil 1982), 0 to 1; .5 for scores that are all

@@ -19,6 +19,7 @@ from harness.stats.estimate import (
     Floats,
     Interval,
     Limits,
+    Names,
     NoValue,
     Significance,
     check_values,
@@ -54,7 +55,7 @@ class ClusteredMean:
 
 def clustered_mean(
     values: ArrayLike,
-    clusters: Sequence[str],
+    clusters: Names,
     *,
     level: float = 0.95,
     limits: Limits | None = None,
@@ -67,7 +68,7 @@ def clustered_mean(
     ValueError for values that are not finite.
     """
     rows: Floats = np.asarray(values, dtype=np.float64)
-    check_values(rows.tolist(), clusters, level=level)
+    check_values(rows, clusters, level=level)
     own = Clusters.named(clusters)
     n, count = len(rows), own.clusters
     if n == 0:

@@ -23,10 +23,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from harness.parts import digest
-from harness.stats.scales import ROUNDING, exact_mean, exact_sum, student_t, wilson_ends
+from harness.stats.scales import (
+    ROUNDING,
+    compact,
+    exact_average,
+    exact_sums,
+    student_t,
+    wilson_ends,
+)
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 Indices = NDArray[np.intp]
+Names = Sequence[str] | NDArray[np.intp] | NDArray[np.int32]
+"""One name a row, or one number: those of names in their alphabetical order."""
 Limits = tuple[float, float]
 """The least and the greatest that a value can be."""
 
@@ -255,10 +265,18 @@ class Clusters:
     clusters: int
 
     @classmethod
-    def named(cls, names: Sequence[str]) -> "Clusters":
-        """The clusters of rows: one cluster's name a row."""
-        found, places = np.unique(np.asarray(names, dtype=str), return_inverse=True)
-        return cls(np.asarray(places, dtype=np.intp), len(found))
+    def named(cls, names: "Names") -> "Clusters":
+        """The clusters of rows: one cluster's name a row, or its number in the names' order."""
+        if isinstance(names, np.ndarray) and names.dtype.kind == "i":
+            return cls(*compact(names))
+        ranks = {name: rank for rank, name in enumerate(sorted(set(names)))}
+        places = np.fromiter((ranks[name] for name in names), np.intp, len(names))
+        return cls(places, len(ranks))
+
+    def exact_sums(self, values: Floats) -> tuple[Floats, Floats]:
+        """The sum of each cluster's values, rounded once, and the number of its rows."""
+        sizes = np.bincount(self.places, minlength=self.clusters)
+        return exact_sums(values, self.places, sizes), sizes.astype(np.float64)
 
     def totals(self, rows: Floats) -> Floats:
         """The sum of the rows' columns in each cluster, clusters x columns."""
@@ -431,8 +449,8 @@ def standard_error(parts: Floats) -> float:
 
 
 def mean_interval(
-    values: Sequence[float],
-    clusters: Sequence[str],
+    values: Sequence[float] | Floats,
+    clusters: Names,
     *,
     is_share: bool,
     level: float = 0.95,
@@ -440,39 +458,39 @@ def mean_interval(
 ) -> Interval:
     """The mean of the values and its interval over clusters.
 
-    `is_share` says that the values are by nature 0 to 1, such as right or wrong, which ratings
-    may be by accident: `share_bounds`.
-    Else it is Student's t with G - 1 degrees of freedom, G being the clusters, on the clustered
-    standard error (Miller 2024, arXiv 2411.00640): of squared sums of residuals, times
-    G / (G - 1). No interval: "too few" below three clusters, "constant" where the values, or the
-    means of clusters, are alike up to the rounding of single precision, "degenerate" where the
-    error is no finite number. It is cut off at the
-    `limits` of the values, where all lie within. Values are finite; ValueError otherwise.
+    `is_share` says that the values are by nature 0 to 1, such as right or wrong, which ratings may
+    be by accident: `share_bounds`. Else it is Student's t with G - 1 degrees of freedom, G being
+    the clusters, on the clustered standard error (Miller 2024, arXiv 2411.00640): of squared sums
+    of residuals, times G / (G - 1). No interval: "too few" below three clusters, "constant" where
+    the values, or the means of clusters, are alike up to the rounding of single precision,
+    "degenerate" where the error is no finite number. It is cut off at the `limits` of the values,
+    where all lie within. Values are finite; ValueError otherwise.
     """
-    check_values(values, clusters, level=level)
-    sums, sizes = _totals(values, clusters)
-    n, count = len(values), len(sums)
-    if n == 0:
+    rows = np.asarray(values, dtype=np.float64)
+    check_values(rows, clusters, level=level)
+    if not len(rows):
         return Interval(None, None, None, n=0, clusters=0, reason=NoValue.TOO_FEW)
-    is_constant = count > 1 and min(values) == max(values)
-    value = values[0] if is_constant else exact_mean(values)
-    if is_share and 0 <= min(values) <= max(values) <= 1:
+    own, n = Clusters.named(clusters), len(rows)
+    sums, sizes = own.exact_sums(rows)
+    ends = least, most = float(rows.min()), float(rows.max())
+    value = least if own.clusters > 1 and least == most else exact_average(rows)
+    if is_share and 0 <= least <= most <= 1:
         found = share_bounds(sums, sizes, level=level)
     else:
         with np.errstate(over="ignore", invalid="ignore"):
-            parts = (sums - value * sizes) / n
-        found = limited(cluster_bounds(Estimate(value, n), parts, level=level), values, limits)
-    return Interval(value, found.low, found.high, n=n, clusters=count, reason=found.reason)
+            moved = cluster_bounds(Estimate(value, n), (sums - value * sizes) / n, level=level)
+        found = limited(moved, ends, limits)
+    return Interval(value, found.low, found.high, n=n, clusters=own.clusters, reason=found.reason)
 
 
-def check_values(values: Sequence[float], clusters: Sequence[str], *, level: float = 0.95) -> None:
+def check_values(values: Sequence[float] | Floats, clusters: Names, *, level: float = 0.95) -> None:
     """ValueError unless each value is finite and has a cluster."""
     if len(values) != len(clusters):
         raise ValueError(f"one cluster a value: {len(values)} values, {len(clusters)} clusters")
-    if bad := [(c, v) for v, c in zip(values, clusters, strict=True) if not isfinite(v)]:
+    if len(bad := np.nonzero(~np.isfinite(np.asarray(values, dtype=np.float64)))[0]):
         raise ValueError(
-            f"{len(bad)} of {len(values)} values are not finite, first {bad[0][1]!r} in cluster "
-            f"{bad[0][0]!r}; a missing value has a reason and is not handed in"
+            f"{len(bad)} of {len(values)} values are not finite, first {float(values[bad[0]])!r} "
+            f"in cluster {clusters[bad[0]]!r}; a missing value has a reason and is not handed in"
         )
     _check_level(level)
 
@@ -480,12 +498,3 @@ def check_values(values: Sequence[float], clusters: Sequence[str], *, level: flo
 def _check_level(level: float) -> None:
     if not 0 < level < 1:
         raise ValueError(f"0 < level < 1, not {level!r}")
-
-
-def _totals(values: Sequence[float], clusters: Sequence[str]) -> tuple[Floats, Floats]:
-    members: dict[str, list[float]] = {}
-    for value, cluster in zip(values, clusters, strict=True):
-        members.setdefault(cluster, []).append(value)
-    ordered = [members[cluster] for cluster in sorted(members)]
-    sums = np.array([exact_sum(part) for part in ordered], dtype=np.float64)
-    return sums, np.array([len(part) for part in ordered], dtype=np.float64)

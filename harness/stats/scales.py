@@ -27,6 +27,55 @@ def exact_mean(values: Sequence[float]) -> float:
     return total / len(values) if isfinite(total) else fsum(v / len(values) for v in values)
 
 
+_EXACT = 2.0**52  # whole numbers up to here add up without rounding
+
+
+def exact_total(values: NDArray[np.float64]) -> float:
+    """The sum of an array, rounded once; infinite beyond the numbers of a computer."""
+    return float(values.sum()) if _is_whole(values) else exact_sum(values.tolist())
+
+
+def exact_average(values: NDArray[np.float64]) -> float:
+    """The mean of an array of one value or more, summed exactly."""
+    return float(values.sum()) / len(values) if _is_whole(values) else exact_mean(values.tolist())
+
+
+def exact_sums(
+    values: NDArray[np.float64], places: NDArray[np.intp], sizes: NDArray[np.intp]
+) -> NDArray[np.float64]:
+    """The sum of the values at each place, rounded once; `sizes` counts the values of each."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = np.asarray(np.bincount(places, values, len(sizes)), dtype=np.float64)
+    large = np.nonzero(sizes > 2)[0]  # one addition is rounded once anyway
+    if not len(large) or _is_whole(values):
+        return sums
+    ordered, ends = values[np.argsort(places, kind="stable")], np.cumsum(sizes)
+    for at, end, size in zip(large.tolist(), ends[large], sizes[large], strict=True):
+        sums[at] = exact_sum(ordered[end - size : end].tolist())
+    return sums
+
+
+_SPARSE = 4  # numbers a row beyond which sorting them is quicker than counting
+
+
+def compact(numbers: NDArray[np.intp] | NDArray[np.int32]) -> tuple[NDArray[np.intp], int]:
+    """Numbers of some kinds as their ranks among those that are there, and how many there are."""
+    most = int(numbers.max(initial=-1)) + 1
+    if most > _SPARSE * len(numbers):
+        found, places = np.unique(numbers, return_inverse=True)
+        return np.asarray(places, dtype=np.intp), len(found)
+    is_there = np.zeros(most, dtype=bool)
+    is_there[numbers] = True
+    return np.asarray((np.cumsum(is_there) - 1)[numbers], dtype=np.intp), int(is_there.sum())
+
+
+def _is_whole(values: NDArray[np.float64]) -> bool:
+    """Whether all are whole numbers whose sums are exact in any order."""
+    with np.errstate(over="ignore"):
+        is_small = float(np.abs(values).sum()) < _EXACT
+    return is_small and bool((values == np.rint(values)).all())
+
+
 def student_t(degrees: float, *, level: float = 0.95) -> float:
     """How many errors the interval of Student's t reaches to either side."""
     from scipy.special import stdtrit

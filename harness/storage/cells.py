@@ -160,6 +160,11 @@ def csv_text(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     return _written(map(_csv_cell, row) for row in (columns, *rows))
 
 
+def csv_lines(rows: Iterable[Iterable[object]]) -> str:
+    """Rows of such a table, without the line of its columns."""
+    return _written(map(_csv_cell, row) for row in rows)
+
+
 def records_csv(kind: type[_R], records: Iterable[_R]) -> str:
     """Records of one dataclass as CSV: a column a field, a row a record."""
     columns = [field.name for field in fields(kind)]  # type: ignore[arg-type]  # any dataclass

@@ -3,21 +3,22 @@
 import os
 from collections.abc import Iterable
 from errno import EISDIR
+from hashlib import file_digest
 from pathlib import Path
 from secrets import token_hex
 
 from harness.errors import StoreError
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Replace a file at once; raises StoreError where it cannot be written."""
+def write_whole(path: Path, data: bytes | Iterable[bytes]) -> None:
+    """Replace a file at once, by bytes or blocks of them; StoreError where it cannot be."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # Not from tempfile, whose files only their owner can read.
         part = path.with_name(f".{path.name}.{token_hex(4)}")
         try:
             with part.open("xb") as file:
-                file.write(data)
+                file.writelines([data] if isinstance(data, bytes) else data)
                 file.flush()
                 os.fsync(file.fileno())
             part.replace(path)
@@ -50,6 +51,12 @@ def refuse_unwritable(folder: Path, names: Iterable[str]) -> None:
             f"{nearest}: runs cannot be written there ({error.strerror}); set right what lies "
             "there, or choose another --results"
         ) from error
+
+
+def sum_of(path: Path) -> str:
+    """The sha256, in hex, of a file, which is read in blocks; OSError where it cannot be read."""
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
 
 
 def inside(folder: Path, name: str) -> Path:

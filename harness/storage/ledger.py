@@ -7,6 +7,7 @@ folder. There is no lock and no server, so folders merge by copying.
 import json
 import logging
 import os
+import re
 import socket
 import time
 from collections.abc import Collection, Iterator
@@ -14,24 +15,20 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock, Timer
-from typing import TypeVar
 
 import msgspec
 
 from harness.core import Request, Response
 from harness.errors import StoreError
-from harness.parts import NO_REPLY, Failure, Reason, Superseded, vector_fault
-from harness.storage.cells import decode_json
+from harness.parts import NO_REPLY, Failure, Reason, Superseded, Usage, vector_fault
+from harness.storage.ledger_index import LedgerIndex, raw_lines, segments
 from harness.text.cleanup import repair_surrogates
 
 _log = logging.getLogger(__name__)
 _SYNC_S = 0.1
 _IDLE_S = 600.0
-_TOLD: set[tuple[Path, int]] = set()
-"""Torn segments that were told of, with their sizes: a run reads a ledger several times."""
-_T = TypeVar("_T")
-_Place = tuple[Path, int]
-"""A segment and the number of a line in it, from 1."""
+_SHARD = re.compile(r"\.shard(\d+)of(\d+)\Z")
+"""What ends the name of a segment that a shard of a run has written, before .jsonl."""
 _Stored = tuple[tuple[float, str, int], Response]
 """A response after the time, the segment and the line that it was stored at."""
 
@@ -52,24 +49,49 @@ class _Head(msgspec.Struct):
 
 
 class _Answer(msgspec.Struct):  # without the request, whose prompt may be long
+    key: str
+    time: float
     response: Response
 
 
+class _Asked(msgspec.Struct):
+    model: str
+
+
+class _Model(msgspec.Struct):
+    request: _Asked
+
+
 class _Question(msgspec.Struct):  # without the response, whose vectors may be long
+    key: str
     request: Request
 
 
 class Ledger:
-    """Finished calls of one model, found by key and added one by one."""
+    """Finished calls of one model, found by key and added one by one.
 
-    def __init__(self, folder: Path) -> None:
-        """Use the segments below `folder`; reading creates nothing."""
+    `twice` has the usage of answers to calls that had one from another shard, by key.
+    """
+
+    def __init__(self, folder: Path, shard: tuple[int, int] | None = None) -> None:
+        """Use the segments below `folder`; reading creates nothing.
+
+        With `shard`, its number and their count, what is added goes to a segment of that shard.
+        """
         self._folder = self._segment = folder
+        self._index = LedgerIndex(folder)
+        self._shard = shard
+        self.twice: dict[str, tuple[Usage, ...]] = {}
         self._file: int | None = None
         self._size = 0
         self._lock = Lock()  # held while the file is synced or closed
         self._timer: Timer | None = None
         self._sync_error: OSError | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the folder: that of the model."""
+        return self._folder.name
 
     def check(self) -> None:
         """Raise StoreError, before a call is paid for, where the folder is not writable.
@@ -81,7 +103,9 @@ class Ledger:
             self._begin()
         except OSError as error:
             raise self._refused(error) from error
-        if pids := sorted({pid for path in _segments(self._folder) if (pid := _writer(path))}):
+        others = [p for p in segments(self._folder) if not self._shard or shard_of(p) is None]
+        others += [p for p in segments(self._folder) if self._shard and shard_of(p) == self._shard]
+        if pids := sorted({pid for path in others if (pid := _writer(path))}):
             _log.warning(
                 "%s: process %s is adding to it: a call that both need may be made twice (both "
                 "replies are kept and counted); wait for it, then repeat the command",
@@ -108,6 +132,12 @@ class Ledger:
             self._sync_error = None
             raise self._refused(error) from error
 
+    @property
+    def shards(self) -> int:
+        """Into how many shards the command was split that began the newest segment; 0 for none."""
+        found = [shard[1] for path in segments(self._folder) if (shard := shard_of(path))]
+        return found[-1] if found else 0
+
     def find(self, keys: Collection[str]) -> dict[str, Response]:
         """The stored responses to these keys, each with the usage of others to its key.
 
@@ -115,12 +145,18 @@ class Ledger:
         answer the latest reply counts, and without a reply the latest failure.
         """
         wanted, found = set(keys), dict[str, list[_Stored]]()
-        for at, line in self._lines() if wanted else ():
-            head = _decode(line, _Head, at)
-            if head.key in wanted:
-                response = _checked(_decode(line, _Answer, at).response)
-                found.setdefault(head.key, []).append(((head.time, at[0].name, at[1]), response))
-        return {key: _valid_response(stored) for key, stored in found.items()}
+        for line in self._index.lines(wanted) if wanted else ():
+            answer = line.decoded(_Answer)
+            if answer.key in wanted:
+                at = (answer.time, line.path.name, line.number)
+                found.setdefault(answer.key, []).append((at, _checked(answer.response)))
+        valid = {key: _valid_response(stored) for key, stored in found.items()}
+        self.twice |= {key: twice for key, (_, twice) in valid.items() if twice}
+        return {key: response for key, (response, _) in valid.items()}
+
+    def lacks(self, keys: Collection[str]) -> bool:
+        """Whether there is no stored call of one of these keys."""
+        return self._index.count(keys) < len(set(keys))
 
     def asked(self, keys: Collection[str]) -> dict[str, Request]:
         """The stored requests of these keys."""
@@ -129,39 +165,25 @@ class Ledger:
     def asked_each(self, keys: Collection[str]) -> Iterator[tuple[str, Request]]:
         """The stored requests of these keys one by one, each once, in the order of the lines."""
         wanted = set(keys)
-        for at, line in self._lines():
-            key = _decode(line, _Head, at).key
-            if key in wanted:
-                wanted.remove(key)
-                yield key, _decode(line, _Question, at).request
+        for line in self._index.lines(wanted):
+            question = line.decoded(_Question)
+            if question.key in wanted:
+                wanted.remove(question.key)
+                yield question.key, question.request
 
     def stored_lines(self, keys: Collection[str]) -> list[tuple[float, bytes]]:
         """The lines of these keys as they are, each with its time, in the order they count in."""
         wanted, found = set(keys), list[tuple[float, str, int, bytes]]()
-        for at, line in self._lines() if wanted else ():
-            head = _decode(line, _Head, at)
+        for line in self._index.lines(wanted) if wanted else ():
+            head = line.decoded(_Head)
             if head.key in wanted:
-                found.append((head.time, at[0].name, at[1], line))
-        return [(moment, line) for moment, _, _, line in sorted(found)]
+                found.append((head.time, line.path.name, line.number, line.data))
+        return [(moment, data) for moment, _, _, data in sorted(found)]
 
     def identities(self) -> set[str]:
         """The identities of the models whose calls are stored here."""
-        return {_decode(line, _Question, at).request.model for at, line in self._lines()}
-
-    def _lines(self) -> Iterator[tuple[_Place, bytes]]:
-        """The lines of all segments; an incomplete last line is dropped, with one warning."""
-        for path in _segments(self._folder):
-            for number, line in enumerate(_raw_lines(path), 1):
-                if line.endswith(b"\n"):
-                    yield (path, number), line
-                else:
-                    self._say_torn(path, number)
-
-    def _say_torn(self, path: Path, number: int) -> None:
-        size = path.stat().st_size
-        if (path, size) not in _TOLD:
-            _TOLD.add((path, size))
-            _log.warning("%s:%d: torn last line dropped; that call is asked again", path, number)
+        lines = (line for path in segments(self._folder) for line in raw_lines(path))
+        return {line.decoded(_Model).request.model for line in lines}
 
     def add(self, request: Request, response: Response) -> None:
         """Write one finished call; it is synced to disk at most 0.1 seconds later."""
@@ -187,7 +209,8 @@ class Ledger:
         """The file of this process's segment, which is made where there is none yet."""
         if self._file is None:
             self._folder.mkdir(parents=True, exist_ok=True)
-            name = f"{time.time_ns():020d}-{socket.gethostname()}-{os.getpid()}.jsonl"
+            mark = ".shard{}of{}".format(*self._shard) if self._shard else ""
+            name = f"{time.time_ns():020d}-{socket.gethostname()}-{os.getpid()}{mark}.jsonl"
             self._segment = self._folder / name
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
             self._file = os.open(self._segment, flags, 0o666)
@@ -223,9 +246,26 @@ def _encoded(record: CallRecord) -> bytes:
         return repair_surrogates(text).encode() + b"\n"
 
 
-def _valid_response(stored: list[_Stored]) -> Response:
-    """The response to one key that counts; its usage lists the others as superseded."""
-    responses = _distinct(sorted(stored, key=lambda pair: pair[0]))
+def _valid_response(stored: list[_Stored]) -> tuple[Response, tuple[Usage, ...]]:
+    """The response to one key that counts; its usage lists the others as superseded.
+
+    Shards that need the same call at the same time make it twice, where one process makes it once:
+    a later answer of another shard is no part of the run, and its usage stands beside.
+    """
+    if len(stored) == 1:
+        return stored[0][1], ()
+    kept, twice, first = list[_Stored](), list[Usage](), None
+    for at, response in sorted(stored, key=lambda pair: pair[0]):
+        by = shard_of(Path(at[1])) if response.failure is None else None
+        first = first or by
+        if by == first or by is None:
+            kept.append((at, response))
+        else:
+            twice.append(response.usage)
+    return _superseding(_distinct(kept)), tuple(twice)
+
+
+def _superseding(responses: list[Response]) -> Response:
     if len(responses) == 1:
         return responses[0]
     answers = [one for one in responses if one.failure is None]
@@ -257,12 +297,18 @@ def _distinct(stored: list[_Stored]) -> list[Response]:
     return [response for _, response in found]
 
 
+def shard_of(segment: Path) -> tuple[int, int] | None:
+    """The number of the shard that wrote a segment, and their count; None for a whole run."""
+    found = _SHARD.search(segment.stem)
+    return (int(found[1]), int(found[2])) if found else None
+
+
 def _writer(segment: Path) -> int | None:
     """The id of another process of this machine that seems to add to a segment; None without one.
 
     None also for a segment unchanged for 600 seconds: its process id may be reused by now.
     """
-    host, _, pid = segment.stem.partition("-")[2].rpartition("-")
+    host, _, pid = _SHARD.sub("", segment.stem).partition("-")[2].rpartition("-")
     if host != socket.gethostname() or not pid.isdigit() or int(pid) == os.getpid():
         return None
     try:
@@ -271,38 +317,3 @@ def _writer(segment: Path) -> int | None:
     except OSError:
         return None
     return int(pid) if is_fresh else None
-
-
-def _segments(folder: Path) -> list[Path]:
-    try:
-        return sorted(path for path in folder.iterdir() if path.suffix == ".jsonl")
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise _unreadable(folder, error) from error
-
-
-def _raw_lines(path: Path) -> Iterator[bytes]:
-    try:
-        with path.open("rb") as file:
-            yield from file
-    except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-def _unreadable(path: Path, error: OSError) -> StoreError:
-    return StoreError(
-        f"{path}: stored calls cannot be read ({error.strerror}); set right what lies there, or "
-        "choose another --results"
-    )
-
-
-def _decode(line: bytes, kind: type[_T], at: _Place) -> _T:
-    try:
-        record: _T = decode_json(line, kind)
-    except (msgspec.DecodeError, ValueError) as error:
-        raise StoreError(
-            f"{at[0]}:{at[1]}: damaged record ({error}); restore the file from a copy, or delete "
-            "that line to have its call asked again"
-        ) from error
-    return record

@@ -5,32 +5,38 @@ clock, no host, no order of arrival. A file that was changed since it was writte
 """
 
 import csv
-import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
 from hashlib import sha256
 from io import StringIO
-from math import nan
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from harness.core import Run, Sample, Score
 from harness.errors import StoreError
-from harness.parts import ChoiceScore, Message, Reason, Usage, possible
+from harness.parts import ChoiceScore, Message, Reason, UnbatchedCheck, Usage, possible
 from harness.specs.tasks import TaskSpec
-from harness.storage.cells import csv_text, decode_json, finite, formula_text, long_cells
+from harness.storage.cells import csv_text, finite, formula_text, long_cells
 from harness.storage.files import refuse_unwritable, write_whole
+from harness.storage.rebuilt import (
+    blocks_of,
+    decoded,
+    found_sum,
+    is_outside,
+    lines_in,
+    read_bytes,
+    refused,
+    say_unchecked,
+)
 from harness.storage.signature import Signature, clean_signature
+from harness.storage.spool import Spool
 
-_log = logging.getLogger(__name__)
-_T = TypeVar("_T")
 RUN, SAMPLES, SCORES, SUMS = "run.json", "samples.jsonl", "scores.csv", "SHA256SUMS"
 NAMES = (SAMPLES, RUN, SCORES)
+_ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +64,7 @@ class JudgeEntry:
     asks: str | None = None
     identity: str | None = None
     step: str | None = None
-    chance: float | UnsetType | None = UNSET
+    chance: float | msgspec.UnsetType | None = msgspec.UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +141,8 @@ class MissingCount:
 class RunFile:
     """run.json: what was run, resolved, how much of it was planned, and what it cost.
 
-    `redrawn` counts the replies without an answer, such as refusals, that were asked for again.
-    `missing` is None in files of earlier versions, which did not have it.
+    `redrawn` counts replies without an answer that were asked for again. In earlier files `missing`
+    is None, and `packages`, the versions, empty. `unbatched_check` is UNSET where none was made.
     """
 
     digest: str
@@ -153,6 +159,8 @@ class RunFile:
     costs: Costs | None = None
     redrawn: int = 0
     missing: tuple[MissingCount, ...] | None = None
+    unbatched_check: UnbatchedCheck | msgspec.UnsetType = msgspec.UNSET
+    packages: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +250,7 @@ def table_text(rows: Iterable[ScoreRow]) -> str:
 
 def read_table(path: Path) -> list[ScoreRow]:
     """The rows of a table that `table_text` wrote."""
-    return _rows_of(_bytes(path), path)
+    return _rows_of(read_bytes(path), path)
 
 
 def _rows_of(data: bytes, path: Path) -> list[ScoreRow]:
@@ -253,7 +261,7 @@ def _rows_of(data: bytes, path: Path) -> list[ScoreRow]:
                 raise ValueError(f"no column {absent[0]!r}")
             return [_row(cells) for cells in table]
     except (ValueError, TypeError, csv.Error) as error:
-        raise _refused(f"{path}: not a table of scores ({error})") from error
+        raise refused(f"{path}: not a table of scores ({error})") from error
 
 
 def cells_of(row: ScoreRow) -> list[object]:
@@ -282,8 +290,7 @@ def _row(cells: dict[str, str]) -> ScoreRow:
 class RunFolder:
     """The three files of one run, and SHA256SUMS, with what each of them was when it was written.
 
-    Reading a file that was changed since raises StoreError. A folder of an earlier version has no
-    sums: its files are taken as they are, which a warning says.
+    Reading a changed file raises StoreError; of an earlier version, without sums, it only warns.
     """
 
     def __init__(self, path: Path) -> None:
@@ -293,7 +300,7 @@ class RunFolder:
     @property
     def scores(self) -> Path:
         """Where the scores of this run lie."""
-        return self.path / "scores.csv"
+        return self.path / SCORES
 
     @property
     def items(self) -> Path:
@@ -334,72 +341,64 @@ class RunFolder:
 
     def read(self) -> RunFile:
         """What was run."""
-        data = _bytes(path := self.path / RUN)
-        file = _decode(data, RunFile, where=str(path))
-        self._check_sum(RUN, data)
+        data = read_bytes(path := self.path / RUN)
+        file = decoded(data, RunFile, where=str(path))
+        self.check_sum(RUN, sha256(data).hexdigest())
         return file
 
     def read_rows(self, *, is_checked: bool = True) -> list[SampleRecord]:
         """What was asked, answered and judged, in the order of the plan.
 
-        Unless `is_checked`, it may have been changed since it was written: `check_rows` tells.
+        Unless `is_checked`, it may have been changed since it was written.
         """
-        data = _bytes(path := self.path / SAMPLES)
-        lines = enumerate(data.splitlines(), 1)
-        rows = [_decode(line, SampleRecord, where=f"{path}:{n}") for n, line in lines]
-        if is_checked:
-            self._check_sum(SAMPLES, data)
-        return rows
-
-    def check_rows(self, rows: Sequence[SampleRecord]) -> None:
-        """Raise StoreError where the file was changed, and these rows are not what was written."""
-        if SAMPLES in self.changed():
-            self._check_sum(SAMPLES, _lines(rows))
+        return list(StoredRows(self, is_checked=is_checked))
 
     def read_scores(self) -> list[ScoreRow]:
         """The scores of every judge; none where no judge has read the run yet."""
         if not self.scores.exists() and SCORES not in (self._sums() or ()):
             return []
-        rows = _rows_of(data := _bytes(self.scores), self.scores)
-        self._check_sum(SCORES, data)
-        if self._sums() is None and (odd := next(filter(_is_outside, rows), None)):
-            raise _refused(f"{self.scores}: {odd.score.metric} is outside its interval")
+        rows = _rows_of(data := read_bytes(self.scores), self.scores)
+        self.check_sum(SCORES, sha256(data).hexdigest())
+        for odd in filter(is_outside, [r.score for r in rows] if self._sums() is None else ()):
+            raise refused(f"{self.scores}: {odd.metric} is outside its interval")
         return rows
 
     def changed(self) -> list[str]:
         """The files that are not as they were written; none where that is not known."""
         sums = self._sums() or {}
-        return [name for name, known in sums.items() if _sum(self.path / name) != known]
+        return [name for name, known in sums.items() if found_sum(self.path / name) != known]
 
     def judges_before(self) -> tuple[JudgeEntry, ...]:
         """The judges that a run names which need not be whole; none where it cannot be read."""
         with suppress(StoreError):
-            return _decode(_bytes(self.path / RUN), RunFile, where="").judges
+            return decoded(read_bytes(self.path / RUN), RunFile, where="").judges
         return ()
 
-    def _check_sum(self, name: str, data: bytes) -> None:
+    def check_sum(self, name: str, found: str) -> None:
+        """Raise StoreError unless a file had this sha256 when it was written."""
         sums = self._sums()
         if sums is None:
-            _say_unchecked(str(self.path.parent.parent.parent))
-        elif sums.get(name) != sha256(data).hexdigest():
+            say_unchecked(SUMS, str(self.path.parent.parent.parent))
+        elif sums.get(name) != found:
             fact = f"changed since it was written (see {SUMS} beside it)"
             if not (self.path / SUMS).exists():
                 fact = f"no {SUMS} beside it, which its version wrote: it may have been changed"
-            raise _refused(f"{self.path / name}: {fact}")
+            raise refused(f"{self.path / name}: {fact}")
 
     def _sums(self) -> dict[str, str] | None:
         """The sha256 of each file as it was written; None in a folder of an earlier version."""
         path = self.path / SUMS
         if not path.exists():
             return None if self._is_earlier() else dict.fromkeys(NAMES, "gone")
-        pairs = [line.split("  ") for line in _bytes(path).decode("utf-8", "replace").splitlines()]
+        text = read_bytes(path).decode("utf-8", "replace")
+        pairs = [line.split("  ") for line in text.splitlines()]
         sums = {pair[1]: pair[0] for pair in pairs if len(pair) == 2}
         return sums if {RUN, SAMPLES} <= set(sums) <= {*NAMES} else dict.fromkeys(NAMES, "damaged")
 
     def _is_earlier(self) -> bool:
         """Whether version 0.1 wrote the run, or no run.json is there."""
         with suppress(StoreError):
-            found = _decode(_bytes(self.path / RUN), dict[str, object], where="")
+            found = decoded(read_bytes(self.path / RUN), dict[str, object], where="")
             return str(found.get("version")).startswith("0.1.")
         return not (self.path / RUN).exists()
 
@@ -411,13 +410,21 @@ class RunFolder:
         self, run: RunFile, rows: Sequence[SampleRecord], scores: Sequence[ScoreRow] | None = None
     ) -> None:
         """Replace run.json and samples.jsonl, and scores.csv where there are scores."""
-        text = msgspec.json.format(msgspec.json.encode(run, order="deterministic"), indent=2)
-        files = {SAMPLES: _lines(rows), RUN: text + b"\n"}
+        lines = Spool(self.path)
+        lines.add(lines_of(rows))
+        self.put(run, lines, scores)
+
+    def put(self, run: RunFile, lines: Spool, scores: Sequence[ScoreRow] | None = None) -> None:
+        """Replace them; `lines` are those of samples.jsonl."""
+        files = {RUN: msgspec.json.format(_ENCODER.encode(run), indent=2) + b"\n"}
         files |= {} if scores is None else {SCORES: table_text(scores).encode()}
+        write_whole(self.path / SAMPLES, lines.blocks())
         for name, data in files.items():
             write_whole(self.path / name, data)
-        sums = (f"{sha256(files[name]).hexdigest()}  {name}\n" for name in sorted(files))
-        write_whole(self.path / SUMS, "".join(sums).encode())
+        sums = {name: sha256(data).hexdigest() for name, data in files.items()}
+        sums[SAMPLES] = lines.digest
+        text = "".join(f"{sums[name]}  {name}\n" for name in sorted(sums))
+        write_whole(self.path / SUMS, text.encode())
 
     def remove(self) -> None:
         """Remove the files of this run, and the folder where it has no others."""
@@ -427,50 +434,46 @@ class RunFolder:
             self.path.rmdir()
 
 
-def _is_outside(row: ScoreRow) -> bool:
-    score = row.score
-    low, value, high = (nan if x is None else x for x in (score.low, score.value, score.high))
-    return value < low - 1e-9 or value > high + 1e-9
+def lines_of(rows: Iterable[SampleRecord]) -> bytes:
+    """The lines of samples.jsonl for some records."""
+    return b"".join(_ENCODER.encode(row) + b"\n" for row in rows)
 
 
-def _lines(rows: Iterable[SampleRecord]) -> bytes:
-    return b"".join(msgspec.json.encode(row, order="deterministic") + b"\n" for row in rows)
+class StoredRows(Iterable[SampleRecord]):
+    """The records of a run folder, decoded one by one each time they are gone through."""
 
+    def __init__(self, folder: RunFolder, *, is_checked: bool = True) -> None:
+        """Check the file first, which StoreError tells of; without that, damage is told later."""
+        self._path, self._count, found, block = folder.path / SAMPLES, 0, sha256(), b"\n"
+        for block in blocks_of(self._path):
+            found.update(block)
+            self._count += block.count(b"\n")
+        self._count += not block.endswith(b"\n")
+        is_known = not is_checked or (folder.path / SUMS).exists()
+        try:
+            if is_checked:
+                folder.check_sum(SAMPLES, found.hexdigest())
+        except StoreError:
+            is_known = False
+            raise
+        finally:
+            deque(() if is_known else self, maxlen=0)  # a damaged line is told of first
 
-@cache
-def _say_unchecked(results: str) -> None:
-    _log.warning(
-        "%s: runs by an earlier version, which wrote no %s: what was changed in them since is not "
-        "noticed; repeat a run to have it checked",
-        *(results, SUMS),
-    )
+    @classmethod
+    def whole(cls, folder: RunFolder, *, is_checked: bool = True) -> "StoredRows":
+        """The records; StoreError where a response that was planned is not there."""
+        file, rows = folder.read(), cls(folder, is_checked=is_checked)
+        if len(rows) != file.planned:
+            fact = f"{len(rows)} of {file.planned} planned responses"
+            raise refused(f"{folder.path / SAMPLES}: {fact}")
+        return rows
 
+    def __len__(self) -> int:
+        return self._count
 
-def _sum(path: Path) -> str:
-    with suppress(StoreError):
-        return sha256(_bytes(path)).hexdigest()
-    return "none"
-
-
-def _bytes(path: Path) -> bytes:
-    if path.exists() and not path.is_file():  # a pipe might never end
-        raise _refused(f"{path}: not a plain file")
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise _refused(f"{path}: cannot be read ({error.strerror})") from error
-
-
-def _decode(data: bytes, kind: type[_T], *, where: str) -> _T:
-    try:
-        decoded: _T = decode_json(data, kind)
-    except (msgspec.DecodeError, ValueError) as error:
-        raise _refused(f"{where}: damaged ({error})") from error
-    return decoded
-
-
-def _refused(fact: str) -> StoreError:
-    return StoreError(f"{fact}; repeat the run to rebuild it")
+    def __iter__(self) -> Iterator[SampleRecord]:
+        for number, line in enumerate(lines_in(self._path), 1):
+            yield decoded(line, SampleRecord, where=f"{self._path}:{number}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -488,11 +491,8 @@ class StoredRun:
     @classmethod
     def read_all(cls, folder: RunFolder, *, is_checked: bool = True) -> "StoredRun":
         """The run of a folder; StoreError where a response that was planned is not there."""
-        run = cls(folder.read(), folder.read_rows(is_checked=is_checked))
-        if len(run.rows) != run.file.planned:
-            fact = f"{len(run.rows)} of {run.file.planned} planned responses"
-            raise _refused(f"{folder.path / SAMPLES}: {fact}")
-        return run
+        rows = list(StoredRows.whole(folder, is_checked=is_checked))
+        return cls(folder.read(), rows)
 
     @property
     def by_group(self) -> bool:

@@ -198,12 +198,15 @@ def checked_rows(path: Path, records: Sequence[Record], required: Sequence[str])
     return [_row(path, header, line=line, record=record) for line, record in records]
 
 
-def json_objects(name: str, text: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
+def json_objects(
+    name: str, text: str, *, first: int = 1
+) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """The number and the text of each line that is not blank, and the JSON object on it.
 
-    U+FFFD replaces each half of a character in an object. Raises DataError for any other line.
+    The first line has the number `first`. U+FFFD replaces each half of a character in an object.
+    Raises DataError for any other line.
     """
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(text.split("\n"), first):
         if not line.strip():
             continue
         place = f"{name}:{number}"

@@ -46,6 +46,21 @@ def repair_surrogates(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+def bare(text: str) -> str:
+    """The text without quotation marks around all of it, and without its one full stop.
+
+    White space counts as one blank. Other marks at the end, and dots in a row, stay.
+    """
+    found = " ".join(text.split())
+    while (quoted := _QUOTED.fullmatch(found)) is not None:
+        found = quoted["inside"]
+    ends = found.endswith(".") and not found.endswith("..")
+    return (found[:-1].rstrip() if ends else found) or text
+
+
+_MARKS = '"\u201c\u201d\u201e\u00ab\u00bb'
+_QUOTED = re.compile(rf"[{_MARKS}] ?(?P<inside>[^{_MARKS}]+?) ?[{_MARKS}] ?[.,]?")
+"""One quotation and nothing beside it: of two, the outer marks are of different ones."""
 _INVISIBLE = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 _FORMLESS = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"  # joiners, fillers, a blank pattern

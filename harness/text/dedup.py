@@ -105,15 +105,16 @@ def near_copies(texts: Sequence[str]) -> list[NearCopy]:
             members.setdefault(root(text), []).append(place)
     groups = sorted((own for own in members.values() if len(own) > 1), key=len, reverse=True)
     return [
-        NearCopy(number, len(own), place, _likeness(words[own[0]], words[place]))
+        NearCopy(number, len(own), place, likeness_of(words[own[0]], words[place]))
         for number, own in enumerate(groups, 1)
         for place in own
     ]
 
 
-def _likeness(one: str, other: str) -> float:
+def likeness_of(one: str, other: str) -> float:
+    """The Jaccard index of the words of two normal forms, 0 to 1; 0 where neither has a word."""
     first, second = set(one.split()), set(other.split())
-    return len(first & second) / len(first | second)
+    return len(first & second) / max(1, len(first | second))
 
 
 def _alike(sets: Sequence[Words]) -> Iterator[tuple[int, int]]:

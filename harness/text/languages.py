@@ -30,11 +30,15 @@ def mismatch(languages: Sequence[str], declared: str | None, texts: Iterable[str
         return None if _base(declared) in known else f"declared as {declared}"
     if known & NOT_LATIN:
         return None
-    return "mostly not in Latin letters" if is_foreign(*texts) else None
+    return "mostly not in Latin letters" if _is_foreign(texts) else None
 
 
 def is_foreign(*texts: str) -> bool:
     """Whether most letters of some texts are of another script than Latin; False without any."""
+    return _is_foreign(texts)
+
+
+def _is_foreign(texts: Iterable[str]) -> bool:
     letters = list(islice((c for text in texts for c in text if c.isalpha()), MOST_LETTERS))
     others = sum(not unicodedata.name(letter, "").startswith("LATIN") for letter in letters)
     return others * 2 > len(letters)

@@ -27,10 +27,14 @@ _DELIMITERS = re.compile(
     r"<{3,}|>{3,}|<\||\|>|</?s>|\[/?INST\]|<</?SYS>>|<(?:start|end)_of_turn>|<[be]os>",
     re.IGNORECASE,
 )
+_SUSPECT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f<>|\[]")
+"""What every delimiter has one of, and control characters."""
 
 
 def as_data(text: str) -> str:
     """The text without control characters, with spaces inside each delimiter to disable it."""
+    if not _SUSPECT.search(text):  # as nearly every text
+        return text
     spaced, text = without_controls(text), ""
     while spaced != text:  # what follows one delimiter may have been part of another
         spaced, text = _DELIMITERS.sub(lambda found: " ".join(found[0]), spaced), spaced
@@ -78,6 +82,7 @@ class Prompts:
         self._folders = tuple(folders)
         self._shipped = shipped  # some installers lay out a package as links
         self._variables: dict[str, frozenset[str]] = {}
+        self._there: dict[str, bool] = {}  # of the folders as they were last digested
         self._environment = Sandbox(
             loader=_Loader(self._folders, self._find),
             undefined=jinja2.StrictUndefined,
@@ -91,7 +96,7 @@ class Prompts:
         """The messages of a template: a system message if it has one, then the user message."""
         system, user = f"{template}.system.j2", f"{template}.user.j2"
         messages = [Message("user", self.text(user, slots))]
-        if self._find(system):
+        if self._is_there(system):
             messages.insert(0, Message("system", self.text(system, slots)))
         return tuple(messages)
 
@@ -154,6 +159,7 @@ class Prompts:
 
     def digest(self, template: str) -> str:
         """Digest of every file that a template's text depends on."""
+        self._there.clear()
         return digest([(file, self._source(file)) for file in self._files(template)])
 
     def sources(self, template: str) -> dict[str, str]:
@@ -231,6 +237,11 @@ class Prompts:
 
     def _not_utf8(self, file: str, error: UnicodeDecodeError) -> SpecError:
         return SpecError(f"{self._find(file)}: not UTF-8 at byte {error.start}; save it as UTF-8")
+
+    def _is_there(self, file: str) -> bool:
+        if file not in self._there:
+            self._there[file] = self._find(file) is not None
+        return self._there[file]
 
     def _find(self, file: str) -> Path | None:
         folder = next((f for f in self._folders if (f / file).is_file()), None)

@@ -106,7 +106,7 @@ def read(oracle: np.ndarray, literal: np.ndarray) -> JudgeFitness:
         held = {(str(n), "base", "T0.3"): value for n, value in enumerate(values.tolist())}
         clusters = {item: item[0] for item in held}
         sums = {item: (value, 1.0) for item, value in held.items()}
-        verdicts[rows[-1].signature] = BoardVerdicts(held, sums, clusters)
+        verdicts[rows[-1].signature] = BoardVerdicts.of(held, sums, clusters)
     [one] = fitness(rows, verdicts)
     return one
 

@@ -16,7 +16,7 @@ from support.report_runs import Sketch, write_runs
 
 from harness.analysis.report.page import page_data, page_text, shell_text
 from harness.analysis.report.words import asked
-from harness.errors import StoreError
+from harness.errors import SpecError, StoreError
 from harness.storage.find_runs import run_folders
 from harness.storage.runs import DataEntry, StoredRun
 
@@ -245,3 +245,26 @@ def test_runs_of_an_earlier_version_are_shown() -> None:
 def test_no_run_is_a_mistake_of_the_user_s(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no runs below"):
         page_data([], tmp_path)
+
+
+def test_a_page_of_more_answers_than_asked_for_shows_the_same_samples_of_each_run_and_says_so(
+    results: Path,
+) -> None:
+    folders = run_folders(results)
+
+    whole, part = page_data(folders, results), page_data(folders, results, answers=20)
+
+    shown, every = ([json.loads(bytes(items)) for items in made.items] for made in (part, whole))
+    assert all(0 < len(own) < len(other) for own, other in zip(shown, every, strict=True))
+    named = [{part.texts[part.samples[item[1]].id] for item in own} for own in shown]
+    assert named[0] <= named[1] or named[1] <= named[0]
+    first = next(note for note in part.notes if part.runs[0].model in note)
+    assert re.match(rf"Of the \d+ answers of .* the page shows {len(shown[0])}: those to", first)
+    for one, other in zip(part.sections, whole.sections, strict=True):
+        assert (one.name, one.tables, one.lines) == (other.name, other.tables, other.lines)
+    assert not any("the page shows" in note for note in whole.notes)
+
+
+def test_a_page_without_answers_is_refused(results: Path) -> None:
+    with pytest.raises(SpecError, match="--answers 0: give 1 or more"):
+        page_data(run_folders(results), results, answers=0)

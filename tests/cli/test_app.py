@@ -60,6 +60,18 @@ def test_judging_a_stored_run_imports_no_torch(toy: Toy, judge: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_no_garbage_is_looked_for_at_the_end_of_the_process() -> None:
+    code = (
+        "import atexit, gc\n"
+        "atexit.register(lambda: print(gc.get_freeze_count() > 10_000))\n"  # runs last
+        "from harness.cli import main\n"
+        "print(main(['--version']), gc.get_freeze_count())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.splitlines()[1:] == ["0 0", "True"]
+
+
 @pytest.mark.parametrize(
     ("raised", "code"),
     [(DataError("x.csv: gone"), 2), (KeyboardInterrupt(), 130), (ZeroDivisionError("ours"), 70)],

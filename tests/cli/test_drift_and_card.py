@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.hate_rows import run_of, text
+from support.packages import needs
 from support.toy import Toy
 
 from harness.cli import main
@@ -108,7 +109,7 @@ def test_a_card_says_what_was_run_rates_kinds_missed_and_limits(ran: Toy, capsys
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("may.csv", "no-such-run"), "are a file and a run"),
+        (("may.csv", "no-such-run"), "no-such-run is no file"),
         (("may.csv", "may.csv", "--flag", "topic", "--implicitness", "score"), "write 1, yes"),
         (("may.csv", "may.csv", "--implicitness", "topic"), "no number"),
         (
@@ -178,6 +179,49 @@ def test_a_card_is_read_without_knowing_the_program(ran: Toy, capsys: Lines) -> 
     assert "| target: left | 1.000 (0.839 to 1.000) | 20 |" in page
 
 
+def test_a_card_explains_its_rates_and_calls_our_samples_ours(toy: Toy, capsys: Lines) -> None:
+    where = ("--results", str(toy.results), "--home", str(toy.home))
+    assert toy.main("run", "--task", "hate_speech", "--model", "constant-no") == 0
+    out = toy.folder / "card.md"
+
+    assert main(["card", "hate_speech/constant-no", *where, "-o", str(out)]) == 0
+
+    page = out.read_text("utf-8")
+    assert "| Data | the sample set of the program, hate\\_speech.jsonl (sha256 " in page
+    assert "ishate" not in page
+    assert "TPR is the share of the texts to detect that was flagged" in page
+    assert page.count("95% interval over originals") == 1
+    assert "none (no positive text)" in page
+    assert re.search(r"None of the \d+ gaps that were tested is beyond chance", page)
+    assert "Kinds overlap: a text is of one in every column" in page
+    assert (
+        "Too few originals for a test of all their gaps: target (followers of the Ninth Bell, "
+        in page
+    )
+
+
+@needs("sklearn")
+def test_a_card_of_a_classifier_speaks_of_no_prompt(ran: Toy, capsys: Lines) -> None:
+    where = ("--results", str(ran.results), "--home", str(ran.home))
+    table = (ran.folder / "mine.csv").read_text("utf-8").replace("Text", "Post")
+    (ran.folder / "train.csv").write_text(table, "utf-8")
+    ran.write(
+        "configs/models/grams.yaml",
+        "{about: a, kind: sklearn, head: logistic, encoder: {kind: char-ngrams}}",
+    )
+    task = ("--task", "hate_speech", "--map", "mine")
+    data = ("--data", str(ran.folder / "mine.csv"), "--scorer", "none")
+    out = ran.folder / "card.md"
+    assert ran.main("train", "grams", *task, "--data", str(ran.folder / "train.csv")) == 0
+    assert ran.main("run", *task, "--model", "grams", *data) == 0
+
+    assert main(["card", "hate_speech/grams", *where, "-o", str(out)]) == 0
+
+    page = out.read_text("utf-8")
+    assert "| Texts | 80, read as they are, without a prompt |" in page
+    assert "this prompt" not in page
+
+
 def test_drift_tells_of_how_many_texts_each_rate_is(tmp_path: Path, capsys: Lines) -> None:
     old = table(tmp_path / "may.csv", flagged=12)
     columns = ("--flag", "removed", "--implicitness", "score", "--by", "topic")
@@ -185,7 +229,18 @@ def test_drift_tells_of_how_many_texts_each_rate_is(tmp_path: Path, capsys: Line
     assert main(["drift", str(old), str(old), *columns]) == 0
 
     [line] = [one for one in capsys.readouterr().out.splitlines() if one.startswith("topic: a")]
-    assert line.split()[3:7] == ["0.200,", "30", "0.200,", "30"]
+    assert line.split()[2:6] == ["0.200,", "30", "0.200,", "30"]
+
+
+def test_drift_of_tables_fits_80_columns(tmp_path: Path, capsys: Lines) -> None:
+    old, new = (table(tmp_path / f"{n}.csv", flagged=12, shift=0.1) for n in ("may", "june"))
+    columns = ("--flag", "removed", "--implicitness", "score", "--by", "topic")
+
+    assert main(["drift", str(old), str(new), *columns]) == 0
+
+    rows = capsys.readouterr().out.splitlines()[1:6]
+    assert rows[0].split()[:2] == ["of", "old,"]
+    assert max(map(len, rows)) <= 80
 
 
 def test_drift_by_groups_needs_something_to_compare(tmp_path: Path, capsys: Lines) -> None:
@@ -196,6 +251,45 @@ def test_drift_by_groups_needs_something_to_compare(tmp_path: Path, capsys: Line
     said = capsys.readouterr().err
     assert "--by: tells the rates of groups" in said
     assert "--flag COLUMN" in said
+
+
+def test_drift_that_could_not_be_tested_is_not_called_no_drift(
+    tmp_path: Path, capsys: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "two.csv").write_text("text,gone,score\none,1,0.2\nother,0,0.4\n", "utf-8")
+    words = ("drift", "two.csv", "two.csv", "--implicitness", "score", "--flag", "gone")
+
+    assert main([*words, "--alarm"]) == 0
+
+    said = capsys.readouterr()
+    assert "no drift" not in said.out
+    assert "nothing was tested: too few texts" in said.out
+    assert main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["drift"] is None
+
+
+def test_flags_that_a_table_holds_as_numbers_are_read(
+    tmp_path: Path, capsys: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A column of 1 and 0 with blank cells becomes 1.0 and 0.0 where pandas writes it."""
+    monkeypatch.chdir(tmp_path)
+    for name, cells in (("may", ["1.0", "0.0", "nan"]), ("june", ["1", "0", "0"])):
+        lines = [f"{name} {n},{cells[n % 3]},{n or 'nan'}" for n in range(60)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["text,gone,score", *lines]), "utf-8")
+
+    assert (
+        main(
+            ["drift", "may.csv", "june.csv", "--implicitness", "score", "--flag", "gone", "--json"]
+        )
+        == 0
+    )
+
+    told = json.loads(capsys.readouterr().out)["rows"]
+    [row] = [r for r in told if r["what"] == "flagged"]
+    assert (row["old"], row["n_old"]) == (0.5, 40)
+    assert (row["new"], row["n_new"]) == (pytest.approx(1 / 3), 60)
+    assert [r["n_old"] for r in told if r["what"] == "implicitness"] == [59]
 
 
 def test_drift_takes_the_classes_of_a_column_map(

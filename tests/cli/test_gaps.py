@@ -92,6 +92,19 @@ def test_answers_that_were_cut_are_told_with_the_limit_and_where_it_is_set(
     assert f"{told} in tasks/toy.yaml" in capsys.readouterr().out
 
 
+def test_a_cut_answer_is_the_tasks_to_lengthen_not_the_judges_that_reads_it(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stub.script = Script(replies={"": ("the capital of",)}, faults={"": ("finish=length",) * 99})
+    told = ("--task", "quiz", "--model", "alpha", "--answers", "written")
+
+    assert toy.main("run", *told, "--variant", "order0") == 1
+
+    err = capsys.readouterr().err
+    assert "answer truncated; raise max_tokens in tasks/quiz.yaml" in err
+    assert "configs/judges" not in err
+
+
 def test_a_run_that_ends_early_names_the_models_that_were_not_run(
     toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

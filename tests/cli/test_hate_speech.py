@@ -16,6 +16,7 @@ from support.toy import Toy
 from harness.cli import main
 from harness.cli.run_report import put_details
 from harness.implicitness.scorer import save_head
+from harness.registry import shipped_home
 from harness.storage.runs import RunFolder, ScoreRow, read_table
 
 TEXTS = 96
@@ -443,3 +444,24 @@ def test_a_run_without_measures_has_nothing_to_draw(
     assert curve(toy) == 2
 
     assert "nothing to draw" in capsys.readouterr().err
+
+
+def test_a_moderation_task_of_ones_own_is_ranked_by_macro_f1(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As docs/hate-speech.md says: `classes` in the place of `implicitness`."""
+    text = (shipped_home() / "tasks" / "hate_speech.yaml").read_text("utf-8")
+    mine = re.sub(r"(?m)^implicitness: .*$", "classes: {missed: [hateful]}", text)
+    toy.write("tasks/moderation.yaml", mine)
+    rows = [(f"Text {n} x{n}.", "hate" if n < 10 else "nothate", "none") for n in range(40)]
+    file = table(toy, "mine.csv", ("text", "label", "type"), rows)
+    options = ("--task", "moderation", "--data", str(file), "--map", "dghsd")
+
+    assert toy.main("run", *options, "--model", "oracle,constant-no") == 0
+    assert main(["leaderboard", "--task", "moderation", "--results", str(toy.results)]) == 0
+
+    said = capsys.readouterr().out
+    assert "moderation, base: macro F1 by gold" in said
+    line, *_ = [one for one in said.splitlines() if one.startswith("-     constant-no")]
+    # By hand: F1 of benign is 60 / 70, and that of hateful 0.
+    assert float(line.split()[2]) == pytest.approx(30 / 70, abs=5e-4)

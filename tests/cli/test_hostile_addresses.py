@@ -5,7 +5,7 @@ from support.each import each
 from support.toy import Toy
 
 from harness.errors import ModelError
-from harness.models.client.hosted import Endpoint
+from harness.models.client.endpoint import Endpoint
 from harness.specs.models import OpenAISpec
 
 NONE = [

@@ -46,15 +46,21 @@ def test_a_trained_head_scores(home: Path, capsys: pytest.CaptureFixture[str]) -
     assert f"small@{load_head(head).digest[:8]}" in capsys.readouterr().out
 
 
-def test_the_same_command_writes_the_same_bytes(home: Path) -> None:
+def test_the_same_command_writes_the_same_bytes_with_stored_vectors_and_without(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     paths = [home / "out" / "mine.json", home / "out" / "mine.safetensors"]
 
-    written = []
-    for _ in range(2):
+    written, stored = [], []
+    for cache in ("cache", "cache", "other"):
+        monkeypatch.setenv("HARNESS_CACHE", str(home / cache))
         assert call(home, "train", "--name", "mine") == 0
         written.append([path.read_bytes() for path in paths])
+        stored.append({file.stat().st_mtime_ns for file in (home / cache).rglob("*.npy")})
 
-    assert written[0] == written[1]
+    assert written[0] == written[1] == written[2]
+    assert stored[0]
+    assert stored[0] == stored[1]
 
 
 def test_a_summary_can_be_had_as_json(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,6 +152,19 @@ def test_an_ablation_as_json_says_what_it_was_made_of(
     told = json.loads(capsys.readouterr().out)
     assert told["origin"]["data"].startswith("pairs.jsonl@")
     assert len(told["trainings"]) == 27
+
+
+def test_a_limit_that_could_not_be_measured_is_not_called_broken(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f"Somebody might wonder about tea {n}.,Bring tea {n} now." for n in range(8)]
+    (home / "one.csv").write_text("\n".join(["implicit,explicit", *rows]), "utf-8")
+
+    assert main(["impscore", "lint", str(home / "one.csv")]) == 1
+
+    [line] = [o for o in capsys.readouterr().out.splitlines() if o.startswith("word presence")]
+    assert line.split()[2] == "-"
+    assert line.endswith("not measured")
 
 
 def test_pairs_are_linted(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

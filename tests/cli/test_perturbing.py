@@ -199,7 +199,7 @@ def test_groups_of_ones_own_list_are_exchanged_for_its_neutral_names(toy: Toy) -
         kind: group_names
         keeps_meaning: false
         groups: {people: [{many: Lunarians, one: Lunarian, adjective: Lunarian}]}
-        found: {people: [{many: Brindlers, one: Brindler, adjective: Brindler}]}
+        found: {people: [{many: Oruvites, one: Oruvite, adjective: Oruvite}]}
         """,
     )
 

@@ -14,7 +14,7 @@ from support.toy import PRICES, Toy
 from harness.core import Response
 from harness.models.client.cached import Budget
 from harness.models.scripted import ScriptedModel
-from harness.pipeline import plans
+from harness.pipeline.studies import plans
 from harness.specs.plans import PlannedTask, PlanSpec
 from harness.workspace import Workspace
 

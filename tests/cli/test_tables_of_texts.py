@@ -52,6 +52,51 @@ def test_a_table_of_ones_own_is_split_and_its_cells_stay_as_they_are(
     assert "Shared texts" in shown
 
 
+def test_a_chain_of_templated_texts_that_becomes_one_group_is_told_with_a_remedy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each text of a template shares .6 of its words with the next one, the last few with none."""
+    words = [f"word{n}" for n in range(33)]
+    filled = [(" ".join(words[n : n + 4]),) for n in range(30)]
+    own = [(f"alone{n} single{n}",) for n in range(70)]
+    posts = write(tmp_path / "posts.csv", ("text",), [*filled, *own])
+
+    assert main(["split", str(posts), "-o", str(tmp_path / "near")]) == 0
+
+    said = " ".join(capsys.readouterr().err.split())
+    assert "one group holds 30 of 100 rows (30%)" in said
+    assert "'word0 word1 word2 word3' and 'word4" in said
+    assert "share 0.00 of their words" in said
+    assert "--link same" in said
+    assert main(["split", str(posts), "--link", "same", "-o", str(tmp_path / "same")]) == 0
+    assert "one group holds" not in capsys.readouterr().err
+
+
+def test_a_large_group_of_a_column_is_told_without_talk_of_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [("", "ann" if n < 20 else f"writer{n}") for n in range(100)]
+    posts = write(tmp_path / "posts.csv", ("text", "writer"), rows)
+
+    assert main(["split", str(posts), "--group", "writer", "-o", str(tmp_path / "parts")]) == 0
+
+    said = " ".join(capsys.readouterr().err.split())
+    assert "one group holds 20 of 100 rows (20%)" in said
+    assert "--group writer" in said
+    assert "of their words" not in said
+
+
+def test_texts_that_are_one_chain_are_refused_with_a_remedy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [(f"one two three {word}",) for word in ("four", "five", "six", "seven")]
+    posts = write(tmp_path / "posts.csv", ("text",), rows)
+
+    assert main(["split", str(posts), "-o", str(tmp_path / "parts")]) == 2
+
+    assert "--link same" in capsys.readouterr().err
+
+
 def test_rows_in_two_files_are_counted_without_a_split(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -85,7 +85,7 @@ def test_what_parts_share_is_counted_by_rows() -> None:
 def test_a_part_that_gets_nothing_is_an_error() -> None:
     rows = SplitRows(["same words"] * 9, [()] * 9)
 
-    with pytest.raises(DataError, match="9 rows in 1 units"):
+    with pytest.raises(DataError, match="rows: 9, in groups that belong together: 1;"):
         split_rows(rows, SHARES, link="same", seed=0)
 
 

@@ -26,7 +26,7 @@ def sample(name: str, text: str, **references: str) -> Sample:
 
 def measured(
     *samples: Sample, by: Standin | None = None, spec: ImplicitnessSpec | None = SPEC
-) -> tuple[tuple[Sample, ...], str]:
+) -> tuple[Sequence[Sample], str]:
     found, data = add_implicitness(samples, DATA, spec=spec, scorer=lambda name: by or Standin())
     return found, data.label
 

@@ -100,7 +100,7 @@ def longest(pair: TrainingPair) -> tuple[str, ...]:
         ("sides: please", lambda p: replace(p, explicit="please " + p.explicit), -1),
         ("sides: imperative", lambda p: replace(p, explicit="Please, bring " + p.explicit), -1),
         ("sides: two", lambda p: replace(p, implicit="Well. " + p.implicit + "."), 1),
-        ("sides: longer", lambda p: replace(p, implicit=p.implicit + " and so on"), 0.5),
+        ("pairs whose implicit", lambda p: replace(p, implicit=p.implicit + " and so on"), 1),
         ("4 levels: ", lambda p: p, None),
         ("3 levels: order of length", lambda p: replace(p, levels=longest(p)), 1),
         ("sentences", lambda p: replace(p, implicit="The same."), 127),

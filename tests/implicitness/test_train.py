@@ -32,8 +32,8 @@ from harness.implicitness.train import (
     word_presence,
 )
 from harness.models.encoders.encoders import CharNgrams
+from harness.specs.encoders import CharNgramsSpec
 from harness.specs.implicitness import RecipeSpec, SettingsSpec
-from harness.specs.models import CharNgramsSpec
 from harness.text.dedup import fingerprint
 
 pytestmark = needs("torch")

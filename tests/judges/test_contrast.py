@@ -17,8 +17,8 @@ from harness.errors import SpecError
 from harness.judges.nearness import ContrastJudge
 from harness.models.encoders.encoders import CharNgrams
 from harness.parts import Reason
+from harness.specs.encoders import CharNgramsSpec
 from harness.specs.judges import ContrastSpec
-from harness.specs.models import CharNgramsSpec
 
 SPEC = ContrastSpec(about="a", encoder=CharNgramsSpec(), reference="implication")
 

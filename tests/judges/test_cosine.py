@@ -13,8 +13,8 @@ from harness.errors import SpecError
 from harness.judges.nearness import CosineJudge, Hosted
 from harness.models.encoders.encoders import CharNgrams
 from harness.parts import ChoiceScore, Mode, Reason
+from harness.specs.encoders import CharNgramsSpec
 from harness.specs.judges import Contrast, CosineSpec, Prepended
-from harness.specs.models import CharNgramsSpec
 
 REFERENCES = {
     "true": ("She asks him to shut the window.", "She wants the window shut."),

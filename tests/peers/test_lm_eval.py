@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 
-from benchmarks.choice import Case, build_model, by_program, read_cases
+from benchmarks.choice import Case, build_model, read_cases
+from harness.core import Request
 from harness.models.local.tokenization import choice_tokens
-from harness.parts import Message
+from harness.models.local.transformers_lm import TransformersModel
+from harness.parts import Decoding, Message, Mode
+from harness.specs.models import TransformersSpec
 
 DATA = os.environ.get("HARNESS_DATA")
 pytestmark = [
@@ -31,7 +34,19 @@ def cases(answers: str, items: int | None) -> list[Case]:
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     texts = [context for context, _ in cases("digits", None)]
     folder = tmp_path_factory.mktemp
-    return {shape: build_model(shape, texts, folder(shape)) for shape in ("tiny", "small")}
+    return {shape: build_model(folder(shape), texts, shape) for shape in ("tiny", "small")}
+
+
+def logprobs(folder: Path, asked: Sequence[Case]) -> list[float]:
+    """The log-probabilities of the kind transformers, asked as the pipeline asks it."""
+    model = TransformersModel("random", TransformersSpec(model=str(folder)), folder)
+    decoding, mode = Decoding(max_tokens=1), Mode.CHOOSE
+    requests = [
+        Request(str(at), "", "", "", (Message("user", context),), decoding, mode, tuple(choices))
+        for at, (context, choices) in enumerate(asked)
+    ]
+    found = {response.key: response.choice_scores or () for response in model.answer(requests)}
+    return [score.logprob for request in requests for score in found[request.key]]
 
 
 def is_alike(peer: Any, context: str, choices: Sequence[str]) -> bool:  # noqa: ANN401 - an HFLM
@@ -56,7 +71,7 @@ def test_choices_have_the_log_probabilities_that_lm_eval_gives_them(
     alike = [case for case in asked if is_alike(peer, *case)]
     pairs = [(context, choice) for context, choices in alike for choice in choices]
 
-    own = by_program(str(models[shape]))(alike)
+    own = logprobs(models[shape], alike)
     theirs = peer.loglikelihood(
         [Instance("loglikelihood", {}, pair, 0) for pair in pairs], disable_tqdm=True
     )

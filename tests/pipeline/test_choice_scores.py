@@ -1,25 +1,39 @@
 """What many choices show together: several orders of a sample, confidence, favourites."""
 
+from collections.abc import Sequence
+from math import isnan
 from random import Random
 
 import pytest
-from support.choice_cases import chosen, lost, sample, shared
+from support.choice_cases import chosen, lost, readings_of, sample, shared
 from support.each import each
 
 from harness.core import Sample
 from harness.parts import Reason
-from harness.pipeline.choice_scores import CALIBRATION, FAVOURITE, Read, chance, over_all, permuted
+from harness.pipeline.choice_scores import CALIBRATION, FAVOURITE, chance, over_all, permuted
 from harness.stats.classification import calibration_error
 from harness.storage.runs import SampleRecord, VerdictRecord
 
 
-def reads(*parts: tuple[VerdictRecord, str] | tuple[VerdictRecord, str, Sample]) -> list[Read]:
+def reads(
+    *parts: tuple[VerdictRecord, str] | tuple[VerdictRecord, str, Sample],
+) -> list[SampleRecord]:
     """Rows of verdicts, each under a variant."""
-    rows: list[SampleRecord] = [chosen(*part) for part in parts]
-    return [(row, row.verdicts["gold"]) for row in rows]
+    return [chosen(*part) for part in parts]
 
 
-def orders(*shares: tuple[float, ...], of: Sample | None = None) -> list[Read]:
+def averaged(rows: Sequence[SampleRecord]) -> list[float | None]:
+    """Whether each sample comes out right over all of its rows; None where nobody knows."""
+    return [None if isnan(value) else value for value in permuted(readings_of(rows)).tolist()]
+
+
+def whole(rows: Sequence[SampleRecord], metric: str) -> tuple[float | None, list[bool]]:
+    """What is no mean of rows, and of which rows it is made."""
+    value, counted = over_all(readings_of(rows))[metric]
+    return value, counted.tolist()
+
+
+def orders(*shares: tuple[float, ...], of: Sample | None = None) -> list[SampleRecord]:
     """One row an order, with these probabilities of the sample's choices."""
     held = of or sample()
     return reads(*((shared(*part), f"order{n}", held) for n, part in enumerate(shares)))
@@ -44,15 +58,15 @@ def test_a_samples_orders_are_averaged_choice_by_choice(
 ) -> None:
     of = sample(("a", "b", "c")[: len(shares[0])])
 
-    assert permuted(orders(*shares, of=of)) == [credit] * len(shares)
+    assert averaged(orders(*shares, of=of)) == [credit] * len(shares)
 
 
 def test_averaging_probabilities_is_not_averaging_what_is_right() -> None:
     found = orders((0.5, 0.3, 0.2), (0.5, 0.2, 0.3), (0.1, 0.7, 0.2))
-    by_order = [float(max(v.shares) == v.shares[0]) for _, v in found]
+    by_order = [float(max(v.shares) == v.shares[0]) for r in found for v in r.verdicts.values()]
 
     assert sum(by_order) / 3 == pytest.approx(2 / 3)
-    assert permuted(found) == [0.0] * 3
+    assert averaged(found) == [0.0] * 3
 
 
 def test_a_sample_that_lacks_an_order_has_no_average_and_others_keep_theirs() -> None:
@@ -63,9 +77,9 @@ def test_a_sample_that_lacks_an_order_has_no_average_and_others_keep_theirs() ->
         (VerdictRecord(1.0, detail={"chosen_place_1": 1.0}), "order2"),
         (shared(0.9, 0.1, 0.0), "order3"),
     )
-    whole = reads((shared(0.2, 0.8, 0.0), "order0", other))
+    other_rows = reads((shared(0.2, 0.8, 0.0), "order0", other))
 
-    assert permuted([*found, *whole]) == [None, None, None, None, 1.0]
+    assert averaged([*found, *other_rows]) == [None, None, None, None, 1.0]
 
 
 def test_samples_are_averaged_apart() -> None:
@@ -78,7 +92,7 @@ def test_samples_are_averaged_apart() -> None:
     )
 
     # s1: .45 to .55 and its first is right; s2: .65 to .35 and its second is right.
-    assert permuted(found) == [0.0, 0.0, 0.0, 0.0]
+    assert averaged(found) == [0.0, 0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -87,7 +101,7 @@ def test_the_order_of_rows_changes_nothing(seed: int) -> None:
     found = orders(*((draw.random(), draw.random(), draw.random()) for _ in range(5)), of=of)
     mixed = Random(seed).sample(found, 5)
 
-    assert permuted(found) == permuted(mixed)
+    assert averaged(found) == averaged(mixed)
 
 
 def test_confidence_is_that_of_the_likeliest_choice_and_its_own_credit() -> None:
@@ -98,7 +112,7 @@ def test_confidence_is_that_of_the_likeliest_choice_and_its_own_credit() -> None
         (lost(), "order3"),
     )
 
-    error, counted = over_all(found)[CALIBRATION]
+    error, counted = whole(found, CALIBRATION)
 
     assert error == calibration_error([0.9, 0.8, 0.5], [1.0, 0.0, 0.5])
     assert error == pytest.approx((0.1 + 0.8 + 0.0) / 3)
@@ -109,7 +123,7 @@ def test_confidence_does_not_borrow_the_credit_of_another_normalisation() -> Non
     # By its headline this response is wrong, while the probabilities make the right one likeliest.
     [read] = reads((shared(0.9, 0.1, 0.0, value=0.0), "order0"))
 
-    assert over_all([read])[CALIBRATION][0] == pytest.approx(0.1)
+    assert whole([read], CALIBRATION)[0] == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(
@@ -121,27 +135,27 @@ def test_the_favourite_is_the_place_chosen_most_often(
 ) -> None:
     found = reads(*((shared(0.5, 0.3, 0.2, place=p), f"order{n}") for n, p in enumerate(places)))
 
-    assert over_all(found)[FAVOURITE] == (share, [True] * len(places))
+    assert whole(found, FAVOURITE) == (share, [True] * len(places))
 
 
 def test_a_tie_favours_no_place() -> None:
     thirds = {f"chosen_place_{place}": 1 / 3 for place in (1, 2, 3)}
     found = reads(*((VerdictRecord(1 / 3, detail=thirds), f"order{n}") for n in range(4)))
 
-    assert over_all(found)[FAVOURITE][0] == pytest.approx(1 / 3)
+    assert whole(found, FAVOURITE)[0] == pytest.approx(1 / 3)
 
 
 def test_a_missing_choice_favours_nothing_and_is_not_counted() -> None:
     found = reads((shared(0.5, 0.3, 0.2, place=2), "order0"), (lost(Reason.UNPARSED), "order1"))
 
-    assert over_all(found)[FAVOURITE] == (1.0, [True, False])
+    assert whole(found, FAVOURITE) == (1.0, [True, False])
 
 
 def test_without_any_choice_there_is_neither_favourite_nor_calibration() -> None:
     found = reads((lost(), "order0"), (lost(), "order1"))
 
-    assert over_all(found) == {CALIBRATION: (None, [False] * 2), FAVOURITE: (None, [False] * 2)}
-    assert permuted(found) == [None, None]
+    assert whole(found, CALIBRATION) == whole(found, FAVOURITE) == (None, [False] * 2)
+    assert averaged(found) == [None, None]
 
 
 def test_chance_is_the_mean_of_one_over_the_number_of_choices() -> None:
@@ -149,4 +163,4 @@ def test_chance_is_the_mean_of_one_over_the_number_of_choices() -> None:
 
     found = reads((shared(0.5, 0.5), "order0", two), (lost(), "order0", four))
 
-    assert chance([row.sample for row, _ in found]) == (1 / 2 + 1 / 4) / 2
+    assert chance(readings_of(found).samples.choices) == (1 / 2 + 1 / 4) / 2

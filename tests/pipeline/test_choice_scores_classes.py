@@ -1,13 +1,15 @@
 """Verdicts to scores by class: what counts where, and what is missing from it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
+from support.choice_cases import readings_of
 from support.each import each
 
 from harness.core import Sample
 from harness.parts import Reason
-from harness.pipeline.choice_scores import Number, Read, class_numbers
+from harness.pipeline.choice_scores import Number, class_numbers
 from harness.specs.tasks import ClassesSpec
 from harness.storage.runs import SampleRecord, VerdictRecord
 
@@ -15,7 +17,7 @@ LABELS = ("non", "open", "hidden")
 SPEC = ClassesSpec(missed=("hidden",))
 
 
-def read(gold: str, chosen: str | None, *properties: str) -> Read:
+def read(gold: str, chosen: str | None, *properties: str) -> SampleRecord:
     references = {"labels": LABELS} | ({"properties": properties} if properties else {})
     sample = Sample("s", {"text": "x"}, references, choices=LABELS, gold=gold)
     detail = {f"chosen_label_{label}": float(label == chosen) for label in LABELS}
@@ -24,11 +26,11 @@ def read(gold: str, chosen: str | None, *properties: str) -> Read:
         if chosen is None
         else VerdictRecord(float(gold == chosen), detail=detail)
     )
-    return SampleRecord(sample, "base", "logprob", (), chosen), verdict
+    return SampleRecord(sample, "base", "logprob", (), chosen, verdicts={"gold": verdict})
 
 
-def told(readings: Sequence[Read], spec: ClassesSpec = SPEC) -> dict[tuple[str, str], Number]:
-    found = class_numbers(readings, spec, everything="all")
+def told(rows: Sequence[SampleRecord], spec: ClassesSpec = SPEC) -> dict[tuple[str, str], Number]:
+    found = class_numbers(readings_of(rows, by=spec.by), spec, everything="all")
     return {(group, number.metric): number for group, number in found}
 
 
@@ -60,7 +62,7 @@ def test_what_is_not_answered_is_missing_and_not_missed(
     found = told(READINGS)["all", metric]
 
     assert found.value == (None if value is None else pytest.approx(value))
-    assert (found.planned, found.counted) == (planned, counted)
+    assert (tuple(found.planned), tuple(found.counted)) == (planned, counted)
 
 
 def test_missed_texts_are_counted_by_each_of_their_properties() -> None:
@@ -77,8 +79,8 @@ def test_where_none_is_answered_nothing_has_a_value() -> None:
 
 
 def test_without_labels_there_is_nothing_to_tell() -> None:
-    row, verdict = read("non", "non")
-    bare = SampleRecord(Sample("s", {"text": "x"}), "base", "logprob", (), None)
+    row = read("non", "non")
+    bare = replace(row, sample=Sample("s", {"text": "x"}))
 
-    assert told([(bare, verdict)]) == {}
+    assert told([bare]) == {}
     assert row.answer == "non"

@@ -1,6 +1,7 @@
 """Samples to requests: which are taken, how draws are seeded, what a step may show."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
@@ -39,7 +40,7 @@ def grouped(*sizes: int) -> list[Sample]:
     return sorted(made, key=lambda sample: sample.id[::-1])
 
 
-def ids(samples: tuple[Sample, ...]) -> list[str]:
+def ids(samples: Sequence[Sample]) -> list[str]:
     return [sample.id for sample in samples]
 
 
@@ -310,6 +311,7 @@ def test_a_conversation_has_one_system_turn(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"then\.user\.j2: step response goes on in the conver"):
         check_templates(plan)
     (folder / "think.system.j2").write_text("Be kind.")
+    plan = thinking(tmp_path, then="Now answer.", is_follow_up=True)
     check_templates(plan)
     asked = request(plan, plan.cells[0], step=STEP_TWO, earlier={"thought": "leaves"})
     assert [turn.role for turn in asked.messages] == ["system", "user", "assistant", "user"]

@@ -1,5 +1,6 @@
 """What calls came to is added up once a call, and what nobody tells is never zero."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
@@ -8,9 +9,17 @@ from support.each import each
 from support.sketches import JUDGE, right, row, run_file
 
 from harness.parts import UNCHARGED, Reason, Superseded, Usage
-from harness.pipeline.records import answer_calls, cost_of, judge_calls, run_costs
+from harness.pipeline.columns.calls import RunCalls
 from harness.pipeline.score import score_rows
-from harness.storage.runs import SampleRecord, ScoreRow, StepRecord, VerdictRecord
+from harness.storage.runs import (
+    Cost,
+    Costs,
+    JudgeEntry,
+    SampleRecord,
+    ScoreRow,
+    StepRecord,
+    VerdictRecord,
+)
 
 ASKING = replace(JUDGE, asks="judge-m")
 CENT, TWO, UNKNOWN_USAGE = Usage(10, 5, 0.01), Usage(20, 6, 0.02), Usage(30, None, None)
@@ -34,6 +43,12 @@ def answered(
     return row(verdict or right(1.0), name, steps=steps(**usages))
 
 
+def run_costs(rows: Sequence[SampleRecord], judges: Sequence[JudgeEntry]) -> Costs:
+    calls = RunCalls()
+    calls.add(0, rows)
+    return calls.costs(judges)
+
+
 def scored(*rows: SampleRecord, **changes: object) -> list[ScoreRow]:
     return score_rows(run_file(len(rows), **changes), rows)
 
@@ -51,7 +66,7 @@ def scored(*rows: SampleRecord, **changes: object) -> list[ScoreRow]:
 def test_a_sum_is_whole_only_where_every_call_tells(
     usages: dict[str, Usage], whole: tuple[float | None, ...], told: Usage
 ) -> None:
-    found = cost_of(usages)
+    found = run_costs([answered(None, "s1", **usages)], ()).answers
 
     assert (found.prompt_tokens, found.completion_tokens, found.cost_usd) == whole
     assert (found.calls, found.told) == (len(usages), told)
@@ -60,7 +75,8 @@ def test_a_sum_is_whole_only_where_every_call_tells(
 def test_calls_that_broke_off_are_counted_and_no_sum_is_whole_beside_them() -> None:
     earlier = (Superseded(replace(UNCHARGED, unanswered=2), Reason.FAILED),)
 
-    found = cost_of({"a": replace(CENT, unanswered=1, superseded=earlier), "b": TWO})
+    one = answered(a=replace(CENT, unanswered=1, superseded=earlier), b=TWO)
+    found = run_costs([one], ()).answers
 
     assert (found.unanswered, found.cost_usd, found.prompt_tokens) == (3, None, None)
     assert found.told.prompt_tokens == 30
@@ -70,21 +86,23 @@ def test_calls_that_broke_off_are_counted_and_no_sum_is_whole_beside_them() -> N
 def test_calls_that_another_took_the_place_of_were_paid_all_the_same() -> None:
     earlier = (Superseded(TWO, Reason.REFUSED), Superseded(UNKNOWN_USAGE, Reason.FAILED))
 
-    found = cost_of({"a": replace(CENT, superseded=earlier)})
+    found = run_costs([answered(a=replace(CENT, superseded=earlier))], ()).answers
 
     assert (found.calls, found.cost_usd, found.prompt_tokens) == (3, None, 60)
     assert found.told.cost_usd == pytest.approx(0.03)
 
 
 @pytest.mark.parametrize(
-    ("step", "keys"), [(None, ["thought", "response"]), ("thought", ["thought"])]
+    ("step", "cost"), [(None, 0.03), ("thought", 0.01), ("response", 0.03), ("elsewhere", 0.03)]
 )
 def test_a_judge_of_an_earlier_step_rests_on_the_calls_up_to_it(
-    step: str | None, keys: list[str]
+    step: str | None, cost: float
 ) -> None:
     one = answered(thought=CENT, response=TWO)
 
-    assert list(answer_calls(one, replace(JUDGE, step=step))) == keys
+    [found] = scored(one, judges=(replace(JUDGE, step=step),))
+
+    assert found.cost_usd == cost
 
 
 def test_a_row_costs_its_answers_and_the_questions_of_its_own_judge() -> None:
@@ -157,5 +175,6 @@ def test_rows_that_do_not_tell_yet_are_still_read() -> None:
 
     found = msgspec.convert(old, SampleRecord)
 
-    assert answer_calls(found) == {"a": Usage()}
-    assert judge_calls(found.verdicts["near"]) == {"q": Usage()}
+    costs = run_costs([found], (ASKING,))
+    assert [costs.answers, costs.judges["near"]] == [Cost(1, None, None, None, Usage())] * 2
+    assert costs.total.calls == 2

@@ -17,7 +17,7 @@ from harness.models.local.classifiers import TRAINED_ON, TrainedClassifier, read
 from harness.parts import Reason
 from harness.pipeline.lessons import TrainOptions, _repeats, read_lesson
 from harness.pipeline.train_classifier import _encoded, train
-from harness.specs.models import CharNgramsSpec
+from harness.specs.encoders import CharNgramsSpec
 from harness.storage.find_runs import run_folders
 from harness.storage.runs import SampleRecord
 
@@ -396,7 +396,7 @@ def test_a_grid_that_goes_on_trains_nothing_again(
 
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.*")} == before
     assert capsys.readouterr().out == first
-    assert "grams-svm  echo+swap " in first
+    assert "echo+swap " in first
     with_made.harness(*words, "--seed", "42")
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.*")} != before
 
@@ -420,6 +420,87 @@ def test_a_grid_that_cannot_be_is_refused(
 
     assert with_made.harness("grid", *words) == 2
     assert named in capsys.readouterr().err
+
+
+def test_a_grid_counts_the_texts_that_nearly_stand_among_those_it_trained_on(
+    toy: Talk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A made row may be a rewording of a text that is evaluated: what finds it is no evidence."""
+    text = "Nobody wonders where our spoons have gone since Monday"
+    own = talk(TOPICS[:3])[:2] + [(f"Well {n}, {n} indeed.", "hidden", "own", "") for n in "ab"]
+    toy.rows("train.csv", [*own, (f"{text}, dear.", "hidden", "bt", "")])
+    rows = [(f"{text}.", "hidden", "own", ""), ("Splendid weather again.", "hidden", "own", "")]
+    toy.rows("dev.csv", [*rows, *talk(TOPICS[4:5])])
+    words = ("grid", "--model", "grams-svm", "--task", "talk", "--augment", "none,bt")
+
+    assert toy.harness(*words, "--json") == 0
+
+    shown = capsys.readouterr()
+    found = {row["augmentation"]: row for row in json.loads(shown.out)}
+    assert {arm: (row["near"], row["texts"]) for arm, row in found.items()} == {
+        "none": (0, 3),
+        "bt": (1, 3),
+    }
+    assert "bt: 1 of 3 texts of class hidden" in " ".join(shown.err.split())
+    assert toy.harness(*words) == 0
+    assert "1 of 3" in capsys.readouterr().out
+
+
+def test_an_augmentation_that_adds_nothing_is_told(
+    toy: Talk, caplog: pytest.LogCaptureFixture
+) -> None:
+    trained(toy, augment=("all",))
+
+    assert "--augment all adds no row" in caplog.text
+
+
+def test_the_table_of_a_grid_fits_80_columns(
+    with_made: Talk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "a-machine-with-a-long-name"
+    with_made.model(name, "{about: a, kind: sklearn, head: svm, encoder: {kind: char-ngrams}}")
+    words = (
+        "grid",
+        "--model",
+        f"grams-svm,{name}",
+        "--task",
+        "talk",
+        "--augment",
+        "none,echo+swap",
+    )
+
+    assert with_made.harness(*words) == 0
+
+    said = capsys.readouterr().out
+    assert f"talk, class hidden: {name}\naugmentation  precision" in said
+    lines = said.partition("wrote")[0].splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum("macro F1" in line for line in lines) == 2
+
+
+def test_a_grid_on_one_file_is_refused_before_anything_is_trained(
+    with_made: Talk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_made.rows("mine.csv", talk(TOPICS))
+    [file] = with_made.folder.rglob("mine.csv")
+    own = ("--home", str(with_made.folder / "home"), "--results", str(with_made.results))
+    words = ("grid", "--model", "grams-svm", "--task", "talk", "--data", str(file), *own)
+
+    assert main([*words]) == 2
+
+    said = " ".join(capsys.readouterr().err.split())
+    assert "would train on the texts that it evaluates" in said
+    assert "`train` and `files`" in said
+    assert not (with_made.results / "trained").exists()
+
+
+def test_the_help_of_a_grid_says_what_data_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["grid", "--help"]) == 0
+
+    said = " ".join(capsys.readouterr().out.split())
+    assert "the file of a table" not in said
+    assert "`train` and `files`" in said
+    assert "one for each task" in said
 
 
 def test_a_machine_without_probabilities_is_ranked_at_an_fpr_by_its_scores(

@@ -555,3 +555,43 @@ def test_two_calls_at_one_moment_that_differ_count_twice(tmp_path: Path) -> None
     found = Ledger(tmp_path).find([asked.key])[asked.key]
 
     assert [usage.completion_tokens for usage in found.usage.with_superseded] == [3, 4]
+
+
+def test_a_ledger_that_is_open_finds_what_others_add_and_does_not_find_what_is_removed(
+    tmp_path: Path,
+) -> None:
+    first, later = request("first"), request("later")
+    one = stored(tmp_path, (first, reply(first)))
+    ledger = Ledger(tmp_path)
+    assert ledger.find([first.key, later.key]) == {first.key: reply(first)}
+
+    other = tmp_path / "other.jsonl"
+    other.write_bytes(whole := line(later, reply(later), time=1.0))
+    assert ledger.find([first.key, later.key]).keys() == {first.key, later.key}
+    with other.open("ab") as file:
+        file.write(line(first, reply(first, "before"), time=0.5)[:-9])
+    assert ledger.find([first.key])[first.key] == reply(first), "the torn line is no call"
+    other.write_bytes(whole + line(first, reply(first, "before"), time=0.5))
+    assert ledger.find([first.key])[first.key].texts == ("before",), "it was written whole since"
+
+    one.unlink()
+    other.write_bytes(whole)
+    assert ledger.find([first.key, later.key]) == {later.key: reply(later)}
+
+
+def test_of_many_calls_those_asked_for_are_found_without_decoding_the_others(
+    tmp_path: Path,
+) -> None:
+    asked = [request(f"question {number}") for number in range(300)]
+    lines = [line(one, reply(one, f"reply {n}"), time=n) for n, one in enumerate(asked)]
+    hurt = lines[7].replace(b'"texts":["reply 7"]', b'"texts":[]')  # whole JSON, and no response
+    (tmp_path / "a.jsonl").write_bytes(b"".join([*lines[:7], hurt, *lines[8:]]))
+    ledger = Ledger(tmp_path)
+
+    found = ledger.find([one.key for one in asked[10::20]])
+
+    assert found == {
+        one.key: reply(one, f"reply {10 + 20 * n}") for n, one in enumerate(asked[10::20])
+    }
+    with pytest.raises(StoreError, match=r"a\.jsonl:8: damaged record"):
+        ledger.find([asked[7].key])

@@ -9,6 +9,7 @@ from harness.core import Case, Response, Run, Sample, Verdict
 from harness.data.choices import lay_out
 from harness.judges.gold import GoldJudge
 from harness.parts import ChoiceScore, Mode, Reason
+from harness.pipeline.columns.readings import AskedColumns, Readings, VerdictColumns
 from harness.pipeline.plan import SCORING, Plan
 from harness.specs.judges import GoldSpec
 from harness.specs.tasks import ChoiceSpec, StepSpec, TaskSpec, VariantSpec
@@ -94,6 +95,16 @@ def chosen(
     return row(
         verdict, sample=held, variant=variant, decoding="logprob", verdicts={"gold": verdict}
     )
+
+
+def readings_of(
+    records: Sequence[SampleRecord], judge: str = "gold", by: str | None = None
+) -> Readings:
+    """The verdicts of a judge on some records, as columns."""
+    samples, verdicts = AskedColumns(by), VerdictColumns()
+    samples.add(records)
+    verdicts.add(range(len(records)), [record.verdicts[judge] for record in records])
+    return verdicts.readings(samples.samples)
 
 
 def variants(

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from harness.pipeline import execute
-from harness.pipeline.execute import RereadResult, RunResult
+from harness.pipeline import execute, reread
+from harness.pipeline.execute import RunResult
+from harness.pipeline.reread import RereadResult
 from harness.pipeline.resolve import RunOptions, resolve, resolve_reread, resolve_stored
 from harness.pipeline.setup import JudgeSource
 from harness.storage.runs import RunFolder
@@ -23,4 +24,4 @@ def judge(workspace: Workspace, folder: RunFolder, names: Sequence[JudgeSource])
 
 def read(workspace: Workspace, folder: RunFolder) -> RereadResult:
     """Read a stored run with today's parsers."""
-    return execute.reread(resolve_reread(workspace, folder))
+    return reread.reread(resolve_reread(workspace, folder))

@@ -43,15 +43,17 @@ PLAN = f"""
 """
 
 
-def start_plan(stub: StubServer, toy: Toy, results: str) -> subprocess.Popen[bytes]:
+def start_plan(
+    stub: StubServer, toy: Toy, results: str, *words: str, command: str = "run"
+) -> subprocess.Popen[bytes]:
     """Start the plan, whose files go to a folder beside the home folder."""
     prices = '      beta: {input_usd: 1, output_usd: 2, read: "2026-01-01", source: a}'
     toy.write("configs/prices.yaml", f"{PRICES.rstrip()}\n{prices}\n")
     path = toy.write("night.yaml", PLAN)
     environ = {k: v for k, v in os.environ.items() if k != "HARNESS_DATA"}
-    command = (sys.executable, "-m", "harness", "run", str(path), "--home", str(toy.home))
+    given = (sys.executable, "-m", "harness", command, str(path), "--home", str(toy.home))
     return subprocess.Popen(
-        [*command, "--results", str(toy.folder / results)],
+        [*given, "--results", str(toy.folder / results), *words],
         env=environ | {"HARNESS_SERVER_URL": stub.url},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -1,5 +1,6 @@
 """The project's own texts for the two tasks of three labels: their form and their balance."""
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def test_only_implicit_texts_have_properties() -> None:
 
 
 @pytest.mark.parametrize("task", [*TASKS, "hate_speech"])
-def test_targets_are_invented_peoples_faiths_and_origins_and_no_trades(task: str) -> None:
+def test_targets_are_invented_groups_of_four_kinds_and_no_trades(task: str) -> None:
     kinds: dict[str, set[str]] = {}
     for sample in samples(task):
         kinds.setdefault(sample.references["target"][0], set()).update(
@@ -72,17 +73,21 @@ def test_targets_are_invented_peoples_faiths_and_origins_and_no_trades(task: str
     trades = ("baker", "weaver", "clerk", "cutter", "keeper", "tender", "blower", "fisher", "miner")
 
     assert all(len(of) == 1 for of in kinds.values())
-    assert set.union(*kinds.values()) == {"people", "faith", "origin"}
+    assert set.union(*kinds.values()) == {"people", "faith", "origin", "disability"}
     assert [name for name in kinds if any(trade in name for trade in trades)] == []
 
 
 @pytest.mark.parametrize("task", [*EVERY, "hate_speech"])
 def test_no_group_has_the_name_of_a_real_one_or_of_a_colour_of_skin(task: str) -> None:
     real = ("old-calendar", "brisk", "sallow")  # a faith, a school of scholars, a skin
+    places = ("tarn", "orrin", "brack", "ostel", "corbelin", "quillon", "cupra", "sarrin")
+    families = ("pellish", "salvane")
+    conditions = ("deaf", "blind", "lame", "mute", "disabled", "wheelchair", "disorder", "syndrome")
 
-    texts = [repr(sample).lower() for sample in samples(task)]
+    texts = [set(re.findall(r"[a-z-]+", repr(sample).lower())) for sample in samples(task)]
 
-    assert [text for text in texts if any(name in text for name in real)] == []
+    named = {*real, *places, *families, *conditions}
+    assert [sorted(words & named) for words in texts if words & named] == []
 
 
 @pytest.mark.parametrize("task", PAIRS)

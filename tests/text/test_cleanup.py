@@ -3,7 +3,7 @@
 import pytest
 from support.each import each
 
-from harness.text.cleanup import without_lead_in
+from harness.text.cleanup import bare, without_lead_in
 
 SAID = "The seat was hers first."
 LED = [
@@ -136,3 +136,18 @@ def test_marks_around_many_lead_ins_are_cut_at_once(mark: str) -> None:
 @pytest.mark.slow
 def test_two_megabytes_of_lead_ins_are_cut() -> None:
     assert without_lead_in("Sure! " * 330_000 + SAID) == SAID
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        *(("It is late.", "It is late"), ('"It is late."', "It is late")),
+        *((' "It is late". ', "It is late"), ("\u201cIt  is\nlate.\u201d", "It is late")),
+        *(("It is late!", "It is late!"), ("Well...", "Well..."), ("Late?", "Late?")),
+        *(('"Late?" "Yes."', '"Late?" "Yes."'), ('He said "no".', 'He said "no"')),
+        *((".", "."), ("", ""), ('""', '""')),
+    ],
+)
+def test_a_text_is_bared_of_its_own_quotation_marks_and_full_stop(text: str, expected: str) -> None:
+    assert bare(text) == expected
+    assert bare(bare(text)) == expected

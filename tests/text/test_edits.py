@@ -80,7 +80,7 @@ def test_the_same_seed_makes_the_same_text(name: str) -> None:
         ("named_entities", "Anna knows Anna's house.", "Venna knows Venna's house."),
         ("group_names", "A Talvish man, and the TALVISH.", "An Ondry man, and the ONDRY."),
         ("group_names", "Two Vessans met a Vessan's son.", "Two Tessarians met a Tessarian's son."),
-        ("group_names", "He comes from sillow marsh.", "He comes from low orrin."),
+        ("group_names", "He comes from sillow marsh.", "He comes from low orvith."),
         ("group_names", "Two Vessans met a Vessan.", "Two Orvallians met an Orvallian."),
         ("eda_deletion", "one two", "two"),
         ("eda_swap", "one two", "two one"),

@@ -7,6 +7,7 @@ are escaped.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from harness.analysis.rates import (
     GROUP,
@@ -22,6 +23,7 @@ from harness.analysis.rates import (
 from harness.analysis.standings import CONTROL
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS
 from harness.pipeline.score import ALL
+from harness.specs.models import LabellingSpec
 from harness.stats.estimate import NoValue
 from harness.storage.runs import StoredRun
 from harness.text.cleanup import for_display
@@ -85,10 +87,13 @@ def _about(card: ModelCard) -> str:
     labels = card.query.positive or positive_labels(card.run)
     revision = f", revision {model.revision}" if model.revision else ""
     files = ", ".join(f"{name} (sha256 {digest[:16]})" for name, digest in data.files.items())
+    is_ours = data.mode == "sample"
+    source = "the sample set of the program" if is_ours else f"{data.source}, {data.label}"
+    joint = ", " if is_ours else ": "
     facts = {
         "Model": f"{model.name} ({_kind(card)}): {_short(model.identity)}{revision}",
         "Task": f"{file.run.task}: {file.task.about}",
-        "Data": f"{data.source}, {data.label}" + (f": {files}" if files else ""),
+        "Data": source + (f"{joint}{files}" if files else ""),
         "Texts": f"{file.samples}, {_asked(card)}",
         "To detect": ", ".join(labels),
         "Judge": card.query.judge,
@@ -105,6 +110,11 @@ def _kind(card: ModelCard) -> str:
     return "a control, no model" if kind == CONTROL else kind
 
 
+def _reads_text(card: ModelCard) -> bool:
+    tags = {spec.__struct_config__.tag for spec in get_args(LabellingSpec)}
+    return card.run.file.model.kind in tags
+
+
 def _short(identity: str) -> str:
     """What a model is, its digests as long as elsewhere."""
     return re.sub(r"[0-9a-f]{40,}", lambda found: found[0][:16], identity)
@@ -113,6 +123,7 @@ def _short(identity: str) -> str:
 def _asked(card: ModelCard) -> str:
     variants = card.run.file.run.variants
     said = f"asked by the prompt of variant{'s' * (len(variants) > 1)} {', '.join(variants)}"
+    said = "read as they are, without a prompt" if _reads_text(card) else said
     parts = {(len(one.readings), len(one.left_out)) for one in card.blocks if one.left_out}
     for measured, left_out in sorted(parts):
         said += f"; {measured} answers measured, {left_out} left out to choose the threshold"
@@ -120,6 +131,11 @@ def _asked(card: ModelCard) -> str:
 
 
 def _rates(card: ModelCard) -> Iterator[str]:
+    yield (
+        "TPR is the share of the texts to detect that was flagged, FPR that of the other texts, "
+        "and precision the share of the flagged texts that is to be detected. In brackets: the 95% "
+        "interval over originals (texts of the same words are one). n counts texts.\n"
+    )
     called = names(card.rows)
     for signature, label in called.items():
         own = [row for row in card.rows if row.signature == signature]
@@ -129,13 +145,13 @@ def _rates(card: ModelCard) -> Iterator[str]:
             cells = {(row.group, row.rate): _rate(row) for row in rows}
             lines = [(plain(g), *(cells[g, rate] for rate in _HEADS)) for g in groups]
             by = f"by {column}" if column else "all texts"
-            yield f"**{plain(label)}, {plain(by)}** (95% interval over originals; n texts)\n"
+            yield f"**{plain(label)}, {plain(by)}**\n"
             yield _table((plain(column) or "texts", *_HEADS.values()), lines)
 
 
 def _rate(row: RateRow) -> str:
     if row.value is None:
-        return f"none: {row.note}"
+        return f"none ({row.note})"
     ends = f" ({row.low:.3f} to {row.high:.3f})" if row.low is not None else ""
     lost = f", {row.missing} missing" if row.missing else ""
     return f"{row.value:.3f}{ends}, n {row.n}{lost}"
@@ -148,7 +164,16 @@ def _gaps(card: ModelCard) -> Iterator[str]:
     if not tested:
         yield "No two groups have enough originals for a test.\n"
         return
-    yield f"{len(sure)} of {len(tested)} gaps are beyond chance (Holm's method over all of them).\n"
+    if not sure:
+        yield (
+            f"None of the {len(tested)} gaps that were tested is beyond chance (Holm's method over "
+            "all of them). Smaller gaps than these texts can show may be there.\n"
+        )
+        return
+    yield (
+        f"{len(sure)} of the {len(tested)} gaps that were tested are beyond chance (Holm's method "
+        "over all of them).\n"
+    )
     lines = [
         (
             plain(f"{gap.column}: {gap.group} less {gap.against}"),
@@ -158,8 +183,7 @@ def _gaps(card: ModelCard) -> Iterator[str]:
         )
         for gap in sure
     ]
-    if lines:
-        yield _table(("groups", "rate", "gap (95% interval)", "p (Holm)"), lines)
+    yield _table(("groups", "rate", "gap (95% interval)", "p (Holm)"), lines)
 
 
 def _missed(card: ModelCard) -> Iterator[str]:
@@ -174,6 +198,10 @@ def _missed(card: ModelCard) -> Iterator[str]:
     lines = [
         (plain(f"{row.column}: {row.group}"), _share_missed(row), f"{row.n}") for row in missed
     ]
+    yield (
+        "Of the texts to detect of a kind, the share that was not flagged. Kinds overlap: a text "
+        "is of one in every column.\n"
+    )
     yield _table(("kind", "share missed (95% interval)", "texts"), lines)
 
 
@@ -190,7 +218,8 @@ def _limits(card: ModelCard) -> Iterator[str]:
             "The data is the sample set of the program, which shows how the task works: these "
             "rates say nothing about real texts."
         )
-    yield "Rates are of this data, this prompt and this operating point, and of no others."
+    of = "this data" if _reads_text(card) else "this data, this prompt"
+    yield f"Rates are of {of} and this operating point, and of no others."
     readings = [one for block in card.blocks for one in (*block.readings, *block.left_out)]
     if lost := sum(one.flagged is None for one in readings):
         yield f"{lost} of {len(readings)} answers are missing: no rate counts them."
@@ -203,14 +232,22 @@ def _limits(card: ModelCard) -> Iterator[str]:
     known = sum("scorer_trained_on" in row.sample.flags for row in card.run.rows)
     if known:
         yield f"The scorer of implicitness was trained on the texts of {known} answers."
-    few = {
-        f"{gap.column}: {gap.group}"
-        for gap in card.gaps
-        if gap.note == NoValue.TOO_FEW and gap.rate in (HITS, FALSE_ALARMS)
-    }
-    if few:
-        yield f"Too few originals for a test of their gaps: {plain(', '.join(sorted(few)))}."
+    if few := _few(card.gaps):
+        said = "; ".join(f"{column} ({', '.join(names)})" for column, names in few.items())
+        yield f"Too few originals for a test of all their gaps: {plain(said)}."
     whole = {row.clusters for row in card.rows if row.group == ALL and row.rate == HITS}
     if whole and min(whole) < 100:
         yield f"Only {min(whole)} originals are to be detected: intervals are wide."
-    yield "Texts that are reworded to pass unflagged were not tried; `harness perturb` tries some."
+    yield (
+        "Nothing here says how the model fares on texts that are reworded to pass unflagged; "
+        "`harness perturb` makes some."
+    )
+
+
+def _few(gaps: Sequence[RateGap]) -> dict[str, list[str]]:
+    """The groups by column whose gaps have too few originals for a test."""
+    found: dict[str, set[str]] = {}
+    for gap in gaps:
+        if gap.note == NoValue.TOO_FEW and gap.rate in (HITS, FALSE_ALARMS):
+            found.setdefault(gap.column, set()).add(gap.group)
+    return {column: sorted(names) for column, names in sorted(found.items())}

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Raw
 
-from harness.analysis.curves import CurveRow, curve_rows
+from harness.analysis.curves import CurveRow, curve_rows_of
 from harness.analysis.report.records import (
     NONE,
     PageItem,
@@ -25,14 +25,29 @@ from harness.analysis.report.records import (
 )
 from harness.analysis.standings import CONTROL
 from harness.core import Sample
-from harness.parts import Message
-from harness.pipeline.records import count_truncated
+from harness.parts import Message, digest
+from harness.pipeline.columns.readings import chunks
+from harness.pipeline.columns.run import RunColumns
 from harness.pipeline.score import OF_CHOICE, RIGHT_OR_WRONG
 from harness.storage.find_runs import data_words
 from harness.storage.ledger import Ledger
-from harness.storage.runs import RunFolder, SampleRecord, StepRecord, StoredRun, VerdictRecord
+from harness.storage.runs import (
+    RunFile,
+    RunFolder,
+    SampleRecord,
+    StepRecord,
+    StoredRows,
+    StoredRun,
+    VerdictRecord,
+)
+from harness.storage.slim import SlimRows
 
 _DIGITS = 6
+_LOT = 16
+_ALL = 16**_LOT
+"""Lots are drawn below this number."""
+MOST_ANSWERS = 20_000
+"""The answers of a run up to which a page shows all of them."""
 _SHORT = 8
 
 
@@ -54,6 +69,7 @@ class PageParts:
     curves: list[CurveRow] = field(default_factory=list)
     folders: dict[str, int] = field(default_factory=dict)
     by_sample: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    slim: SlimRows = field(default_factory=SlimRows)
     prompts: dict[tuple[tuple[int, ...], ...], int] = field(default_factory=dict)
     keys: dict[str, int] = field(default_factory=dict)
     wanted: dict[Path, set[str]] = field(default_factory=dict)
@@ -93,34 +109,44 @@ class PageParts:
         return self.prompts.setdefault(made, len(self.prompts))
 
 
-def collect_items(folders: Sequence[RunFolder], results: Path) -> PageParts:
-    """The items of some runs, and what their tables are made of."""
+def collect_items(folders: Sequence[RunFolder], results: Path, answers: int) -> PageParts:
+    """The items of some runs, and what their tables are made of; about `answers` items a run."""
     made = PageParts()
     for place, folder in enumerate(folders):
-        run = StoredRun.read(folder)
+        file, rows = folder.read(), StoredRows(folder)
         made.folders[folder.path.name] = place
         made.called.append(_called(folder))
-        calls = folder.results(results) / "calls"
-        items = [_item(made, run, row, calls) for row in run.rows]
-        made.items.append(Raw(msgspec.json.encode(items)))
-        for judge in run.file.judges:
-            made.curves += [
-                replace(row, source=data_words(run.file)) for row in curve_rows(run, judge.name)
-            ]
-        made.cut.append(count_truncated(run.rows))
-        rows = [_slim(row) for row in run.rows]
-        made.stored.append(StoredRun(run.file, rows))
+        _collect(made, file, rows, answers, folder.results(results) / "calls")
     made.runs += _labelled(made)
     return made
 
 
-def _slim(row: SampleRecord) -> SampleRecord:
-    """A row without prompts and replies; statistics need neither."""
-    verdicts = {
-        name: replace(one, note="", keys=(), replies=(), usages=(), detail=_kept(one.detail))
-        for name, one in row.verdicts.items()
-    }
-    return replace(row, steps=(), verdicts=verdicts)
+def _collect(made: PageParts, file: RunFile, rows: StoredRows, answers: int, calls: Path) -> None:
+    """Go through the records of one run once."""
+    columns, shown, kept = RunColumns(file.task), list[PageItem](), list[SampleRecord]()
+    # By the sample, so that a page shows the same samples in all variants and runs of a size.
+    bound = _ALL if len(rows) <= answers else _ALL * answers // len(rows)
+    for part in chunks(rows):
+        columns.add(part)
+        chosen = (row for row in part if bound == _ALL or _lot(row.sample.id) < bound)
+        shown += [_item(made, file, row, calls) for row in chosen]
+        kept += [made.slim.row(file, row) for row in part]
+    if len(shown) < len(rows):
+        made.notes.append(
+            f"Of the {len(rows)} answers of {file.model.name} on {file.run.task} the page shows "
+            f"{len(shown)}: those to the samples whose ids have the least SHA-256, whatever was "
+            "answered. Tables are of all answers; `harness report --answers N` shows about N a run."
+        )
+    made.items.append(Raw(msgspec.json.encode(shown)))
+    for judge in file.judges:
+        found = curve_rows_of(file, columns, judge)
+        made.curves += [replace(row, source=data_words(file)) for row in found]
+    made.cut.append(columns.missing.truncated)
+    made.stored.append(StoredRun(file, kept))
+
+
+def _lot(name: str) -> int:
+    return int(digest(name)[:_LOT], 16)
 
 
 def _kept(detail: Mapping[str, float]) -> dict[str, float]:
@@ -177,17 +203,17 @@ def _called(folder: RunFolder) -> str:
     return f"@{folder.tag}, {day}" if folder.tag else day
 
 
-def _item(made: PageParts, run: StoredRun, row: SampleRecord, calls: Path) -> PageItem:
+def _item(made: PageParts, file: RunFile, row: SampleRecord, calls: Path) -> PageItem:
     text = made.texts.place
     verdicts = []
-    for place, judge in enumerate(run.file.judges):
+    for place, judge in enumerate(file.judges):
         if (verdict := row.verdicts.get(judge.name)) is not None:
             if judge.asks is not None and verdict.keys:
                 made.wanted.setdefault(calls / judge.asks, set()).update(verdict.keys)
             verdicts.append(_verdict(made, place, verdict))
     return PageItem(
         run=len(made.stored),
-        sample=_sample(made, run, row.sample),
+        sample=_sample(made, file, row.sample),
         variant=text(row.variant),
         decoding=text(row.decoding),
         answer=text(row.answer),
@@ -227,14 +253,14 @@ def _verdict(made: PageParts, judge: int, verdict: VerdictRecord) -> PageVerdict
     )
 
 
-def _sample(made: PageParts, run: StoredRun, sample: Sample) -> int:
-    key = (run.file.run.task, run.file.data.label, sample.id)
+def _sample(made: PageParts, file: RunFile, sample: Sample) -> int:
+    key = (file.run.task, file.data.label, sample.id)
     if (known := made.by_sample.get(key)) is not None:
         return known
     text, place = made.texts.place, made.by_sample.setdefault(key, len(made.by_sample))
     made.samples.append(
         PageSample(
-            task=text(run.file.run.task),
+            task=text(file.run.task),
             id=text(sample.id),
             group=text(sample.group),
             cluster=text(sample.cluster),

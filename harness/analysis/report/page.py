@@ -20,7 +20,7 @@ from harness.analysis.agreement import AgreementRow, AgreementSettings, agreemen
 from harness.analysis.fitness import judge_fitness
 from harness.analysis.panels import AgreementQuery, rated_panels
 from harness.analysis.report import pairs, tables, words
-from harness.analysis.report.items import PageParts, collect_items
+from harness.analysis.report.items import MOST_ANSWERS, PageParts, collect_items
 from harness.analysis.report.records import PageData, PageSection, PageTable
 from harness.analysis.report.tables import PageNumbers
 from harness.analysis.standings import RankedTable, ranked_tables, verdicts_of
@@ -41,26 +41,40 @@ def page_agreement(ratings: Path | None, folders: Sequence[RunFolder]) -> list[A
 
 
 def write_page(
-    folders: Sequence[RunFolder], results: Path, out: Path, ratings: Path | None = None
+    folders: Sequence[RunFolder],
+    results: Path,
+    out: Path,
+    ratings: Path | None = None,
+    *,
+    answers: int = MOST_ANSWERS,
 ) -> tuple[PageData, int]:
     """Write the page of some runs as one file; what it shows, and its size in bytes."""
     if out.is_dir():
         raise SpecError(f"--out {out}: a folder; name a file in it")
-    data = page_data(folders, results, page_agreement(ratings, folders))
+    data = page_data(folders, results, page_agreement(ratings, folders), answers=answers)
     page = page_text(data).encode()
     write_whole(out, page)
     return data, len(page)
 
 
 def page_data(
-    folders: Sequence[RunFolder], results: Path, agreement: Sequence[AgreementRow] = ()
+    folders: Sequence[RunFolder],
+    results: Path,
+    agreement: Sequence[AgreementRow] = (),
+    *,
+    answers: int = MOST_ANSWERS,
 ) -> PageData:
-    """All that a page shows of some runs; their calls ledger is below `results`."""
+    """All that a page shows of some runs; their calls ledger is below `results`.
+
+    Of a run with more than so many `answers` it shows about as many, and all its numbers.
+    """
+    if answers < 1:
+        raise SpecError(f"--answers {answers}: give 1 or more")
     if not folders:
         raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")
     rows = scores.collect(folders)
     verdicts = verdicts_of(folders, rows)
-    made = collect_items(folders, results)
+    made = collect_items(folders, results, answers)
     numbers = PageNumbers(made, rows, ranked_tables(rows, verdicts), verdicts)
     sections = [*_sections(numbers, agreement)]
     calls = made.calls()

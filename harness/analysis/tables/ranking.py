@@ -3,11 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from harness.analysis.leaderboard import HEADLINE_METRICS, BoardRow
 from harness.analysis.standings import (
     CONTROL,
     BoardVerdicts,
-    Item,
     RankedTable,
     ranked_tables,
     verdicts_of,
@@ -15,10 +16,11 @@ from harness.analysis.standings import (
 from harness.analysis.tables.pivot import Ranks
 from harness.pipeline.choice_scores import F1, MACRO
 from harness.pipeline.score import ALL
+from harness.stats.estimate import Floats
 from harness.storage.runs import RunFolder
 
-_Sums = Callable[[BoardVerdicts, Item], tuple[float, ...]]
-"""What an item adds to the sums that a score is made of."""
+_Sums = Callable[[BoardVerdicts], Floats]
+"""What each item adds to the sums that a score is made of."""
 
 
 def ranks_of(folders: Sequence[RunFolder], rows: Sequence[BoardRow]) -> Ranks:
@@ -37,7 +39,6 @@ class _Ranking:
     folders: Mapping[str, RunFolder]
     rows: Sequence[BoardRow]
     verdicts: dict[str, dict[str, BoardVerdicts]] = field(default_factory=dict)
-    groups: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def ranked(self, rows: Sequence[BoardRow]) -> RankedTable | None:
         """The scores of one column as a board of its own."""
@@ -62,13 +63,13 @@ class _Ranking:
         metric, prefix = row.score.metric, F1.format("")
         if metric in HEADLINE_METRICS:
             # What a board of classes adds up is no mean: here it is a value and a count.
-            return lambda found, item: (found.values[item], 1.0)
+            return lambda found: np.column_stack([found.values, np.ones(len(found))])
         own = {one.score.metric for one in self.rows if one.signature == row.signature}
         labels = sorted(name.removeprefix(prefix) for name in own if name.startswith(prefix))
         if not metric.startswith(prefix):
-            return (lambda found, item: found.sums[item]) if metric == MACRO else None
+            return (lambda found: found.sums) if metric == MACRO else None
         hits, times = (labels.index(metric.removeprefix(prefix)) + n for n in (0, len(labels)))
-        return lambda found, item: (found.sums[item][hits], found.sums[item][times])
+        return lambda found: found.sums[:, [hits, times]]
 
     def _heads(self, decoding: str) -> list[BoardRow]:
         return [
@@ -88,16 +89,9 @@ class _Ranking:
         found = self.verdicts[decoding].get(row.signature)
         if found is None:
             return None
-        there = found.values.keys() & found.sums.keys()
-        kept = [at for at in there if group == ALL or self._group(row, at[0]) == group]
-        return BoardVerdicts(
-            {item: found.values[item] for item in kept},
-            {item: sums(found, item) for item in kept},
-            {item: found.clusters[item] for item in kept},
-        )
-
-    def _group(self, row: BoardRow, sample_id: str) -> str:
-        if row.run not in self.groups:
-            rows = self.folders[row.run].read_rows()
-            self.groups[row.run] = {one.sample.id: one.sample.group for one in rows}
-        return self.groups[row.run].get(sample_id, "")
+        kept = found.summed.at(~np.isnan(found.summed.values))
+        if group != ALL:
+            kept = kept.at(
+                np.isin(kept.group, [n for n, g in enumerate(kept.groups) if g == group])
+            )
+        return replace(kept, sums=sums(kept))

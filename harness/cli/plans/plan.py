@@ -1,7 +1,7 @@
 """A plan's cells to lines: what they would ask, how far they are, how they ended; one board."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import fsum
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,13 @@ from harness.analysis.leaderboard import board_text, collect
 from harness.analysis.report.page import REPORT, write_page
 from harness.analysis.standings import placed, ranked_tables, verdicts_of
 from harness.cli.boards import put_joint_boards
+from harness.cli.clusters import parts
 from harness.cli.options import Calling, ExitCode, Shown, Where, plain_name, tell_of_keys
 from harness.cli.output import ProgressLine, echo, echo_json, echo_records, log
 from harness.cli.run_report import budget_line, gap_lines, sum_line, usd
-from harness.pipeline import plans
-from harness.pipeline.plans import CellCalls, CellEnd, CellOutcome, CellState, PlanCell
+from harness.pipeline.studies import plans, shards
+from harness.pipeline.studies.plans import CellCalls, CellEnd, CellOutcome, CellState, PlanCell
+from harness.pipeline.studies.shards import Shard
 from harness.storage.files import refuse_unwritable, write_whole
 from harness.storage.runs import RunFolder
 from harness.workspace import Workspace
@@ -81,12 +83,39 @@ class PlanCommand:
         _put_states(self.name, rows)
         return _put_errors(rows)
 
-    def run(self, shown: Shown, tag: str | None) -> int:
+    def run_part(self, shown: Shown, part: Shard) -> int:
+        """Make the calls of a shard of every cell; no run is written, and no leaderboard."""
+        names, ended = [cell.model for cell in self.cells], list[CellOutcome]()
+        ready = plans.resolved_cells(parts.on_part(self.space, part), self.cells)
+        for done in self.line.each(names, plans.carry_out_shard(ready, part)):
+            ended.append(done)
+            if done.part is None:
+                log(f"{_head(done, len(ended), len(names))}{done.end}: {done.error}")
+            elif not shown.is_json:
+                echo(f"{_head(done, len(ended), len(names))}{parts.part_line(done.part)}")
+        if shown.is_json:
+            echo_json({"cells": [_told(one.cell) | _part(one) for one in ended]})
+        elif made := [one.part for one in ended if one.part]:
+            echo(parts.after_words(made))
+        return _worst(ended)
+
+    def merge(self, shown: Shown, tag: str | None, sources: Sequence[Path]) -> int:
+        """Make every run from stored calls alone; StoreError where some are not stored."""
+        space = self.space.offline()
+        ready = plans.resolved_cells(space, self.cells)
+        found = [one.plan for one in ready if one.plan]
+        parts.gathered(sources, space.results, found)
+        shards.refuse_gaps([gap for plan in found for gap in shards.gaps(plan)])
+        return replace(self, space=space).run(shown, tag)
+
+    def run(self, shown: Shown, tag: str | None, processes: int | None = None) -> int:
         """Carry out every cell, then rank and report all of them together."""
         refuse_unwritable(self.folder, (BOARD, REPORT))
         ended, folders = list[CellOutcome](), list[RunFolder]()
         names = [cell.model for cell in self.cells]
         ready = plans.resolved_cells(self.space, self.cells)
+        asked = parts.models_of([one.plan for one in ready if one.plan])
+        parts.split(processes, self.calling, asked)
         for done in self.line.each(names, plans.carry_out(ready)):
             ended.append(done)
             if done.result is not None:
@@ -200,8 +229,16 @@ def _code(rows: Sequence[CellCalls] | Sequence[CellState]) -> int:
     return ExitCode.of(any(row.error for row in rows))
 
 
+def _head(done: CellOutcome, place: int, total: int) -> str:
+    return f"[{place}/{total}] {_title(done.cell)}: "
+
+
+def _part(done: CellOutcome) -> dict[str, Any]:
+    return {"end": done.end, "error": done.error, "part": done.part}
+
+
 def _put_outcome(done: CellOutcome, place: int, total: int) -> None:
-    head = f"[{place}/{total}] {_title(done.cell)}: "
+    head = _head(done, place, total)
     if done.result is None:
         log(f"{head}{done.end}: {done.error}")
         return
@@ -229,5 +266,6 @@ def _worst(ended: Sequence[CellOutcome]) -> int:
         return ExitCode.OUR_BUG
     if CellEnd.BUDGET in ends:
         return ExitCode.INTERRUPTED
-    is_lacking = any(done.result is None or done.result.missing for done in ended)
+    made = [done.result or done.part for done in ended]
+    is_lacking = any(one is None or one.missing for one in made)
     return ExitCode.of(is_lacking)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from harness.analysis.moderation.card import ModelCard, card_columns, card_markdown
-from harness.analysis.moderation.drift import Drift, DriftText, drift_rows, run_texts
+from harness.analysis.moderation.drift import FLAGGED, Drift, DriftText, drift_rows, run_texts
 from harness.analysis.rates import flagged_blocks, rate_gaps, rate_rows
 from harness.cli import options
 from harness.cli.impscore import read_input
@@ -15,6 +15,7 @@ from harness.cli.output import ProgressLine, cell, echo, echo_json, echo_table, 
 from harness.cli.rates import PointChoice, with_columns
 from harness.cli.texts.tables import cells_of
 from harness.errors import DataError, SpecError
+from harness.pipeline.choice_scores import IMPLICITNESS
 from harness.specs.data import NEGATIVE
 from harness.storage.cells import finite, records_csv
 from harness.storage.files import write_whole
@@ -24,6 +25,8 @@ from harness.storage.tables import Table, column_of
 from harness.text.dedup import normal
 
 FLAGS = {"1": 1.0, "yes": 1.0, "true": 1.0, "0": 0.0, "no": 0.0, "false": 0.0}
+AS_NUMBERS = {"1.0": "1", "0.0": "0"}
+"""What a column of 1 and 0 becomes in files of programs that have blank cells in floats alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +73,9 @@ def drift(
     by = options.names(choice.by, "--by") if choice.by else ()
     are_files = [Path(name).is_file() for name in (choice.old, choice.new)]
     if any(are_files) != all(are_files):
+        file, other = (choice.old, choice.new)[:: 1 if are_files[0] else -1]
         raise SpecError(
-            f"drift: {choice.old} and {choice.new} are a file and a run; name two alike"
+            f"drift: {file} is a file, and {other} is no file; name two files, or two runs"
         )
     if all(are_files):
         columns = _columns(choice, where)
@@ -87,7 +91,7 @@ def drift(
         write_whole(choice.out, records_csv(Drift, rows).encode())
     alarms = [row for row in rows if row.is_alarm]
     if is_json:
-        echo_json({"drift": bool(alarms), "rows": rows})
+        echo_json({"drift": bool(alarms) if rows[0].tests else None, "rows": rows})
     else:
         _put(choice, rows, alarms)
     return ExitCode.of(choice.is_alarm and alarms)
@@ -150,7 +154,8 @@ def _flags(table: Table, columns: _Columns, source: str) -> list[float | None]:
     name, meanings = columns.flag, columns.meanings
     if name is None:
         return [None] * len(table)
-    cells = [cell.strip().casefold() for cell in cells_of(table, name, "--flag", source)]
+    cells = [_known(cell).casefold() for cell in cells_of(table, name, "--flag", source)]
+    cells = [cell if cell in meanings else AS_NUMBERS.get(cell, cell) for cell in cells]
     if unknown := [cell for cell in cells if cell and cell not in meanings]:
         raise DataError(
             f"{source}: column {name!r} holds {unknown[0]!r:.60}; write {', '.join(meanings)}, "
@@ -159,6 +164,11 @@ def _flags(table: Table, columns: _Columns, source: str) -> list[float | None]:
             * (meanings is FLAGS)
         )
     return [meanings.get(cell) for cell in cells]
+
+
+def _known(cell: str) -> str:
+    """A cell, blank where it is a NaN, which is how columns of numbers in Parquet lack a value."""
+    return "" if cell.strip().casefold() == "nan" else cell.strip()
 
 
 def _values(
@@ -173,7 +183,7 @@ def _values(
     if measured is None:
         opened = options.registry(where.home).scorer(scorer)
         return [one.value for one in opened.score(texts, ProgressLine("encoded"))]
-    cells = cells_of(table, measured, "--implicitness", source)
+    cells = [_known(own) for own in cells_of(table, measured, "--implicitness", source)]
     try:
         return [finite(own) for own in cells]
     except ValueError as error:
@@ -220,7 +230,7 @@ def _run_texts(
 
 
 def _put(choice: DriftChoice, rows: Sequence[Drift], alarms: Sequence[Drift]) -> None:
-    lines = [
+    lines: list[tuple[str, ...]] = [
         (
             f"{row.column}: {row.group}" if row.column else row.what,
             row.what if row.column else "all",
@@ -234,8 +244,12 @@ def _put(choice: DriftChoice, rows: Sequence[Drift], alarms: Sequence[Drift]) ->
         )
         for row in rows
     ]
-    head = ("of", "rate", "old, n", "new, n", "change (95% interval)", "p", "Holm")
-    echo_table(f"{Path(choice.new).name} less {Path(choice.old).name}", head, lines)
+    head = ["of", "rate", "old, n", "new, n", "change (95% interval)", "p", "Holm"]
+    title, rates = f"{Path(choice.new).name} less {Path(choice.old).name}", {r.what for r in rows}
+    if rates <= {IMPLICITNESS, FLAGGED}:  # one rate needs no column of its own
+        title += ": implicitness, and the share that is flagged" * (FLAGGED in rates)
+        lines, head = [(one[0], *one[2:]) for one in lines], [head[0], *head[2:]]
+    echo_table(title, head, lines)
     for row in rows:
         if row.distance is not None:
             echo(
@@ -244,7 +258,11 @@ def _put(choice: DriftChoice, rows: Sequence[Drift], alarms: Sequence[Drift]) ->
             )
     count = max(row.tests for row in rows)
     tests = f"{count} test{'s' * (count != 1)}"
-    if alarms:
+    if not count:
+        echo(
+            "nothing was tested: too few texts of different words on a side (--least), or all alike"
+        )
+    elif alarms:
         said = ", ".join(f"{row.what} of {row.group}" for row in alarms)
         echo(f"drift beyond chance in {len(alarms)} of {tests}: {said}")
     else:

@@ -25,7 +25,11 @@ class QuestionnaireChoice:
 
     name: str = argument("SHEET", "Sheet: a name in configs/sheets/ that asks of sentences.")
     file: str = argument("FILE", "Pairs, graded sentences or choices, as impscore eval reads them.")
-    each: int | None = option("Pairs of each source. Default: all.", None, min=1)
+    each: int | None = option(
+        "Pairs of each source, or of each topic where the file has no column source. Default: all.",
+        None,
+        min=1,
+    )
     raters: str | None = option("Names of the raters: ann,bob. Each gets a file.", None)
     seed: options.Seed = 0
     out: Path = option("File to write: CSV. Beside it a page to print.", flags="-o --out")

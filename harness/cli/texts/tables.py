@@ -14,6 +14,7 @@ from harness.cli.options import AsJson, ExitCode, argument, one_of, option
 from harness.cli.output import echo, echo_json, echo_table, log
 from harness.data.split import (
     LINKS,
+    Giant,
     Leak,
     Parts,
     SplitRows,
@@ -47,8 +48,8 @@ class SplitChoice:
         "Columns whose equal values stay in one part, comma-separated.", None, metavar="NAMES"
     )
     link: str = option(
-        "near: rows of nearly the same words stay in one part; same: those of the same words; "
-        "none: rows are linked by --group alone.",
+        "near: rows of nearly the same words stay in one part, and so on from row to row; same: "
+        "those of the same words; none: rows are linked by --group alone.",
         "near",
     )
     column: str | None = option("Column of the texts. Default: text.", None)
@@ -193,8 +194,24 @@ def _put(choice: SplitChoice, rows: SplitRows, found: Parts, names: Sequence[str
     if len(strata) > MOST_SHOWN:
         echo(f"{len(strata) - MOST_SHOWN} further strata: see split.json")
     echo(f"{len(rows)} rows in {found.units} units, the largest of {found.largest} rows")
-    if found.largest > min(map(len, found.rows)):
+    if found.giant is not None:
+        log(_giant(found.giant, len(rows), choice))
+    elif found.largest > min(map(len, found.rows)):
         log(f"one unit has {found.largest} rows, more than a part; see --link and --group")
+
+
+def _giant(giant: Giant, rows: int, choice: SplitChoice) -> str:
+    """What a unit that holds much of the table is made of, and how to divide it."""
+    said = f"WARNING: one group holds {giant.size} of {rows} rows ({giant.size / rows:.0%})"
+    if not giant.is_chain:
+        by = f"--group {choice.group} or " * bool(choice.group)
+        return f"{said}, linked by {by}the same words: it lies in one part as a whole"
+    return (
+        f"{said}: nearly the same words link row to row, as a template does, up to "
+        f"{giant.first!r:.60} and {giant.other!r:.60}, which share "
+        f"{giant.likeness:.2f} of their words. It lies in one part as a whole. --link same links "
+        "rows of the same words alone; --group COLUMN links those of one template"
+    )
 
 
 def _put_leaks(found: Sequence[Leak]) -> None:

@@ -1,13 +1,16 @@
-"""Sample sets in this program's own format to samples: one JSON object a line.
+"""Sample sets in this program's own format to samples: one JSON object a line, or Parquet.
 
 A sample set takes no overlay: corrections belong into the file itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from msgspec import field, structs
+import msgspec
+from msgspec import field
 
 from harness.core import Sample
 from harness.data.readers.released import refuse_overlay, refuse_repeats
@@ -15,7 +18,7 @@ from harness.errors import DataError, SpecError
 from harness.parts import digest
 from harness.specs.data import OverlaySpec
 from harness.specs.schema import Spec, load_spec
-from harness.storage.tables import json_objects, read_text
+from harness.storage.tables import BOM, FileFormat, format_by_name, json_objects, read_text
 
 
 class SampleLine(Spec, frozen=True, kw_only=True):
@@ -35,30 +38,103 @@ class SampleLine(Spec, frozen=True, kw_only=True):
     provenance: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
+ROWS = 2_000
+"""The rows of a Parquet file that are read at once."""
+_DECODER = msgspec.json.Decoder(SampleLine)
+
+
 def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
     """One sample a line, in the order of the files."""
     refuse_overlay(", ".join(map(str, files)), overlay)
-    samples = {
-        f"{path}:{number}": _sample(content, place=f"{path}:{number}")
-        for path in files
-        for number, _, content in json_objects(str(path), read_text(path))
-    }
+    samples = {f"{path}:{number}": one for path in files for number, one in _each_of(path)}
     refuse_repeats((place, sample.id) for place, sample in samples.items())
     return list(samples.values())
 
 
-def _sample(content: dict[str, Any], *, place: str) -> Sample:
+def each(files: Sequence[Path], overlay: OverlaySpec | None) -> Iterator[Sample]:
+    """The samples one by one, each read as it is wanted; two may have one id."""
+    refuse_overlay(", ".join(map(str, files)), overlay)
+    for path in files:
+        yield from (sample for _, sample in _each_of(path))
+
+
+def _each_of(path: Path) -> Iterator[tuple[int, Sample]]:
+    """The samples of a file, each with its line; DataError for a file without a line."""
+    if format_by_name(path.name) is FileFormat.PARQUET:
+        yield from _each_row(path)
+        return
+    number = 0
+    for number, line in _lines(path):
+        yield number, _sample(_parsed(line, path, number), place=f"{path}:{number}")
+    if not number:
+        read_text(path)
+
+
+def _each_row(path: Path) -> Iterator[tuple[int, Sample]]:
+    """The samples of a Parquet file, whose columns are the keys of a line, each with its row."""
+    from pyarrow import ArrowException
+    from pyarrow.parquet import ParquetFile
+
     try:
-        parsed = load_spec(content, SampleLine, where=place)
+        with ParquetFile(path) as file:
+            batches = file.iter_batches(batch_size=ROWS)
+            rows = (row for batch in batches for row in batch.to_pylist())
+            for number, content in enumerate(rows, 1):
+                place = f"{path}:{number}"
+                yield number, _sample(_spec(_without_none(content), place), place=place)
+    except (ArrowException, OSError) as error:
+        raise DataError(f"{path}: no Parquet file ({error}); write it again") from error
+
+
+def _without_none(value: Any) -> Any:  # noqa: ANN401 - what Parquet holds
+    """A row without the empty cells, also those of its structs; a map is an object."""
+    if isinstance(value, list) and value and all(isinstance(part, tuple) for part in value):
+        value = dict(value)
+    if isinstance(value, dict):
+        return {name: _without_none(part) for name, part in value.items() if part is not None}
+    return value
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines that are not blank, each with its number; DataError for what no text is."""
+    try:
+        with path.open("rb") as file:
+            lines = enumerate(chain([file.readline().removeprefix(BOM.encode())], file), 1)
+            yield from ((number, line) for number, line in lines if line.decode().strip())
+    except (OSError, UnicodeDecodeError):
+        read_text(path)
+        raise
+
+
+def _parsed(line: bytes, path: Path, number: int) -> SampleLine:
+    with suppress(msgspec.MsgspecError, ValueError, RecursionError):
+        return _DECODER.decode(line)  # most lines are right as they are
+    [(_, _, content)] = json_objects(str(path), line.decode(), first=number)
+    return _spec(content, f"{path}:{number}")
+
+
+def _spec(content: dict[str, Any], place: str) -> SampleLine:
+    try:
+        parsed: SampleLine = load_spec(content, SampleLine, where=place)
     except SpecError as error:  # the line is data and not a spec
         raise DataError(f"{error}; correct the line") from error
+    return parsed
+
+
+def _sample(parsed: SampleLine, *, place: str) -> Sample:
     for name, texts in parsed.references.items():
         if not texts or not all(text.strip() for text in texts):
             raise DataError(f"{place}: reference {name!r} has no text; give one or remove it")
-    values = structs.asdict(parsed)
-    del values["provenance"]
-    values["id"] = parsed.id or f"{parsed.group}-{digest((parsed.group, parsed.fields))[:10]}"
     try:
-        return Sample(**values)
+        return Sample(
+            id=parsed.id or f"{parsed.group}-{digest((parsed.group, parsed.fields))[:10]}",
+            fields=parsed.fields,
+            references=parsed.references,
+            choices=parsed.choices,
+            gold=parsed.gold,
+            group=parsed.group,
+            cluster=parsed.cluster,
+            flags=parsed.flags,
+        )
     except ValueError as error:
         raise DataError(f"{place}: {error}; rename one of them") from error

@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from harness.core import Request, Response
 from harness.errors import ModelError
-from harness.models.client.hosted import ClientLibrary, Endpoint, HostedModel, passing_error, post
+from harness.models.client.endpoint import Endpoint
+from harness.models.client.hosted import ClientLibrary, HostedModel, passing_error, post
 from harness.models.client.replies import (
     RepliesByKey,
     bounded,
@@ -171,7 +172,7 @@ class AnthropicModel(HostedModel[AnthropicSpec]):
         parts += [f"reasoning={spec.reasoning_max_tokens}"] if spec.reasoning_max_tokens else []
         return parts
 
-    def _call(self, client: "anthropic.AsyncAnthropic") -> Call:
+    def _call(self, client: "anthropic.AsyncAnthropic", server: Endpoint) -> Call:
         return partial(self._ask, client, {})
 
     async def _ask(

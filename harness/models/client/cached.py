@@ -169,13 +169,15 @@ class CallPolicy:
 
     `retry` says which stored failures are asked again: `failed` those without a reply, `all` also
     those that were refused, filtered or cut, `none` none. With `is_batch`, hosted models are called
-    in their providers' batches.
+    in their providers' batches. `wait_s` is for how long a server is waited for that cannot be
+    reached yet.
     """
 
     is_offline: bool = False
     retry: Retry = "failed"
     budget: Budget | None = None
     is_batch: bool = False
+    wait_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +282,7 @@ class CachedClient:
         if self.terms.budget is None or self.price is None:
             return
         for key, response in responses.items():
-            usages = response.usage.with_superseded
+            usages = (*response.usage.with_superseded, *self.ledger.twice.get(key, ()))
             costs = [_worst_case_cost(usage, planned[key], self.price) for usage in usages]
             self.terms.budget.record_stored(key, fsum(costs))
 

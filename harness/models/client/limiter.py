@@ -42,11 +42,44 @@ class CallOutcome(Enum):
     SERVER_ERROR = "server error"
 
 
+class Turns:
+    """Callers that wait for a slot, of one limiter or of several; first come, first served."""
+
+    def __init__(self) -> None:
+        """Nobody waits yet."""
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
+
+    async def wait(self) -> None:
+        """Wait to be woken; one who is cancelled then wakes the next."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn in self._waiting:
+                self._waiting.remove(turn)
+            elif not turn.cancelled():
+                self.wake(1)
+            raise
+
+    def wake(self, count: int) -> None:
+        """Wake so many; each of them has to look again whether there is a slot."""
+        while self._waiting and count > 0:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                count -= 1
+
+
 class ConcurrencyLimiter:
     """An adaptive limit on the calls in flight, never above `most`.
 
-    `is_calm` says that the last round had no more errors than chance explains; `has_refused` that
-    a caller asked for a slot after the limiter was closed.
+    `is_calm` says that the last round had no more errors than chance explains; `closed_by` why no
+    slot is given any more.
 
     A round is as many outcomes as the limit was at its start. After a round the limit grows if no
     or few calls were rate-limited; shrinks by the rate-limited share, at most by half, if clearly
@@ -54,12 +87,12 @@ class ConcurrencyLimiter:
     wait, no slot is given until half of these calls may come again.
     """
 
-    def __init__(self, most: int) -> None:
-        """Start with a low limit."""
+    def __init__(self, most: int, turns: Turns | None = None) -> None:
+        """Start with a low limit; `turns` are those who wait for this limiter and for others."""
         self.most = most
         self.limit = min(most, FIRST)
-        self._in_flight = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self.in_flight = 0
+        self._turns = Turns() if turns is None else turns
         self._counts = dict.fromkeys(CallOutcome, 0)
         self._round = self.limit
         self._is_cut = False
@@ -67,24 +100,20 @@ class ConcurrencyLimiter:
         self._wait_ends: list[float] = []  # when the calls of this round may come again
         self._reopening: asyncio.TimerHandle | None = None
         self.closed_by: Exception | None = None
-        self.has_refused = False
         self._closing = asyncio.Event()
 
     async def acquire(self) -> bool:
         """Wait for a slot and take it; False once the limiter is closed."""
-        while self._free_slots <= 0:
+        while self.free_slots <= 0:
             if self.closed_by is not None:
-                self.has_refused = True
                 return False
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
-            try:
-                await turn
-            except asyncio.CancelledError:
-                self._give_up(turn)
-                raise
-        self._in_flight += 1
+            await self._turns.wait()
+        self.take()
         return True
+
+    def take(self) -> None:
+        """Take a slot, of which there must be one."""
+        self.in_flight += 1
 
     def record(
         self, outcome: CallOutcome, *, wait_s: float | None = None, holds_slot: bool = False
@@ -104,7 +133,7 @@ class ConcurrencyLimiter:
 
     def release(self, count: int) -> None:
         """Release the slots of calls that were recorded with `holds_slot`."""
-        self._in_flight -= count
+        self.in_flight -= count
         self._wake()
 
     async def sleep(self, seconds: float) -> None:
@@ -120,9 +149,10 @@ class ConcurrencyLimiter:
         self._wake()
 
     @property
-    def _free_slots(self) -> int:
+    def free_slots(self) -> int:
+        """How many calls may be made now; 0 or less where none may."""
         is_shut = self._reopening is not None or self.closed_by is not None
-        return 0 if is_shut else self.limit - self._in_flight
+        return 0 if is_shut else self.limit - self.in_flight
 
     def _pause(self, wait_s: float) -> float | None:
         loop = asyncio.get_running_loop()
@@ -165,18 +195,7 @@ class ConcurrencyLimiter:
     def _wake(self) -> None:
         """Wake as many waiting callers as there are free slots; all where the limiter is closed."""
         # Each of them checks again: once it is closed, nothing is left to wait for.
-        count = self._free_slots if self.closed_by is None else len(self._waiting)
-        while self._waiting and count > 0:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                count -= 1
-
-    def _give_up(self, turn: "asyncio.Future[None]") -> None:
-        if turn in self._waiting:
-            self._waiting.remove(turn)
-        elif not turn.cancelled():
-            self._wake()
+        self._turns.wake(self.free_slots if self.closed_by is None else len(self._turns))
 
 
 _log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from typing import Any, TypeGuard, TypeVar
 import msgspec
 
 from harness.core import Request, Response
-from harness.models.client.hosted import Endpoint
+from harness.models.client.endpoint import Endpoint
 from harness.models.client.retry import PartialReply, PermanentError, RetryableError
 from harness.parts import NO_REPLY, Failure, Reason, Usage, digest, total_usage
 from harness.text.cleanup import repair_surrogates
@@ -146,7 +146,7 @@ def _is_count(value: object) -> TypeGuard[int]:
 def read_json(content: bytes, server: Endpoint) -> object:
     """The JSON of a reply, with our key masked; halves of emojis pass. RetryableError if none."""
     try:
-        body: object = server.mask(json.loads(content))
+        body: object = server.mask(json.loads(content), content)
     except (ValueError, RecursionError) as error:
         raise RetryableError(f"{server.address} sent what is not JSON ({error})") from None
     return body

@@ -7,8 +7,24 @@ Nothing here knows a server, a client library or a file.
 import asyncio
 import logging
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from collections import deque
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -23,16 +39,17 @@ from tenacity import AsyncRetrying, retry_if_exception_type, wait_random, wait_r
 from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.client.limiter import CallOutcome, CircuitBreaker, ConcurrencyLimiter
+from harness.models.client.pool import Lane, ServerPool
 from harness.parts import UNCHARGED, UNKNOWN_USAGE, Failure, Reason, Usage, total_usage
 from harness.specs.models import HostedSpec, ModerationSpec
 
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A result, and whether it occupies a slot until the caller is done with it."""
+    """A result, and the limiter of which it occupies a slot until the caller is done with it."""
 
     result: Response
-    holds_slot: bool = False
+    slot: ConcurrencyLimiter | None = None
 
 
 Worker = Callable[[Request], Awaitable[Completed | None]]
@@ -44,7 +61,7 @@ class BackgroundExecutor:
 
     A result waits in `_completed` until the caller takes it, and holds its slot until the caller
     asks for the next: whatever ends this process loses no more results than there are slots.
-    `release` is called inside the loop with the number of slots that became free.
+    Slots are released inside the loop.
     """
 
     def __init__(
@@ -53,15 +70,13 @@ class BackgroundExecutor:
         session: AbstractAsyncContextManager[Worker],
         *,
         workers: int,
-        release: Callable[[int], object],
     ) -> None:
         """Keep the arguments; `results` begins the work."""
         self._items = items
         self._session = session
         self._workers = workers
-        self._release = release
         self._completed: SimpleQueue[Completed | BaseException | None] = SimpleQueue()
-        self._slots_done = self._slots_released = 0
+        self._slots_done: deque[ConcurrencyLimiter] = deque()
         self._is_releasing = False
         self._started = Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -73,7 +88,8 @@ class BackgroundExecutor:
         self._thread.start()
         while isinstance(entry := self._completed.get(), Completed):
             yield entry.result
-            self._slots_done += entry.holds_slot
+            if entry.slot is not None:
+                self._slots_done.append(entry.slot)
             if not self._is_releasing:
                 self._is_releasing = True
                 self._call_in_loop(self._release_slots)
@@ -124,10 +140,9 @@ class BackgroundExecutor:
             self._completed.put(completed)
 
     def _release_slots(self) -> None:
-        self._is_releasing = False  # before the count is read, or the caller's next could be missed
-        done = self._slots_done
-        self._release(done - self._slots_released)
-        self._slots_released = done
+        self._is_releasing = False  # before they are read, or the caller's next could be missed
+        while self._slots_done:
+            self._slots_done.popleft().release(1)
 
 
 _log = logging.getLogger(__name__)
@@ -144,15 +159,18 @@ class PartialReply:
 
 Call = Callable[[Request], Awaitable[Response | PartialReply]]
 Connect = Callable[[], AbstractAsyncContextManager[Call]]
+Servers = Mapping[str, Connect]
+"""How each server of a model is connected to, by its address as messages may show it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How many requests may be in flight, and how long each is tried.
+    """How many requests may be in flight at a server, and how long each is tried.
 
     `timeout_s` limits one call. `total_s` limits all attempts of one request and the waits between
     them, from its first call on. `longest_wait_s` limits the sum of the waits that no server asked
-    for. `first_wait_s` is the first wait, unless the server asks for more.
+    for. `first_wait_s` is the first wait, unless the server asks for more. `aside_s` is for how
+    long one of several servers that does not reply is first set aside.
     """
 
     concurrency: int
@@ -161,6 +179,7 @@ class RetryPolicy:
     longest_wait_s: float = 120.0
     first_wait_s: float = 1.0
     total_s: float = 900.0
+    aside_s: float = 5.0
 
     def __post_init__(self) -> None:
         if self.concurrency < 1 or self.attempts < 1 or not min(self.timeout_s, self.total_s) > 0:
@@ -217,27 +236,26 @@ def attach_usage(usage: Usage) -> Iterator[None]:
 
 
 def send_all(
-    requests: Iterable[Request], connect: Connect, policy: RetryPolicy
+    requests: Iterable[Request], connect: Connect | Servers, policy: RetryPolicy
 ) -> Generator[Response, None, None]:
     """Answer each request once, in the order in which the answers come.
 
     The background thread takes one request at a time from `requests` when a slot is free; that
-    iterator must not wait for the responses. `connect` is called here once there is a request; the
-    event loop enters and exits what it returns. Any error of the call other than RetryableError
-    and PermanentError ends everything and is raised here, after the responses before it. ModelError
-    is raised where a server pauses all calls for longer than a request may take, or where nothing
-    but failures comes: once the calls in flight have ended, and if any request is left. Closing the
-    generator cancels the calls in flight.
+    iterator must not wait for the responses. `connect`, or each of several servers', is called here
+    once there is a request; the event loop enters and exits what it returns. Any error of the call
+    other than RetryableError and PermanentError ends everything and is raised here, after the
+    responses before it. ModelError is raised where each server pauses all calls for longer than a
+    request may take, or where nothing but failures comes: once the calls in flight have ended, and
+    if any request is left. Closing the generator cancels the calls in flight.
     """
     remaining = iter(requests)
+    servers = connect if isinstance(connect, Mapping) else {"": connect}
     for first in remaining:
-        limiter = ConcurrencyLimiter(policy.concurrency)
         executor = BackgroundExecutor(
             chain((first,), remaining),
-            _retrying_session(connect(), policy, limiter=limiter),
+            _retrying_session({name: begin() for name, begin in servers.items()}, policy),
             # Twice as many as may be in flight: requests that wait for a retry block no other.
-            workers=2 * policy.concurrency,
-            release=limiter.release,
+            workers=2 * policy.concurrency * len(servers),
         )
         try:
             yield from executor.results()
@@ -248,31 +266,37 @@ def send_all(
 
 @asynccontextmanager
 async def _retrying_session(
-    session: AbstractAsyncContextManager[Call], policy: RetryPolicy, *, limiter: ConcurrencyLimiter
+    sessions: Mapping[str, AbstractAsyncContextManager[Call]], policy: RetryPolicy
 ) -> AsyncIterator[Worker]:
+    pool = ServerPool([*sessions], policy.concurrency, aside_s=policy.aside_s)
     longest_s, first_s = policy.longest_wait_s, policy.first_wait_s
     growing = wait_random_exponential(multiplier=first_s, max=longest_s)
     short = wait_random(0, min(first_s, longest_s))
     retrying = AsyncRetrying(
         retry=retry_if_exception_type(RetryableError),
-        wait=lambda state: state.args[0].wait_s((short if limiter.is_calm else growing)(state)),
+        wait=lambda s: s.args[0].wait_s((short if s.args[0].is_calm else growing)(s)),
         stop=lambda state: state.args[0].is_over(state.upcoming_sleep),
         retry_error_callback=lambda state: state.args[0].give_up(),
-        sleep=limiter.sleep,
+        sleep=pool.sleep,
     )
-    breaker = CircuitBreaker(policy.concurrency)
+    breaker = CircuitBreaker(policy.concurrency * len(sessions))
 
     async def work(request: Request) -> Completed | None:
-        attempts = _Attempts(request, call, policy=policy, limiter=limiter, breaker=breaker)
-        completed: Completed | None = await retrying(_Attempts.attempt, attempts)
-        if completed is not None and (error := breaker.record_result(completed.result)):
-            limiter.close(error)
+        attempts = _Attempts(request, calls, policy=policy, pool=pool, breaker=breaker)
+        try:
+            completed = await attempts.attempt()
+        except RetryableError as error:
+            # Not before: tenacity takes as much time as a call's whole reply takes to be read.
+            completed = await retrying(_Attempts.attempt, attempts, error)
+        if completed is not None and (outage := breaker.record_result(completed.result)):
+            pool.close(outage)
         return completed
 
-    async with session as call:
+    async with AsyncExitStack() as stack:
+        calls = [await stack.enter_async_context(session) for session in sessions.values()]
         yield work
-    if limiter.closed_by is not None and limiter.has_refused:
-        raise limiter.closed_by
+    if pool.closed_by is not None and pool.has_refused:
+        raise pool.closed_by
 
 
 def retry_after_seconds(retry_after: str | None, now: datetime) -> float | None:
@@ -294,15 +318,18 @@ class _Attempts:
     def __init__(
         self,
         request: Request,
-        call: Call,
+        calls: Sequence[Call],
         *,
         policy: RetryPolicy,
-        limiter: ConcurrencyLimiter,
+        pool: ServerPool,
         breaker: CircuitBreaker,
     ) -> None:
-        self._request, self._call, self._policy = request, call, policy
-        self._limiter, self._breaker = limiter, breaker
+        self._request, self._calls, self._policy = request, calls, policy
+        self._pool, self._breaker = pool, breaker
+        self._lane: Lane | None = None
+        self._wait_ends_s: dict[Lane, float] = {}  # of the servers that asked to wait
         self._count = 0
+        self._is_repeated = False
         self._end_s = math.inf
         self._own_waits_s = 0.0
         self._partial_usage = UNCHARGED
@@ -310,70 +337,80 @@ class _Attempts:
         self._error = RetryableError("not asked")
         self._why_over = ""
 
-    async def attempt(self) -> Completed | None:
+    async def attempt(self, first: RetryableError | None = None) -> Completed | None:
         """Make one attempt, once a slot is free; a final response holds its slot.
 
-        None where the request was never called, and no other may be.
+        None where the request was never called, and no other may be. The error in which the
+        `first` attempt has ended is raised in its place.
         """
-        if not await self._limiter.acquire():
+        if first is not None and self._count == 1 and not self._is_repeated:
+            self._is_repeated = True
+            raise first
+        lane = self._lane = await self._pool.acquire(self._lane, self._barred)
+        if lane is None:
             self._why_over = ": nothing more is asked of the server; repeat the command later"
             return self.give_up() if self._count else None
         if not self._count:
             self._end_s = _now() + self._policy.total_s
         elif self._left_s <= 0:
-            self._limiter.release(1)
+            lane.limiter.release(1)
             self._why_over = self._too_long
             return self.give_up()
         self._count += 1
         start_s = _now()
         try:
-            response = await self._response()
+            response = await self._response(self._calls[lane.number])
         except RetryableError as error:
-            self._record_failure(error, took_s=_now() - start_s)
+            self._record_failure(error, lane, took_s=_now() - start_s)
             raise
         except PermanentError as error:
             usage = total_usage([self._partial_usage, error.usage])
             response = self._failure(error.reason, str(error), usage)
-        self._limiter.record(CallOutcome.COMPLETED, holds_slot=True)
-        return Completed(self._with_all_usage(response), holds_slot=True)
+        self._pool.record(lane, CallOutcome.COMPLETED, holds_slot=True)
+        return Completed(self._with_all_usage(response), lane.limiter)
 
-    async def _response(self) -> Response:
+    async def _response(self, call: Call) -> Response:
         while True:
             most_s = min(self._policy.timeout_s, max(0.0, self._left_s))
             try:
                 async with asyncio.timeout(most_s):
-                    reply = await self._call(self._request)
+                    reply = await call(self._request)
             except TimeoutError:
                 raise RetryableError(f"no answer within {round(most_s, 3):g} s") from None
             if isinstance(reply, Response):
                 return reply
             self._partial_usage = reply.usage
 
-    def _record_failure(self, error: RetryableError, *, took_s: float) -> None:
+    def _record_failure(self, error: RetryableError, lane: Lane, *, took_s: float) -> None:
         self._error = error
         self._failed_usages.append(error.usage)
+        if error.retry_after_s is not None:
+            self._wait_ends_s[lane] = _now() + error.retry_after_s
         if error.is_rate_limited:
             outcome = CallOutcome.RATE_LIMITED
         else:
             outcome = CallOutcome.SERVER_ERROR
             self._breaker.record_failure(error)
-        pause_s = self._limiter.record(outcome, wait_s=error.retry_after_s)
+        pause_s = self._pool.record(lane, outcome, error=error, wait_s=error.retry_after_s)
         if pause_s is None:
             return
         message, total_s = f"{error}; the server asks to wait {pause_s:.0f} s", self._policy.total_s
-        if took_s + pause_s > total_s:
+        if took_s + pause_s > total_s and self._pool.has_other([lane]):
+            lane.limiter.close(ModelError(message))
+            _log.warning("%s: only the other servers are asked from now on", message)
+        elif took_s + pause_s > total_s:
             message += (
                 f", and a request may take {total_s:g} s in all: nothing more was asked, and what "
                 "was answered is stored; repeat the command later, or raise total_s in the model's "
                 "YAML"
             )
-            self._limiter.close(ModelError(message))
+            self._pool.close(ModelError(message))
         elif pause_s >= LONG_PAUSE_S:
             _log.warning("%s: no call is made until then", message)
 
     def wait_s(self, own: float) -> float:
         """The seconds to the next attempt, of which `own` are our own backing off."""
-        asked = self._error.retry_after_s
+        asked = self._asked_s
         if asked is None:
             self._own_waits_s += own
             return own
@@ -383,7 +420,7 @@ class _Attempts:
 
     def is_over(self, wait_s: float) -> bool:
         """Whether no further attempt is made after such a wait; keeps the reason."""
-        policy, asked, left_s = self._policy, self._error.retry_after_s, self._left_s
+        policy, asked, left_s = self._policy, self._asked_s, self._left_s
         if self._count >= policy.attempts:
             return True
         if asked is not None and asked > left_s:
@@ -415,6 +452,22 @@ class _Attempts:
         whole = total_usage([response.usage, *known])
         unknown = (whole.unanswered or 0) + len(self._failed_usages) - len(known)
         return replace(response, usage=replace(whole, unanswered=unknown or UNSET))
+
+    @property
+    def _barred(self) -> list[Lane]:
+        """The servers that have asked this request to wait longer than until now."""
+        return [lane for lane, end_s in self._wait_ends_s.items() if end_s > _now()]
+
+    @property
+    def _asked_s(self) -> float | None:
+        """The wait that the server asked for; None without one, and where another is called."""
+        asked = self._error.retry_after_s
+        return None if asked is None or self._pool.has_other(self._barred) else asked
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether the server of the last attempt had no more errors than chance explains."""
+        return self._lane is not None and self._lane.limiter.is_calm
 
     @property
     def _left_s(self) -> float:

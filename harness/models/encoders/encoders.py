@@ -9,7 +9,7 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol, runtime_checkable
@@ -27,16 +27,19 @@ from harness.models.local.checkpoints import (
     fingerprint_of_modules,
     resolve,
 )
+from harness.models.spread import HERE, Executor, Part, Spreadable, placed
 from harness.models.vectors import (
     Progress,
     Vectors,
+    chunks,
     reported_chunks,
     row_of_each,
     without_surrogates,
 )
 from harness.parts import digest
-from harness.specs import models
+from harness.specs import encoders as specs
 from harness.storage.files import write_whole
+from harness.text.cleanup import bare
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -88,7 +91,7 @@ class Reading(Protocol):
         """Whether each text is of unknown tokens, or of a script that is only spelled out."""
 
 
-class MiniLM:
+class MiniLM(Spreadable):
     """all-MiniLM-L6-v2 as packaged: the mean of the token vectors, scaled to length 1.
 
     With `layers` (1 to 6; 0: the word vectors) the row has the mean of each layer, each of length
@@ -158,8 +161,12 @@ class MiniLM:
     def _network(self) -> "Network":
         return Network(self.checked_folder(), self.max_tokens, self._layers)
 
+    def compute(self, part: Part) -> Vectors:
+        """The rows of a batch of token ids."""
+        return self._network.pool(part)
+
     def _rows(self, texts: list[str]) -> Vectors:
-        return self._network.rows(texts, self._batch_tokens)
+        return self._network.rows(texts, self._batch_tokens, self._computed)
 
 
 class CharNgrams:
@@ -204,8 +211,11 @@ class CharNgrams:
         ]
 
 
+TEXTS_AT_ONCE: Final = 32  # the batch of sentence-transformers
+
+
 @dataclass(frozen=True)
-class SentenceTransformers:
+class SentenceTransformers(Spreadable):
     """Any model of the sentence-transformers package: a hub name or a folder; rows of length 1.
 
     Distinct texts are encoded once, the short ones first, in batches that do not depend on their
@@ -244,14 +254,21 @@ class SentenceTransformers:
         """Whether each text is of unknown tokens, or of a script that is only spelled out."""
         return barely_read(texts, lambda: self._network.tokenizer)
 
+    def compute(self, part: Part) -> Vectors:
+        """The rows of a batch of token ids, or without `layers` of texts."""
+        if self.layers:
+            return self._layers_network.pool(part)
+        vectors: Vectors = self._network.encode(
+            part, normalize_embeddings=self.is_scaled, show_progress_bar=False
+        )
+        return vectors
+
     def _rows(self, texts: list[str]) -> Vectors:
         if self.layers:
-            return self._layers_network.rows(texts, BATCH_TOKENS)
+            return self._layers_network.rows(texts, BATCH_TOKENS, self._computed)
         order = sorted(range(len(texts)), key=lambda i: (len(texts[i]), texts[i]))
         clean = [without_surrogates(texts[i]) for i in order]
-        vectors = self._network.encode(
-            clean, normalize_embeddings=self.is_scaled, show_progress_bar=False
-        )
+        vectors = np.concatenate([*self._computed(chunks(clean, TEXTS_AT_ONCE))])
         rows = np.empty(vectors.shape, dtype=np.float32)
         rows[order] = vectors
         return rows
@@ -309,6 +326,38 @@ class SentenceTransformers:
         return folder
 
 
+@dataclass(frozen=True, slots=True)
+class BareTexts:
+    """An encoder that reads texts without the quotation marks around them and their full stop.
+
+    How a text is quoted and ended is of the file that it stands in, not of what it says.
+    """
+
+    encoder: "MiniLM | SentenceTransformers"
+
+    @property
+    def name(self) -> str:
+        """The encoder's name, followed by `bare`."""
+        return f"{self.encoder.name}-bare"
+
+    @property
+    def digest(self) -> str:
+        """Digest of the encoder's, and of how texts are read."""
+        return digest((self.encoder.digest, "bare"))
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Encode texts into unit-norm rows, in their order."""
+        return self.encoder.encode([*map(bare, texts)])
+
+    def cut(self, texts: Sequence[str]) -> list[bool]:
+        """Whether each text is longer than the encoder reads."""
+        return self.encoder.cut([*map(bare, texts)])
+
+    def unread(self, texts: Sequence[str]) -> list[bool]:
+        """Whether each text is of unknown tokens, or of a script that is only spelled out."""
+        return self.encoder.unread([*map(bare, texts)])
+
+
 def package_folder(package: str) -> Path:
     """The folder `model` of an installed package, which is not imported."""
     spec = find_spec(package)
@@ -318,16 +367,24 @@ def package_folder(package: str) -> Path:
 
 
 @cache
-def encoder_of(spec: models.LocalEncoderSpec) -> Encoder:
-    """Build the encoder of a spec; its weights are loaded once, at its first text."""
+def encoder_of(spec: specs.LocalEncoderSpec, executor: Executor = HERE) -> Encoder:
+    """Build the encoder of a spec, one of each executor; weights are loaded at the first text."""
+    encoder = placed(executor, partial(_encoder, spec))
+    is_bare = isinstance(spec, specs.MiniLMSpec | specs.SentenceTransformerSpec) and spec.is_bare
+    if is_bare and isinstance(encoder, MiniLM | SentenceTransformers):
+        return BareTexts(encoder)
+    return encoder
+
+
+def _encoder(spec: specs.LocalEncoderSpec) -> Encoder:
     match spec:
-        case models.MiniLMSpec():
+        case specs.MiniLMSpec():
             return MiniLM(layers=spec.layers)
-        case models.CharNgramsSpec():
+        case specs.CharNgramsSpec():
             return CharNgrams()
-        case models.SentenceTransformerSpec():
+        case specs.SentenceTransformerSpec():
             return SentenceTransformers(spec.model, spec.revision, spec.layers, spec.sha256)
-        case models.Llm2VecSpec():
+        case specs.Llm2VecSpec():
             from harness.models.encoders import llm2vec
 
             kind = llm2vec.Llm2Vec if spec.engine == "native" else llm2vec.Llm2VecPackage

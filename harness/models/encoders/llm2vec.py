@@ -29,6 +29,7 @@ from harness.models.local.checkpoints import (
     open_checkpoint,
     resolve,
 )
+from harness.models.spread import Needs, Part, Spreadable
 from harness.models.vectors import Vectors, rising_batches, row_of_each, without_surrogates
 from harness.parts import digest
 
@@ -118,7 +119,7 @@ class _Stack:
 
 
 @dataclass(frozen=True)
-class Llm2Vec:
+class Llm2Vec(Spreadable):
     """Mean of a text's states under bidirectional attention, instruction left out, length 1.
 
     `base` and `adapters` are hub names or folders; an adapter's hub name may end in `@` and a
@@ -158,13 +159,24 @@ class Llm2Vec:
         """Encode texts into unit-norm rows; a lone surrogate is read as a question mark."""
         return row_of_each(texts, self._rows)
 
+    @property
+    def needs(self) -> Needs:
+        """What a copy takes on the device of the YAML."""
+        return Needs.on(self._device)
+
+    def compute(self, part: Part) -> Vectors:
+        """The rows of a batch of prepared texts."""
+        return _pool(self._model, part)
+
     def _rows(self, texts: list[str]) -> Vectors:
         tokens = [self._preparation.read(without_surrogates(text)) for text in texts]
         lengths = [len(one.ids) for one in tokens]
         order = sorted(range(len(texts)), key=lambda i: (lengths[i], texts[i]))
-        rows = np.empty((len(texts), self._model.config.hidden_size), dtype=np.float32)
-        for batch in rising_batches(order, lengths, budget=self.batch_tokens):
-            rows[batch] = _pool(self._model, [tokens[i] for i in batch])
+        rows = np.empty((len(texts), self._stack.base.config.hidden_size), dtype=np.float32)
+        batches = [*rising_batches(order, lengths, budget=self.batch_tokens)]
+        found = self._computed([tokens[i] for i in batch] for batch in batches)
+        for batch, vectors in zip(batches, found, strict=True):
+            rows[batch] = vectors
         return rows
 
     @cached_property

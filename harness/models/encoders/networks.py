@@ -1,13 +1,15 @@
 """A transformer read as an encoder: means of its token vectors, and what it barely reads."""
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from harness.errors import ModelError
 from harness.models.local.checkpoints import device_of
+from harness.models.spread import Elsewhere
 from harness.models.vectors import Vectors, rising_batches, without_surrogates
 from harness.text.languages import is_foreign
 
@@ -24,36 +26,51 @@ class Network:
     """A transformer with its tokenizer, whose token vectors are averaged."""
 
     def __init__(self, folder: Path, max_tokens: int, layers: tuple[int, ...]) -> None:
-        """Load both from a checked folder, without the layers above the last that is read."""
+        """Read a checked folder; its weights are loaded with the first batch that is computed."""
         try:
+            import safetensors.torch
             import torch
-            from safetensors.torch import load_file
-            from transformers import AutoConfig, AutoModel, AutoTokenizer
+            from transformers import AutoConfig, AutoTokenizer
         except ImportError as error:
             raise ModelError(f"it needs the package {error.name}, missing; {REMEDY}") from error
-        # Not from_pretrained, which draws a progress bar and takes its dtype from its version.
-        config = AutoConfig.from_pretrained(folder, local_files_only=True)
-        model = AutoModel.from_config(config)  # type: ignore[no-untyped-call]  # theirs
-        weights = load_file(folder / "model.safetensors")
-        weights.pop("embeddings.position_ids", None)  # stored by old versions, computed by new
-        model.load_state_dict(weights)
-        if layers:
-            del model.encoder.layer[max(layers) :]
-        self._model: PreTrainedModel = model.to(device_of("auto"), torch.float32).eval()
+        _ = torch, safetensors
+        self._folder, self.max_tokens, self._layers = folder, max_tokens, layers
+        self._config: Any = AutoConfig.from_pretrained(folder, local_files_only=True)
         self.tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
             folder, local_files_only=True
         )
-        self.max_tokens = max_tokens
-        self._layers = layers
-        self.width: int = config.hidden_size * len(layers) + 1 if layers else config.hidden_size
+        width: int = self._config.hidden_size
+        self.width = width * len(layers) + 1 if layers else width
 
-    def rows(self, texts: list[str], batch_tokens: int) -> Vectors:
-        """One row a text, in batches that depend on which texts there are, not on their order."""
+    @cached_property
+    def _model(self) -> "PreTrainedModel":
+        """The transformer, without the layers above the last that is read."""
+        import torch
+        from safetensors.torch import load_file
+        from transformers import AutoModel
+
+        # Not from_pretrained, which draws a progress bar and takes its dtype from its version.
+        model: Any = AutoModel.from_config(self._config)  # type: ignore[no-untyped-call]  # theirs
+        weights = load_file(self._folder / "model.safetensors")
+        weights.pop("embeddings.position_ids", None)  # stored by old versions, computed by new
+        model.load_state_dict(weights)
+        if self._layers:
+            del model.encoder.layer[max(self._layers) :]
+        placed: PreTrainedModel = model.to(device_of("auto"), torch.float32).eval()
+        return placed
+
+    def rows(self, texts: list[str], batch_tokens: int, compute: Elsewhere) -> Vectors:
+        """One row a text, in batches that depend on which texts there are, not on their order.
+
+        `compute` has `pool` compute each batch of token ids.
+        """
         tokens = self.tokens(texts)
         rows = np.empty((len(texts), self.width), dtype=np.float32)
         order = sorted(range(len(texts)), key=lambda i: (len(tokens[i]), texts[i]))
-        for batch in rising_batches(order, [len(t) for t in tokens], budget=batch_tokens):
-            rows[batch] = self.pool([tokens[i] for i in batch])
+        batches = [*rising_batches(order, [len(t) for t in tokens], budget=batch_tokens)]
+        found = compute([tokens[i] for i in batch] for batch in batches)
+        for batch, vectors in zip(batches, found, strict=True):
+            rows[batch] = vectors
         return rows
 
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:

@@ -4,7 +4,7 @@ Models, layers and baselines are those of the bert-score package, and so is the 
 texts, done here for all texts at once. Nothing here compares two texts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from harness.errors import ModelError, SpecError
 from harness.models.encoders.encoders import MiniLM
 from harness.models.local.checkpoints import ResolvedCheckpoint, device_of, explain, resolve
+from harness.models.spread import Elsewhere, Part, Spreadable
 from harness.models.vectors import Vectors, rising_batches, without_surrogates
 from harness.parts import digest
 from harness.storage.tables import read_text
@@ -53,7 +54,7 @@ class TokenVectors:
         return self.ids[start : start + self.lengths[text]]
 
 
-class TokenEncoder:
+class TokenEncoder(Spreadable):
     """The packaged MiniLM, a hub name or a folder, read at one layer.
 
     Float32, on a CUDA device if there is one, else on the CPU. Texts of one length share a batch,
@@ -112,7 +113,11 @@ class TokenEncoder:
 
     def encode(self, texts: Sequence[str]) -> TokenVectors:
         """Encode the tokens of each text, in the order of the texts; repeats cost time."""
-        return self._network.encode(texts, budget=self._batch_tokens)
+        return self._network.encode(texts, budget=self._batch_tokens, compute=self._computed)
+
+    def compute(self, part: Part) -> Vectors:
+        """The unit vectors [texts, tokens, width] of a batch of token ids of one length."""
+        return self._network.states(part)
 
     @cached_property
     def _resolved(self) -> ResolvedCheckpoint:
@@ -147,34 +152,56 @@ class TokenEncoder:
                     "not; point `encoder:` to a folder on a path without t5"
                 )
             library = _library()
-            return _Network(library.get_model(place, layer), library.get_tokenizer(place))
+            tokenizer = library.get_tokenizer(place)
+            return _Network(self._config, tokenizer, lambda: self._cut(library, place, layer))
+
+    def _cut(self, library: ModuleType, place: str, layer: int) -> "PreTrainedModel":
+        with explain(self._source):
+            model: PreTrainedModel = library.get_model(place, layer)
+        return model
 
 
 class _Network:
-    def __init__(self, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> None:
-        """Put the model on a GPU if there is one."""
-        import torch
-
-        self._model = model.to(device_of("auto"), torch.float32).eval()  # type: ignore[arg-type]  # theirs
-        self._tokenizer = tokenizer
+    def __init__(
+        self,
+        config: Any,  # noqa: ANN401  # a configuration has what its model needs
+        tokenizer: "PreTrainedTokenizerBase",
+        load: "Callable[[], PreTrainedModel]",
+    ) -> None:
+        """Read texts by a tokenizer; the model is loaded with the first batch."""
+        self._tokenizer, self._load, self._width = tokenizer, load, int(config.hidden_size)
         # bert-score asks for a leading space by an option that transformers 5 ignores.
         family = type(tokenizer).__name__.removesuffix("Fast")
         self._lead = " " if family in ("GPT2Tokenizer", "RobertaTokenizer") else ""
-        positions = getattr(model.config, "max_position_embeddings", None) or MOST_TOKENS
+        positions = getattr(config, "max_position_embeddings", None) or MOST_TOKENS
         stated = tokenizer.model_max_length
         self._limit = stated if stated < 10**6 else min(positions, MOST_TOKENS)
 
-    def encode(self, texts: Sequence[str], *, budget: int) -> TokenVectors:
-        """Encode the tokens of each text."""
+    @cached_property
+    def _model(self) -> "PreTrainedModel":
+        """The model, on a GPU if there is one."""
+        import torch
+
+        model: Any = self._load()
+        placed: PreTrainedModel = model.to(device_of("auto"), torch.float32).eval()
+        return placed
+
+    def encode(self, texts: Sequence[str], *, budget: int, compute: Elsewhere) -> TokenVectors:
+        """Encode the tokens of each text; `compute` has `states` compute each batch."""
         ids = self._tokens(texts)
         lengths = np.array([len(part) for part in ids], dtype=np.int64)
         starts = np.cumsum(lengths) - lengths
-        rows = np.empty((lengths.sum(), self._model.config.hidden_size), dtype=np.float32)
-        for length in np.unique(lengths[lengths > 0]):  # texts without tokens have no rows
-            same = np.flatnonzero(lengths == length).tolist()
-            for batch in rising_batches(same, lengths.tolist(), budget=budget):
-                places = starts[batch][:, None] + np.arange(length)
-                rows[places] = self._states([ids[i] for i in batch])
+        rows = np.empty((lengths.sum(), self._width), dtype=np.float32)
+        batches = [
+            batch
+            for length in np.unique(lengths[lengths > 0])  # texts without tokens have no rows
+            for batch in rising_batches(
+                np.flatnonzero(lengths == length).tolist(), lengths.tolist(), budget=budget
+            )
+        ]
+        found = compute([ids[i] for i in batch] for batch in batches)
+        for batch, states in zip(batches, found, strict=True):
+            rows[starts[batch][:, None] + np.arange(lengths[batch[0]])] = states
         marks = (self._tokenizer.sep_token_id, self._tokenizer.cls_token_id)
         return TokenVectors(
             vectors=rows,
@@ -194,7 +221,8 @@ class _Network:
         ]
         return ids
 
-    def _states(self, ids: Sequence[Sequence[int]]) -> Vectors:
+    def states(self, ids: Sequence[Sequence[int]]) -> Vectors:
+        """The unit vectors of the tokens of texts of one length."""
         import torch
 
         tokens = torch.tensor(ids, device=self._model.device)
@@ -220,9 +248,17 @@ def _library() -> ModuleType:
 
 def _packaged(layer: int) -> _Network:
     """MiniLM up to a layer, as bert-score cuts it, without the plotting that it imports."""
-    from transformers import AutoModel, AutoTokenizer
+    from transformers import AutoConfig, AutoModel, AutoTokenizer
 
     folder = MiniLM().checked_folder()
-    model = AutoModel.from_pretrained(folder, local_files_only=True)
-    model.encoder.layer = model.encoder.layer[:layer]
-    return _Network(model, AutoTokenizer.from_pretrained(folder, local_files_only=True))
+
+    def load() -> "PreTrainedModel":
+        with explain(PACKAGED):
+            model: Any = AutoModel.from_pretrained(folder, local_files_only=True)
+        model.encoder.layer = model.encoder.layer[:layer]
+        cut: PreTrainedModel = model
+        return cut
+
+    own = {"local_files_only": True}
+    tokenizer = AutoTokenizer.from_pretrained(folder, **own)
+    return _Network(AutoConfig.from_pretrained(folder, **own), tokenizer, load)

@@ -103,6 +103,11 @@ LEAK = 0.5  # nats that no rounding makes: some models round so coarsely that 0.
 _log = logging.getLogger(__name__)
 
 
+def is_rounding(apart: float, dtype: str) -> bool:
+    """Whether rounding alone may make sums of whole choices differ so much, in nats."""
+    return apart <= TOLERANCES.get(dtype, 10 * EXACT)
+
+
 class ScoringMode(Enum):
     """How rows are scored together; the values complete `choices are scored ...`."""
 
@@ -123,31 +128,52 @@ class ChoiceScorer:
         self._most_reads = max(MOST_LOGITS // self._vocabulary, 1)
         self._stretched = _stretched_beyond(text)
         self._takes = set(signature(model.forward).parameters)
+        # Kept for rows that refuse a tree, and no others: what computes elsewhere knows none.
+        self._fallback: ScoringMode | None = None
 
     def sums(self, rows: Sequence[ScoredRow]) -> list[float | None]:
         """Sum each row's log-probabilities, in nats; None where it does not fit in memory."""
         try:
-            return self._sums(rows)
-        except TreeRefusal as refusal:  # of long rows: short ones have been tried
-            self.mode = self._mode_without_tree(str(refusal))
-            return self._sums(rows)
+            return self._sums(rows, self.mode)
+        except TreeRefusal as refusal:  # of these long rows: short ones have been tried
+            if self._fallback is None:
+                self._fallback = self._mode_without_tree(str(refusal))
+            return self._sums(rows, self._fallback)
 
-    def _sums(self, rows: Sequence[ScoredRow]) -> list[float | None]:
+    def alone(self, rows: Sequence[ScoredRow]) -> list[float] | None:
+        """The same sums by the plain model, a pass for each row that is read; None if too big.
+
+        Nothing is padded and no tree followed. Rows of which the same tokens are read share a pass.
+        """
+        from torch import OutOfMemoryError
+
+        read: dict[tuple[int, ...], list[ScoredRow]] = {}
+        for row in dict.fromkeys(rows):
+            read.setdefault(row.tokens[:-1], []).append(row)
+        sums: dict[ScoredRow, float] = {}
+        for alike in read.values():
+            found = _attempt(alike, self._padded, OutOfMemoryError)
+            if found is None:
+                return None
+            sums |= dict(zip(alike, found, strict=True))
+        return [sums[row] for row in rows]
+
+    def _sums(self, rows: Sequence[ScoredRow], mode: ScoringMode) -> list[float | None]:
         from torch import OutOfMemoryError
 
         sums: dict[ScoredRow, float | None] = {}
-        run = self._as_tree if self.mode is ScoringMode.TREE else self._padded
-        for batch in self._batches(sorted(set(rows))):
+        run = self._as_tree if mode is ScoringMode.TREE else self._padded
+        for batch in self._batches(sorted(set(rows)), mode):
             sums |= split(batch, run, too_big=OutOfMemoryError)
         return [sums[row] for row in rows]
 
-    def _batches(self, rows: Sequence[ScoredRow]) -> Iterable[list[ScoredRow]]:
+    def _batches(self, rows: Sequence[ScoredRow], mode: ScoringMode) -> Iterable[list[ScoredRow]]:
         """Rows that are computed together; a tree is cut into passes later."""
-        if self.mode is ScoringMode.ALONE:
+        if mode is ScoringMode.ALONE:
             return [[row] for row in rows]
         alone = [[row] for row in rows if row.fed > self._stretched]
         together = [row for row in rows if row.fed <= self._stretched]
-        if self.mode is ScoringMode.TREE:
+        if mode is ScoringMode.TREE:
             return [*alone, together] if together else alone
         most = min(self._most_nodes, self._most_reads)
         return [*alone, *token_batches(together, most, shape=lambda row: (0, row.fed))]
@@ -183,7 +209,7 @@ class ChoiceScorer:
             return f"it takes no {' and '.join(lacking)}"
         rows, plain = self._trial
         try:
-            sums = self._as_tree(rows, pack_nodes=6, most_nodes=8)
+            sums = self._as_tree(rows, pack_nodes=6, most_nodes=12)
         except (TreeRefusal, RuntimeError, TypeError, ValueError, LookupError, AttributeError) as e:
             return " ".join(str(e).split())[:200] or type(e).__name__
         return None if self._is_near(sums, plain) else "a prefix tree gives other values"
@@ -244,16 +270,16 @@ class ChoiceScorer:
         import torch
 
         width = max(row.fed for row in rows)
-        padding = [[0] * (width - row.fed) for row in rows]
-        fed = [[*row.tokens[:-1], *more] for row, more in zip(rows, padding, strict=True)]
-        mask = [[1] * row.fed + more for row, more in zip(rows, padding, strict=True)]
+        lines = {tokens: at for at, tokens in enumerate(dict.fromkeys(r.tokens[:-1] for r in rows))}
+        fed = [[*tokens, *[0] * (width - len(tokens))] for tokens in lines]
+        mask = [[1] * len(tokens) + [0] * (width - len(tokens)) for tokens in lines]
         kept = sorted({place for row in rows for place in range(row.first - 1, row.fed)})
         with torch.inference_mode():
             logits = self._logits(torch.tensor(fed), kept, attention_mask=torch.tensor(mask))
             row_of_place = {place: number for number, place in enumerate(kept)}
             places = [
-                number * len(kept) + row_of_place[place]
-                for number, row in enumerate(rows)
+                lines[row.tokens[:-1]] * len(kept) + row_of_place[place]
+                for row in rows
                 for place in range(row.first - 1, row.fed)
             ]
             tokens = [token for row in rows for token in row.tokens[row.first :]]

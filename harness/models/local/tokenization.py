@@ -23,6 +23,7 @@ from harness.errors import DataError, ModelError
 from harness.models.boundary import choice_starts
 from harness.models.custom import ModelContext, Resolvable
 from harness.models.local.checkpoints import Checkpoint, device_of, dtype_of
+from harness.models.spread import Needs, Spreadable
 from harness.parts import ChoiceScore, Message, Mode, Reason, Usage, digest
 from harness.specs.models import LocalSpec
 
@@ -370,7 +371,7 @@ def estimated(request: Request) -> int:
 AnySpec = TypeVar("AnySpec", bound=LocalSpec)
 
 
-class CheckpointModel(Resolvable, Generic[AnySpec]):
+class CheckpointModel(Resolvable, Spreadable, Generic[AnySpec]):
     """What the back ends for checkpoints share; tokenizer and weights are opened when needed."""
 
     def __init__(self, name: str, spec: AnySpec, cache: Path) -> None:
@@ -381,6 +382,12 @@ class CheckpointModel(Resolvable, Generic[AnySpec]):
     def build(cls, name: str, spec: AnySpec, context: ModelContext) -> Self:
         """Build the model of a spec."""
         return cls(name, spec, context.cache / "checkpoints")
+
+    @property
+    def needs(self) -> Needs:
+        """What a copy of the model takes, as its YAML says."""
+        own = self._spec.replica
+        return Needs.on(self._device, cpus=own.cpus, gpus=own.gpus)
 
     def prompt_size(self, request: Request) -> int:
         """Count the tokens of a request's prompt; no weights are loaded."""

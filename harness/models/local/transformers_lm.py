@@ -4,11 +4,15 @@ A response depends on its request and the model alone, not on the order of reque
 batch; log-probabilities of choices do so up to rounding. Prompts are never truncated.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import isfinite
-from typing import TYPE_CHECKING
+from threading import Thread
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import TemplateError
 
@@ -16,7 +20,12 @@ from harness.core import Request, Response
 from harness.errors import DataError, ModelError
 from harness.models.extras import require
 from harness.models.local.checkpoints import Checkpoint, device_of, load_weights, open_spec
-from harness.models.local.choice_scoring import ChoiceScorer, split, token_batches
+from harness.models.local.choice_scoring import (
+    ChoiceScorer,
+    is_rounding,
+    split,
+    token_batches,
+)
 from harness.models.local.prefix_tree import ScoredRow
 from harness.models.local.tokenization import (
     CheckpointModel,
@@ -24,7 +33,8 @@ from harness.models.local.tokenization import (
     prompt_tokens,
     reply_seed,
 )
-from harness.parts import Mode, Reason
+from harness.models.spread import Part
+from harness.parts import UNBATCHED, Mode, Reason
 from harness.specs.models import TransformersSpec
 
 if TYPE_CHECKING:
@@ -130,13 +140,37 @@ class RowNoise:
 WINDOW = 2048  # requests held at once: enough to sort by length, few enough to save memory
 CHOICES = 256
 """Requests to choose that are scored at once: enough to share what their prompts share."""
+CHECKED = 100
+"""One request in so many is also scored without batches, chosen by its key: which others are
+stored, what was killed and who has which shard do not matter."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _ReplyRow:
-    place: int
-    reply: int
-    row: SamplingRow
+class _Writing:
+    request: Request
+    rows: Sequence[SamplingRow]
+
+
+@dataclass(frozen=True, slots=True)
+class _Scoring:
+    """Rows to score, and those of each request that is also scored without batches."""
+
+    rows: Sequence[ScoredRow]
+    checked: Sequence[Sequence[ScoredRow]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Rows that are computed together, and their results to responses."""
+
+    part: "Sequence[SamplingRow] | _Scoring"
+    answered: Callable[[Sequence[Any]], Iterator[Response]]
+
+
+def _refusal(response: Response) -> _Batch:
+    return _Batch([], lambda _: iter([response]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +188,7 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
 
     kind = "transformers"
     modes = frozenset({Mode.GENERATE, Mode.CHOOSE})
+    _loading: "Future[PreTrainedModel] | None" = None
 
     def _identify(self) -> tuple[str, str | None]:
         """Version and tokenizer of the checkpoint, its dtype, and `chat-choices` if set."""
@@ -169,23 +204,51 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
         before the next is scored. One that cannot be scored is not counted, so that a run that
         breaks off and is repeated scores the same requests together.
         """
+        begun: deque[_Batch] = deque()
+
+        def parts() -> Iterator[Part]:
+            for batch in self._batches(requests):
+                begun.append(batch)
+                if batch.part:
+                    yield batch.part
+
+        for result in self._computed(parts()):
+            while not begun[0].part:
+                yield from begun.popleft().answered([])
+            yield from begun.popleft().answered(result)
+        for batch in begun:
+            yield from batch.answered([])
+
+    def _batches(self, requests: Iterable[Request]) -> Iterator[_Batch]:
+        """The rows that are computed together; refusals are batches without rows."""
         window: list[Request] = []
         choices: list[_Choice] = []
         for request in requests:
+            self._begin_loading()
             if request.mode is not Mode.CHOOSE:
                 window.append(request)
             elif isinstance(choice := self._choice(request), Response):
-                yield choice
+                yield _refusal(choice)
             else:
                 choices.append(choice)
             if len(window) == WINDOW:
-                yield from self._answer_window(window)
+                yield from self._written(window)
                 window = []
             if len(choices) == CHOICES:
-                yield from self._choose(choices)
+                yield self._scoring(choices)
                 choices = []
-        yield from self._answer_window(window)
-        yield from self._choose(choices)
+        yield from self._written(window)
+        if choices:
+            yield self._scoring(choices)
+
+    def compute(self, part: Part) -> Any:  # noqa: ANN401 - as the rows of the part are
+        """Sample a reply for each row, or sum its log-probabilities; None for a row too big.
+
+        Beside these sums stand those of the requests that are also scored without batches.
+        """
+        if isinstance(part, _Scoring):
+            return self._scorer.sums(part.rows), [*map(self._scorer.alone, part.checked)]
+        return self._sampled(part)
 
     def _choice(self, request: Request) -> _Choice | Response:
         try:
@@ -206,11 +269,32 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
             )
         return _Choice(request, tokens)
 
-    def _choose(self, choices: Sequence[_Choice]) -> Iterator[Response]:
-        if not choices:
-            return
-        sums = iter(self._scorer.sums([row for each in choices for row in each.rows]))
-        yield from [self._chosen(each, [next(sums) for _ in each.rows]) for each in choices]
+    def _scoring(self, choices: Sequence[_Choice]) -> _Batch:
+        checked = [one for one in choices if int(one.request.key[:8], 16) % CHECKED == 0]
+
+        def answered(result: Sequence[Any]) -> Iterator[Response]:
+            sums, alone = iter(result[0]), dict(zip(map(id, checked), result[1], strict=True))
+            chosen = [self._chosen(each, [next(sums) for _ in each.rows]) for each in choices]
+            for each, response in zip(choices, chosen, strict=True):
+                yield self._checked(response, alone.get(id(each)))
+
+        rows = [row for each in choices for row in each.rows]
+        return _Batch(_Scoring(rows, [one.rows for one in checked]), answered)
+
+    def _checked(self, response: Response, alone: Sequence[float] | None) -> Response:
+        """The response, with how far it is from the unbatched computation where there is one."""
+        scores = response.choice_scores
+        if scores is None or alone is None:
+            return response
+        apart = max(abs(s.logprob - one) for s, one in zip(scores, alone, strict=True))
+        if not is_rounding(apart, self._dtype):
+            _log.warning(
+                "%s: choices scored together are up to %.2g nats from the same scored one by one; "
+                "compare with a smaller batch_tokens, or with another dtype",
+                self.name,
+                apart,
+            )
+        return replace(response, detail={**response.detail, UNBATCHED: round(apart, 9)})
 
     def _chosen(self, choice: _Choice, sums: Sequence[float | None]) -> Response:
         request, tokens = choice.request, choice.tokens
@@ -227,23 +311,29 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
         fact = f"out of memory on {self._device} {fact}; use a smaller dtype"
         return self._failed(request, fact, Reason.FAILED)
 
-    def _answer_window(self, window: Sequence[Request]) -> Iterator[Response]:
-        rows: list[_ReplyRow] = []
-        for place, request in enumerate(window):
-            prepared = self._prepare(place, request)
+    def _written(self, window: Sequence[Request]) -> Iterator[_Batch]:
+        """The batches of a window: requests with equally many replies, of like length."""
+        asked: dict[int, list[_Writing]] = {}
+        for request in window:
+            prepared = self._prepare(request)
             if isinstance(prepared, Response):
-                yield prepared
+                yield _refusal(prepared)
             else:
-                rows += prepared
-        replies: dict[int, dict[int, Sampled | None]] = {each.place: {} for each in rows}
-        for each, sampled in self._sample(rows):
-            request, gathered = window[each.place], replies[each.place]
-            gathered[each.reply] = sampled
-            if len(gathered) == request.decoding.n:
-                del replies[each.place]
-                yield self._response(request, each.row, [gathered[at] for at in sorted(gathered)])
+                asked.setdefault(len(prepared.rows), []).append(prepared)
+        for replies, group in asked.items():
+            budget = max(self._spec.batch_tokens // replies, 1)
+            for batch in token_batches(group, budget, shape=lambda each: each.rows[0].shape):
+                yield self._writing(batch)
 
-    def _prepare(self, place: int, request: Request) -> list[_ReplyRow] | Response:
+    def _writing(self, batch: Sequence[_Writing]) -> _Batch:
+        def answered(result: Sequence[Any]) -> Iterator[Response]:
+            replies = iter(result)
+            for each in batch:
+                yield self._response(each, [next(replies) for _ in each.rows])
+
+        return _Batch([row for each in batch for row in each.rows], answered)
+
+    def _prepare(self, request: Request) -> _Writing | Response:
         if request.mode not in self.modes:
             fact = f"{self.name} cannot {request.mode}; it can {', '.join(sorted(self.modes))}"
             return Response.failed(request.key, Reason.UNSUPPORTED, fact)
@@ -260,23 +350,23 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
             )
         decoding = request.decoding
         row = partial(SamplingRow, prompt, min(decoding.max_tokens, room), decoding.temperature)
-        return [_ReplyRow(place, at, row(reply_seed(request, at))) for at in range(decoding.n)]
+        return _Writing(request, [row(reply_seed(request, at)) for at in range(decoding.n)])
 
-    def _sample(self, asked: Sequence[_ReplyRow]) -> Iterator[tuple[_ReplyRow, Sampled | None]]:
-        if not asked:
-            return
+    def _sampled(self, rows: Sequence[SamplingRow]) -> list[Sampled | None]:
         from torch import OutOfMemoryError
 
-        def sample(part: Sequence[_ReplyRow]) -> list[Sampled]:
-            return self._sampler.sample([each.row for each in part])
+        found: dict[int, Sampled | None] = {}
 
-        budget = self._spec.batch_tokens
-        for batch in token_batches(asked, budget, shape=lambda each: each.row.shape):
-            yield from split(batch, sample, too_big=OutOfMemoryError)
+        def sample(places: Sequence[int]) -> list[Sampled]:
+            return self._sampler.sample([rows[place] for place in places])
 
-    def _response(
-        self, request: Request, row: SamplingRow, sampled: Sequence[Sampled | None]
-    ) -> Response:
+        budget = self._spec.batch_tokens  # which one request with many replies may exceed
+        for batch in token_batches(range(len(rows)), budget, shape=lambda at: rows[at].shape):
+            found |= split(batch, sample, too_big=OutOfMemoryError)
+        return [found[place] for place in range(len(rows))]
+
+    def _response(self, asked: _Writing, sampled: Sequence[Sampled | None]) -> Response:
+        request, row = asked.request, asked.rows[0]
         replies = [reply for reply in sampled if reply is not None]
         if len(replies) < len(sampled):
             fact = f"with one prompt of {len(row.prompt)} tokens and {row.max_tokens} to draw"
@@ -295,9 +385,24 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
             )
         return checkpoint
 
+    def _begin_loading(self) -> None:
+        """Load the weights beside this thread, which reads and tokenizes requests meanwhile.
+
+        What goes wrong is raised where the weights are used. The thread ends with the process: a
+        command that fails meanwhile does not wait for it.
+        """
+        is_here = self.elsewhere is None and "_weights" not in self.__dict__
+        if self._loading is None and is_here:
+            self._loading = Future()
+            Thread(target=_settle, args=(self._loading, self._load), daemon=True).start()
+
+    def _load(self) -> "PreTrainedModel":
+        return load_weights(self._checkpoint, dtype=self._dtype, device=self._device)
+
     @cached_property
     def _weights(self) -> "PreTrainedModel":
-        return load_weights(self._checkpoint, dtype=self._dtype, device=self._device)
+        begun, self._loading = self._loading, None
+        return self._load() if begun is None else begun.result()
 
     @cached_property
     def _sampler(self) -> Sampler:
@@ -310,3 +415,11 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
     @property
     def _device(self) -> str:
         return device_of(self._spec.device)
+
+
+def _settle(future: "Future[PreTrainedModel]", work: Callable[[], "PreTrainedModel"]) -> None:
+    """Give a future the result of some work, or what it raised."""
+    try:
+        future.set_result(work())
+    except BaseException as error:  # whoever asks for the result gets it
+        future.set_exception(error)

@@ -40,6 +40,7 @@ from harness.models.local.vllm_engine import (
     sampling,
     start,
 )
+from harness.models.spread import Needs, Part
 from harness.models.vectors import chunks, without_surrogates
 from harness.parts import Mode, Reason, Usage, digest
 from harness.specs.models import VllmSpec
@@ -47,6 +48,8 @@ from harness.specs.models import VllmSpec
 if TYPE_CHECKING:
     from vllm.outputs import PoolingRequestOutput, RequestOutput
 
+AT_ONCE = 512
+"""Requests that another process is handed at once: many, since an engine runs empty after them."""
 MOST_NEXTS = 128  # next tokens asked about at once: vLLM's limit
 
 
@@ -135,7 +138,25 @@ class VllmModel(CheckpointModel[VllmSpec]):
 
     def answer(self, requests: Iterable[Request]) -> Generator[Response, None, None]:
         """Answer each request once, in the order in which the engine finishes them."""
-        return self._queue.answer(map(self._prepare, requests))
+        if self.elsewhere is None:
+            yield from self._queue.answer(map(self._prepare, requests))
+            return
+        for responses in self.elsewhere(chunks(requests, AT_ONCE)):
+            yield from responses
+
+    def compute(self, part: Part) -> list[Response]:
+        """The responses to some requests, in their order."""
+        found = {each.key: each for each in self._queue.answer(map(self._prepare, part))}
+        return [found[request.key] for request in part]
+
+    @property
+    def needs(self) -> Needs:
+        """What a copy takes, as the YAML says: as many GPUs as the engine is split over."""
+        spec = self._spec
+        on_gpu = self._device.startswith("cuda")
+        split = float(spec.tensor_parallel_size * spec.pipeline_parallel_size) if on_gpu else None
+        gpus = split if spec.replica.gpus is None else spec.replica.gpus
+        return Needs.on(self._device, cpus=spec.replica.cpus, gpus=gpus)
 
     def close(self) -> None:
         """Stop the engine; another request would start another."""

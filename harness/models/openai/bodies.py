@@ -14,7 +14,8 @@ from msgspec import Struct
 from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.client import replies
-from harness.models.client.hosted import ClientLibrary, Endpoint, passing_error
+from harness.models.client.endpoint import Endpoint
+from harness.models.client.hosted import ClientLibrary, passing_error
 from harness.models.client.replies import (
     endless,
     error_in,
@@ -155,6 +156,8 @@ def read_reply(content: bytes, request: Request, server: Endpoint) -> Response:
     choices.sort(key=lambda choice: choice.index or 0)
     paid = Response(request.key, ("",), usage=usage, served=served)
     answers = [_read_choice(choice, request, server, paid=paid) for choice in choices[:count]]
+    if count == 1:
+        return answers[0]
     return replace(merge(request, answers), usage=usage)
 
 

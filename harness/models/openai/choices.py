@@ -18,7 +18,7 @@ from msgspec import Struct
 from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.boundary import choice_starts
-from harness.models.client.hosted import Endpoint
+from harness.models.client.endpoint import Endpoint
 from harness.models.client.replies import read_as, read_object, read_served
 from harness.models.client.retry import PermanentError, attach_usage
 from harness.models.openai.bodies import read_usage
@@ -51,6 +51,8 @@ PROBE = Request(
     choices=(" three", " four"),
 )
 """A request as small as can be."""
+SPILL = 0.01
+"""What share of the choices' probability a token that begins one may have, to be left out."""
 Spans = list[tuple[int, int]]
 _AS_THEY_ARE = (*range(33, 127), *range(161, 173), *range(174, 256))
 _OTHERS = (byte for byte in range(256) if byte not in _AS_THEY_ARE)
@@ -396,11 +398,22 @@ def token_scores(
     """The scores of choices of one token, with or without a space before it.
 
     A choice that is not among the tokens gets the log-probability of the least likely of them,
-    which its own cannot exceed.
+    which its own cannot exceed. A token that is only the beginning of a choice may go on to it or
+    not, so that a bound alone is known; hardly likely ones are left out of account.
     """
     least = _sum([min(each.logprob for each in next_tokens)])
     words = [choice.strip() for choice in choices]
     rows = [[n.logprob for n in next_tokens if n.token in (word, f" {word}")] for word in words]
+    begun = [_beginnings(word, next_tokens) for word in words]
+    known = fsum(exp(value) for row in rows for value in row)
+    is_begun = [fsum(exp(each.logprob) for each in part) > SPILL * known for part in begun]
+    if all(is_begun):
+        raise PermanentError(
+            Reason.UNPARSED,
+            f"each choice is more than one token for this model, which begins with "
+            f"{begun[0][0].token!r}, and what follows is not listed; use `--answers written`, a "
+            "model of kind vllm or transformers, or a server with `choices: echo`",
+        )
     if not any(rows):
         first = ", ".join(repr(each.token) for each in next_tokens[:5])
         raise PermanentError(
@@ -408,10 +421,25 @@ def token_scores(
             f"none of the choices is among the {len(next_tokens)} likeliest first tokens: {first}, "
             "...",
         )
+    sums = [
+        _total([*row, *(each.logprob for each in part)]) if more else _total(row) if row else least
+        for row, part, more in zip(rows, begun, is_begun, strict=True)
+    ]
     return tuple(
-        ChoiceScore(_total(row) if row else least, 1, len(choice.encode()), is_bound=not row)
-        for choice, row in zip(choices, rows, strict=True)
+        ChoiceScore(total, 1, len(choice.encode()), is_bound=more or not row)
+        for choice, total, row, more in zip(choices, sums, rows, is_begun, strict=True)
     )
+
+
+def _beginnings(word: str, next_tokens: Sequence[NextToken]) -> list[NextToken]:
+    """Listed tokens that may go on to a spelling of a word which is not listed as one token."""
+    listed = {each.token for each in next_tokens}
+    spellings = [text for text in (word, f" {word}") if text not in listed]
+    return [
+        each
+        for each in next_tokens
+        if each.token and any(text.startswith(each.token) for text in spellings)
+    ]
 
 
 def _total(logprobs: Sequence[float]) -> float:

@@ -17,6 +17,7 @@ from msgspec import Struct, field
 
 from harness.core import Request, Response
 from harness.errors import ModelError
+from harness.models.client.endpoint import Endpoint
 from harness.models.client.hosted import HostedModel, post
 from harness.models.client.replies import (
     LONGEST_NAME,
@@ -107,13 +108,35 @@ class OpenAIModel(HostedModel[OpenAISpec]):
         return parts + ([] if spec.sends_n else ["n=1"])
 
     def _only_model(self) -> dict[str, Any]:
+        """The one model that all servers list; of several, those that can be reached."""
         import openai
 
-        server = self.server
+        self.wait_for_servers()
+        found, away = list[dict[str, Any]](), list[ModelError]()
+        for server in self.servers:
+            try:
+                found.append(self._only_model_of(server))
+            except openai.APIConnectionError as error:
+                away.append(self._no_server(error, server))
+        if not found:
+            raise away[0] from None
+        for part in ("id", "root"):
+            if len(named := {str(entry.get(part)) for entry in found}) > 1:
+                shown = self.server.quote(", ".join(sorted(named)))
+                raise ModelError(
+                    f"model: auto needs servers of the same model, and the {part} of theirs "
+                    f"differs: {shown}; name in base_urls those that serve one"
+                )
+        self._is_checked = not away
+        return found[0]
+
+    def _only_model_of(self, server: Endpoint) -> dict[str, Any]:
+        import openai
+
         try:
-            listed = self._list_models()
-        except openai.APIConnectionError as error:
-            raise self._no_server(error) from None
+            listed = self._list_models(server)
+        except openai.APIConnectionError:
+            raise
         except (openai.OpenAIError, RetryableError, PermanentError, ValueError) as error:
             hint = server.hint if getattr(error, "status_code", None) == 404 else ""
             raise ModelError(
@@ -132,17 +155,15 @@ class OpenAIModel(HostedModel[OpenAISpec]):
                     f"{server.address} lists a model whose {part} has {len(name)} characters; "
                     "name the model instead of auto"
                 )
-        self._is_checked = True
         return listed[0]
 
-    def _call(self, client: "openai.AsyncOpenAI") -> Call:
+    def _call(self, client: "openai.AsyncOpenAI", server: Endpoint) -> Call:
         self._replies.clear()  # a request that was given up starts anew; its usage is stored
-        scorer = OpenAIChoiceScorer(client, self.model, server=self.server, spec=self.spec)
-        return partial(self._ask, client, partial(self._choose, scorer, asyncio.Lock()))
+        scorer = OpenAIChoiceScorer(client, self.model, server=server, spec=self.spec)
+        choose = partial(self._choose, scorer, asyncio.Lock())
+        return partial(self._ask, server, partial(self._reply, client, server, choose))
 
-    async def _ask(
-        self, client: "openai.AsyncOpenAI", choose: Ask, request: Request
-    ) -> Response | PartialReply:
+    async def _ask(self, server: Endpoint, ask: Ask, request: Request) -> Response | PartialReply:
         if self._fatal_error is not None:
             raise self._fatal_error
         if request.mode not in self.modes:
@@ -152,19 +173,20 @@ class OpenAIModel(HostedModel[OpenAISpec]):
                 "for a server that returns log-probabilities set api: chat and choices",
                 usage=UNCHARGED,
             )
-        ask = partial(self._reply, client, choose)
         try:
             if self.spec.is_one_by_one:
                 return await collect_n(request, self._replies, ask)
             return await ask(request)
         except TooFewRepliesError as error:
-            self._fatal_error = ModelError(f"{self.server.address}: {error}")
+            self._fatal_error = ModelError(f"{server.address}: {error}")
             return error.response
 
-    async def _reply(self, client: "openai.AsyncOpenAI", choose: Ask, request: Request) -> Response:
-        model, spec, server = self.model, self.spec, self.server
+    async def _reply(
+        self, client: "openai.AsyncOpenAI", server: Endpoint, choose: Ask, request: Request
+    ) -> Response:
+        model, spec = self.model, self.spec
         has_form = request.schema is not None and spec.is_structured_output
-        with self.translating(has_form=has_form):
+        with self.translating(server, has_form=has_form):
             if request.mode in (Mode.CHOOSE, Mode.CHOOSE_TOKEN):
                 return await choose(request)
             if request.mode is Mode.EMBED:
@@ -231,10 +253,11 @@ class ModerationModel(HostedModel[ModerationSpec]):
     def _identity_parts(self) -> list[str]:
         return [self.kind, self.spec.model, f"positive={self.spec.positive}"]
 
-    def _connect(self) -> AbstractAsyncContextManager[Call]:
-        return self._session()  # without a check: a key for moderation alone may list no models
+    def _connect(self, server: Endpoint) -> AbstractAsyncContextManager[Call]:
+        self.wait_for_servers()
+        return self._session(server)  # not checked: a key for moderation alone may list no models
 
-    def _call(self, client: "openai.AsyncOpenAI") -> Call:
+    def _call(self, client: "openai.AsyncOpenAI", server: Endpoint) -> Call:
         return partial(self._ask, client)
 
     async def _ask(self, client: "openai.AsyncOpenAI", request: Request) -> Response:

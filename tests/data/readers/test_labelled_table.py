@@ -571,6 +571,29 @@ def test_nearly_all_of_ishates_made_rows_are_given_to_an_original(
     assert 0.94 < share < 0.955
 
 
+def test_a_map_to_fill_in_can_be_copied_from_a_terminal_of_80_columns(tmp_path: Path) -> None:
+    """Lines that a terminal breaks are no YAML any more: each line is shorter."""
+    wide = {f"a column of the table with a long name {n}": str(n) for n in range(12)}
+    rows = [
+        {
+            **wide,
+            f"a column of the table with a long name {n % 12}": "x",
+            "body": f"Boats {n} late.",
+        }
+        for n in range(24)
+    ]
+    path = written(tmp_path, rows, "wide.jsonl")
+
+    with pytest.raises(DataError) as caught:
+        read([path], spec(), CHOICES)
+
+    draft = str(caught.value).partition("\n\n")[2]
+    assert max(map(len, draft.splitlines())) <= 80
+    (tmp_path / "map.yaml").write_text(draft, "utf-8")
+    keep = read_yaml(tmp_path / "map.yaml")["keep"]
+    assert len(keep) >= 10
+
+
 def test_a_table_of_ones_own_gets_a_map_to_fill_in(tmp_path: Path) -> None:
     rows = [
         {"no": n, "verdict": str(n % 2), "body": f"They say {n} boats are late.", "by": f"p{n}"}
@@ -584,7 +607,7 @@ def test_a_table_of_ones_own_gets_a_map_to_fill_in(tmp_path: Path) -> None:
     draft = str(caught.value).partition("\n\n")[2]
     assert '# columns: "no", "verdict", "body", "by"' in draft
     assert 'put each of its values under a label: "0", "1"' in draft
-    assert 'keep: {"no": "no", "by": "by"} # further columns' in draft
+    assert '  "no": "no"\n  "by": "by"\n' in draft
     filled = draft.replace("hateful: []", 'hateful: ["1"]').replace("benign: []", 'benign: ["0"]')
     (tmp_path / "map.yaml").write_text(filled, "utf-8")
     mine = load_spec(read_yaml(tmp_path / "map.yaml"), TableSpec, where="map.yaml")

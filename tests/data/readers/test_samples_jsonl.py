@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
+from pyarrow.parquet import write_table
 
 from harness.data.readers.samples_jsonl import read
 from harness.errors import DataError, SpecError
@@ -107,3 +109,25 @@ def test_a_faulty_file_is_named_with_its_fault(tmp_path: Path, content: bytes, f
 def test_an_overlay_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="takes no overlay"):
         read(sample_set(tmp_path, OWN), OverlaySpec(about="", repairs=()))
+
+
+def test_the_rows_of_a_parquet_file_are_the_same_samples(tmp_path: Path) -> None:
+    both = [OWN | {"id": "a", "flags": ["f"]}, OTHER | {"references": {"other": ["It is dear."]}}]
+    table = pyarrow.Table.from_pylist(both)  # each row has all keys of both, some of them empty
+    write_table(table, path := tmp_path / "set.parquet")
+
+    assert read([path], None) == read(sample_set(tmp_path, *both), None)
+
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(DataError, match=r"set\.parquet: no Parquet file"):
+        read([path], None)
+
+
+def test_a_faulty_row_of_a_parquet_file_is_named(tmp_path: Path) -> None:
+    write_table(
+        pyarrow.Table.from_pylist([OWN, OTHER | {"references": {"true": []}}]),
+        path := tmp_path / "a.pq",
+    )
+
+    with pytest.raises(DataError, match=r"a\.pq:2: reference 'true' has no text"):
+        read([path], None)

@@ -14,7 +14,7 @@ from support.stub_server import StubProcess, StubServer
 from harness.core import Model, Request, Response
 from harness.errors import ModelError
 from harness.models.anthropic.model import LIBRARY, AnthropicModel
-from harness.models.client.hosted import Endpoint
+from harness.models.client.endpoint import Endpoint
 from harness.models.client.retry import PermanentError, RetryableError
 from harness.parts import UNCHARGED, Decoding, Message, Mode, Reason, Usage
 from harness.specs.models import AnthropicSpec

@@ -5,7 +5,7 @@ from msgspec import structs
 from support.each import each
 
 from harness.errors import ModelError
-from harness.models.client.hosted import LONGEST_QUOTE, Endpoint, is_permission_error
+from harness.models.client.endpoint import LONGEST_QUOTE, Endpoint, is_permission_error
 from harness.specs.models import AnthropicSpec, ModerationSpec, OpenAISpec
 
 KEY = "sk-a-key-nobody-may-see"

@@ -11,13 +11,16 @@ import pytest
 from harness.errors import ModelError
 from harness.models.encoders.encoders import (
     PACKAGE,
+    BareTexts,
     CharNgrams,
     Encoder,
     Limited,
     MiniLM,
     SentenceTransformers,
+    encoder_of,
     package_folder,
 )
+from harness.specs.encoders import MiniLMSpec
 
 TEXTS = ["Could you close the window?", "", "It is cold.", "Könnten Sie das Fenster schließen?"]
 
@@ -175,12 +178,34 @@ def test_minilm_tells_which_texts_it_reads_the_beginning_of_only(
     assert minilm.cut(["short", text, "\ud800"]) == [False, is_cut, False]
 
 
+def test_bare_texts_are_read_alike_however_they_are_quoted(minilm: MiniLM) -> None:
+    quoted = ["It is cold.", ' "It is cold." ', "\u201cIt is cold\u201d.", "It is cold"]
+
+    rows = BareTexts(minilm).encode([*quoted, "It is cold!"])
+
+    assert (rows[1:4] == rows[0]).all()
+    assert not np.allclose(rows[4], rows[0])
+    assert not np.allclose(*minilm.encode(quoted[:2]))
+
+
+def test_the_yaml_of_an_encoder_says_whether_its_texts_are_bared() -> None:
+    plain, bared = encoder_of(MiniLMSpec()), encoder_of(MiniLMSpec(is_bare=True))
+
+    assert (plain.name, bared.name) == ("minilm", "minilm-bare")
+    assert plain.digest != bared.digest
+
+
 def test_ngrams_cut_nothing() -> None:
     assert CharNgrams().cut(["word " * 10_000, ""]) == [False, False]
 
 
 def test_each_encoder_meets_the_protocol() -> None:
-    encoders: list[Encoder] = [MiniLM(), CharNgrams(), SentenceTransformers("none")]
+    encoders: list[Encoder] = [
+        MiniLM(),
+        CharNgrams(),
+        SentenceTransformers("none"),
+        BareTexts(MiniLM()),
+    ]
 
     assert len({one.name for one in encoders}) == len(encoders)
     assert all(isinstance(one, Limited) for one in encoders)

@@ -210,6 +210,25 @@ def test_one_by_one_and_repeated_rows_are_equal_too(
     assert apart([first for first, _ in alone], expected) < 1e-5
 
 
+def test_alone_each_row_has_a_pass_of_its_own_and_shares_it_only_where_the_same_is_read(
+    llama: PreTrainedModel, expected: list[float]
+) -> None:
+    chooser = ChoiceScorer(llama, batch_tokens=100)
+    other = ScoredRow((*ROWS[0].tokens[:-1], ROWS[0].tokens[-1] ^ 1), ROWS[0].first)
+    sizes = list[int]()
+    hook = llama.register_forward_pre_hook(
+        lambda _, args, kwargs: sizes.append(kwargs["input_ids"].shape[0]), with_kwargs=True
+    )
+
+    found = chooser.alone([*ROWS, other])
+    hook.remove()
+
+    assert found is not None
+    assert apart(found[: len(ROWS)], expected) < 1e-5
+    assert found[-1] == pytest.approx(by_itself(llama, other), abs=1e-5)
+    assert sizes == [1] * len({row.tokens[:-1] for row in ROWS})
+
+
 def test_the_same_rows_give_the_same_bits(llama: PreTrainedModel) -> None:
     assert ChoiceScorer(llama, batch_tokens=90).sums(ROWS) == ChoiceScorer(
         llama, batch_tokens=90
@@ -293,7 +312,7 @@ def test_a_row_too_long_for_memory_is_missing_and_the_others_are_not(
     )
 
 
-def test_a_tree_that_is_refused_for_long_rows_alone_is_left_for_good(
+def test_a_tree_that_is_refused_for_long_rows_is_left_for_these_alone(
     expected: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     def want_more(_: object, args: object, given: dict[str, Any]) -> Any:  # noqa: ANN401 - a pair
@@ -301,9 +320,12 @@ def test_a_tree_that_is_refused_for_long_rows_alone_is_left_for_good(
         return args, given | wanted
 
     chooser = ChoiceScorer(hooked(want_more), batch_tokens=10**6)
+    fresh = ChoiceScorer(hooked(want_more), batch_tokens=10**6)
+    short = [ScoredRow(tuple(range(1, 9)), 5), ScoredRow((1, 2, 3, 9), 2)]
 
     assert apart(chooser.sums(ROWS), expected) < 1e-5
-    assert chooser.mode is ScoringMode.PADDED
+    assert chooser.sums(short) == fresh.sums(short)
+    assert chooser.mode is fresh.mode is ScoringMode.TREE
     assert "its attention has indices" in caplog.text
 
 

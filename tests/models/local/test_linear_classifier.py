@@ -17,7 +17,8 @@ from harness.models.local.heads import (
     save_head,
 )
 from harness.models.vectors import Vectors
-from harness.specs.models import CharNgramsSpec, SklearnSpec
+from harness.specs.encoders import CharNgramsSpec
+from harness.specs.models import SklearnSpec
 
 pytestmark = needs("sklearn")
 

@@ -8,7 +8,8 @@ from support.tiny_mpnet import write_mpnet
 
 from harness.errors import HarnessError, ModelError
 from harness.models.labels import LabelQuestions
-from harness.models.local.classifiers import SequenceClassifier, TrainedClassifier
+from harness.models.local.classifiers import TrainedClassifier
+from harness.models.local.sequence_classifiers import SequenceClassifier
 from harness.pipeline.lessons import TrainOptions
 from harness.pipeline.train_classifier import train
 from harness.specs.models import ClassifierSpec

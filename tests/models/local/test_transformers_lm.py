@@ -1,3 +1,4 @@
+import gc
 import json
 import subprocess
 import sys
@@ -5,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from random import Random
 from shutil import copytree
+from time import monotonic, sleep
 
 import pytest
 from support.resolved import resolved
@@ -12,8 +14,8 @@ from support.resolved import resolved
 from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.local.tiny_llama import build_tiny_llama
-from harness.models.local.transformers_lm import TransformersModel
-from harness.parts import Decoding, Message, Mode, Reason
+from harness.models.local.transformers_lm import CHECKED, TransformersModel
+from harness.parts import UNBATCHED, Decoding, Message, Mode, Reason
 from harness.specs.models import TransformersSpec
 
 QUESTIONS = (
@@ -323,6 +325,84 @@ def test_a_request_by_itself_gets_what_it_gets_among_others(tiny: TransformersMo
     alone = [response for request in CHOOSING for response in tiny.answer([request])]
 
     assert differ(logprobs(alone), logprobs(tiny.answer(CHOOSING))) < 1e-5
+
+
+def test_one_request_in_a_hundred_is_checked_against_the_unbatched_computation(
+    tiny: TransformersModel,
+) -> None:
+    asked = [choose(f"Is it {number}?\nAnswer:", " yes", " no, never") for number in range(900)]
+    checked = [request for request in asked if int(request.key[:8], 16) % CHECKED == 0]
+    few = [*checked, *asked[:9]]
+
+    found = {one.key: dict(one.detail) for one in tiny.answer(few)}
+    again = {one.key: dict(one.detail) for one in tiny.answer(few[::-1])}
+
+    assert 3 <= len(checked) <= 20
+    assert {key for key, detail in found.items() if detail} == {one.key for one in checked}
+    assert all(0 <= found[one.key][UNBATCHED] < 1e-4 for one in checked)
+    # which are checked does not depend on what else is asked, nor on the order
+    assert {key for key, detail in again.items() if detail} == {one.key for one in checked}
+
+
+def test_choices_that_differ_from_the_unbatched_computation_are_told(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    numbers = range(900)
+    asked = [choose(f"Is it {number}?\nAnswer:", " yes", " no") for number in numbers]
+    [request, *_] = [one for one in asked if int(one.key[:8], 16) % CHECKED == 0]
+    wrong = model(folder)
+    list(wrong.answer([request]))
+    head = wrong._weights.lm_head
+    calls = iter(range(99))
+    # the first pass, with which the choices are scored, is the only one that is disturbed
+    head.register_forward_hook(lambda *_: _[2] + (next(calls) == 0) * _[2].roll(1, -1) * 3)
+
+    [response] = wrong.answer([request])
+
+    assert response.detail[UNBATCHED] > 0.01
+    assert "nats from the same scored one by one" in caplog.text
+
+
+def test_weights_are_loaded_while_requests_are_still_read(folder: Path) -> None:
+    fresh = model(folder)
+    fresh.resolve()
+    loaded = list[bool]()
+
+    def requests() -> Iterator[Request]:
+        yield CHOOSING[0]
+        end = monotonic() + 60
+        while fresh._loading is not None and not fresh._loading.done() and monotonic() < end:
+            sleep(0.01)
+        loaded.append(fresh._loading is not None and fresh._loading.done())
+        yield CHOOSING[1]
+
+    assert len(list(fresh.answer(requests()))) == 2
+    assert loaded == [True]
+
+
+def test_what_goes_wrong_with_the_weights_is_said_where_they_are_used(
+    folder: Path, tmp_path: Path
+) -> None:
+    copy = copytree(folder, tmp_path / "broken")
+    (copy / "model.safetensors").write_bytes(b"no weights")
+    broken = model(copy)
+
+    for _ in range(2):  # asked again, it is tried again
+        with pytest.raises(ModelError, match="cannot be loaded"):
+            list(broken.answer([CHOOSING[0]]))
+
+
+def test_no_weights_are_loaded_for_nothing(folder: Path) -> None:
+    idle = model(folder)
+
+    assert list(idle.answer([])) == []
+    assert idle._loading is None
+
+
+def test_the_garbage_collector_is_on_again_after_loading(folder: Path) -> None:
+    list(model(folder).answer([CHOOSING[0]]))
+
+    assert gc.isenabled()
 
 
 def test_requests_to_choose_and_to_write_may_come_mixed(tiny: TransformersModel) -> None:

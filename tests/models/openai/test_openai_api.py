@@ -13,7 +13,7 @@ from support.stub_server import StubProcess, StubServer
 
 from harness.core import Model, Request, Response
 from harness.errors import ModelError
-from harness.models.client.hosted import Endpoint
+from harness.models.client.endpoint import Endpoint
 from harness.models.client.retry import PermanentError, RetryableError
 from harness.models.openai.bodies import LIBRARY, SETTINGS
 from harness.models.openai.model import OpenAIModel

@@ -288,6 +288,39 @@ def test_a_choice_of_one_token_counts_with_and_without_its_space(
     assert {(score.tokens, score.bytes, score.spanned) for score in scores} == {(1, 2, 0)}
 
 
+@pytest.mark.parametrize(
+    ("nexts", "expected"),
+    [
+        ({" Par": 0.6, " Rome": 0.3, "x": 0.01}, [(0.6, True), (0.3, False)]),
+        ({" Paris": 0.2, " Par": 0.6, " Rome": 0.3}, [(0.2, False), (0.3, False)]),
+        ({" Paris": 0.4, " Rome": 0.3, "R": 0.004}, [(0.4, False), (0.3, False)]),
+    ],
+    ids=["begun", "listed whole", "hardly ever begun"],
+)
+def test_a_choice_that_a_listed_token_begins_may_be_as_likely_as_that_token(
+    nexts: Mapping[str, float], expected: list[tuple[float, bool]]
+) -> None:
+    script = Script(nexts={token: log(share) for token, share in nexts.items()})
+    with StubServer(script) as server:
+        [response] = model(server, "top_logprobs").answer([listing(" Paris", " Rome")])
+
+    scores = scores_of(response)
+    assert [score.is_bound for score in scores] == [is_bound for _, is_bound in expected]
+    assert [exp(score.logprob) for score in scores] == pytest.approx([each for each, _ in expected])
+
+
+def test_numbers_behind_a_space_of_its_own_are_not_scored_by_those_without_it() -> None:
+    # As Gemma's tokenizer has it: " 1" is two tokens, and what follows " " is not listed.
+    nexts = {" ": log(0.48), "\n": log(0.26), "1": log(0.015), " A": log(0.003)}
+    with StubServer(Script(nexts=nexts)) as server:
+        [response] = model(server, "top_logprobs").answer([listing(" 1", " 2")])
+
+    reason, message = failure_of(response)
+    assert reason == Reason.UNPARSED
+    assert "' '" in message
+    assert "--answers written" in message
+
+
 def test_probabilities_of_choices_told_are_not_above_one(stub: StubServer) -> None:
     [response] = model(stub, "top_logprobs").answer([listing(" 1", " 2")])
 

@@ -6,13 +6,23 @@ What is trained and stored already is not done again, so that a grid that was in
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from harness.data.readers.labelled_table import LABEL
 from harness.errors import SpecError
+from harness.models.labels import shown
 from harness.pipeline import execute, resolve
 from harness.pipeline.choice_scores import F1, MACRO, PRECISION, RECALL
-from harness.pipeline.lessons import EVERY, TrainOptions, methods_of, task_of, training_samples
+from harness.pipeline.lessons import (
+    EVERY,
+    TrainOptions,
+    methods_of,
+    read_lesson,
+    task_of,
+    training_samples,
+)
 from harness.pipeline.score import ALL
 from harness.pipeline.train_classifier import TrainingProgress, train, trainable
 from harness.storage.runs import ScoreRow
+from harness.text.dedup import LIKENESS, nearest_originals
 from harness.workspace import Workspace
 
 PLAIN = "none"
@@ -51,7 +61,9 @@ class GridPlan:
 class GridRow:
     """The scores of one training on one task; `label` is the class that the task looks for.
 
-    `low` and `high` are the 95 % interval of `f1`; None as in the run's own scores.
+    `low` and `high` are the 95 % interval of `f1`; None as in the run's own scores. Of `texts` of
+    the class that were evaluated, `near` share LIKENESS of their words with a text trained on: a
+    made row may be a rewording of them.
     """
 
     task: str
@@ -67,6 +79,8 @@ class GridRow:
     n: int
     missing: int
     run: str
+    texts: int = 0
+    near: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +94,12 @@ class GridCell:
 
 def grid_cells(workspace: Workspace, plan: GridPlan) -> list[GridCell]:
     """Every cell of a grid, task by task; what cannot be trained is refused before any is."""
+    if workspace.data is not None and workspace.data.is_file():
+        raise SpecError(
+            f"{workspace.data} is one file: a grid would train on the texts that it evaluates; "
+            "name two files in the column map (`train` and `files`), and the folder above theirs "
+            "by --data; `harness split` makes them"
+        )
     for task in plan.tasks:
         if workspace.registry.load("tasks", task).classes is None:
             raise SpecError(
@@ -125,7 +145,10 @@ def carry_out(
     task = done.file.task
     labels = (task.classes and task.classes.missed) or tuple(task.data.choices)
     found = {row.score.metric: row for row in done.scores if row.score.group == ALL}
+    taught = read_lesson(workspace, options, task_of(workspace, options)).texts
+    samples = [record.sample for record in done.folder.read_rows()]
     for label in labels:
+        texts = [shown(one) for one in samples if one.references[LABEL][0] == label]
         f1 = found[F1.format(label)].score
         yield GridRow(
             *(options.task, cell.model, cell.augmentation, label),
@@ -138,6 +161,8 @@ def carry_out(
             n=found[MACRO].score.n,
             missing=sum(done.missing.values()),
             run=str(done.folder.path),
+            texts=len(texts),
+            near=sum(at is not None for at in nearest_originals(texts, taught, likeness=LIKENESS)),
         )
 
 

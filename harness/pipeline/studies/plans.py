@@ -24,6 +24,7 @@ from harness.pipeline.plan import AnswerMode, chosen_variants
 from harness.pipeline.preview import CallSummary
 from harness.pipeline.resolve import RunOptions, RunPlan, is_whole, resolve
 from harness.pipeline.setup import check_judges
+from harness.pipeline.studies.shards import Shard, ShardResult, on_terms, run_part, share_budget
 from harness.registry import Registry
 from harness.specs.models import ScriptedSpec
 from harness.specs.plans import PlannedTask, PlanSpec
@@ -65,12 +66,13 @@ class CellEnd(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CellOutcome:
-    """A cell that was carried out: its run; or None, and what ended it in words."""
+    """A cell that was carried out: its run, or a shard of it; or neither, and what ended it."""
 
     cell: PlanCell
     end: CellEnd
     result: RunResult | None = None
     error: str = ""
+    part: ShardResult | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +205,15 @@ def carry_out(ready: list[ReadyCell]) -> Iterator[CellOutcome]:
         yield _carried_out(left.popleft())
 
 
+def carry_out_shard(ready: list[ReadyCell], shard: Shard) -> Iterator[CellOutcome]:
+    """Make the calls of a shard of each cell, as `carry_out` makes all; no run is written."""
+    left = deque(ready)
+    ready.clear()
+    share_budget([one.plan for one in left if one.plan], shard)
+    while left:
+        yield _carried_out(left.popleft(), shard)
+
+
 def _prepared(ready: ReadyCell) -> ReadyCell:
     try:
         if ready.plan is not None:
@@ -212,10 +223,12 @@ def _prepared(ready: ReadyCell) -> ReadyCell:
     return ready
 
 
-def _carried_out(ready: ReadyCell) -> CellOutcome:
+def _carried_out(ready: ReadyCell, shard: Shard | None = None) -> CellOutcome:
     if ready.plan is None:
         return CellOutcome(ready.cell, CellEnd.FAILED, error=ready.error)
     try:
+        if shard is not None:
+            return CellOutcome(ready.cell, CellEnd.DONE, part=run_part(ready.plan, shard))
         return CellOutcome(ready.cell, CellEnd.DONE, execute.run_one(ready.plan))
     except BudgetReached as error:
         return CellOutcome(ready.cell, CellEnd.BUDGET, error=str(error))
@@ -242,7 +255,7 @@ def cell_states(ready: Sequence[ReadyCell], terms: CallPolicy) -> list[CellState
     return [
         CellState(one.cell, error=one.error)
         if one.plan is None
-        else _state(one.cell, _on_terms(one.plan, terms))
+        else _state(one.cell, on_terms(one.plan, terms))
         for one in ready
     ]
 
@@ -258,10 +271,3 @@ def _state(cell: PlanCell, plan: RunPlan) -> CellState:
     is_read = all(have.get(one.entry.name) == one.entry.recipe for one in plan.judges)
     missing = sum(gap.count for gap in file.missing or ())
     return CellState(cell, done, left, missing, is_whole=is_read and not left)
-
-
-def _on_terms(plan: RunPlan, terms: CallPolicy) -> RunPlan:
-    judges = tuple(
-        replace(one, client=one.client and replace(one.client, terms=terms)) for one in plan.judges
-    )
-    return replace(plan, client=replace(plan.client, terms=terms), judges=judges)

@@ -1,0 +1,126 @@
+"""Where the CPU seconds of choices by log-probability go, for one checkpoint, stage by stage.
+
+    python -m benchmarks.profile_choices --model DIR --data DIR --items 8
+
+Stages of start-up first, each with what it adds; then all prompts by each way of scoring them: the
+prefix tree in packs and passes of several sizes, batches of rows of like length, and row by row.
+CPU seconds are of all threads, so that other processes disturb them less than the clock.
+"""
+
+import argparse
+import itertools
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks import choice
+
+if TYPE_CHECKING:
+    from harness.models.local.choice_scoring import ChoiceScorer
+    from harness.models.local.prefix_tree import ScoredRow
+
+
+def timed(name: str, work: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever the work gives
+    """Print the CPU seconds and the seconds on the clock that some work takes."""
+    clock, spent = time.perf_counter(), time.process_time()
+    found = work()
+    clock, spent = time.perf_counter() - clock, time.process_time() - spent
+    print(f"{name:44}{spent:9.2f} CPU s {clock:9.2f} s", flush=True)
+    return found
+
+
+def imported(*names: str) -> None:
+    """Import modules."""
+    for name in names:
+        __import__(name)
+
+
+def start(folder: Path, cases: Sequence[choice.Case]) -> "tuple[ChoiceScorer, list[ScoredRow]]":
+    """Import, load and tokenize as a run does it."""
+    timed("import torch", lambda: imported("torch"))
+    timed("import transformers", lambda: imported("transformers.models.auto.tokenization_auto"))
+    from harness.models.local import checkpoints, tokenization
+    from harness.models.local.choice_scoring import ChoiceScorer
+    from harness.models.local.prefix_tree import ScoredRow
+    from harness.parts import Message
+
+    checkpoint = timed(
+        "configuration and tokenizer",
+        lambda: checkpoints.open_checkpoint(str(folder), revision=None, trust_remote_code=False),
+    )
+    timed("identity", lambda: checkpoint.identity)
+    model = timed(
+        "weights", lambda: checkpoints.load_weights(checkpoint, dtype="float32", device="cpu")
+    )
+    scorer = ChoiceScorer(model, batch_tokens=16384)
+    mode = timed("trial of the prefix tree", lambda: scorer.mode)
+    print(f"choices are scored {mode.value}")
+
+    def rows() -> Iterator[ScoredRow]:
+        for context, choices in cases:
+            turns = (Message("user", context),)
+            read = tokenization.choice_tokens(turns, choices, checkpoint.tokenizer, is_chat=False)
+            yield from map(ScoredRow, read.rows, read.firsts)
+
+    return scorer, timed("tokens", lambda: list(rows()))
+
+
+def score(scorer: "ChoiceScorer", rows: "Sequence[ScoredRow]", told: argparse.Namespace) -> None:
+    """Score all rows by each way, and say how far the values are from those row by row."""
+    from harness.models.local.choice_scoring import token_batches
+    from harness.models.local.prefix_tree import prefix_tree
+
+    distinct = sorted(set(rows))
+    nodes = len(prefix_tree(distinct).tokens)
+    fed = len({row.tokens[:-1] for row in distinct})
+    print(
+        f"{len(rows)} rows, {fed} different, {sum(r.fed for r in distinct)} tokens, {nodes} nodes"
+    )
+    alone = timed("row by row", lambda: scorer.alone(distinct)) if told.alone else None
+    found = {}
+    for pack, most in itertools.product(told.packs, told.nodes):
+        name = f"prefix tree, packs of {pack}, passes of {most}"
+        found[name] = timed(name, lambda p=pack, m=most: scorer._as_tree(distinct, p, m))
+    for most in told.nodes:
+
+        def padded(most: int = most) -> list[float]:
+            batches = token_batches(distinct, most, shape=lambda row: (0, row.fed))
+            sums = dict(
+                itertools.chain.from_iterable(
+                    zip(batch, scorer._padded(batch), strict=True) for batch in batches
+                )
+            )
+            return [sums[row] for row in distinct]
+
+        found[f"batches of like length, {most} tokens"] = timed(
+            f"batches of like length, {most} tokens", padded
+        )
+    first = alone or next(iter(found.values()))
+    for name, values in found.items():
+        apart = max(abs(one - other) for one, other in zip(values, first, strict=True))
+        print(f"{name:44}{apart:9.1e} nats apart")
+
+
+def main() -> None:
+    """Print the stages."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--model", type=Path, required=True, help="folder of a checkpoint")
+    parser.add_argument("--data", type=Path, help="folder that holds hu2022/prompts")
+    parser.add_argument("--answers", choices=choice.ANSWERS, default="texts")
+    parser.add_argument("--items", type=int, default=8)
+    parser.add_argument("--packs", default="128,256,512")
+    parser.add_argument("--nodes", default="1024,2048,4096")
+    parser.add_argument("--alone", action="store_true", help="row by row, too: slow")
+    told = parser.parse_args()
+    data = choice.released(told.data)
+    if data is None:
+        sys.exit("--data DIR names the folder that holds hu2022/prompts")
+    told.packs, told.nodes = ([int(n) for n in o.split(",")] for o in (told.packs, told.nodes))
+    cases = choice.read_cases(data, told.answers, told.items)
+    score(*start(told.model, cases), told)
+
+
+if __name__ == "__main__":
+    main()

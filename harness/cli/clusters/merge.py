@@ -1,0 +1,110 @@
+"""The command merge: the runs of shards, from their stored calls alone."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from harness.cli import options
+from harness.cli.clusters import parts
+from harness.cli.options import Only, Shown, Where, argument, option
+from harness.cli.run import JudgeOptions, RunChoice, tagged
+from harness.errors import SpecError
+from harness.storage.find_runs import find_run
+
+if TYPE_CHECKING:
+    from harness.pipeline.execute import RunResult
+
+ASKED = "task model judge variant limit seed backend answers scorer"
+
+
+def merge(
+    *,
+    name: str | None = argument(
+        "PLAN", "Plan whose shards are put together; or, with --judge alone, a stored run.", None
+    ),
+    sources: list[Path] | None = option(
+        "Folder of results of another machine, or a copy of one; its calls are copied first.",
+        None,
+        flags="--from",
+    ),
+    choice: Annotated[RunChoice, Only(ASKED)],
+    asking: Annotated[JudgeOptions, Only("judge_model is_self_judge_allowed tag")],
+    where: Where,
+    shown: Shown,
+) -> int:
+    """Make the runs of shards from their stored calls; no model is called.
+
+    Takes the options of the run, or the plan, that was split with --shard. The runs are those that
+    one undisturbed command would have written. If calls are missing, it says how many and of which
+    shard, and writes nothing.
+
+    \b
+    Examples:
+      harness merge night.yaml --from copies/node1 --from copies/node2
+      harness merge --task intent_resolution --model gpt-4o
+    """
+    options.checked_tag(asking.tag)
+    folders = tuple(sources or ())
+    if name is None:
+        return _merge_runs(choice, asking, where, folders, shown)
+    if _is_plan(name, where):
+        from harness.cli.plans.plan import PlanCommand
+
+        replace(choice, plan=name).check_beside(asking, where.table)
+        is_self_judge = asking.is_self_judge_allowed
+        command = PlanCommand.open(name, where, options.OFFLINE, is_self_judge=is_self_judge)
+        return command.merge(shown, asking.tag, folders)
+    if choice.judge is None:
+        raise SpecError(
+            f"{name!r} is no plan in configs/plans/, and no YAML file: name one; or a stored run "
+            "with the judges of its shards, as in `harness merge RUN --judge J`"
+        )
+    return _merge_judges(name, choice, asking, where=where, sources=folders, shown=shown)
+
+
+def _is_plan(name: str, where: Where) -> bool:
+    registry = options.registry(where.home)
+    return name in registry.names("configs/plans") or Path(name).suffix in (".yaml", ".yml")
+
+
+def _merge_runs(
+    choice: RunChoice, asking: JudgeOptions, where: Where, sources: tuple[Path, ...], shown: Shown
+) -> int:
+    from harness.pipeline import execute, resolve
+    from harness.pipeline.studies import shards
+
+    space = where.workspace(options.OFFLINE)
+    plans = [resolve.resolve(space, one) for one in choice.resolved(asking, where.table)]
+    parts.gathered(sources, space.results, plans)
+    shards.refuse_gaps([gap for plan in plans for gap in shards.gaps(plan)])
+    return _put(lambda: [*execute.run_each(plans)], asking, shown)
+
+
+def _merge_judges(
+    name: str,
+    choice: RunChoice,
+    asking: JudgeOptions,
+    *,
+    where: Where,
+    sources: tuple[Path, ...],
+    shown: Shown,
+) -> int:
+    from harness.pipeline import execute, resolve
+    from harness.pipeline.setup import JudgeModelOptions
+    from harness.pipeline.studies import shards
+
+    folder = find_run(where.results, name)
+    space = where.workspace(options.OFFLINE, folder.results(where.results))
+    how = JudgeModelOptions(asking.judge_model, asking.is_self_judge_allowed)
+    judges = options.names(choice.judge, "--judge")
+    plan = resolve.resolve_stored(space, folder, judges, asking=how)
+    parts.gathered(sources, space.results, [plan])
+    shards.refuse_gaps(shards.judge_gaps(plan))
+    return _put(lambda: [execute.judge(plan)], asking, shown)
+
+
+def _put(make: "Callable[[], list[RunResult]]", asking: JudgeOptions, shown: Shown) -> int:
+    from harness.cli.run_report import put_runs
+
+    return put_runs(tagged(make(), asking.tag), shown)

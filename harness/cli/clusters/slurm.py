@@ -1,0 +1,162 @@
+"""The command slurm: a plan to a bash script that Slurm runs, one task a shard, then the merge."""
+
+import re
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from harness.cli import options
+from harness.cli.options import ExitCode, Only, Where, argument, option
+from harness.cli.output import echo
+from harness.errors import SpecError
+from harness.text.cleanup import for_display
+
+_SBATCH = re.compile(r"--[a-z][a-z-]*(=[\w.,:%/@+\[\]-]+)?")
+_TIME = re.compile(r"(\d+-)?\d+(:\d+){0,2}")
+WAIT_S = 1800
+"""How long a task waits for its vLLM server: large checkpoints are loaded for minutes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobOptions:
+    """What each task of the array asks of Slurm, and what it serves."""
+
+    shards: int = option("How many shards, each a task of the array.", 4, min=1)
+    serve: str | None = option(
+        "Checkpoint that vLLM serves in each task, on this machine alone; model local-server asks "
+        "it.",
+        None,
+        metavar="CHECKPOINT",
+    )
+    gpus: int | None = option("GPUs of each task. Default: 1 with --serve, else none.", None, min=1)
+    time: str | None = option("Time limit of a task, as 04:00:00.", None, metavar="TIME")
+    sbatch: list[str] | None = option(
+        "Further option of sbatch, as --sbatch=--partition=gpu; may be repeated.",
+        None,
+        metavar="OPTION",
+    )
+    budget: float | None = option(
+        "US dollars that all shards may cost together, in place of the plan's.", None, min=0
+    )
+
+    @property
+    def directives(self) -> list[str]:
+        """The options for sbatch of the tasks and of the merge; SpecError for one that is none."""
+        for text in self.sbatch or ():
+            if not _SBATCH.fullmatch(text):
+                raise SpecError(f"--sbatch {text!r}: give an option of sbatch, as --partition=gpu")
+        if self.serve is not None and self.serve.startswith("-"):
+            raise SpecError(f"--serve {self.serve!r}: give a checkpoint, not an option of vLLM")
+        if self.time is not None and not _TIME.fullmatch(self.time):
+            raise SpecError(f"--time {self.time!r}: give hours, minutes and seconds, as 04:00:00")
+        return [*(self.sbatch or ()), *([f"--time={self.time}"] if self.time else ())]
+
+
+def slurm(
+    name: str = argument("PLAN", "Plan: a name in configs/plans/, or the path of a YAML file."),
+    *,
+    job: JobOptions,
+    where: Annotated[Where, Only("data data_mode prompts results home")],
+) -> int:
+    """Print a bash script that has Slurm run a plan in shards, then merge them.
+
+    Nothing is submitted: save the script on a file system that all nodes share, read it, and
+    submit it with `bash SCRIPT submit`.
+
+    \b
+    Example:
+      harness slurm night.yaml --shards 8 --serve my/checkpoint > night.sh
+    """
+    registry = options.registry(where.home)
+    registry.load("configs/plans", name)
+    is_name = name in registry.names("configs/plans")
+    words = [name if is_name else str(Path(name).resolve()), *_folders(where)]
+    script = _script(re.sub(r"[^\w.-]", "_", Path(name).stem), words, job, where, registry.cache)
+    if for_display(script) != script:
+        raise SpecError("a path or option has control characters; use plain names")
+    echo(script)
+    return ExitCode.DONE
+
+
+def _folders(where: Where) -> list[str]:
+    """The options of the folders, whole: a task may start elsewhere."""
+    named = {"--data": where.data, "--prompts": where.prompts}
+    named |= {"--results": where.results, "--home": where.home}
+    found = [part for flag, path in named.items() if path for part in (flag, str(path.resolve()))]
+    return [*found, "--data-mode", where.data_mode]
+
+
+def _script(job_name: str, words: list[str], job: JobOptions, where: Where, cache: Path) -> str:
+    gpus = job.gpus or (1 if job.serve else None)
+    own = [*job.directives, *([f"--gpus={gpus}"] if gpus else ())]
+    asked = [*words, *(["--budget", f"{job.budget:g}"] if job.budget is not None else ())]
+    asked += ["--wait-for-server", str(WAIT_S)] if job.serve else []
+    return _TEXT.format(
+        job=job_name,
+        count=job.shards,
+        last=job.shards - 1,
+        directives="".join(f"#SBATCH {text}\n" for text in own),
+        python=shlex.quote(sys.executable),
+        results=shlex.quote(str(where.results.resolve())),
+        cache=shlex.quote(str(cache.resolve())),
+        merge_options="".join(f" {shlex.quote(text)}" for text in job.directives),
+        merged=shlex.join(words),
+        asked=shlex.join(asked),
+        server=_SERVER.format(checkpoint=shlex.quote(job.serve)) if job.serve else "",
+    ).rstrip("\n")
+
+
+_TEXT = """\
+#!/bin/bash
+# Runs a plan in {count} shards, then makes its runs of them. `harness slurm` printed it.
+#
+#     bash THIS submit                    the array, and the merge when all of its tasks are done
+#     SLURM_ARRAY_TASK_ID=0 bash THIS     one shard by hand, without Slurm
+#     bash THIS merge                     the merge by hand
+#
+# A task that was stopped goes on where it was when it is submitted again: nothing is asked twice.
+#SBATCH --job-name={job}
+#SBATCH --array=0-{last}
+{directives}set -euo pipefail
+
+python={python}
+results={results}
+# caches that all nodes share
+export HARNESS_CACHE="${{HARNESS_CACHE:-{cache}}}"
+export HF_HOME="${{HF_HOME:-$HOME/.cache/huggingface}}"
+
+case "${{1:-shard}}" in
+submit)
+    here=$(realpath -- "$0")
+    array=$(sbatch --parsable "$here")
+    sbatch --dependency="afterok:${{array%%;*}}" --job-name={job}-merge{merge_options} \\
+        --wrap "bash $(printf %q "$here") merge"
+    exit
+    ;;
+merge)
+    exec "$python" -m harness merge {merged}
+    ;;
+esac
+
+shard=$((${{SLURM_ARRAY_TASK_ID:?}} + 1))/{count}
+{server}code=0
+"$python" -m harness run {asked} --shard "$shard" || code=$?
+# 1 is done with missing items, which the merge counts: for Slurm that is no failure
+if [ "$code" -eq 1 ]; then code=0; fi
+exit "$code"
+"""
+_SERVER = """\
+port=$("$python" -c '
+from socket import socket
+one = socket()
+one.bind(("127.0.0.1", 0))
+print(one.getsockname()[1])')
+mkdir -p "$results/slurm"
+"${{VLLM:-vllm}}" serve {checkpoint} --host 127.0.0.1 --port "$port" --generation-config vllm \\
+    >"$results/slurm/vllm-${{SLURM_ARRAY_JOB_ID:-0}}-$SLURM_ARRAY_TASK_ID.log" 2>&1 &
+server=$!
+trap 'kill "$server" 2>/dev/null || true' EXIT
+export HARNESS_SERVER_URL="http://127.0.0.1:$port/v1"
+"""

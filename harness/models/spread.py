@@ -1,0 +1,107 @@
+"""Models and encoders that compute in parts, in this process or in others.
+
+What computes composes its parts from what it is given alone, and computes each by itself. So a
+result does not depend on where a part was computed, nor on how many workers there are. An
+`Executor` says where; `ThisProcess` is the one that every command has unless it names another.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+from harness.models.custom import Resolvable
+
+Part = Any
+"""What one call of `Spreadable.compute` gets: texts, token ids, rows, whatever it composes."""
+Elsewhere = Callable[[Iterable[Part]], Iterator[Any]]
+"""Computes parts elsewhere: one result a part, in the order of the parts."""
+Built = TypeVar("Built")
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What one copy takes of a machine: cores, with a thread on each, and GPUs."""
+
+    cpus: int = 1
+    gpus: float = 0.0
+
+    @classmethod
+    def on(cls, device: str, *, cpus: int | None = None, gpus: float | None = None) -> "Needs":
+        """What a copy takes on a torch device, where its YAML does not say it.
+
+        On a GPU one of these and one core, else as many cores as torch uses threads in this
+        process: the number of threads changes the last digits of what a processor computes.
+        """
+        import torch
+
+        on_gpu = device.startswith("cuda")
+        threads = 1 if on_gpu else torch.get_num_threads()
+        return cls(cpus or threads, float(on_gpu) if gpus is None else gpus)
+
+
+class Spreadable(ABC):
+    """What computes parts that do not depend on each other: one result each."""
+
+    elsewhere: Elsewhere | None = None
+
+    @abstractmethod
+    def compute(self, part: Part) -> Any:  # noqa: ANN401 - each subclass has its own
+        """Compute one part, in this process."""
+
+    @property
+    def fingerprint(self) -> str:
+        """What must be equal in all processes that compute for each other.
+
+        It is the identity of a model, and the digest of an encoder.
+        """
+        if isinstance(self, Resolvable):
+            self.resolve()
+            return self.identity
+        return str(getattr(self, "digest", type(self).__name__))
+
+    @property
+    def needs(self) -> Needs:
+        """What a copy takes of a machine."""
+        import torch
+
+        return Needs.on("cuda" if torch.cuda.is_available() else "cpu")
+
+    def send(self, elsewhere: Elsewhere) -> None:
+        """Have all parts computed elsewhere from now on."""
+        object.__setattr__(self, "elsewhere", elsewhere)  # encoders are frozen
+
+    def _computed(self, parts: Iterable[Part]) -> Iterator[Any]:
+        """The result of each part, in their order; parts are composed as they are needed."""
+        return map(self.compute, parts) if self.elsewhere is None else self.elsewhere(parts)
+
+
+class Executor(Protocol):
+    """Says where models and encoders compute whose weights are run here; it has a hash."""
+
+    def __hash__(self) -> int:
+        """By which encoders are built once for each executor."""
+
+    def place(self, built: object, build: "partial[Any]") -> None:
+        """Have something that is `Spreadable` compute where this executor has it.
+
+        `build` builds a copy of it, in another process too.
+        """
+
+
+class ThisProcess:
+    """Everything computes in this process."""
+
+    def place(self, built: object, build: "partial[Any]") -> None:
+        """Leave it here."""
+
+
+HERE: Executor = ThisProcess()
+
+
+def placed(executor: Executor, build: "partial[Built]") -> Built:
+    """Build something that computes where an executor has it."""
+    built = build()
+    executor.place(built, build)
+    return built

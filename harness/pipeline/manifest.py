@@ -1,0 +1,202 @@
+"""Unchanged runs, recognised: what a run was made of and what it wrote, noted in a file of its own.
+
+A repeat of which nothing differs is told again as it stands, without a sample read or a prompt
+rendered. Whatever differs, or is not known, makes the repeat an ordinary one: data, templates,
+task, model, judges, code and packages by digest, the ledgers by the sizes and times of their
+segments, and what was written by its sha256.
+"""
+
+import logging
+import os
+import platform
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+import harness
+from harness import __version__
+from harness.errors import StoreError
+from harness.parts import NO_REPLY, digest
+from harness.storage.files import sum_of, write_whole
+from harness.storage.ledger_index import segments
+from harness.storage.runs import NAMES, SUMS, RunFolder, SampleRecord
+
+_log = logging.getLogger(__name__)
+PLACE = "manifests"
+"""The folder of manifests, below the results: what they say holds for this machine alone."""
+Segment = tuple[str, int, int]
+"""A segment of a ledger: its name, its size, and when it was changed, in ns since 1970."""
+_TOLD_OF = ("harness.data", "harness.pipeline.resolve", "harness.pipeline.setup")
+"""Whose warnings of a run's samples and words are told again."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunInputs:
+    """What a run is made of, but for its ledgers: a digest of all its judges share, and of each."""
+
+    shared: str
+    judges: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a run was made of, and what it wrote.
+
+    `ledgers` has the segments of each model, `outputs` the sha256 by name. `asked_again` are the
+    ways of retrying that would make calls. `told` are the warnings of its samples and words.
+    """
+
+    inputs: RunInputs
+    ledgers: Mapping[str, tuple[Segment, ...]]
+    asked_again: tuple[str, ...]
+    truncated: int
+    told: tuple[str, ...] = ()
+    outputs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Unanswered:
+    """The ways of retrying that would ask again what some records lack."""
+
+    ways: set[str] = field(default_factory=set)
+
+    def add(self, records: Iterable[SampleRecord]) -> None:
+        """Look at further records."""
+        for record in records:
+            for step in record.steps:
+                if step.reason is not None:
+                    self.ways |= {"all", "failed"} if step.reason in NO_REPLY else {"all"}
+            for verdict in record.verdicts.values():
+                lost = verdict.replies.count(None)
+                if verdict.keys and (verdict.reason or 0 < lost < len(verdict.replies)):
+                    is_call = verdict.reason is None or verdict.reason in NO_REPLY
+                    self.ways |= {"all", "failed"} if is_call else {"all"}
+
+
+def shared_digest(*parts: object) -> str:
+    """The digest of what all judges of a run share, with the code and packages that make it."""
+    return digest((*parts, __version__, _code(), _packages()))
+
+
+@cache
+def _code() -> str:
+    """The digest of the program's own source."""
+    root = Path(harness.__file__).parent
+    return digest(
+        [(str(path.relative_to(root)), sum_of(path)) for path in sorted(root.rglob("*.py"))]
+    )
+
+
+@cache
+def _packages() -> tuple[str, ...]:
+    """Python, the machine, and the names and versions of what is installed, as its folders say."""
+    places = [Path(place) for place in dict.fromkeys(sys.path) if Path(place).is_dir()]
+    found = {part.name for place in places for part in place.iterdir()}
+    known = sorted(name for name in found if name.endswith((".dist-info", ".egg-info")))
+    return (platform.python_version(), platform.machine(), *known)
+
+
+def ledgers_of(results: Path, names: Iterable[str]) -> dict[str, tuple[Segment, ...]]:
+    """The segments of the ledgers of some models, as they stand."""
+    return {
+        name: tuple(
+            (path.name, found.st_size, found.st_mtime_ns)
+            for path in segments(results / "calls" / name)
+            for found in [path.stat()]
+        )
+        for name in names
+    }
+
+
+def note(
+    results: Path,
+    folder: RunFolder,
+    manifest: Manifest,
+    *,
+    before: Mapping[str, tuple[Segment, ...]],
+) -> None:
+    """Write the manifest of a run, unless another process added to its ledgers since.
+
+    `before` is how the ledgers stood before the run; its own segments, by their names, are new.
+    """
+    own = f"-{os.getpid()}.jsonl"
+    others = [
+        {name: [one for one in found if not one[0].endswith(own)] for name, found in side.items()}
+        for side in (before, manifest.ledgers)
+    ]
+    path = _place(results, folder.path)
+    if others[0] != others[1]:
+        path.unlink(missing_ok=True)
+        return
+    names = (*NAMES, SUMS, folder.items.name)
+    outputs = {name: sum_of(folder.path / name) for name in names if (folder.path / name).is_file()}
+    write_whole(path, msgspec.json.encode(replace(manifest, outputs=outputs)) + b"\n")
+
+
+def recognised(
+    results: Path, runs: Path, inputs: RunInputs, retry: str
+) -> tuple[RunFolder, Manifest] | None:
+    """The one of some runs of these inputs of which nothing differs; None where there is none.
+
+    `runs` is the folder of a task and a model. `retry` says which stored failures are asked again.
+    """
+    for path in noted(results, runs):
+        folder = runs / path.stem
+        with suppress(OSError, msgspec.MsgspecError, StoreError):
+            manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
+            is_same = manifest.inputs.shared == inputs.shared
+            is_judged = inputs.judges.items() <= dict(manifest.inputs.judges).items()
+            is_final = retry not in manifest.asked_again
+            if is_same and is_judged and is_final and _is_unchanged(results, folder, manifest):
+                return RunFolder(folder), manifest
+    return None
+
+
+def noted(results: Path, runs: Path) -> list[Path]:
+    """The manifests of the runs of a task and a model."""
+    return sorted(_place(results, runs / "any").parent.glob("*.json"))
+
+
+def _place(results: Path, run: Path) -> Path:
+    task, model, digest_of = run.parts[-3:]
+    return results / PLACE / task / model / f"{digest_of}.json"
+
+
+def _is_unchanged(results: Path, folder: Path, manifest: Manifest) -> bool:
+    if ledgers_of(results, manifest.ledgers) != dict(manifest.ledgers):
+        return False
+    return all(sum_of(folder / name) == known for name, known in manifest.outputs.items())
+
+
+@contextmanager
+def heard() -> Iterator[list[str]]:
+    """Collect the warnings that are told meanwhile of samples and words."""
+    collected: list[str] = []
+    handler = _Heard(collected)
+    root = logging.getLogger("harness")
+    root.addHandler(handler)
+    try:
+        yield collected
+    finally:
+        root.removeHandler(handler)
+
+
+class _Heard(logging.Handler):
+    def __init__(self, collected: list[str]) -> None:
+        super().__init__(logging.WARNING)
+        self._collected = collected
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name.startswith(_TOLD_OF):
+            self._collected.append(record.getMessage())
+
+
+def tell_again(told: Sequence[str]) -> None:
+    """Give the warnings of a run that is not carried out anew."""
+    for words in told:
+        _log.warning("%s", words)

@@ -1,0 +1,75 @@
+"""What software computed a run's numbers, by name and version, and how that of two runs differs.
+
+Which packages are named depends on the run alone, by the table here, and not on what a command
+happened to load: a run that was killed and resumed names the same as one that was not.
+"""
+
+import platform
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import cache
+from importlib import metadata
+
+from harness.storage.runs import JudgeEntry, RunFile
+
+PYTHON = "python"
+_SCORES = ("numpy", "scipy")
+_CHECKPOINTS = ("torch", "transformers", "tokenizers", "peft")
+_OF_KIND: Mapping[str, tuple[str, ...]] = {
+    "openai": ("openai",),
+    "moderation": ("openai",),
+    "guard": ("openai",),
+    "anthropic": ("anthropic",),
+    "transformers": _CHECKPOINTS,
+    "classifier": _CHECKPOINTS,
+    "vllm": ("vllm", *_CHECKPOINTS),
+    "sklearn": ("scikit-learn", *_CHECKPOINTS),
+}
+"""What may change the answers of a kind of model."""
+_OF_TEXTS = (*_CHECKPOINTS, "sentence-transformers", "bert-score", "llm2vec")
+"""What may change vectors of texts, and so verdicts by similarity and implicitness."""
+_PLAIN_WAY = re.compile("char-ngrams|strict-|first_digit-|ratings-|raw$|per_|pmi$")
+"""The ways of judging that open no network."""
+
+
+def packages_of(run: RunFile) -> dict[str, str]:
+    """The version of Python, and of each installed package that can change a number of this run."""
+    names = {*_SCORES, *_OF_KIND.get(_kind(run.model.identity), ())}
+    names |= {name for judge in run.judges for name in _read_by(judge)}
+    names |= {*_OF_TEXTS} if run.task.implicitness else set()
+    found = {name: version for name in sorted(names) if (version := _version(name))}
+    return {PYTHON: platform.python_version(), **found}
+
+
+def _read_by(judge: JudgeEntry) -> Iterable[str]:
+    if judge.asks is not None:
+        return _OF_KIND.get(_kind(judge.identity), ())
+    way = judge.recipe.partition("|")[2]
+    return () if _PLAIN_WAY.match(way) else _OF_TEXTS
+
+
+def _kind(identity: str | None) -> str:
+    return re.split("[:@|]", identity or "", maxsplit=1)[0]
+
+
+def other_versions(
+    first: Mapping[str, str], second: Mapping[str, str]
+) -> list[tuple[str, str, str]]:
+    """The packages that both name in different versions, each with its first and second one."""
+    both = sorted(first.keys() & second.keys())
+    return [(name, first[name], second[name]) for name in both if first[name] != second[name]]
+
+
+def versions_here(names: Iterable[str]) -> dict[str, str]:
+    """The versions of some packages, and of Python, that are installed here."""
+    here = {PYTHON: platform.python_version()}
+    found = {name: here.get(name) or _version(name) for name in names}
+    return {name: version for name, version in found.items() if version}
+
+
+@cache
+def _version(name: str) -> str | None:
+    with suppress(metadata.PackageNotFoundError):
+        return metadata.version(name)
+    return None

@@ -1,0 +1,100 @@
+"""Samples to a file without a name and back, for those that do not fit into memory."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+from itertools import islice
+from typing import overload
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core import Sample
+from harness.storage.spool import Spool
+
+_MANY = 2_000
+"""The samples that are decoded at once."""
+_Places = NDArray[np.int64]
+
+
+class StoredSamples(Sequence[Sample]):
+    """Samples in a file without a name; 32 bytes of each are in memory.
+
+    Reading them in order is quick, as decoding them is; one by its place or id takes a look-up.
+    """
+
+    def __init__(self, samples: Iterable[Sample]) -> None:
+        """Take in some samples, which need not be held by anything else."""
+        self._spool, self._encoder = Spool(), msgspec.msgpack.Encoder()
+        self._decoder = msgspec.msgpack.Decoder(Sample)
+        sizes: list[_Places] = []
+        names: list[NDArray[np.uint64]] = []
+        each = iter(samples)
+        while some := list(islice(each, _MANY)):
+            encoded = [self._encoder.encode(sample) for sample in some]
+            self._spool.add(b"".join(encoded))
+            sizes.append(np.fromiter(map(len, encoded), dtype=np.int64, count=len(some)))
+            ids = (_short(sample.id) for sample in some)
+            names.append(np.fromiter(ids, dtype=np.uint64, count=len(some)))
+        ends = np.cumsum(np.concatenate([np.zeros(1, np.int64), *sizes]))
+        self._starts, self._ends = ends[:-1], ends[1:]
+        self._names = np.concatenate([np.zeros(0, np.uint64), *names])
+        self._order = np.argsort(self._names, kind="stable")
+        self._names = self._names[self._order]
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @overload
+    def __getitem__(self, place: int) -> Sample: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Sample, ...]: ...
+    def __getitem__(self, place: int | slice) -> Sample | tuple[Sample, ...]:
+        if isinstance(place, slice):
+            return tuple(self._each(np.arange(len(self))[place]))
+        start, end = int(self._starts[place]), int(self._ends[place])
+        return self._decoder.decode(self._spool.part(start, end - start))
+
+    def __iter__(self) -> Iterator[Sample]:
+        return self._each(np.arange(len(self)))
+
+    def at(self, places: Iterable[int]) -> "StoredSamples":
+        """The samples at some places, in the order of these."""
+        return StoredSamples(self._each(np.fromiter(places, dtype=np.int64)))
+
+    def named(self, name: str) -> Sample:
+        """The sample of an id; KeyError where none has it."""
+        # As its own type: else the whole column is converted for the comparison.
+        short = np.uint64(_short(name))
+        at = int(np.searchsorted(self._names, short))
+        while at < len(self._names) and self._names[at] == short:
+            if (sample := self[int(self._order[at])]).id == name:
+                return sample
+            at += 1
+        raise KeyError(name)
+
+    def repeated(self) -> list[str]:
+        """The ids that more than one sample has."""
+        alike = np.flatnonzero(self._names[1:] == self._names[:-1])
+        ids = [self[int(self._order[at])].id for at in {*alike.tolist(), *(alike + 1).tolist()}]
+        return sorted({name for name in ids if ids.count(name) > 1})
+
+    def _each(self, places: _Places) -> Iterator[Sample]:
+        """The samples at some places; those that stand one after the other are read at once."""
+        for begin in range(0, len(places), _MANY):
+            some = places[begin : begin + _MANY]
+            starts, ends = self._starts[some], self._ends[some]
+            is_run = len(some) > 1 and int(some[-1] - some[0]) == len(some) - 1
+            if is_run and bool((some[1:] > some[:-1]).all()):
+                base = int(starts[0])
+                data = memoryview(self._spool.part(base, int(ends[-1]) - base))
+                pairs = zip((starts - base).tolist(), (ends - base).tolist(), strict=True)
+                parts = (data[start:end] for start, end in pairs)
+            else:
+                pairs = zip(starts.tolist(), ends.tolist(), strict=True)
+                parts = (memoryview(self._spool.part(s, e - s)) for s, e in pairs)
+            yield from map(self._decoder.decode, parts)
+
+
+def _short(name: str) -> int:
+    return int.from_bytes(blake2b(name.encode("utf-8", "replace"), digest_size=8).digest(), "big")

@@ -1,0 +1,371 @@
+"""Shards of a run, put together: the bytes of one undisturbed run; scripts that start them."""
+
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import yaml
+from support.stub_script import Script
+from support.stub_server import StubServer
+from support.toy import PRICES, Toy
+
+from harness.cli import main
+from harness.cli.clusters.parts import split
+from harness.cli.clusters.processes import shard_words
+from harness.cli.options import Calling
+from harness.core import Sample
+from harness.errors import SpecError
+from harness.pipeline.setup import OfflineModel
+from harness.pipeline.studies.shards import Shard, share_of
+
+PAGE = Path(__file__).parents[2] / "docs" / "clusters.md"
+JUDGED = ("--judge", "choice", "--judge", "near")
+PLAN = """
+    about: Two models behind a server, of which one is paid, and a control.
+    models: [alpha, beta]
+    controls: [oracle]
+    tasks:
+      - {task: toy, judges: [near, choice/beta], variants: [base, think]}
+      - {task: quiz, answers: written}
+    allow_self_judge: true
+    budget_usd: 9
+"""
+HAS_WAIT = any(part.name == "wait_s" for part in fields(Calling))
+
+
+@pytest.fixture
+def stub(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
+    prices = PRICES + '      beta: {input_usd: 1, output_usd: 2, read: "2026-01-01", source: a}\n'
+    toy.write("configs/prices.yaml", prices)
+    with StubServer(Script(replies={"Judge": ("1",)})) as server:
+        monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
+        yield server
+
+
+def results(toy: Toy, name: str) -> Toy:
+    """The same home folder, with results of another name."""
+    other = Toy(toy.folder / name)
+    other.folder.mkdir()
+    (other.folder / "home").symlink_to(toy.home)
+    return other
+
+
+def files(toy: Toy) -> dict[str, bytes]:
+    """The files of runs and plans, by their place below results."""
+    return {
+        str(path.relative_to(toy.results)): path.read_bytes()
+        for place in ("runs", "plans")
+        for path in sorted(toy.results.glob(f"{place}/**/*"))
+        if path.is_file()
+    }
+
+
+def test_a_cluster_is_in_one_shard_of_each_split_and_its_samples_stay_together() -> None:
+    samples = [Sample(str(n), {"text": str(n)}, cluster=f"pair {n // 2}") for n in range(200)]
+
+    for count in (1, 2, 7):
+        shards = [Shard(number, count) for number in range(1, count + 1)]
+        found = [[part.number for part in shards if part.has(one, 3)] for one in samples]
+        assert all(len(one) == 1 for one in found)
+        assert [one for one in found[::2]] == [one for one in found[1::2]]
+        assert len({one[0] for one in found}) == count
+
+
+@pytest.mark.parametrize(
+    "text", ["0/3", "4/3", "3", "1/0", "-1/2", "1/2/3", "one/two", "1/9999999"]
+)
+def test_what_is_no_shard_is_refused_with_the_form(
+    toy: Toy, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert toy.run("--shard", text) == 2
+
+    assert "give i/N, i from 1 to N, as in 2/4" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "fact"),
+    [
+        (("--shard", "1/2", "--processes", "2"), "give one"),
+        (("--shard", "1/2", "--batch"), "not with --batch"),
+        (("--shard", "1/2", "--dry-run"), "not with --dry-run"),
+    ],
+)
+def test_options_that_exclude_a_shard_are_refused(
+    toy: Toy, words: tuple[str, ...], fact: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert toy.run(*words) == 2
+
+    assert fact in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("count", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 7))])
+def test_shards_in_any_order_end_in_the_bytes_of_one_run(
+    toy: Toy, stub: StubServer, count: int
+) -> None:
+    assert toy.run(*JUDGED, model="alpha") == 0
+    whole, asked = files(toy), stub.stats()["answered"]
+    other = results(toy, "shards")
+
+    for number in sorted(range(1, count + 1), key=lambda n: n * 5 % 7):
+        assert other.run(*JUDGED, "--shard", f"{number}/{count}", model="alpha") == 0
+        assert files(other) == {}
+    assert other.main("merge", "--task", "toy", "--model", "alpha", *JUDGED) == 0
+
+    assert files(other) == whole
+    assert stub.stats()["answered"] == 2 * asked
+
+
+def test_shards_of_other_machines_are_copied_and_calls_made_twice_count_once(
+    toy: Toy, stub: StubServer
+) -> None:
+    assert toy.main("run", "--task", "quiz", "--model", "alpha", "--answers", "written") in (0, 1)
+    given = ("--task", "quiz", "--model", "alpha", "--answers", "written")
+    assert toy.run(*JUDGED, model="alpha") == 0
+    whole, home = files(toy), results(toy, "home0")
+    machines = [results(toy, f"machine{n}") for n in (1, 2)]
+
+    for number, machine in enumerate(machines, 1):
+        machine.main("run", *given, "--shard", f"{number}/2")
+        machine.run(*JUDGED, "--shard", f"{number}/2", model="alpha")
+    sources = [word for one in machines for word in ("--from", str(one.results))]
+    for words in (given, ("--task", "toy", "--model", "alpha", *JUDGED)):
+        assert home.main("merge", *words, *sources) in (0, 1)
+
+    assert files(home) == whole
+
+
+def test_a_merge_that_misses_calls_names_them_and_their_shard_and_writes_nothing(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.run("--shard", "1/3", "--variant", "base", model="alpha")
+    toy.run("--shard", "3/3", "--variant", "base", model="alpha")
+    capsys.readouterr()
+
+    code = toy.main("merge", "--task", "toy", "--model", "alpha", "--variant", "base")
+
+    err = capsys.readouterr().err
+    assert code == 2
+    found = re.search(
+        r"at least (\d+) calls are not stored \(toy, alpha: (\d+) of shard 2/3\)", err
+    )
+    assert found is not None
+    assert found[1] == found[2]
+    assert "--shard 2/3, or name the results folder of the machine" in err
+    assert files(toy) == {}
+
+
+def test_a_shard_of_judges_reads_a_part_of_a_stored_run(toy: Toy, stub: StubServer) -> None:
+    toy.run("--judge", "near", model="alpha")
+    [folder] = toy.runs()
+    before = files(toy)
+    for number in (2, 1):
+        part = ("--shard", f"{number}/2")
+        assert toy.main("judge", str(folder), "--judge", "choice", *part) == 0
+    assert files(toy) == before
+
+    assert toy.main("merge", str(folder), "--judge", "choice") == 0
+    merged = files(toy)
+    assert toy.main("judge", str(folder), "--judge", "choice", "--offline") == 0
+
+    assert files(toy) == merged != before
+
+
+def test_a_plan_in_shards_ends_in_the_bytes_of_one_plan(toy: Toy, stub: StubServer) -> None:
+    path = toy.write("night.yaml", PLAN)
+    other = results(toy, "shards")
+
+    code = toy.main("run", str(path))
+    parts = [other.main("run", str(path), "--shard", f"{number}/3") for number in (3, 1, 2)]
+
+    assert files(other) == {}
+    assert (other.main("merge", str(path)), set(parts)) == (code, {0})
+    assert files(other) == files(toy)
+
+
+@pytest.mark.slow
+def test_a_budget_is_shared_by_shards_and_never_passed(toy: Toy, stub: StubServer) -> None:
+    path = toy.write("night.yaml", PLAN.replace("budget_usd: 9", "budget_usd: 0.003"))
+
+    codes = [toy.main("run", str(path), "--shard", f"{number}/3") for number in (1, 2, 3)]
+
+    lines = [
+        json.loads(line)
+        for file in (toy.results / "calls").rglob("*.jsonl")
+        for line in file.read_text("utf-8").splitlines()
+    ]
+    paid = sum(line["response"]["usage"].get("cost_usd") or 0.0 for line in lines)
+    assert (codes, 0 < paid <= 0.003) == ([130] * 3, True)
+
+
+def test_shares_of_a_budget_leave_what_a_shard_has_cost_before() -> None:
+    assert share_of(3.0, [0, 0, 0], 2) == 1
+    assert [share_of(3.0, [2.0, 0.5, 0], n) for n in (1, 2, 3)] == [2.0, 0.5, 0.5]
+    assert [share_of(1.0, [2.0, 0.0], n) for n in (1, 2)] == [2.0, 0.0]
+
+
+def test_the_command_of_a_shard_is_that_of_its_parent() -> None:
+    words = ["run", "a.yaml", "--processes", "4", "--tag", "b", "--processes=4"]
+
+    assert shard_words(words, 2, 4) == ["run", "--shard", "2/4", "a.yaml", "--tag", "b"]
+
+
+@pytest.mark.slow
+def test_processes_share_the_calls_and_end_in_the_same_bytes(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.run(*JUDGED, model="alpha")
+    other = results(toy, "processes")
+    capsys.readouterr()
+
+    code = other.run(*JUDGED, "--processes", "2", model="alpha")
+
+    err = capsys.readouterr().err
+    segments = sorted(path.name[-14:] for path in other.results.glob("calls/alpha/*"))
+    assert (code, segments) == (0, ["shard1of2.jsonl"[-14:], "shard2of2.jsonl"[-14:]])
+    assert files(other) == files(toy)
+    assert "answers of alpha, step 1: 24 of 24 stored" in err
+    assert "\x1e" not in err
+
+
+def test_processes_are_refused_where_each_would_load_weights() -> None:
+    model = OfflineModel("mistral", "transformers", "a checkpoint", frozenset())
+
+    with pytest.raises(SpecError, match="each process would load mistral; leave it out, or give"):
+        split(2, Calling(is_offline=False, retry="failed", budget=None, is_batch=False), [model])
+
+
+def script(toy: Toy, capsys: pytest.CaptureFixture[str], *words: str) -> Path:
+    """The script that `harness slurm` prints, in a file."""
+    capsys.readouterr()
+    assert toy.main("slurm", *words) == 0
+    path: Path = toy.folder / "a night's plan.sh"
+    path.write_text(capsys.readouterr().out)
+    return path
+
+
+def bash(*words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    environ = os.environ | {"PYTHONPATH": str(PAGE.parents[1])} | variables
+    return subprocess.run(
+        ["bash", *words], env=environ, capture_output=True, text=True, check=False, timeout=600
+    )
+
+
+def program(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+@pytest.mark.slow
+def test_the_slurm_script_runs_each_shard_and_the_merge(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = toy.write("it's $(touch broken) `a`/night.yaml", PLAN.replace("alpha, beta", "alpha"))
+    path = script(toy, capsys, str(plan), "--shards", "2", "--sbatch=--partition=a")
+
+    ran = [bash(str(path), SLURM_ARRAY_TASK_ID=index) for index in ("1", "0")]
+    merged = bash(str(path), "merge")
+
+    other = results(toy, "whole")
+    whole = other.main("run", str(plan))
+    assert ([one.returncode for one in ran], merged.returncode) == ([0, 0], whole), merged.stderr
+    assert files(toy) == files(other)
+    assert "#SBATCH --array=0-1\n#SBATCH --partition=a\n" in path.read_text()
+    assert not list(Path.cwd().glob("broken")) + list(toy.folder.rglob("broken"))
+
+
+def test_the_slurm_script_submits_the_array_and_the_merge_after_it(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = str(toy.write("night.yaml", PLAN))
+    path = script(toy, capsys, plan, "--gpus", "1", "--time", "1:00:00")
+    log = toy.folder / "log"
+    program(toy.folder / "bin/sbatch", f'#!/bin/bash\nprintf "%s\\n" "$@" - >> "{log}"\necho 71\n')
+
+    done = bash(str(path), "submit", PATH=f"{toy.folder}/bin:{os.environ['PATH']}")
+
+    first, second, _ = log.read_text().split("-\n")
+    assert (done.returncode, first.split("\n")[:2]) == (0, ["--parsable", str(path)])
+    assert second.split("\n")[0] == "--dependency=afterok:71"
+    assert "--time=1:00:00" in second
+    assert "--gpus" not in second
+    wrapped = second.split("--wrap\n")[1].strip()
+    assert bash("-n", "-c", wrapped).returncode == 0
+    assert wrapped.endswith(" merge")
+
+
+@pytest.mark.skipif(not HAS_WAIT, reason="--wait-for-server is not there yet")
+@pytest.mark.slow
+def test_a_task_starts_its_own_server_and_ends_it(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = PLAN.replace("[alpha, beta]", "[local-server]").replace("choice/beta", "near")
+    plan = str(toy.write("night.yaml", text))
+    path = script(toy, capsys, plan, "--shards", "1", "--serve", "a/b")
+    stub = f"cd {PAGE.parents[1]}/tests && exec {sys.executable} -m support.stub_server --port"
+    program(toy.folder / "vllm", f'#!/bin/bash\nsleep 1\n{stub} "$6"\n')
+
+    ran = bash(str(path), SLURM_ARRAY_TASK_ID="0", VLLM=str(toy.folder / "vllm"))
+
+    assert ran.returncode == 0, ran.stderr
+    assert bash(str(path), "merge").returncode in (0, 1)
+    assert (toy.results / "slurm/vllm-0-0.log").is_file()
+
+
+@pytest.mark.parametrize("text", ["--partition=a b", "partition", "--x=$(id)", "--a\n#SBATCH --b"])
+def test_what_is_no_option_of_sbatch_is_refused(
+    toy: Toy, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = str(toy.write("night.yaml", PLAN))
+
+    assert toy.main("slurm", plan, f"--sbatch={text}") == 2
+    assert toy.main("slurm", plan, f"--time={text}") == 2
+
+    assert "give an option of sbatch, as --partition=gpu" in capsys.readouterr().err
+
+
+def blocks(kind: str) -> list[str]:
+    return re.findall(rf"```{kind}\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+
+
+def test_every_script_on_the_page_of_clusters_is_bash() -> None:
+    jobs = [yaml.safe_load(text) for text in blocks("yaml")]
+    containers = [job["spec"]["template"]["spec"]["containers"][0] for job in jobs]
+    scripts = [*blocks("sh"), *(text for one in containers for text in one.get("args", ()))]
+
+    assert [text for text in scripts if bash("-n", "-c", text).returncode] == []
+    assert (len(scripts), len(jobs)) == (5, 2)
+    assert f'+ 1))/{jobs[0]["spec"]["completions"]}"' in containers[0]["args"][0]
+    assert jobs[0]["spec"]["completionMode"] == "Indexed"
+    assert set(containers[1]["command"][2:4]) == {"harness", "merge"}
+
+
+def test_the_loop_over_ssh_on_the_page_gives_every_host_its_shard_and_merges(toy: Toy) -> None:
+    [text] = [block for block in blocks("sh") if "ssh" in block]
+    log, folder = toy.folder / "log", toy.folder / "bin"
+    for name in ("ssh", "rsync", "harness"):
+        program(folder / name, f'#!/bin/bash\necho "{name} $*" >> "{log}"\n')
+
+    done = bash("-c", f"cd {toy.folder}; {text}", PATH=f"{folder}:{os.environ['PATH']}")
+
+    lines = log.read_text().splitlines()
+    shards = {line.split()[1]: line.split()[-1] for line in lines if line.startswith("ssh")}
+    assert done.returncode == 0
+    assert shards == {"node1": "1/3", "node2": "2/3", "node3": "3/3"}
+    sources = " ".join(f"--from copies/node{number}" for number in (1, 2, 3))
+    assert lines[-1] == f"harness merge night.yaml {sources}"
+
+
+def test_help_of_merge_and_slurm_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["merge", "--help"]) == main(["slurm", "--help"]) == 0
+
+    out = capsys.readouterr().out
+    assert "--from" in out
+    assert "--serve" in out

@@ -1,0 +1,115 @@
+"""What software computed a run: named in run.json by what the run is, told by show and compare."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from platform import python_version
+from typing import Any
+
+import pytest
+from support.stub_script import Script
+from support.stub_server import StubServer
+from support.toy import Toy
+
+from harness.cli import main
+from harness.storage.environment import packages_of
+from harness.storage.runs import JudgeEntry, RunFolder
+
+JUDGED = ("--variant", "base", "--judge", "choice", "--judge", "near")
+
+
+@pytest.fixture
+def stub(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
+    with StubServer(Script(replies={"Judge": ("1",)})) as server:
+        monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
+        yield server
+
+
+def change(folder: Path, name: str, to: str | None) -> None:
+    """Have a run name another version; with None no versions at all, as earlier programs did."""
+    run = RunFolder(folder)
+    rows, scores, path = run.read_rows(), run.read_scores(), folder / "run.json"
+    (folder / "SHA256SUMS").unlink()
+    content: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    content["version"] = "0.1.0"
+    if to is None:
+        del content["packages"]
+    else:
+        content["packages"][name] = to
+    path.write_text(json.dumps(content), "utf-8")
+    if to is not None:
+        run.write(run.read(), rows, scores)
+
+
+def named(folder: Path) -> dict[str, str]:
+    return dict(RunFolder(folder).read().packages)
+
+
+def test_a_run_names_what_can_change_its_numbers_and_nothing_else(toy: Toy) -> None:
+    toy.run()  # a control, judged by spelling
+
+    numbers = {name: version(name) for name in ("numpy", "scipy")}
+    assert named(toy.runs()[0]) == {"python": python_version(), **numbers}
+
+
+def test_a_run_names_the_packages_of_its_model_and_of_its_judges(
+    toy: Toy, stub: StubServer
+) -> None:
+    toy.run(*JUDGED, model="alpha")
+    file = RunFolder(toy.runs()[0]).read()
+    by_vectors = JudgeEntry("minilm-cosine", "accuracy", "minilm-cosine:1|minilm")
+
+    vectors = packages_of(replace(file, judges=(*file.judges, by_vectors)))
+
+    assert file.packages.keys() == {"python", "numpy", "scipy", "openai"}
+    assert vectors.items() > {*file.packages.items(), ("torch", version("torch"))}
+
+
+def test_a_resumed_run_names_the_same_as_one_that_was_not(toy: Toy, stub: StubServer) -> None:
+    toy.run(*JUDGED, model="alpha")
+    before = toy.bytes()
+    [folder] = toy.runs()
+    for path in folder.iterdir():
+        path.unlink()
+
+    toy.run(*JUDGED, "--offline", model="alpha")  # without a call that could load a package
+
+    assert toy.bytes() == before
+
+
+def test_show_and_compare_name_in_one_line_what_has_other_versions(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for model in ("oracle", "literal"):
+        toy.run(model=model)
+    change(next(one for one in toy.runs() if "literal" in one.parts), "numpy", "1.0.9")
+    capsys.readouterr()
+
+    toy.main("show", "toy/literal")
+    main(["compare", "toy/literal", "toy/oracle", "--draws", "50", "--results", str(toy.results)])
+
+    out, err = capsys.readouterr()
+    now = version("numpy")
+    assert f"# computed with other versions than are here: numpy 1.0.9, here {now}\n" in out
+    assert (
+        "computed with other versions, which may be part of a difference: "
+        f"numpy 1.0.9 in A, {now} in B\n"
+    ) in err
+
+
+def test_runs_that_name_no_versions_are_read_as_ever(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for model in ("oracle", "literal"):
+        toy.run(model=model)
+    for folder in toy.runs():
+        change(folder, "numpy", None)
+    capsys.readouterr()
+
+    given = ("compare", "toy/oracle", "toy/literal", "--draws", "50")
+    codes = main([*given, "--results", str(toy.results)]), toy.main("show", "toy/oracle")
+
+    out, err = capsys.readouterr()
+    assert (codes, "versions" in err, "computed with" in out) == ((0, 0), False, False)

@@ -1,0 +1,127 @@
+"""What computes in parts: the same answers and vectors wherever a part is computed."""
+
+import pickle
+from collections.abc import Iterable, Iterator
+from functools import partial
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.core import Request
+from harness.errors import ModelError
+from harness.models.encoders.encoders import MiniLM
+from harness.models.encoders.token_vectors import TokenEncoder
+from harness.models.local.tiny_llama import build_tiny_llama
+from harness.models.local.transformers_lm import TransformersModel
+from harness.models.ray.pool import Expected, RayWorker, copies, versions
+from harness.models.spread import Needs, Part, Spreadable
+from harness.parts import Decoding, Message, Mode
+from harness.specs.models import TransformersSpec
+
+TEXTS = [f"It is {'very ' * (n % 5)}cold in room {n}." for n in range(40)]
+
+
+class Elsewhere:
+    """Another process, as far as a model can tell: parts are sent there and results are sent back.
+
+    Of `ahead` parts that are composed early the last is computed first.
+    """
+
+    def __init__(self, copy: Spreadable, ahead: int = 3) -> None:
+        self.copy, self.ahead = copy, ahead
+        self.parts = 0
+
+    def __call__(self, parts: Iterable[Part]) -> Iterator[object]:
+        sent = [pickle.dumps(part) for part in parts]
+        self.parts = len(sent)
+        for start in range(0, len(sent), self.ahead):
+            some = sent[start : start + self.ahead]
+            results = [pickle.dumps(self.copy.compute(pickle.loads(one))) for one in some[::-1]]
+            yield from map(pickle.loads, results[::-1])
+
+
+def ask(text: str, mode: Mode, *, n: int = 1, temperature: float = 0.0) -> Request:
+    words, choices = (Message("user", text),), (" yes", " no", " not at all")
+    decoding = Decoding(max_tokens=6, n=n, temperature=temperature, seed=3)
+    given = choices if mode is Mode.CHOOSE else ()
+    return Request("s", "base", "answer", "m", words, decoding, mode, given)
+
+
+REQUESTS = [
+    *(ask(text, Mode.GENERATE) for text in TEXTS[:9]),
+    *(ask(text, Mode.CHOOSE) for text in TEXTS[:9]),
+    ask("word " * 5000, Mode.GENERATE),  # too long for the model
+    *(ask(text, Mode.GENERATE, n=3, temperature=0.7) for text in TEXTS[:9]),
+    ask("What?", Mode.EMBED),  # which it cannot
+]
+
+
+def test_a_model_that_computes_elsewhere_gives_the_same_responses(tmp_path: Path) -> None:
+    spec = TransformersSpec(model=str(build_tiny_llama(tmp_path)), batch_tokens=150)
+    here, there, sent = (TransformersModel("tiny", spec, tmp_path) for _ in range(3))
+    elsewhere = Elsewhere(there)
+    sent.send(elsewhere)
+
+    assert list(sent.answer(REQUESTS)) == list(here.answer(REQUESTS))
+    assert elsewhere.parts > 5
+
+
+def test_vectors_that_are_computed_elsewhere_have_the_same_bytes() -> None:
+    here, there, sent = (MiniLM(batch_tokens=100) for _ in range(3))
+    elsewhere = Elsewhere(there)
+    sent.send(elsewhere)
+
+    assert np.array_equal(sent.encode(TEXTS), here.encode(TEXTS))
+    assert elsewhere.parts > 3
+
+
+def test_token_vectors_that_are_computed_elsewhere_have_the_same_bytes() -> None:
+    pytest.importorskip("bert_score")
+    here, there, sent = (TokenEncoder("minilm", 2, batch_tokens=60) for _ in range(3))
+    elsewhere = Elsewhere(there)
+    sent.send(elsewhere)
+    found, expected = sent.encode(TEXTS), here.encode(TEXTS)
+
+    assert np.array_equal(found.vectors, expected.vectors)
+    assert np.array_equal(found.ids, expected.ids)
+    assert elsewhere.parts > 3
+
+
+@pytest.mark.parametrize(
+    ("needs", "count"),
+    [
+        (Needs(cpus=2), 2 + 4),
+        (Needs(cpus=1, gpus=1), 0 + 4),
+        (Needs(cpus=1, gpus=0.5), 0 + 8),
+        (Needs(cpus=1, gpus=8), 0),
+    ],
+)
+def test_as_many_copies_as_fit_on_each_machine(needs: Needs, count: int) -> None:
+    assert copies([{"CPU": 5.0}, {"CPU": 8.0, "GPU": 4.0}], needs) == count
+
+
+class TestAWorkerRefuses:
+    """A worker that might give other answers than the process of the command."""
+
+    def worker(self) -> RayWorker:
+        return RayWorker(partial(MiniLM), Needs())
+
+    def test_to_compute_with_other_versions(self) -> None:
+        expected = Expected(MiniLM().fingerprint, versions() | {"torch": "0.1"})
+
+        with pytest.raises(ModelError, match=r"torch 0\.1.*same versions on all machines"):
+            self.worker().open(expected)
+
+    def test_to_compute_with_another_checkpoint(self) -> None:
+        with pytest.raises(ModelError, match=r"'another'.*same files on all machines"):
+            self.worker().open(Expected("another", versions()))
+
+
+@pytest.mark.skipif("ray" in packages_distributions(), reason="Ray is installed here")
+def test_without_ray_it_says_what_to_install() -> None:
+    from harness.models.ray.executor import RayExecutor
+
+    with pytest.raises(ModelError, match=r'needs ray, .* pip install "pragmatics-harness\[ray\]"'):
+        RayExecutor()

@@ -1,0 +1,80 @@
+"""What workers compute in tests of the pool itself: no model, and no weights.
+
+Each function without an underscore is what a process does that uses the cluster at an address.
+"""
+
+import os
+import time
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from harness.errors import ModelError
+from harness.models.ray.executor import RayExecutor
+from harness.models.spread import Part, Spreadable, placed
+
+
+class Doubling(Spreadable):
+    """Doubles numbers; the first one takes its time."""
+
+    def __init__(self, pause_s: float = 0.0) -> None:
+        self._pause_s = pause_s
+
+    @property
+    def fingerprint(self) -> str:
+        return "doubling"
+
+    def compute(self, part: Part) -> int:
+        time.sleep(self._pause_s if part == 0 else 0.0)
+        return 2 * int(part)
+
+    def doubled(self, numbers: Iterable[int]) -> list[int]:
+        return list(self._computed(numbers))
+
+
+class Refusing(Doubling):
+    """Fails as a model does whose files a machine lacks."""
+
+    def compute(self, part: Part) -> int:
+        raise ModelError("no such checkpoint here")
+
+
+class Dying(Doubling):
+    """Takes its process with it."""
+
+    def compute(self, part: Part) -> int:
+        os._exit(1)
+
+
+def _print(numbers: Iterable[int]) -> None:
+    print(*numbers)
+
+
+def in_order(address: str) -> None:
+    """Double forty numbers, of which the first takes its time."""
+    _print(placed(RayExecutor(address, 2), partial(Doubling, 0.2)).doubled(range(40)))
+
+
+def refusing(address: str) -> None:
+    """Have a worker refuse."""
+    _fail(RayExecutor(address, 2), partial(Refusing))
+
+
+def dying(address: str) -> None:
+    """Have all workers die."""
+    _fail(RayExecutor(address, 2), partial(Dying))
+
+
+def by_turns(address: str) -> None:
+    """Use two pools by turns, each as large as there is room."""
+    executor = RayExecutor(address)
+    one, other = (placed(executor, partial(Doubling, 0.0)) for _ in range(2))
+    for doubling in (one, other, one):
+        _print(doubling.doubled(range(9)))
+
+
+def _fail(executor: RayExecutor, build: "partial[Any]") -> None:
+    try:
+        placed(executor, build).doubled([1, 2, 3])
+    except ModelError as error:
+        print(f"{type(error).__name__}: {error}")
