@@ -10,7 +10,7 @@ from support.packages import needs
 from harness.implicitness.pairs import TrainingPair, data_digest, read_pairs
 from harness.implicitness.scorer import Head, HeadCard, Scorer, load_head
 from harness.implicitness.train import Data, make_head
-from harness.models.encoders.encoders import MiniLM
+from harness.models.encoders.encoders import encoder_of
 from harness.registry import Registry, shipped_home
 from harness.specs.implicitness import RecipeSpec
 from harness.storage.tables import FileFormat, read_table
@@ -109,7 +109,7 @@ def test_its_recipe_makes_it_again(
 ) -> None:
     if head.name != NAME:
         pytest.skip(f"{head.name} is trained over weights that do not come with the packages")
-    encoder = MiniLM(layers=(2, 3, 4, 5, 6))
+    encoder = encoder_of(recipe.encoder)
 
     again = make_head(
         NAME,

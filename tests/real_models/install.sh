@@ -12,6 +12,6 @@ pip=("$venv/bin/python" -m pip install --disable-pip-version-check --quiet)
 if ! "$venv/bin/python" -c "import vllm, pytest" 2>/dev/null; then
     bash "$root/tests/vllm/install.sh" "$venv"
 fi
-# gguf reads llama.cpp's format for transformers; xllamacpp is llama.cpp's own server, built already
-"${pip[@]}" --constraint "$root/constraints.txt" gguf==0.19.0 xllamacpp==2026.10.11549
+# gguf and accelerate read llama.cpp's format for transformers; xllamacpp is its own server, built already
+"${pip[@]}" --constraint "$root/constraints.txt" accelerate==1.15.0 gguf==0.19.0 xllamacpp==2026.10.11549
 "$venv/bin/python" "$root/tests/real_models/weights.py" "$weights"
