@@ -7,15 +7,15 @@ share a row. Every statistic is a function of `stats`, where its source is; a mi
 interval or test has its reason. Nothing here reads or writes a file.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar
+from math import isnan
+from typing import Any, Final
 
 import numpy as np
 
 from harness.analysis.pairings import (
     Kind,
-    PairedItem,
     Pairing,
     PairingQuery,
     RunView,
@@ -24,6 +24,7 @@ from harness.analysis.pairings import (
 )
 from harness.errors import StoreError
 from harness.parts import digest
+from harness.pipeline.columns.stored import ColumnRun, PairedItems
 from harness.pipeline.score import RIGHT_OR_WRONG, chance_level, named_groups, value_range
 from harness.pipeline.transforms import BY, FROM, KEEPS
 from harness.stats.clustered import clustered_mean
@@ -40,14 +41,14 @@ from harness.stats.comparison import (
 from harness.stats.estimate import (
     BootstrapSettings,
     EstimateCI,
+    Floats,
     Interval,
     Limits,
+    Names,
     mean,
     mean_interval,
 )
-from harness.storage.runs import JudgeEntry, RunFile, StoredRun
-
-_V = TypeVar("_V", bool, float)
+from harness.storage.runs import JudgeEntry, RunFile, SampleRecord, StoredRun
 
 DIFFERENCE, PHI = "difference", "phi"
 _DRAWS_PER_TEST = 60
@@ -119,26 +120,24 @@ class ComparisonRow:
     signature_b: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Group:
     """The items of one group: all, those with both verdicts, and of these the right or wrong."""
 
     pairing: Pairing
     group: str
-    items: tuple[PairedItem, ...]
-    read: tuple[tuple[float, float, str], ...]
-    decided: tuple[tuple[bool, bool, str], ...]
+    items: PairedItems
+    read: PairedItems
+    decided: PairedItems
 
     @property
     def table(self) -> Fourfold:
-        first, second, _ = _columns(self.decided)
-        return fourfold(first, second)
+        return fourfold(self.decided.first == 1, self.decided.second == 1)
 
     @property
     def chances(self) -> tuple[float | None, float | None]:
         """The chance level of either side, over the items that both have read."""
-        read = [item for item in self.items if None not in (item.first, item.second)]
-        choices = np.array([len(item.sample.choices) for item in read], dtype=np.int32)
+        choices = self.items.samples.choices[self.read.records]
         first, second = self.pairing.first, self.pairing.second
         levels = [chance_level(view.file, view.judge, choices) for view in (first, second)]
         return levels[0], levels[1]
@@ -165,7 +164,7 @@ def comparison_rows(
     blocks = [
         _group(pairing, name, own)
         for pairing in pairings
-        for name, own in named_groups(item.sample.group for item in pairing.items).items()
+        for name, own in named_groups(pairing.items.groups).items()
     ]
     tests = sum(group.pairing.kind is not Kind.INTENTION for group in blocks)
     # So many draws that the smallest p is not above .05 after the correction for all tests.
@@ -190,19 +189,12 @@ def comparison_name(
 
 
 def _group(pairing: Pairing, group: str, own: str | None) -> _Group:
-    items = tuple(item for item in pairing.items if own in (None, item.sample.group))
-    read = tuple(
-        (item.first, item.second, item.sample.cluster)
-        for item in items
-        if item.first is not None and item.second is not None
-    )
-    decided = tuple((a == 1, b == 1, c) for a, b, c in read if {a, b} <= {0.0, 1.0})
-    return _Group(pairing, group, items, read, decided)
+    items = pairing.items if own is None else pairing.items.of_group(own)
+    return _Group(pairing, group, items, items.at(items.is_read), items.at(items.is_decided))
 
 
 def _difference(group: _Group, settings: BootstrapSettings) -> ComparisonRow:
-    first, second, clusters = _columns(group.read)
-    differences = [a - b for a, b in zip(first, second, strict=True)]
+    differences, clusters = group.read.first - group.read.second, group.read.clusters
     found = clustered_mean(differences, clusters, limits=group.limits((0.0, 0.0)))
     result = EstimateCI(found.estimate, found.bounds)
     chance_a, chance_b = group.chances
@@ -216,9 +208,7 @@ def _difference(group: _Group, settings: BootstrapSettings) -> ComparisonRow:
     return replace(row, p_exact=mcnemar_exact(group.table).p, p_mid=mcnemar_mid_p(group.table).p)
 
 
-def _flipped(
-    differences: Sequence[float], clusters: Sequence[str], settings: BootstrapSettings
-) -> float | None:
+def _flipped(differences: Floats, clusters: Names, settings: BootstrapSettings) -> float | None:
     return sign_flip_test(differences, clusters, seed=str(settings.seed), draws=settings.draws).p
 
 
@@ -232,9 +222,8 @@ def _above_chance(row: ComparisonRow, group: _Group, settings: BootstrapSettings
     at_a, at_b = row.chance_a or 0.0, row.chance_b or 0.0
     if max(at_a, at_b) >= 1:
         return row
-    first, second, clusters = _columns(group.read)
-    pairs = zip(first, second, strict=True)
-    differences = [(a - at_a) / (1 - at_a) - (b - at_b) / (1 - at_b) for a, b in pairs]
+    first, second, clusters = group.read.first, group.read.second, group.read.clusters
+    differences = (first - at_a) / (1 - at_a) - (second - at_b) / (1 - at_b)
     found = clustered_mean(differences, clusters, limits=group.limits((at_a, at_b)))
     return replace(
         row,
@@ -247,7 +236,11 @@ def _above_chance(row: ComparisonRow, group: _Group, settings: BootstrapSettings
 
 
 def _relations(group: _Group, settings: BootstrapSettings) -> Iterator[ComparisonRow]:
-    first, second, clusters = _columns(group.decided)
+    first, second, clusters = (
+        group.decided.first == 1,
+        group.decided.second == 1,
+        group.decided.clusters,
+    )
     blank = _blank(group)
     for name, given in ((GIVEN_RIGHT, True), (GIVEN_WRONG, False)):
         share = share_given((first, second), clusters, given=given)
@@ -258,19 +251,21 @@ def _relations(group: _Group, settings: BootstrapSettings) -> Iterator[Compariso
 
 def _blank(group: _Group) -> ComparisonRow:
     pairing, one, other = group.pairing, group.pairing.first, group.pairing.second
-    first, second, clusters = _columns(group.read)
-    columns: dict[str, Any] = {"items": len(group.items), "clusters": len(set(clusters))}
-    sides = (("a", one, first), ("b", other, second))
-    for place, (side, view, values) in enumerate(sides):
-        items = [item.second if place else item.first for item in group.items]
+    clusters = len(np.unique(group.read.clusters))
+    columns: dict[str, Any] = {"items": len(group.items), "clusters": clusters}
+    sides = (
+        ("a", one, group.items.first, group.read.first),
+        ("b", other, group.items.second, group.read.second),
+    )
+    for place, (side, view, values, read) in enumerate(sides):
         columns |= {
             f"task_{side}": view.file.run.task,
             f"model_{side}": view.file.model.name,
             f"variant_{side}": view.variant,
             f"decoding_{side}": pairing.decodings[place],
             f"judge_{side}": view.judge.name,
-            f"mean_{side}": mean(values),
-            f"missing_{side}": items.count(None),
+            f"mean_{side}": mean(read.tolist()),
+            f"missing_{side}": int(np.isnan(values).sum()),
             f"signature_{side}": view.signature(pairing.decodings[place]),
         }
     row = ComparisonRow(comparison=pairing.name, statistic="", group=group.group, **columns)
@@ -313,18 +308,13 @@ def _why_not_exact(group: _Group, row: ComparisonRow) -> str | None:
         return "a chance level is not known, and they may differ"
     if group.pairing.is_pooled:
         return "decodings of one sample are not independent"
-    if len({cluster for _, _, cluster in group.decided}) < len(group.decided):
+    if len(np.unique(group.decided.clusters)) < len(group.decided):
         return "samples of one cluster are not independent"
-    return None if group.decided else "no sample is right or wrong in both"
-
-
-def _columns(rows: Sequence[tuple[_V, _V, str]]) -> tuple[list[_V], list[_V], list[str]]:
-    return [a for a, _, _ in rows], [b for _, b, _ in rows], [c for _, _, c in rows]
+    return None if len(group.decided) else "no sample is right or wrong in both"
 
 
 KEEPING: Final = "all that keep the meaning"
 OTHERS: Final = "all that may not"
-Answers = Mapping[tuple[str, str, str], str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,36 +372,38 @@ class _Pair:
 
 def flip_rows(run: StoredRun, judges: Sequence[JudgeEntry]) -> list[FlipRate]:
     """Every perturbation by every judge, then those that keep the meaning and the others."""
-    answers = {(row.variant, row.decoding, row.sample.id): row.answer for row in run.rows}
     if not any(BY in row.sample.references for row in run.rows):
         raise StoreError(
             f"{describe_run(run.file)} has no perturbed samples; make some with `harness perturb "
             f"--task {run.file.run.task}`, and run the task that this writes"
         )
-    has_choices = run.file.task.has_choices
+    has_choices, columns = run.file.task.has_choices, ColumnRun.of(run.file, run.rows)
     return [
         _row(view, name, pairs, has_choices=has_choices)
         for judge in judges
-        for view in views(run, judge)
-        for name, pairs in _parts(list(_pairs(view, answers)))
+        for view in views(columns, judge)
+        for name, pairs in _parts([*_pairs(view, run.rows)])
     ]
 
 
-def _pairs(view: RunView, answers: Answers) -> Iterator[_Pair]:
-    for name, score in view.scores.items():
-        references = score.sample.references
+def _pairs(view: RunView, rows: Sequence[SampleRecord]) -> Iterator[_Pair]:
+    records = [rows[at] for at in view.records.tolist()]
+    values = [None if isnan(value) else value for value in view.values.tolist()]
+    known = {row.sample.id: (row, value) for row, value in zip(records, values, strict=True)}
+    for row, after in known.values():
+        references = row.sample.references
         if BY not in references:
             continue
-        origin = references[FROM][0]
-        original = view.scores.get(origin)
-        before, after = (answers.get((view.variant, view.decoding, i)) for i in (origin, name))
+        original, before = known.get(references[FROM][0], (None, None))
         yield _Pair(
             perturbation=references[BY][0],
             keeps_meaning=references[KEEPS][0] == "yes",
-            cluster=score.sample.cluster,
-            before=original.value if original else None,
-            after=score.value,
-            answers=(before, after),
+            cluster=row.sample.cluster,
+            before=before,
+            after=after,
+            answers=(None, None)
+            if original is None or view.is_pool
+            else (original.answer, row.answer),
             is_matched=original is not None,
         )
 

@@ -206,7 +206,7 @@ def _judges(runs: Sequence[StoredRun], query: ItemQuery) -> list[JudgeEntry]:
     """The named judges, or all; each once, in the order of the runs."""
     entries = {entry.name: entry for run in reversed(runs) for entry in reversed(run.file.judges)}
     if lost := [name for name in query.judges if name not in entries]:
-        judge_named(runs[0], lost[0])
+        judge_named(runs[0].file, lost[0])
     found = {entry.name: entry for run in runs for entry in run.file.judges}
     return [found[name] for name in query.judges or found]
 

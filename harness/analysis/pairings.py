@@ -7,52 +7,46 @@ run; the intention that a model spelled out against its response. Runs that may 
 are refused. Nothing here computes a statistic.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from harness.core import Sample
+import numpy as np
+
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.judges.custom import JudgeLabel
 from harness.pipeline import choice_scores
+from harness.pipeline.columns.readings import Readings
+from harness.pipeline.columns.stored import ColumnRun, PairedItems, shared, ways
 from harness.pipeline.score import RIGHT_OR_WRONG, averages, headline_label, signature
-from harness.stats.estimate import mean
+from harness.stats.estimate import Clusters, Floats, Indices
 from harness.storage.find_runs import run_differences
-from harness.storage.runs import (
-    JudgeEntry,
-    ModelEntry,
-    RunFile,
-    SampleRecord,
-    StoredRun,
-    VerdictRecord,
-)
+from harness.storage.runs import JudgeEntry, ModelEntry, RunFile
 from harness.storage.signature import JudgeRecipe
 
-Read = tuple[SampleRecord, VerdictRecord]
 
-
-@dataclass(frozen=True, slots=True)
-class ItemScore:
-    """One judge's score of one sample; `value` is None where the verdict is missing."""
-
-    sample: Sample
-    value: float | None
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RunView:
-    """One judge's scores of a run under a variant or pool, by sample id.
+    """One judge's scores of a run under a variant or pool, a sample each.
 
-    `snapshots` are those of the model under test and of the judge model, empty where unknown.
+    `records` has the first record of each sample, `values` the score, NaN where the verdict is
+    missing. `snapshots` are those of the model under test and of the judge model, empty where
+    unknown.
     """
 
-    file: RunFile
+    run: ColumnRun
     judge: JudgeEntry
     variant: str
     decoding: str
-    scores: Mapping[str, ItemScore]
+    records: Indices
+    values: Floats
     snapshots: tuple[str, str]
     is_pool: bool = False
+
+    @property
+    def file(self) -> RunFile:
+        """What was run."""
+        return self.run.file
 
     def signature(self, decoding: str) -> str:
         """The recipe of these scores in one line, under the name of its decodings."""
@@ -60,11 +54,11 @@ class RunView:
         return signature(self.file, self.judge, **recipe, snapshots=self.snapshots)
 
 
-def views(run: StoredRun, judge: JudgeEntry) -> list[RunView]:
+def views(run: ColumnRun, judge: JudgeEntry) -> list[RunView]:
     """Every view of a run by a judge: its variants, then the pools that are whole."""
-    read = [(row, row.verdicts[judge.name]) for row in run.rows if judge.name in row.verdicts]
+    read = run.readings[judge.name]
     snapshots = _snapshots(run, judge, read)
-    known = dict.fromkeys((row.variant, row.decoding) for row, _ in read)
+    known = [*ways(run.samples, read.records)]
     chosen: list[tuple[str, str, tuple[str, ...], bool]]
     chosen = [(variant, decoding, (variant,), False) for variant, decoding in known]
     for average, members in averages(run.file.task).items():
@@ -72,71 +66,78 @@ def views(run: StoredRun, judge: JudgeEntry) -> list[RunView]:
             if all((name, decoding) in known for name in members):
                 chosen.append((average, decoding, members, True))
     return [
-        RunView(run.file, judge, name, decoding, _scores(own, is_pool), snapshots, is_pool)
+        RunView(run, judge, name, decoding, *_scores(own, is_pool), snapshots, is_pool)
         for name, decoding, members, is_pool in chosen
-        if (own := [p for p in read if p[0].variant in members and p[0].decoding == decoding])
+        if len(own := _asked(read, members, decoding))
     ]
 
 
-def _scores(read: Sequence[Read], is_pool: bool) -> dict[str, ItemScore]:
-    """The score of each sample; of one shown in several orders, by its averaged probabilities.
+def _asked(read: Readings, variants: Sequence[str], decoding: str) -> Readings:
+    """The readings of some variants in one decoding."""
+    samples, rows = read.samples, read.records
+    own = samples.decoding.codes[rows] == samples.decoding.code(decoding)
+    codes = [samples.variant.code(name) for name in variants]
+    return read.at(own & np.isin(samples.variant.codes[rows], codes))
+
+
+def _scores(read: Readings, is_pool: bool) -> tuple[Indices, Floats]:
+    """The first record of each sample, and its score; over several orders, by averaged probability.
 
     Without probabilities, as of written answers, it is the mean of its verdicts. It is missing
     where any of them is.
     """
-    by_sample: dict[str, list[Read]] = {}
-    for row, verdict in read:
-        by_sample.setdefault(row.sample.id, []).append((row, verdict))
-    scores = {}
-    for name, orders in by_sample.items():
-        values = [verdict.value for _, verdict in orders if verdict.value is not None]
-        value = mean(values) if len(values) == len(orders) else None
-        if is_pool and value is not None and all(verdict.shares for _, verdict in orders):
-            sample = orders[-1][0].sample
-            gold = sample.choices.index(sample.gold or "")
-            value = choice_scores.credit([verdict.shares for _, verdict in orders], gold)
-        scores[name] = ItemScore(orders[0][0].sample, value)
-    return scores
+    rows, values = read.records, read.value
+    _, first, places = np.unique(read.samples.ids[rows], return_index=True, return_inverse=True)
+    sums, sizes = Clusters(places, len(first)).exact_sums(values)
+    found = sums / sizes
+    if is_pool:
+        likeliest = choice_scores.permuted(read)[first]
+        found = np.where(np.isnan(found) | np.isnan(likeliest), found, likeliest)
+    order = np.argsort(first)
+    return rows[first[order]], found[order]
 
 
-def _snapshots(run: StoredRun, judge: JudgeEntry, read: Sequence[Read]) -> tuple[str, str]:
-    pairs = {
-        (row.served or "", verdict.served or "")
-        for row, verdict in read
-        if verdict.value is not None
-    }
+def _snapshots(run: ColumnRun, judge: JudgeEntry, read: Readings) -> tuple[str, str]:
+    known = read.at(~np.isnan(read.value))
+    models, judges = run.samples.served, read.served
+    size = max(1, len(judges.kinds))
+    codes = models.codes[known.records].astype(np.intp) * size + judges.codes[known.places]
+    pairs = [
+        (models.kinds[code // size], judges.kinds[code % size])
+        for code in np.unique(codes).tolist()
+    ]
     if len(pairs) > 1:
         names = "; ".join(" by ".join(name or "unknown" for name in pair) for pair in sorted(pairs))
         raise StoreError(
             f"{describe_run(run.file)}, judge {judge.name}: its verdicts are of several snapshots "
             f"({names}), which share no row; name one in the model's YAML and repeat the run"
         )
-    return pairs.pop() if pairs else ("", "")
+    return pairs[0] if pairs else ("", "")
 
 
-def judge_named(run: StoredRun, name: str) -> JudgeEntry:
+def judge_named(file: RunFile, name: str) -> JudgeEntry:
     """The judge of a name; SpecError where it has not read the run."""
-    entries = {entry.name: entry for entry in run.file.judges}
+    entries = {entry.name: entry for entry in file.judges}
     if name not in entries:
         raise SpecError(
-            f"{describe_run(run.file)} was not read by judge {name!r}"
+            f"{describe_run(file)} was not read by judge {name!r}"
             f"{did_you_mean(name, list(entries))}; have it read: "
-            f"harness judge {run.file.digest[:12]} --judge {name}"
+            f"harness judge {file.digest[:12]} --judge {name}"
         )
     return entries[name]
 
 
-def response_judges(run: StoredRun) -> list[JudgeEntry]:
+def response_judges(file: RunFile) -> list[JudgeEntry]:
     """The judges whose verdict on a response is right or wrong, the task's own first."""
-    order = {name: place for place, name in enumerate(run.file.task.judges)}
+    order = {name: place for place, name in enumerate(file.task.judges)}
     judges = [
-        entry for entry in _unswapped(run) if entry.metric == RIGHT_OR_WRONG and not entry.step
+        entry for entry in _unswapped(file) if entry.metric == RIGHT_OR_WRONG and not entry.step
     ]
     return sorted(judges, key=lambda e: order.get(JudgeLabel.parse(e.name).name, len(order)))
 
 
-def _unswapped(run: StoredRun) -> list[JudgeEntry]:
-    return [entry for entry in run.file.judges if not JudgeLabel.parse(entry.name).is_swapped]
+def _unswapped(file: RunFile) -> list[JudgeEntry]:
+    return [entry for entry in file.judges if not JudgeLabel.parse(entry.name).is_swapped]
 
 
 def closest_judge(judge: JudgeEntry, others: Sequence[JudgeEntry]) -> JudgeEntry | None:
@@ -165,9 +166,9 @@ def describe_differences(*files: RunFile) -> str:
     return f" ({', while '.join(named)})" if named else ""
 
 
-def right_or_wrong_judges(run: StoredRun, name: str | None) -> list[JudgeEntry]:
+def right_or_wrong_judges(file: RunFile, name: str | None) -> list[JudgeEntry]:
     """The judges of a run that give right or wrong: the one named, or all that read responses."""
-    judges = response_judges(run) if name is None else [judge_named(run, name)]
+    judges = response_judges(file) if name is None else [judge_named(file, name)]
     if bad := [entry for entry in judges if entry.metric != RIGHT_OR_WRONG]:
         raise SpecError(
             f"judge {bad[0].name} gives {bad[0].metric}, not right or wrong, and cannot be "
@@ -175,17 +176,17 @@ def right_or_wrong_judges(run: StoredRun, name: str | None) -> list[JudgeEntry]:
         )
     if not judges:
         raise SpecError(
-            f"{describe_run(run.file)}: no judge has said right or wrong of its responses; have "
-            f"one: harness judge {run.file.digest[:12]} --judge NAME"
+            f"{describe_run(file)}: no judge has said right or wrong of its responses; have "
+            f"one: harness judge {file.digest[:12]} --judge NAME"
         )
     return judges
 
 
-def intention_judges(run: StoredRun, name: str | None) -> list[JudgeEntry]:
+def intention_judges(file: RunFile, name: str | None) -> list[JudgeEntry]:
     """The judges of a run that read an earlier step: the one named, or all."""
     if name is None:
-        return [entry for entry in _unswapped(run) if entry.step]
-    if (entry := judge_named(run, name)).step is None:
+        return [entry for entry in _unswapped(file) if entry.step]
+    if (entry := judge_named(file, name)).step is None:
         raise SpecError(
             f"judge {name} reads responses, not what was spelled out before; name one that has a "
             "`step`"
@@ -194,27 +195,27 @@ def intention_judges(run: StoredRun, name: str | None) -> list[JudgeEntry]:
 
 
 def judges_of_both(
-    runs: tuple[StoredRun, StoredRun], judges: tuple[str | None, str | None]
+    files: tuple[RunFile, RunFile], judges: tuple[str | None, str | None]
 ) -> tuple[list[tuple[JudgeEntry, JudgeEntry]], list[str]]:
     """The judges that have read two runs of one task by one recipe, and which have not."""
     names = (judges[0] or judges[1], judges[1] or judges[0])
     if names[0] is not None and names[1] is not None:
-        pairs = [(judge_named(runs[0], names[0]), judge_named(runs[1], names[1]))]
+        pairs = [(judge_named(files[0], names[0]), judge_named(files[1], names[1]))]
     else:
-        theirs = {entry.name: entry for entry in runs[1].file.judges}
-        ours = _unswapped(runs[0])
+        theirs = {entry.name: entry for entry in files[1].judges}
+        ours = _unswapped(files[0])
         pairs = [(entry, theirs[entry.name]) for entry in ours if entry.name in theirs]
     alike = [pair for pair in pairs if len({(e.recipe, e.identity, e.step) for e in pair}) == 1]
     notes = [
-        f"recipes differ: {one.recipe} read {describe_run(runs[0].file)}, {other.recipe} read "
-        f"{describe_run(runs[1].file)}"
+        f"recipes differ: {one.recipe} read {describe_run(files[0])}, {other.recipe} read "
+        f"{describe_run(files[1])}"
         for one, other in pairs
         if (one, other) not in alike
     ]
     if not alike:
-        read = [", ".join(entry.name for entry in run.file.judges) or "nobody" for run in runs]
+        read = [", ".join(entry.name for entry in file.judges) or "nobody" for file in files]
         fact = notes[0] if notes else f"read by no judge alike: {read[0]}; {read[1]}"
-        unlike = describe_differences(runs[0].file, runs[1].file)
+        unlike = describe_differences(files[0], files[1])
         raise SpecError(f"{fact}; have one judge read both: harness judge RUN --judge NAME{unlike}")
     return alike, notes
 
@@ -240,16 +241,7 @@ class PairingQuery:
     intention_judge: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PairedItem:
-    """A sample with its two verdicts, None where one is missing."""
-
-    sample: Sample
-    first: float | None
-    second: float | None
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Pairing:
     """Two views and their common items; `is_pooled` for those of several decodings together.
 
@@ -261,7 +253,7 @@ class Pairing:
     first: RunView
     second: RunView
     decodings: tuple[str, str]
-    items: tuple[PairedItem, ...]
+    items: PairedItems
     is_pooled: bool = False
 
 
@@ -274,7 +266,7 @@ class Pairings:
     unmatched: int
 
 
-def within(run: StoredRun, query: PairingQuery) -> Pairings:
+def within(run: ColumnRun, query: PairingQuery) -> Pairings:
     """The pairings within one run: its task's contrasts, and intentions with responses."""
     if query.judge_b is not None:
         raise SpecError("--judge-b names the judge of a second run, and there is one; leave it out")
@@ -294,7 +286,7 @@ def within(run: StoredRun, query: PairingQuery) -> Pairings:
     return Pairings(tuple(pairings), (), 0)
 
 
-def between(first: StoredRun, second: StoredRun, query: PairingQuery) -> Pairings:
+def between(first: ColumnRun, second: ColumnRun, query: PairingQuery) -> Pairings:
     """The pairings between two runs, and then those within each of them."""
     if (first.file.digest, first.file.model) == (second.file.digest, second.file.model):
         raise SpecError(
@@ -316,7 +308,7 @@ def between(first: StoredRun, second: StoredRun, query: PairingQuery) -> Pairing
     return Pairings(tuple(pairings), (*notes, *more), unmatched)
 
 
-def of_one_task(first: StoredRun, second: StoredRun, judge: str | None) -> Pairings:
+def of_one_task(first: ColumnRun, second: ColumnRun, judge: str | None) -> Pairings:
     """The pairings of two runs of one task, by one judge or by all that have read both.
 
     They may be of one recipe and model, such as one that was run again on another day.
@@ -333,7 +325,7 @@ def of_one_task(first: StoredRun, second: StoredRun, judge: str | None) -> Pairi
 
 
 def _of_two_tasks(
-    runs: tuple[StoredRun, StoredRun], judges: tuple[str | None, str | None]
+    runs: tuple[ColumnRun, ColumnRun], judges: tuple[str | None, str | None]
 ) -> tuple[list[Pairing], list[str]]:
     """A task with choices against one without: every variant of the one by every of the other."""
     know, act = runs
@@ -342,9 +334,9 @@ def _of_two_tasks(
             f"tasks {know.file.run.task} and {act.file.run.task}: of two tasks one must be "
             "answered by choices and the other in words; name such runs, or two of one task"
         )
-    acted = [views(act, entry) for entry in right_or_wrong_judges(act, judges[1])]
+    acted = [views(act, entry) for entry in right_or_wrong_judges(act.file, judges[1])]
     pairings: list[Pairing] = []
-    for entry in right_or_wrong_judges(know, judges[0]):
+    for entry in right_or_wrong_judges(know.file, judges[0]):
         known = views(know, entry)
         # The pools are all orders of the choices together.
         for first in [view for view in known if view.is_pool] or known:
@@ -361,9 +353,9 @@ def _by_variant(kind: Kind, pairs: Sequence[tuple[RunView, RunView]]) -> Iterato
 
 
 def _of_one_task(
-    runs: tuple[StoredRun, StoredRun], judges: tuple[str | None, str | None]
+    runs: tuple[ColumnRun, ColumnRun], judges: tuple[str | None, str | None]
 ) -> tuple[list[Pairing], list[str]]:
-    entries, notes = judges_of_both(runs, judges)
+    entries, notes = judges_of_both((runs[0].file, runs[1].file), judges)
     pairings: list[Pairing] = []
     for one, other in entries:
         theirs = {(view.variant, view.decoding): view for view in views(runs[1], other)}
@@ -381,7 +373,7 @@ def _of_one_task(
                 )
         pairings += _by_variant(Kind.RUNS, pairs)
     if not pairings:
-        asked = [dict.fromkeys(f"{row.variant} ({row.decoding})" for row in r.rows) for r in runs]
+        asked = [[f"{variant} ({decoding})" for variant, decoding in run.ways] for run in runs]
         ways = " and ".join(
             f"{describe_run(run.file)} has {', '.join(own)}"
             for run, own in zip(runs, asked, strict=True)
@@ -396,16 +388,16 @@ def _of_one_task(
     return pairings, notes
 
 
-def _within(run: StoredRun, *, judge: str | None, intention: str | None) -> list[Pairing]:
-    entries = response_judges(run) if judge is None else [judge_named(run, judge)]
+def _within(run: ColumnRun, *, judge: str | None, intention: str | None) -> list[Pairing]:
+    entries = response_judges(run.file) if judge is None else [judge_named(run.file, judge)]
     pairings: list[Pairing] = []
     for entry in entries:
         own = views(run, entry)
         for name, variants in run.file.task.gaps.items():
             pairs = _same_decoding(own, own, variants=variants)
             pairings += _over_decodings(Kind.CONTRAST, name, pairs)
-    responses = [entry for entry in entries if entry in response_judges(run)]
-    for entry in intention_judges(run, intention):
+    responses = [entry for entry in entries if entry in response_judges(run.file)]
+    for entry in intention_judges(run.file, intention):
         if (other := closest_judge(entry, responses)) is None:
             continue
         intended, answered = views(run, entry), views(run, other)
@@ -428,43 +420,44 @@ def _over_decodings(
 ) -> Iterator[Pairing]:
     """A pairing for each pair of views, which differ in decoding alone, then all together."""
     each = [
-        Pairing(kind, name, one, other, (one.decoding, other.decoding), tuple(_items(one, other)))
+        Pairing(kind, name, one, other, (one.decoding, other.decoding), _items(one, other))
         for one, other in pairs
     ]
     yield from each
     if len(each) > 1:
         sides = zip(*(pairing.decodings for pairing in each), strict=True)
         first, second = (headline_label(list(dict.fromkeys(labels))) for labels in sides)
-        items = tuple(item for pairing in each for item in pairing.items)
+        items = each[0].items.joined(pairing.items for pairing in each[1:])
         yield replace(each[0], decodings=(first, second), items=items, is_pooled=True)
 
 
-def _items(first: RunView, second: RunView) -> Iterator[PairedItem]:
-    for name, score in first.scores.items():
-        other = second.scores.get(name)
-        if other is not None and _is_same(score.sample, other.sample):
-            yield PairedItem(score.sample, score.value, other.value)
+def _items(first: RunView, second: RunView) -> PairedItems:
+    run, other = first.run, second.run
+    ours, theirs = shared(run.names(first.records), other.names(second.records))
+    is_same = run.is_said(first.records[ours], other, second.records[theirs])
+    ours, theirs = ours[is_same], theirs[is_same]
+    return PairedItems(run.samples, first.records[ours], first.values[ours], second.values[theirs])
 
 
-def _is_same(one: Sample, other: Sample) -> bool:
-    """Whether two samples of one id say the same, as far as both say anything."""
-    pairs = ((one.fields, other.fields), (one.references, other.references))
-    return all(mine[name] == its[name] for mine, its in pairs for name in mine.keys() & its.keys())
+def have_common(one: ColumnRun, other: ColumnRun) -> bool:
+    """Whether two runs have a sample of one id."""
+    sides = [run.names(run.last_of_each()) for run in (one, other)]
+    return bool(len(shared(sides[0], sides[1])[0]))
 
 
 def _check_samples(
-    runs: tuple[StoredRun, StoredRun], pairings: Sequence[Pairing]
+    runs: tuple[ColumnRun, ColumnRun], pairings: Sequence[Pairing]
 ) -> tuple[int, list[str]]:
-    ours, theirs = ({row.sample.id: row.sample for row in run.rows} for run in runs)
-    shared = ours.keys() & theirs.keys()
-    common = sum(_is_same(ours[name], theirs[name]) for name in shared)
+    ours, theirs = (run.last_of_each() for run in runs)
+    places, others = shared(runs[0].names(ours), runs[1].names(theirs))
+    common = int(runs[0].is_said(ours[places], runs[1], theirs[others]).sum())
     counts = [len(ours) - common, len(theirs) - common]
-    changed = f", {len(shared) - common} of them of one id" if len(shared) > common else ""
+    changed = f", {len(places) - common} of them of one id" if len(places) > common else ""
     note = (
         f"{counts[0]} samples of {describe_run(runs[0].file)} and {counts[1]} of "
         f"{describe_run(runs[1].file)} are not in the other{changed}"
     )
-    if not common or not any(pairing.items for pairing in pairings):
+    if not common or not any(len(pairing.items) for pairing in pairings):
         raise StoreError(
             f"no sample in common: {note}; run both tasks on the same data and --data-mode"
             f"{describe_differences(runs[0].file, runs[1].file)}"

@@ -17,6 +17,7 @@ from harness.cli.run_report import shown_decoding
 from harness.errors import HarnessError, SpecError, StoreError
 from harness.implicitness.open import limits_line, overlap_line
 from harness.implicitness.probe import plain_line
+from harness.pipeline.columns.stored import ColumnRun
 from harness.specs.implicitness import HeadSpec
 from harness.stats.estimate import BootstrapSettings
 from harness.storage.cells import records_csv
@@ -24,7 +25,6 @@ from harness.storage.environment import other_versions
 from harness.storage.files import refuse_file
 from harness.storage.find_runs import find_runs
 from harness.storage.runs import RunFolder, StoredRun
-from harness.storage.slim import SlimRows
 
 INTENTION, KNOW = "intention_and_response", "know_versus_act"
 
@@ -77,8 +77,7 @@ def compare(
     Example:
       harness compare 3f9a 81c2 --judge-a gold --judge-b minilm-cosine
     """
-    slim = SlimRows()
-    runs = [slim.run(folder) for folder in sides.folders(results)]
+    runs = [ColumnRun.read(folder) for folder in sides.folders(results)]
     query = PairingQuery(sides.judge_a, sides.judge_b, sides.intention_judge)
     method = BootstrapSettings(seed, draws)
     pairings = between(runs[0], runs[1], query) if runs[1:] else within(runs[0], query)

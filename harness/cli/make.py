@@ -428,7 +428,7 @@ def report(
     """Count the verdicts and answers that each perturbation changes; originals are the clusters."""
     stored = StoredRun.read(find_run(results, run))
     wanted = options.names(judge, "--judge")
-    judges = [judge_named(stored, one) for one in wanted] or stored.file.judges
+    judges = [judge_named(stored.file, one) for one in wanted] or stored.file.judges
     rows = flip_rows(stored, judges)
     table = out or results / "flips" / f"{stored.file.digest[:16]}.csv"
     put_rows(rows, {table: records_csv(FlipRate, rows)}, lambda: _put_flips(rows), is_json=is_json)

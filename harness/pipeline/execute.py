@@ -19,7 +19,7 @@ from harness.models.client.cached import CachedClient, Progress, Stage
 from harness.parts import Failure, Reason
 from harness.pipeline.columns.run import RunColumns
 from harness.pipeline.items import items_header, items_lines
-from harness.pipeline.manifest import Manifest, Unanswered, ledgers_of, note
+from harness.pipeline.manifest import Manifest, Unanswered, ledgers_of, note, renew
 from harness.pipeline.plan import Plan, PlannedResponse, check_templates, parted, request
 from harness.pipeline.preview import charge_stored_calls, charge_stored_replies
 from harness.pipeline.records import (
@@ -81,13 +81,17 @@ def run_each(plans: Iterable[RunPlan]) -> Iterator[RunResult]:
 
     What is stored of any of them counts against the budget first.
     """
-    left = deque(plans)
+    left, written = deque(plans), list[RunFolder]()
     for plan in left:
         prepare(plan)
     while left:
         # Taken off first: a plan may hold weights, which are freed when its run ends.
         try:
-            yield run_one(left.popleft())
+            done = run_one(left.popleft())
+            written.append(done.folder)
+            if not left:  # before the last one is told, after which nobody may ask for more
+                renew(written)
+            yield done
         except HarnessError as error:
             rest = ", ".join(f"{p.client.model.name} on {p.file.run.task}" for p in left)
             raise type(error)(f"{error}; not run: {rest}" if rest else str(error)) from error

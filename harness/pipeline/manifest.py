@@ -124,18 +124,35 @@ def note(
 
     `before` is how the ledgers stood before the run; its own segments, by their names, are new.
     """
-    own = f"-{os.getpid()}.jsonl"
-    others = [
-        {name: [one for one in found if not one[0].endswith(own)] for name, found in side.items()}
-        for side in (before, manifest.ledgers)
-    ]
     path = _place(results, folder.path)
-    if others[0] != others[1]:
+    if _of_others(before) != _of_others(manifest.ledgers):
         path.unlink(missing_ok=True)
         return
     names = (*NAMES, SUMS, folder.items.name)
     outputs = {name: sum_of(folder.path / name) for name in names if (folder.path / name).is_file()}
     write_whole(path, msgspec.json.encode(replace(manifest, outputs=outputs)) + b"\n")
+
+
+def renew(folders: Iterable[RunFolder]) -> None:
+    """Note how the ledgers stand after later runs of this process, which added to them.
+
+    Not for a run that lacks answers: a later one may have got one of these.
+    """
+    for folder in folders:
+        results = folder.path.parents[3]
+        path = _place(results, folder.path)
+        with suppress(OSError, msgspec.MsgspecError):
+            manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
+            now = ledgers_of(results, manifest.ledgers)
+            is_own = _of_others(now) == _of_others(manifest.ledgers)
+            if is_own and now != manifest.ledgers and not manifest.asked_again:
+                write_whole(path, msgspec.json.encode(replace(manifest, ledgers=now)) + b"\n")
+
+
+def _of_others(ledgers: Mapping[str, tuple[Segment, ...]]) -> dict[str, list[Segment]]:
+    """The segments that other processes wrote."""
+    own = f"-{os.getpid()}.jsonl"
+    return {name: [o for o in found if not o[0].endswith(own)] for name, found in ledgers.items()}
 
 
 def recognised(

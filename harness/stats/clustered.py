@@ -103,7 +103,7 @@ def detectable_difference(
 
 
 def paired_gap(
-    first: Sequence[float], second: Sequence[float], clusters: Sequence[str], *, level: float = 0.95
+    first: ArrayLike, second: ArrayLike, clusters: Names, *, level: float = 0.95
 ) -> Bounds:
     """How much greater a share is than another of the same items, -1 to 1; values are 0 to 1.
 

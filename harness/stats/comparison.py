@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from harness.stats.estimate import (
+    Bools,
     Bounds,
     Clusters,
     Estimate,
     EstimateCI,
     Floats,
+    Names,
     NoValue,
     Significance,
     complete,
@@ -33,6 +35,7 @@ from harness.stats.estimate import (
 from harness.stats.jackknife import jackknife_bounds
 from harness.stats.scales import ROUNDING
 
+Flags = Sequence[bool] | Bools
 Statistic = Callable[[Floats, Floats], Estimate]
 Alternative = Literal["two-sided", "greater"]
 
@@ -327,15 +330,13 @@ class Fourfold:
         return self.only_first + self.only_second
 
 
-def fourfold(first: Sequence[bool], second: Sequence[bool]) -> Fourfold:
+def fourfold(first: Flags, second: Flags) -> Fourfold:
     """The fourfold table of two sets of verdicts, an item at each place."""
-    pairs = list(zip(first, second, strict=True))
-    return Fourfold(
-        both=pairs.count((True, True)),
-        only_first=pairs.count((True, False)),
-        only_second=pairs.count((False, True)),
-        neither=pairs.count((False, False)),
-    )
+    if len(first) != len(second):
+        raise ValueError(f"{len(first)} verdicts beside {len(second)}")
+    one, other = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
+    both, ours, theirs = int((one & other).sum()), int(one.sum()), int(other.sum())
+    return Fourfold(both, ours - both, theirs - both, len(one) - ours - theirs + both)
 
 
 def mcnemar_exact(table: Fourfold) -> Significance:
@@ -375,8 +376,8 @@ def mcnemar_mid_p(table: Fourfold) -> Significance:
 
 
 def share_given(
-    readings: tuple[Sequence[bool], Sequence[bool]],
-    clusters: Sequence[str],
+    readings: tuple[Flags, Flags],
+    clusters: Names,
     *,
     given: bool,
 ) -> EstimateCI:
@@ -385,15 +386,16 @@ def share_given(
     The interval is that of a share in `mean_interval`. `n` counts these items, `skipped` the
     others. None: "too few" where there is none, or the items are of fewer than three clusters.
     """
-    triples = list(zip(*readings, clusters, strict=True))
-    chosen = [(float(second), cluster) for first, second, cluster in triples if first == given]
-    found = mean_interval([v for v, _ in chosen], [c for _, c in chosen], is_share=True)
+    first, second = (np.asarray(side, dtype=bool) for side in readings)
+    own, values = first == given, second.astype(np.float64)
+    places = Clusters.named(clusters).places
+    found = mean_interval(values[own], places[own], is_share=True)
     reason = NoValue.TOO_FEW if found.value is None else None
-    estimate = Estimate(found.value, found.n, len(triples) - found.n, reason)
+    estimate = Estimate(found.value, found.n, len(first) - found.n, reason)
     return EstimateCI(estimate, Bounds(found.low, found.high, found.clusters, found.reason))
 
 
-def phi(first: Sequence[bool], second: Sequence[bool], clusters: Sequence[str]) -> EstimateCI:
+def phi(first: Flags, second: Flags, clusters: Names) -> EstimateCI:
     """The phi coefficient: Pearson's r of two variables that are 0 or 1.
 
     (both x neither - only first x only second) over the root of the product of the four margins
@@ -416,7 +418,7 @@ def phi(first: Sequence[bool], second: Sequence[bool], clusters: Sequence[str]) 
 
 
 def sign_flip_test(
-    differences: ArrayLike, clusters: Sequence[str], *, seed: str, draws: int = 2000
+    differences: ArrayLike, clusters: Names, *, seed: str, draws: int = 2000
 ) -> Significance:
     """The paired permutation test: is the mean difference more than chance?
 

@@ -9,14 +9,25 @@ import numpy as np
 import pytest
 from scipy import stats
 from support.each import each
-from support.paired_runs import GOLD, NEAR, THOUGHT, choice_task, chosen, sample, stored, words_task
+from support.paired_runs import (
+    GOLD,
+    NEAR,
+    THOUGHT,
+    between,
+    choice_task,
+    chosen,
+    sample,
+    stored,
+    within,
+    words_task,
+)
 
 from harness.analysis.compare import (
     ComparisonRow,
     comparison_name,
     comparison_rows,
 )
-from harness.analysis.pairings import PairingQuery, between, within
+from harness.analysis.pairings import PairingQuery
 from harness.pipeline.score import score_rows
 from harness.stats.comparison import holm
 from harness.stats.estimate import BootstrapSettings

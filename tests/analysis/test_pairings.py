@@ -1,6 +1,7 @@
 """What of two runs is compared with what, and what may not be compared."""
 
 from dataclasses import replace
+from math import isnan
 
 import pytest
 from msgspec import structs
@@ -10,13 +11,15 @@ from support.paired_runs import (
     SMALL,
     THOUGHT,
     Readings,
+    between,
     chosen,
     sample,
     stored,
+    within,
     words_task,
 )
 
-from harness.analysis.pairings import Pairing, PairingQuery, Pairings, between, within
+from harness.analysis.pairings import Pairing, PairingQuery, Pairings
 from harness.core import Sample
 from harness.errors import HarnessError, SpecError, StoreError
 from harness.storage.runs import ModelEntry, StoredRun
@@ -36,7 +39,9 @@ def told(found: Pairings) -> list[tuple[str, str, str, tuple[str, str]]]:
 
 
 def readings(pairing: Pairing) -> list[tuple[str, float | None, float | None]]:
-    return [(item.sample.id, item.first, item.second) for item in pairing.items]
+    items = pairing.items
+    values = [[None if isnan(v) else v for v in side] for side in (items.first, items.second)]
+    return list(zip(items.names, *values, strict=True))
 
 
 def one_level(letters: str, **changes: object) -> StoredRun:
@@ -63,14 +68,15 @@ def test_the_run_with_choices_is_the_knowing_one_in_whatever_order_they_are_name
     forward = between(CHOICES, WORDS, PairingQuery(judge_a="gold", judge_b="near"))
     backward = between(WORDS, CHOICES, PairingQuery(judge_a="near", judge_b="gold"))
 
-    assert forward == backward
+    assert told(forward) == told(backward)
+    assert [readings(p) for p in forward.pairings] == [readings(p) for p in backward.pairings]
 
 
 def test_together_the_decodings_hold_the_items_of_each() -> None:
     *each, pooled = between(CHOICES, WORDS, PairingQuery()).pairings[:3]
 
     assert readings(each[0]) == [("s000", 1.0, 1.0), ("s001", 0.0, 0.0)]
-    assert pooled.items == each[0].items + each[1].items
+    assert readings(pooled) == readings(each[0]) + readings(each[1])
     assert [part.is_pooled for part in (*each, pooled)] == [False, False, True]
 
 
@@ -87,7 +93,7 @@ def test_samples_that_stand_in_one_run_alone_are_counted_and_told() -> None:
 
     found = between(CHOICES, words, PairingQuery())
 
-    assert [item.sample.id for item in found.pairings[0].items] == ["s001"]
+    assert found.pairings[0].items.names == ["s001"]
     assert found.unmatched == 3
     assert "1 samples of" in found.notes[0]
     assert "and 2 of" in found.notes[0]
@@ -107,7 +113,7 @@ def test_samples_of_one_id_that_differ_are_no_common_ones(changed: Sample) -> No
 
     found = between(first, second, PairingQuery())
 
-    assert [item.sample.id for item in found.pairings[0].items] == ["s001"]
+    assert found.pairings[0].items.names == ["s001"]
     assert (found.unmatched, "1 of them of one id" in found.notes[0]) == (2, True)
 
 

@@ -12,7 +12,7 @@ from harness.analysis.pairings import (
     right_or_wrong_judges,
 )
 from harness.errors import SpecError
-from harness.storage.runs import JudgeEntry, StoredRun
+from harness.storage.runs import JudgeEntry, RunFile
 
 FAR = JudgeEntry("far", "accuracy", "far:00|char-ngrams")
 ASKED = JudgeEntry("asked", "accuracy", "asked:00|both-orders", asks="gpt-4", identity="g@1")
@@ -26,8 +26,8 @@ SWAPPED = JudgeEntry("near:swapped", "accuracy", "near:swapped:00|minilm")
 ALL = (ASKED, ASKED_THOUGHT, FAR, NEAR, SWAPPED, THOUGHT, ONCE, RATED)
 
 
-def read_by(*judges: JudgeEntry) -> StoredRun:
-    return stored(words_task(), {("base", "T0.3", "near"): "1"}, judges=judges)
+def read_by(*judges: JudgeEntry) -> RunFile:
+    return stored(words_task(), {("base", "T0.3", "near"): "1"}, judges=judges).file
 
 
 def names(entries: list[JudgeEntry]) -> list[str]:
@@ -77,10 +77,10 @@ def test_without_another_judge_there_is_none() -> None:
 
 
 def test_intention_judges_are_those_of_an_earlier_step() -> None:
-    run = read_by(*ALL)
+    file = read_by(*ALL)
 
-    assert names(intention_judges(run, None)) == ["asked-thought", "near-thought"]
-    assert intention_judges(run, "near-thought") == [THOUGHT]
+    assert names(intention_judges(file, None)) == ["asked-thought", "near-thought"]
+    assert intention_judges(file, "near-thought") == [THOUGHT]
 
 
 def test_a_judge_of_responses_is_no_intention_judge() -> None:
@@ -89,10 +89,10 @@ def test_a_judge_of_responses_is_no_intention_judge() -> None:
 
 
 def test_a_judge_that_has_not_read_a_run_is_told_with_the_command() -> None:
-    run = read_by(NEAR)
+    file = read_by(NEAR)
 
-    with pytest.raises(SpecError, match=rf"'naer'.*near.*harness judge {run.file.digest[:12]}"):
-        judge_named(run, "naer")
+    with pytest.raises(SpecError, match=rf"'naer'.*near.*harness judge {file.digest[:12]}"):
+        judge_named(file, "naer")
 
 
 @pytest.mark.parametrize(
@@ -118,11 +118,11 @@ def test_a_judge_that_says_neither_right_nor_wrong_is_refused(
     ids=["recipe", "asked model"],
 )
 def test_one_judge_by_two_recipes_is_refused_with_the_remedy(other: JudgeEntry) -> None:
-    runs = read_by(NEAR), read_by(other)
+    files = read_by(NEAR), read_by(other)
 
     for wanted in ((None, None), ("near", None), (None, "near")):
         with pytest.raises(SpecError, match=r"recipes differ: near:00.*have one judge read both"):
-            judges_of_both(runs, wanted)
+            judges_of_both(files, wanted)
 
 
 def test_two_judges_of_two_names_are_refused() -> None:
@@ -145,7 +145,7 @@ def test_judges_by_one_recipe_serve_and_others_are_told_of() -> None:
 
 
 def test_a_swapped_judge_serves_only_by_name() -> None:
-    runs = read_by(NEAR, SWAPPED), read_by(NEAR, SWAPPED)
+    files = read_by(NEAR, SWAPPED), read_by(NEAR, SWAPPED)
 
-    assert judges_of_both(runs, (None, None))[0] == [(NEAR, NEAR)]
-    assert judges_of_both(runs, ("near:swapped", None))[0] == [(SWAPPED, SWAPPED)]
+    assert judges_of_both(files, (None, None))[0] == [(NEAR, NEAR)]
+    assert judges_of_both(files, ("near:swapped", None))[0] == [(SWAPPED, SWAPPED)]

@@ -1,11 +1,12 @@
 """What a judge makes of each sample, by variant and decoding, and by all orders together."""
 
 from dataclasses import replace
+from math import isnan
 
 import pytest
-from support.paired_runs import GOLD, NEAR, THOUGHT, chosen, stored, words_task
+from support.paired_runs import GOLD, NEAR, THOUGHT, chosen, stored, views, words_task
 
-from harness.analysis.pairings import RunView, views
+from harness.analysis.pairings import RunView
 from harness.core import Score
 from harness.errors import StoreError
 from harness.pipeline.score import score_rows
@@ -15,7 +16,10 @@ TWO_WAYS = {("base", "T0.3", "near"): "10=.", ("base", "T0.5", "near"): "1111"}
 
 
 def by_key(found: list[RunView]) -> dict[tuple[str, str], list[float | None]]:
-    return {(v.variant, v.decoding): [r.value for r in v.scores.values()] for v in found}
+    return {
+        (v.variant, v.decoding): [None if isnan(value) else value for value in v.values]
+        for v in found
+    }
 
 
 def served(run: StoredRun, *names: str | None) -> StoredRun:

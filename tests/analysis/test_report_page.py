@@ -17,8 +17,9 @@ from support.report_runs import Sketch, write_runs
 from harness.analysis.report.page import page_data, page_text, shell_text
 from harness.analysis.report.words import asked
 from harness.errors import SpecError, StoreError
+from harness.pipeline.columns.stored import ColumnRun
 from harness.storage.find_runs import run_folders
-from harness.storage.runs import DataEntry, StoredRun
+from harness.storage.runs import DataEntry
 
 HOSTILE = (
     "<script>window.hit = 1</script>",
@@ -74,7 +75,7 @@ def test_two_versions_of_data_are_told_apart_by_their_labels() -> None:
     second = run_of([], data=DataEntry("posts", "released", "d2", {}))
     third = run_of([], data=DataEntry("posts", "released", "d3", {}))
 
-    [line] = asked([StoredRun(file, []) for file in (first, second, third)])
+    [line] = asked([ColumnRun.of(file, []) for file in (first, second, third)])
 
     assert (
         "Data: 3 samples of posts, released, implicitness by meter, "

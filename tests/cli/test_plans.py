@@ -138,6 +138,20 @@ def test_a_plan_stopped_and_repeated_ends_in_the_bytes_of_one_run(
     assert stub.stats()["answered"] == 2 * answered
 
 
+def test_a_repeated_plan_answers_no_unchanged_run_anew_and_says_the_same(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = plan(toy), capsys.readouterr().out
+    before = toy.bytes()
+    stamps = {path: path.stat().st_mtime_ns for path in toy.results.rglob("samples.jsonl")}
+
+    second = plan(toy), capsys.readouterr().out
+
+    assert second == first
+    assert toy.bytes() == before
+    assert {p: p.stat().st_mtime_ns for p in toy.results.rglob("samples.jsonl")} == stamps
+
+
 def test_a_cell_that_fails_stops_no_other(
     toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

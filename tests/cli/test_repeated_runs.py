@@ -136,3 +136,14 @@ def test_calls_that_another_run_adds_to_the_ledger_are_looked_at(
     toy.run()  # adds the calls of the other variant
 
     assert not is_told_again(toy, capsys, "--variant", "base")
+
+
+def test_two_runs_of_one_command_are_both_told_again(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ("run", "--task", "toy,quiz", "--model", "oracle")
+    assert toy.main(*command) == 0
+    capsys.readouterr()
+
+    assert toy.main(*command) == 0
+    assert "answers of oracle" not in capsys.readouterr().err

@@ -14,8 +14,9 @@ from support.sketches import JUDGE, rows, run_file
 
 from harness.core import Sample
 from harness.parts import Reason, Superseded, Usage, digest
-from harness.pipeline.columns.arrays import Detail, Names
+from harness.pipeline.columns.arrays import Detail, Names, name_bytes, name_text
 from harness.pipeline.columns.run import RunColumns
+from harness.pipeline.columns.stored import ColumnRun, shared
 from harness.pipeline.records import with_costs
 from harness.pipeline.score import rows_of, score_rows
 from harness.specs.tasks import ClassesSpec, ImplicitnessSpec
@@ -175,3 +176,33 @@ def test_a_number_that_a_chunk_lacks_is_missing_and_no_zero() -> None:
 
     assert np.isnan(found[[0, 1, 3, 5, 7, 8]]).all()
     assert found[[2, 4, 6]].tolist() == [0.0, 1.0, 0.25]
+
+
+@pytest.mark.parametrize("name", ["", "tea", "\0", "\1\2", "a\1\0\2\1", "\ud800 \u00e9"])
+def test_a_name_comes_back_from_its_bytes(name: str) -> None:
+    assert name_text(name_bytes(name)) == name
+
+
+def test_samples_say_the_same_as_far_as_both_say_anything() -> None:
+    said = [{"topic": "tea"}, {"topic": "rain"}, {}, {"topic": "tea", "dialog": "Tea?"}]
+    first, *_ = rows([1.0])
+    runs = [
+        ColumnRun.of(run_file(), [replace(first, sample=Sample("s", fields))] * 2)
+        for fields in said
+    ]
+
+    alike = [runs[0].is_said(np.array([0, 1]), other, np.array([1, 0])).all() for other in runs]
+
+    assert alike == [True, False, True, True]
+
+
+def test_the_names_that_two_have_are_found_in_the_order_of_the_first() -> None:
+    long = "b" * 99
+    ours, theirs = Names(), Names()
+    ours.add(["c", "a", "d", long])
+    theirs.add(["a", "e", "d"])
+
+    found = shared(ours.bytes, theirs.bytes)
+
+    assert [places.tolist() for places in found] == [[1, 2], [0, 2]]
+    assert [places.tolist() for places in shared(ours.bytes, Names().bytes)] == [[], []]

@@ -49,7 +49,7 @@ def test_a_fourfold_table_counts_where_each_item_falls() -> None:
 
 
 def test_readings_of_different_items_are_refused() -> None:
-    with pytest.raises(ValueError, match="shorter"):
+    with pytest.raises(ValueError, match="2 verdicts beside 1"):
         fourfold(bits("11"), bits("1"))
 
 

@@ -5,8 +5,11 @@ from dataclasses import replace
 
 from msgspec import structs
 
+from harness.analysis import pairings
+from harness.analysis.pairings import PairingQuery, Pairings, RunView
 from harness.core import Sample
 from harness.parts import Reason
+from harness.pipeline.columns.stored import ColumnRun
 from harness.specs.tasks import ChoiceSpec, StepSpec, TaskSpec, VariantSpec
 from harness.storage.runs import JudgeEntry, ModelEntry, SampleRecord, StoredRun, VerdictRecord
 from support.sketches import lost, right, row, run_file, task
@@ -97,6 +100,26 @@ def chosen(shares: Sequence[Sequence[float | None]], **changes: object) -> Store
     flat = [p for line in shares for p in line]
     rows = [_sure(part, p) for part, p in zip(run.rows, flat, strict=True)]
     return StoredRun(run.file, rows)
+
+
+def columns(run: StoredRun) -> ColumnRun:
+    """A run as comparisons read it."""
+    return ColumnRun.of(run.file, run.rows)
+
+
+def between(first: StoredRun, second: StoredRun, query: PairingQuery) -> Pairings:
+    """The pairings between two runs."""
+    return pairings.between(columns(first), columns(second), query)
+
+
+def within(run: StoredRun, query: PairingQuery) -> Pairings:
+    """The pairings within one run."""
+    return pairings.within(columns(run), query)
+
+
+def views(run: StoredRun, judge: JudgeEntry) -> list[RunView]:
+    """Every view of a run by a judge."""
+    return pairings.views(columns(run), judge)
 
 
 def _row(

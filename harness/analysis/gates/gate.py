@@ -4,16 +4,19 @@ Each variant and judge is decided by the interval of its drop, the mean of the f
 of the second on the items that both have. Nothing here prints, reads or writes.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from math import isfinite
 
+import numpy as np
+
 from harness.analysis.pairings import Pairing, Pairings, of_one_task
 from harness.errors import SpecError
+from harness.pipeline.columns.stored import ColumnRun
 from harness.pipeline.score import RIGHT_OR_WRONG, averages, value_range
 from harness.stats.clustered import clustered_mean, detectable_difference, paired_gap
-from harness.stats.estimate import Bounds, Limits, mean
+from harness.stats.estimate import Bounds, Floats, Limits, Names, mean
 from harness.storage.runs import StoredRun
 
 LEVEL, POWER = 0.95, 0.8
@@ -97,7 +100,8 @@ def gate(base: StoredRun, new: StoredRun, limits: GateLimits, *, judge: str | No
     of rows (Bonferroni), or too many missing verdicts; a pass one whose 95 % interval lies at or
     below it, or where no answer differs. All rows must pass, and one regression is enough.
     """
-    found = of_one_task(base, new, judge)
+    ours, theirs = (ColumnRun.of(run.file, run.rows) for run in (base, new))
+    found = of_one_task(ours, theirs, judge)
     pairings = _chosen(found)
     count = len({row.sample.id for row in (*base.rows, *new.rows)})
     context = _Context(limits, len(pairings), found.unmatched / count, _same_answers(base, new))
@@ -132,23 +136,18 @@ def _same_answers(base: StoredRun, new: StoredRun) -> frozenset[tuple[str, str, 
 
 def _row(pairing: Pairing, context: _Context) -> GateRow:
     first, items = pairing.first, pairing.items
-    read = [
-        (item.first, item.second, item.sample.cluster)
-        for item in items
-        if item.first is not None and item.second is not None
-    ]
-    base, new = [a for a, _, _ in read], [b for _, b, _ in read]
-    clusters = [cluster for _, _, cluster in read]
+    read = items.at(items.is_read)
+    base, new, clusters = read.first, read.second, read.clusters
     bounds = _bounds(pairing, base, new, clusters=clusters)
     lost, lost_base = (
-        sum(value is None for value in side) / len(items) if items else 0.0
-        for side in ([item.second for item in items], [item.first for item in items])
+        int(np.isnan(side).sum()) / len(items) if len(items) else 0.0
+        for side in (items.second, items.first)
     )
-    means = mean(base), mean(new)
+    means = mean(base.tolist()), mean(new.tolist())
     drop = None if None in means else (means[0] or 0.0) - (means[1] or 0.0)
     corrected = 1 - (1 - LEVEL) / context.tests
     sure = _bounds(pairing, base, new, clusters=clusters, level=corrected)
-    is_same = bool(items) and base == new and _is_same(pairing, context.same)
+    is_same = len(items) > 0 and np.array_equal(base, new) and _is_same(pairing, context.same)
     decision, reason = _decide(
         context, bounds=bounds, sure=sure, lost=(lost_base, lost), is_same=is_same
     )
@@ -168,7 +167,7 @@ def _row(pairing: Pairing, context: _Context) -> GateRow:
         seen=_seen(pairing, sure, context.limits, level=corrected),
         n=len(read),
         items=len(items),
-        clusters=len(set(clusters)),
+        clusters=len(np.unique(clusters)),
         missing=lost,
         missing_base=lost_base,
     )
@@ -176,16 +175,15 @@ def _row(pairing: Pairing, context: _Context) -> GateRow:
 
 def _bounds(
     pairing: Pairing,
-    base: Sequence[float],
-    new: Sequence[float],
+    base: Floats,
+    new: Floats,
     *,
-    clusters: Sequence[str],
+    clusters: Names,
     level: float = LEVEL,
 ) -> Bounds:
     if pairing.first.judge.metric == RIGHT_OR_WRONG:
         return paired_gap(base, new, clusters, level=level)
-    differences = [a - b for a, b in zip(base, new, strict=True)]
-    return clustered_mean(differences, clusters, level=level, limits=_limits(pairing)).bounds
+    return clustered_mean(base - new, clusters, level=level, limits=_limits(pairing)).bounds
 
 
 def _limits(pairing: Pairing) -> Limits | None:
@@ -197,7 +195,7 @@ def _is_same(pairing: Pairing, same: Iterable[tuple[str, str, str]]) -> bool:
     """Whether the two runs have the same words in every answer of a pairing."""
     task, view = pairing.first.file.task, pairing.first
     variants = averages(task)[view.variant] if view.is_pool else (view.variant,)
-    wanted = {item.sample.id for item in pairing.items}
+    wanted = {*pairing.items.names}
     found = [key for key in same if key[0] in wanted and key[1] in variants]
     labels = len({key[2] for key in found})
     return len(found) >= len(wanted) * len(variants) * max(1, labels)

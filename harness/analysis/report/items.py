@@ -1,10 +1,10 @@
 """Run folders to the items of a page, one run at a time; judges' prompts come from the ledger.
 
-What the tables need of each run is kept without prompts and replies, so that many runs fit into
-memory. Nothing here computes a statistic.
+What the tables need of each run is kept as columns, so that many runs fit into memory.
+Nothing here computes a statistic.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +28,7 @@ from harness.core import Sample
 from harness.parts import Message, digest
 from harness.pipeline.columns.readings import chunks
 from harness.pipeline.columns.run import RunColumns
+from harness.pipeline.columns.stored import ColumnRun, SaidColumns
 from harness.pipeline.score import OF_CHOICE, RIGHT_OR_WRONG
 from harness.storage.find_runs import data_words
 from harness.storage.ledger import Ledger
@@ -37,10 +38,8 @@ from harness.storage.runs import (
     SampleRecord,
     StepRecord,
     StoredRows,
-    StoredRun,
     VerdictRecord,
 )
-from harness.storage.slim import SlimRows
 
 _DIGITS = 6
 _LOT = 16
@@ -55,30 +54,30 @@ _SHORT = 8
 class PageParts:
     """The parts of a page that grow run by run.
 
-    `stored` has runs without prompts and replies, `cut` how many answers of each ended at their
-    token limit, `called` its tag and the day on which it was written.
+    `stored` has runs as columns, `cut` how many answers of each ended at their token limit,
+    `called` its tag and the day on which it was written.
     """
 
     texts: PageTexts = field(default_factory=PageTexts)
     runs: list[PageRun] = field(default_factory=list)
     items: list[Raw] = field(default_factory=list)
     samples: list[PageSample] = field(default_factory=list)
-    stored: list[StoredRun] = field(default_factory=list)
+    stored: list[ColumnRun] = field(default_factory=list)
     cut: list[int] = field(default_factory=list)
     called: list[str] = field(default_factory=list)
     curves: list[CurveRow] = field(default_factory=list)
     folders: dict[str, int] = field(default_factory=dict)
-    by_sample: dict[tuple[str, str, str], int] = field(default_factory=dict)
-    slim: SlimRows = field(default_factory=SlimRows)
+    by_sample: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
     prompts: dict[tuple[tuple[int, ...], ...], int] = field(default_factory=dict)
     keys: dict[str, int] = field(default_factory=dict)
     wanted: dict[Path, set[str]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def sample(self, run: int, name: str) -> int | None:
-        """The place of a run's sample of an id."""
+    def places(self, run: int, names: Iterable[str]) -> list[int]:
+        """The places of a run's samples of some ids, as far as the page shows them."""
         file = self.stored[run].file
-        return self.by_sample.get((file.run.task, file.data.label, name))
+        known = self.by_sample.get((file.run.task, file.data.label), {})
+        return [known[name] for name in names if name in known]
 
     def calls(self) -> list[tuple[int, int] | None]:
         """The step and prompt of each judge's call, from the ledgers; None where it is absent."""
@@ -123,14 +122,14 @@ def collect_items(folders: Sequence[RunFolder], results: Path, answers: int) -> 
 
 def _collect(made: PageParts, file: RunFile, rows: StoredRows, answers: int, calls: Path) -> None:
     """Go through the records of one run once."""
-    columns, shown, kept = RunColumns(file.task), list[PageItem](), list[SampleRecord]()
+    columns, said, shown = RunColumns(file.task), SaidColumns(), list[PageItem]()
     # By the sample, so that a page shows the same samples in all variants and runs of a size.
     bound = _ALL if len(rows) <= answers else _ALL * answers // len(rows)
     for part in chunks(rows):
         columns.add(part)
         chosen = (row for row in part if bound == _ALL or _lot(row.sample.id) < bound)
         shown += [_item(made, file, row, calls) for row in chosen]
-        kept += [made.slim.row(file, row) for row in part]
+        said.add(part)
     if len(shown) < len(rows):
         made.notes.append(
             f"Of the {len(rows)} answers of {file.model.name} on {file.run.task} the page shows "
@@ -142,7 +141,7 @@ def _collect(made: PageParts, file: RunFile, rows: StoredRows, answers: int, cal
         found = curve_rows_of(file, columns, judge)
         made.curves += [replace(row, source=data_words(file)) for row in found]
     made.cut.append(columns.missing.truncated)
-    made.stored.append(StoredRun(file, kept))
+    made.stored.append(ColumnRun.made(file, columns, said))
 
 
 def _lot(name: str) -> int:
@@ -254,10 +253,10 @@ def _verdict(made: PageParts, judge: int, verdict: VerdictRecord) -> PageVerdict
 
 
 def _sample(made: PageParts, file: RunFile, sample: Sample) -> int:
-    key = (file.run.task, file.data.label, sample.id)
-    if (known := made.by_sample.get(key)) is not None:
-        return known
-    text, place = made.texts.place, made.by_sample.setdefault(key, len(made.by_sample))
+    known = made.by_sample.setdefault((file.run.task, file.data.label), {})
+    if sample.id in known:
+        return known[sample.id]
+    text, place = made.texts.place, known.setdefault(sample.id, len(made.samples))
     made.samples.append(
         PageSample(
             task=text(file.run.task),

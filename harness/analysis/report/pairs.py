@@ -7,15 +7,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 
+import numpy as np
+
 from harness.analysis.compare import DIFFERENCE, GIVEN_RIGHT, ComparisonRow, comparison_rows
-from harness.analysis.pairings import Kind, PairedItem, Pairing, PairingQuery, between, within
+from harness.analysis.pairings import Kind, Pairing, PairingQuery, between, have_common, within
 from harness.analysis.report.records import PageCell, PageColumn, PageTable, PageWhy, Value
 from harness.analysis.report.tables import PageNumbers, best, members
 from harness.analysis.standings import RankedTable
 from harness.errors import HarnessError
+from harness.pipeline.columns.stored import PairedItems
 from harness.pipeline.score import ALL
 from harness.stats.comparison import holm
-from harness.stats.estimate import BootstrapSettings
+from harness.stats.estimate import Bools, BootstrapSettings
 
 _MOST = 12
 """So many models are compared with the leader."""
@@ -79,7 +82,7 @@ def _compared(pairs: Sequence[tuple[Pairing, tuple[int, int]]]) -> list[Compared
     rows = iter(comparison_rows([pairing for pairing, _ in pairs], _SETTINGS))
     made = []
     for pairing, runs in pairs:
-        groups = 1 + len({item.sample.group for item in pairing.items} - {ALL})
+        groups = 1 + len({*pairing.items.groups} - {ALL})
         count = groups * (3 if pairing.kind is Kind.INTENTION else 1)
         made.append(ComparedRuns(pairing, tuple(next(rows) for _ in range(count)), runs))
     overall = [one.overall for one in made]
@@ -106,8 +109,9 @@ def know_and_act(numbers: PageNumbers) -> list[ComparedRuns]:
     for one, other in permutations(range(len(stored)), 2):
         know, act = stored[one], stored[other]
         is_pair = know.file.task.has_choices and not act.file.task.has_choices
-        shared = {r.sample.id for r in know.rows} & {r.sample.id for r in act.rows}
-        if not is_pair or know.file.model.name != act.file.model.name or not shared:
+        if not is_pair or know.file.model.name != act.file.model.name:
+            continue
+        if not have_common(know, act):
             continue
         try:
             found = between(know, act, PairingQuery()).pairings
@@ -256,22 +260,16 @@ def _counts(numbers: PageNumbers, one: ComparedRuns, row: ComparisonRow) -> Iter
     if row.both is None:
         yield from [None] * len(_COUNTS)
         return
+    items = one.pairing.items if row.group == ALL else one.pairing.items.of_group(row.group)
     for name, rights in _COUNTS.items():
-        samples = [
-            place
-            for item in one.pairing.items
-            if row.group in (ALL, item.sample.group) and _is_of(item, rights)
-            for run in one.runs
-            if (place := numbers.made.sample(run, item.sample.id)) is not None
-        ]
+        names = items.at(_is_of(items, rights)).names
+        samples = [place for run in one.runs for place in numbers.made.places(run, names)]
         why = _why(numbers, one, row, numbers.listed(samples))
         yield PageCell(getattr(row, name), why=why)
 
 
-def _is_of(item: PairedItem, rights: tuple[bool, bool] | None) -> bool:
-    if item.first is None or item.second is None:
-        return False
-    is_decided = {item.first, item.second} <= {0.0, 1.0}
-    if rights is None or not is_decided:
-        return rights is None and not is_decided
-    return (item.first == 1, item.second == 1) == rights
+def _is_of(items: PairedItems, rights: tuple[bool, bool] | None) -> Bools:
+    if rights is None:
+        return items.is_read & ~items.is_decided
+    is_alike = (items.first == float(rights[0])) & (items.second == float(rights[1]))
+    return np.asarray(is_alike)

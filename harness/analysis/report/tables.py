@@ -25,9 +25,10 @@ from harness.analysis.report.records import (
 )
 from harness.analysis.standings import BoardVerdicts, RankedBy, RankedTable, Standing
 from harness.judges.custom import JudgeLabel
+from harness.pipeline.columns.stored import ColumnRun
 from harness.pipeline.score import ALL, averages
 from harness.specs.tasks import TaskSpec
-from harness.storage.runs import Cost, StoredRun
+from harness.storage.runs import Cost
 
 RANKED = {
     RankedBy.MACRO_F1: "macro F1",
@@ -61,7 +62,7 @@ class PageNumbers:
         """The place of the run that a row is of."""
         return self.made.folders[row.run]
 
-    def file_of(self, row: BoardRow) -> StoredRun:
+    def file_of(self, row: BoardRow) -> ColumnRun:
         """The run that a row is of."""
         return self.made.stored[self.run_of(row)]
 
@@ -73,7 +74,7 @@ class PageNumbers:
     def why(self, row: BoardRow) -> int:
         """The place of what is behind a score."""
         text, score, run = self.made.texts, row.score, self.file_of(row)
-        labels = {one.decoding for one in run.rows}
+        labels = run.samples.decoding.kinds
         missing = {reason: n for reason, n in score.missing.items() if n}
         return self.behind(
             PageWhy(
@@ -104,7 +105,7 @@ def members(task: TaskSpec, variant: str) -> tuple[str, ...]:
     return averages(task).get(variant, (variant,))
 
 
-def main_variant(run: StoredRun) -> str:
+def main_variant(run: ColumnRun) -> str:
     """The variant or average that stands for a run: that of its task's first variant."""
     task, own = run.file.task, run.file.run.variants
     first = next((name for name in task.default_variants if name in own), own[0])

@@ -15,19 +15,20 @@ from harness.analysis.leaderboard import constant_alarms, headlines, place_alarm
 from harness.analysis.report.pairs import ComparedRuns
 from harness.analysis.report.tables import PageNumbers, best
 from harness.analysis.standings import RankedTable
+from harness.pipeline.columns.stored import ColumnRun
 from harness.storage.find_runs import data_words
-from harness.storage.runs import RunFile, ScoreRow, StoredRun
+from harness.storage.runs import RunFile, ScoreRow
 
 ALARMING_CUT = 0.1
 """The share of a model's answers that were cut, above which that is an alarm."""
 
 
-def asked(runs: Sequence[StoredRun], called: Sequence[str] = ()) -> Iterator[str]:
+def asked(runs: Sequence[ColumnRun], called: Sequence[str] = ()) -> Iterator[str]:
     """A sentence a task: what it is about, on which data, by which variants, models and judges.
 
     `called` has the tag and the day of each run.
     """
-    by_task: dict[str, list[StoredRun]] = {}
+    by_task: dict[str, list[ColumnRun]] = {}
     for run in runs:
         by_task.setdefault(run.file.run.task, []).append(run)
     days: dict[str, dict[str, None]] = {}
@@ -125,10 +126,10 @@ def alarms(numbers: PageNumbers, fitness: Sequence[JudgeFitness]) -> Iterator[st
             task = one.recipe.partition(":")[0]
             yield f"Judge {one.ceiling.judge} {fitness_words(one)}: {task}, {one.ceiling.variant}."
     for run, cut in zip(numbers.made.stored, numbers.made.cut, strict=True):
-        if cut > ALARMING_CUT * len(run.rows):
+        if cut > ALARMING_CUT * len(run):
             where = f"{run.file.model.name} on {run.file.run.task}"
             yield (
-                f"{where}: {cut} of {len(run.rows)} answers reached their token limit and were "
+                f"{where}: {cut} of {len(run)} answers reached their token limit and were "
                 "cut; they are judged as they are."
             )
         yield from _gaps(run)
@@ -145,7 +146,7 @@ def _where(numbers: PageNumbers, row: ScoreRow) -> str:
     return f"{row.model} on {row.task}, {row.score.variant}{own}"
 
 
-def _gaps(run: StoredRun) -> Iterator[str]:
+def _gaps(run: ColumnRun) -> Iterator[str]:
     where = f"{run.file.model.name} on {run.file.run.task}"
     for gap in run.file.missing or ():
         what = f"verdicts by {gap.judge}" if gap.judge else "answers"

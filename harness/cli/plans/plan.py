@@ -113,7 +113,7 @@ class PlanCommand:
         refuse_unwritable(self.folder, (BOARD, REPORT))
         ended, folders = list[CellOutcome](), list[RunFolder]()
         names = [cell.model for cell in self.cells]
-        ready = plans.resolved_cells(self.space, self.cells)
+        ready = plans.resolved_cells(self.space, self.cells, is_told_again=True)
         asked = parts.models_of([one.plan for one in ready if one.plan])
         parts.split(processes, self.calling, asked)
         for done in self.line.each(names, plans.carry_out(ready)):

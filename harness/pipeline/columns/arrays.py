@@ -122,6 +122,12 @@ def name_bytes(name: str) -> bytes:
     return made
 
 
+def name_text(made: bytes) -> str:
+    """The name behind the bytes of `name_bytes`."""
+    plain = made.replace(b"\1\1", b"\0").replace(b"\1\2", b"\1") if b"\1" in made else made
+    return plain.decode("utf-8", "surrogatepass")
+
+
 class Detail:
     """A column of numbers most of which are 0 and 1, or missing."""
 

@@ -58,10 +58,15 @@ class RunColumns:
                 column.add([at for at, _ in read], [verdict for _, verdict in read])
             self._samples.add(chunk)
 
+    @property
+    def samples(self) -> Samples:
+        """What is known of the sample behind each record."""
+        self._made = self._made or self._samples.samples
+        return self._made
+
     def readings(self, judge: str) -> Readings:
         """One judge's verdicts; none where it has read nothing."""
-        self._made = self._made or self._samples.samples
-        return self._verdicts.get(judge, VerdictColumns()).readings(self._made)
+        return self._verdicts.get(judge, VerdictColumns()).readings(self.samples)
 
     def summed(self, file: RunFile) -> RunFile:
         """A run's file with the costs of its records, and with what is missing of them."""

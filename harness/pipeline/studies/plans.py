@@ -18,7 +18,7 @@ from harness.errors import BudgetReached, HarnessError, SpecError
 from harness.implicitness.open import with_options
 from harness.judges.custom import JudgeLabel
 from harness.models.client.cached import CallPolicy
-from harness.pipeline import execute, preview
+from harness.pipeline import execute, manifest, preview
 from harness.pipeline.execute import RunResult
 from harness.pipeline.plan import AnswerMode, chosen_variants
 from harness.pipeline.preview import CallSummary
@@ -28,6 +28,7 @@ from harness.pipeline.studies.shards import Shard, ShardResult, on_terms, run_pa
 from harness.registry import Registry
 from harness.specs.models import ScriptedSpec
 from harness.specs.plans import PlannedTask, PlanSpec
+from harness.storage.runs import RunFolder
 from harness.workspace import Workspace
 
 _T = TypeVar("_T")
@@ -183,12 +184,17 @@ def _check(workspace: Workspace, part: PlannedTask) -> None:
             workspace.registry.load("configs/models", label.model)
 
 
-def resolved_cells(workspace: Workspace, cells: Sequence[PlanCell]) -> list[ReadyCell]:
-    """The cells as runs, nothing asked yet; models that know no task are shared among them."""
+def resolved_cells(
+    workspace: Workspace, cells: Sequence[PlanCell], *, is_told_again: bool = False
+) -> list[ReadyCell]:
+    """The cells as runs, nothing asked yet; models that know no task are shared among them.
+
+    With `is_told_again` unchanged runs are recognised: they can be carried out, and no more.
+    """
     space, ready = replace(workspace, opened=WeakValueDictionary()), list[ReadyCell]()
     for cell in cells:
         try:
-            ready.append(ReadyCell(cell, resolve(space, cell.options)))
+            ready.append(ReadyCell(cell, resolve(space, cell.options, is_told_again=is_told_again)))
         except HarnessError as error:
             ready.append(ReadyCell(cell, error=str(error)))
     return ready
@@ -199,10 +205,15 @@ def carry_out(ready: list[ReadyCell]) -> Iterator[CellOutcome]:
 
     What is stored of any of them counts against the budget before the first new call.
     """
-    left = deque(map(_prepared, ready))
+    left, written = deque(map(_prepared, ready)), list[RunFolder]()
     ready.clear()
     while left:
-        yield _carried_out(left.popleft())
+        done = _carried_out(left.popleft())
+        if done.result is not None:
+            written.append(done.result.folder)
+        if not left:  # before the last one is told, after which nobody may ask for more
+            manifest.renew(written)
+        yield done
 
 
 def carry_out_shard(ready: list[ReadyCell], shard: Shard) -> Iterator[CellOutcome]:
