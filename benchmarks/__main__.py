@@ -18,7 +18,6 @@ from pathlib import Path
 from statistics import median
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests"))  # api.py asks the stub server of the tests
 
 from benchmarks import (  # noqa: E402
     api,
@@ -31,6 +30,7 @@ from benchmarks import (  # noqa: E402
     turns,
 )
 from benchmarks.results import Comparison, Row, Setting  # noqa: E402
+from benchmarks.server import ServerProcess  # noqa: E402
 from benchmarks.turns import Turned, Way, WayFailed  # noqa: E402
 
 LEAST_TURNS = 3
@@ -61,21 +61,20 @@ def choices(told: argparse.Namespace) -> Iterator[tuple[str, str, str, list[Turn
 
 def calls(told: argparse.Namespace) -> Iterator[tuple[str, str, str, list[Turned]]]:
     """Calls of a hosted model, by the ways of api.py."""
-    from support.stub_server import StubProcess
-
     needing = () if told.peers else ("inspect", "lm_eval")
     names = [name for name in api.WAYS if name not in needing]
     own, sys.executable = sys.executable, str(told.peers or sys.executable)  # api.py starts that
     seen: dict[str, list[turns.Seen]] = {name: [] for name in names}
     os.environ |= {"OPENAI_API_KEY": "none", "PYTHONPATH": str(ROOT), "DELAY_S": "0.2"}
-    with StubProcess() as stub:
-        os.environ["OPENAI_BASE_URL"] = stub.url
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    with ServerProcess() as server:
+        os.environ["OPENAI_BASE_URL"] = server.url
         for turn in range(told.turns):
             for name in names:
                 with tempfile.TemporaryDirectory() as folder:
                     job = api.Job(Path(folder), told.calls, 200)
                     api.prepare(job)
-                    one = api.measure(name, job, stub)
+                    one = api.measure(name, job, server)
                 seen[name].append(turns.Seen(one.whole_s, one.cpu_s, one.most_mb))
                 print(f"  turn {turn + 1}, {name}: {one.whole_s:.2f} s, CPU {one.cpu_s:.2f} s")
     sys.executable = own

@@ -25,7 +25,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.server import ServerProcess  # noqa: E402
 
 MOST_TOKENS = 8
 TASK = """
@@ -123,6 +125,11 @@ def by_program(job: Job) -> list[str]:
     return [*command, "--home", str(job.folder / "home"), "--results", str(job.folder / "results")]
 
 
+def by_processes(job: Job) -> list[str]:
+    """This program, its calls shared by two processes."""
+    return [*by_program(job), "--processes", "2"]
+
+
 def by_inspect(job: Job) -> list[str]:
     """Inspect AI with as many connections and samples as calls may be in flight."""
     width = str(job.concurrency)
@@ -165,6 +172,7 @@ def by_loop(client: str) -> Callable[[Job], list[str]]:
 
 WAYS: dict[str, tuple[str, Callable[[Job], list[str]]]] = {
     "program": ("(a) this program", by_program),
+    "processes": ("(a) this program, two processes", by_processes),
     "inspect": ("(b) Inspect AI", by_inspect),
     "lm_eval": ("(c) lm-evaluation-harness", by_lm_eval),
     "sdk": ("(d) bare loop, official client", by_loop("sdk")),
@@ -227,55 +235,53 @@ async def loop(client: str, questions: Iterable[str], concurrency: int) -> int:
 
 @dataclass(frozen=True)
 class Seen:
-    """One process: its seconds, those between its first question and last answer, CPU seconds, and
-    the most memory it held.
+    """One process, its children with it: its seconds, those between its first question and last
+    answer, its CPU seconds and those of the server, and the most memory that a process held.
     """
 
     whole_s: float
     span_s: float
     cpu_s: float
+    server_s: float
     most_mb: float
 
 
-def measure(way: str, job: Job, stub: Any) -> Seen:  # noqa: ANN401 - tests/ is not a package
+def measure(way: str, job: Job, server: ServerProcess) -> Seen:
     """Run one way in a process of its own; all questions must have been answered."""
-    from support.stub_script import Script
-
-    stub.configure(Script(delay_s=float(os.environ["DELAY_S"])))
+    server.configure(float(os.environ["DELAY_S"]))
     start = time.monotonic()
     with tempfile.TemporaryFile() as heard:
         process = subprocess.Popen(WAYS[way][1](job), stdout=heard, stderr=heard, cwd=job.folder)
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-        whole_s, told = time.monotonic() - start, stub.stats()
+        whole_s, told = time.monotonic() - start, server.stats()
         if told["answered"] < job.calls or process.returncode not in (0, 1):
             heard.seek(0)
             raise SystemExit(
                 f"{way} ended with {process.returncode}, {told}: {heard.read()[-500:]!r}"
             )
     cpu_s = used.ru_utime + used.ru_stime
-    return Seen(whole_s, told["span_s"], cpu_s, used.ru_maxrss / 1024)
+    return Seen(whole_s, told["span_s"], cpu_s, told["cpu_s"], used.ru_maxrss / 1024)
 
 
 def compare(calls: int, concurrency: int, *, ways: list[str], rounds: int) -> None:
     """Print a table of the ways for so many calls."""
-    from support.stub_server import StubProcess
-
     found: list[dict[str, Seen]] = []
-    with StubProcess() as stub:
-        os.environ |= {"OPENAI_BASE_URL": stub.url, "OPENAI_API_KEY": "none"}
+    with ServerProcess() as server:
+        os.environ |= {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none"}
         os.environ["PYTHONPATH"] = str(ROOT)
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a user's second start compiles nothing
         for _ in range(rounds):
             seen = {}
             for way in ways:
                 with tempfile.TemporaryDirectory() as name:
                     job = Job(Path(name), calls, concurrency)
                     prepare(job)
-                    seen[way] = measure(way, job, stub)
+                    seen[way] = measure(way, job, server)
             found.append(seen)
     print(f"{calls} calls, {concurrency} in flight, medians of {rounds} rounds")
-    heads = f"{'process s':>10}{'x (a)':>8}{'calls/s':>9}{'x (a)':>8}{'CPU ms/call':>13}{'MB':>7}"
-    print(" " * 32 + heads)
+    heads = f"{'process s':>10}{'x (a)':>8}{'calls/s':>9}{'x (a)':>8}{'CPU ms/call':>13}"
+    print(f"{'':32}{heads}{'server':>8}{'MB':>7}")
     for way in ways:
         whole = statistics.median(seen[way].whole_s for seen in found)
         ratio = statistics.median(seen[way].whole_s / seen[ways[0]].whole_s for seen in found)
@@ -284,7 +290,8 @@ def compare(calls: int, concurrency: int, *, ways: list[str], rounds: int) -> No
         spent = statistics.median(1000 * seen[way].cpu_s / calls for seen in found)
         held = statistics.median(seen[way].most_mb for seen in found)
         print(f"{WAYS[way][0]:32}{whole:10.2f}{ratio:8.2f}{rate:9.0f}{speed:8.2f}", end="")
-        print(f"{spent:13.2f}{held:7.0f}", flush=True)
+        served = statistics.median(1000 * seen[way].server_s / calls for seen in found)
+        print(f"{spent:13.2f}{served:8.3f}{held:7.0f}", flush=True)
     for bare in [way for way in ways if way in LOOPS and "program" in ways]:
         pairs = [(seen["program"], seen[bare]) for seen in found]
         wall = statistics.median(ours.whole_s / limit.whole_s for ours, limit in pairs)

@@ -29,7 +29,7 @@ from harness.text.cleanup import TURNING, for_display
 
 if TYPE_CHECKING:
     from harness.analysis.figures.chart import Chart
-    from harness.models.client.cached import Stage
+    from harness.models.client.cached import Others, Stage
 
 HEADINGS = {"interval": "95% interval"}
 _ESCAPED = re.compile(rf"[\x7f-\x9f{TURNING}]")
@@ -353,6 +353,8 @@ class ProgressLine:
         self._spent: dict[str, float] = {}
         self._is_child = PROCESSES in os.environ
         self._is_live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self.others: Others | None = None
+        """Processes whose own progress is shown while they run; of this one's what is whole."""
 
     def each(self, names: Sequence[str], runs: Iterable[_T]) -> Iterator[_T]:
         """The runs of some names as they end; meanwhile a live line says which one it is of."""
@@ -377,6 +379,8 @@ class ProgressLine:
 
         `spent_usd` is what the calls of this stage have cost so far.
         """
+        if self.others is not None and done < total and not self.others.wait(0):
+            return
         now, name = time.monotonic(), f"{self._run}{stage}"
         if name != self._stage:
             self._began, self._first = now, done

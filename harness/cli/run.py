@@ -1,6 +1,6 @@
 """The commands run, judge, read, import: options become RunOptions, the pipeline does the rest."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +14,7 @@ from harness.storage.find_runs import find_run
 
 if TYPE_CHECKING:
     from harness.pipeline import execute, resolve
+    from harness.workspace import Workspace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +139,7 @@ def run(
       harness run demo --status
     """
     from harness.cli.run_report import put_dry_runs, put_runs
-    from harness.pipeline import execute, preview, resolve
+    from harness.pipeline import preview, resolve
     from harness.pipeline.studies import shards
 
     options.checked_tag(asking.tag)
@@ -150,21 +151,32 @@ def run(
     for task in () if choice.judge else tasks:
         judges = ", ".join(space.registry.load("tasks", task).judges)
         log(f"judges of task {task}: {judges} (choose others with --judge)")
-    plans = [
-        resolve.resolve(space, one, is_told_again=not asking.is_dry and part is None)
-        for one in choice.resolved(asking, where.table)
-    ]
-    named = [plan.client.model.name for plan in plans]
+    wanted = choice.resolved(asking, where.table)
+    if part is None and not asking.is_dry:
+        with parts.children(asking.processes, calling) as others:
+            line.others = others
+            runs = _carried_out(parts.beside(space, others), wanted, line)
+            return put_runs(tagged(runs, asking.tag), shown, is_all=calling.retry == "all")
+    plans = [resolve.resolve(space, one) for one in wanted]
     if part is not None:
+        named = [plan.client.model.name for plan in plans]
         return parts.put_parts(line.each(named, shards.run_each(plans, part)), shown)
-    if not asking.is_dry:
-        parts.split(asking.processes, calling, parts.models_of(plans))
-        runs = line.each(named, execute.run_each(plans))
-        return put_runs(tagged(runs, asking.tag), shown, is_all=calling.retry == "all")
     calls = dict(zip(map(_title, plans), preview.dry_runs(plans), strict=True))
     models = options.names(choice.model, "--model")
     options.tell_of_keys(space.registry, models, [one for plan in plans for one in plan.judges])
     return put_dry_runs(calls, is_json=shown.is_json, terms=space.terms)
+
+
+def _carried_out(
+    space: "Workspace", wanted: "Sequence[resolve.RunOptions]", line: ProgressLine
+) -> "Iterator[execute.RunResult]":
+    """The runs as they end, whose calls other processes make if there are any."""
+    from harness.pipeline import execute, resolve
+
+    plans = [resolve.resolve(space, one, is_told_again=True) for one in wanted]
+    if not all(plan.noted for plan in plans):
+        parts.begin(space.terms, parts.models_of(plans))
+    yield from line.each([p.client.model.name for p in plans], execute.run_each(plans))
 
 
 def _run_plan(
@@ -205,6 +217,7 @@ def judge(
       harness judge 3f9a --judge contextual --budget 5
     """
     from harness.cli.run_report import put_dry_runs, put_runs
+    from harness.models.client.cached import CallPolicy
     from harness.pipeline import execute, preview, resolve
     from harness.pipeline.setup import JudgeModelOptions
     from harness.pipeline.studies import shards
@@ -213,11 +226,12 @@ def judge(
     part, folder = parts.part_of(asking, calling), find_run(where.results, run)
     space = parts.on_part(where.workspace(calling, folder.results(where.results)), part)
     how = JudgeModelOptions(asking.judge_model, asking.is_self_judge_allowed)
-    plan = resolve.resolve_stored(space, folder, options.names(judge, "--judge"), asking=how)
+    with parts.children(None if asking.is_dry else asking.processes, calling) as others:
+        plan = resolve.resolve_stored(space, folder, options.names(judge, "--judge"), asking=how)
+        parts.begin(CallPolicy(others=others), parts.models_of([plan]), is_waiting=True)
     if part is not None:
-        return parts.put_parts([shards.judge_part(plan, part)], shown)
+        return parts.put_parts((shards.judge_part(one, part) for one in [plan]), shown)
     if not asking.is_dry:
-        parts.split(asking.processes, calling, parts.models_of([plan]))
         done = tagged([execute.judge(plan)], asking.tag)
         return put_runs(done, shown, is_all=calling.retry == "all")
     calls = {_title(plan): preview.dry_judges(plan)}

@@ -17,11 +17,12 @@ from support.stub_server import StubServer
 from support.toy import PRICES, Toy
 
 from harness.cli import main
-from harness.cli.clusters.parts import split
-from harness.cli.clusters.processes import shard_words
+from harness.cli.clusters.parts import begin
+from harness.cli.clusters.processes import Children, shard_words
 from harness.cli.options import Calling
 from harness.core import Sample
 from harness.errors import SpecError
+from harness.models.client.cached import CallPolicy
 from harness.pipeline.setup import OfflineModel
 from harness.pipeline.studies.shards import Shard, share_of
 
@@ -238,7 +239,7 @@ def test_processes_are_refused_where_each_would_load_weights() -> None:
     model = OfflineModel("mistral", "transformers", "a checkpoint", frozenset())
 
     with pytest.raises(SpecError, match="each process would load mistral; leave it out, or give"):
-        split(2, Calling(is_offline=False, retry="failed", budget=None, is_batch=False), [model])
+        begin(CallPolicy(others=Children(2)), [model])
 
 
 def script(toy: Toy, capsys: pytest.CaptureFixture[str], *words: str) -> Path:

@@ -1,6 +1,7 @@
 """The options --shard and --processes: which part of the calls is made, and what is told of it."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -11,7 +12,9 @@ from harness.errors import SpecError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from harness.cli.clusters.processes import Children
     from harness.core import Model
+    from harness.models.client.cached import CallPolicy
     from harness.pipeline.resolve import JudgePlan, RunPlan
     from harness.pipeline.studies.shards import Shard, ShardResult
     from harness.workspace import Workspace
@@ -57,6 +60,13 @@ def part_of(asking: PartOptions, calling: Calling) -> "Shard | None":
     return Shard.parse(asking.shard)
 
 
+def wait_to_begin() -> None:
+    """In a process that another one started: wait until that has found all in order."""
+    from harness.cli.clusters import processes
+
+    processes.wait_to_begin()
+
+
 def on_part(space: "Workspace", part: "Shard | None") -> "Workspace":
     """The workspace in which a shard stores its calls in segments of its own."""
     return space if part is None else replace(space, shard=(part.number, part.count))
@@ -70,21 +80,36 @@ def models_of(plans: "Iterable[RunPlan | JudgePlan]") -> "list[Model]":
     return tested + [one.client.model for plan in plans for one in plan.judges if one.client]
 
 
-def split(count: int | None, calling: Calling, models: "Iterable[Model]") -> None:
-    """Have `count` processes make the calls of this command as shards, and wait for them.
-
-    What one of them leaves, as when it dies, this process does when it goes on.
-    """
+def children(count: int | None, calling: Calling) -> "AbstractContextManager[Children | None]":
+    """The processes that will make the calls of this command as shards; None for this one alone."""
     if count is None or count == 1 or calling.is_offline:
+        return nullcontext()
+    from harness.cli.clusters.processes import Children
+
+    return Children(count)
+
+
+def beside(space: "Workspace", others: "Children | None") -> "Workspace":
+    """The workspace of a command whose children make its calls."""
+    return replace(space, terms=replace(space.terms, others=others))
+
+
+def begin(terms: "CallPolicy", models: "Iterable[Model]", *, is_waiting: bool = False) -> None:
+    """Have the children of a command make its calls; with `is_waiting` until they have ended.
+
+    So too where there is a budget: what they spend counts before a call of this process. What one
+    of them leaves, as when it dies, this process does when it goes on.
+    """
+    if (others := terms.others) is None:
         return
     if heavy := sorted({one.name for one in models if one.kind in LOADED}):
         raise SpecError(
-            f"--processes {count}: each process would load {', '.join(heavy)}; leave it out, or "
+            f"--processes: each process would load {', '.join(heavy)}; leave it out, or "
             "give each machine a --shard"
         )
-    from harness.cli.clusters.processes import run_processes
-
-    run_processes(count)
+    others.begin()
+    if is_waiting or terms.budget is not None:
+        others.wait()
 
 
 def gathered(
@@ -100,6 +125,7 @@ def gathered(
 
 def put_parts(parts: "Iterable[ShardResult]", shown: Shown) -> int:
     """Print what a shard has stored of each run; as JSON a list."""
+    wait_to_begin()
     ended: list[ShardResult] = []
     for part in parts:
         ended.append(part)

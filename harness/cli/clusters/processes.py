@@ -1,6 +1,7 @@
 """A command to child processes that make its calls, each a shard, with one line of progress.
 
-A child ends when its parent does. What a child leaves undone, the parent does itself afterwards.
+Children start at once, read what the command reads, and make no call before they are told to. One
+ends when its parent does. What a child leaves undone, the parent does itself afterwards.
 """
 
 import json
@@ -9,54 +10,89 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from queue import SimpleQueue
+from typing import Self
 
 from harness.cli.output import MARK, ProgressLine, command_words, log
 from harness.models.client.cached import Stage
 from harness.parts import PROCESSES
 
+GO = b"."
+"""What a parent writes to a child that may make its calls."""
+_begun = threading.Event()
 GRACE_S = 10.0
 """How long a child may take to store what it has when the command is interrupted."""
 _Told = tuple[int, str | None]
 """The number of a child and a line of it; None when it has ended."""
 
 
-def run_processes(count: int) -> None:
-    """Run this command as `count` shards of child processes, and return when all have ended."""
-    told: SimpleQueue[_Told] = SimpleQueue()
-    children = [_start(number, count) for number in range(1, count + 1)]
-    readers = [
-        threading.Thread(target=_read, args=(child, number, told), daemon=True)
-        for number, child in enumerate(children, 1)
-    ]
-    for reader in readers:
-        reader.start()
-    try:
-        _tell(told, children)
-    finally:
-        _stop(children)
-        for reader in readers:
-            reader.join(GRACE_S)
+class Children:
+    """This command as `count` shards of child processes, which end with its context."""
 
+    def __init__(self, count: int) -> None:
+        """Start none yet."""
+        self._count = count
+        self._told: SimpleQueue[_Told] = SimpleQueue()
+        self._children: list[subprocess.Popen[str]] = []
+        self._threads: list[threading.Thread] = []
+        self._ended = threading.Event()
+        self._is_heard = True
 
-def _tell(told: "SimpleQueue[_Told]", children: "Sequence[subprocess.Popen[str]]") -> None:
-    """Show what children tell until all have ended; what several of them say, once."""
-    sums, said, left = _Sums(ProgressLine()), set[str](), len(children)
-    while left:
-        number, line = told.get()
-        if line is None:
-            left -= 1
-            _tell_end(number, len(children), children[number - 1].wait())
-            sums.end(number)
-            continue
-        if line.startswith(MARK):
-            sums.add(number, line.removeprefix(MARK))
-            continue
-        if line not in said:
-            log(line)
-        said.add(line)
+    def __enter__(self) -> Self:
+        """Start them; they make no call yet, and nothing is shown of what they say."""
+        self._children = [_start(number, self._count) for number in range(1, self._count + 1)]
+        self._threads = [
+            threading.Thread(target=_read, args=(child, number, self._told), daemon=True)
+            for number, child in enumerate(self._children, 1)
+        ]
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End those that still run; each stores its finished calls first."""
+        self._is_heard = False
+        _stop(self._children)
+        for thread in self._threads:
+            thread.join(GRACE_S)
+
+    def begin(self) -> None:
+        """Have them make their calls, and show what they tell."""
+        for child in self._children:
+            with suppress(OSError):  # it has ended already
+                os.write(child.stdin.fileno() if child.stdin else -1, GO)
+        self._threads.append(threading.Thread(target=self._tell, daemon=True))
+        self._threads[-1].start()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Whether all that were to begin have ended, after so many seconds at most."""
+        return self._ended.wait(seconds)
+
+    def _tell(self) -> None:
+        """Show what children tell until all have ended; what several of them say, once."""
+        sums, said = _Sums(ProgressLine()), set[str]()
+        for number, line in self._heard():
+            if line is None:
+                _tell_end(number, self._count, self._children[number - 1].wait())
+                sums.end(number)
+                continue
+            if line.startswith(MARK):
+                sums.add(number, line.removeprefix(MARK))
+                continue
+            if line not in said:
+                log(line)
+            said.add(line)
+        self._ended.set()
+
+    def _heard(self) -> Iterator[_Told]:
+        left = self._count
+        while left:
+            number, line = self._told.get()
+            left -= line is None
+            if self._is_heard:
+                yield number, line
 
 
 def shard_words(words: Sequence[str], number: int, count: int) -> list[str]:
@@ -75,7 +111,7 @@ def _start(number: int, count: int) -> "subprocess.Popen[str]":
     return subprocess.Popen(  # noqa: S603 - our own command, in words that no shell reads
         [sys.executable, "-m", "harness", *words],
         env=os.environ | {PROCESSES: str(count)},
-        stdin=subprocess.PIPE,  # it is never written to: it ends with this process
+        stdin=subprocess.PIPE,  # it is told once to begin; its end is that of this process
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         encoding="utf-8",
@@ -114,16 +150,27 @@ def _stop(children: "Sequence[subprocess.Popen[str]]") -> None:
 
 
 def end_with_parent() -> None:
-    """In a child: be interrupted when the parent is gone, so that no call is made for nobody."""
+    """In a child: hear when to begin, and be interrupted when the parent is gone.
+
+    So no call is made for nobody.
+    """
     if PROCESSES not in os.environ:
         return
 
     def wait() -> None:
         with suppress(OSError, ValueError):
-            os.read(0, 1)  # not through a buffer, whose lock would outlive the interpreter
+            # Not through a buffer, whose lock would outlive the interpreter.
+            while os.read(0, len(GO)) == GO:
+                _begun.set()
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=wait, daemon=True).start()
+
+
+def wait_to_begin() -> None:
+    """In a child: wait until the parent, too, has found all in order."""
+    if PROCESSES in os.environ:
+        _begun.wait()
 
 
 class _Sums:

@@ -1,6 +1,6 @@
 """A plan's cells to lines: what they would ask, how far they are, how they ended; one board."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
 from pathlib import Path
@@ -87,6 +87,7 @@ class PlanCommand:
         """Make the calls of a shard of every cell; no run is written, and no leaderboard."""
         names, ended = [cell.model for cell in self.cells], list[CellOutcome]()
         ready = plans.resolved_cells(parts.on_part(self.space, part), self.cells)
+        parts.wait_to_begin()
         for done in self.line.each(names, plans.carry_out_shard(ready, part)):
             ended.append(done)
             if done.part is None:
@@ -112,11 +113,7 @@ class PlanCommand:
         """Carry out every cell, then rank and report all of them together."""
         refuse_unwritable(self.folder, (BOARD, REPORT))
         ended, folders = list[CellOutcome](), list[RunFolder]()
-        names = [cell.model for cell in self.cells]
-        ready = plans.resolved_cells(self.space, self.cells, is_told_again=True)
-        asked = parts.models_of([one.plan for one in ready if one.plan])
-        parts.split(processes, self.calling, asked)
-        for done in self.line.each(names, plans.carry_out(ready)):
+        for done in self._carried_out(processes):
             ended.append(done)
             if done.result is not None:
                 folders.append(done.result.folder)
@@ -134,6 +131,16 @@ class PlanCommand:
         if not shown.is_json:
             _put_failed(ended)
         return _worst(ended)
+
+    def _carried_out(self, processes: int | None) -> Iterator[CellOutcome]:
+        """The cells as they end; their calls are made by so many processes."""
+        with parts.children(processes, self.calling) as others:
+            self.line.others, space = others, parts.beside(self.space, others)
+            ready = plans.resolved_cells(space, self.cells, is_told_again=True)
+            asked = parts.models_of([one.plan for one in ready if one.plan])
+            parts.begin(space.terms, asked)
+            names = [cell.model for cell in self.cells]
+            yield from self.line.each(names, plans.carry_out(ready))
 
     def _write(self, folders: Sequence[RunFolder]) -> dict[str, str]:
         own = list({folder.path: folder for folder in folders}.values())
