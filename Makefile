@@ -27,13 +27,16 @@ demo: $(VENV)/.local
 	@$(DEMO_RUN) --model oracle,literal,echo,tiny-random || [ $$? -eq 1 ]
 	@$(BIN)/python -m harness report --results $(DEMO)
 
-# one process a core; torch's own threads would only fight for them
+# one process a core; torch's own threads would only fight for them; bytecode is kept, for each of
+# these processes, and of those that tests start, would compile all modules anew
+PYTEST := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
+
 test: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
+	$(PYTEST)
 
 # the tests that need no process, server, network or released data: under 20 seconds
 unit: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal -m unit
+	$(PYTEST) -m unit
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check harness tests docs benchmarks

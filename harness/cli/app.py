@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from io import StringIO
 from typing import Any, NamedTuple
@@ -133,8 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(handlers=[handler], force=True)
     words = list(sys.argv[1:] if arguments is None else arguments)
     take_words(words)
-    app = _app(next((word for word in words if not word.startswith("-")), ""))
-    command = _plain(typer.main.get_command(app))
+    command = _command(next((word for word in words if not word.startswith("-")), ""))
     code = outcome(lambda: command(args=words, prog_name="harness", standalone_mode=False))
     stream_fault(sys.stderr)
     return code
@@ -171,6 +171,11 @@ def outcome(command: Callable[[], object]) -> int:
         log("harness: this is a bug of the harness, not your mistake; stored calls are safe")
         return ExitCode.OUR_BUG
     return code if isinstance(code, int) else ExitCode.DONE
+
+
+@cache  # for a program that calls `main` again and again
+def _command(first: str) -> Callable[..., object]:
+    return _plain(typer.main.get_command(_app(first)))  # type: ignore[no-any-return]  # of typer
 
 
 def _app(first: str) -> typer.Typer:

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from harness.errors import DataError
-from harness.implicitness.pairs import TrainingPair, folds
+from harness.implicitness.pairs import Links, TrainingPair, deal
 from harness.implicitness.probe import shared_with_probes
 from harness.implicitness.train import accuracy, word_presence
 from harness.stats.correlation import document_taus
@@ -179,9 +179,11 @@ def _levels(graded: Sequence[tuple[str, ...]], bound: LintLimits) -> Iterator[Li
 def _accuracy_by_words(pairs: Sequence[TrainingPair]) -> float | None:
     differences: list[float] = []
     try:
-        for parts in folds(pairs, seed=0, count=5, shares=(1, 0)):
-            score = word_presence(parts.train)
-            differences += [score(pair.implicit) - score(pair.explicit) for pair in parts.test]
+        parts = deal(pairs, Links(pairs), seed=0, shares=(1,) * 5)
+        for held, test in enumerate(parts):
+            rest = (pair for at, part in enumerate(parts) if at != held for pair in part)
+            score = word_presence(list(rest))
+            differences += [score(pair.implicit) - score(pair.explicit) for pair in test]
     except DataError:
         return None
     return accuracy(differences)

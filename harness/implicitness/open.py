@@ -85,9 +85,19 @@ def open_scorer(
     if path.suffix in (".yaml", ".yml"):
         return _of_yaml(path.stem, path, encoders=encoders, cache=cache, executor=executor)
     if len(path.parts) > 1 or name.startswith("."):
+        if not path.is_dir():
+            raise SpecError(_no_folder(path))
         spec = PublishedSpec(about="published weights", model=str(path.resolve()))
         return _published(path.resolve().name, spec, executor)
     return _of_yaml(name, file(name), encoders=encoders, cache=cache, executor=executor)
+
+
+def _no_folder(path: Path) -> str:
+    said = f"scorer {path}: there is no such folder of published weights; "
+    for ending in (".json", ".safetensors", ".yaml", ".yml"):
+        if (found := path.with_name(path.name + ending)).is_file():
+            return f"{said}for the file beside it give its suffix: {found}"
+    return f"{said}give one, a head's .json or .safetensors, a .yaml, or a name in configs/scorers/"
 
 
 def _published(

@@ -293,8 +293,9 @@ def deal(
         ]
         parts[lacks.index(max(lacks))] += members[root]
     if any(share and not part for share, part in zip(shares, parts, strict=True)):
+        groups = "group" if len(members) == 1 else "groups"
         raise DataError(
-            f"{len(pairs)} pairs in {len(members)} groups cannot be split "
+            f"{len(pairs)} pairs in {len(members)} {groups} cannot be split "
             f"{':'.join(map(str, shares))}: give more, or less alike, pairs"
         )
     return [[pairs[place] for place in sorted(part)] for part in parts]

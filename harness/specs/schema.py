@@ -7,8 +7,10 @@ nearest valid one. Nothing here knows what a spec says, nor where files lie.
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from datetime import date
 from enum import EnumType
+from functools import lru_cache
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -66,17 +68,26 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """
     text = _text(path)
     try:
-        if problem := _endless(text):
-            raise SpecError(f"{path}: {problem}; write it out")
-        content = yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
+        problem, content = _parsed(text)
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date with a 13th month
         problem = " ".join(str(error).replace('in "<unicode string>", ', "at ").split())
         raise SpecError(f"{path}: not valid YAML: {problem}; correct it there") from error
+    if problem:
+        raise SpecError(f"{path}: {problem}; write it out")
     if content is None:
         raise SpecError(f"{path}: is empty; write its keys and values, or remove it")
     if not isinstance(content, dict):
         raise SpecError(f"{path}: expected keys and values, found {type(content).__name__}")
-    return content
+    return deepcopy(content)
+
+
+@lru_cache(
+    maxsize=256
+)  # a library, a plan and a suite of tests read the same files again and again
+def _parsed(text: str) -> tuple[str, object]:
+    """What makes a YAML text endless, and otherwise what it holds."""
+    problem = _endless(text)
+    return problem, None if problem else yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
 
 
 def _text(path: Path) -> str:

@@ -9,7 +9,9 @@ by a link is refused: a pack of somebody else's would have any file of this mach
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import jinja2
 from jinja2 import TemplateNotFound, meta
@@ -70,6 +72,34 @@ class _Loader(jinja2.FileSystemLoader):
         return super().get_source(environment, template)
 
 
+def _sandbox(loader: _Loader | None = None) -> Sandbox:
+    sandbox = Sandbox(
+        loader=loader,
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,
+        trim_blocks=True,
+        finalize=shown,
+    )
+    sandbox.filters["with_paragraph"] = with_paragraph
+    return sandbox
+
+
+class _Needs(NamedTuple):
+    """What a template's text names: files (None: a computed name) and slots."""
+
+    files: tuple[str | None, ...]
+    slots: frozenset[str]
+
+
+@lru_cache(maxsize=1024)  # one text is asked for by each variant, and by each run of a process
+def _needs(source: str) -> _Needs:
+    sandbox = _sandbox()
+    sandbox.compile(source, raw=True)  # finds unknown filters, as parse does not
+    tree = sandbox.parse(source)
+    files = tuple(meta.find_referenced_templates(tree))
+    return _Needs(files, frozenset(meta.find_undeclared_variables(tree)))
+
+
 class Prompts:
     """Renders the templates of some folders; the first folder that has a name wins.
 
@@ -83,14 +113,7 @@ class Prompts:
         self._shipped = shipped  # some installers lay out a package as links
         self._variables: dict[str, frozenset[str]] = {}
         self._there: dict[str, bool] = {}  # of the folders as they were last digested
-        self._environment = Sandbox(
-            loader=_Loader(self._folders, self._find),
-            undefined=jinja2.StrictUndefined,
-            autoescape=False,
-            trim_blocks=True,
-            finalize=shown,
-        )
-        self._environment.filters["with_paragraph"] = with_paragraph
+        self._environment = _sandbox(_Loader(self._folders, self._find))
 
     def render(self, template: str, slots: Mapping[str, Slot]) -> tuple[Message, ...]:
         """The messages of a template: a system message if it has one, then the user message."""
@@ -153,7 +176,7 @@ class Prompts:
     def variables(self, template: str) -> frozenset[str]:
         """The slots that a template and all files it extends or includes use."""
         if template not in self._variables:
-            asked = [self._undeclared(file) for file in self._files(template)]
+            asked = [self._needs(file).slots for file in self._files(template)]
             self._variables[template] = frozenset().union(*asked)
         return self._variables[template]
 
@@ -186,7 +209,7 @@ class Prompts:
         if not files:
             raise self._not_found(f"{template}.user.j2")
         for file in files:
-            for name in meta.find_referenced_templates(self._tree(file)):
+            for name in self._needs(file).files:
                 if name is None:
                     raise SpecError(
                         f"{self._find(file)}: extends or includes a file whose name is computed; "
@@ -195,15 +218,10 @@ class Prompts:
                 files += [name] if name not in files else []
         return files
 
-    def _undeclared(self, file: str) -> set[str]:
-        with self._refusing(file, "; correct it"):
-            return meta.find_undeclared_variables(self._tree(file))
-
-    def _tree(self, file: str) -> jinja2.nodes.Template:
+    def _needs(self, file: str) -> _Needs:
         source = self._source(file)
         with self._refusing(file, "; correct it"):
-            self._environment.compile(source, raw=True)  # finds unknown filters, as parse does not
-            return self._environment.parse(source)
+            return _needs(source)
 
     def _source(self, file: str) -> str:
         with self._refusing(file, "; correct it"):

@@ -26,7 +26,7 @@ def test_alarms_and_judges_have_the_words_of_the_leaderboard(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for task, models, more in (
-        ("hate_speech", "constant-no", ""),
+        ("hate_speech", "constant-no", "--limit 30"),
         ("intent_detection", "first", "--limit 21"),
         ("intent_resolution", "oracle,literal", "--judge ngram-cosine --variant base --limit 4"),
     ):

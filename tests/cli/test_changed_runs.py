@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import FILES, Toy, make_earlier
+from support.toy import FILES, Toy, isolated, make_earlier
 
 from harness.cli import main
 
@@ -22,11 +22,20 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
         yield server
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    """A run that two judges have read."""
+    with pytest.MonkeyPatch.context() as patch:
+        toy = isolated(tmp_path_factory.mktemp("made"), patch)
+        toy.write("configs/judges/far.yaml", FILES["configs/judges/near.yaml"])
+        assert toy.run("--judge", "near", "--judge", "far") == 0
+    return toy
+
+
 @pytest.fixture
-def judged(toy: Toy) -> Path:
+def judged(toy: Toy, made: Toy) -> Path:
     """The folder of a run that two judges have read."""
-    toy.write("configs/judges/far.yaml", FILES["configs/judges/near.yaml"])
-    assert toy.run("--judge", "near", "--judge", "far") == 0
+    toy.take(made)
     [folder] = toy.runs()
     return folder
 

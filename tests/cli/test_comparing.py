@@ -9,7 +9,7 @@ from shutil import copytree
 
 import pytest
 from support.stub_server import StubServer
-from support.toy import SAMPLES, Toy
+from support.toy import SAMPLES, Toy, isolated
 
 from harness.cli import main
 
@@ -51,9 +51,21 @@ THOUGHT = """
 """
 
 
-@pytest.fixture
-def ran(toy: Toy) -> Toy:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     """The toy home with a task of choices and a judge of thoughts, and some controls' runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        return filled(isolated(tmp_path_factory.mktemp("made"), patch))
+
+
+@pytest.fixture
+def ran(toy: Toy, made: Toy) -> Toy:
+    """The files of `made`, for one test."""
+    toy.take(made)
+    return toy
+
+
+def filled(toy: Toy) -> Toy:
     toy.write("tasks/toy_choices.yaml", CHOICES)
     toy.write("prompts/toy/choose.user.j2", "Story {{ story }} 1 {{ option_1 }} 2 {{ option_2 }}:")
     toy.write("configs/judges/near-thought.yaml", THOUGHT)

@@ -213,7 +213,7 @@ def golden(model: str) -> dict[str, CellSpec]:
 
 
 @needs_data
-@pytest.mark.parametrize("model", rest_slow(MODELS, kept=2))
+@pytest.mark.parametrize("model", rest_slow(MODELS, kept=1))
 def test_stored_probabilities_give_the_published_accuracies(
     model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

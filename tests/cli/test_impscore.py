@@ -115,11 +115,19 @@ def test_stdin_is_read_as_what_it_looks_like(data: bytes, options: list[str], ho
         (b"{so to say}\n", "object a line, or give --format lines"),
     ],
 )
-def test_what_stdin_may_have_been_meant_as_is_told(data: bytes, told: str, home: Toy) -> None:
-    path = str(home.home / "configs/scorers/random.json")
-    command = [sys.executable, "-m", "harness", "impscore", "score", "-", "--scorer", path]
+def test_what_stdin_may_have_been_meant_as_is_told(
+    data: bytes,
+    told: str,
+    home: Toy,
+    *,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
 
-    said = subprocess.run([*command, "--json"], input=data, capture_output=True).stderr.decode()
+    impscore(home, "score", "-", "--json")
+
+    said = capfd.readouterr().err
 
     assert told in said
     assert ("as CSV" in said) == ("as CSV" in told)

@@ -1,7 +1,6 @@
 """plot: runs, ratings and files in, a figure and its data out."""
 
 import csv
-import subprocess
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
@@ -175,20 +174,20 @@ def test_features_of_another_ending_are_refused(texts: Path, capsys: Lines) -> N
     ],
 )
 def test_without_matplotlib_the_data_are_written_and_one_line_says_what_to_install(
-    arguments: list[str], code: int, data: str, texts: Path
+    arguments: list[str],
+    code: int,
+    data: str,
+    texts: Path,
+    *,
+    capsys: Lines,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # An empty entry in sys.modules is what Python takes for a package that is not there.
-    without = (
-        "import sys; sys.modules['matplotlib'] = None; from harness.cli import main;"
-        "sys.exit(main(sys.argv[1:]))"
-    )
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
 
-    done = subprocess.run(
-        [sys.executable, "-c", without, *arguments], capture_output=True, text=True
-    )
+    assert main(arguments) == code
 
-    assert done.returncode == code, done.stderr
-    assert done.stderr.count('pip install "pragmatics-harness[plots]"') == 1
+    assert capsys.readouterr().err.count('pip install "pragmatics-harness[plots]"') == 1
     assert (texts / data).is_file()
     assert not list(texts.rglob("*.svg"))
 

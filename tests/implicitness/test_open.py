@@ -81,6 +81,13 @@ def test_a_path_to_nothing_is_told(path: str, scorers: Toy) -> None:
         opened(scorers, path)
 
 
+def test_a_path_without_its_suffix_is_told_with_it(scorers: Toy) -> None:
+    head = scorers.home / "configs/scorers/mine"
+
+    with pytest.raises(HarnessError, match=rf"{head}: .*no such folder.*suffix: {head}\.json"):
+        opened(scorers, str(head))
+
+
 @pytest.mark.parametrize(
     "name", sorted(path.stem for path in (shipped_home() / "configs/scorers").glob("*.yaml"))
 )

@@ -210,11 +210,11 @@ def test_a_pair_with_a_cut_text_is_flagged(minilm: Scorer) -> None:
     assert cut.value is not None
 
 
-@each("text", [*TEXTS[:4], "\ud800", "\u202eabc"])
-def test_a_score_moves_by_float_noise_only_beside_other_texts(minilm: Scorer, text: str) -> None:
-    alone = minilm.score([text])[0].value
+def test_a_score_moves_by_float_noise_only_beside_other_texts(minilm: Scorer) -> None:
+    texts = [*TEXTS, "\ud800", "\u202eabc"]
+    alone = [minilm.score([text])[0].value for text in texts]
 
-    assert minilm.score([*TEXTS, text])[-1].value == pytest.approx(alone, abs=1e-5)
+    assert values(minilm.score(texts)) == pytest.approx(alone, abs=1e-5)
 
 
 @each(

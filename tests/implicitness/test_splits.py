@@ -135,7 +135,7 @@ def test_a_given_negative_from_another_part_is_drawn_anew() -> None:
 def test_what_is_all_alike_cannot_be_split() -> None:
     pairs = [TrainingPair(implicit=f"a b c {n}", explicit=f"d e f {n}") for n in range(9)]
 
-    with pytest.raises(DataError, match="9 pairs in 1 groups cannot be split 8:1:1"):
+    with pytest.raises(DataError, match="9 pairs in 1 group cannot be split 8:1:1"):
         split(pairs, seed=0)
 
 

@@ -9,6 +9,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import copytree
+
+import pytest
 
 from harness.cli import main
 from harness.registry import Registry, shipped_home
@@ -170,6 +173,11 @@ class Toy:
         paths = sorted((self.results / "runs").rglob("*"))
         return {str(path): path.read_bytes() for path in paths if path.is_file()}
 
+    def take(self, made: "Toy") -> None:
+        """Begin with the files of another, which a module makes once for all its tests."""
+        for part in ("home", "results"):
+            copytree(made.folder / part, self.folder / part, dirs_exist_ok=True)
+
     def space(self, environ: Mapping[str, str] | None = None) -> Workspace:
         """The workspace of these folders."""
         homes = (self.home, shipped_home())
@@ -220,6 +228,15 @@ def build(folder: Path) -> Toy:
         toy.write(f"configs/models/{name}.yaml", MODEL.replace("{name}", name))
     toy.write("tasks/samples/toy.jsonl", "\n".join(lines()))
     return toy
+
+
+def isolated(folder: Path, patch: pytest.MonkeyPatch) -> Toy:
+    """The toy home below a folder, in an environment that names no data, no key and no server."""
+    for name in ("HARNESS_DATA", "HARNESS_SERVER_URL", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        patch.delenv(name, raising=False)
+    patch.setenv("HARNESS_CACHE", str(folder / "cache"))
+    patch.setenv("HF_HUB_OFFLINE", "1")
+    return build(folder)
 
 
 def make_earlier(folder: Path) -> None:

@@ -1,5 +1,6 @@
 """What the shipped word lists make of texts, and what they leave as it is."""
 
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -33,6 +34,7 @@ def spec_of(path: Path) -> PerturbationSpec:
     return spec
 
 
+@cache
 def named(name: str) -> LocalSpec:
     spec = next(spec_of(path) for path in FILES if path.stem == name)
     assert not isinstance(spec, AskedSpec)
