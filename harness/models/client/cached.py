@@ -173,7 +173,7 @@ class Others(Protocol):
         """Whether all have ended, after so many seconds at most; None: until they have."""
 
 
-POLLING_S = 0.1
+POLLING_S = 0.25
 """Between two looks for calls that others make."""
 
 
