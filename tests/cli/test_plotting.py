@@ -188,7 +188,7 @@ def test_without_matplotlib_the_data_are_written_and_one_line_says_what_to_insta
     )
 
     assert done.returncode == code, done.stderr
-    assert done.stderr.count('pip install "pragmatics-harness[plots]"') == 1
+    assert done.stderr.count('pip install -e ".[plots]"') == 1
     assert (texts / data).is_file()
     assert not list(texts.rglob("*.svg"))
 

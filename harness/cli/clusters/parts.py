@@ -87,14 +87,15 @@ def split(count: int | None, calling: Calling, models: "Iterable[Model]") -> Non
     run_processes(count)
 
 
-def gathered(
-    sources: "Sequence[Path]", results: "Path", plans: "Sequence[RunPlan | JudgePlan]"
-) -> None:
-    """Copy what other machines have stored of some runs; say how much of it is new."""
+def gathered(sources: "Sequence[Path]", results: "Path", models: "Iterable[str]") -> None:
+    """Copy what other machines have stored of some models' calls; say how much of it is new.
+
+    It comes before the runs are resolved: the stored calls tell which model `auto` was.
+    """
     from harness.pipeline.studies import shards
 
     if sources:
-        copied = shards.gather(sources, results, shards.asked_models(plans))
+        copied = shards.gather(sources, results, models)
         log(f"{copied} segments of stored calls copied to {results / 'calls'}")
 
 

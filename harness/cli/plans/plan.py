@@ -74,7 +74,7 @@ class PlanCommand:
     def status(self, shown: Shown) -> int:
         """Print what is done, left and missing of each cell; make no call, and ask no server."""
         terms = self.space.terms
-        ready = plans.resolved_cells(self.space.offline(), self.cells)
+        ready = plans.resolved_cells(self.space.of_stored(), self.cells)
         rows = plans.cell_states(ready, terms)
         if shown.is_json:
             facts = ("done", "left", "missing", "is_whole", "error")
@@ -101,10 +101,11 @@ class PlanCommand:
 
     def merge(self, shown: Shown, tag: str | None, sources: Sequence[Path]) -> int:
         """Make every run from stored calls alone; StoreError where some are not stored."""
-        space = self.space.offline()
+        space = self.space.of_stored()
+        asked = shards.asked_of(space.registry, [cell.options for cell in self.cells])
+        parts.gathered(sources, space.results, asked)
         ready = plans.resolved_cells(space, self.cells)
         found = [one.plan for one in ready if one.plan]
-        parts.gathered(sources, space.results, found)
         shards.refuse_gaps([gap for plan in found for gap in shards.gaps(plan)])
         return replace(self, space=space).run(shown, tag)
 
@@ -118,6 +119,7 @@ class PlanCommand:
         parts.split(processes, self.calling, asked)
         for done in self.line.each(names, plans.carry_out(ready)):
             ended.append(done)
+            folders += [done.stored] if done.stored else []
             if done.result is not None:
                 folders.append(done.result.folder)
                 if tag is not None:
@@ -175,7 +177,7 @@ def _put_calls(name: str, rows: Sequence[CellCalls]) -> None:
         is_estimate = any(part.is_estimate for part in row.calls)
         return f"{'~' * is_estimate}{sum(part.prompt_tokens for part in row.calls)}"
 
-    has_price = any(part.most_usd is not None for row in rows for part in row.calls)
+    has_price = any(part.is_priced for row in rows for part in row.calls)
     echo_records(
         f"plan {name}: calls, tokens in and out"
         + (", US dollars for what is not stored" if has_price else "")
@@ -252,7 +254,8 @@ def _put_failed(ended: Sequence[CellOutcome]) -> None:
     """Say again at the end, where it is seen, what did not end."""
     failed = [done for done in ended if done.result is None]
     for done in failed:
-        log(f"{_title(done.cell)}: {done.end}, see above")
+        kept = "; the leaderboard has its run as it was stored before" if done.stored else ""
+        log(f"{_title(done.cell)}: {done.end}, see above{kept}")
     if failed:
         log(
             f"{len(failed)} of {len(ended)} runs of the plan are not done; repeat the command to "
