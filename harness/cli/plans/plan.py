@@ -1,5 +1,6 @@
 """A plan's cells to lines: what they would ask, how far they are, how they ended; one board."""
 
+import csv
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import fsum
@@ -126,7 +127,7 @@ class PlanCommand:
                     done.result.folder.write_tag(tag)
             if not shown.is_json:
                 _put_outcome(done, len(ended), len(self.cells))
-        files = self._write(folders) if folders else {}
+        files = self._write(folders, self._lost(ended)) if folders else {}
         if shown.is_json:
             echo_json({"cells": [*map(_ended, ended)], **files})
         elif folders:
@@ -137,7 +138,23 @@ class PlanCommand:
             _put_failed(ended)
         return _worst(ended)
 
-    def _write(self, folders: Sequence[RunFolder]) -> dict[str, str]:
+    def _lost(self, ended: Sequence[CellOutcome]) -> list[str]:
+        """The cells whose runs are on the stored board and cannot be found now, in words."""
+        if not (self.folder / BOARD).is_file():
+            return []
+        with (self.folder / BOARD).open(encoding="utf-8", newline="") as file:
+            ranked = {(row.get("task"), row.get("model")) for row in csv.DictReader(file)}
+        cells = [one.cell for one in ended if one.result is None and one.stored is None]
+        return [_title(cell) for cell in cells if (cell.task, cell.model) in ranked]
+
+    def _write(self, folders: Sequence[RunFolder], lost: Sequence[str]) -> dict[str, str]:
+        named = {"leaderboard": str(self.folder / BOARD), "report": str(self.folder / REPORT)}
+        if lost:
+            log(
+                f"{named['leaderboard']} and {REPORT} are left as they were: they have the run of "
+                f"{'; '.join(lost)}, which is not found now; mend that and repeat the command"
+            )
+            return named
         own = list({folder.path: folder for folder in folders}.values())
         rows = collect(own)
         rows = placed(rows, ranked_tables(rows, verdicts_of(own, rows)))
@@ -145,7 +162,7 @@ class PlanCommand:
         data, _ = write_page(own, self.space.results, self.folder / REPORT)
         for note in data.notes:
             log(note)
-        return {"leaderboard": str(self.folder / BOARD), "report": str(self.folder / REPORT)}
+        return named
 
 
 def _of_plan(told: str) -> str:
