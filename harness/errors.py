@@ -28,6 +28,10 @@ class ModelError(HarnessError):
     """A model or its server cannot be reached, loaded or used for what is asked."""
 
 
+class NoServerError(ModelError):
+    """No server of a model can be reached."""
+
+
 class BudgetReached(HarnessError):
     """The next call could exceed the command's budget; what is stored stays."""
 
@@ -36,6 +40,11 @@ def of_model(name: str, error: object) -> str:
     """An error's message behind `model NAME:`, which it may begin with already."""
     message, head = str(error), f"model {name}"
     return message if message.startswith((f"{head}:", f"{head} ")) else f"{head}: {message}"
+
+
+def install(extra: str) -> str:
+    """The command that installs an extra: the package is on no index, so from its folder."""
+    return f'pip install -e ".[{extra}]" in the folder of this program'
 
 
 def did_you_mean(name: str, known: list[str], listing: str = "") -> str:

@@ -195,6 +195,8 @@ class Registry:
                         "the file: no line ends, control characters, bars or colons"
                     )
                 return path
+        if section == "configs/models" and ("/" in name or (name and Path(name).is_dir())):
+            raise SpecError(_no_model_yet(name))
         kind, known = section.removeprefix("configs/"), self.names(section)
         searched = ", ".join(str(home / section) for home in self.homes)
         listing = "" if kind in ("golden", "recipes") else f"harness list {kind}"
@@ -428,6 +430,16 @@ def _of_process(spec: Struct, count: int) -> Struct:
 
 def _kind(spec: Struct) -> str:
     return str(type(spec).__struct_config__.tag)
+
+
+def _no_model_yet(checkpoint: str) -> str:
+    """What to do where a folder, or a name on the hub, is given as that of a model."""
+    own = re.sub(r"[^A-Za-z0-9._-]+", "-", checkpoint.rstrip("/").rpartition("/")[2]).lstrip("-._")
+    return (
+        f"no model {checkpoint!r}: a model goes by the name of its file; write configs/models/"
+        f"{own or 'my-model'}.yaml with `kind: transformers` and `model: {checkpoint}`, and name "
+        f"{own or 'my-model'}"
+    )
 
 
 def _check_task(spec: TaskSpec, path: Path) -> None:

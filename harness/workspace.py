@@ -25,7 +25,7 @@ from harness.implicitness.open import MEASURES, CachedScorer, add_implicitness
 from harness.models.client.batch_api import BatchFiles
 from harness.models.client.batch_model import BatchModel
 from harness.models.client.cached import HOSTED, Budget, CachedClient, CallPolicy, Progress
-from harness.parts import digest
+from harness.parts import PROCESSES, digest
 from harness.registry import Registry
 from harness.specs.data import OverlaySpec, TableSpec
 from harness.specs.tasks import DataSpec, ImplicitnessSpec
@@ -49,7 +49,8 @@ class Workspace:
 
     `opened` are the models that runs share, by name, each as long as one of them has it; None
     where each run opens its own. `shard` is the part of a run that a command makes the calls of, as
-    its number and their count; None for all of it.
+    its number and their count; None for all of it. `told` are the sample sets that a warning has
+    told of, None where an earlier command has told of them all.
     """
 
     registry: Registry
@@ -60,6 +61,7 @@ class Workspace:
     terms: CallPolicy = field(default_factory=CallPolicy)
     opened: WeakValueDictionary[str, Model] | None = None
     shard: tuple[int, int] | None = None
+    told: set[str] | None = field(default_factory=set)
 
     @classmethod
     def open(
@@ -97,9 +99,9 @@ class Workspace:
             raise SpecError(f"budget_usd {usd}: give US dollars from 0 on")
         return replace(self, terms=replace(self.terms, budget=Budget(usd)))
 
-    def offline(self) -> "Workspace":
-        """The same workspace, in which no call is made."""
-        return replace(self, terms=replace(self.terms, is_offline=True))
+    def of_stored(self) -> "Workspace":
+        """The same workspace for what is stored: no call is made, and no sample set told of."""
+        return replace(self, terms=replace(self.terms, is_offline=True), told=None)
 
     @property
     def is_offline(self) -> bool:
@@ -172,10 +174,7 @@ class Workspace:
         is_sample = files is None
         if files is None:
             if spec.files or table:
-                _log.warning(
-                    "no data folder given%s: using the sample set %s (%s for other data)",
-                    *self._absent(spec),
-                )
+                self._tell_of_sample_set(spec)
             files = [self.registry.resource(spec.sample)]
         overlay = None
         if spec.overlay and self.data_mode == "corrected" and not is_sample:
@@ -294,13 +293,15 @@ class Workspace:
             if (expected := stated.get(name)) not in (None, found):
                 _warn_of_change(path, found, expected, entry.source)
 
-    def _absent(self, spec: DataSpec) -> tuple[str, str, str]:
-        """For the warning: what is missing, the path of the sample set, the remedies."""
-        path = str(self.registry.resource(spec.sample))
-        if spec.source not in self.registry.names("configs/data"):
-            return "", path, "--data DIR"
-        fetch = f"--data DIR, or `harness data fetch {spec.source}`,"
-        return f" and {spec.source} not fetched", path, fetch
+    def _tell_of_sample_set(self, spec: DataSpec) -> None:
+        """Warn, once a command, that our samples stand in for the data, and how to have that."""
+        if self.told is None or spec.sample in self.told or PROCESSES in self.registry.environ:
+            return
+        self.told.add(spec.sample)
+        is_fetched = spec.source in self.registry.names("configs/data")
+        fetch = f"`harness data fetch {spec.source}` or " if is_fetched else ""
+        name = spec.sample.removeprefix("samples/")
+        _log.warning("our sample set %s is used (%s--data DIR for other data)", name, fetch)
 
     def _folder(self, source: str) -> Path | None:
         if self.data is not None:

@@ -145,6 +145,24 @@ def test_an_unknown_name_is_answered_with_the_nearest(
         toy.space().registry.file(section, name)
 
 
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("HuggingFaceTB/SmolLM2-135M", "SmolLM2-135M"),
+        ("/data/my checkpoint/", "my-checkpoint"),
+        ("..", "my-model"),
+    ],
+)
+def test_a_checkpoint_that_has_no_file_is_answered_with_the_file_to_write(
+    toy: Toy, name: str, own: str
+) -> None:
+    with pytest.raises(SpecError) as caught:
+        toy.space().registry.load("configs/models", name)
+
+    told = f"write configs/models/{own}.yaml with `kind: transformers` and `model: {name}`"
+    assert told in str(caught.value)
+
+
 def test_a_prompt_pack_is_searched_before_the_homes(toy: Toy) -> None:
     pack = toy.folder / "pack"
     (pack / "toy").mkdir(parents=True)

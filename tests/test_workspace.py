@@ -8,6 +8,7 @@ from msgspec import structs
 from support.toy import SAMPLES, Toy, lines
 
 from harness.errors import DataError, SpecError
+from harness.parts import PROCESSES
 from harness.specs.tasks import ReferenceChoiceSpec
 from harness.workspace import Workspace
 
@@ -24,7 +25,23 @@ def test_the_sample_set_stands_in_and_says_so(toy: Toy, caplog: pytest.LogCaptur
 
     assert (len(samples), entry.mode) == (SAMPLES, "sample")
     assert entry.label.startswith("sample:")
-    assert str(toy.home / "tasks/samples/toy.jsonl") in caplog.text
+    assert "our sample set toy.jsonl is used (--data DIR for other data)" in caplog.text
+
+
+def test_the_sample_set_is_told_of_once_a_command_and_not_with_what_is_stored(
+    toy: Toy, caplog: pytest.LogCaptureFixture
+) -> None:
+    space = toy.space()
+    data = space.registry.load("tasks", "toy").data
+
+    space.of_stored().samples(data)
+    toy.space({PROCESSES: "2"}).samples(data)  # the command that started it has told of it
+    assert caplog.messages == []
+
+    for _ in range(2):
+        space.samples(data)
+    assert len(caplog.messages) == 1
+    assert len(caplog.messages[0]) < 80
 
 
 def test_a_source_that_can_be_fetched_is_named_in_the_warning(

@@ -19,7 +19,7 @@ from harness.cli.options import (
     option,
 )
 from harness.cli.output import ProgressLine, echo, echo_json, log
-from harness.errors import ModelError, SpecError
+from harness.errors import ModelError, SpecError, install
 from harness.implicitness.scorer import Flag, text_of
 from harness.storage.cells import cell_text, csv_text, json_text
 from harness.storage.files import refuse_file, refuse_source, write_whole
@@ -157,8 +157,8 @@ def _write_zipped(out: Path, text: bytes) -> None:
         from inspect_ai.log import EvalLog, write_eval_log
     except ImportError as error:
         raise ModelError(
-            f"{out}: a log of Inspect in the form .eval is written by its library; install it with "
-            'pip install "pragmatics-harness[inspect]", or name a .json'
+            f"{out}: a log of Inspect in the form .eval is written by its library; run: "
+            f"{install('inspect')}, or name a .json"
         ) from error
     log = EvalLog.model_validate_json(text)
     part = out.with_name(f"part-{out.name}")

@@ -435,12 +435,12 @@ def _put_sizes(title: str, calls: Sequence[CallSummary]) -> None:
         is_known = part.least_usd is not None and part.most_usd is not None
         return f"{usd(part.least_usd)} to {usd(part.most_usd)}" if is_known else "-"
 
-    has_price = any(part.most_usd is not None for part in calls)
     echo_records(
         f"{title}: planned calls, at most",
         calls,
         "for=asker, variant, step, calls, stored, prompt tokens=tokens, answer tokens "
-        "(max)=max_tokens" + (", USD for what is not stored=price" if has_price else ""),
+        "(max)=max_tokens"
+        + (", USD for what is not stored=price" if any(part.is_priced for part in calls) else ""),
         tokens=lambda part: f"{'~' * part.is_estimate}{part.prompt_tokens}",
         price=price,
     )
@@ -458,6 +458,8 @@ def sum_line(calls: Sequence[CallSummary], *, is_batch: bool) -> str:
             payer = "answers" if part.variant != "-" else f"judge {part.asker}"
             groups.setdefault(payer, []).append((part.least_usd or 0.0, part.most_usd or 0.0))
     facts = [f"{count} call{'s' * (count != 1)} at most"]
+    if count and sum(part.stored or 0 for part in calls) == count:
+        return f"{facts[0].removesuffix(' at most')}, all stored: nothing would be asked"
     if groups:
         each = ", ".join(f"{payer} {_range(spans)}" for payer, spans in groups.items())
         whole = _range([span for spans in groups.values() for span in spans])

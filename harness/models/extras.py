@@ -5,15 +5,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 
-from harness.errors import ModelError
+from harness.errors import ModelError, install
 
 
 def require(*packages: str, extra: str = "local", what: str = "local models need") -> None:
     """Raise ModelError, with the command that installs them, if any of the packages is missing."""
     if missing := [package for package in packages if not _is_installed(package)]:
         raise ModelError(
-            f"{what} {' and '.join(missing)}, not installed here; "
-            f'run: pip install "pragmatics-harness[{extra}]"'
+            f"{what} {' and '.join(missing)}, not installed here; run: {install(extra)}"
         )
 
 

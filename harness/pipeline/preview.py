@@ -221,6 +221,11 @@ class CallSummary:
     waiting: int = 0
     priced_as: str | None = None
 
+    @property
+    def is_priced(self) -> bool:
+        """Whether these calls are paid for, at a price that is known."""
+        return self.priced_as is not None and self.most_usd is not None
+
 
 def dry_runs(plans: Sequence[RunPlan]) -> list[list[CallSummary]]:
     """Every kind of call of some runs, one list a run; a call that two share is the first one's.

@@ -15,7 +15,15 @@ from pathlib import Path
 from msgspec import UNSET, UnsetType
 
 from harness.core import Case, Judge, Model, Request, Response, Sample
-from harness.errors import HarnessError, ModelError, SpecError, StoreError, did_you_mean, of_model
+from harness.errors import (
+    HarnessError,
+    ModelError,
+    NoServerError,
+    SpecError,
+    StoreError,
+    did_you_mean,
+    of_model,
+)
 from harness.judges.custom import JudgeLabel, SourcedJudge, Swapped, partners
 from harness.models.client.cached import CachedClient, CallPolicy
 from harness.models.encoders.encoders import CachedEncoder, Encoder
@@ -60,21 +68,27 @@ class TaskContext:
     asked: Sequence[Sample]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class OfflineModel:
-    """A model known by its stored calls alone: it is never asked."""
+    """A model known by its stored calls alone: it is never asked.
+
+    `why` is what kept it from being asked, where that is not the command's own wish.
+    """
 
     name: str
     kind: str
     identity: str
     modes: frozenset[Mode]
     revision: str | None = None
+    why: str = ""
 
     def resolve(self) -> None:
         """Do nothing: the identity is that of the stored calls."""
 
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
-        """Refuse: offline there is only what is stored."""
+        """Refuse: there is only what is stored."""
+        if self.why:
+            raise NoServerError(self.why)
         raise StoreError(f"model {self.name}: asked for {len(list(requests))} answers offline")
 
 
@@ -133,18 +147,25 @@ def shared(workspace: Workspace, name: str, spec: ModelSpec) -> Model:
 def resolved(workspace: Workspace, model: Model, spec: ModelSpec) -> Model:
     """The model, its identity found out, which asks a server where the spec leaves it to one.
 
-    Offline, without a server, it is the one whose calls are stored, if there is just one.
+    Without a server it is the one whose calls are stored, if there is just one.
     """
     workspace.have_patience(model)
     try:
         model.resolve()
     except ModelError as error:
-        if not (workspace.is_offline and isinstance(spec, OpenAISpec) and spec.model == "auto"):
-            raise ModelError(of_model(model.name, error)) from error
-        known = sorted(workspace.desk(model).ledger.identities())
-        if len(known) == 1:
+        is_auto, why = isinstance(spec, OpenAISpec) and spec.model == "auto", str(error)
+        is_batch = workspace.terms.is_batch  # whose server is to be told the model's name
+        is_away = workspace.is_offline or (isinstance(error, NoServerError) and not is_batch)
+        known = sorted(Ledger(workspace.results / "calls" / model.name).identities())
+        if is_auto and is_away and len(known) == 1:
             _log.warning("%s; taken for %s, whose answers are stored", error, known[0])
-            return OfflineModel(model.name, model.kind, known[0], model.modes)
+            why = of_model(model.name, why)
+            stored = OfflineModel(model.name, model.kind, known[0], model.modes, why=why)
+            if workspace.opened is not None:
+                workspace.opened[model.name] = stored
+            return stored
+        if not (is_auto and workspace.is_offline):
+            raise type(error)(of_model(model.name, error)) from error
         raise ModelError(
             f"{error}; or, to work offline, name the model in configs/models/{model.name}.yaml "
             "instead of auto"

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from harness.errors import DataError
+from harness.errors import DataError, install
 from harness.storage.cells import cell_text
 from harness.storage.tables import Record, TableRow, checked_rows, read_rows, read_text
 
@@ -57,8 +57,8 @@ def _separator(text: str, required: Sequence[str]) -> str:
 def _xlsx_records(path: Path) -> list[Record]:
     if find_spec("openpyxl") is None:
         raise DataError(
-            f"{path}: to read XLSX, the package openpyxl is needed, not installed here; run: pip "
-            'install "pragmatics-harness[sheets]", or save the file as CSV UTF-8'
+            f"{path}: to read XLSX, the package openpyxl is needed, not installed here; run: "
+            f"{install('sheets')}, or save the file as CSV UTF-8"
         )
     import openpyxl
 

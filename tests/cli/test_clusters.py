@@ -142,6 +142,25 @@ def test_shards_of_other_machines_are_copied_and_calls_made_twice_count_once(
     assert files(home) == whole
 
 
+@pytest.mark.parametrize("is_plan", [True, False])
+def test_a_merge_into_a_fresh_folder_takes_auto_from_the_calls_it_copies(
+    toy: Toy, stub: StubServer, monkeypatch: pytest.MonkeyPatch, *, is_plan: bool
+) -> None:
+    toy.edit("configs/models/beta.yaml", "model: beta", "model: auto")
+    options = ("--task", "toy", "--model", "beta", "--judge", "near")
+    given = (str(toy.write("night.yaml", PLAN)),) if is_plan else options
+    whole = results(toy, "whole")
+    assert whole.main("run", *given) in (0, 1)
+    away, here = results(toy, "away"), results(toy, "here")
+    for number in (1, 2):
+        assert away.main("run", *given, "--shard", f"{number}/2") in (0, 1)
+    monkeypatch.setenv("HARNESS_SERVER_URL", "http://127.0.0.1:9/v1")
+
+    assert here.main("merge", *given, "--from", str(away.results)) in (0, 1)
+
+    assert files(here) == files(whole)
+
+
 def test_a_merge_that_misses_calls_names_them_and_their_shard_and_writes_nothing(
     toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -334,6 +353,20 @@ def test_what_is_no_option_of_sbatch_is_refused(
 
 def blocks(kind: str) -> list[str]:
     return re.findall(rf"```{kind}\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+
+
+def test_a_server_that_no_model_of_the_plan_asks_is_refused(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for model in ("alpha", "beta"):
+        toy.edit(f"configs/models/{model}.yaml", "base_url_env: HARNESS_SERVER_URL", "")
+    night = str(toy.write("night.yaml", PLAN))
+
+    assert toy.main("slurm", night, "--serve", "a/b") == 2
+    assert "would start (oracle, beta, alpha); name local-server" in capsys.readouterr().err
+
+    toy.write("night.yaml", PLAN.replace("[alpha, beta]", "[local-server]"))
+    assert toy.main("slurm", night, "--serve", "a/b") == 0
 
 
 def test_every_script_on_the_page_of_clusters_is_bash() -> None:

@@ -26,7 +26,7 @@ def test_without_ray_a_run_says_what_to_install(
     toy: Toy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert toy.main("run", "--task", "toy", "--model", "oracle", "--executor", "ray") == 2
-    assert 'pip install "pragmatics-harness[ray]"' in capsys.readouterr().err
+    assert 'pip install -e ".[ray]"' in capsys.readouterr().err
 
 
 def test_in_this_process_is_the_default(toy: Toy) -> None:

@@ -9,7 +9,7 @@ from weakref import ref
 import pytest
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import PRICES, Toy
+from support.toy import MODEL, PRICES, Toy
 
 from harness.core import Response
 from harness.models.client.cached import Budget
@@ -93,6 +93,22 @@ def test_a_dry_run_has_a_line_a_cell_and_one_sum_and_asks_nothing(
     assert any("budget_usd 5: stored calls have cost 0 USD" in line for line in lines)
     assert stub.stats()["requests"] == 0
     assert not (toy.results / "runs").exists()
+
+
+def test_a_dry_run_of_what_is_all_stored_says_that_nothing_would_be_asked(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unpaid = PAID.replace("[alpha, beta]", "[gamma]").replace("budget_usd: {usd}", "")
+    toy.write("configs/models/gamma.yaml", MODEL.replace("{name}", "gamma"))
+    text = unpaid.replace(", {task: toy, judges: [choice]}", "")
+    assert plan(toy, text=text) == 0
+    capsys.readouterr()
+
+    assert plan(toy, "--dry-run", text=text) == 0
+
+    out = capsys.readouterr().out
+    assert "in all: 12 calls, all stored: nothing would be asked\n" in out
+    assert "dollars" not in out
 
 
 def test_the_status_tells_what_is_done_left_and_missing_of_each_cell(
@@ -309,3 +325,72 @@ def test_the_plan_on_the_page_of_plans_is_one(tmp_path: Path) -> None:
     spec = space.registry.load("configs/plans", str(tmp_path / "page.yaml"))
 
     assert len(plans.plan_cells(space, spec, name="page")) > 8
+
+
+def test_a_finished_plan_keeps_its_bytes_when_the_server_of_auto_is_off(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy.edit("configs/models/beta.yaml", "model: beta", "model: auto")
+    text = PAID.replace("{usd}", "9")
+    assert plan(toy, text=text) == 0
+    before = [path.read_bytes() for path in sorted(toy.results.glob("plans/*/*"))]
+    monkeypatch.setenv("HARNESS_SERVER_URL", "http://127.0.0.1:9/v1")
+    capsys.readouterr()
+
+    assert plan(toy, text=text) == 0
+
+    assert [path.read_bytes() for path in sorted(toy.results.glob("plans/*/*"))] == before
+    assert capsys.readouterr().err.count("whose answers are stored") == 1
+
+
+def test_a_run_that_is_not_found_again_stays_on_the_stored_board(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy.edit("configs/models/beta.yaml", "model: beta", "model: auto")
+    text = "about: One.\nmodels: [beta]\ncontrols: [oracle]\ntasks: [{task: toy, judges: [near]}]\n"
+    assert plan(toy, text=text) == 0
+    stub.script = replace(stub.script, models=({"id": "another"},))
+    toy.run("--variant", "base", model="beta")  # now calls of two models are stored
+    before = [path.read_bytes() for path in sorted(toy.results.glob("plans/*/*"))]
+    monkeypatch.setenv("HARNESS_SERVER_URL", "http://127.0.0.1:9/v1")
+
+    assert plan(toy, text=text) == 1
+
+    assert [path.read_bytes() for path in sorted(toy.results.glob("plans/*/*"))] == before
+    assert "left as they were: they have the run of toy, beta, which" in capsys.readouterr().err
+
+
+def test_without_its_server_auto_is_asked_nothing_new(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy.edit("configs/models/beta.yaml", "model: beta", "model: auto")
+    toy.run("--variant", "base", "--limit", "2", model="beta")
+    monkeypatch.setenv("HARNESS_SERVER_URL", "http://127.0.0.1:9/v1")
+
+    assert toy.run("--variant", "base", model="beta") == 2
+
+    assert "harness: model beta: no server at http://127.0.0.1:9/v1" in capsys.readouterr().err
+
+
+def test_a_run_that_cannot_go_on_stays_on_the_board_as_it_was_stored(
+    toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = """
+        about: A model that lost an answer beside a control.
+        controls: [oracle]
+        models: [beta]
+        tasks: [{task: toy, judges: [near], variants: [base]}]
+    """
+    toy.edit("configs/models/beta.yaml", "attempts: 2", "attempts: 1")
+    with StubServer(Script(faults={"number 0": ("500",) * 9})) as stub:
+        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
+        assert plan(toy, text=text) == 1
+    board = toy.results / "plans/night/leaderboard.csv"
+    before = board.read_bytes()
+
+    assert plan(toy, text=text) == 1
+
+    assert b"beta" in before
+    assert board.read_bytes() == before
+    err = capsys.readouterr().err
+    assert "toy, beta: failed, see above; the leaderboard has its run as it was stored" in err

@@ -187,7 +187,7 @@ def test_without_matplotlib_the_data_are_written_and_one_line_says_what_to_insta
 
     assert main(arguments) == code
 
-    assert capsys.readouterr().err.count('pip install "pragmatics-harness[plots]"') == 1
+    assert capsys.readouterr().err.count('pip install -e ".[plots]"') == 1
     assert (texts / data).is_file()
     assert not list(texts.rglob("*.svg"))
 

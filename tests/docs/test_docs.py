@@ -51,6 +51,12 @@ def test_links_lead_to_files() -> None:
     assert lost == []
 
 
+def test_extras_are_installed_from_the_folder_as_the_package_is_on_no_index() -> None:
+    files = [*PAGES, *(ROOT / "harness").rglob("*.py")]
+
+    assert [f.name for f in files if "pragmatics-harness[" in f.read_text("utf-8")] == []
+
+
 def test_every_page_is_linked_from_the_index() -> None:
     linked = set(re.findall(r"\]\(([^)]+)\)", page("index.md"))) | {"index.md"}
 

@@ -34,5 +34,5 @@ def test_without_the_library_the_install_line_is_told(tmp_path: Path, data: byte
     path = tmp_path / "log.eval"
     path.write_bytes(data)
 
-    with pytest.raises(ModelError, match=r'pip install "pragmatics-harness\[inspect\]"'):
+    with pytest.raises(ModelError, match=r'pip install -e "\.\[inspect\]"'):
         quiz.take(path)

@@ -17,7 +17,7 @@ from harness.analysis.figures import style
 from harness.analysis.figures.chart import Chart, Plot, checked
 from harness.analysis.figures.marks import DRAWN, count_columns, filled
 from harness.analysis.figures.style import LOOKS, Look
-from harness.errors import SpecError
+from harness.errors import SpecError, install
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,10 +42,7 @@ def lacking() -> str:
     try:
         import matplotlib  # noqa: F401 - only whether it is there
     except ImportError:
-        return (
-            "no figure is drawn: matplotlib is not installed; "
-            'run: pip install "pragmatics-harness[plots]"'
-        )
+        return f"no figure is drawn: matplotlib is not installed; run: {install('plots')}"
     return ""
 
 

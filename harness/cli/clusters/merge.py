@@ -74,9 +74,10 @@ def _merge_runs(
     from harness.pipeline import execute, resolve
     from harness.pipeline.studies import shards
 
-    space = where.workspace(options.OFFLINE)
-    plans = [resolve.resolve(space, one) for one in choice.resolved(asking, where.table)]
-    parts.gathered(sources, space.results, plans)
+    space = where.workspace(options.OFFLINE).of_stored()
+    chosen = choice.resolved(asking, where.table)
+    parts.gathered(sources, space.results, shards.asked_of(space.registry, chosen))
+    plans = [resolve.resolve(space, one) for one in chosen]
     shards.refuse_gaps([gap for plan in plans for gap in shards.gaps(plan)])
     return _put(lambda: [*execute.run_each(plans)], asking, shown)
 
@@ -98,8 +99,10 @@ def _merge_judges(
     space = where.workspace(options.OFFLINE, folder.results(where.results))
     how = JudgeModelOptions(asking.judge_model, asking.is_self_judge_allowed)
     judges = options.names(choice.judge, "--judge")
+    tested = folder.read().model.name
+    models = shards.asked_models(space.registry, tested, judges, asking.judge_model)
+    parts.gathered(sources, space.results, models)
     plan = resolve.resolve_stored(space, folder, judges, asking=how)
-    parts.gathered(sources, space.results, [plan])
     shards.refuse_gaps(shards.judge_gaps(plan))
     return _put(lambda: [execute.judge(plan)], asking, shown)
 

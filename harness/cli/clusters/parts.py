@@ -112,14 +112,15 @@ def begin(terms: "CallPolicy", models: "Iterable[Model]", *, is_waiting: bool = 
         others.wait()
 
 
-def gathered(
-    sources: "Sequence[Path]", results: "Path", plans: "Sequence[RunPlan | JudgePlan]"
-) -> None:
-    """Copy what other machines have stored of some runs; say how much of it is new."""
+def gathered(sources: "Sequence[Path]", results: "Path", models: "Iterable[str]") -> None:
+    """Copy what other machines have stored of some models' calls; say how much of it is new.
+
+    It comes before the runs are resolved: the stored calls tell which model `auto` was.
+    """
     from harness.pipeline.studies import shards
 
     if sources:
-        copied = shards.gather(sources, results, shards.asked_models(plans))
+        copied = shards.gather(sources, results, models)
         log(f"{copied} segments of stored calls copied to {results / 'calls'}")
 
 

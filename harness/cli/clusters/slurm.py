@@ -11,10 +11,13 @@ from harness.cli import options
 from harness.cli.options import ExitCode, Only, Where, argument, option
 from harness.cli.output import echo
 from harness.errors import SpecError
+from harness.specs.plans import PlanSpec
 from harness.text.cleanup import for_display
 
 _SBATCH = re.compile(r"--[a-z][a-z-]*(=[\w.,:%/@+\[\]-]+)?")
 _TIME = re.compile(r"(\d+-)?\d+(:\d+){0,2}")
+SERVED = "HARNESS_SERVER_URL"
+"""The variable that tells models where the server of a task is."""
 WAIT_S = 1800
 """How long a task waits for its vLLM server: large checkpoints are loaded for minutes."""
 
@@ -70,7 +73,9 @@ def slurm(
       harness slurm night.yaml --shards 8 --serve my/checkpoint > night.sh
     """
     registry = options.registry(where.home)
-    registry.load("configs/plans", name)
+    spec = registry.load("configs/plans", name)
+    if job.serve is not None:
+        _refuse_idle_servers(where, spec, name)
     is_name = name in registry.names("configs/plans")
     words = [name if is_name else str(Path(name).resolve()), *_folders(where)]
     script = _script(re.sub(r"[^\w.-]", "_", Path(name).stem), words, job, where, registry.cache)
@@ -78,6 +83,22 @@ def slurm(
         raise SpecError("a path or option has control characters; use plain names")
     echo(script)
     return ExitCode.DONE
+
+
+def _refuse_idle_servers(where: Where, spec: PlanSpec, name: str) -> None:
+    """Refuse to have each task serve a checkpoint that no run of the plan would ask."""
+    from harness.pipeline.studies import plans, shards
+
+    space = where.workspace()
+    cells = plans.plan_cells(space, spec, name=Path(name).stem)
+    asked = shards.asked_of(space.registry, [cell.options for cell in cells])
+    found = [space.registry.hosted(model) for model in asked]
+    if not any(model and model.base_url_env == SERVED for model in found):
+        raise SpecError(
+            f"--serve: no model of the plan asks the server that each task would start "
+            f"({', '.join(asked)}); name local-server, or a model with base_url_env: {SERVED}, in "
+            "the plan, or leave --serve out"
+        )
 
 
 def _folders(where: Where) -> list[str]:

@@ -1,5 +1,6 @@
 """A plan's cells to lines: what they would ask, how far they are, how they ended; one board."""
 
+import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
@@ -74,7 +75,7 @@ class PlanCommand:
     def status(self, shown: Shown) -> int:
         """Print what is done, left and missing of each cell; make no call, and ask no server."""
         terms = self.space.terms
-        ready = plans.resolved_cells(self.space.offline(), self.cells)
+        ready = plans.resolved_cells(self.space.of_stored(), self.cells)
         rows = plans.cell_states(ready, terms)
         if shown.is_json:
             facts = ("done", "left", "missing", "is_whole", "error")
@@ -102,10 +103,11 @@ class PlanCommand:
 
     def merge(self, shown: Shown, tag: str | None, sources: Sequence[Path]) -> int:
         """Make every run from stored calls alone; StoreError where some are not stored."""
-        space = self.space.offline()
+        space = self.space.of_stored()
+        asked = shards.asked_of(space.registry, [cell.options for cell in self.cells])
+        parts.gathered(sources, space.results, asked)
         ready = plans.resolved_cells(space, self.cells)
         found = [one.plan for one in ready if one.plan]
-        parts.gathered(sources, space.results, found)
         shards.refuse_gaps([gap for plan in found for gap in shards.gaps(plan)])
         return replace(self, space=space).run(shown, tag)
 
@@ -115,13 +117,14 @@ class PlanCommand:
         ended, folders = list[CellOutcome](), list[RunFolder]()
         for done in self._carried_out(processes):
             ended.append(done)
+            folders += [done.stored] if done.stored else []
             if done.result is not None:
                 folders.append(done.result.folder)
                 if tag is not None:
                     done.result.folder.write_tag(tag)
             if not shown.is_json:
                 _put_outcome(done, len(ended), len(self.cells))
-        files = self._write(folders) if folders else {}
+        files = self._write(folders, self._lost(ended)) if folders else {}
         if shown.is_json:
             echo_json({"cells": [*map(_ended, ended)], **files})
         elif folders:
@@ -142,7 +145,23 @@ class PlanCommand:
             names = [cell.model for cell in self.cells]
             yield from self.line.each(names, plans.carry_out(ready))
 
-    def _write(self, folders: Sequence[RunFolder]) -> dict[str, str]:
+    def _lost(self, ended: Sequence[CellOutcome]) -> list[str]:
+        """The cells whose runs are on the stored board and cannot be found now, in words."""
+        if not (self.folder / BOARD).is_file():
+            return []
+        with (self.folder / BOARD).open(encoding="utf-8", newline="") as file:
+            ranked = {(row.get("task"), row.get("model")) for row in csv.DictReader(file)}
+        cells = [one.cell for one in ended if one.result is None and one.stored is None]
+        return [_title(cell) for cell in cells if (cell.task, cell.model) in ranked]
+
+    def _write(self, folders: Sequence[RunFolder], lost: Sequence[str]) -> dict[str, str]:
+        named = {"leaderboard": str(self.folder / BOARD), "report": str(self.folder / REPORT)}
+        if lost:
+            log(
+                f"{named['leaderboard']} and {REPORT} are left as they were: they have the run of "
+                f"{'; '.join(lost)}, which is not found now; mend that and repeat the command"
+            )
+            return named
         own = list({folder.path: folder for folder in folders}.values())
         rows = collect(own)
         rows = placed(rows, ranked_tables(rows, verdicts_of(own, rows)))
@@ -150,7 +169,7 @@ class PlanCommand:
         data, _ = write_page(own, self.space.results, self.folder / REPORT)
         for note in data.notes:
             log(note)
-        return {"leaderboard": str(self.folder / BOARD), "report": str(self.folder / REPORT)}
+        return named
 
 
 def _of_plan(told: str) -> str:
@@ -182,7 +201,7 @@ def _put_calls(name: str, rows: Sequence[CellCalls]) -> None:
         is_estimate = any(part.is_estimate for part in row.calls)
         return f"{'~' * is_estimate}{sum(part.prompt_tokens for part in row.calls)}"
 
-    has_price = any(part.most_usd is not None for row in rows for part in row.calls)
+    has_price = any(part.is_priced for row in rows for part in row.calls)
     echo_records(
         f"plan {name}: calls, tokens in and out"
         + (", US dollars for what is not stored" if has_price else "")
@@ -259,7 +278,8 @@ def _put_failed(ended: Sequence[CellOutcome]) -> None:
     """Say again at the end, where it is seen, what did not end."""
     failed = [done for done in ended if done.result is None]
     for done in failed:
-        log(f"{_title(done.cell)}: {done.end}, see above")
+        kept = "; the leaderboard has its run as it was stored before" if done.stored else ""
+        log(f"{_title(done.cell)}: {done.end}, see above{kept}")
     if failed:
         log(
             f"{len(failed)} of {len(ended)} runs of the plan are not done; repeat the command to "

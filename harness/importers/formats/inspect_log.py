@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import DataError, ModelError
+from harness.errors import DataError, ModelError, install
 from harness.importers.record import (
     FileAnswers,
     ImportedRecord,
@@ -69,8 +69,7 @@ def _log(path: Path) -> Any:  # noqa: ANN401 - EvalLog, of a library that need n
         from inspect_ai.log import read_eval_log
     except ImportError as error:
         raise ModelError(
-            f"{path}: reading a log of Inspect needs its library; install it with "
-            'pip install "pragmatics-harness[inspect]"'
+            f"{path}: reading a log of Inspect needs its library; run: {install('inspect')}"
         ) from error
     try:
         return read_eval_log(str(path), resolve_attachments=True)

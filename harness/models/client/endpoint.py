@@ -45,6 +45,7 @@ class Endpoint:
     """A server's base URL, the variable that may override it, and the one that holds its key.
 
     `reasoning_max_tokens` are those that a reply may have beside the request's max_tokens.
+    `url_key` is the key of the YAML that has the URL.
     """
 
     url: str
@@ -54,6 +55,7 @@ class Endpoint:
     owner: str = "the model's YAML"
     headers_env: Mapping[str, str] = field(default_factory=dict)
     reasoning_max_tokens: int = 0
+    url_key: str = "base_url"
 
     @classmethod
     def of(
@@ -84,7 +86,9 @@ class Endpoint:
     ) -> Self:
         url_env, key_env, owner = spec.base_url_env, spec.key_env, f"configs/models/{name}.yaml"
         reasoning = 0 if isinstance(spec, ModerationSpec) else spec.reasoning_max_tokens
-        server = cls(url, url_env, key_env, environ, owner, spec.headers_env, reasoning)
+        url_key = "base_urls" if getattr(spec, "base_urls", ()) else "base_url"
+        headers = spec.headers_env
+        server = cls(url, url_env, key_env, environ, owner, headers, reasoning, url_key)
         if not _is_address(url):
             shown = re.split(r"[?#]", url)[0].rpartition("@")[2][:LONGEST_ADDRESS]
             raise ModelError(
@@ -113,7 +117,7 @@ class Endpoint:
     @property
     def remedy(self) -> str:
         """How to set its address."""
-        return "set base_url" + (f" or {self.url_env}" if self.url_env else "")
+        return f"set {self.url_key}" + (f" or {self.url_env}" if self.url_env else "")
 
     @property
     def key_remedy(self) -> str:

@@ -10,7 +10,7 @@ import logging
 import sys
 import time
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from harness.core import Request, Response
-from harness.errors import ModelError
+from harness.errors import ModelError, NoServerError
 from harness.models.client.endpoint import Endpoint, is_permission_error
 from harness.models.client.http import ReplyGuard, http_client, http_of, without_settings
 from harness.models.client.retry import (
@@ -163,7 +163,8 @@ def describe(error: BaseException) -> str:
         if isinstance(cause, aiohttp.ServerDisconnectedError | ConnectionResetError):
             return f"the connection was closed ({cause})"
         if isinstance(cause, aiohttp.ClientConnectorError):
-            return f"Connection error. ({cause})"
+            # aiohttp says it of plain HTTP, too
+            return f"Connection error. ({str(cause).replace(' ssl:default', '')})"
         if isinstance(cause, aiohttp.ClientPayloadError) and "not completed" in str(cause):
             return "the connection was closed before the reply had ended"
     if isinstance(error, aiohttp.ClientError):
@@ -210,6 +211,7 @@ class HostedModel(Resolvable, Generic[_Spec]):
         self._is_checked = False
         self.patience_s = 0.0
         self._has_waited = False
+        self._aside = set[str]()  # the servers that did not reply when they were last asked
 
     @classmethod
     def build(cls, name: str, spec: _Spec, context: ModelContext) -> Self:
@@ -233,7 +235,7 @@ class HostedModel(Resolvable, Generic[_Spec]):
 
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Answer each request once, in the order in which the answers come."""
-        return send_all(requests, self.connects(), RetryPolicy.of(self.spec))
+        return send_all(requests, self.connects(), RetryPolicy.of(self.spec), self._aside)
 
     def connects(self) -> dict[str, Connect]:
         """How each server is connected to, by its address."""
@@ -249,9 +251,9 @@ class HostedModel(Resolvable, Generic[_Spec]):
         self.wait_for_servers()
         unreached = [error for server in self.servers if (error := self._check(server))]
         if len(unreached) == len(self.servers):
-            raise unreached[0]
-        for error in unreached:
-            _log.warning("%s; the other servers are asked", error)
+            raise self._no_server(unreached)
+        for fact in unreached:
+            _log.warning("no server at %s; the other servers are asked", fact)
         self._is_checked = True
 
     def wait_for_servers(self) -> None:
@@ -271,7 +273,7 @@ class HostedModel(Resolvable, Generic[_Spec]):
             time.sleep(min(POLLING_S, left_s))
             waiting = [*filter(self._is_away, waiting)]
         if waiting and len(waiting) == len(self.servers):
-            raise ModelError(
+            raise NoServerError(
                 f"no server at {names} answered within {patience_s:g} s: see whether it has "
                 f"started, give --wait-for-server more seconds, or {self.server.remedy}"
             )
@@ -288,7 +290,7 @@ class HostedModel(Resolvable, Generic[_Spec]):
             pass
         return False
 
-    def _check(self, server: Endpoint) -> ModelError | None:
+    def _check(self, server: Endpoint) -> str | None:
         """What is wrong where a server cannot be reached; ModelError where it refuses the key."""
         module = self.library.module
         try:
@@ -297,7 +299,7 @@ class HostedModel(Resolvable, Generic[_Spec]):
             if isinstance(error.__cause__, ModelError):
                 raise error.__cause__ from None
             if type(error.__cause__).__name__ == "ConnectError":
-                return self._no_server(error, server)
+                return self._unreached(error, server)
         except module.AuthenticationError as error:
             if not is_permission_error(error.status_code, error.message):
                 raise self._translated(error, server) from None
@@ -354,9 +356,14 @@ class HostedModel(Resolvable, Generic[_Spec]):
             raise ValueError("the reply holds no list of models")
         return entries
 
-    def _no_server(self, error: Exception, server: Endpoint) -> ModelError:
-        cause = server.quote(str(error.__cause__ or error))
-        return ModelError(f"no server at {server.address} ({cause}): start it, or {server.remedy}")
+    def _unreached(self, error: Exception, server: Endpoint) -> str:
+        return f"{server.address} ({server.quote(str(error.__cause__ or error))})"
+
+    def _no_server(self, unreached: Sequence[str]) -> NoServerError:
+        return NoServerError(
+            f"no server at {', '.join(unreached)}: start it, or {self.server.remedy}; "
+            "`run` and `judge` wait for one that is starting with --wait-for-server SECONDS"
+        )
 
     def _connect(self, server: Endpoint) -> AbstractAsyncContextManager[Call]:
         self.check()

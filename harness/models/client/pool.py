@@ -42,19 +42,25 @@ class ServerPool:
     """The servers of one model, of which each has at most `most` calls in flight.
 
     `names` are their addresses, as messages may show them; `aside_s` is for how many seconds a
-    server is first set aside. `has_refused` says that a caller asked for a slot after all were
-    closed.
+    server is first set aside. `aside` has the names of those that are set aside: the caller may
+    keep it for the next pool, where each of them is tried with one call first. `has_refused` says
+    that a caller asked for a slot after all were closed.
     """
 
-    def __init__(self, names: Sequence[str], most: int, *, aside_s: float) -> None:
+    def __init__(
+        self, names: Sequence[str], most: int, *, aside_s: float, aside: set[str] | None = None
+    ) -> None:
         """Start with a low limit for each server."""
         self._turns = Turns()
         self._aside_s = aside_s
+        self._aside = set() if aside is None else aside
         self.has_refused = False
         self.lanes = [
             Lane(number, name, ConcurrencyLimiter(most, self._turns))
             for number, name in enumerate(names)
         ]
+        for lane in self.lanes:
+            lane.aside_s = aside_s if lane.name in self._aside else 0.0
 
     @property
     def closed_by(self) -> Exception | None:
@@ -95,6 +101,7 @@ class ServerPool:
             lane.failures = 0
             if lane.aside_s:
                 lane.aside_s = 0.0
+                self._aside.discard(lane.name)
                 _log.warning("%s answers again, and is asked with the others", lane.name)
         return lane.limiter.record(outcome, wait_s=wait_s, holds_slot=holds_slot)
 
@@ -134,6 +141,7 @@ class ServerPool:
             return
         lane.aside_s = min(max(2 * lane.aside_s, self._aside_s), LONGEST_ASIDE * self._aside_s)
         lane.until_s = now_s + lane.aside_s
+        self._aside.add(lane.name)
         if is_new:
             _log.warning(
                 "%s: %d calls in a row got no reply, the last: %s; it is set aside, and tried "

@@ -236,7 +236,10 @@ def attach_usage(usage: Usage) -> Iterator[None]:
 
 
 def send_all(
-    requests: Iterable[Request], connect: Connect | Servers, policy: RetryPolicy
+    requests: Iterable[Request],
+    connect: Connect | Servers,
+    policy: RetryPolicy,
+    aside: set[str] | None = None,
 ) -> Generator[Response, None, None]:
     """Answer each request once, in the order in which the answers come.
 
@@ -246,14 +249,19 @@ def send_all(
     other than RetryableError and PermanentError ends everything and is raised here, after the
     responses before it. ModelError is raised where each server pauses all calls for longer than a
     request may take, or where nothing but failures comes: once the calls in flight have ended, and
-    if any request is left. Closing the generator cancels the calls in flight.
+    if any request is left. Closing the generator cancels the calls in flight. `aside` has the
+    servers that are set aside, before and after: each is tried with one call first.
     """
     remaining = iter(requests)
     servers = connect if isinstance(connect, Mapping) else {"": connect}
     for first in remaining:
         executor = BackgroundExecutor(
             chain((first,), remaining),
-            _retrying_session({name: begin() for name, begin in servers.items()}, policy),
+            _retrying_session(
+                {name: begin() for name, begin in servers.items()},
+                policy,
+                set() if aside is None else aside,
+            ),
             # Twice as many as may be in flight: requests that wait for a retry block no other.
             workers=2 * policy.concurrency * len(servers),
         )
@@ -266,9 +274,11 @@ def send_all(
 
 @asynccontextmanager
 async def _retrying_session(
-    sessions: Mapping[str, AbstractAsyncContextManager[Call]], policy: RetryPolicy
+    sessions: Mapping[str, AbstractAsyncContextManager[Call]],
+    policy: RetryPolicy,
+    aside: set[str],
 ) -> AsyncIterator[Worker]:
-    pool = ServerPool([*sessions], policy.concurrency, aside_s=policy.aside_s)
+    pool = ServerPool([*sessions], policy.concurrency, aside_s=policy.aside_s, aside=aside)
     longest_s, first_s = policy.longest_wait_s, policy.first_wait_s
     growing = wait_random_exponential(multiplier=first_s, max=longest_s)
     short = wait_random(0, min(first_s, longest_s))
@@ -390,7 +400,8 @@ class _Attempts:
             outcome = CallOutcome.RATE_LIMITED
         else:
             outcome = CallOutcome.SERVER_ERROR
-            self._breaker.record_failure(error)
+            if not self._pool.has_other([lane]):
+                self._breaker.record_failure(error)
         pause_s = self._pool.record(lane, outcome, error=error, wait_s=error.retry_after_s)
         if pause_s is None:
             return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from harness.errors import ModelError
+from harness.errors import ModelError, install
 from harness.models.local.checkpoints import device_of
 from harness.models.spread import Elsewhere
 from harness.models.vectors import Vectors, rising_batches, without_surrogates
@@ -16,10 +16,7 @@ from harness.text.languages import is_foreign
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-REMEDY: Final = (
-    'install it with pip install "pragmatics-harness[embed]", '
-    "or use the judge ngram-cosine, which needs no weights"
-)
+REMEDY: Final = f"run: {install('embed')}, or use the judge ngram-cosine, which needs no weights"
 
 
 class Network:

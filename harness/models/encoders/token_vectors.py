@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.errors import ModelError, SpecError
+from harness.errors import ModelError, SpecError, install
 from harness.models.encoders.encoders import MiniLM
 from harness.models.local.checkpoints import ResolvedCheckpoint, device_of, explain, resolve
 from harness.models.spread import Elsewhere, Part, Spreadable
@@ -233,10 +233,7 @@ class _Network:
 
 
 def _missing(package: str) -> ModelError:
-    return ModelError(
-        f"BERTScore needs the package {package}, missing; "
-        'run: pip install "pragmatics-harness[local]"'
-    )
+    return ModelError(f"BERTScore needs the package {package}, missing; run: {install('local')}")
 
 
 def _library() -> ModuleType:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.core import Response
-from harness.errors import ModelError
+from harness.errors import ModelError, install
 from harness.models.local.checkpoints import Checkpoint, ResolvedCheckpoint
 from harness.specs.models import VllmSpec
 
@@ -219,8 +219,7 @@ def need_vllm(name: str) -> None:
         raise ModelError(
             f"model {name}: kind vllm needs vLLM, which is not installed; add --backend "
             "transformers to run it without vLLM, or --backend server to ask a server, or "
-            'install vLLM in its own environment: pip install "pragmatics-harness[vllm]" (on a CPU '
-            "see docs/vllm.md)"
+            f"install vLLM in its own environment: {install('vllm')} (on a CPU see docs/vllm.md)"
         )
 
 

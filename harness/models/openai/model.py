@@ -112,14 +112,14 @@ class OpenAIModel(HostedModel[OpenAISpec]):
         import openai
 
         self.wait_for_servers()
-        found, away = list[dict[str, Any]](), list[ModelError]()
+        found, away = list[dict[str, Any]](), list[str]()
         for server in self.servers:
             try:
                 found.append(self._only_model_of(server))
             except openai.APIConnectionError as error:
-                away.append(self._no_server(error, server))
+                away.append(self._unreached(error, server))
         if not found:
-            raise away[0] from None
+            raise self._no_server(away) from None
         for part in ("id", "root"):
             if len(named := {str(entry.get(part)) for entry in found}) > 1:
                 shown = self.server.quote(", ".join(sorted(named)))

@@ -67,13 +67,17 @@ class CellEnd(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CellOutcome:
-    """A cell that was carried out: its run, or a shard of it; or neither, and what ended it."""
+    """A cell that was carried out: its run, or a shard of it; or neither, and what ended it.
+
+    `stored` is its run as an earlier command wrote it, where this one did not end.
+    """
 
     cell: PlanCell
     end: CellEnd
     result: RunResult | None = None
     error: str = ""
     part: ShardResult | None = None
+    stored: RunFolder | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,12 +246,18 @@ def _carried_out(ready: ReadyCell, shard: Shard | None = None) -> CellOutcome:
             return CellOutcome(ready.cell, CellEnd.DONE, part=run_part(ready.plan, shard))
         return CellOutcome(ready.cell, CellEnd.DONE, execute.run_one(ready.plan))
     except BudgetReached as error:
-        return CellOutcome(ready.cell, CellEnd.BUDGET, error=str(error))
+        end, told = CellEnd.BUDGET, str(error)
     except HarnessError as error:
-        return CellOutcome(ready.cell, CellEnd.FAILED, error=str(error))
+        end, told = CellEnd.FAILED, str(error)
     # A bug, also one of a model or judge of one's own, stops its cell alone, and is shown whole.
     except Exception:
-        return CellOutcome(ready.cell, CellEnd.BUG, error=traceback.format_exc())
+        end, told = CellEnd.BUG, traceback.format_exc()
+    folder = ready.plan.folder
+    return CellOutcome(ready.cell, end, error=told, stored=folder if _is_stored(folder) else None)
+
+
+def _is_stored(folder: RunFolder) -> bool:
+    return (folder.path / "run.json").is_file() and is_whole(folder)
 
 
 def planned_calls(ready: Sequence[ReadyCell]) -> list[CellCalls]:
@@ -275,7 +285,7 @@ def _state(cell: PlanCell, plan: RunPlan) -> CellState:
     calls = preview.dry_run(plan, set())
     done = sum(part.stored or 0 for part in calls)
     left = sum(part.calls for part in calls) - done
-    if not (plan.folder.path / "run.json").is_file() or not is_whole(plan.folder):
+    if not _is_stored(plan.folder):
         return CellState(cell, done, left)
     file = plan.folder.read()
     have = {entry.name: entry.recipe for entry in file.judges}

@@ -18,6 +18,7 @@ from typing import Self
 
 from harness.core import Response, Sample
 from harness.errors import BudgetReached, SpecError, StoreError
+from harness.judges.custom import JudgeLabel
 from harness.models.client.cached import Budget, CachedClient, CallPolicy
 from harness.parts import NO_REPLY, digest
 from harness.pipeline import execute
@@ -29,9 +30,11 @@ from harness.pipeline.preview import (
     preview,
     stored_questions,
 )
-from harness.pipeline.resolve import JudgePlan, RunPlan
-from harness.pipeline.setup import JudgeSetup, smoke_test_judges
+from harness.pipeline.resolve import JudgePlan, RunOptions, RunPlan
+from harness.pipeline.setup import JudgeSetup, JudgeSource, smoke_test_judges
 from harness.pipeline.walk import cases_of, questions
+from harness.registry import Registry
+from harness.specs.judges import asked_model
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,10 +325,26 @@ def _copy(path: Path, to: Path) -> None:
         ) from error
 
 
-def asked_models(plans: Iterable[RunPlan | JudgePlan]) -> list[str]:
-    """The models whose calls some runs are made of."""
-    names = []
-    for plan in plans:
-        judges = [one.client.model.name for one in plan.judges if one.client]
-        names += [plan.file.model.name, *judges]
+def asked_models(
+    registry: Registry, tested: str, judges: Iterable[JudgeSource], judge_model: str | None = None
+) -> list[str]:
+    """The models, by name, whose calls a run is made of; SpecError for a name that is none.
+
+    No identity is found out: what is stored may be all that says it.
+    """
+    registry.load("configs/models", tested)
+    names = [tested]
+    for judge in (JudgeLabel.parse(one) for one in judges if isinstance(one, str)):
+        own = asked_model(registry.load("configs/judges", judge.name))
+        names += [judge.model or judge_model or own] if own else []
+    return list(dict.fromkeys(names))
+
+
+def asked_of(registry: Registry, chosen: Iterable[RunOptions]) -> list[str]:
+    """The models, by name, whose calls the runs of some options are made of."""
+    names = list[str]()
+    for one in chosen:
+        judges = one.judges or registry.load("tasks", one.task).judges
+        if isinstance(one.model, str):
+            names += asked_models(registry, one.model, judges, one.judge_model)
     return list(dict.fromkeys(names))

@@ -93,6 +93,28 @@ def test_a_dead_server_is_set_aside_and_costs_no_answer(caplog: pytest.LogCaptur
     assert not any(answer.failure for answer in answers)
     [aside] = [record.getMessage() for record in caplog.records if "aside" in record.getMessage()]
     assert aside.startswith(f"{dead}: 5 calls in a row got no reply")
+    assert "ssl:" not in aside
+
+
+def test_a_server_that_was_set_aside_is_tried_with_one_call_by_the_next_step(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    slow = Script(delay_s=0.05)
+    with StubServer(Script(shares={"500": 1.0})) as ill, StubServer(slow) as well:
+        model, aside = model_at(ill.url, well.url), set[str]()
+        rules = RetryPolicy(8, 6, timeout_s=5, first_wait_s=0.002, aside_s=60.0)
+        requests = asked(model, 80)
+        first = list(send_all(requests[:40], model.connects(), rules, aside))
+        failed = ill.stats()["requests"]
+
+        second = list(send_all(requests[40:], model.connects(), rules, aside))
+
+        assert ill.stats()["requests"] == failed + 1
+    assert aside == {ill.url}
+    assert not any(answer.failure for answer in (*first, *second))
+    # the other one answers: that its calls take longer than many failures is no outage
+    warned = [record.getMessage() for record in caplog.records]
+    assert [told for told in warned if "in a row" in told and "aside" not in told] == []
 
 
 def test_a_server_that_comes_back_is_asked_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -128,8 +150,11 @@ def test_where_all_servers_are_dead_the_outage_ends_the_run() -> None:
 def test_no_server_at_any_address_is_told_before_anything_is_asked() -> None:
     model = model_at(*(f"http://127.0.0.1:{free_port()}/v1" for _ in range(2)))
 
-    with pytest.raises(ModelError, match=r"no server at http://127\.0\.0\.1"):
+    with pytest.raises(ModelError, match=r"no server at http://127\.0\.0\.1") as caught:
         list(model.answer(asked(model, 3)))
+    assert all(server.address in str(caught.value) for server in model.servers)
+    assert "set base_urls;" in str(caught.value)
+    assert "--wait-for-server SECONDS" in str(caught.value)
 
 
 def test_a_daily_quota_of_one_server_leaves_the_work_to_the_other() -> None:

@@ -221,9 +221,9 @@ def test_both_engines_meet_the_protocol_and_share_the_name() -> None:
         (
             "peft",
             "Llm2Vec",
-            'need peft, not installed here; run: pip install "pragmatics-harness[local]"',
+            'need peft, not installed here; run: pip install -e ".[local]"',
         ),
-        ("llm2vec", "Llm2VecPackage", "pragmatics-harness[llm2vec]"),
+        ("llm2vec", "Llm2VecPackage", ".[llm2vec]"),
     ],
 )
 def test_a_missing_package_names_the_install_line(
