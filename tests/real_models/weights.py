@@ -69,7 +69,8 @@ def convert_gemma(gguf: Path, target: Path) -> None:
     model.hf_quantizer = None  # type: ignore[assignment]  # not in its annotations
     if hasattr(model.config, "quantization_config"):
         del model.config.quantization_config
-    AutoTokenizer.from_pretrained(**where).save_pretrained(target)
+    # Gemma reads no text without its first token, and not every version takes that from the file.
+    AutoTokenizer.from_pretrained(**where, add_bos_token=True).save_pretrained(target)
     model.save_pretrained(target)
 
 
