@@ -5,7 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.analysis import curves
-from harness.analysis.compare import ComparisonRow, comparison_name, comparison_rows
+from harness.analysis.compare import (
+    ComparisonRow,
+    comparison_name,
+    comparison_rows,
+    main_differences,
+)
 from harness.analysis.curves import names as curve_names
 from harness.analysis.figures.detection import curve_chart
 from harness.analysis.findings import comparison_findings
@@ -161,11 +166,11 @@ def _put_notes(rows: Sequence[ComparisonRow]) -> None:
         return
     has_exact = all(row.p_exact is not None for row in rows if row.p_holm is not None)
     of = "exact" if has_exact else "flips"
-    echo(
-        f"p belongs to the interval before it; Holm corrects {of} for all {rows[0].tests} "
-        "differences above",
-        is_prose=True,
-    )
+    main = main_differences(rows)
+    side = next((row.tests for row in rows if row not in main), 0)
+    echo(f"p belongs to the interval before it; Holm corrects {of} for all of a family:")
+    parts = f"; the {side} of single decodings and groups" * bool(side)
+    echo(f"the {main[0].tests} differences of the sentences above the tables{parts}", is_prose=True)
     levels = {(row.chance_a, row.chance_b) for row in rows if _is_above(row)}
     if levels:
         shown = "; ".join(f"{cell(a)} and {cell(b)}" for a, b in sorted(levels, key=str)[:3])

@@ -118,8 +118,8 @@ def rates(
 ) -> int:
     """Show hit rate (TPR), false alarm rate (FPR) and precision by columns of the data.
 
-    Gaps between groups have intervals and p values that keep originals whole; Holm's method
-    corrects all of them together. Nothing is asked.
+    Gaps between groups have intervals that keep originals whole. Those of TPR and FPR have p
+    values, and Holm's method corrects all of these together. Nothing is asked.
 
     \b
     Examples:
@@ -179,7 +179,9 @@ def _put(rows: Sequence[RateRow], gaps: Sequence[RateGap]) -> None:
         if row.group == ALL and row.missing:
             echo(f"{called[row.signature]}: {row.missing} texts of {WORDS[row.rate]} are missing")
     if tests := sum(gap.p is not None for gap in gaps):
-        echo(f"p belongs to the interval before it; Holm corrects all {tests} gaps above")
+        untested = "precision has none, as groups differ in their shares of texts to detect"
+        corrected = f"Holm corrects all {tests} tested gaps; {untested}"
+        echo(f"p belongs to the interval before it; {corrected}", is_prose=True)
 
 
 def _put_rates(title: str, rows: Sequence[RateRow], heading: str) -> None:
@@ -200,7 +202,7 @@ def _put_gaps(title: str, gaps: Sequence[RateGap]) -> None:
         for gap in gaps
     ]
     of = "group, less the rest" if sides else "groups"
-    echo_table(title, (of, "rate", "gap (95% interval)", "p", "Holm"), lines)
+    echo_table(title, (of, "rate", "gap (95% interval)", "p", "Holm"), lines, keys=2)
 
 
 def _figure(value: float | None, row: RateRow | RateGap) -> str:
