@@ -289,10 +289,7 @@ def _filled(row: ComparisonRow, result: EstimateCI) -> ComparisonRow:
 
 
 def main_differences(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
-    """The differences over all samples, and all decodings together: one each of what is compared.
-
-    They are what a comparison is asked for; single decodings and groups are parts of them.
-    """
+    """The differences over all samples and all decodings together: all others are parts of them."""
     chosen: dict[tuple[str, ...], ComparisonRow] = {}
     for row in rows:
         if row.statistic == DIFFERENCE and row.group == ALL:
@@ -307,16 +304,12 @@ def _corrected(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
     """The rows, one p of each difference corrected for all of its family."""
     differences = [row for row in rows if row.statistic == DIFFERENCE]
     has_exact = all(row.p_exact is not None for row in differences if row.p_permutation is not None)
-    main = {id(row) for row in main_differences(differences)}
-    held: dict[int, ComparisonRow] = {}
-    for is_main in (True, False):
-        family = [row for row in differences if (id(row) in main) is is_main]
+    main, held = main_differences(differences), dict[int, ComparisonRow]()
+    for family in (main, [row for row in differences if row not in main]):
         adjusted = holm([row.p_exact if has_exact else _permuted(row) for row in family])
         tests = sum(p is not None for p in adjusted)
-        held |= {
-            id(row): replace(row, p_holm=p, tests=tests)
-            for row, p in zip(family, adjusted, strict=True)
-        }
+        for row, p in zip(family, adjusted, strict=True):
+            held[id(row)] = replace(row, p_holm=p, tests=tests)
     return [held.get(id(row), row) for row in rows]
 
 
