@@ -435,7 +435,7 @@ def _put_sizes(title: str, calls: Sequence[CallSummary]) -> None:
         is_known = part.least_usd is not None and part.most_usd is not None
         return f"{usd(part.least_usd)} to {usd(part.most_usd)}" if is_known else "-"
 
-    has_price = any(part.most_usd is not None for part in calls)
+    has_price = any(part.priced_as and part.most_usd is not None for part in calls)
     echo_records(
         f"{title}: planned calls, at most",
         calls,
@@ -457,7 +457,12 @@ def sum_line(calls: Sequence[CallSummary], *, is_batch: bool) -> str:
         if part.model not in unknown:
             payer = "answers" if part.variant != "-" else f"judge {part.asker}"
             groups.setdefault(payer, []).append((part.least_usd or 0.0, part.most_usd or 0.0))
+    stored = sum(part.stored or 0 for part in calls)
     facts = [f"{count} call{'s' * (count != 1)} at most"]
+    if stored:
+        facts = [f"{count - stored} of {count} calls to ask at most, {stored} are stored"]
+    if stored == count > 0:
+        return f"nothing to ask: all {count} calls are stored"
     if groups:
         each = ", ".join(f"{payer} {_range(spans)}" for payer, spans in groups.items())
         whole = _range([span for spans in groups.values() for span in spans])

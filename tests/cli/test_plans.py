@@ -1,6 +1,7 @@
 """A plan: several runs from one file, under one budget; counted, told, carried out, resumed."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -93,6 +94,19 @@ def test_a_dry_run_has_a_line_a_cell_and_one_sum_and_asks_nothing(
     assert any("budget_usd 5: stored calls have cost 0 USD" in line for line in lines)
     assert stub.stats()["requests"] == 0
     assert not (toy.results / "runs").exists()
+
+
+def test_a_dry_run_of_what_is_stored_says_that_nothing_is_to_ask_and_prices_no_control(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert plan(toy) == 0
+    capsys.readouterr()
+
+    assert plan(toy, "--dry-run") == 0
+
+    out = capsys.readouterr().out
+    assert re.search(r"\nin all: nothing to ask: all \d+ calls are stored\n", out)
+    assert "US dollars" not in out
 
 
 def test_the_status_tells_what_is_done_left_and_missing_of_each_cell(

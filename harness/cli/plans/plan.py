@@ -175,7 +175,8 @@ def _put_calls(name: str, rows: Sequence[CellCalls]) -> None:
         is_estimate = any(part.is_estimate for part in row.calls)
         return f"{'~' * is_estimate}{sum(part.prompt_tokens for part in row.calls)}"
 
-    has_price = any(part.most_usd is not None for row in rows for part in row.calls)
+    parts = [part for row in rows for part in row.calls]
+    has_price = any(part.priced_as and part.most_usd is not None for part in parts)
     echo_records(
         f"plan {name}: calls, tokens in and out"
         + (", US dollars for what is not stored" if has_price else "")
