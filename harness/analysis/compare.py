@@ -25,7 +25,7 @@ from harness.analysis.pairings import (
 from harness.errors import StoreError
 from harness.parts import digest
 from harness.pipeline.columns.stored import ColumnRun, PairedItems
-from harness.pipeline.score import RIGHT_OR_WRONG, chance_level, named_groups, value_range
+from harness.pipeline.score import ALL, RIGHT_OR_WRONG, chance_level, named_groups, value_range
 from harness.pipeline.transforms import BY, FROM, KEEPS
 from harness.stats.clustered import clustered_mean
 from harness.stats.comparison import (
@@ -67,8 +67,9 @@ class ComparisonRow:
     `mean_a` and `mean_b` are over all that have both verdicts. `low`, `high` and `p` are Student's
     of the difference: p is below .05 just where the interval leaves out 0. `p_permutation` is of
     the difference too, `p_exact` and `p_mid` are McNemar's, of the table. `p_holm` corrects one p
-    a row for all `tests` differences of the comparison: where all rows have it, the exact one;
-    else that of the permutation test, of what is above chance where chance levels differ.
+    a row for all `tests` differences of its family: `main_differences` are one, all others the
+    second. That p is the exact one where all rows have it, else that of the permutation test, of
+    what is above chance where chance levels differ.
     `chance_a` and `chance_b` are what blind answers get, None where that is not known. Where they
     differ, `above_chance` is the difference of (mean - chance) / (1 - chance), with an interval
     and p as above, and `p_above_permutation` its permutation test.
@@ -282,17 +283,29 @@ def _filled(row: ComparisonRow, result: EstimateCI) -> ComparisonRow:
     return replace(row, value=estimate.value, low=ends.low, high=ends.high)
 
 
+def main_differences(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
+    """The differences over all samples and all decodings together: all others are parts of them."""
+    chosen: dict[tuple[str, ...], ComparisonRow] = {}
+    for row in rows:
+        if row.statistic == DIFFERENCE and row.group == ALL:
+            sides = (row.model_a, row.variant_a, row.judge_a, row.model_b, row.variant_b)
+            key = (row.comparison, *sides, row.judge_b)
+            if key not in chosen or row.decoding_b.count("+") > chosen[key].decoding_b.count("+"):
+                chosen[key] = row
+    return list(chosen.values())
+
+
 def _corrected(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
-    """The rows, one p of each difference corrected for all of them together."""
-    family = [row for row in rows if row.statistic == DIFFERENCE]
-    has_exact = all(row.p_exact is not None for row in family if row.p_permutation is not None)
-    adjusted = holm([row.p_exact if has_exact else _permuted(row) for row in family])
-    count = sum(p is not None for p in adjusted)
-    held = iter(adjusted)
-    return [
-        replace(row, p_holm=next(held), tests=count) if row.statistic == DIFFERENCE else row
-        for row in rows
-    ]
+    """The rows, one p of each difference corrected for all of its family."""
+    differences = [row for row in rows if row.statistic == DIFFERENCE]
+    has_exact = all(row.p_exact is not None for row in differences if row.p_permutation is not None)
+    main, held = main_differences(differences), dict[int, ComparisonRow]()
+    for family in (main, [row for row in differences if row not in main]):
+        adjusted = holm([row.p_exact if has_exact else _permuted(row) for row in family])
+        tests = sum(p is not None for p in adjusted)
+        for row, p in zip(family, adjusted, strict=True):
+            held[id(row)] = replace(row, p_holm=p, tests=tests)
+    return [held.get(id(row), row) for row in rows]
 
 
 def _permuted(row: ComparisonRow) -> float | None:

@@ -4,7 +4,7 @@ The bins are those of the scores, with those that hold too few texts; continuous
 edge of a bin moves, go with them. Verdicts of one signature make one set of bins and curves.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,19 +13,20 @@ from harness.errors import StoreError
 from harness.implicitness.open import COLUMN
 from harness.parts import digest
 from harness.pipeline import choice_scores
-from harness.pipeline.choice_scores import Answers, Part
+from harness.pipeline.choice_scores import SLOPE, SLOPE_P, Answers, Part
 from harness.pipeline.columns.readings import Readings
 from harness.pipeline.columns.run import RunColumns
 from harness.pipeline.score import ALL, blocks, by_snapshot, signature
 from harness.specs.tasks import ImplicitnessSpec
 from harness.stats.classification import effective_n, isotonic_curve, logistic_curve
 from harness.stats.estimate import Indices, NoValue, mean_interval
-from harness.storage.runs import JudgeEntry, RunFile, StoredRun
+from harness.storage.runs import JudgeEntry, RunFile, ScoreRow, StoredRun
 from harness.storage.signature import short_labels
 
 PUBLISHED, EQUAL_MASS = "bin", "equal-mass bin"
 PLACES = 41
 TOO_FEW = "too few"
+_SURE, _FALSE = 0.05, "false alarms"
 NAMES = {choice_scores.HITS: "TPR (hits)", choice_scores.FALSE_ALARMS: "FPR (false alarms)"}
 
 
@@ -192,6 +193,28 @@ def _curves(blank: CurveRow, places: Indices, answers: Answers) -> Iterator[Curv
 def curve_name(rows: Sequence[CurveRow]) -> str:
     """The name of the files of some rows: the task, and a digest of the signatures."""
     return f"{rows[0].task}-{digest(sorted({row.signature for row in rows}))[:8]}"
+
+
+def slope_words(scores: Mapping[str, ScoreRow]) -> str:
+    """Whether hits and false alarms change with implicitness, by the overall scores of one run."""
+    return "; ".join(
+        _slope_words(word, *(scores.get(name.format(rate)) for name in (SLOPE, SLOPE_P)))
+        for rate, word in ((choice_scores.HITS, "hits"), (choice_scores.FALSE_ALARMS, _FALSE))
+    )
+
+
+def _slope_words(word: str, slope: ScoreRow | None, tested: ScoreRow | None) -> str:
+    if slope is None or (value := slope.score.value) is None:
+        return f"no slope of {word} is known"
+    p = tested.score.value if tested else None
+    ends = slope.score.low, slope.score.high
+    shown = "" if None in ends else f", {ends[0]:.2f} to {ends[1]:.2f}"
+    facts = f"slope {value:.2f} log-odds a unit{shown}"
+    if p is None:
+        return f"{word} have a slope without a test ({facts})"
+    verb = "fall" if value < 0 else "rise"
+    said = f"{verb} with implicitness" if p < _SURE else "neither rise nor fall beyond chance"
+    return f"{word} {said} ({facts}, p {p:.3f})"
 
 
 def names(rows: Sequence[CurveRow]) -> dict[str, str]:

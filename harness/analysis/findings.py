@@ -8,7 +8,7 @@ prints.
 from collections.abc import Iterable, Mapping, Sequence
 
 from harness.analysis.agreement import AgreementRow
-from harness.analysis.compare import DIFFERENCE, ComparisonRow
+from harness.analysis.compare import ComparisonRow, main_differences
 from harness.analysis.fitness import ControlFinding, JudgeFitness
 from harness.analysis.leaderboard import (
     FEWEST_CLUSTERS,
@@ -18,7 +18,6 @@ from harness.analysis.leaderboard import (
 from harness.analysis.pairings import Kind
 from harness.analysis.standings import RankedBy, RankedTable, Standing
 from harness.core import Score
-from harness.pipeline.score import ALL
 from harness.stats.clustered import detectable_difference
 from harness.stats.estimate import LEAST_CLUSTERS, NoValue
 
@@ -137,14 +136,7 @@ def _missing(score: Score) -> str:
 
 def comparison_findings(rows: Iterable[ComparisonRow]) -> list[str]:
     """A sentence for each difference over all samples, and all decodings together."""
-    chosen: dict[tuple[str, ...], ComparisonRow] = {}
-    for row in rows:
-        if row.statistic == DIFFERENCE and row.group == ALL:
-            sides = (row.model_a, row.variant_a, row.judge_a, row.model_b, row.variant_b)
-            key = (row.comparison, *sides, row.judge_b)
-            if key not in chosen or row.decoding_b.count("+") > chosen[key].decoding_b.count("+"):
-                chosen[key] = row
-    found = list(chosen.values())
+    found = main_differences(rows)
     shown = [_parts(row) for row in found]
     varied = [place for place in range(2) if len({parts[place] for parts in shown}) > 1]
     return [
@@ -185,21 +177,33 @@ def difference_words(row: ComparisonRow, names: tuple[str, str]) -> str:
     if low is None or high is None:
         return _without_interval(row, value, names)
     p = row.p_above_chance if is_above else row.p
-    if p is None or p > LEVEL:
+    if p is None or p > LEVEL or _is_open(row):
         least = detectable_difference((high - low) / 2, row.clusters, power=POWER)
         low_text, high_text = _shown(row, (low, high))
         lies = "above chance " if is_above else ""
+        seen = _seen(row, least) if p is None or p > LEVEL else _tests(row, p)
         return (
             f"{first} and {second} are not told apart: the difference {lies}lies between "
-            f"{low_text} and {high_text}{_unit(row)}, on {_items(row)}; {_seen(row, least)}"
+            f"{low_text} and {high_text}{_unit(row)}, on {_items(row)}; {seen}"
         )
     better, worse = (first, second) if value > 0 else (second, first)
     small, large = _shown(row, sorted((abs(low), abs(high))))
     how = "further above chance than" if is_above else _better(row)
     return (
         f"{better} {_verb(row)} {how} {worse} by {small} to {large}{_unit(row)}, on {_items(row)} "
-        f"({_p(p)}{' by the interval' * bool(_corrected(row))}{_corrected(row)})"
+        f"({_tests(row, p)})"
     )
+
+
+def _is_open(row: ComparisonRow) -> bool:
+    """Whether the paired test, corrected for others of its family, does not show a difference."""
+    return row.p_holm is not None and row.p_holm > LEVEL
+
+
+def _tests(row: ComparisonRow, p: float) -> str:
+    """The p of the interval, and that of the paired test where this says more."""
+    corrected = _corrected(row)
+    return f"{_p(p)}{' by the interval' * bool(corrected)}{corrected}"
 
 
 def _seen(row: ComparisonRow, least: float) -> str:
@@ -219,7 +223,7 @@ def _without_interval(row: ComparisonRow, value: float, names: tuple[str, str]) 
         return f"{first} and {second} have the same verdicts, on {_items(row)}"
     better, worse = (first, second) if value > 0 else (second, first)
     size = f"{_shown(row, (abs(value),))[0]}{_unit(row)}"
-    is_sure = p is not None and p <= LEVEL
+    is_sure = p is not None and p <= LEVEL and not _is_open(row)
     how = f"{better} {_verb(row)} {_better(row)} {worse} by {size}" if is_sure else ""
     how = how or f"{first} and {second} are not told apart: they differ by {size}"
     return f"{how}, on {_items(row)} (no interval: {_reason(row)}{tested})"
@@ -235,9 +239,6 @@ def _better(row: ComparisonRow) -> str:
 
 
 def _verb(row: ComparisonRow) -> str:
-    """A difference that the correction for others leaves open only seems to be one."""
-    if row.p_holm is not None and row.p_holm > LEVEL and (row.tests or 0) > 1:
-        return "seems" if row.both is not None else "seems to score"
     return "is" if row.both is not None else "scores"
 
 
@@ -265,11 +266,12 @@ def _p(p: float) -> str:
 
 def _corrected(row: ComparisonRow) -> str:
     """What Holm's method makes of the exact or the permutation test, which has a p of its own."""
-    if row.p_holm is None or (row.tests or 0) < 2:
+    is_one = (row.tests or 0) < 2
+    if row.p_holm is None or (is_one and not _is_open(row)):
         return ""
     link = "; " if row.p_holm <= LEVEL else ", but "
-    held = _p(row.p_holm).removeprefix("p ")
-    return f"{link}{held} by the paired test, corrected for {row.tests} differences"
+    of = "" if is_one else f", corrected for {row.tests} differences"
+    return f"{link}{_p(row.p_holm).removeprefix('p ')} by the paired test{of}"
 
 
 def raters_finding(rows: Iterable[AgreementRow]) -> str:

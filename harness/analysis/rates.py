@@ -130,8 +130,10 @@ class RateRow:
 class RateGap:
     """A rate of one group less that of another, or of the texts of all others, -1 to 1.
 
-    `p_holm` is corrected for the `tests` gaps of the table; both p are None with the interval, and
-    `note` says why: "too few" originals on a side, or "constant".
+    `p_holm` is corrected for the `tests` gaps of the table. A gap of precision has an interval and
+    no p: shares of texts to detect differ between groups, and move it whatever the model does.
+    Else both p are None with the interval, and `note` says why: "too few" originals on a side, or
+    "constant".
     """
 
     task: str
@@ -211,7 +213,7 @@ def rate_rows(blocks: Sequence[FlaggedBlock], query: RateQuery) -> list[RateRow]
 
 
 def rate_gaps(tables: Sequence[tuple[Sequence[FlaggedBlock], RateQuery]]) -> list[RateGap]:
-    """The gaps of each rate between a column's groups, corrected together by Holm's method."""
+    """The gaps between a column's groups; those of TPR and FPR are tested, corrected by Holm."""
     found = [
         _gap(block.blank, (column, rate), sides, query.least)
         for blocks, query in tables
@@ -474,13 +476,13 @@ def _gap(blank: RateRow, of: tuple[str, str], sides: tuple[Side, Side], least: i
     first, second = _rows(readings, rate), _rows(others, rate)
     found = share_gap(first, second)
     is_enough = min(len(set(first.clusters)), len(set(second.clusters))) >= least
-    has_test = is_enough and found.test.p is not None
+    has_ends = is_enough and found.test.p is not None
     return RateGap(
         *(blank.task, blank.model, blank.variant, blank.decoding, blank.judge, blank.signature),
         *(column, rate, group, against, found.estimate.value),
-        low=found.bounds.low if has_test else None,
-        high=found.bounds.high if has_test else None,
-        p=found.test.p if has_test else None,
+        low=found.bounds.low if has_ends else None,
+        high=found.bounds.high if has_ends else None,
+        p=found.test.p if has_ends and rate != PRECISION else None,
         n=len(first.hits),
         n_against=len(second.hits),
         note=str(found.bounds.reason or "") if is_enough else str(NoValue.TOO_FEW),

@@ -229,9 +229,10 @@ class BoardScreen:
             f"seed {made.seed}",
         ]
         facts[1] += f", {made.repeats} each" if made.repeats not in ("", "1") else ""
-        if len(matrix.columns) > 1:
-            has_gaps = _missing_count(_standings(matrix))
-            facts.append("*: verdicts are missing" if has_gaps else "nothing missing")
+        if not _missing_count(_standings(matrix)):
+            facts.append("nothing missing")
+        elif len(matrix.columns) > 1:
+            facts.append("*: verdicts are missing")
         if matrix.columns[0].ranked_by is RankedBy.TPR_AT_FPR:
             facts.append(
                 f"thresholds that keep FPR at {self._choice.fpr:g} on half the benign texts"
@@ -266,12 +267,13 @@ def _ranked_on(matrix: BoardMatrix) -> list[str]:
     count = max(len(board.ranked) for board in known)
     models = "both" if count == 2 else f"all {count}"
     pairs = "" if count == 2 else f", Holm over {count * (count - 1) // 2} pairs"
+    groups = "models of one group are not" if count == 2 else "not all within a group are"
     items = _range([board.items or 0 for board in known])
     clusters = _range([board.clusters or 0 for board in known])
     is_one = len(matrix.columns) == 1
     return [
         f"{'' if is_one else 'a, b, ...: groups in a column, '}ranked on the {items} verdicts that "
-        f"{models} have, of {clusters} independent items; not all within a group are told apart "
+        f"{models} have, of {clusters} independent items; {groups} told apart "
         f"(clusters swapped{pairs})"
     ]
 
@@ -302,7 +304,8 @@ def _put_board(title: str, matrix: BoardMatrix, sort: str) -> None:
     if is_ranked_by_mean and chance is None and any(r.chance is not None for r in board.rows):
         columns.append(("chance", lambda line: line.row.chance))
     columns.append(("n", lambda line: line.row.score.n))
-    columns.append(("missing", lambda line: _missing_count([line])))
+    if _missing_count(board.lines):
+        columns.append(("missing", lambda line: _missing_count([line])))
     if len(board.ranked) > 1:
         columns.append(("group", lambda line: _letter(line) or "-"))
     if any(row.cost_usd is not None for row in board.rows):

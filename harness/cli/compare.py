@@ -1,14 +1,20 @@
 """The commands that put two runs side by side, or plot several: compare and curve."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.analysis import curves
-from harness.analysis.compare import ComparisonRow, comparison_name, comparison_rows
+from harness.analysis.compare import (
+    ComparisonRow,
+    comparison_name,
+    comparison_rows,
+    main_differences,
+)
 from harness.analysis.curves import names as curve_names
 from harness.analysis.figures.detection import curve_chart
 from harness.analysis.findings import comparison_findings
+from harness.analysis.leaderboard import by_signature, whole_scores
 from harness.analysis.pairings import PairingQuery, between, within
 from harness.cli import options
 from harness.cli.options import HOME, RESULTS, AsJson, ExitCode, Results, argument, option
@@ -24,7 +30,7 @@ from harness.storage.cells import records_csv
 from harness.storage.environment import other_versions
 from harness.storage.files import refuse_file
 from harness.storage.find_runs import find_runs
-from harness.storage.runs import RunFolder, StoredRun
+from harness.storage.runs import RunFolder, ScoreRow, StoredRun
 
 INTENTION, KNOW = "intention_and_response", "know_versus_act"
 
@@ -160,11 +166,11 @@ def _put_notes(rows: Sequence[ComparisonRow]) -> None:
         return
     has_exact = all(row.p_exact is not None for row in rows if row.p_holm is not None)
     of = "exact" if has_exact else "flips"
-    echo(
-        f"p belongs to the interval before it; Holm corrects {of} for all {rows[0].tests} "
-        "differences above",
-        is_prose=True,
-    )
+    main = main_differences(rows)
+    side = next((row.tests for row in rows if row not in main), 0)
+    echo(f"p belongs to the interval before it; Holm corrects {of} for all of a family:")
+    parts = f"; the {side} of single decodings and groups" * bool(side)
+    echo(f"the {main[0].tests} differences of the sentences above the tables{parts}", is_prose=True)
     levels = {(row.chance_a, row.chance_b) for row in rows if _is_above(row)}
     if levels:
         shown = "; ".join(f"{cell(a)} and {cell(b)}" for a, b in sorted(levels, key=str)[:3])
@@ -252,6 +258,7 @@ def curve(choice: CurveChoice, results: Results = RESULTS, is_json: AsJson = Fal
     judge, wanted = choice.judge, options.names(choice.variant)
     found = [(name, folder) for name in choice.runs for folder in find_runs(results, [name])]
     names, runs = [name for name, _ in found], [StoredRun.read(folder) for _, folder in found]
+    scores = by_signature(row for _, folder in found for row in whole_scores(folder) or ())
     tables = [curves.curve_rows(run, judge, variants=wanted) for run in runs]
     if not (rows := curves.together(tables)):
         under = f" under variant {choice.variant}" if choice.variant else ""
@@ -270,7 +277,7 @@ def curve(choice: CurveChoice, results: Results = RESULTS, is_json: AsJson = Fal
     path = (choice.out or results / "curves") / curves.curve_name(rows)
     files = {path.with_name(f"{path.name}.csv"): records_csv(curves.CurveRow, rows)}
     chart = curve_chart(rows)
-    put_rows(rows, files, lambda: _put_curves(rows), is_json=is_json, chart=chart)
+    put_rows(rows, files, lambda: _put_curves(rows, scores), is_json=is_json, chart=chart)
     return ExitCode.DONE
 
 
@@ -290,16 +297,23 @@ def _plain_line(runs: Sequence[StoredRun], rows: Sequence[curves.CurveRow]) -> s
     return plain_line(head.card.metrics, bins)
 
 
-def _put_curves(rows: Sequence[curves.CurveRow]) -> None:
+def _put_curves(
+    rows: Sequence[curves.CurveRow], scores: Mapping[str, Mapping[str, ScoreRow]]
+) -> None:
+    """The bins, then what they come to: whether rates change with implicitness, a line a run."""
     bins, called = [row for row in rows if row.to is not None], curve_names(rows)
     for signature, shape in dict.fromkeys((row.signature, row.shape) for row in bins):
         echo_records(
             f"{called[signature]}, by {shape}",
             [row for row in bins if (row.signature, row.shape) == (signature, shape)],
-            f"rate, {shape}=span, value, interval, n, effective_n, note",
+            f"rate, {shape}=span; value, interval, n, effective_n",
             span=lambda row: (row.at, row.to),
             effective_n=lambda row: None if row.effective_n is None else round(row.effective_n),
         )
+    for note in dict.fromkeys(row.note for row in bins if row.value is None):
+        echo(f"-: {note}")
+    for signature, label in called.items():
+        echo(f"{label}: {curves.slope_words(scores.get(signature, {}))}", is_prose=True)
     for row in rows:
         if row.to is None and row.value is None:
             echo(f"{called[row.signature]}: no {row.shape} curve of {row.rate}: {row.note}")

@@ -22,7 +22,7 @@ from harness.errors import DataError, SpecError, did_you_mean
 from harness.implicitness.evaluate import evaluate as evaluate_on
 from harness.implicitness.evaluate import read_items
 from harness.implicitness.open import MEASURES, CachedScorer
-from harness.implicitness.probe import plain_line
+from harness.implicitness.probe import plain_line, scale_line
 from harness.implicitness.scorer import (
     LIMITS,
     Flag,
@@ -154,6 +154,8 @@ def score(
     cached = CachedScorer(scorer, registry.cache / MEASURES, ProgressLine("encoded"))
     rows = [Scored(one.value, Flag(one.flag) if one.flag else None) for one in cached.score(texts)]
     overlap = scorer.overlap((text,) for text in texts)
+    card = scorer.head.card
+    _warn(f"scale: {scale_line(card.metrics if card else {})}")
     return _finish(target, rows, scorer, overlap, is_json=is_json)
 
 
@@ -210,6 +212,7 @@ def pairs(
     scorer = how.placed(options.registry(how.home)).scorer(how.scorer)
     texts = [*zip(first, second, strict=True)]
     rows = scorer.distances(texts, ProgressLine("encoded"))
+    _warn("scale: 0 means the same, without an upper bound; compare groups of pairs of one scorer")
     return _finish(target, rows, scorer, scorer.overlap(texts), is_json=is_json)
 
 

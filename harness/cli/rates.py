@@ -19,6 +19,7 @@ from harness.analysis.error_table import (
     run_errors,
     sample_table,
 )
+from harness.analysis.moderation.flags import PRECISION
 from harness.analysis.rates import (
     NONE_FLAGGED,
     REST,
@@ -118,8 +119,8 @@ def rates(
 ) -> int:
     """Show hit rate (TPR), false alarm rate (FPR) and precision by columns of the data.
 
-    Gaps between groups have intervals and p values that keep originals whole; Holm's method
-    corrects all of them together. Nothing is asked.
+    Gaps between groups have intervals that keep originals whole. Those of TPR and FPR have p
+    values, and Holm's method corrects all of these together. Nothing is asked.
 
     \b
     Examples:
@@ -173,13 +174,15 @@ def _put(rows: Sequence[RateRow], gaps: Sequence[RateGap]) -> None:
             by = f" by {column}" if column else ", all texts"
             _put_rates(f"{label}{by}", of_column, column or "texts")
             of_gaps = [g for g in gaps if (g.signature, g.column) == (signature, column)]
-            if of_gaps:
-                _put_gaps(f"{label}: gaps by {column}", of_gaps)
+            for rate in dict.fromkeys(gap.rate for gap in of_gaps):
+                of_rate = [gap for gap in of_gaps if gap.rate == rate]
+                _put_gaps(f"{label}: gaps of {WORDS[rate]} by {column}", of_rate)
     for row in rows:
         if row.group == ALL and row.missing:
             echo(f"{called[row.signature]}: {row.missing} texts of {WORDS[row.rate]} are missing")
     if tests := sum(gap.p is not None for gap in gaps):
-        echo(f"p belongs to the interval before it; Holm corrects all {tests} gaps above")
+        echo(f"p belongs to the interval before it; Holm corrects all {tests} gaps that have a p")
+        echo("gaps of precision have no test: groups differ in their shares of texts to detect")
 
 
 def _put_rates(title: str, rows: Sequence[RateRow], heading: str) -> None:
@@ -191,16 +194,17 @@ def _put_rates(title: str, rows: Sequence[RateRow], heading: str) -> None:
 
 
 def _put_gaps(title: str, gaps: Sequence[RateGap]) -> None:
-    sides = {gap.against for gap in gaps} == {REST}
+    sides, has_test = {gap.against for gap in gaps} == {REST}, gaps[0].rate != PRECISION
+    head = ["group, less the rest" if sides else "groups", "gap (95% interval)", "p", "Holm"]
     lines = [
         (
             gap.group if sides else f"{gap.group} - {gap.against}",
-            *(WORDS[gap.rate], _figure(gap.gap, gap), p_value(gap.p), p_value(gap.p_holm)),
+            *(_figure(gap.gap, gap), p_value(gap.p), p_value(gap.p_holm)),
         )
         for gap in gaps
     ]
-    of = "group, less the rest" if sides else "groups"
-    echo_table(title, (of, "rate", "gap (95% interval)", "p", "Holm"), lines)
+    shown = len(head) if has_test else 2
+    echo_table(title, head[:shown], [line[:shown] for line in lines])
 
 
 def _figure(value: float | None, row: RateRow | RateGap) -> str:

@@ -457,9 +457,12 @@ def sum_line(calls: Sequence[CallSummary], *, is_batch: bool) -> str:
         if part.model not in unknown:
             payer = "answers" if part.variant != "-" else f"judge {part.asker}"
             groups.setdefault(payer, []).append((part.least_usd or 0.0, part.most_usd or 0.0))
+    stored = sum(part.stored or 0 for part in calls)
     facts = [f"{count} call{'s' * (count != 1)} at most"]
-    if count and sum(part.stored or 0 for part in calls) == count:
-        return f"{facts[0].removesuffix(' at most')}, all stored: nothing would be asked"
+    if stored:
+        facts = [f"{count - stored} of {count} calls to ask at most, {stored} are stored"]
+    if stored == count > 0:
+        return f"nothing to ask: all {count} calls are stored"
     if groups:
         each = ", ".join(f"{payer} {_range(spans)}" for payer, spans in groups.items())
         whole = _range([span for spans in groups.values() for span in spans])

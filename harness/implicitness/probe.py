@@ -39,6 +39,7 @@ EDGES: Final = PUBLISHED_EDGES[1:-1]
 UPPER: Final = 1.0
 """The middle of the published scale, from which on plain text has no place."""
 LEAST_TOLD: Final = 0.005
+PLAIN_MEAN, IMPLICIT_MEAN = "probe plain mean", "probe implicit mean"
 _FILE: Final = Path(__file__).parent / "data/probes.jsonl"
 
 
@@ -233,8 +234,9 @@ def card_figures(scores: Sequence[float]) -> dict[str, float | None]:
     """The figures of some scores of `probe_texts()`, in that order, for the card of a head.
 
     `probe sets`; `probe auc` of all implicit kinds over all plain ones, and `probe auc KIND` of one
-    implicit kind; `probe weak`, how many of the kinds are weak against some plain kind; and
-    `probe plain above EDGE`, the share of plain probes that score EDGE or more.
+    implicit kind; `probe weak`, how many of the kinds are weak against some plain kind; `probe
+    plain mean` and `probe implicit mean`; and `probe plain above EDGE`, the share of plain probes
+    that score EDGE or more.
     """
     rows = probe_figures(scores)
     found: dict[str, float | None] = {"probe sets": rows[0].sets}
@@ -242,6 +244,9 @@ def card_figures(scores: Sequence[float]) -> dict[str, float | None]:
         if row.figure == "auc" and row.against == ALL_PLAIN:
             found[_auc_key(row.kind)] = row.value
     found["probe weak"] = len({row.kind for row in rows if row.is_weak} - {ALL_IMPLICIT})
+    for row in (one for one in rows if one.figure == "mean"):
+        if row.kind in (ALL_PLAIN, ALL_IMPLICIT):
+            found[PLAIN_MEAN if row.kind == ALL_PLAIN else IMPLICIT_MEAN] = row.value
     for row in rows:
         if row.figure == "share" and row.kind == ALL_PLAIN and row.at_least is not None:
             found[share_key(row.at_least)] = row.value
@@ -260,6 +265,17 @@ def share_key(edge: float) -> str:
 def words(kind: str) -> str:
     """The name of a kind in words."""
     return kind.replace("_", " ")
+
+
+def scale_line(metrics: Mapping[str, float | None]) -> str:
+    """What single scores of a head are to be read beside: the means of the probes, by its card."""
+    plain, implicit = metrics.get(PLAIN_MEAN), metrics.get(IMPLICIT_MEAN)
+    means = ""
+    if plain is not None and implicit is not None:
+        means = (
+            f"; plain probe sentences score {plain:.2f} on average, implicit ones {implicit:.2f}"
+        )
+    return f"0 says just what it means{means}; compare groups of texts, not single sentences"
 
 
 def plain_line(metrics: Mapping[str, float | None], bins: Collection[float]) -> str:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,9 +16,11 @@ from harness.analysis.curves import (
     curve_name,
     curve_rows,
     names,
+    slope_words,
     together,
 )
 from harness.analysis.figures.detection import curve_chart
+from harness.analysis.leaderboard import by_signature
 from harness.errors import StoreError
 from harness.parts import Reason
 from harness.pipeline.score import score_rows
@@ -49,6 +52,20 @@ def test_a_planted_monotone_model_is_recovered_by_its_curve(
     assert np.abs(value - truth)[inside].max() < 0.15
     assert (np.diff(value) <= 1e-12).all()
     assert {row.low is None for row in rows} == {shape != "logistic"}
+
+
+def test_whether_hits_fall_with_implicitness_is_said_in_a_sentence() -> None:
+    """Hits are planted with a slope of -2, and false alarms without one."""
+    run = stored(PLANTED)
+    [scores] = by_signature(score_rows(run.file, run.rows)).values()
+
+    hits, false = slope_words(scores).split("; ")
+
+    assert re.fullmatch(
+        r"hits fall with implicitness \(slope -[12]\.\d\d log-odds a unit, .*, p 0\.000\)", hits
+    )
+    assert false.startswith("false alarms neither rise nor fall beyond chance (slope ")
+    assert slope_words({}) == "no slope of hits is known; no slope of false alarms is known"
 
 
 def test_the_band_holds_the_planted_curve_nearly_everywhere(found: list[CurveRow]) -> None:

@@ -62,11 +62,20 @@ def test_too_few_items_promise_no_difference_beyond_all_points() -> None:
     ("changes", "told"),
     [
         ({"tests": 15, "p_holm": 0.045}, "(p .003 by the interval; .045 by the paired test, "),
-        ({"tests": 40, "p_holm": 0.12}, " .120 by the paired test, corrected for 40 differences)"),
-        ({"tests": 40, "p_holm": 0.12}, "A (ant) seems better than B (bee) by 4 to 11 points"),
+        ({"tests": 40, "p_holm": 0.12}, " .120 by the paired test, corrected for 40 differences"),
         (
-            {"tests": 9, "p_holm": 0.5, "both": None, "value": -0.07},
-            "B (bee) seems to score higher than A (ant) by 0.04",
+            {"tests": 40, "p_holm": 0.12},
+            "A (ant) and B (bee) are not told apart: the difference lies between 4 and 11 points",
+        ),
+        (
+            {"p_holm": 0.06},
+            "56 independent items; p .003 by the interval, but .060 by the paired test",
+        ),
+        (
+            {"tests": 9, "p_holm": 0.5, "low": None, "high": None, "p": None, "p_exact": 0.01,
+             "reason": "no interval: constant"},
+            "not told apart: they differ by 8 points, on 112 answers of 56 independent items (no "
+            "interval: constant, p .010, but .500 by the paired test, corrected for 9 differences)",
         ),
         ({"p": 0.00001}, "(p <.001)"),
         ({"low": 0.004}, "by 0.4 to 11.0 points"),

@@ -7,7 +7,7 @@ import pytest
 from support.paired_runs import GOLD, chosen, sample, stored, words_task
 
 from harness.analysis.gates.gate import Decision, Gate, GateLimits, gate
-from harness.analysis.gates.junit import junit_text
+from harness.analysis.gates.junit import gate_words, junit_text
 from harness.errors import SpecError
 from harness.storage.runs import JudgeEntry, StoredRun
 
@@ -107,6 +107,14 @@ def test_a_regression_is_corrected_for_the_number_of_rows_and_one_is_enough() ->
 
     assert alone.decision is Decision.REGRESSION
     assert among.decision is Decision.INCONCLUSIVE
+    [open_] = [row for row in among.rows if row.drop]
+    assert open_.reason == (
+        "the drop is more than 0.02 by the 95% interval, but not by the one that 3 rows need "
+        "(Bonferroni)"
+    )
+    assert "; 98.3% interval, corrected for the number of rows, 0.003 to 0.144" in gate_words(open_)
+    assert "would have been seen" in gate_words(open_)
+    assert "would have been seen" not in gate_words(worse.rows[0])
     assert worse.decision is Decision.REGRESSION
 
 

@@ -39,7 +39,8 @@ def sure(rows: list[SampleRecord]) -> list[RateGap]:
 def test_a_great_planted_gap_is_found_where_it_was_planted() -> None:
     found = sure(answers(np.random.default_rng(1), planted=0.1))
 
-    assert [(gap.group, gap.rate) for gap in found if gap.rate == "tpr"][:1] == [(PLANTED, "tpr")]
+    least = min(found, key=lambda gap: gap.p or 1)
+    assert (least.group, least.rate) == (PLANTED, "tpr")
 
 
 @pytest.mark.slow

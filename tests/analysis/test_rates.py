@@ -92,14 +92,30 @@ def test_a_gap_of_two_groups_stands_once_with_interval_and_holm() -> None:
         ("tpr", "fpr", "precision"), ("left", "right")
     )
     assert found["tpr"].gap == pytest.approx(0.45)
-    for gap in found.values():
+    for gap in (found["tpr"], found["fpr"]):
         assert gap.low is not None
         assert gap.high is not None
         assert gap.p is not None
         assert gap.p_holm is not None
         assert (gap.p < 0.05) == (gap.low > 0 or gap.high < 0)
-        assert gap.p <= gap.p_holm <= 3 * gap.p
-        assert gap.tests == 3
+        assert gap.p <= gap.p_holm <= 2 * gap.p
+        assert gap.tests == 2
+
+
+def test_a_gap_of_precision_is_shown_and_not_tested() -> None:
+    """A coin flags half of every kind; 80 and 20 of 100 texts of two groups are hateful."""
+    rows = [
+        told(text(f"{side}{n}", is_hateful=n < many, at=0.5, said=float(n % 2)), target=[side])
+        for side, many in (("left", 80), ("right", 20))
+        for n in range(100)
+    ]
+
+    found = {gap.rate: gap for gap in gaps(stored(rows), RateQuery(by=("target",)))}
+
+    assert found["precision"].gap == pytest.approx(0.6)
+    assert found["precision"].low is not None
+    assert (found["precision"].p, found["precision"].p_holm) == (None, None)
+    assert {found[rate].p for rate in ("tpr", "fpr")} == {1.0}
 
 
 def test_of_three_groups_each_is_compared_with_the_rest_or_pairs_if_wished() -> None:

@@ -25,8 +25,11 @@ def test_alarms_and_judges_have_the_words_of_the_leaderboard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "configs/models").mkdir(parents=True)
+    never = "{about: a, kind: scripted, policy: constant-no}"
+    (tmp_path / "configs/models/never.yaml").write_text(never, "utf-8")
     for task, models, more in (
-        ("hate_speech", "constant-no", "--limit 30"),
+        ("hate_speech", "never", "--limit 30"),
         ("intent_detection", "first", "--limit 21"),
         ("intent_resolution", "oracle,literal", "--judge ngram-cosine --variant base --limit 4"),
     ):

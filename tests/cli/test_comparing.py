@@ -143,9 +143,9 @@ def test_what_is_printed_fits_a_page_and_names_the_table(
     said = rest.splitlines()
     [table] = tables(ran)
     assert findings.splitlines()[0] == (
-        "base, by gold and near: A (toy_choices) seems better than B (toy) by 100 points, on 12 "
-        "answers of 6 independent items (no interval: constant, p .031, but .844 by the paired "
-        "test, corrected for 27 differences)"
+        "base, by gold and near: A (toy_choices) and B (toy) are not told apart: they differ by "
+        "100 points, on 12 answers of 6 independent items (no interval: constant, p .031, but "
+        ".094 by the paired test, corrected for 3 differences)"
     )
     assert max(len(line) for line in said[:-1]) <= 100
     assert said[-1] == f"wrote {len(rows(table))} rows to {table}"
@@ -193,7 +193,7 @@ def test_json_holds_the_rows_of_the_table(ran: Toy, capsys: pytest.CaptureFixtur
 
     found = json.loads(capsys.readouterr().out)
     assert len(found) == len(rows(tables(ran)[0]))
-    assert (found[0]["statistic"], found[0]["tests"]) == ("difference", 9)
+    assert (found[0]["statistic"], found[0]["tests"]) == ("difference", 8)
 
 
 def test_samples_in_one_run_alone_are_told_and_make_the_code_one(

@@ -193,6 +193,7 @@ def test_a_card_explains_its_rates_and_calls_our_samples_ours(toy: Toy, capsys: 
     assert page.count("95% interval over originals") == 1
     assert "none (no positive text)" in page
     assert re.search(r"None of the \d+ gaps that were tested is beyond chance", page)
+    assert "Gaps of TPR and of FPR are tested. Those of precision are not: it depends on" in page
     assert "Kinds overlap: a text is of one in every column" in page
     assert (
         "Too few originals for a test of all their gaps: target (followers of the Ninth Bell, "

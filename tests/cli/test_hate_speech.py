@@ -75,16 +75,20 @@ def test_a_control_has_the_rates_it_earns(
     ("model", "fact"),
     [
         (
-            "constant-yes",
+            "always",
             "nearly every text is flagged, whatever its kind (TPR 1.000, FPR 1.000, AUC",
         ),
-        ("constant-no", "nearly no text is flagged, whatever its kind (TPR 0.000, FPR 0.000, AUC"),
+        ("never", "nearly no text is flagged, whatever its kind (TPR 0.000, FPR 0.000, AUC"),
         ("oracle", ""),
+        ("constant-yes", ""),
+        ("constant-no", ""),
     ],
 )
-def test_a_constant_answer_sounds_the_alarm_once(
+def test_a_constant_answer_sounds_the_alarm_once_but_for_controls_that_are_meant_to_be_so(
     toy: Toy, scorer: str, model: str, fact: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    for name, policy in (("always", "constant-yes"), ("never", "constant-no")):
+        toy.write(f"configs/models/{name}.yaml", f"{{about: a, kind: scripted, policy: {policy}}}")
     run(toy, scorer, model=model)
 
     alarms = [line for line in capsys.readouterr().err.splitlines() if line.startswith("alarm")]
@@ -95,8 +99,9 @@ def test_alarms_of_one_model_on_several_data_name_the_data(
     toy: Toy, scorer: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = table(toy, "rated.csv", ("text", "toxicity_human", "intent"), RATED)
-    run(toy, scorer, model="constant-yes")
-    run(toy, scorer, "--data", str(path), "--map", "toxigen", model="constant-yes")
+    toy.write("configs/models/always.yaml", "{about: a, kind: scripted, policy: constant-yes}")
+    run(toy, scorer, model="always")
+    run(toy, scorer, "--data", str(path), "--map", "toxigen", model="always")
     capsys.readouterr()
 
     main(["leaderboard", "--results", str(toy.results)])
@@ -382,7 +387,9 @@ def test_curve_writes_a_table_and_a_picture_of_all_runs(
     assert any("lines are logistic with their 95% band" in (text or "") for text in said)
     rows = list(csv.DictReader(picture.with_suffix(".csv").read_text("utf-8").splitlines()))
     assert {"bin", "equal-mass bin", "logistic"} <= {row["shape"] for row in rows}
-    assert "no logistic curve of tpr: constant" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "no logistic curve of tpr: constant" in out
+    assert "constant-yes: no slope of hits is known; no slope of false alarms is known" in out
 
 
 @pytest.mark.parametrize("seen", [(), ("Nothing asked about.",)])

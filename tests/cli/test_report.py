@@ -25,6 +25,8 @@ def test_report_writes_a_page_of_all_runs(toy: Toy, capsys: pytest.CaptureFixtur
 
     page = toy.results / "report.html"
     assert page.read_text("utf-8").startswith("<!doctype html>")
+    assert "<noscript>" in page.read_text("utf-8")
+    assert "Without a script: <code>leaderboard.csv</code> has the" in page.read_text("utf-8")
     assert capsys.readouterr().out.startswith(f"wrote 1 runs, 0.1 MB, to {page}; open it")
 
 

@@ -39,7 +39,8 @@ def test_a_plain_table_is_printed(results: Path, capsys: pytest.CaptureFixture[s
     out = capsys.readouterr().out
     lines = [line.split() for line in out.splitlines()]
     assert ["model", "far", "near"] in lines
-    assert ["ant", "0.500", "0.750"] in lines
+    assert "ant    0.500 [0.150, 0.850]  0.750 [0.301, 0.954]" in out
+    assert "\nn = 4.\nIn brackets: 95% intervals.\n" in out
     assert "Task toy" in out
     assert max(map(len, out.splitlines())) < 80
 
@@ -72,7 +73,12 @@ def test_one_run_alone_and_what_a_cell_shows(
 
 @pytest.mark.parametrize(
     ("ending", "words"),
-    [(".tex", r"\toprule"), (".md", "| --- |"), (".html", "<table>"), (".csv", "model,far,near")],
+    [
+        (".tex", r"\toprule"),
+        (".md", "| --- |"),
+        (".html", "<table>"),
+        (".csv", "model,far,far low,far high,far n,near,"),
+    ],
 )
 def test_the_ending_of_the_file_says_its_form(results: Path, ending: str, words: str) -> None:
     out = results / f"made{ending}"
@@ -127,10 +133,10 @@ def test_the_library_makes_the_same_table(results: Path) -> None:
 
     assert made.to_pandas().to_dict("list") == {"model": ["ant", "bee"], "near": [0.75, 0.25]}
     assert r"\begin{tabular}" in made.to_latex()
-    assert "| ant | 0.750 |" in made.to_markdown()
+    assert r"| ant | 0.750 \[0.301, 0.954\] |" in made.to_markdown()
     assert "<caption>Scores" in made._repr_html_()
     [head, *_] = csv.reader(made.to_csv().splitlines())
-    assert head == ["model", "near"]
+    assert head == ["model", "near", "near low", "near high", "near n"]
     several = table(rows=["model"], columns=["group"], results=results).to_pandas()
     assert set(several["table"]) == {"Scores; judge far", "Scores; judge near"}
 

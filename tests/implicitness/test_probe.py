@@ -25,6 +25,7 @@ from harness.implicitness.probe import (
     probe_figures,
     probe_texts,
     probes,
+    scale_line,
     shared_with_probes,
 )
 from harness.implicitness.scorer import load_head
@@ -144,6 +145,8 @@ def test_the_card_has_the_figures_of_the_probes() -> None:
         share = one(rows, "share", ALL_PLAIN, at_least=edge).value
         assert figures[f"probe plain above {edge:g}"] == share
     assert figures["probe weak"] == 8
+    for key, kind in (("probe plain mean", ALL_PLAIN), ("probe implicit mean", ALL_IMPLICIT)):
+        assert figures[key] == one(rows, "mean", kind).value
 
 
 def test_a_head_is_measured_by_the_scores_that_it_gives() -> None:
@@ -154,6 +157,16 @@ def test_a_head_is_measured_by_the_scores_that_it_gives() -> None:
 
     assert figures == pytest.approx(card_figures(scores))
     assert set(told) == {"probes"}
+
+
+def test_scores_are_read_beside_the_means_of_the_card() -> None:
+    known = {"probe plain mean": 0.45, "probe implicit mean": 0.92}
+
+    assert scale_line(known) == (
+        "0 says just what it means; plain probe sentences score 0.45 on average, implicit ones "
+        "0.92; compare groups of texts, not single sentences"
+    )
+    assert "probe sentences" not in scale_line({})
 
 
 def test_the_line_on_plain_probes_names_the_reported_bins_alone() -> None:

@@ -52,6 +52,8 @@ class GateRow:
     the true drop that would have been called a regression with a power of .8; None where it is
     not known, or above all that can be. `missing` is the share of the items whose verdict the new
     run lacks, `missing_base` that of the first. `items` are those of both runs, in `clusters`.
+    `low_corrected` to `high_corrected` is the interval at the `level` that decides a regression:
+    with one row the 95 % interval.
     """
 
     task: str
@@ -72,6 +74,9 @@ class GateRow:
     clusters: int
     missing: float
     missing_base: float
+    level: float
+    low_corrected: float | None
+    high_corrected: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +175,9 @@ def _row(pairing: Pairing, context: _Context) -> GateRow:
         clusters=len(np.unique(clusters)),
         missing=lost,
         missing_base=lost_base,
+        level=corrected,
+        low_corrected=sure.low,
+        high_corrected=sure.high,
     )
 
 
@@ -225,6 +233,10 @@ def _decide(
         return Decision.INCONCLUSIVE, f"no interval: {bounds.reason}"
     if bounds.high <= limits.max_drop:
         return Decision.PASS, f"a drop of more than {limits.max_drop:g} is ruled out"
+    if bounds.low is not None and bounds.low > limits.max_drop:
+        fact = f"the drop is more than {limits.max_drop:g} by the {LEVEL:.0%} interval"
+        needed = f"the one that {context.tests} rows need (Bonferroni)"
+        return Decision.INCONCLUSIVE, f"{fact}, but not by {needed}"
     return Decision.INCONCLUSIVE, f"a drop of up to {bounds.high:.3f} is not ruled out"
 
 

@@ -2,7 +2,7 @@
 
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from harness.analysis.gates.gate import Decision, Gate, GateRow
+from harness.analysis.gates.gate import LEVEL, Decision, Gate, GateRow
 from harness.text.cleanup import without_controls
 
 TAGS = {Decision.REGRESSION: "failure", Decision.INCONCLUSIVE: "error"}
@@ -31,14 +31,17 @@ def junit_text(gate: Gate) -> bytes:
 
 
 def gate_words(row: GateRow) -> str:
-    """The drop of a row with its interval, and the one that would have been seen."""
+    """The drop of a row with its intervals, and the one that would have been seen if none was."""
     if row.drop is None:
         return "no item that both runs have a verdict on"
     facts = [f"{_three(row.base)} before, {_three(row.new)} now: a drop of {row.drop:.3f}"]
     if row.low is not None and row.high is not None:
         facts.append(f"95% interval {row.low:.3f} to {row.high:.3f}")
+    if row.level > LEVEL and row.low_corrected is not None and row.high_corrected is not None:
+        ends = f"{row.low_corrected:.3f} to {row.high_corrected:.3f}"
+        facts.append(f"{row.level:.1%} interval, corrected for the number of rows, {ends}")
     facts.append(f"{row.n} items in {row.clusters} clusters")
-    if row.seen is not None:
+    if row.seen is not None and row.decision is not Decision.REGRESSION:
         facts.append(f"a drop of {row.seen:.3f} would have been seen (80% power)")
     return "; ".join(facts)
 

@@ -159,6 +159,10 @@ def _rate(row: RateRow) -> str:
 
 def _gaps(card: ModelCard) -> Iterator[str]:
     yield "## Gaps between groups\n"
+    yield (
+        "Gaps of TPR and of FPR are tested. Those of precision are not: it depends on the share of "
+        "the texts to detect, which differs between groups, and so differs for a coin too.\n"
+    )
     tested = [gap for gap in card.gaps if gap.p_holm is not None]
     sure = sorted((g for g in tested if (g.p_holm or 0) < 0.05), key=lambda g: g.p_holm or 0)
     if not tested:

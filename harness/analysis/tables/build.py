@@ -47,8 +47,13 @@ class TableInput:
     data: Path | None = None
 
 
-PLAIN: Final = RunsLayout(about="Scores", rows=("model",), columns=("judge",))
-"""The layout of a table that no other describes: models by judges."""
+PLAIN: Final = RunsLayout(
+    about="Scores",
+    rows=("model",),
+    columns=("judge",),
+    cell=CellStyle(shows=("value", "interval", "n")),
+)
+"""The layout of a table that no other describes: models by judges, values with intervals."""
 Axes = Mapping[str, tuple[str, ...]]
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.analysis.gates.gate import Decision, Gate, GateLimits, GateRow
+from harness.analysis.gates.gate import LEVEL, Decision, Gate, GateLimits, GateRow
 from harness.analysis.gates.gate import gate as decide
 from harness.analysis.gates.junit import gate_words, junit_text
 from harness.cli import options
@@ -72,7 +72,11 @@ def _put(found: Gate) -> None:
         found.rows,
         "variant, judge; decision, base, new, drop, interval, would be seen=seen, n, missing",
         missing=_lost,
+        seen=lambda row: None if row.decision is Decision.REGRESSION else row.seen,
     )
+    if (level := found.rows[0].level) > LEVEL:
+        words = f"a regression is decided at {level:.1%}: corrected for {len(found.rows)} rows"
+        echo(f"{words} (Bonferroni)", is_prose=True)
     for row in (row for row in found.rows if row.decision is not Decision.PASS):
         words = f"{row.variant} by {row.judge}: {row.decision}: {row.reason}; {gate_words(row)}"
         echo(words, is_prose=True)
