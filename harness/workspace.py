@@ -210,11 +210,6 @@ class Workspace:
             _check_ids(read, files)
         return read
 
-    def table_files(self, spec: DataSpec) -> tuple[Path, ...]:
-        """The files of a task's table; none where it reads no table, or our sample set."""
-        table = self.registry.load("configs/tables", spec.map) if spec.map else None
-        return tuple(self._files(spec, table) or ()) if table else ()
-
     def original_rows(
         self, spec: DataSpec, entry: DataEntry, known: Sequence[Path] = ()
     ) -> labelled_table.OriginalRows:
