@@ -40,7 +40,7 @@ TRIED = 20
 Case = tuple[str, list[str]]
 
 TASK = """
-about: Choices behind released prompts.
+about: Choices between two or more texts.
 data: {source: bench, reader: samples_jsonl, files: [none.jsonl], sample: samples/bench.jsonl}
 mode: choose
 decodings: [{temperature: 0, max_tokens: 1}]
@@ -51,8 +51,10 @@ variants:
     choice: {answers: text}
     steps: [{name: answer, template: bench/ask}]
 judges: [gold]
-controls: {}
+controls:
+  oracle: {answer: [gold]}
 """
+"""The task here and in `scale`."""
 MODEL = """
 about: A random Llama.
 kind: KIND

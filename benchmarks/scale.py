@@ -20,25 +20,11 @@ from pathlib import Path
 from time import monotonic
 
 from benchmarks import machine, results
+from benchmarks.choice import TASK
 from benchmarks.results import Scale, Setting, Stage
 from benchmarks.turns import Command, Seen, measure
 
 ROOT = Path(__file__).parent.parent
-TASK = """
-about: Synthetic questions with two answers.
-data: {source: bench, reader: samples_jsonl, files: [none.jsonl], sample: samples/bench.jsonl}
-mode: choose
-decodings: [{temperature: 0, max_tokens: 1}]
-default_variants: [base]
-variants:
-  base:
-    about: as it stands
-    choice: {answers: text}
-    steps: [{name: answer, template: bench/ask}]
-judges: [gold]
-controls:
-  oracle: {answer: [gold]}
-"""
 JUDGE = """
 about: As `gold`, a second time.
 kind: gold

@@ -159,7 +159,7 @@ class Workspace:
             raise DataError(f"nothing to train on: give --data DIR, or fetch {table.source} first")
         entry = _entry(spec, files, overlay=None, is_sample=False, table=table)
         self._compare(entry, files)
-        repeats = self._repeats(entry)
+        repeats = self.repeats_of(entry)
         return labelled_table.read(files, table, spec.choices, repeats=repeats), entry
 
     def samples(self, spec: DataSpec) -> tuple[Sequence[Sample], DataEntry]:
@@ -194,7 +194,7 @@ class Workspace:
         if source.entry.mode == "sample":
             reader = SAMPLES_JSONL
         if source.table:
-            repeats = self._repeats(source.entry)
+            repeats = self.repeats_of(source.entry)
             samples = labelled_table.read(files, source.table, spec.choices, repeats=repeats)
             read = StoredSamples(samples)
         elif reader == SAMPLES_JSONL:
@@ -208,11 +208,6 @@ class Workspace:
             read = StoredSamples(derive(list(read), spec.derive))
             _check_ids(read, files)
         return read
-
-    def table_files(self, spec: DataSpec) -> tuple[Path, ...]:
-        """The files of a task's table; none where it reads no table, or our sample set."""
-        table = self.registry.load("configs/tables", spec.map) if spec.map else None
-        return tuple(self._files(spec, table) or ()) if table else ()
 
     def original_rows(
         self, spec: DataSpec, entry: DataEntry, known: Sequence[Path] = ()
@@ -241,7 +236,7 @@ class Workspace:
         declared = (table.language if table else UNSET) or spec.language
         return declared or None
 
-    def _repeats(self, entry: DataEntry) -> Path:
+    def repeats_of(self, entry: DataEntry) -> Path:
         """Where the rows of some data are listed that repeat others."""
         return self.results / "left_out" / f"{entry.source}-{entry.label}.csv"
 
@@ -336,6 +331,11 @@ class DataSource:
     overlay: OverlaySpec | None
     entry: DataEntry
     is_own: bool
+
+    @property
+    def tables(self) -> tuple[Path, ...]:
+        """The files of a table; none where no table is read."""
+        return self.files if self.table else ()
 
 
 @cache

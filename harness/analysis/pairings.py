@@ -324,6 +324,20 @@ def of_one_task(first: ColumnRun, second: ColumnRun, judge: str | None) -> Pairi
     return Pairings(tuple(pairings), (*notes, *more), unmatched)
 
 
+def unpaired(run: ColumnRun, found: Pairings, judge: str | None) -> list[str]:
+    """What the first of two runs has and no pairing is of, in words: judges, and ways of asking."""
+    views_of = {
+        entry.name: list(ways(run.samples, run.readings[entry.name].records))
+        for entry in ([judge_named(run.file, judge)] if judge else _unswapped(run.file))
+    }
+    firsts = [pairing.first for pairing in found.pairings]
+    paired = {(one.judge.name, (one.variant, one.decoding)) for one in firsts}
+    have = {name for name, _ in paired}
+    judges = [f"judge {name}" for name in views_of if name not in have]
+    lost = [way for n in views_of if n in have for way in views_of[n] if (n, way) not in paired]
+    return judges + [f"variant {variant} ({label})" for variant, label in dict.fromkeys(lost)]
+
+
 def _of_two_tasks(
     runs: tuple[ColumnRun, ColumnRun], judges: tuple[str | None, str | None]
 ) -> tuple[list[Pairing], list[str]]:

@@ -174,8 +174,8 @@ def _carried_out(
     from harness.pipeline import execute, resolve
 
     plans = [resolve.resolve(space, one, is_told_again=True) for one in wanted]
-    if not all(plan.noted for plan in plans):
-        parts.begin(space.terms, parts.models_of(plans))
+    if new := [plan for plan in plans if not plan.noted]:
+        parts.begin(space.terms, parts.models_of(new))
     yield from line.each([p.client.model.name for p in plans], execute.run_each(plans))
 
 
@@ -227,6 +227,8 @@ def judge(
     space = parts.on_part(where.workspace(calling, folder.results(where.results)), part)
     how = JudgeModelOptions(asking.judge_model, asking.is_self_judge_allowed)
     with parts.children(None if asking.is_dry else asking.processes, calling) as others:
+        if others is not None:
+            others.start()
         plan = resolve.resolve_stored(space, folder, options.names(judge, "--judge"), asking=how)
         parts.begin(CallPolicy(others=others), parts.models_of([plan]), is_waiting=True)
     if part is not None:

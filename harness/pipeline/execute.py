@@ -110,6 +110,7 @@ def prepare(plan: RunPlan) -> None:
 def run_one(plan: RunPlan) -> RunResult:
     """Carry out a prepared plan: answer what is not stored, judge and score."""
     if plan.noted is not None:
+        write_data_paths(plan.folder, plan.sources)  # they may have been moved
         return _told_again(plan.folder, plan.file, plan.noted.truncated)
     asked = [plan.client, *(setup.client for setup in plan.judges if setup.client)]
     names = [client.ledger.name for client in asked]
@@ -142,7 +143,7 @@ def run_one(plan: RunPlan) -> RunResult:
             *(plan.inputs, ledgers_of(plan.results, names), tuple(sorted(unanswered.ways))),
             *(result.truncated, plan.told),
         )
-        note(plan.results, plan.folder, noted, before=ledgers)
+        note(plan.results, plan.folder, noted, before=ledgers, beside=plan.beside)
     return result
 
 

@@ -47,8 +47,9 @@ class RunInputs:
 class Manifest:
     """What a run was made of, and what it wrote.
 
-    `ledgers` has the segments of each model, `outputs` the sha256 by name. `asked_again` are the
-    ways of retrying that would make calls. `told` are the warnings of its samples and words.
+    `ledgers` has the segments of each model, `outputs` the sha256 by the place below the results.
+    `asked_again` are the ways of retrying that would make calls. `told` are the warnings of its
+    samples and words.
     """
 
     inputs: RunInputs
@@ -119,18 +120,26 @@ def note(
     manifest: Manifest,
     *,
     before: Mapping[str, tuple[Segment, ...]],
+    beside: Iterable[Path] = (),
 ) -> None:
     """Write the manifest of a run, unless another process added to its ledgers since.
 
     `before` is how the ledgers stood before the run; its own segments, by their names, are new.
+    `beside` are files that it may have written elsewhere below the results. The run is whole:
+    where this cannot be written, it is told.
     """
     path = _place(results, folder.path)
-    if _of_others(before) != _of_others(manifest.ledgers):
-        path.unlink(missing_ok=True)
-        return
-    names = (*NAMES, SUMS, folder.items.name)
-    outputs = {name: sum_of(folder.path / name) for name in names if (folder.path / name).is_file()}
-    write_whole(path, msgspec.json.encode(replace(manifest, outputs=outputs)) + b"\n")
+    own = [folder.path / name for name in (*NAMES, SUMS, folder.items.name)]
+    try:
+        if _of_others(before) != _of_others(manifest.ledgers):
+            path.unlink(missing_ok=True)
+            return
+        files = [file for file in (*own, *beside) if file.is_file()]
+        outputs = {str(file.relative_to(results)): sum_of(file) for file in files}
+        write_whole(path, msgspec.json.encode(replace(manifest, outputs=outputs)) + b"\n")
+    except (OSError, StoreError) as error:
+        why = str(error).partition(";")[0]
+        _log.warning("%s; the run is whole, and a repeat goes through it again", why)
 
 
 def renew(folders: Iterable[RunFolder]) -> None:
@@ -141,7 +150,7 @@ def renew(folders: Iterable[RunFolder]) -> None:
     for folder in folders:
         results = folder.path.parents[3]
         path = _place(results, folder.path)
-        with suppress(OSError, msgspec.MsgspecError):
+        with suppress(OSError, msgspec.MsgspecError, StoreError):
             manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
             now = ledgers_of(results, manifest.ledgers)
             is_own = _of_others(now) == _of_others(manifest.ledgers)
@@ -169,7 +178,7 @@ def recognised(
             is_same = manifest.inputs.shared == inputs.shared
             is_judged = inputs.judges.items() <= dict(manifest.inputs.judges).items()
             is_final = retry not in manifest.asked_again
-            if is_same and is_judged and is_final and _is_unchanged(results, folder, manifest):
+            if is_same and is_judged and is_final and _is_unchanged(results, manifest):
                 return RunFolder(folder), manifest
     return None
 
@@ -184,10 +193,10 @@ def _place(results: Path, run: Path) -> Path:
     return results / PLACE / task / model / f"{digest_of}.json"
 
 
-def _is_unchanged(results: Path, folder: Path, manifest: Manifest) -> bool:
+def _is_unchanged(results: Path, manifest: Manifest) -> bool:
     if ledgers_of(results, manifest.ledgers) != dict(manifest.ledgers):
         return False
-    return all(sum_of(folder / name) == known for name, known in manifest.outputs.items())
+    return all(sum_of(results / name) == known for name, known in manifest.outputs.items())
 
 
 @contextmanager

@@ -160,19 +160,9 @@ def _missing(record: SampleRecord) -> Iterator[tuple[MissingItem, str]]:
         yield from ((MissingItem(n, bool(v.keys), why), v.note) for n, v, why in lacking)
 
 
-def count_missing(records: Iterable[SampleRecord]) -> Counter[MissingItem]:
-    """How often each item is missing; an answer counts once, however many judges lack it."""
-    return missing_of(records).counts
-
-
 def missing_summary(records: Iterable[SampleRecord]) -> tuple[MissingCount, ...]:
     """What is missing of some records, in order, with the commonest errors behind it."""
     return missing_of(records).summary
-
-
-def count_truncated(records: Iterable[SampleRecord]) -> int:
-    """How many answers ended at their token limit; they count as they are."""
-    return missing_of(records).truncated
 
 
 def missing_of(records: Iterable[SampleRecord]) -> Missing:
@@ -180,11 +170,6 @@ def missing_of(records: Iterable[SampleRecord]) -> Missing:
     made = Missing()
     made.add(records)
     return made
-
-
-def retried(records: Sequence[SampleRecord]) -> int:
-    """How many replies without an answer were asked for again."""
-    return calls_of(records).redrawn
 
 
 def with_costs(file: RunFile, records: Sequence[SampleRecord]) -> RunFile:

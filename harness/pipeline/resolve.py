@@ -16,7 +16,7 @@ from msgspec import structs
 from harness import __version__
 from harness.core import Model, Response, Run, Sample
 from harness.errors import SpecError, StoreError
-from harness.implicitness.open import with_options
+from harness.implicitness.open import NONE, with_options
 from harness.judges.custom import JudgeLabel, SourcedJudge
 from harness.models.client.cached import CachedClient
 from harness.parts import Mode, digest
@@ -113,11 +113,14 @@ class RepeatOptions:
     def is_told_by_files(self) -> bool:
         """Whether files and names say all that the run is made of: no objects, no foreign code.
 
-        Measured implicitness does not tell its scorer's files, and a swapped judge needs samples.
+        Implicitness that is measured does not tell its scorer's files, and a swapped judge needs
+        samples.
         """
         named = [JudgeLabel.parse(one) for one in self.judges if isinstance(one, str)]
         is_plain = len(named) == len(self.judges) and not any(one.is_swapped for one in named)
-        is_read = not self.source.is_own and self.task.implicitness is None
+        measured = self.task.implicitness
+        is_measured = measured is not None and measured.scorer != NONE
+        is_read = not self.source.is_own and not is_measured
         return is_plain and is_read and isinstance(self.options.model, str)
 
     def recognised(self, workspace: Workspace) -> Known | None:
@@ -177,7 +180,8 @@ class RunPlan:
     """A run ready to be answered and judged; nothing has been asked yet.
 
     `again` are the judges that have read it before, where what they said was changed since: it is
-    derived anew, from stored replies alone. `sources` are the tables that it reads.
+    derived anew, from stored replies alone. `sources` are the tables that it reads, and
+    `beside` where rows of these that repeat others are listed.
 
     `inputs` is what a repeat is recognised by, None where it is not, `told` the warnings of its
     samples and words. Of a run that is recognised there is `noted`, and nothing is carried out.
@@ -190,6 +194,7 @@ class RunPlan:
     folder: RunFolder
     again: tuple[JudgeSetup, ...] = ()
     sources: tuple[Path, ...] = ()
+    beside: tuple[Path, ...] = ()
     results: Path = Path()
     inputs: manifest.RunInputs | None = None
     told: tuple[str, ...] = ()
@@ -226,22 +231,25 @@ def resolve(workspace: Workspace, options: RunOptions, *, is_told_again: bool = 
     repeat = RepeatOptions(replace(options, judges=()), task, variants, source, judges)
     known = repeat.recognised(workspace) if is_told_again else None
     if known is not None:
-        return _told_again(workspace, options, task, known)
+        return _told_again(workspace, repeat, known)
     with manifest.heard() as told:
         return replace(_resolved(workspace, options, repeat), told=tuple(told))
 
 
-def _told_again(workspace: Workspace, options: RunOptions, task: TaskSpec, known: Known) -> RunPlan:
+def _told_again(workspace: Workspace, repeat: RepeatOptions, known: Known) -> RunPlan:
     folder, noted, file = known.folder, known.manifest, known.folder.read()
     model = OfflineModel(file.model.name, file.model.kind, file.model.identity, frozenset())
-    plan = Plan(file.run, task, (), workspace.registry.prompts, file.model.identity)
+    plan = Plan(file.run, repeat.task, (), workspace.registry.prompts, file.model.identity)
     manifest.tell_again(noted.told)
     # Nothing is handed in: the run is only told of again.
     space = replace(workspace, terms=replace(workspace.terms, is_batch=False))
-    return RunPlan(plan, space.desk(model), (), file, folder, noted=noted)
+    sources = repeat.source.tables
+    return RunPlan(plan, space.desk(model), (), file, folder, sources=sources, noted=noted)
 
 
 def _resolved(workspace: Workspace, options: RunOptions, repeat: RepeatOptions) -> RunPlan:
+    if workspace.terms.others is not None:  # not before: of an unchanged run there are no calls
+        workspace.terms.others.start()
     task, variants, judges = repeat.task, repeat.variants, repeat.judges
     samples, data = workspace.read(repeat.source), repeat.source.entry
     chosen = _limited(workspace, task, samples, options)
@@ -277,7 +285,8 @@ def _resolved(workspace: Workspace, options: RunOptions, repeat: RepeatOptions) 
     again = tuple(setups_again(workspace, (o for o in others if o.name not in named), chosen))
     return RunPlan(
         *(plan, workspace.desk(model), setups, file, folder, again),
-        sources=repeat.source.files if repeat.source.table else (),
+        sources=repeat.source.tables,
+        beside=(workspace.repeats_of(repeat.source.entry),) if repeat.source.table else (),
         results=workspace.results,
         inputs=repeat.inputs(workspace, model, setups),
     )

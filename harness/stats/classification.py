@@ -302,15 +302,11 @@ class Curve:
     high: Floats
 
 
-def bin_of(value: float, edges: Sequence[float]) -> int | None:
-    """The bin of a value, from 0: closed below, open above, the last closed; None outside."""
-    if not edges[0] <= value <= edges[-1]:
-        return None
-    return int(bins_of(np.array([value]), edges)[0])
-
-
 def bins_of(values: Floats, edges: Sequence[float]) -> Indices:
-    """The bin of each value, as by `bin_of`; -1 outside, and for NaN."""
+    """The bin of each value, from 0: closed below, open above, the last closed; -1 outside.
+
+    NaN is outside too.
+    """
     above = np.searchsorted(np.asarray(edges, dtype=np.float64), values, side="right")
     is_inside = (values >= edges[0]) & (values <= edges[-1]) if len(edges) else False
     return np.where(is_inside, np.minimum(above, len(edges) - 1) - 1, -1)

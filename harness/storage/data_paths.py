@@ -15,10 +15,10 @@ NAME = "data_paths.json"
 
 
 def write_data_paths(folder: RunFolder, paths: Sequence[Path]) -> None:
-    """Note where the files of a run's data lie; nothing where it read none."""
-    if paths:
-        text = msgspec.json.encode([str(path.resolve()) for path in paths])
-        write_whole(folder.path / NAME, text + b"\n")
+    """Note where the files of a run's data lie; nothing where it read none, or it is known."""
+    found = tuple(path.resolve() for path in paths)
+    if found and found != read_data_paths(folder):
+        write_whole(folder.path / NAME, msgspec.json.encode([*map(str, found)]) + b"\n")
 
 
 def read_data_paths(folder: RunFolder) -> tuple[Path, ...]:

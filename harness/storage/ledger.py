@@ -21,7 +21,7 @@ import msgspec
 from harness.core import Request, Response
 from harness.errors import StoreError
 from harness.parts import NO_REPLY, Failure, Reason, Superseded, Usage, vector_fault
-from harness.storage.ledger_index import LedgerIndex, raw_lines, segments
+from harness.storage.ledger_index import CallHead, LedgerIndex, raw_lines, segments
 from harness.text.cleanup import repair_surrogates
 
 _log = logging.getLogger(__name__)
@@ -40,11 +40,6 @@ class CallRecord:
     key: str
     request: Request
     response: Response
-    time: float
-
-
-class _Head(msgspec.Struct):
-    key: str
     time: float
 
 
@@ -180,7 +175,7 @@ class Ledger:
         """The lines of these keys as they are, each with its time, in the order they count in."""
         wanted, found = set(keys), list[tuple[float, str, int, bytes]]()
         for line in self._index.lines(wanted) if wanted else ():
-            head = line.decoded(_Head)
+            head = line.decoded(CallHead)
             if head.key in wanted:
                 found.append((head.time, line.path.name, line.number, line.data))
         return [(moment, data) for moment, _, _, data in sorted(found)]

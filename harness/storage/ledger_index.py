@@ -58,7 +58,9 @@ class Line:
         return record
 
 
-class _Head(msgspec.Struct):
+class CallHead(msgspec.Struct):
+    """What tells a stored call from others: its key, and its time in seconds since 1970."""
+
     key: str
     time: float
 
@@ -184,7 +186,7 @@ def _keys(lines: list[Line]) -> NDArray[np.uint64]:
     joined = b"".join(usual)
     if len(joined) == len(lines) * _SHORT and _HEX.issuperset(joined):
         return np.frombuffer(bytes.fromhex(joined.decode()), dtype=">u8").astype(np.uint64)
-    keys = (_short(line.decoded(_Head).key) for line in lines)
+    keys = (_short(line.decoded(CallHead).key) for line in lines)
     return np.fromiter(keys, dtype=np.uint64, count=len(lines))
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from xml.etree.ElementTree import fromstring
 
 import pytest
-from support.paired_runs import GOLD, chosen, sample, stored, words_task
+from support.paired_runs import GOLD, NEAR, chosen, sample, stored, words_task
 
 from harness.analysis.gates.gate import Decision, Gate, GateLimits, gate
 from harness.analysis.gates.junit import gate_words, junit_text
@@ -82,6 +82,23 @@ def test_samples_that_one_run_lacks_decide_nothing() -> None:
     assert found.decision is Decision.INCONCLUSIVE
     assert found.rows[0].reason == "40.0% of the samples are in one run alone"
     assert found.notes
+
+
+def test_a_variant_or_a_judge_that_the_new_run_lacks_decides_nothing() -> None:
+    ways = {(v, "T0", judge): "1" * 9 for v in ("base", "cot0") for judge in ("near", "far")}
+    far = replace(NEAR, name="far")
+    whole = stored(words_task(), ways, judges=(NEAR, far))
+    no_variant = stored(words_task(), dict(list(ways.items())[:2]), judges=(NEAR, far))
+    no_judge = stored(words_task(), {w: n for w, n in ways.items() if w[2] == "near"})
+
+    for new, lacking in ((no_variant, "variant cot0 (T0)"), (no_judge, "judge far")):
+        found = gate(whole, new, ALLOWED)
+        assert (found.decision, found.lacking) == (Decision.INCONCLUSIVE, (lacking,))
+        assert {row.decision for row in found.rows} == {Decision.PASS}
+        assert f"the new run lacks {lacking} of the base run, so it cannot pass" in found.notes
+        assert fromstring(junit_text(found)).get("errors") == "1"
+        assert gate(new, whole, ALLOWED).decision is Decision.PASS
+    assert gate(whole, no_judge, ALLOWED, judge="near").decision is Decision.PASS
 
 
 def test_items_of_one_cluster_are_not_as_many_as_they_seem() -> None:

@@ -101,6 +101,41 @@ def test_data_that_was_changed_or_moved_is_asked_for(
     assert "not the data of this run" in capsys.readouterr().err
 
 
+def again(toy: Toy, path: Path, capsys: pytest.CaptureFixture[str]) -> bool:
+    """Whether the run of a table is told again: it then shows no progress."""
+    options = ("--data", str(path), "--map", "mine", "--scorer", "none")
+    capsys.readouterr()
+    assert toy.main("run", "--task", "hate_speech", "--model", "constant-no", *options) == 0
+    return "answers of constant-no" not in capsys.readouterr().err
+
+
+def test_data_that_was_moved_is_found_where_the_repeat_had_it(
+    mine: tuple[Toy, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy, path = mine
+    (toy.folder / "moved").mkdir()
+    path.rename(moved := toy.folder / "moved/mine.csv")
+
+    assert again(toy, moved, capsys)
+
+    assert command(toy, "rates", "--by", "source") == 0
+    assert "constant-no by source" in capsys.readouterr().out
+
+
+def test_a_list_of_repeated_rows_that_was_removed_is_written_again(
+    mine: tuple[Toy, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy, path = mine
+    [listed] = toy.results.glob("left_out/*.csv")
+    before = listed.read_bytes()
+    assert again(toy, path, capsys)
+    listed.unlink()
+
+    assert not again(toy, path, capsys)
+
+    assert listed.read_bytes() == before
+
+
 def test_errors_come_out_with_all_columns_of_my_file_and_what_was_said(
     mine: tuple[Toy, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,13 +1,21 @@
 """A repeat of an unchanged run is told again at once; whatever changed is never hidden by it."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from shutil import copytree, ignore_patterns
 
+import msgspec
 import pytest
 from support.stub_script import Script
 from support.stub_server import StubServer
 from support.toy import Toy
 
+import harness
+from harness.pipeline.manifest import Manifest, note
 from harness.storage.runs import RunFolder
 
 MANIFESTS = "manifests/toy/oracle/*.json"
@@ -19,11 +27,13 @@ def said(capsys: pytest.CaptureFixture[str]) -> tuple[str, list[str]]:
     return out, [line for line in err.splitlines() if " stored" not in line]
 
 
-def is_told_again(toy: Toy, capsys: pytest.CaptureFixture[str], *arguments: str) -> bool:
+def is_told_again(
+    toy: Toy, capsys: pytest.CaptureFixture[str], *arguments: str, model: str = "oracle"
+) -> bool:
     """Whether a command answers nothing: it then shows no progress."""
     capsys.readouterr()
-    assert toy.run(*arguments) == 0
-    return "answers of oracle" not in capsys.readouterr().err
+    assert toy.run(*arguments, model=model) == 0
+    return f"answers of {model}" not in capsys.readouterr().err
 
 
 def test_a_repeat_says_the_same_and_writes_nothing(
@@ -74,6 +84,9 @@ CHANGES: dict[str, Callable[[Toy], object]] = {
     "template": lambda toy: toy.edit("prompts/toy/after.user.j2", "next", "then"),
     "task": lambda toy: toy.edit("tasks/toy.yaml", "max_tokens: 20", "max_tokens: 21"),
     "judge": lambda toy: toy.edit("configs/judges/near.yaml", "right", "wrong"),
+    "judge, but for its recipe": lambda toy: toy.edit(
+        "configs/judges/near.yaml", "kind: cosine", "kind: cosine\nlanguages: [de]"
+    ),
     "ledger": change_ledger,
     "samples.jsonl": lambda toy: (toy.runs()[0] / "samples.jsonl").unlink(),
     "items.csv": lambda toy: (toy.runs()[0] / "items.csv").write_text("gone"),
@@ -147,3 +160,96 @@ def test_two_runs_of_one_command_are_both_told_again(
 
     assert toy.main(*command) == 0
     assert "answers of oracle" not in capsys.readouterr().err
+
+
+def test_no_process_is_started_for_runs_that_are_told_again(
+    toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = str(toy.write("p.yaml", "about: x\nmodels: [oracle]\ntasks:\n  - {task: toy}\n"))
+    assert (toy.run(), toy.main("run", plan)) == (0, 0)
+    monkeypatch.setattr(sys, "executable", str(toy.folder / "none"))
+
+    assert is_told_again(toy, capsys, "--processes", "2")
+    assert toy.main("run", plan, "--processes", "2") == 0
+    assert toy.run("--seed", "1", "--processes", "2") == 70, "these would be started"
+
+
+def test_a_run_whose_manifest_cannot_be_written_is_whole(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = str(toy.write("p.yaml", "about: x\nmodels: [oracle]\ntasks:\n  - {task: toy}\n"))
+    (toy.results).mkdir()
+    (toy.results / "manifests").write_text("a file")
+
+    assert (toy.run(), toy.main("run", plan)) == (0, 0)
+
+    out, err = capsys.readouterr()
+    assert f"run {toy.runs()[0]}" in out
+    assert f"{toy.results / 'manifests'}" in err
+    assert "the run is whole, and a repeat goes through it again" in err
+
+
+def test_a_run_beside_which_another_process_added_calls_is_not_noted(toy: Toy) -> None:
+    toy.run()
+    [path] = toy.results.glob(MANIFESTS)
+    known, [folder] = msgspec.json.decode(path.read_bytes(), type=Manifest), toy.runs()
+    own, other = (f"1-host-{pid}.jsonl" for pid in (os.getpid(), 0))
+    [segments] = known.ledgers.values()
+
+    for name in (own, other):
+        now = replace(known, ledgers={"oracle": (*segments, (name, 9, 9))})
+        note(toy.results, RunFolder(folder), now, before=known.ledgers)
+        assert path.is_file() == (name == own)
+
+
+def test_a_changed_model_is_carried_out_also_where_it_is_called_the_same(
+    toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with StubServer(Script(models=({"id": "one"},))) as stub:
+        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
+        toy.run(model="alpha")
+        assert is_told_again(toy, capsys, model="alpha")
+
+        toy.edit("configs/models/alpha.yaml", "attempts: 2", "attempts: 3")
+        assert not is_told_again(toy, capsys, model="alpha")
+
+        toy.edit("configs/models/alpha.yaml", "model: alpha", "model: auto")
+        toy.run(model="alpha")
+        assert is_told_again(toy, capsys, model="alpha")
+    with StubServer(Script(models=({"id": "two"},))) as stub:
+        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
+        assert not is_told_again(toy, capsys, model="alpha"), "the server has another one"
+
+
+def test_failed_calls_of_a_judge_are_asked_again_by_every_repeat(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = Script(replies={"": ("yes 1",)}, faults={"Judge": ("400-bad",) * 50})
+    words = ("--variant", "base", "--judge", "choice")
+    with StubServer(script) as stub:
+        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
+        first = toy.run(*words, model="alpha"), stub.stats()["requests"]
+        second = toy.run(*words, model="alpha"), stub.stats()["requests"]
+
+    assert first[0] == second[0] == 1
+    assert second[1] > first[1]
+
+
+def test_other_code_and_other_packages_make_another_digest(tmp_path: Path) -> None:
+    code, packages = tmp_path / "code", tmp_path / "packages"
+    copytree(
+        Path(harness.__file__).parent, code / "harness", ignore=ignore_patterns("*.pyc", "heads")
+    )
+    (packages / "torch-99.0.dist-info").mkdir(parents=True)
+
+    def told(*places: Path) -> str:
+        words = "from harness.pipeline.manifest import shared_digest; print(shared_digest())"
+        environ = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, places))}
+        command = [sys.executable, "-c", words]
+        return subprocess.check_output(command, cwd=tmp_path, env=environ, text=True)
+
+    first, second, with_package = told(code), told(code), told(code, packages)
+    (code / "harness/text/added.py").write_text("")
+
+    assert first == second
+    assert len({first, with_package, told(code)}) == 3

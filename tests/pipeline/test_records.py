@@ -46,7 +46,7 @@ def test_an_answer_that_is_missing_is_counted_once_and_for_no_judge(tmp_path: Pa
     [trial] = tried(tmp_path, Talker(lambda asked: failure(asked, "no route")), "tea")
     verdicts = {name: VerdictRecord(None, Reason.FAILED) for name in ("one", "two")}
 
-    found = records.count_missing([replace(trial, verdicts=verdicts)])
+    found = records.missing_of([replace(trial, verdicts=verdicts)]).counts
 
     assert found == {MissingItem("", False, Reason.FAILED): 1}
 
@@ -100,7 +100,7 @@ def test_what_a_judge_could_not_read_is_its_reply_where_it_asked(
     [trial] = tried(tmp_path, Talker(lambda _: "yes"), "tea", variant="plain")
     verdicts = {"one": VerdictRecord(None, Reason.UNPARSED, keys=keys), "two": VerdictRecord(1.0)}
 
-    found = records.count_missing([replace(trial, verdicts=verdicts)])
+    found = records.missing_of([replace(trial, verdicts=verdicts)]).counts
 
     assert found == {MissingItem("one", is_reply, Reason.UNPARSED): 1}
 
@@ -113,14 +113,14 @@ def test_replies_that_were_asked_for_again_are_counted_once_each(tmp_path: Path)
 
     rows = [replace(trial, verdicts=judged) for trial in trials]
 
-    assert records.retried(rows) == 2
+    assert records.calls_of(rows).redrawn == 2
 
 
 def test_an_answer_cut_at_its_limit_is_counted(tmp_path: Path) -> None:
     [row] = tried(tmp_path, Talker(lambda _: "yes"), "tea", variant="plain")
     cut = replace(row, steps=(replace(row.steps[-1], stop="length"),))
 
-    assert (records.count_truncated([row]), records.count_truncated([cut, row, cut])) == (0, 2)
+    assert [records.missing_of(rows).truncated for rows in ([row], [cut, row, cut])] == [0, 2]
 
 
 def test_a_row_of_a_failed_response_says_why(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from math import isfinite
 
 import numpy as np
 
-from harness.analysis.pairings import Pairing, Pairings, of_one_task
+from harness.analysis.pairings import Pairing, Pairings, of_one_task, unpaired
 from harness.errors import SpecError
 from harness.pipeline.columns.stored import ColumnRun
 from harness.pipeline.score import RIGHT_OR_WRONG, averages, value_range
@@ -81,11 +81,15 @@ class GateRow:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The decision on every row, and on all of them together; `notes` are for the reader."""
+    """The decision on every row, and on all of them together; `notes` are for the reader.
+
+    `lacking` is what the base run has and the new one lacks: no row is of it, and nothing passes.
+    """
 
     decision: Decision
     rows: tuple[GateRow, ...]
     notes: tuple[str, ...]
+    lacking: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,8 @@ def gate(base: StoredRun, new: StoredRun, limits: GateLimits, *, judge: str | No
 
     A regression is a drop whose interval lies above the limit, at a level corrected for the number
     of rows (Bonferroni), or too many missing verdicts; a pass one whose 95 % interval lies at or
-    below it, or where no answer differs. All rows must pass, and one regression is enough.
+    below it, or where no answer differs. All rows must pass, and one regression is enough. What
+    the second run lacks of the first, a variant or a judge, decides nothing either.
     """
     ours, theirs = (ColumnRun.of(run.file, run.rows) for run in (base, new))
     found = of_one_task(ours, theirs, judge)
@@ -112,9 +117,12 @@ def gate(base: StoredRun, new: StoredRun, limits: GateLimits, *, judge: str | No
     context = _Context(limits, len(pairings), found.unmatched / count, _same_answers(base, new))
     rows = tuple(_row(pairing, context) for pairing in pairings)
     said = [row.decision for row in rows]
+    if lacking := tuple(unpaired(ours, found, judge)):
+        said.append(Decision.INCONCLUSIVE)
+    notes = [f"the new run lacks {part} of the base run, so it cannot pass" for part in lacking]
     order = (Decision.REGRESSION, Decision.INCONCLUSIVE)
     whole = next((one for one in order if one in said), Decision.PASS)
-    return Gate(whole, rows, found.notes)
+    return Gate(whole, rows, (*found.notes, *notes), lacking)
 
 
 def _chosen(found: Pairings) -> list[Pairing]:

@@ -11,14 +11,14 @@ HEAD = '<?xml version="1.0" encoding="utf-8"?>'
 
 
 def junit_text(gate: Gate) -> bytes:
-    """One test case a row: a regression is a failure, what is inconclusive an error."""
+    """One test case a row: a regression is a failure, what is inconclusive or lacking an error."""
     said = [row.decision for row in gate.rows]
     suite = Element(
         "testsuite",
         name="harness gate",
-        tests=str(len(said)),
+        tests=str(len(said) + len(gate.lacking)),
         failures=str(said.count(Decision.REGRESSION)),
-        errors=str(said.count(Decision.INCONCLUSIVE)),
+        errors=str(said.count(Decision.INCONCLUSIVE) + len(gate.lacking)),
     )
     for row in gate.rows:
         names = {"classname": f"{row.task}.{row.variant}", "name": f"{row.metric} by {row.judge}"}
@@ -26,6 +26,12 @@ def junit_text(gate: Gate) -> bytes:
         if (tag := TAGS.get(row.decision)) is not None:
             facts = {"type": str(row.decision), "message": without_controls(row.reason)}
             SubElement(case, tag, facts).text = gate_words(row)
+    for part in map(without_controls, gate.lacking):
+        case = SubElement(
+            suite, "testcase", classname=without_controls(gate.rows[0].task), name=part
+        )
+        facts = {"type": str(Decision.INCONCLUSIVE), "message": f"the new run lacks {part}"}
+        SubElement(case, TAGS[Decision.INCONCLUSIVE], facts)
     indent(suite)
     return f"{HEAD}\n{tostring(suite, encoding='unicode')}\n".encode()
 

@@ -1,7 +1,7 @@
 """A command to child processes that make its calls, each a shard, with one line of progress.
 
-Children start at once, read what the command reads, and make no call before they are told to. One
-ends when its parent does. What a child leaves undone, the parent does itself afterwards.
+Children read what the command reads, and make no call before they are told to. One ends when its
+parent does. What a child leaves undone, the parent does itself afterwards.
 """
 
 import json
@@ -41,7 +41,13 @@ class Children:
         self._is_heard = True
 
     def __enter__(self) -> Self:
+        """End, with the context, those that are started."""
+        return self
+
+    def start(self) -> None:
         """Start them; they make no call yet, and nothing is shown of what they say."""
+        if self._children:
+            return
         self._children = [_start(number, self._count) for number in range(1, self._count + 1)]
         self._threads = [
             threading.Thread(target=_read, args=(child, number, self._told), daemon=True)
@@ -49,7 +55,6 @@ class Children:
         ]
         for thread in self._threads:
             thread.start()
-        return self
 
     def __exit__(self, *_: object) -> None:
         """End those that still run; each stores its finished calls first."""

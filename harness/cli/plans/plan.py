@@ -140,8 +140,8 @@ class PlanCommand:
         with parts.children(processes, self.calling) as others:
             self.line.others, space = others, parts.beside(self.space, others)
             ready = plans.resolved_cells(space, self.cells, is_told_again=True)
-            asked = parts.models_of([one.plan for one in ready if one.plan])
-            parts.begin(space.terms, asked)
+            if new := [one.plan for one in ready if one.plan and not one.plan.noted]:
+                parts.begin(space.terms, parts.models_of(new))
             names = [cell.model for cell in self.cells]
             yield from self.line.each(names, plans.carry_out(ready))
 

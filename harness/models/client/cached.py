@@ -166,6 +166,9 @@ class Progress(Protocol):
 class Others(Protocol):
     """Other processes that make this command's calls."""
 
+    def start(self) -> None:
+        """Have them read what the command reads; nothing where they do already."""
+
     def begin(self) -> None:
         """Have them make the calls."""
 
