@@ -14,7 +14,7 @@ import pytest
 import yaml
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import PRICES, Toy
+from support.toy import PRICES, Toy, lines
 
 from harness.cli import main
 from harness.cli.clusters.parts import begin
@@ -140,6 +140,39 @@ def test_shards_of_other_machines_are_copied_and_calls_made_twice_count_once(
         assert home.main("merge", *words, *sources) in (0, 1)
 
     assert files(home) == whole
+
+
+def with_shared_prompts(toy: Toy) -> None:
+    """Eight samples of a cluster each that lead to two prompts."""
+    made = []
+    for number, line in enumerate(lines(8)):
+        words = json.loads(line)
+        words["fields"]["story"] = f"number {number % 2}."
+        words["references"] = {"right": [f"yes {number % 2}"], "wrong": [f"never {number % 2}"]}
+        made.append(json.dumps(words | {"id": f"s{number}", "cluster": f"c{number}"}))
+    (toy.home / "tasks/samples/toy.jsonl").write_text("\n".join(made))
+
+
+@pytest.mark.parametrize(
+    ("fault", "at"), [("refusal", "Story"), ("content-filter", "Judge"), ("500", "Story")]
+)
+def test_calls_of_two_shards_that_get_no_answer_count_once(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch, fault: str, at: str
+) -> None:
+    toy.write("configs/prices.yaml", PRICES)
+    with_shared_prompts(toy)
+    home, machines = results(toy, "home0"), [results(toy, f"machine{n}") for n in (1, 2)]
+    sources = [word for one in machines for word in ("--from", str(one.results))]
+    script = Script(replies={"Judge": ("1",)}, faults={at: (fault,) * 200})
+    with StubServer(script) as server:
+        monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
+        code = toy.run(*JUDGED, model="alpha")
+        for number, machine in enumerate(machines, 1):
+            machine.run(*JUDGED, "--shard", f"{number}/2", model="alpha")
+
+    given = ("--task", "toy", "--model", "alpha", *JUDGED)
+    assert (home.main("merge", *given, *sources), code) == (1, 1)
+    assert files(home) == files(toy)
 
 
 def test_a_merge_that_misses_calls_names_them_and_their_shard_and_writes_nothing(
