@@ -113,6 +113,13 @@ class Ledger:
                 ", ".join(map(str, pids)),
             )
 
+    def make_folder(self) -> None:
+        """Make the folder though nothing is added, so that who copies it finds one."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._refused(error) from error
+
     def close(self) -> None:
         """Sync what was added and end the segment; adding again begins another one."""
         if (timer := self._timer) is not None:

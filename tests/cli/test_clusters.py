@@ -142,6 +142,20 @@ def test_shards_of_other_machines_are_copied_and_calls_made_twice_count_once(
     assert files(home) == whole
 
 
+def test_machines_whose_shards_have_no_sample_are_merged_too(toy: Toy, stub: StubServer) -> None:
+    given = ("--limit", "1", "--judge", "choice")
+    assert toy.run(*given, model="alpha") == 0
+    home, machines = results(toy, "home0"), [results(toy, f"machine{n}") for n in (1, 2)]
+
+    for number, machine in enumerate(machines, 1):
+        assert machine.run(*given, "--shard", f"{number}/2", model="alpha") == 0
+    sources = [word for one in machines for word in ("--from", str(one.results))]
+    assert home.main("merge", "--task", "toy", "--model", "alpha", *given, *sources) == 0
+
+    assert files(home) == files(toy)
+    assert sorted(len([*one.results.glob("calls/alpha/*")]) for one in machines) == [0, 1]
+
+
 def with_shared_prompts(toy: Toy) -> None:
     """Eight samples of a cluster each that lead to two prompts."""
     made = []

@@ -94,6 +94,7 @@ def run_each(plans: Sequence[RunPlan], shard: Shard) -> Iterator[ShardResult]:
 
 def run_part(plan: RunPlan, shard: Shard) -> ShardResult:
     """Make the calls of a shard of one run, whose share of the budget is set."""
+    plan.client.ledger.make_folder()  # a shard may have no sample, or no calls to make
     if not plan.client.terms.is_offline:
         smoke_test_judges(plan.plan, plan.judges)
     with _share_told(shard, plan.client.terms.budget):
