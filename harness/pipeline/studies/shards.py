@@ -324,7 +324,8 @@ def refuse_gaps(found: Sequence[Gap]) -> None:
     again = f"run the command again with {', '.join(shards)}" if shards else "run its shards first"
     raise StoreError(
         f"at least {sum(gap.calls for gap in found)} calls are not stored ({each}); {again}, or "
-        "name the results folder of the machine that has them with --from"
+        "name the results folder of the machine that has them with --from; where no machine has "
+        "them, as shards had different answers to one prompt, run that on these --results"
     )
 
 
