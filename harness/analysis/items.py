@@ -7,7 +7,8 @@ these are compared. Nothing here computes a statistic, prints or asks a model.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from sys import intern
+from typing import Literal, NamedTuple
 
 from harness.analysis.pairings import describe_run, judge_named
 from harness.core import Sample
@@ -19,7 +20,6 @@ from harness.pipeline.items import (
     choice_text,
     expected_texts,
     item_cells,
-    item_columns,
     item_texts,
     missing_reason,
 )
@@ -61,16 +61,28 @@ class ItemAnswer:
 
     file: RunFile
     label: str
-    record: SampleRecord
+    rows: Sequence[SampleRecord]
+    place: int
+
+    @property
+    def record(self) -> SampleRecord:
+        """The record of the answer, of which the rows may be in a file."""
+        return self.rows[self.place]
 
 
 @dataclass(frozen=True, slots=True)
 class ItemBlock:
     """One item and its answers; `title` names the variant and decoding that all of them share."""
 
-    sample: Sample
+    name: str
+    cluster: str
     title: str
     answers: tuple[ItemAnswer, ...]
+
+    @property
+    def sample(self) -> Sample:
+        """The item."""
+        return self.answers[0].record.sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +93,10 @@ class ItemSelection:
     total: int
     judges: tuple[JudgeEntry, ...]
 
-    def table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-        """The columns and rows of the answers, as in items.csv."""
-        answers = [answer for block in self.blocks for answer in block.answers]
-        rows = [item_cells(answer.file, answer.record, self.judges) for answer in answers]
-        return item_columns(self.judges), rows
+    def rows(self) -> Iterator[tuple[object, ...]]:
+        """The rows of the answers one by one, as in items.csv."""
+        answers = (answer for block in self.blocks for answer in block.answers)
+        return (item_cells(answer.file, answer.record, self.judges) for answer in answers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +124,8 @@ def select_items(runs: Sequence[StoredRun], query: ItemQuery) -> ItemSelection:
     wanted = _wanted(query, judges)
     kept = [block for block in blocks if wanted(block)]
     if query.has_pairs:
-        clusters = {(block.sample.cluster, block.title) for block in kept}
-        kept = [block for block in blocks if (block.sample.cluster, block.title) in clusters]
+        clusters = {(block.cluster, block.title) for block in kept}
+        kept = [block for block in blocks if (block.cluster, block.title) in clusters]
     return ItemSelection(tuple(_sorted(kept, query, judges)), len(blocks), tuple(judges))
 
 
@@ -194,8 +205,10 @@ def _said(verdict: VerdictRecord, judge: JudgeEntry) -> str:
 
 
 def _check_names(runs: Sequence[StoredRun], query: ItemQuery) -> None:
-    rows = [row for run in runs for row in run.rows]
-    known = {"group": {row.sample.group for row in rows}, "variant": {row.variant for row in rows}}
+    known: dict[str, set[str]] = {"group": set(), "variant": set()}
+    for row in (row for run in runs if query.groups or query.variants for row in run.rows):
+        known["group"].add(row.sample.group)
+        known["variant"].add(row.variant)
     for what, names in (("group", query.groups), ("variant", query.variants)):
         for name in (name for name in names if name not in known[what]):
             hint = did_you_mean(name, sorted(known[what]))
@@ -214,39 +227,56 @@ def _judges(runs: Sequence[StoredRun], query: ItemQuery) -> list[JudgeEntry]:
 def _blocks(runs: Sequence[StoredRun], query: ItemQuery) -> list[ItemBlock]:
     """Every item with its answers: items of one variant together, of these clusters together."""
     labels = _run_labels([run.file for run in runs])
-    chosen = [
-        (place, row)
-        for place, run in enumerate(runs)
-        for row in run.rows
-        if (not query.groups or row.sample.group in query.groups)
-        and (not query.variants or row.variant in query.variants)
-    ]
+    chosen = list(_found(runs, query))
     ways = [
-        {(row.variant, row.decoding) for at, row in chosen if at == n} for n in range(len(runs))
+        {(one.variant, one.decoding) for one in chosen if one.run == n} for n in range(len(runs))
     ]
     has_shared = len(runs) > 1 and bool(set.intersection(*ways))
     if len(runs) == 1:
         shared = _DECODING if query.where == "flip" else _WAY
     else:
         shared = _WAY if has_shared else _NOTHING
-    members: dict[tuple[str, str], list[tuple[int, SampleRecord]]] = {}
-    for place, row in chosen:
-        members.setdefault((shared.format(row=row), row.sample.id), []).append((place, row))
+    members: dict[tuple[str, str], list[_Found]] = {}
+    for one in chosen:
+        title = intern(shared.format(row=one))
+        members.setdefault((title, one.sample_id), []).append(one)
     title_order = list(dict.fromkeys(title for title, _ in members))
-    clusters = list(dict.fromkeys(row.sample.cluster for _, row in chosen))
-    rank = {name: place for place, name in enumerate(clusters)}
+    rank = {name: n for n, name in enumerate(dict.fromkeys(one.cluster for one in chosen))}
     made = [
-        ItemBlock(
-            own[0][1].sample,
-            title,
-            tuple(ItemAnswer(runs[n].file, _label(labels[n], row, shared), row) for n, row in own),
-        )
-        for (title, _), own in members.items()
+        ItemBlock(name, own[0].cluster, title, tuple(_answer(runs, labels, o, shared) for o in own))
+        for (title, name), own in members.items()
     ]
-    return sorted(made, key=lambda b: (title_order.index(b.title), rank[b.sample.cluster]))
+    return sorted(made, key=lambda b: (title_order.index(b.title), rank[b.cluster]))
 
 
-def _label(run: str, row: SampleRecord, shared: str) -> str:
+class _Found(NamedTuple):
+    """Where an answer stands, and what its block is found by."""
+
+    run: int
+    place: int
+    variant: str
+    decoding: str
+    sample_id: str
+    cluster: str
+
+
+def _found(runs: Sequence[StoredRun], query: ItemQuery) -> Iterator[_Found]:
+    for number, run in enumerate(runs):
+        for place, row in enumerate(run.rows):
+            is_group = not query.groups or row.sample.group in query.groups
+            if is_group and (not query.variants or row.variant in query.variants):
+                names = (row.variant, row.decoding, row.sample.id, row.sample.cluster)
+                yield _Found(number, place, *map(intern, names))  # a text that recurs is held once
+
+
+def _answer(
+    runs: Sequence[StoredRun], labels: Sequence[str], one: _Found, shared: str
+) -> ItemAnswer:
+    run, label = runs[one.run], intern(_label(labels[one.run], one, shared))
+    return ItemAnswer(run.file, label, run.rows, one.place)
+
+
+def _label(run: str, row: _Found, shared: str) -> str:
     """What an answer differs by from the others of its block; a run alone is its model."""
     way = {_WAY: "", _DECODING: row.variant, _NOTHING: f"{row.variant} {row.decoding}"}[shared]
     return ", ".join(filter(None, ("" if shared is _DECODING else run, way)))
@@ -370,4 +400,4 @@ def _sorted(
 
 def _place(block: ItemBlock, query: ItemQuery) -> tuple[str, str]:
     """What is sorted as one: an item, or with `has_pairs` its whole cluster."""
-    return (block.sample.cluster if query.has_pairs else block.sample.id, block.title)
+    return (block.cluster if query.has_pairs else block.name, block.title)

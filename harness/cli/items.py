@@ -21,16 +21,18 @@ from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, option
 from harness.cli.output import echo, echo_json
 from harness.errors import StoreError
-from harness.storage.cells import arrow_column, csv_text, parquet_bytes
+from harness.pipeline.items import item_columns
+from harness.storage.cells import arrow_column, csv_lines, csv_text, parquet_bytes
 from harness.storage.files import write_whole
 from harness.storage.find_runs import find_runs
+from harness.storage.placed_rows import PlacedRows
 from harness.storage.runs import StoredRun
 from harness.text.cleanup import without_controls
 
 SHOWN = 20
 """Items on screen where no --limit is given."""
 WIDEST, GUTTER, INDENT = 100, 16, "  "
-Page = list[tuple[ItemBlock, list[ShownText]]]
+Page = Iterator[tuple[ItemBlock, list[ShownText]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,18 +95,19 @@ def items(
       harness items 3f9a --sort worst --judge gpt4-rating --below 2
     """
     query = choice.query()
-    runs = [StoredRun.read(folder) for folder in find_runs(results, choice.runs)]
+    found_runs = find_runs(results, choice.runs)
+    runs = [StoredRun(folder.read(), PlacedRows(folder)) for folder in found_runs]
     found = select_items(runs, query)
     count = len(found.blocks)
     found = replace(found, blocks=found.blocks[: choice.limit])
-    page = _page(found, has_pairs=query.has_pairs)
-    written = _write(found, files, page, has_pairs=query.has_pairs)
+    written = _write(found, files, has_pairs=query.has_pairs)
     if is_json:
-        columns, rows = found.table()
-        echo_json([dict(zip(columns, row, strict=True)) for row in rows])
+        columns = item_columns(found.judges)
+        echo_json([dict(zip(columns, row, strict=True)) for row in found.rows()])
         return ExitCode.DONE
-    shown = page[: choice.limit or SHOWN]
-    for number, (block, lines) in enumerate(shown, 1):
+    shown = found.blocks[: choice.limit or SHOWN]
+    page = _page(replace(found, blocks=shown), has_pairs=query.has_pairs)
+    for number, (block, lines) in enumerate(page, 1):
         _put_block(f"{number} of {count}", block, lines, has_pairs=query.has_pairs)
     hint = "" if len(shown) == count else f", {len(shown)} shown (--limit N, --csv FILE)"
     echo(f"{count} of {found.total} items{hint}")
@@ -115,18 +118,14 @@ def items(
 
 def _page(found: ItemSelection, *, has_pairs: bool) -> Page:
     """The blocks as a reader sees them; a text that stands above, in the same pair, only once."""
-    page: Page = []
+    above: ItemBlock | None = None
     for block in found.blocks:
         lines = list(entries(block, found.judges))
-        above = page[-1][0] if page and has_pairs else None
-        if above is not None and (above.sample.cluster, above.title) == (
-            block.sample.cluster,
-            block.title,
-        ):
+        if above is not None and (above.cluster, above.title) == (block.cluster, block.title):
             known = {(e.label, e.text) for e in entries(above, ()) if e.kind == "text"}
             lines = [e for e in lines if e.kind != "text" or (e.label, e.text) not in known]
-        page.append((block, lines))
-    return page
+        above = block if has_pairs else None
+        yield block, lines
 
 
 def _put_block(
@@ -174,23 +173,28 @@ def _wrapped(text: str, width: int) -> Iterator[str]:
     yield from (line.plain.rstrip() for line in Text(clean).wrap(console, width)) if clean else [""]
 
 
-def _write(
-    found: ItemSelection, files: ItemFiles, page: Page, *, has_pairs: bool
-) -> dict[Path, int]:
-    columns, rows = found.table()
-    made: dict[Path, bytes] = {}
+def _write(found: ItemSelection, files: ItemFiles, *, has_pairs: bool) -> dict[Path, int]:
+    columns = item_columns(found.judges)
+    made: dict[Path, bytes | Iterator[bytes]] = {}
     if files.csv:
-        made[files.csv] = csv_text(columns, rows).encode("utf-8", "replace")
+        made[files.csv] = _csv(found)
     if files.parquet:
-        made[files.parquet] = items_parquet(columns, rows)
+        made[files.parquet] = items_parquet(columns, list(found.rows()))
     if files.html:
+        page = _page(found, has_pairs=has_pairs)
         summary = f"{len(found.blocks)} of {found.total} items"
-        made[files.html] = _html(page, summary, has_pairs=has_pairs).encode("utf-8", "replace")
+        lines = _html(page, summary, has_pairs=has_pairs)
+        made[files.html] = (f"{line}\n".encode("utf-8", "replace") for line in lines)
     if len(made) < sum(path is not None for path in (files.csv, files.parquet, files.html)):
         raise StoreError("--csv, --parquet and --html name one file; give each its own")
     for path, data in made.items():
         write_whole(path, data)
-    return dict.fromkeys(made, len(rows))
+    return dict.fromkeys(made, sum(len(block.answers) for block in found.blocks))
+
+
+def _csv(found: ItemSelection) -> Iterator[bytes]:
+    yield csv_text(item_columns(found.judges), ()).encode("utf-8", "replace")
+    yield from (csv_lines([row]).encode("utf-8", "replace") for row in found.rows())
 
 
 def items_parquet(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes:
@@ -212,21 +216,21 @@ dt{color:#555;overflow-wrap:anywhere}dd{margin:0;white-space:pre-wrap;overflow-w
 @media(max-width:40rem){dl{grid-template-columns:1fr}}"""
 
 
-def _html(page: Page, summary: str, *, has_pairs: bool) -> str:
-    """One page without a script or an address of another file; every text is escaped."""
-    parts = [
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+def _html(page: Page, summary: str, *, has_pairs: bool) -> Iterator[str]:
+    """The lines of a page without a script or another file's address; every text is escaped."""
+    yield '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+    yield (
         '<meta http-equiv="Content-Security-Policy" '
-        "content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-        '<meta name="viewport" content="width=device-width">',
-        f"<title>Items</title><style>{STYLE}</style></head><body><h1>Items</h1>",
-        f"<p>{escape(summary)}</p>",
-    ]
+        "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+    )
+    yield '<meta name="viewport" content="width=device-width">'
+    yield f"<title>Items</title><style>{STYLE}</style></head><body><h1>Items</h1>"
+    yield f"<p>{escape(summary)}</p>"
     for block, lines in page:
-        parts.append(f"<article><h2>{escape(_title(block, has_pairs=has_pairs))}</h2><dl>")
+        yield f"<article><h2>{escape(_title(block, has_pairs=has_pairs))}</h2><dl>"
         for entry in lines:
             label, text = (escape(without_controls(t)) for t in (entry.label, entry.text))
-            parts.append(f'<dt class="{entry.kind}">{label}</dt><dd class="{entry.kind}">{text}')
-            parts.append("</dd>")
-        parts.append("</dl></article>")
-    return "\n".join([*parts, "</body></html>", ""])
+            yield f'<dt class="{entry.kind}">{label}</dt><dd class="{entry.kind}">{text}'
+            yield "</dd>"
+        yield "</dl></article>"
+    yield "</body></html>"

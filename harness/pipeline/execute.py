@@ -220,7 +220,7 @@ def _carried_out(
     file, task = before.file, before.file.task
     with ExitStack() as opened:
         client = opened.enter_context(plan.client)
-        chunks = _answered(plan.plan, client, first=partial(_smoke_test, plan))
+        chunks = answered(plan.plan, client, first=partial(_smoke_test, plan))
         if before.rows is not None:
             chunks = _with_earlier(chunks, before.rows)
         for setup in (*before.again, *plan.judges):
@@ -256,18 +256,15 @@ def _with_earlier(chunks: Iterable[Chunk], rows: Iterable[SampleRecord]) -> Iter
 def answer(plan: Plan, client: CachedClient) -> list[SampleRecord]:
     """The record of every planned response; what is stored already is not asked."""
     check_templates(plan)
-    return answered(plan, client)
+    return [record for chunk in answered(plan, client) for record in chunk]
 
 
-def answered(plan: Plan, client: CachedClient) -> list[SampleRecord]:
-    """As `answer`, of a plan that may have a part of its samples: its templates are checked."""
-    return [record for chunk in _answered(plan, client) for record in chunk]
-
-
-def _answered(
+def answered(
     plan: Plan, client: CachedClient, *, first: Callable[[], None] = lambda: None
 ) -> Iterator[Chunk]:
     """The records of every planned response, in chunks; `first` is called before any call is made.
+
+    The templates are checked: a plan may have a part of its samples.
 
     Where there are more than one chunk and several ways of asking, all are asked beforehand: those
     of a sample together, which share most of their prompts.

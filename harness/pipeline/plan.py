@@ -225,16 +225,17 @@ def subsample(
     if limit is None or limit >= len(samples):
         return samples if isinstance(samples, StoredSamples) else tuple(samples)
     if is_by_cluster and (whole := _whole_clusters(samples, limit, seed=seed)):
-        return _at(samples, [at for at, s in enumerate(samples) if s.cluster in whole])
+        return samples_at(samples, [at for at, s in enumerate(samples) if s.cluster in whole])
     groups: dict[str, list[tuple[str, int]]] = {}
     for place, sample in enumerate(samples):
         groups.setdefault(sample.group, []).append((digest((seed, sample.id)), place))
     counts = _apportion({name: len(members) for name, members in groups.items()}, limit)
     chosen = (sorted(members)[: counts[name]] for name, members in groups.items())
-    return _at(samples, sorted(place for members in chosen for _, place in members))
+    return samples_at(samples, sorted(place for members in chosen for _, place in members))
 
 
-def _at(samples: Sequence[Sample], places: Sequence[int]) -> Sequence[Sample]:
+def samples_at(samples: Sequence[Sample], places: Sequence[int]) -> Sequence[Sample]:
+    """The samples at some places, in a file where all of them are."""
     if isinstance(samples, StoredSamples):
         return samples.at(places)
     return tuple(samples[place] for place in places)

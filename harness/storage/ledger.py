@@ -65,7 +65,7 @@ class _Question(msgspec.Struct):  # without the response, whose vectors may be l
 class Ledger:
     """Finished calls of one model, found by key and added one by one.
 
-    `twice` has the usage of answers to calls that had one from another shard, by key.
+    `twice` has the usage of calls that another shard had made as well, by key.
     """
 
     def __init__(self, folder: Path, shard: tuple[int, int] | None = None) -> None:
@@ -107,6 +107,13 @@ class Ledger:
                 self._folder,
                 ", ".join(map(str, pids)),
             )
+
+    def make_folder(self) -> None:
+        """Make the folder though nothing is added, so that who copies it finds one."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._refused(error) from error
 
     def close(self) -> None:
         """Sync what was added and end the segment; adding again begins another one."""
@@ -249,20 +256,33 @@ def _encoded(record: CallRecord) -> bytes:
 def _valid_response(stored: list[_Stored]) -> tuple[Response, tuple[Usage, ...]]:
     """The response to one key that counts; its usage lists the others as superseded.
 
-    Shards that need the same call at the same time make it twice, where one process makes it once:
-    a later answer of another shard is no part of the run, and its usage stands beside.
+    Shards that need the same call at the same time make it twice, where one process makes it once.
+    So an attempt of another shard is part of the run where it got more than those before it, as if
+    one process had tried again; else its usage stands beside.
     """
     if len(stored) == 1:
         return stored[0][1], ()
-    kept, twice, first = list[_Stored](), list[Usage](), None
+    kept, twice, best = list[_Stored](), list[Usage](), -1
+    first: tuple[int, int] | None = None
     for at, response in sorted(stored, key=lambda pair: pair[0]):
-        by = shard_of(Path(at[1])) if response.failure is None else None
-        first = first or by
-        if by == first or by is None:
+        by, got = shard_of(Path(at[1])), _got(response)
+        is_first = first is None and best < _ANSWER  # a shard goes on where a whole run failed
+        if by is None or by == first or got > best or is_first:
             kept.append((at, response))
+            first, best = by or first, max(got, best)
         else:
             twice.append(response.usage)
     return _superseding(_distinct(kept)), tuple(twice)
+
+
+_ANSWER = 2
+
+
+def _got(response: Response) -> int:
+    """What a call got: 0 is no reply, 1 a reply without an answer, 2 an answer."""
+    if response.failure is None:
+        return _ANSWER
+    return int(response.failure.reason not in NO_REPLY)
 
 
 def _superseding(responses: list[Response]) -> Response:

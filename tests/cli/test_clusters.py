@@ -3,10 +3,11 @@
 import json
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 import yaml
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import PRICES, Toy
+from support.toy import PRICES, Toy, lines
 
 from harness.cli import main
 from harness.cli.clusters.parts import begin
@@ -161,6 +162,103 @@ def test_a_merge_into_a_fresh_folder_takes_auto_from_the_calls_it_copies(
     assert files(here) == files(whole)
 
 
+def test_machines_whose_shards_have_no_sample_are_merged_too(toy: Toy, stub: StubServer) -> None:
+    given = ("--limit", "1", "--judge", "choice")
+    assert toy.run(*given, model="alpha") == 0
+    home, machines = results(toy, "home0"), [results(toy, f"machine{n}") for n in (1, 2)]
+
+    for number, machine in enumerate(machines, 1):
+        assert machine.run(*given, "--shard", f"{number}/2", model="alpha") == 0
+    sources = [word for one in machines for word in ("--from", str(one.results))]
+    assert home.main("merge", "--task", "toy", "--model", "alpha", *given, *sources) == 0
+
+    assert files(home) == files(toy)
+    assert sorted(len([*one.results.glob("calls/alpha/*")]) for one in machines) == [0, 1]
+
+
+def with_shared_prompts(toy: Toy, *, is_judged_alone: bool = False) -> None:
+    """Eight samples of a cluster each that lead to two prompts, and to two or eight of a judge."""
+    made = []
+    for number, line in enumerate(lines(8)):
+        words = json.loads(line)
+        words["fields"]["story"] = f"number {number % 2}."
+        to = number if is_judged_alone else number % 2
+        words["references"] = {"right": [f"yes {to}"], "wrong": [f"never {to}"]}
+        made.append(json.dumps(words | {"id": f"s{number}", "cluster": f"c{number}"}))
+    (toy.home / "tasks/samples/toy.jsonl").write_text("\n".join(made))
+
+
+@pytest.mark.parametrize(
+    ("fault", "at"), [("refusal", "Story"), ("content-filter", "Judge"), ("500", "Story")]
+)
+def test_calls_of_two_shards_that_get_no_answer_count_once(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch, fault: str, at: str
+) -> None:
+    toy.write("configs/prices.yaml", PRICES)
+    with_shared_prompts(toy)
+    home, machines = results(toy, "home0"), [results(toy, f"machine{n}") for n in (1, 2)]
+    sources = [word for one in machines for word in ("--from", str(one.results))]
+    script = Script(replies={"Judge": ("1",)}, faults={at: (fault,) * 200})
+    with StubServer(script) as server:
+        monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
+        code = toy.run(*JUDGED, model="alpha")
+        for number, machine in enumerate(machines, 1):
+            machine.run(*JUDGED, "--shard", f"{number}/2", model="alpha")
+
+    given = ("--task", "toy", "--model", "alpha", *JUDGED)
+    assert (home.main("merge", *given, *sources), code) == (1, 1)
+    assert files(home) == files(toy)
+
+
+def test_shards_with_different_answers_to_one_prompt_are_whole_when_run_on_the_merged_folder(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_shared_prompts(toy, is_judged_alone=True)
+    home, machines = results(toy, "home0"), [results(toy, f"machine{n}") for n in (1, 2)]
+    given = ("--task", "toy", "--model", "alpha", "--judge", "choice", "--variant", "base")
+    for number, machine in enumerate(machines, 1):
+        replies = {"Judge": ("1",), "Story": (f"answer of machine {number}",)}
+        with StubServer(Script(replies=replies)) as server:
+            monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
+            assert machine.main("run", *given, "--shard", f"{number}/2") == 0
+    sources = [word for one in machines for word in ("--from", str(one.results))]
+
+    refused = home.main("merge", *given, *sources)
+    said = capsys.readouterr().err
+    with StubServer(Script(replies={"Judge": ("1",)})) as server:
+        monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
+        again = home.main("run", *given, "--shard", "2/2")
+        asked = server.stats()["answered"]
+
+    assert (refused, again, home.main("merge", *given)) == (2, 0, 0)
+    assert f"at least {asked} calls are not stored" in said
+    assert "where no machine has them" in said
+
+
+def test_shards_of_own_folders_stay_within_a_budget_where_both_have_the_earlier_calls(
+    toy: Toy, stub: StubServer
+) -> None:
+    cap = 0.0008
+    assert toy.run("--judge", "near", "--variant", "base", model="alpha") == 0
+    earlier = [*toy.results.glob("calls/alpha/*")]
+    machines = [results(toy, f"machine{n}") for n in (1, 2)]
+
+    codes = []
+    for number, machine in enumerate(machines, 1):
+        shutil.copytree(toy.results / "calls", machine.results / "calls")
+        part = ("--budget", str(cap), "--shard", f"{number}/2")
+        codes.append(machine.run("--judge", "near", *part, model="alpha"))
+
+    made = [path for one in machines for path in one.results.glob("calls/alpha/*.shard*")]
+    assert (codes, 0 < paid(earlier) < paid(earlier + made) <= cap) == ([130, 130], True)
+
+
+def paid(segments: Iterable[Path]) -> float:
+    """What the calls in some segments have cost, in US dollars."""
+    lines = [json.loads(one) for path in segments for one in path.read_text("utf-8").splitlines()]
+    return sum(line["response"]["usage"].get("cost_usd") or 0.0 for line in lines)
+
+
 def test_a_merge_that_misses_calls_names_them_and_their_shard_and_writes_nothing(
     toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -215,13 +313,8 @@ def test_a_budget_is_shared_by_shards_and_never_passed(toy: Toy, stub: StubServe
 
     codes = [toy.main("run", str(path), "--shard", f"{number}/3") for number in (1, 2, 3)]
 
-    lines = [
-        json.loads(line)
-        for file in (toy.results / "calls").rglob("*.jsonl")
-        for line in file.read_text("utf-8").splitlines()
-    ]
-    paid = sum(line["response"]["usage"].get("cost_usd") or 0.0 for line in lines)
-    assert (codes, 0 < paid <= 0.003) == ([130] * 3, True)
+    cost = paid((toy.results / "calls").rglob("*.jsonl"))
+    assert (codes, 0 < cost <= 0.003) == ([130] * 3, True)
 
 
 def test_shares_of_a_budget_leave_what_a_shard_has_cost_before() -> None:

@@ -276,6 +276,39 @@ def test_what_all_calls_of_a_key_were_charged_is_told_with_the_one_that_stands(
     assert [part.reason for part in usage.superseded or ()] == [None, Reason.REFUSED]
 
 
+FAILED = Response("k", failure=Failure(Reason.FAILED, "gone"), usage=Usage(unanswered=1))
+REFUSED = REFUSALS[0]
+ANSWERED = Response("k", texts=("Yes.",), usage=Usage(2, 4, 2.0))
+A, B, WHOLE = ".shard1of2", ".shard2of2", ""
+
+
+@pytest.mark.parametrize(
+    ("attempts", "kept", "beside"),
+    [
+        ([(A, ANSWERED), (B, ANSWERED)], [0], [1]),
+        ([(A, REFUSED), (B, REFUSED)], [0], [1]),
+        ([(B, FAILED), (A, FAILED), (B, FAILED)], [2, 0], [1]),
+        ([(A, FAILED), (B, ANSWERED), (A, ANSWERED)], [1, 0], [2]),
+        ([(A, REFUSED), (B, ANSWERED)], [1, 0], []),
+        ([(A, REFUSED), (A, REFUSED), (B, REFUSED)], [1, 0], [2]),
+        ([(WHOLE, ANSWERED), (B, ANSWERED)], [0], [1]),
+        ([(WHOLE, FAILED), (A, FAILED), (B, FAILED)], [1, 0], [2]),
+    ],
+)
+def test_an_attempt_of_a_second_shard_is_of_the_run_where_it_got_more_than_the_first(
+    tmp_path: Path, attempts: list[tuple[str, Response]], kept: list[int], beside: list[int]
+) -> None:
+    for place, (mark, response) in enumerate(attempts):
+        own = replace(response, usage=replace(response.usage, prompt_tokens=place))
+        (tmp_path / f"{9 - place}{mark}.jsonl").write_bytes(line(request(), own, time=place))
+
+    ledger = Ledger(tmp_path)
+    found = ledger.find(["k"])["k"]
+
+    assert [usage.prompt_tokens for usage in found.usage.with_superseded] == kept
+    assert [usage.prompt_tokens for usage in ledger.twice.get("k", ())] == beside
+
+
 @pytest.mark.parametrize("order", list(permutations((0, 1, 2))))
 def test_of_failures_alone_the_latest_is_reported(tmp_path: Path, order: tuple[int, ...]) -> None:
     asked = request()

@@ -7,7 +7,7 @@ a run is computed from the ledgers of all shards, as if one process had made the
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import inf
@@ -16,13 +16,18 @@ from secrets import token_hex
 from shutil import copyfile
 from typing import Self
 
-from harness.core import Response, Sample
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core import Case, Response, Sample
 from harness.errors import BudgetReached, SpecError, StoreError
 from harness.judges.custom import JudgeLabel
 from harness.models.client.cached import Budget, CachedClient, CallPolicy
 from harness.parts import NO_REPLY, digest
 from harness.pipeline import execute
+from harness.pipeline.plan import parted, samples_at
 from harness.pipeline.preview import (
+    MOST_HELD,
     PlannedCall,
     charge_stored_calls,
     charge_stored_replies,
@@ -35,6 +40,7 @@ from harness.pipeline.setup import JudgeSetup, JudgeSource, smoke_test_judges
 from harness.pipeline.walk import cases_of, questions
 from harness.registry import Registry
 from harness.specs.judges import asked_model
+from harness.storage.runs import SampleRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +60,15 @@ class Shard:
 
     def has(self, sample: Sample, seed: int) -> bool:
         """Whether a sample's cluster belongs to this shard of a run with a seed."""
-        return int(digest((seed, sample.cluster))[:15], 16) % self.count == self.number - 1
+        return number_of(sample, seed, self.count) == self.number
 
     def __str__(self) -> str:
         return f"{self.number}/{self.count}"
+
+
+def number_of(sample: Sample, seed: int, count: int) -> int:
+    """The number, from 1, of the shard that has a sample's cluster, of so many."""
+    return int(digest((seed, sample.cluster))[:15], 16) % count + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,56 +108,87 @@ def run_each(plans: Sequence[RunPlan], shard: Shard) -> Iterator[ShardResult]:
 
 def run_part(plan: RunPlan, shard: Shard) -> ShardResult:
     """Make the calls of a shard of one run, whose share of the budget is set."""
+    plan.client.ledger.make_folder()  # a shard may have no sample, or no calls to make
     if not plan.client.terms.is_offline:
         smoke_test_judges(plan.plan, plan.judges)
-    with _share_told(shard, plan.client.terms.budget):
-        with plan.client as client:
-            records = execute.answered(part_of(plan, shard).plan, client)
-        judging = JudgePlan(
-            plan.file, plan.folder, plan.file.task, records, lambda _: {}, plan.judges
-        )
-        return _asked(judging, shard)
+    judging = JudgePlan(plan.file, plan.folder, plan.file.task, (), lambda _: {}, plan.judges)
+    with _share_told(shard, plan.client.terms.budget), plan.client as client:
+        return _asked(judging, execute.answered(part_of(plan, shard).plan, client), shard)
 
 
 def judge_part(plan: JudgePlan, shard: Shard) -> ShardResult:
     """Make the calls of a shard of judges that are to read a stored run."""
     seed, budget = plan.file.run.seed, _budget([one.client for one in plan.judges])
 
-    def part(one: Shard) -> JudgePlan:
-        records = [record for record in plan.records if one.has(record.sample, seed)]
-        return replace(plan, records=records)
-
-    def charge(one: Shard, into: Budget) -> None:
-        terms = CallPolicy(budget=into)
-        charge_stored_replies(replace(part(one), judges=_judges_on(plan.judges, terms)))
+    def charge(budgets: Sequence[Budget]) -> None:
+        for records in parted(plan.records, execute.CHUNK):
+            numbers = [number_of(record.sample, seed, shard.count) for record in records]
+            for number, into in enumerate(budgets, 1):
+                own = [record for record, at in zip(records, numbers, strict=True) if at == number]
+                judges = _judges_on(plan.judges, CallPolicy(budget=into))
+                charge_stored_replies(replace(plan, records=own, judges=judges))
 
     if budget is not None:
         _share(budget, shard, charge)
     with _share_told(shard, budget):
-        return _asked(part(shard), shard)
+        own = (record for record in plan.records if shard.has(record.sample, seed))
+        return _asked(plan, parted(own, execute.CHUNK), shard)
 
 
 def part_of(plan: RunPlan, shard: Shard) -> RunPlan:
     """The run with the samples of a shard alone."""
-    samples = tuple(s for s in plan.plan.samples if shard.has(s, plan.plan.run.seed))
+    return _with_samples(plan, numbers_of(plan, shard.count) == shard.number)
+
+
+def numbers_of(plan: RunPlan, count: int) -> NDArray[np.int64]:
+    """The number of the shard, of so many, that each sample of a run belongs to."""
+    samples, seed = plan.plan.samples, plan.plan.run.seed
+    each = (number_of(sample, seed, count) for sample in samples)
+    return np.fromiter(each, dtype=np.int64, count=len(samples))
+
+
+def _with_samples(plan: RunPlan, is_own: NDArray[np.bool_]) -> RunPlan:
+    samples = samples_at(plan.plan.samples, np.flatnonzero(is_own).tolist())
     return replace(plan, plan=replace(plan.plan, samples=samples))
 
 
-def _asked(plan: JudgePlan, shard: Shard) -> ShardResult:
-    """Have the models of judges answer all that these ask about some records."""
-    records, asked = list(plan.records), 0
-    lost, whole = sum(record.answer is None for record in records), plan.responses(records)
-    for setup in plan.judges:
-        if setup.client is None:
-            continue
-        cases = cases_of(records, plan.task, step=setup.entry.step, responses=whole).values()
-        wanted = {q.key: q for case in cases for q in questions(case, setup.judge)}
-        with setup.client as client:
-            replies = client.answer(wanted.values(), stage=f"judge {setup.judge.name}")
-        asked += len(wanted)
-        lost += sum(_is_failed(reply) for reply in replies.values())
+def _asked(plan: JudgePlan, chunks: Iterable[Sequence[SampleRecord]], shard: Shard) -> ShardResult:
+    """Have the models of judges answer all that these ask about records, which are not held."""
+    answers = lost = 0
+    with ExitStack() as opened:
+        asking = [
+            _Asking(setup, opened.enter_context(setup.client))
+            for setup in plan.judges
+            if setup.client is not None
+        ]
+        for records in chunks:
+            answers += len(records)
+            lost += sum(record.answer is None for record in records)
+            responses = plan.responses(records)
+            for one in asking:
+                cases = cases_of(records, plan.task, step=one.setup.entry.step, responses=responses)
+                lost += one.failed(cases.values())
     run, model = plan.file.run, plan.file.model
-    return ShardResult(run.task, model.name, str(shard), len(records), asked, lost)
+    asked = sum(len(one.asked) for one in asking)
+    return ShardResult(run.task, model.name, str(shard), answers, asked, lost)
+
+
+class _Asking:
+    """A judge whose model is asked about cases as they come, each question once."""
+
+    def __init__(self, setup: JudgeSetup, client: CachedClient) -> None:
+        self._shown = execute.GatheredProgress(client.progress)
+        self.setup, self._client = setup, replace(client, progress=self._shown)
+        self.asked = set[str]()
+
+    def failed(self, cases: Iterable[Case]) -> int:
+        """Ask about some cases; how many questions got no reply."""
+        self._shown.next_chunk()
+        each = (question for case in cases for question in questions(case, self.setup.judge))
+        wanted = {one.key: one for one in each if one.key not in self.asked}
+        self.asked.update(wanted)
+        stage = f"judge {self.setup.judge.name}"
+        return sum(map(_is_failed, self._client.answer(wanted.values(), stage=stage).values()))
 
 
 def _is_failed(response: Response) -> bool:
@@ -172,21 +214,21 @@ def share_budget(plans: Sequence[RunPlan], shard: Shard) -> None:
     if budget is None:
         return
 
-    def charge(one: Shard, into: Budget) -> None:
+    def charge(budgets: Sequence[Budget]) -> None:
         for plan in plans:
-            part = on_terms(part_of(plan, one), CallPolicy(budget=into))
-            charge_stored_calls(part.plan, part.client, part.judges)
+            numbers = numbers_of(plan, shard.count)
+            for number, into in enumerate(budgets, 1):
+                part = on_terms(_with_samples(plan, numbers == number), CallPolicy(budget=into))
+                charge_stored_calls(part.plan, part.client, part.judges)
 
     _share(budget, shard, charge)
 
 
-def _share(budget: Budget, shard: Shard, charge: Callable[[Shard, Budget], None]) -> None:
-    spent = []
-    for number in range(1, shard.count + 1):
-        charge(Shard(number, shard.count), counted := Budget(inf))
-        spent.append(counted.spent_usd)
-    budget.cap_usd = share_of(budget.cap_usd, spent, shard.number)
-    charge(shard, budget)
+def _share(budget: Budget, shard: Shard, charge: Callable[[Sequence[Budget]], None]) -> None:
+    """Lower a budget to a shard's share; `charge` counts what each shard has stored, from 1."""
+    counted = [budget if n == shard.number else Budget(inf) for n in range(1, shard.count + 1)]
+    charge(counted)
+    budget.cap_usd = share_of(budget.cap_usd, [one.spent_usd for one in counted], shard.number)
 
 
 def share_of(cap_usd: float, spent_usd: Sequence[float], number: int) -> float:
@@ -223,56 +265,54 @@ def _judges_on(judges: Sequence[JudgeSetup], terms: CallPolicy) -> tuple[JudgeSe
 
 def gaps(plan: RunPlan) -> list[Gap]:
     """The calls of a run that are not stored, by the shard that should have made them."""
-    sequences = preview(plan.plan, plan.client)
-    found, seed = _Unstored(), plan.plan.run.seed
-    for part in sequences:
-        found.add(plan.client, part.cell.sample, part.calls)
-    for setup in plan.judges:
-        if setup.client is not None:
-            for part in sequences:
-                found.add(setup.client, part.cell.sample, judge_calls(plan.plan, [part], setup))
-    return found.by_shard(plan.plan.run.task, plan.client.model.name, seed)
+    asking = [(setup, setup.client) for setup in plan.judges if setup.client is not None]
+    found = _Unstored([plan.client, *(client for _, client in asking)], plan.plan.run.seed)
+    for cells in plan.plan.chunks(MOST_HELD):
+        sequences = preview(plan.plan, plan.client, cells=cells)
+        pairs = [(part.cell.sample, call) for part in sequences for call in part.calls]
+        found.add(plan.client, pairs)
+        for setup, client in asking:
+            each = [(part.cell.sample, judge_calls(plan.plan, [part], setup)) for part in sequences]
+            found.add(client, [(sample, call) for sample, calls in each for call in calls])
+    return found.by_shard(plan.plan.run.task, plan.client.model.name)
 
 
 def judge_gaps(plan: JudgePlan) -> list[Gap]:
     """The questions of judges about a stored run that have no stored reply, by shard."""
-    found = _Unstored()
-    for setup in plan.judges:
-        if setup.client is not None:
-            for record in plan.records:
-                asked = stored_questions(replace(plan, records=[record]), setup)
-                found.add(setup.client, record.sample, [PlannedCall(q, q) for q in asked])
-    return found.by_shard(plan.file.run.task, plan.file.model.name, plan.file.run.seed)
+    asking = [(setup, setup.client) for setup in plan.judges if setup.client is not None]
+    found = _Unstored([client for _, client in asking], plan.file.run.seed)
+    for setup, client in asking:
+        for asked in stored_questions(plan, setup):
+            found.add(client, [(record.sample, PlannedCall(q, q)) for record, q in asked])
+    return found.by_shard(plan.file.run.task, plan.file.model.name)
 
 
 class _Unstored:
-    """Planned calls by the client that would make them, each with the sample it is about."""
+    """Counts planned calls that are not stored, each once, by the shard of its sample."""
 
-    def __init__(self) -> None:
-        self._calls: dict[int, tuple[CachedClient, dict[str, tuple[Sample, bool]]]] = {}
+    def __init__(self, clients: Sequence[CachedClient], seed: int) -> None:
+        self._count, self._seed = max((c.ledger.shards for c in clients), default=0), seed
+        self._lost = Counter[int | None]()
+        self._seen = {id(client): set[str]() for client in clients}
 
-    def add(self, client: CachedClient, sample: Sample, calls: Iterable[PlannedCall]) -> None:
-        _, own = self._calls.setdefault(id(client), (client, {}))
-        for call in calls:
-            own.setdefault(call.longest.key, (sample, call.is_open))
+    def add(self, client: CachedClient, calls: Sequence[tuple[Sample, PlannedCall]]) -> None:
+        """Count those of some calls of one client; open ones are not stored."""
+        known = [call.longest.key for _, call in calls if not call.is_open]
+        if len(known) == len(calls) and not client.ledger.lacks(known):
+            return
+        stored, seen = client.ledger.find(known), self._seen[id(client)]
+        for sample, call in calls:
+            if (key := call.longest.key) not in stored and key not in seen:
+                seen.add(key)
+                number = number_of(sample, self._seed, self._count) if self._count else None
+                self._lost[number] += 1
 
-    def by_shard(self, task: str, model: str, seed: int) -> list[Gap]:
-        lost, count = Counter[int | None](), 0
-        for client, _ in self._calls.values():
-            count = max(count, client.ledger.shards)
-        for client, own in self._calls.values():
-            stored = client.ledger.find([key for key, (_, is_open) in own.items() if not is_open])
-            left = (sample for key, (sample, _) in own.items() if key not in stored)
-            lost.update(_number(sample, seed, count) for sample in left)
+    def by_shard(self, task: str, model: str) -> list[Gap]:
+        """The gaps of a run, in the order of the shards."""
         return [
-            Gap(task, model, f"{number}/{count}" if number else None, calls)
-            for number, calls in sorted(lost.items(), key=lambda pair: pair[0] or 0)
+            Gap(task, model, f"{number}/{self._count}" if number else None, calls)
+            for number, calls in sorted(self._lost.items(), key=lambda pair: pair[0] or 0)
         ]
-
-
-def _number(sample: Sample, seed: int, count: int) -> int | None:
-    known = (n for n in range(1, count + 1) if Shard(n, count).has(sample, seed))
-    return next(known, None)
 
 
 def refuse_gaps(found: Sequence[Gap]) -> None:
@@ -287,7 +327,8 @@ def refuse_gaps(found: Sequence[Gap]) -> None:
     again = f"run the command again with {', '.join(shards)}" if shards else "run its shards first"
     raise StoreError(
         f"at least {sum(gap.calls for gap in found)} calls are not stored ({each}); {again}, or "
-        "name the results folder of the machine that has them with --from"
+        "name the results folder of the machine that has them with --from; where no machine has "
+        "them, as shards had different answers to one prompt, run that on these --results"
     )
 
 
