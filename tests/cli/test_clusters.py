@@ -432,6 +432,21 @@ def test_a_task_starts_its_own_server_and_ends_it(
     assert (toy.results / "slurm/vllm-0-0.log").is_file()
 
 
+@pytest.mark.slow
+def test_a_task_whose_server_ends_ends_with_it_and_shows_why(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = PLAN.replace("[alpha, beta]", "[local-server]").replace("choice/beta", "near")
+    path = script(toy, capsys, str(toy.write("night.yaml", text)), "--serve", "a/b")
+    program(toy.folder / "vllm", "#!/bin/bash\necho no GPU is free\nexit 1\n")
+
+    ran = bash(str(path), SLURM_ARRAY_TASK_ID="0", VLLM=str(toy.folder / "vllm"))
+
+    log = toy.results / "slurm/vllm-0-0.log"
+    assert ran.returncode == 2
+    assert f"the last lines of {log}:\nno GPU is free\n" in ran.stderr
+
+
 @pytest.mark.parametrize("text", ["--partition=a b", "partition", "--x=$(id)", "--a\n#SBATCH --b"])
 def test_what_is_no_option_of_sbatch_is_refused(
     toy: Toy, text: str, capsys: pytest.CaptureFixture[str]

@@ -3,14 +3,19 @@
 Each function without an underscore is what a process does that uses the cluster at an address.
 """
 
+import logging
 import os
 import time
 from collections.abc import Iterable
 from functools import partial
+from threading import Timer
 from typing import Any
+
+from ray.util import placement_group, remove_placement_group
 
 from harness.errors import ModelError
 from harness.models.ray.executor import RayExecutor
+from harness.models.ray.pool import opened_ray
 from harness.models.spread import Part, Spreadable, placed
 
 
@@ -46,6 +51,16 @@ class Dying(Doubling):
         os._exit(1)
 
 
+class Telling(Doubling):
+    """Tells what its process has in the environment."""
+
+    def compute(self, part: Part) -> Any:  # noqa: ANN401 - text, no number
+        return os.environ.get("A_KEY")
+
+    def told(self) -> list[Any]:
+        return list(self._computed([0]))
+
+
 def _print(numbers: Iterable[int]) -> None:
     print(*numbers)
 
@@ -71,6 +86,32 @@ def by_turns(address: str) -> None:
     one, other = (placed(executor, partial(Doubling, 0.0)) for _ in range(2))
     for doubling in (one, other, one):
         _print(doubling.doubled(range(9)))
+
+
+def crowded(address: str) -> None:
+    """Double numbers where another holds all cores, until a warning comes or a minute is over."""
+    ray = opened_ray()
+    executor = RayExecutor(address)
+    ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
+    room = placement_group([{"CPU": 2}, {"CPU": 2}])
+    assert room.wait(60)
+
+    class Freeing(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            print(record.getMessage())
+            remove_placement_group(room)
+
+    logging.getLogger("harness.models.ray.pool").addHandler(Freeing())
+    unwarned = Timer(60, remove_placement_group, [room])
+    unwarned.daemon = True
+    unwarned.start()
+    _print(placed(executor, partial(Doubling, 0.0)).doubled(range(9)))
+
+
+def with_key(address: str) -> None:
+    """Tell whether workers have a variable of this process."""
+    os.environ["A_KEY"] = "of the command"
+    print(placed(RayExecutor(address, 1), partial(Telling)).told())
 
 
 def _fail(executor: RayExecutor, build: "partial[Any]") -> None:

@@ -275,3 +275,21 @@ def test_a_pool_that_idles_makes_room(driver: Driver) -> None:
     doubled = "0 2 4 6 8 10 12 14 16"
 
     assert driver.said("by_turns").splitlines() == [doubled, doubled, doubled]
+
+
+def test_while_others_hold_all_cores_the_command_says_what_it_waits_for(driver: Driver) -> None:
+    warning, doubled = driver.said("crowded").splitlines()
+
+    assert warning.startswith("the Ray cluster has no room for a worker, which takes 1 CPUs and 0")
+    assert "free on all together: 0 CPUs and 0 GPUs" in warning
+    assert doubled == "0 2 4 6 8 10 12 14 16"
+
+
+def test_workers_of_a_cluster_lack_the_keys_of_the_command(driver: Driver) -> None:
+    assert driver.said("with_key") == "[None]\n"
+
+
+def test_workers_of_a_cluster_that_the_command_starts_inherit_its_keys(driver: Driver) -> None:
+    driver.address = "local"
+
+    assert driver.said("with_key") == "['of the command']\n"

@@ -126,6 +126,7 @@ def _script(job_name: str, words: list[str], job: JobOptions, where: Where, cach
         merged=shlex.join(words),
         asked=shlex.join(asked),
         server=_SERVER.format(checkpoint=shlex.quote(job.serve)) if job.serve else "",
+        awaited=_AWAITED if job.serve else "",
     ).rstrip("\n")
 
 
@@ -163,7 +164,7 @@ esac
 
 shard=$((${{SLURM_ARRAY_TASK_ID:?}} + 1))/{count}
 {server}code=0
-"$python" -m harness run {asked} --shard "$shard" || code=$?
+"$python" -m harness run {asked} --shard "$shard"{awaited} || code=$?
 # 1 is done with missing items, which the merge counts: for Slurm that is no failure
 if [ "$code" -eq 1 ]; then code=0; fi
 exit "$code"
@@ -175,9 +176,23 @@ one = socket()
 one.bind(("127.0.0.1", 0))
 print(one.getsockname()[1])')
 mkdir -p "$results/slurm"
+log="$results/slurm/vllm-${{SLURM_ARRAY_JOB_ID:-0}}-$SLURM_ARRAY_TASK_ID.log"
 "${{VLLM:-vllm}}" serve {checkpoint} --host 127.0.0.1 --port "$port" --generation-config vllm \\
-    >"$results/slurm/vllm-${{SLURM_ARRAY_JOB_ID:-0}}-$SLURM_ARRAY_TASK_ID.log" 2>&1 &
+    >"$log" 2>&1 &
 server=$!
-trap 'kill "$server" 2>/dev/null || true' EXIT
+trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 export HARNESS_SERVER_URL="http://127.0.0.1:$port/v1"
+"""
+_AWAITED = """ &
+run=$!
+# a server that has ended will not answer: nobody waits for it, and the node is free again
+while kill -0 "$run" 2>/dev/null; do
+    if ! kill -0 "$server" 2>/dev/null; then
+        echo "the server has ended, and its task with it; the last lines of $log:" >&2
+        tail -n 20 "$log" >&2
+        exit 2
+    fi
+    sleep 1
+done
+wait "$run"\
 """

@@ -301,7 +301,9 @@ class HostedModel(Resolvable, Generic[_Spec]):
             if type(error.__cause__).__name__ == "ConnectError":
                 return self._unreached(error, server)
         except module.AuthenticationError as error:
-            if not is_permission_error(error.status_code, error.message):
+            # Of several servers another may take the key.
+            is_refused = not is_permission_error(error.status_code, error.message)
+            if is_refused and len(self.servers) == 1:
                 raise self._translated(error, server) from None
         except (self.library.error, RetryableError, PermanentError, ValueError):
             pass  # many a server, or a key of few rights, lists nothing and answers well

@@ -7,12 +7,15 @@ here knows a request or a retry; all of it lives inside one event loop.
 
 import asyncio
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+from harness.errors import ModelError
 from harness.models.client.limiter import CallOutcome, ConcurrencyLimiter, Turns
 
 ASIDE_AFTER = 5
-"""So many calls in a row without a reply set a server aside, if there are others."""
+"""So many calls in a row without a reply set a server aside, if there are others; so many requests
+in a row that it refuses, and another answers, close it.
+"""
 LONGEST_ASIDE = 12
 """How many times as long as the first time a server is set aside at most; each time is twice that
 before.
@@ -28,6 +31,7 @@ class Lane:
         self.number, self.name, self.limiter = number, name, limiter
         self.calls = 0
         self.failures = 0  # in a row
+        self.refusals = 0  # in a row, of requests that another server answered
         self.aside_s = 0.0  # for how long it was set aside the last time; 0 where it answers
         self.until_s = 0.0  # on the loop's clock
 
@@ -104,6 +108,25 @@ class ServerPool:
                 self._aside.discard(lane.name)
                 _log.warning("%s answers again, and is asked with the others", lane.name)
         return lane.limiter.record(outcome, wait_s=wait_s, holds_slot=holds_slot)
+
+    def leave(self, lane: Lane, error: Exception) -> bool:
+        """Give no further slot of one server; False, and nothing done, where no other has any."""
+        if lane.limiter.closed_by is not None:
+            return True
+        if all(other is lane or other.limiter.closed_by for other in self.lanes):
+            return False
+        lane.limiter.close(error)
+        _log.warning("%s; only the other servers are asked from now on", error)
+        return True
+
+    def compare(self, lane: Lane, refused: Mapping[Lane, Exception]) -> None:
+        """Count that a server has answered what others `refused`; these may thereby be closed."""
+        lane.refusals = 0
+        for other, error in refused.items():
+            other.refusals += 1
+            if other.refusals >= ASIDE_AFTER:
+                fact = f"{error}; others answer what it has refused {other.refusals} times in a row"
+                self.leave(other, ModelError(fact))
 
     async def sleep(self, seconds: float) -> None:
         """Wait for some seconds, or until the servers are closed."""

@@ -1,13 +1,11 @@
 """Requests to Responses over a network: retries, time limits and concurrency of all calls.
 
-Calls are made by asyncio workers in a background thread, and results come in the calling thread.
 Nothing here knows a server, a client library or a file.
 """
 
 import asyncio
 import logging
 import math
-from collections import deque
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -23,14 +21,11 @@ from contextlib import (
     AsyncExitStack,
     asynccontextmanager,
     contextmanager,
-    suppress,
 )
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from itertools import chain
-from queue import SimpleQueue
-from threading import Event, Thread
 from typing import Self
 
 from msgspec import UNSET
@@ -38,112 +33,11 @@ from tenacity import AsyncRetrying, retry_if_exception_type, wait_random, wait_r
 
 from harness.core import Request, Response
 from harness.errors import ModelError
-from harness.models.client.limiter import CallOutcome, CircuitBreaker, ConcurrencyLimiter
+from harness.models.client.background import BackgroundExecutor, Completed, Worker
+from harness.models.client.limiter import CallOutcome, CircuitBreaker
 from harness.models.client.pool import Lane, ServerPool
 from harness.parts import UNCHARGED, UNKNOWN_USAGE, Failure, Reason, Usage, total_usage
 from harness.specs.models import HostedSpec, ModerationSpec
-
-
-@dataclass(frozen=True, slots=True)
-class Completed:
-    """A result, and the limiter of which it occupies a slot until the caller is done with it."""
-
-    result: Response
-    slot: ConcurrencyLimiter | None = None
-
-
-Worker = Callable[[Request], Awaitable[Completed | None]]
-"""Processes one item; None ends the worker, because no further item can be processed."""
-
-
-class BackgroundExecutor:
-    """A background thread with an event loop and its workers, used from the calling thread.
-
-    A result waits in `_completed` until the caller takes it, and holds its slot until the caller
-    asks for the next: whatever ends this process loses no more results than there are slots.
-    Slots are released inside the loop.
-    """
-
-    def __init__(
-        self,
-        items: Iterator[Request],
-        session: AbstractAsyncContextManager[Worker],
-        *,
-        workers: int,
-    ) -> None:
-        """Keep the arguments; `results` begins the work."""
-        self._items = items
-        self._session = session
-        self._workers = workers
-        self._completed: SimpleQueue[Completed | BaseException | None] = SimpleQueue()
-        self._slots_done: deque[ConcurrencyLimiter] = deque()
-        self._is_releasing = False
-        self._started = Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._main: asyncio.Task[None] | None = None
-        self._thread = Thread(target=self._run, name="calls", daemon=True)
-
-    def results(self) -> Iterator[Response]:
-        """Start, and yield the results as they come; then raise what ended the work early."""
-        self._thread.start()
-        while isinstance(entry := self._completed.get(), Completed):
-            yield entry.result
-            if entry.slot is not None:
-                self._slots_done.append(entry.slot)
-            if not self._is_releasing:
-                self._is_releasing = True
-                self._call_in_loop(self._release_slots)
-        if entry is not None:
-            raise entry
-
-    def stop(self) -> None:
-        """Cancel all work in progress and wait for the thread to end."""
-        if self._thread.ident is None:
-            return
-        self._started.wait()
-        if self._main is not None:
-            self._call_in_loop(self._main.cancel)
-        self._thread.join()
-
-    def _call_in_loop(self, function: Callable[[], object]) -> None:
-        if self._loop is not None:
-            with suppress(RuntimeError):  # the loop is closed: nothing is left to call
-                self._loop.call_soon_threadsafe(function)
-
-    def _run(self) -> None:
-        """Run one loop; put its error, or None, into the queue as the last entry."""
-        error: BaseException | None = None
-        try:
-            asyncio.run(self._serve())
-        except asyncio.CancelledError:
-            pass
-        except BaseException as caught:  # raised again in the calling thread
-            error = caught
-        self._started.set()
-        self._completed.put(error)
-
-    async def _serve(self) -> None:
-        self._loop, self._main = asyncio.get_running_loop(), asyncio.current_task()
-        self._started.set()
-        try:
-            async with self._session as worker, asyncio.TaskGroup() as group:
-                for _ in range(self._workers):
-                    group.create_task(self._work(worker))
-        except BaseExceptionGroup as errors:
-            raise errors.exceptions[0] from None
-
-    async def _work(self, worker: Worker) -> None:
-        for item in self._items:
-            completed = await worker(item)
-            if completed is None:
-                return
-            self._completed.put(completed)
-
-    def _release_slots(self) -> None:
-        self._is_releasing = False  # before they are read, or the caller's next could be missed
-        while self._slots_done:
-            self._slots_done.popleft().release(1)
-
 
 _log = logging.getLogger(__name__)
 LONG_PAUSE_S = 5.0
@@ -247,7 +141,8 @@ def send_all(
     iterator must not wait for the responses. `connect`, or each of several servers', is called here
     once there is a request; the event loop enters and exits what it returns. Any error of the call
     other than RetryableError and PermanentError ends everything and is raised here, after the
-    responses before it. ModelError is raised where each server pauses all calls for longer than a
+    responses before it; a ModelError only that of the last of several servers, for the others are
+    then asked no more. ModelError is raised where each server pauses all calls for longer than a
     request may take, or where nothing but failures comes: once the calls in flight have ended, and
     if any request is left. Closing the generator cancels the calls in flight. `aside` has the
     servers that are set aside, before and after: each is tried with one call first.
@@ -338,6 +233,7 @@ class _Attempts:
         self._pool, self._breaker = pool, breaker
         self._lane: Lane | None = None
         self._wait_ends_s: dict[Lane, float] = {}  # of the servers that asked to wait
+        self._refused: dict[Lane, PermanentError] = {}  # by the servers that refused the request
         self._count = 0
         self._is_repeated = False
         self._end_s = math.inf
@@ -356,28 +252,53 @@ class _Attempts:
         if first is not None and self._count == 1 and not self._is_repeated:
             self._is_repeated = True
             raise first
-        lane = self._lane = await self._pool.acquire(self._lane, self._barred)
-        if lane is None:
-            self._why_over = ": nothing more is asked of the server; repeat the command later"
-            return self.give_up() if self._count else None
-        if not self._count:
-            self._end_s = _now() + self._policy.total_s
-        elif self._left_s <= 0:
-            lane.limiter.release(1)
-            self._why_over = self._too_long
-            return self.give_up()
-        self._count += 1
+        while True:
+            lane = self._lane = await self._pool.acquire(self._lane, self._barred)
+            if lane is None:
+                self._why_over = ": nothing more is asked of the server; repeat the command later"
+                return self.give_up() if self._count else None
+            if self._end_s == math.inf:
+                self._end_s = _now() + self._policy.total_s
+            elif self._left_s <= 0:
+                lane.limiter.release(1)
+                self._why_over = self._too_long
+                return self.give_up()
+            if (response := await self._asked_at(lane)) is not None:
+                return Completed(self._with_all_usage(response), lane.limiter)
+
+    async def _asked_at(self, lane: Lane) -> Response | None:
+        """One attempt at one server; None where it is to be made at another instead."""
         start_s = _now()
         try:
             response = await self._response(self._calls[lane.number])
         except RetryableError as error:
+            self._count += 1
             self._record_failure(error, lane, took_s=_now() - start_s)
             raise
+        except ModelError as error:
+            # Other servers may have another key, or the model that this one lacks.
+            if not self._pool.leave(lane, error):
+                raise
+            lane.limiter.release(1)
+            return None
         except PermanentError as error:
+            if self._is_for_others(error, lane):
+                self._refused[lane] = error
+                self._pool.record(lane, CallOutcome.COMPLETED)
+                return None
             usage = total_usage([self._partial_usage, error.usage])
             response = self._failure(error.reason, str(error), usage)
+        else:
+            self._pool.compare(lane, self._refused)
+        self._count += 1
         self._pool.record(lane, CallOutcome.COMPLETED, holds_slot=True)
-        return Completed(self._with_all_usage(response), lane.limiter)
+        return response
+
+    def _is_for_others(self, error: PermanentError, lane: Lane) -> bool:
+        """Whether another server may answer what one has refused without doing anything."""
+        if error.reason is not Reason.FAILED or error.usage != UNCHARGED or lane in self._refused:
+            return False
+        return self._pool.has_other([lane, *self._refused])
 
     async def _response(self, call: Call) -> Response:
         while True:
@@ -407,8 +328,7 @@ class _Attempts:
             return
         message, total_s = f"{error}; the server asks to wait {pause_s:.0f} s", self._policy.total_s
         if took_s + pause_s > total_s and self._pool.has_other([lane]):
-            lane.limiter.close(ModelError(message))
-            _log.warning("%s: only the other servers are asked from now on", message)
+            self._pool.leave(lane, ModelError(message))
         elif took_s + pause_s > total_s:
             message += (
                 f", and a request may take {total_s:g} s in all: nothing more was asked, and what "
@@ -466,8 +386,9 @@ class _Attempts:
 
     @property
     def _barred(self) -> list[Lane]:
-        """The servers that have asked this request to wait longer than until now."""
-        return [lane for lane, end_s in self._wait_ends_s.items() if end_s > _now()]
+        """The servers that refused this request, or asked it to wait longer than until now."""
+        waiting = [lane for lane, end_s in self._wait_ends_s.items() if end_s > _now()]
+        return [*self._refused, *waiting]
 
     @property
     def _asked_s(self) -> float | None:

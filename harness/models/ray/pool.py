@@ -30,6 +30,8 @@ DEATHS = 6
 """How many workers may die with a part in hand before it is taken for the cause."""
 PATIENCE_S = 1.0
 """How long to wait, in seconds, before looking again for room for workers."""
+TOLD_AFTER = 5
+"""So many looks in a row without room for any worker are logged."""
 PACKAGES = ("torch", "transformers", "sentence-transformers", "vllm")
 
 
@@ -178,6 +180,7 @@ class Pool:
         self._build, self._expected, self._needs = build, expected, needs
         self._workers, self._make_room = workers, make_room
         self._seats: list[_Seat] = []
+        self._looks = 0  # in a row, without room for any worker
         self.is_busy = False
 
     @property
@@ -233,11 +236,24 @@ class Pool:
         ray = opened_ray()
         seats = {reference: seat for seat in self._seats for reference in seat.references}
         done, _ = ray.wait([*seats], num_returns=1, timeout=PATIENCE_S)
-        if not done and not any(seat.is_placed for seat in self._seats):
+        has_room = bool(done) or any(seat.is_placed for seat in self._seats)
+        self._looks = 0 if has_room else self._looks + 1
+        if not has_room:
             self._make_room()
+        if self._looks == TOLD_AFTER:
+            self._tell_wait()
         for reference in done:
             if (seat := seats[reference]) in self._seats and reference in seat.references:
                 self._receive(seat, reference, this)
+
+    def _tell_wait(self) -> None:
+        free = opened_ray().available_resources()
+        _log.warning(
+            "the Ray cluster has no room for a worker, which takes %d CPUs and %g GPUs of one "
+            "machine; free on all together: %g CPUs and %g GPUs. It is waited for: stop what holds "
+            "the others (`ray status` shows it), or add a machine",
+            *(self._needs.cpus, self._needs.gpus, free.get("CPU", 0.0), free.get("GPU", 0.0)),
+        )
 
     def _receive(self, seat: _Seat, reference: Any, this: _Round) -> None:  # noqa: ANN401 - Ray's
         from ray.exceptions import RayError, RayTaskError

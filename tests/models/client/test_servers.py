@@ -167,6 +167,54 @@ def test_a_daily_quota_of_one_server_leaves_the_work_to_the_other() -> None:
     assert [answer.failure for answer in answers] == [None] * 100
 
 
+@pytest.mark.parametrize(
+    ("bad", "told"),
+    [
+        (Script(shares={"404": 1.0}), "answered 404"),
+        (Script(shares={"401": 1.0}), "check the key in K"),
+        (Script(key="another key"), "answered 401"),
+        (Script(shares={"400-bad": 1.0}), "others answer what it has refused 5 times in a row"),
+    ],
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_server_that_refuses_leaves_the_work_to_the_other(
+    bad: Script, told: str, is_first: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with StubServer(bad) as ill, StubServer(Script(delay_s=0.005)) as well:
+        urls = (ill.url, well.url) if is_first else (well.url, ill.url)
+        model = model_at(*urls, attempts=1)
+
+        answers = list(model.answer(asked(model, 100)))
+
+        assert requests_of(well) == [100]
+        assert requests_of(ill)[0] < 40
+    assert [answer.failure for answer in answers] == [None] * 100
+    [closed] = [text for text in caplog.messages if "only the other servers are asked" in text]
+    assert closed.startswith(ill.url)
+    assert told in closed
+
+
+def test_where_all_servers_refuse_the_model_the_last_one_ends_the_run() -> None:
+    with StubServer(Script(shares={"404": 1.0})) as one, StubServer(one.script) as two:
+        model = model_at(one.url, two.url)
+
+        with pytest.raises(ModelError, match=r"answered 404: .*check that there is a model"):
+            list(model.answer(asked(model, 50)))
+
+
+def test_what_every_server_refuses_fails_alone_after_one_call_to_each() -> None:
+    script = Script(faults={"question 7": ("400-long",) * 9}, delay_s=0.005)
+    with StubServer(script) as one, StubServer(script) as two:
+        model = model_at(one.url, two.url)
+        requests = asked(model, 100)
+
+        answers = {answer.key: answer.failure for answer in model.answer(requests)}
+
+        assert sum(requests_of(one, two)) == 111
+    failed = [n for n, request in enumerate(requests) if answers[request.key]]
+    assert failed == [7, *range(70, 80)]
+
+
 def test_the_key_is_masked_whichever_server_tells_it() -> None:
     told = Script(shares={"401": 1.0}, models_status=404)
     with StubServer(told) as one, StubServer(told) as two:

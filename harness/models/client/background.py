@@ -1,0 +1,116 @@
+"""Items to results through asyncio workers in a background thread; they come in the calling thread.
+
+Nothing here knows what a worker does, nor a server.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass
+from queue import SimpleQueue
+from threading import Event, Thread
+
+from harness.core import Request, Response
+from harness.models.client.limiter import ConcurrencyLimiter
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A result, and the limiter of which it occupies a slot until the caller is done with it."""
+
+    result: Response
+    slot: ConcurrencyLimiter | None = None
+
+
+Worker = Callable[[Request], Awaitable[Completed | None]]
+"""Processes one item; None ends the worker, because no further item can be processed."""
+
+
+class BackgroundExecutor:
+    """A background thread with an event loop and its workers, used from the calling thread.
+
+    A result waits in `_completed` until the caller takes it, and holds its slot until the caller
+    asks for the next: whatever ends this process loses no more results than there are slots.
+    Slots are released inside the loop.
+    """
+
+    def __init__(
+        self,
+        items: Iterator[Request],
+        session: AbstractAsyncContextManager[Worker],
+        *,
+        workers: int,
+    ) -> None:
+        """Keep the arguments; `results` begins the work."""
+        self._items = items
+        self._session = session
+        self._workers = workers
+        self._completed: SimpleQueue[Completed | BaseException | None] = SimpleQueue()
+        self._slots_done: deque[ConcurrencyLimiter] = deque()
+        self._is_releasing = False
+        self._started = Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._main: asyncio.Task[None] | None = None
+        self._thread = Thread(target=self._run, name="calls", daemon=True)
+
+    def results(self) -> Iterator[Response]:
+        """Start, and yield the results as they come; then raise what ended the work early."""
+        self._thread.start()
+        while isinstance(entry := self._completed.get(), Completed):
+            yield entry.result
+            if entry.slot is not None:
+                self._slots_done.append(entry.slot)
+            if not self._is_releasing:
+                self._is_releasing = True
+                self._call_in_loop(self._release_slots)
+        if entry is not None:
+            raise entry
+
+    def stop(self) -> None:
+        """Cancel all work in progress and wait for the thread to end."""
+        if self._thread.ident is None:
+            return
+        self._started.wait()
+        if self._main is not None:
+            self._call_in_loop(self._main.cancel)
+        self._thread.join()
+
+    def _call_in_loop(self, function: Callable[[], object]) -> None:
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed: nothing is left to call
+                self._loop.call_soon_threadsafe(function)
+
+    def _run(self) -> None:
+        """Run one loop; put its error, or None, into the queue as the last entry."""
+        error: BaseException | None = None
+        try:
+            asyncio.run(self._serve())
+        except asyncio.CancelledError:
+            pass
+        except BaseException as caught:  # raised again in the calling thread
+            error = caught
+        self._started.set()
+        self._completed.put(error)
+
+    async def _serve(self) -> None:
+        self._loop, self._main = asyncio.get_running_loop(), asyncio.current_task()
+        self._started.set()
+        try:
+            async with self._session as worker, asyncio.TaskGroup() as group:
+                for _ in range(self._workers):
+                    group.create_task(self._work(worker))
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+
+    async def _work(self, worker: Worker) -> None:
+        for item in self._items:
+            completed = await worker(item)
+            if completed is None:
+                return
+            self._completed.put(completed)
+
+    def _release_slots(self) -> None:
+        self._is_releasing = False  # before they are read, or the caller's next could be missed
+        while self._slots_done:
+            self._slots_done.popleft().release(1)
