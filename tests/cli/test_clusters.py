@@ -347,6 +347,30 @@ def test_processes_share_the_calls_and_end_in_the_same_bytes(
     assert "\x1e" not in err
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fault", "words", "code", "told"),
+    [
+        ("401", (), 2, "ended with code 2; this one tries its calls\n"),
+        ("", ("--budget", "0.0004"), 130, "tries its calls, as far as a budget allows it\n"),
+    ],
+)
+def test_what_an_ended_process_leaves_is_tried_and_no_more_is_promised(
+    toy: Toy,
+    stub: StubServer,
+    capsys: pytest.CaptureFixture[str],
+    fault: str,
+    words: tuple[str, ...],
+    code: int,
+    told: str,
+) -> None:
+    stub.script = Script(shares={fault: 1.0})
+
+    assert toy.run("--judge", "near", "--processes", "2", *words, model="alpha") == code
+
+    assert told in capsys.readouterr().err
+
+
 def test_processes_are_refused_where_each_would_load_weights() -> None:
     model = OfflineModel("mistral", "transformers", "a checkpoint", frozenset())
 

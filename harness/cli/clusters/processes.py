@@ -15,6 +15,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Self
 
+from harness.cli.options import ExitCode
 from harness.cli.output import MARK, ProgressLine, command_words, log
 from harness.models.client.cached import Stage
 from harness.parts import PROCESSES
@@ -137,7 +138,8 @@ def _tell_end(number: int, count: int, code: int) -> None:
         name = signal.Signals(-code).name if -code in [*signal.Signals] else f"signal {-code}"
         log(f"process {number} of {count}: ended by {name}; its calls are made when the others end")
     elif code > 1:
-        log(f"process {number} of {count}: ended with code {code}; its calls are made by this one")
+        bound = ", as far as a budget allows it" if code == ExitCode.INTERRUPTED else ""
+        log(f"process {number} of {count}: ended with code {code}; this one tries its calls{bound}")
 
 
 def _stop(children: "Sequence[subprocess.Popen[str]]") -> None:

@@ -1,7 +1,4 @@
-"""Items to results through asyncio workers in a background thread; they come in the calling thread.
-
-Nothing here knows what a worker does, nor a server.
-"""
+"""Requests to responses by asyncio workers in a background thread; no server is known here."""
 
 import asyncio
 from collections import deque

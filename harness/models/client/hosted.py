@@ -301,9 +301,8 @@ class HostedModel(Resolvable, Generic[_Spec]):
             if type(error.__cause__).__name__ == "ConnectError":
                 return self._unreached(error, server)
         except module.AuthenticationError as error:
-            # Of several servers another may take the key.
-            is_refused = not is_permission_error(error.status_code, error.message)
-            if is_refused and len(self.servers) == 1:
+            is_alone = len(self.servers) == 1  # else another may take the key
+            if is_alone and not is_permission_error(error.status_code, error.message):
                 raise self._translated(error, server) from None
         except (self.library.error, RetryableError, PermanentError, ValueError):
             pass  # many a server, or a key of few rights, lists nothing and answers well

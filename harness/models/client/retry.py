@@ -296,9 +296,9 @@ class _Attempts:
 
     def _is_for_others(self, error: PermanentError, lane: Lane) -> bool:
         """Whether another server may answer what one has refused without doing anything."""
-        if error.reason is not Reason.FAILED or error.usage != UNCHARGED or lane in self._refused:
-            return False
-        return self._pool.has_other([lane, *self._refused])
+        is_free = error.reason is Reason.FAILED and error.usage == UNCHARGED
+        is_new = lane not in self._refused
+        return is_free and is_new and self._pool.has_other([lane, *self._refused])
 
     async def _response(self, call: Call) -> Response:
         while True:

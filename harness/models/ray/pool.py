@@ -236,12 +236,13 @@ class Pool:
         ray = opened_ray()
         seats = {reference: seat for seat in self._seats for reference in seat.references}
         done, _ = ray.wait([*seats], num_returns=1, timeout=PATIENCE_S)
-        has_room = bool(done) or any(seat.is_placed for seat in self._seats)
-        self._looks = 0 if has_room else self._looks + 1
-        if not has_room:
+        if done or any(seat.is_placed for seat in self._seats):
+            self._looks = 0
+        else:
+            self._looks += 1
             self._make_room()
-        if self._looks == TOLD_AFTER:
-            self._tell_wait()
+            if self._looks == TOLD_AFTER:
+                self._tell_wait()
         for reference in done:
             if (seat := seats[reference]) in self._seats and reference in seat.references:
                 self._receive(seat, reference, this)
