@@ -64,14 +64,15 @@ def test_a_plan_in_three_shards_killed_at_ten_moments_ends_in_the_bytes_of_one_p
     assert hits >= MOMENTS // 2
 
 
+@pytest.mark.parametrize("has_budget", [False, True])  # with one the parent waits for all calls
 @pytest.mark.parametrize("is_parent", [False, True])
 def test_processes_of_which_one_is_killed_end_in_the_same_bytes(
-    toy: Toy, stub: StubServer, is_parent: bool
+    toy: Toy, stub: StubServer, *, is_parent: bool, has_budget: bool
 ) -> None:
-    assert start_plan(stub, toy, "whole").wait() in (0, 1)
+    assert start_plan(stub, toy, "whole", has_budget=has_budget).wait() in (0, 1)
     asked = stub.stats()["answered"]
 
-    first = start_plan(stub, toy, "parts", "--processes", "2")
+    first = start_plan(stub, toy, "parts", "--processes", "2", has_budget=has_budget)
     while stub.stats()["answered"] < 1.3 * asked and first.poll() is None:
         sleep(0.01)
     begun = children(first)
@@ -81,7 +82,7 @@ def test_processes_of_which_one_is_killed_end_in_the_same_bytes(
         while any(map(is_running, begun)) and monotonic() < end:
             sleep(0.05)
         assert not any(map(is_running, begun))
-        first = start_plan(stub, toy, "parts", "--processes", "2")
+        first = start_plan(stub, toy, "parts", "--processes", "2", has_budget=has_budget)
     else:
         Popen(["kill", "-9", str(begun[0])]).wait()
 

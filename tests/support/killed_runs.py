@@ -44,12 +44,18 @@ PLAN = f"""
 
 
 def start_plan(
-    stub: StubServer, toy: Toy, results: str, *words: str, command: str = "run"
+    stub: StubServer,
+    toy: Toy,
+    results: str,
+    *words: str,
+    command: str = "run",
+    has_budget: bool = True,
 ) -> subprocess.Popen[bytes]:
     """Start the plan, whose files go to a folder beside the home folder."""
     prices = '      beta: {input_usd: 1, output_usd: 2, read: "2026-01-01", source: a}'
     toy.write("configs/prices.yaml", f"{PRICES.rstrip()}\n{prices}\n")
-    path = toy.write("night.yaml", PLAN)
+    budget = f"    budget_usd: {PLAN_USD}\n"
+    path = toy.write("night.yaml", PLAN if has_budget else PLAN.replace(budget, ""))
     environ = {k: v for k, v in os.environ.items() if k != "HARNESS_DATA"}
     given = (sys.executable, "-m", "harness", command, str(path), "--home", str(toy.home))
     return subprocess.Popen(
