@@ -6,13 +6,12 @@ asked; what is stored already is counted, and not paid for again.
 """
 
 import re
-from array import array
-from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from math import fsum
 from pathlib import Path
+from typing import Self
 
 from harness.core import Request, Response
 from harness.models.client.cached import HOSTED, CachedClient
@@ -233,6 +232,23 @@ class CallSummary:
         """Whether these calls are paid for, at a price that is known."""
         return self.priced_as is not None and self.most_usd is not None
 
+    def plus(self, more: Self) -> Self:
+        """The summary of these and more calls of the same kind."""
+        told = [one.stored for one in (self, more) if one.calls] or [0]
+        return replace(
+            self,
+            calls=self.calls + more.calls,
+            stored=None if told.count(None) == len(told) else sum(n or 0 for n in told),
+            prompt_characters=self.prompt_characters + more.prompt_characters,
+            prompt_tokens=self.prompt_tokens + more.prompt_tokens,
+            max_tokens=self.max_tokens + more.max_tokens,
+            least_usd=_plus(self.least_usd, more.least_usd),
+            most_usd=_plus(self.most_usd, more.most_usd),
+            example=self.example or more.example,
+            choices=self.choices or more.choices,
+            waiting=self.waiting + more.waiting,
+        )
+
 
 def dry_runs(plans: Sequence[RunPlan]) -> list[list[CallSummary]]:
     """Every kind of call of some runs, one list a run; a call that two share is the first one's.
@@ -248,165 +264,130 @@ def dry_runs(plans: Sequence[RunPlan]) -> list[list[CallSummary]]:
 def dry_judges(plan: JudgePlan) -> list[CallSummary]:
     """Every kind of call of judges that are to read a stored run; what is stored is counted."""
     charge_stored_replies(plan)
-    seen, found = set[str](), list[CallSummary]()
-    for setup in plan.judges:
-        if setup.client is not None:
-            kinds = _Kinds(setup.client, seen)
-            for asked in stored_questions(plan, setup):
-                kinds.add(_judging(setup, (PlannedCall(r, r) for _, r in asked)))
-            found += kinds.summaries()
-    return found
+    seen = set[str]()
+    return _summed(
+        summary
+        for setup in plan.judges
+        for asked in stored_questions(plan, setup)
+        for summary in _judging(setup, [PlannedCall(q, q) for _, q in asked], seen=seen)
+    )
 
 
 def dry_run(run: RunPlan, seen: set[str]) -> list[CallSummary]:
     """Every kind of call of one run that is not `seen` yet; its calls are added to these."""
-    plan, task = run.plan, run.plan.run.task
-    answers = _Kinds(run.client, seen)
+    chunks = run.plan.chunks(MOST_HELD)
+    return _summed(one for cells in chunks for one in _dry_run(run, cells, seen))
+
+
+def _dry_run(
+    run: RunPlan, cells: Sequence[PlannedResponse], seen: set[str]
+) -> Iterator[CallSummary]:
+    plan, client = run.plan, run.client
+    sequences = preview(plan, client, cells=cells)
+    stored = _stored(client, [call for sequence in sequences for call in sequence.calls])
     for variant in plan.run.variants:
-        answers.expect((task, variant, step.name) for step in plan.task.variants[variant].steps)
-    asking = [(setup, _Kinds(setup.client, seen)) for setup in run.judges if setup.client]
-    for cells in plan.chunks(MOST_HELD):
-        sequences = preview(plan, run.client, cells=cells)
-        answers.add(
-            ((task, part.cell.variant, call.longest.step), call)
-            for part in sequences
-            for call in part.calls
-        )
-        for setup, kinds in asking:
-            kinds.add(_judging(setup, judge_calls(plan, sequences, setup)))
-    return [
-        one for kinds in (answers, *(kinds for _, kinds in asking)) for one in kinds.summaries()
-    ]
+        members = [part.calls for part in sequences if part.cell.variant == variant]
+        for place, step in enumerate(plan.task.variants[variant].steps):
+            calls = [part[place] for part in members if len(part) > place]
+            names = (plan.run.task, variant, step.name)
+            yield _summary(client, names, calls, stored=stored, seen=seen)
+    for setup in run.judges:
+        yield from _judging(setup, list(judge_calls(plan, sequences, setup)), seen=seen)
 
 
-_Names = tuple[str, str, str]
-"""Who asks, of which variant and in which step."""
+def _summed(parts: Iterable[CallSummary]) -> list[CallSummary]:
+    """The summaries of some chunks, one a kind."""
+    found: dict[tuple[str, str, str], CallSummary] = {}
+    for part in parts:
+        kind = (part.asker, part.variant, part.step)
+        found[kind] = found[kind].plus(part) if kind in found else part
+    return list(found.values())
+
+
+def _plus(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
 
 
 def _judging(
-    setup: JudgeSetup, asked: Iterable[PlannedCall]
-) -> Iterator[tuple[_Names, PlannedCall]]:
-    return (((setup.judge.name, ANY, call.longest.step), call) for call in asked)
+    setup: JudgeSetup, asked: Sequence[PlannedCall], *, seen: set[str]
+) -> Iterator[CallSummary]:
+    if setup.client is None:
+        return
+    stored = _stored(setup.client, asked)
+    for step in dict.fromkeys(call.longest.step for call in asked):
+        calls = [call for call in asked if call.longest.step == step]
+        names = (setup.judge.name, ANY, step)
+        yield _summary(setup.client, names, calls, stored=stored, seen=seen)
 
 
-class _Kinds:
-    """Calls of one client by kind, counted as they come; what was `seen` before is not."""
-
-    def __init__(self, client: CachedClient, seen: set[str]) -> None:
-        self._client, self._seen = client, seen
-        self._made: dict[_Names, _Kind] = {}
-
-    def expect(self, each: Iterable[_Names]) -> None:
-        """Have a summary of some kinds, in this order, though no call may be of them."""
-        self._made |= {names: _Kind(self._client) for names in each}
-
-    def add(self, calls: Iterable[tuple[_Names, PlannedCall]]) -> None:
-        """Count some calls, of which those that are stored are looked up together."""
-        parts: dict[_Names, list[PlannedCall]] = {}
-        for names, call in calls:
-            parts.setdefault(names, []).append(call)
-        known = [c.longest for part in parts.values() for c in part if not c.is_open]
-        stored = self._client.stored(known)
-        for names, part in parts.items():
-            kind = self._made.setdefault(names, _Kind(self._client))
-            kind.first = kind.first or part[0]
-            new = {c.longest.key: c for c in part if c.longest.key not in self._seen}
-            self._seen.update(new)
-            kind.add([*new.values()], stored)
-
-    def summaries(self) -> list[CallSummary]:
-        """Every kind."""
-        return [kind.summary(names) for names, kind in self._made.items()]
+def _stored(client: CachedClient, calls: Sequence[PlannedCall]) -> frozenset[str]:
+    return frozenset(client.stored([call.longest for call in calls if not call.is_open]))
 
 
-class _Kind:
-    """One kind of call: what is counted of it, and the prices of what is not stored."""
-
-    def __init__(self, client: CachedClient) -> None:
-        self._client = client
-        self.first: PlannedCall | None = None
-        self._counts = Counter[str]()
-        self._text: str | None = None
-        self._least, self._most = array("d"), array("d")  # summed at the end, exactly
-
-    def add(self, new: Sequence[PlannedCall], stored: Container[str]) -> None:
-        """Count calls that were not counted before."""
-        model = self._client.model
-        if isinstance(model, ReadsText):
-            self._add_texts(
-                [(call.longest.key, model.text_of(call.longest)) for call in new], stored
-            )
-            return
-        size = model.prompt_size if isinstance(model, MeasuresPrompts) else estimated
-        for call in new:
-            longest, shortest, tokens = call.longest, call.shortest, size(call.shortest)
-            more = characters(longest) - characters(shortest)
-            self._counts["calls"] += 1
-            self._counts["open"] += call.is_open
-            self._counts["characters"] += characters(longest)
-            # A missing answer that a prompt shows has as many tokens as it may have.
-            self._counts["tokens"] += tokens + more // CHARACTERS_A_TOKEN
-            self._counts["max_tokens"] += longest.decoding.max_tokens * longest.decoding.n
-            if longest.key in stored:
-                self._counts["stored"] += 1
-                continue
-            self._counts["waiting"] += longest.key in self._client.waiting
-            if (price := self._client.price) is not None and model.kind in HOSTED:
-                self._least.append(price.least(shortest, tokens))
-                self._most.append(price.most(longest))
-
-    def _add_texts(self, texts: Iterable[tuple[str, str | None]], stored: Container[str]) -> None:
-        for key, text in texts:
-            if text is not None:
-                self._text = text if self._text is None else self._text
-                self._counts["calls"] += 1
-                self._counts["stored"] += key in stored
-                self._counts["characters"] += len(text)
-
-    def summary(self, names: _Names) -> CallSummary:
-        """What was counted; `names` are those of the kind."""
-        client, counts = self._client, self._counts
-        model, first = client.model, self.first
-        summary = partial(
-            CallSummary,
-            *(*names, model.name),
-            is_hosted=model.kind in HOSTED,
-            calls=counts["calls"],
-            prompt_characters=counts["characters"],
-        )
-        if isinstance(model, ReadsText):
-            example = () if self._text is None else (Message("user", self._text),)
-            return summary(stored=counts["stored"], example=example)
-        least, most = self._price(counts["calls"] - counts["stored"])
-        is_open = 0 < counts["calls"] == counts["open"]
+def _summary(
+    client: CachedClient,
+    names: tuple[str, str, str],
+    calls: Sequence[PlannedCall],
+    *,
+    stored: frozenset[str],
+    seen: set[str],
+) -> CallSummary:
+    # `names` are those of who asks, of the variant and of the step.
+    model, planned = client.model, {call.longest.key: call for call in calls}
+    new = [call for key, call in planned.items() if key not in seen]
+    seen.update(planned)
+    summary = partial(CallSummary, *names, model.name, is_hosted=model.kind in HOSTED)
+    if isinstance(model, ReadsText):
+        all_texts = {call.longest.key: model.text_of(call.longest) for call in new}
+        texts = {key: text for key, text in all_texts.items() if text is not None}
         return summary(
-            stored=None if is_open else counts["stored"],
-            prompt_tokens=counts["tokens"],
-            is_estimate=not isinstance(model, MeasuresPrompts),
-            max_tokens=counts["max_tokens"],
-            least_usd=least,
-            most_usd=most,
-            example=_example(first) if first else (),
-            choices=first.longest.choices if first else (),
-            waiting=counts["waiting"],
-            priced_as=client.priced_as,
+            calls=len(texts),
+            stored=len(stored & set(texts)),
+            prompt_characters=sum(map(len, texts.values())),
+            example=tuple(Message("user", text) for text in [*texts.values()][:1]),
         )
-
-    def _price(self, left: int) -> tuple[float | None, float | None]:
-        if self._client.model.kind not in HOSTED:
-            return None, None
-        if not left:
-            return 0.0, 0.0
-        if (price := self._client.price) is None:
-            return None, None
-        charged = [fsum(part) for part in (self._least, self._most)]
-        least, most = (price.shared(full, is_batch=self._client.is_batch) for full in charged)
-        return least, most
+    size = model.prompt_size if isinstance(model, MeasuresPrompts) else estimated
+    sizes = {call.shortest.key: size(call.shortest) for call in new}
+    left = [call for call in new if call.longest.key not in stored]
+    least, most = _price(left, sizes, client)
+    return summary(
+        calls=len(new),
+        stored=None if new and all(call.is_open for call in new) else len(new) - len(left),
+        prompt_characters=sum(characters(call.longest) for call in new),
+        prompt_tokens=sum(  # a missing answer that a prompt shows has as many as it may have
+            sizes[call.shortest.key]
+            + (characters(call.longest) - characters(call.shortest)) // CHARACTERS_A_TOKEN
+            for call in new
+        ),
+        is_estimate=not isinstance(model, MeasuresPrompts),
+        max_tokens=sum(c.longest.decoding.max_tokens * c.longest.decoding.n for c in new),
+        least_usd=least,
+        most_usd=most,
+        example=_example(calls[0]) if calls else (),
+        choices=calls[0].longest.choices if calls else (),
+        waiting=len(client.waiting & {call.longest.key for call in left}),
+        priced_as=client.priced_as,
+    )
 
 
 def _example(call: PlannedCall) -> tuple[Message, ...]:
     messages = call.longest.messages
     return tuple(map(_explained, messages)) if call.is_open else messages
+
+
+def _price(
+    left: Sequence[PlannedCall], sizes: Mapping[str, int], client: CachedClient
+) -> tuple[float | None, float | None]:
+    if client.model.kind not in HOSTED:
+        return None, None
+    if not left:
+        return 0.0, 0.0
+    if (price := client.price) is None:
+        return None, None
+    least = fsum(price.least(call.shortest, sizes[call.shortest.key]) for call in left)
+    most = fsum(price.most(call.longest) for call in left)
+    charged = [price.shared(full, is_batch=client.is_batch) for full in (least, most)]
+    return charged[0], charged[1]
 
 
 def check_tokens(plan: Plan, spec: LocalSpec, checkpoints: Path) -> dict[str, TokenReport]:

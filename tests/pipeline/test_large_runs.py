@@ -1,6 +1,7 @@
 """Runs of more than one chunk: the same files, in the order of the plan, by memory that stays."""
 
 import json
+import shutil
 import subprocess
 import sys
 from itertools import product
@@ -73,19 +74,55 @@ def test_another_judge_goes_through_a_large_run_and_all_verdicts_stay(toy: Toy) 
 
 
 @pytest.mark.slow
-def test_memory_grows_by_less_than_2_kb_an_answer(toy: Toy) -> None:
+def test_a_large_run_is_counted_sharded_and_merged_in_chunks(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_samples(toy, COUNT)
+    given = ("run", "--task", "toy", "--model", "oracle", "--variant", "base")
+
+    def counted() -> list[tuple[int, int]]:
+        capsys.readouterr()
+        assert toy.main(*given, "--dry-run", "--json") == 0
+        told = json.loads(capsys.readouterr().out)
+        return [(kind["calls"], kind["stored"]) for kind in told]
+
+    assert counted() == [(2 * COUNT, 0)]
+    assert toy.main(*given) == 0
+    before = toy.bytes()
+    assert counted() == [(2 * COUNT, 2 * COUNT)]
+    shutil.rmtree(toy.results)
+    assert [toy.main(*given, "--shard", f"{number}/2") for number in (1, 2)] == [0, 0]
+    assert toy.main("merge", *given[1:]) == 0
+    assert toy.bytes() == before
+
+
+def peak(*words: str) -> int:
+    """The most memory that a command held, in kB."""
     code = (
         "import resource, sys; from harness.cli import main; main(sys.argv[1:]); "
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
-    peaks = []
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=True
+    )
+    return int(done.stdout.split()[-1])
+
+
+@pytest.mark.slow
+def test_memory_grows_by_less_than_2_kb_an_answer(toy: Toy) -> None:
+    peaks = dict[int, list[int]]()
     for count in (CHUNK, 2 * CHUNK):
         with_samples(toy, count)
-        where = ("--home", str(toy.home), "--results", str(toy.folder / str(count)))
-        command = ("run", "--task", "toy", "--model", "oracle", "--variant", "base", *where)
-        done = subprocess.run(
-            [sys.executable, "-c", code, *command], capture_output=True, text=True, check=True
-        )
-        peaks.append(int(done.stdout.split()[-1]))
+        home = ("--home", str(toy.home))
+        whole, parts = (("--results", str(toy.folder / f"{n}{count}")) for n in ("whole", "parts"))
+        given = ("--task", "toy", "--model", "oracle", "--variant", "base", *home)
+        peaks[count] = [
+            peak("run", *given, *whole, "--dry-run"),
+            peak("run", *given, *whole),
+            peak("items", "oracle", *whole),
+            peak("run", *given, *parts, "--shard", "1/1"),
+            peak("merge", *given, *parts),
+        ]
 
-    assert (peaks[1] - peaks[0]) * 1024 / (2 * CHUNK) < 2_000
+    grown = [more - less for less, more in zip(*peaks.values(), strict=True)]
+    assert [kb for kb in grown if kb * 1024 / (2 * CHUNK) >= 2_000] == []
