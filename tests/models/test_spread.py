@@ -123,5 +123,5 @@ class TestAWorkerRefuses:
 def test_without_ray_it_says_what_to_install() -> None:
     from harness.models.ray.executor import RayExecutor
 
-    with pytest.raises(ModelError, match=r'needs ray, .* pip install "pragmatics-harness\[ray\]"'):
+    with pytest.raises(ModelError, match=r'needs ray, .* pip install -e "\.\[ray\]"'):
         RayExecutor()

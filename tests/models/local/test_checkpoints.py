@@ -129,7 +129,7 @@ def test_a_checkpoint_that_fails_to_load_has_the_remedy_for_its_cause(
 
 
 def test_missing_packages_are_named_with_the_install_line() -> None:
-    with pytest.raises(ModelError, match=r'no_such_package.*pip install "pragmatics-harness\['):
+    with pytest.raises(ModelError, match=r'no_such_package.*pip install -e "\.\['):
         require("json", "no_such_package")
 
 
