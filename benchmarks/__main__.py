@@ -66,7 +66,6 @@ def calls(told: argparse.Namespace) -> Iterator[tuple[str, str, str, list[Turned
     own, sys.executable = sys.executable, str(told.peers or sys.executable)  # api.py starts that
     seen: dict[str, list[turns.Seen]] = {name: [] for name in names}
     os.environ |= {"OPENAI_API_KEY": "none", "PYTHONPATH": str(ROOT), "DELAY_S": "0.2"}
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with ServerProcess() as server:
         os.environ["OPENAI_BASE_URL"] = server.url
         for turn in range(told.turns):
@@ -162,7 +161,8 @@ def options() -> argparse.Namespace:
     """What is asked for."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--data", type=Path, help="folder of released data (HARNESS_DATA)")
+    where = os.environ.get("HARNESS_DATA")
+    parser.add_argument("--data", type=Path, default=where, help="released data (HARNESS_DATA)")
     parser.add_argument("--only", default=",".join(PARTS[:4]), help=f"of {', '.join(PARTS)}")
     parser.add_argument("--turns", type=int, default=LEAST_TURNS)
     parser.add_argument("--items", type=int, default=34, help="of the choices, five prompts each")
@@ -179,9 +179,16 @@ def options() -> argparse.Namespace:
     return told
 
 
+def alike() -> None:
+    """Keep from all ways what this shell would have them find or recompile."""
+    for name in ("HARNESS_DATA", "PYTHONDONTWRITEBYTECODE"):
+        os.environ.pop(name, None)
+
+
 def main() -> None:
     """Measure the parts that are asked for; each is written as soon as it is done."""
     told = options()
+    alike()
     try:
         is_idle = machine.check_idle(os.getloadavg()[0], machine.cores(), is_forced=told.force)
     except machine.Busy as busy:

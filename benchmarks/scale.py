@@ -44,7 +44,7 @@ class Job:
     def command(self, *words: str) -> Command:
         """A command of this program on them."""
         told = [sys.executable, "-m", "harness", *words]
-        return Command(told, self.folder, {"PYTHONPATH": str(ROOT)})
+        return Command(told, self.folder, {"PYTHONPATH": str(ROOT), "HARNESS_DATA": ""})
 
     def run(self, *more: str) -> Command:
         """The first run, the repeat, or a shard of it."""
@@ -130,7 +130,7 @@ def stages(items: int, workers: int) -> Iterator[Stage]:
 def measured(sizes: Sequence[int], workers: Sequence[int], *, is_idle: bool) -> Scale:
     """The table of all sizes and numbers of workers; each line is told as it is measured."""
     with tempfile.TemporaryDirectory() as folder:
-        base = measure(Job(Path(folder), 0).command("leaderboard", "--results", folder))
+        base = measure(Job(Path(folder), 0).command("list"))
     found = []
     for items in sizes:
         for number in workers:
