@@ -11,8 +11,6 @@ from functools import partial
 from threading import Timer
 from typing import Any
 
-from ray.util import placement_group, remove_placement_group
-
 from harness.errors import ModelError
 from harness.models.ray.executor import RayExecutor
 from harness.models.ray.pool import opened_ray
@@ -90,8 +88,10 @@ def by_turns(address: str) -> None:
 
 def crowded(address: str) -> None:
     """Double numbers where another holds all cores, until a warning comes or a minute is over."""
-    ray = opened_ray()
     executor = RayExecutor(address)
+    ray = opened_ray()  # after the executor, which tells Ray to be quiet before its first import
+    from ray.util import placement_group, remove_placement_group
+
     ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
     room = placement_group([{"CPU": 2}, {"CPU": 2}])
     assert room.wait(60)
