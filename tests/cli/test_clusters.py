@@ -15,7 +15,7 @@ import pytest
 import yaml
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import PRICES, Toy, lines
+from support.toy import BOTH_PRICED, PRICES, Toy, lines
 
 from harness.cli import main
 from harness.cli.clusters.parts import begin
@@ -44,8 +44,7 @@ HAS_WAIT = any(part.name == "wait_s" for part in fields(Calling))
 
 @pytest.fixture
 def stub(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
-    prices = PRICES + '      beta: {input_usd: 1, output_usd: 2, read: "2026-01-01", source: a}\n'
-    toy.write("configs/prices.yaml", prices)
+    toy.write("configs/prices.yaml", BOTH_PRICED)
     with StubServer(Script(replies={"Judge": ("1",)})) as server:
         monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
         yield server

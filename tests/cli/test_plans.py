@@ -10,7 +10,7 @@ from weakref import ref
 import pytest
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import PRICES, Toy
+from support.toy import BOTH_PRICED, Toy
 
 from harness.core import Response
 from harness.models.client.cached import Budget
@@ -37,8 +37,7 @@ PAID = """
 
 @pytest.fixture
 def stub(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
-    prices = PRICES + '      beta: {input_usd: 1, output_usd: 2, read: "2026-01-01", source: a}\n'
-    toy.write("configs/prices.yaml", prices)
+    toy.write("configs/prices.yaml", BOTH_PRICED)
     with StubServer(Script(replies={"Judge": ("1",)})) as server:
         monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
         yield server

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import PRICES, Toy
+from support.toy import BOTH_PRICED, Toy
 
 CONCURRENCY = 64  # of kind openai
 SCRIPT = Script(delay_s=0.01, replies={"Option 2": ("1", "2", "neither")})
@@ -52,8 +52,7 @@ def start_plan(
     has_budget: bool = True,
 ) -> subprocess.Popen[bytes]:
     """Start the plan, whose files go to a folder beside the home folder."""
-    prices = '      beta: {input_usd: 1, output_usd: 2, read: "2026-01-01", source: a}'
-    toy.write("configs/prices.yaml", f"{PRICES.rstrip()}\n{prices}\n")
+    toy.write("configs/prices.yaml", BOTH_PRICED)
     budget = f"    budget_usd: {PLAN_USD}\n"
     path = toy.write("night.yaml", PLAN if has_budget else PLAN.replace(budget, ""))
     environ = {k: v for k, v in os.environ.items() if k != "HARNESS_DATA"}

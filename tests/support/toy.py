@@ -122,6 +122,8 @@ PRICES = """
       alpha: {input_usd: 2, output_usd: 4, batch_share: 0.5, read: "2026-01-01", source: a list}
       umpire: {input_usd: 10, output_usd: 30, read: "2026-01-01", source: a list}
 """
+BOTH_PRICED = PRICES + '      beta: {input_usd: 1, output_usd: 2, read: "2026-01-01", source: a}\n'
+"""Prices of alpha and beta."""
 
 
 @dataclass(frozen=True)
