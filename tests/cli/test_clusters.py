@@ -7,7 +7,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import pytest
 import yaml
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import BOTH_PRICED, PRICES, Toy, lines
+from support.toy import PRICES, Toy, lines
 
 from harness.cli import main
 from harness.cli.clusters.parts import begin
@@ -40,14 +40,6 @@ PLAN = """
     budget_usd: 9
 """
 HAS_WAIT = any(part.name == "wait_s" for part in fields(Calling))
-
-
-@pytest.fixture
-def stub(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
-    toy.write("configs/prices.yaml", BOTH_PRICED)
-    with StubServer(Script(replies={"Judge": ("1",)})) as server:
-        monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
-        yield server
 
 
 def results(toy: Toy, name: str) -> Toy:

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from weakref import ref
@@ -10,7 +9,7 @@ from weakref import ref
 import pytest
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import BOTH_PRICED, Toy
+from support.toy import Toy
 
 from harness.core import Response
 from harness.models.client.cached import Budget
@@ -33,14 +32,6 @@ PAID = """
     allow_self_judge: true
     budget_usd: {usd}
 """
-
-
-@pytest.fixture
-def stub(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
-    toy.write("configs/prices.yaml", BOTH_PRICED)
-    with StubServer(Script(replies={"Judge": ("1",)})) as server:
-        monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
-        yield server
 
 
 def plan(toy: Toy, *arguments: str, text: str = CONTROLS) -> int:
