@@ -29,8 +29,7 @@ class Sample:
     def __post_init__(self) -> None:
         if not self.id:
             raise ValueError(f"a sample needs an id (fields: {sorted(self.fields)})")
-        if self.references and not self.references.keys().isdisjoint(self.fields):
-            both = sorted(set(self.fields) & set(self.references))
+        if self.references and (both := sorted(set(self.fields) & set(self.references))):
             raise ValueError(f"sample {self.id}: {both} stand in fields and in references")
         if self.choices and (self.choices.count(self.gold or "") != 1 or len(self.choices) < 2):
             raise ValueError(f"sample {self.id}: {self.gold!r} is not one of {self.choices}")
