@@ -118,13 +118,14 @@ def http_client(
     """
     http = http_of(library)
     options: dict[str, Any] = {
+        "verify": _ssl_context(http),
         "follow_redirects": False,
         "headers": {"Accept-Encoding": "gzip, deflate"},
         "mounts": {"all://": None, "http://": None, "https://": None} if is_local else None,
     }
     if not connections:
         hooks = {"response": [guard.read]}
-        return library.DefaultHttpxClient(verify=_ssl_context(http), event_hooks=hooks, **options)
+        return library.DefaultHttpxClient(event_hooks=hooks, **options)
     limits = http.Limits(max_connections=connections, max_keepalive_connections=connections)
     options |= {"limits": limits, "event_hooks": {"response": [guard.read_async]}}
     return _lean_client(library)(**options)
