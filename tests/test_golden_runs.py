@@ -40,6 +40,8 @@ WRITE = "PYTHONPATH=. python tests/test_golden_runs.py --write"
 FLOAT = re.compile(r"(?<![\w.])-?\d+(?:\.\d+(?:e[+-]\d+)?|e[+-]\d+)(?![\w.])")
 Known = str | list[Any]
 """What is kept of a file: its digest; or that of all but its floats, their number and two sums."""
+LONG = frozenset({"intent_detection", "emphasized_talk"})
+"""Scenarios of thousands of answers, which run with `-m slow`."""
 
 
 @dataclass(frozen=True)
@@ -378,7 +380,11 @@ def leave(files: Mapping[str, str], folder: Path) -> None:
         (folder / name).write_text(text, "utf-8", newline="")
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize(
+    "scenario",
+    [pytest.param(s, marks=[pytest.mark.slow] * (s.name in LONG)) for s in SCENARIOS],
+    ids=lambda scenario: scenario.name,
+)
 def test_what_is_stored_stays_as_it_was(scenario: Scenario, tmp_path: Path) -> None:
     files = carry_out(scenario, tmp_path)
 

@@ -277,6 +277,7 @@ def test_a_full_disk_is_told_and_what_was_stored_stays(toy: Toy) -> None:
     assert toy.run() == 0
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_says_how_to_go_on_and_does(toy: Toy) -> None:
     with StubServer(Script(delay_s=0.1)) as stub, pytest.MonkeyPatch.context() as patch:
         patch.setenv("HARNESS_SERVER_URL", stub.url)

@@ -34,6 +34,7 @@ def test_a_shipped_judge_keeps_the_contract(name: str, capsys: pytest.CaptureFix
     assert (code, "FAILED" in shown.out) == (0, False), shown.out + shown.err
 
 
+@pytest.mark.slow
 def test_a_scorer_and_a_local_model_keep_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "scorer", "impscore-minilm"]) == 0
     assert main(["check", "model", "tiny-random"]) == 0

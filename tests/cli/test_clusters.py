@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from support.each import rest_slow
 from support.stub_script import Script
 from support.stub_server import StubServer
 from support.toy import PRICES, Toy, lines
@@ -134,7 +135,7 @@ def test_shards_of_other_machines_are_copied_and_calls_made_twice_count_once(
     assert files(home) == whole
 
 
-@pytest.mark.parametrize("is_plan", [True, False])
+@pytest.mark.parametrize("is_plan", rest_slow([False, True], kept=1))
 def test_a_merge_into_a_fresh_folder_takes_auto_from_the_calls_it_copies(
     toy: Toy, stub: StubServer, monkeypatch: pytest.MonkeyPatch, *, is_plan: bool
 ) -> None:
@@ -286,6 +287,7 @@ def test_a_shard_of_judges_reads_a_part_of_a_stored_run(toy: Toy, stub: StubServ
     assert files(toy) == merged != before
 
 
+@pytest.mark.slow
 def test_a_plan_in_shards_ends_in_the_bytes_of_one_plan(toy: Toy, stub: StubServer) -> None:
     path = toy.write("night.yaml", PLAN)
     other = results(toy, "shards")

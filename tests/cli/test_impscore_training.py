@@ -71,6 +71,7 @@ def test_a_summary_can_be_had_as_json(home: Path, capsys: pytest.CaptureFixture[
     assert Path(told["head"]) == home / "out" / "small.json"
 
 
+@pytest.mark.slow
 def test_an_ablation_writes_a_table_and_a_picture(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -35,6 +35,7 @@ def measured(pairs: list[TrainingPair], name: str) -> LintMeasure:
     return next(one for one in measures(pairs, LintLimits()) if one.name.startswith(name))
 
 
+@pytest.mark.slow
 def test_the_shipped_pairs_are_many_and_keep_every_limit() -> None:
     size = LintLimits(pairs=8000, graded=2000, groups=800)
 

@@ -156,6 +156,7 @@ def test_an_ablation_tries_each_form_and_each_value() -> None:
         assert structs.replace(settings, **{name: getattr(QUICK, name)}) == QUICK
 
 
+@pytest.mark.slow
 def test_an_ablation_has_a_row_a_training_and_a_picture() -> None:
     pairs, recipe = invented(), structs.replace(RECIPE, settings=structs.replace(QUICK, epochs=1))
     parts = split(pairs, seed=0)

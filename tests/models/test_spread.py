@@ -77,6 +77,7 @@ def test_vectors_that_are_computed_elsewhere_have_the_same_bytes() -> None:
     assert elsewhere.parts > 3
 
 
+@pytest.mark.slow
 def test_token_vectors_that_are_computed_elsewhere_have_the_same_bytes() -> None:
     pytest.importorskip("bert_score")
     here, there, sent = (TokenEncoder("minilm", 2, batch_tokens=60) for _ in range(3))

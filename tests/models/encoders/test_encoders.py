@@ -280,6 +280,7 @@ def test_an_unknown_folder_of_sentence_transformers_is_the_users_mistake(tmp_pat
         SentenceTransformers(str(tmp_path / "nothing")).encode(["a"])
 
 
+@pytest.mark.slow
 def test_layers_of_sentence_transformers_are_those_of_the_model_it_holds(folder: Path) -> None:
     texts = [*TEXTS, "word " * 300]
 
