@@ -29,6 +29,7 @@ from harness.models.client.http import (
     http_of,
     without_settings,
 )
+from harness.models.client.pool import ServerStates
 from harness.models.client.retry import (
     Call,
     Connect,
@@ -236,7 +237,7 @@ class HostedModel(Resolvable, Generic[_Spec]):
         self._is_checked = False
         self.patience_s = 0.0
         self._has_waited = False
-        self._aside = set[str]()  # the servers that did not reply when they were last asked
+        self._states = ServerStates()
 
     @classmethod
     def build(cls, name: str, spec: _Spec, context: ModelContext) -> Self:
@@ -260,7 +261,7 @@ class HostedModel(Resolvable, Generic[_Spec]):
 
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Answer each request once, in the order in which the answers come."""
-        return send_all(requests, self.connects(), RetryPolicy.of(self.spec), self._aside)
+        return send_all(requests, self.connects(), RetryPolicy.of(self.spec), self._states)
 
     def connects(self) -> dict[str, Connect]:
         """How each server is connected to, by its address."""
