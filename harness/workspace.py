@@ -24,7 +24,14 @@ from harness.errors import DataError, SpecError
 from harness.implicitness.open import MEASURES, CachedScorer, add_implicitness
 from harness.models.client.batch_api import BatchFiles
 from harness.models.client.batch_model import BatchModel
-from harness.models.client.cached import HOSTED, Budget, CachedClient, CallPolicy, Progress
+from harness.models.client.cached import (
+    HOSTED,
+    Budget,
+    CachedClient,
+    CallPolicy,
+    OfflineModel,
+    Progress,
+)
 from harness.parts import PROCESSES, digest
 from harness.registry import Registry
 from harness.specs.data import OverlaySpec, TableSpec
@@ -138,7 +145,7 @@ class Workspace:
             priced_as=priced_as,
             waiting=frozenset(key for keys in waiting for key in keys),
         )
-        if not self.terms.is_batch or self.is_offline:
+        if not self.terms.is_batch or self.is_offline or isinstance(model, OfflineModel):
             if waiting:
                 _warn_of_waiting(model.name, len(waiting), sum(map(len, waiting)))
             return client

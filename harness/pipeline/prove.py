@@ -18,14 +18,14 @@ from harness import __version__
 from harness.core import Sample
 from harness.errors import HarnessError
 from harness.judges.custom import JudgeLabel
-from harness.models.client.cached import CachedClient, CallPolicy
+from harness.models.client.cached import CachedClient, CallPolicy, OfflineModel
 from harness.parts import digest
 from harness.pipeline.execute import answer, with_judge
 from harness.pipeline.plan import Plan, variant_digest
 from harness.pipeline.records import SamplesOf, with_costs, with_verdicts
 from harness.pipeline.resolve import stored_responses
 from harness.pipeline.score import score_rows
-from harness.pipeline.setup import OfflineModel, joined, stored_setup
+from harness.pipeline.setup import joined, stored_setup
 from harness.pipeline.walk import rebuild
 from harness.registry import JUDGES
 from harness.specs.plugins import OWN

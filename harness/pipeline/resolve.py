@@ -18,7 +18,7 @@ from harness.core import Model, Response, Run, Sample
 from harness.errors import SpecError, StoreError
 from harness.implicitness.open import NONE, with_options
 from harness.judges.custom import JudgeLabel, SourcedJudge
-from harness.models.client.cached import CachedClient
+from harness.models.client.cached import CachedClient, OfflineModel
 from harness.parts import Mode, digest
 from harness.pipeline import manifest
 from harness.pipeline.plan import (
@@ -37,7 +37,6 @@ from harness.pipeline.setup import (
     JudgeModelOptions,
     JudgeSetup,
     JudgeSource,
-    OfflineModel,
     TaskContext,
     build_model,
     check_judges,
@@ -241,10 +240,8 @@ def _told_again(workspace: Workspace, repeat: RepeatOptions, known: Known) -> Ru
     model = OfflineModel(file.model.name, file.model.kind, file.model.identity, frozenset())
     plan = Plan(file.run, repeat.task, (), workspace.registry.prompts, file.model.identity)
     manifest.tell_again(noted.told)
-    # Nothing is handed in: the run is only told of again.
-    space = replace(workspace, terms=replace(workspace.terms, is_batch=False))
     sources = repeat.source.tables
-    return RunPlan(plan, space.desk(model), (), file, folder, sources=sources, noted=noted)
+    return RunPlan(plan, workspace.desk(model), (), file, folder, sources=sources, noted=noted)
 
 
 def _resolved(workspace: Workspace, options: RunOptions, repeat: RepeatOptions) -> RunPlan:

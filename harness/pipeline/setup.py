@@ -14,18 +14,17 @@ from pathlib import Path
 
 from msgspec import UNSET, UnsetType
 
-from harness.core import Case, Judge, Model, Request, Response, Sample
+from harness.core import Case, Judge, Model, Response, Sample
 from harness.errors import (
     HarnessError,
     ModelError,
     NoServerError,
     SpecError,
-    StoreError,
     did_you_mean,
     of_model,
 )
 from harness.judges.custom import JudgeLabel, SourcedJudge, Swapped, partners
-from harness.models.client.cached import CachedClient, CallPolicy
+from harness.models.client.cached import CachedClient, CallPolicy, OfflineModel
 from harness.models.encoders.encoders import CachedEncoder, Encoder
 from harness.models.labels import LabelQuestions
 from harness.models.local.classifiers import TrainedClassifier, check_fit, read_trained
@@ -66,30 +65,6 @@ class TaskContext:
     task: TaskSpec
     samples: Sequence[Sample]
     asked: Sequence[Sample]
-
-
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class OfflineModel:
-    """A model known by its stored calls alone: it is never asked.
-
-    `why` is what kept it from being asked, where that is not the command's own wish.
-    """
-
-    name: str
-    kind: str
-    identity: str
-    modes: frozenset[Mode]
-    revision: str | None = None
-    why: str = ""
-
-    def resolve(self) -> None:
-        """Do nothing: the identity is that of the stored calls."""
-
-    def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
-        """Refuse: there is only what is stored."""
-        if self.why:
-            raise NoServerError(self.why)
-        raise StoreError(f"model {self.name}: asked for {len(list(requests))} answers offline")
 
 
 def build_model(workspace: Workspace, name: str, spec: ModelSpec, context: TaskContext) -> Model:
@@ -154,8 +129,7 @@ def resolved(workspace: Workspace, model: Model, spec: ModelSpec) -> Model:
         model.resolve()
     except ModelError as error:
         is_auto, why = isinstance(spec, OpenAISpec) and spec.model == "auto", str(error)
-        is_batch = workspace.terms.is_batch  # whose server is to be told the model's name
-        is_away = workspace.is_offline or (isinstance(error, NoServerError) and not is_batch)
+        is_away = workspace.is_offline or isinstance(error, NoServerError)
         known = sorted(Ledger(workspace.results / "calls" / model.name).identities())
         if is_auto and is_away and len(known) == 1:
             _log.warning("%s; taken for %s, whose answers are stored", error, known[0])

@@ -7,7 +7,6 @@ folder. There is no lock and no server, so folders merge by copying.
 import json
 import logging
 import os
-import re
 import socket
 import time
 from collections.abc import Collection, Iterator
@@ -21,14 +20,18 @@ import msgspec
 from harness.core import Request, Response
 from harness.errors import StoreError
 from harness.parts import NO_REPLY, Failure, Reason, Superseded, Usage, vector_fault
-from harness.storage.ledger_index import CallHead, LedgerIndex, raw_lines, segments
+from harness.storage.ledger_index import (
+    CallHead,
+    LedgerIndex,
+    raw_lines,
+    segments,
+    shard_of,
+    writer_of,
+)
 from harness.text.cleanup import repair_surrogates
 
 _log = logging.getLogger(__name__)
 _SYNC_S = 0.1
-_IDLE_S = 600.0
-_SHARD = re.compile(r"\.shard(\d+)of(\d+)\Z")
-"""What ends the name of a segment that a shard of a run has written, before .jsonl."""
 _Stored = tuple[tuple[float, str, int], Response]
 """A response after the time, the segment and the line that it was stored at."""
 
@@ -100,7 +103,7 @@ class Ledger:
             raise self._refused(error) from error
         others = [p for p in segments(self._folder) if not self._shard or shard_of(p) is None]
         others += [p for p in segments(self._folder) if self._shard and shard_of(p) == self._shard]
-        if pids := sorted({pid for path in others if (pid := _writer(path))}):
+        if pids := sorted({pid for path in others if (pid := writer_of(path))}):
             _log.warning(
                 "%s: process %s is adding to it: a call that both need may be made twice (both "
                 "replies are kept and counted); wait for it, then repeat the command",
@@ -315,25 +318,3 @@ def _distinct(stored: list[_Stored]) -> list[Response]:
         if (moment, response) not in found:
             found.append((moment, response))
     return [response for _, response in found]
-
-
-def shard_of(segment: Path) -> tuple[int, int] | None:
-    """The number of the shard that wrote a segment, and their count; None for a whole run."""
-    found = _SHARD.search(segment.stem)
-    return (int(found[1]), int(found[2])) if found else None
-
-
-def _writer(segment: Path) -> int | None:
-    """The id of another process of this machine that seems to add to a segment; None without one.
-
-    None also for a segment unchanged for 600 seconds: its process id may be reused by now.
-    """
-    host, _, pid = _SHARD.sub("", segment.stem).partition("-")[2].rpartition("-")
-    if host != socket.gethostname() or not pid.isdigit() or int(pid) == os.getpid():
-        return None
-    try:
-        os.kill(int(pid), 0)
-        is_fresh = time.time() - segment.stat().st_mtime < _IDLE_S
-    except OSError:
-        return None
-    return int(pid) if is_fresh else None

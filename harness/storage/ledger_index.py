@@ -5,9 +5,14 @@ later look-up reads only what was added to the segments since. Knows nothing of 
 """
 
 import logging
+import os
+import re
+import socket
+import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import takewhile
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,6 +33,9 @@ _SHORT = 16
 """The hexadecimal digits of a key that an index has; readers compare the whole key."""
 _BLOCK = 4096
 """The lines that are taken into the index at once."""
+_IDLE_S = 600.0
+_SHARD = re.compile(r"\.shard(\d+)of(\d+)\Z")
+"""What ends the name of a segment that a shard of a run has written, before .jsonl."""
 _HEX = frozenset(b"0123456789abcdef")
 _PLACE = np.dtype([("key", "u8"), ("segment", "u4"), ("line", "u4"), ("offset", "u8")])
 _Places = NDArray[np.void]
@@ -221,13 +229,14 @@ def segments(folder: Path) -> list[Path]:
 def raw_lines(path: Path, *, start: int = 0, before: int = 0) -> Iterator[Line]:
     """The lines of a segment from `start` on, which `before` others precede.
 
-    An incomplete last line is dropped, with one warning.
+    An incomplete last line is dropped, with one warning if nobody is still writing it.
     """
     try:
         with path.open("rb") as file:
             file.seek(start)
             lines = (Line(path, number, data) for number, data in enumerate(file, before + 1))
-            yield from (line for line in lines if line.is_whole or _say_torn(path, line.number))
+            # It ends there: another process may write the rest before the file is looked at again.
+            yield from takewhile(lambda line: line.is_whole or _say_torn(path, line.number), lines)
     except OSError as error:
         raise unreadable(path, error) from error
 
@@ -235,10 +244,32 @@ def raw_lines(path: Path, *, start: int = 0, before: int = 0) -> Iterator[Line]:
 def _say_torn(path: Path, number: int) -> bool:
     """Warn of a line that was not written to its end, once; it is left out."""
     size = path.stat().st_size
-    if (path, size) not in _TOLD:
+    if (path, size) not in _TOLD and writer_of(path) is None:
         _TOLD.add((path, size))
         _log.warning("%s:%d: torn last line dropped; that call is asked again", path, number)
     return False
+
+
+def shard_of(segment: Path) -> tuple[int, int] | None:
+    """The number of the shard that wrote a segment, and their count; None for a whole run."""
+    found = _SHARD.search(segment.stem)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def writer_of(segment: Path) -> int | None:
+    """The id of another process of this machine that seems to add to a segment; None without one.
+
+    None also for a segment unchanged for 600 seconds: its process id may be reused by now.
+    """
+    host, _, pid = _SHARD.sub("", segment.stem).partition("-")[2].rpartition("-")
+    if host != socket.gethostname() or not pid.isdigit() or int(pid) == os.getpid():
+        return None
+    try:
+        os.kill(int(pid), 0)
+        is_fresh = time.time() - segment.stat().st_mtime < _IDLE_S
+    except OSError:
+        return None
+    return int(pid) if is_fresh else None
 
 
 def unreadable(path: Path, error: OSError) -> StoreError:

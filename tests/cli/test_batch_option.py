@@ -54,6 +54,25 @@ def test_a_run_in_batches_ends_in_the_bytes_of_one_without(
     assert sizes(stub) == [2 * ANSWERS, ANSWERS]
 
 
+def test_a_finished_run_in_batches_needs_no_server_to_name_its_model(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy.edit("configs/models/beta.yaml", "model: beta", "model: auto")
+    assert toy.run("--batch", model="beta") == 0
+    before = toy.bytes()
+    monkeypatch.setenv("HARNESS_SERVER_URL", "http://127.0.0.1:9/v1")
+
+    assert toy.run("--batch", model="beta") == 0
+    toy.runs()[0].joinpath("samples.jsonl").unlink()
+    assert toy.run("--batch", model="beta") == 0
+
+    assert toy.bytes() == before
+    (toy.results / "runs").rename(toy.folder / "runs")
+    capsys.readouterr()
+    assert toy.run("--batch", "--seed", "5", model="beta") == 2
+    assert "model beta: no server at http://127.0.0.1:9/v1" in capsys.readouterr().err
+
+
 def test_a_repeated_run_hands_nothing_in_and_asks_nothing(toy: Toy, stub: StubServer) -> None:
     toy.run("--batch", model="alpha")
     before, log = toy.bytes(), list(stub.batches.log)

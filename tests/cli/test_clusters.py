@@ -24,8 +24,7 @@ from harness.cli.clusters.processes import Children, shard_words
 from harness.cli.options import Calling
 from harness.core import Sample
 from harness.errors import SpecError
-from harness.models.client.cached import CallPolicy
-from harness.pipeline.setup import OfflineModel
+from harness.models.client.cached import CallPolicy, OfflineModel
 from harness.pipeline.studies.shards import Shard, share_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "clusters.md"

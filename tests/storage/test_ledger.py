@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
@@ -43,7 +44,10 @@ HEAD = (
     "from harness.storage.ledger import Ledger\nfrom support.sketches import reply, request\n"
     "ledger = Ledger(pathlib.Path(sys.argv[1]))\n"
 )
-BESIDE = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)])}
+BESIDE = {
+    **os.environ,
+    "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent), str(TESTS / "storage")]),
+}
 
 
 def ran(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -160,6 +164,31 @@ def test_a_torn_last_line_costs_its_own_call_only(
         assert [f"{segment}:2: torn" in text for text in warned] == [True] * (end > start)
         assert Ledger(tmp_path).find([first.key]) == {first.key: reply(first)}
         assert len(caplog.records) == len(warned), "told once"
+
+
+def test_a_line_that_another_process_is_still_writing_is_read_once_it_is_whole(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = [request(f"question {number}") for number in range(300)]
+    code = (
+        "import socket\n"
+        "from test_ledger import line\n"
+        "path = pathlib.Path(sys.argv[1], f'1-{socket.gethostname()}-{os.getpid()}.jsonl')\n"
+        "with path.open('wb', buffering=0) as file:\n"
+        "    for number in range(300):\n"
+        "        asked = request(f'question {number}')\n"
+        "        data = line(asked, reply(asked), time=1.0)\n"
+        "        for start in range(0, len(data), 99):\n"
+        "            file.write(data[start:start + 99])\n"
+    )
+    ledger, keys = Ledger(tmp_path), [one.key for one in asked]
+    with ThreadPoolExecutor() as pool:
+        writing = pool.submit(ran, code, tmp_path)
+        while not writing.done():
+            ledger.lacks(keys)  # a part of a line was dropped once, and the rest read as a line
+
+    assert not ledger.lacks(keys), writing.result().stderr
+    assert not caplog.records
 
 
 def test_a_torn_segment_is_left_alone_and_the_call_stored_beside_it(

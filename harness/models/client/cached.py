@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 from msgspec import json
 
 from harness.core import Model, Request, Response
-from harness.errors import BudgetReached, ModelError, StoreError, of_model
+from harness.errors import BudgetReached, ModelError, NoServerError, StoreError, of_model
 from harness.parts import NO_REPLY, Mode, Reason, Usage, possible
 from harness.specs.models import PriceSpec
 from harness.storage.ledger import Ledger
@@ -339,6 +339,30 @@ class CachedClient:
             f"might bring the {budget.spent_usd:.4f} USD spent above --budget {budget.cap_usd:g}; "
             "what was answered is stored: raise the budget and repeat the command to go on"
         )
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class OfflineModel:
+    """A model known by its stored calls alone: it is never asked.
+
+    `why` is what kept it from being asked, where that is not the command's own wish.
+    """
+
+    name: str
+    kind: str
+    identity: str
+    modes: frozenset[Mode]
+    revision: str | None = None
+    why: str = ""
+
+    def resolve(self) -> None:
+        """Do nothing: the identity is that of the stored calls."""
+
+    def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
+        """Refuse: there is only what is stored."""
+        if self.why:
+            raise NoServerError(self.why)
+        raise StoreError(f"model {self.name}: asked for {len(list(requests))} answers offline")
 
 
 def _count_failed(responses: Iterable[Response]) -> int:

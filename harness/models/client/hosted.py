@@ -2,7 +2,8 @@
 
 At 200 calls in flight aiohttp costs a client about half of what httpx does. A request's body is
 sent as it is: the libraries' typed methods would walk through it once more, at twice the cost of a
-call.
+call. Of the calls that succeed the libraries word the first alone, which saves a quarter of the
+cost of the others.
 """
 
 import json
@@ -21,7 +22,14 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from harness.core import Request, Response
 from harness.errors import ModelError, NoServerError
 from harness.models.client.endpoint import Endpoint, is_permission_error
-from harness.models.client.http import ReplyGuard, http_client, http_of, without_settings
+from harness.models.client.http import (
+    ReplyGuard,
+    handed_over,
+    http_client,
+    http_of,
+    without_settings,
+)
+from harness.models.client.pool import ServerStates
 from harness.models.client.retry import (
     Call,
     Connect,
@@ -85,7 +93,9 @@ class ClientLibrary:
         }
         kind = f"Async{self.prefix}" if connections else self.prefix
         with without_settings(self.package.upper()):
-            return getattr(self.module, kind)(**options)
+            client = getattr(self.module, kind)(**options)
+        client.sender = options["http_client"]  # for `post`
+        return client
 
     def guard(self, server: Endpoint) -> ReplyGuard:
         """What reads the replies of a server."""
@@ -119,11 +129,27 @@ async def post(
     path: str,
     arguments: Mapping[str, Any],
 ) -> bytes:
-    """The body of the reply to a call with these arguments."""
+    """The body of the reply to a call with these arguments.
+
+    The library makes the first call of a path. What it has put around that body is put around the
+    later ones; where one of them fails, the library is handed what came, and words its error.
+    """
     http = http_of(sys.modules[type(client).__module__.partition(".")[0]])
+    sender = getattr(client, "sender", None)
     # A whole address: the library would put one together, and take it apart, for each call.
-    url = str(client.base_url).rstrip("/") + path
-    reply = await client.post(url, body=json_body(arguments), cast_to=http.Response)
+    url, body = str(client.base_url).rstrip("/") + path, json_body(arguments)
+    call = partial(client.post, url, body=body, cast_to=http.Response)
+    if sender is None or (request := sender.like_earlier(url, body)) is None:
+        reply = await call()
+    else:
+        try:
+            reply = await sender.send(request)
+        except http.RequestError as error:
+            with handed_over(error):
+                reply = await call()
+        if not reply.is_success:
+            with handed_over(reply):
+                reply = await call()
     content: bytes = reply.content
     return content
 
@@ -211,7 +237,7 @@ class HostedModel(Resolvable, Generic[_Spec]):
         self._is_checked = False
         self.patience_s = 0.0
         self._has_waited = False
-        self._aside = set[str]()  # the servers that did not reply when they were last asked
+        self._states = ServerStates()
 
     @classmethod
     def build(cls, name: str, spec: _Spec, context: ModelContext) -> Self:
@@ -235,7 +261,7 @@ class HostedModel(Resolvable, Generic[_Spec]):
 
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Answer each request once, in the order in which the answers come."""
-        return send_all(requests, self.connects(), RetryPolicy.of(self.spec), self._aside)
+        return send_all(requests, self.connects(), RetryPolicy.of(self.spec), self._states)
 
     def connects(self) -> dict[str, Connect]:
         """How each server is connected to, by its address."""

@@ -8,6 +8,7 @@ here knows a request or a retry; all of it lives inside one event loop.
 import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from harness.errors import ModelError
 from harness.models.client.limiter import CallOutcome, ConcurrencyLimiter, Turns
@@ -42,29 +43,42 @@ class Lane:
         return not self.aside_s or (now_s >= self.until_s and not self.limiter.in_flight)
 
 
+@dataclass(frozen=True, slots=True)
+class ServerStates:
+    """How the servers of a model have fared so far in a command, by their names.
+
+    Those in `aside` did not reply when they were last asked: a new pool tries each with one call
+    first. Those in `left` get none, for the error there.
+    """
+
+    aside: set[str] = field(default_factory=set)
+    left: dict[str, ModelError] = field(default_factory=dict)
+
+
 class ServerPool:
     """The servers of one model, of which each has at most `most` calls in flight.
 
     `names` are their addresses, as messages may show them; `aside_s` is for how many seconds a
-    server is first set aside. `aside` has the names of those that are set aside: the caller may
-    keep it for the next pool, where each of them is tried with one call first. `has_refused` says
+    server is first set aside. The caller may keep `states` for the next pool. `has_refused` says
     that a caller asked for a slot after all were closed.
     """
 
     def __init__(
-        self, names: Sequence[str], most: int, *, aside_s: float, aside: set[str] | None = None
+        self, names: Sequence[str], most: int, *, aside_s: float, states: ServerStates | None = None
     ) -> None:
         """Start with a low limit for each server."""
         self._turns = Turns()
         self._aside_s = aside_s
-        self._aside = set() if aside is None else aside
+        self._states = ServerStates() if states is None else states
         self.has_refused = False
         self.lanes = [
             Lane(number, name, ConcurrencyLimiter(most, self._turns))
             for number, name in enumerate(names)
         ]
         for lane in self.lanes:
-            lane.aside_s = aside_s if lane.name in self._aside else 0.0
+            lane.aside_s = aside_s if lane.name in self._states.aside else 0.0
+            if (error := self._states.left.get(lane.name)) is not None:
+                lane.limiter.close(error)
 
     @property
     def closed_by(self) -> Exception | None:
@@ -105,17 +119,18 @@ class ServerPool:
             lane.failures = 0
             if lane.aside_s:
                 lane.aside_s = 0.0
-                self._aside.discard(lane.name)
+                self._states.aside.discard(lane.name)
                 _log.warning("%s answers again, and is asked with the others", lane.name)
         return lane.limiter.record(outcome, wait_s=wait_s, holds_slot=holds_slot)
 
-    def leave(self, lane: Lane, error: Exception) -> bool:
+    def leave(self, lane: Lane, error: ModelError) -> bool:
         """Give no further slot of one server; False, and nothing done, where no other has any."""
         if lane.limiter.closed_by is not None:
             return True
         if all(other is lane or other.limiter.closed_by for other in self.lanes):
             return False
         lane.limiter.close(error)
+        self._states.left[lane.name] = error
         _log.warning("%s; only the other servers are asked from now on", error)
         return True
 
@@ -164,7 +179,7 @@ class ServerPool:
             return
         lane.aside_s = min(max(2 * lane.aside_s, self._aside_s), LONGEST_ASIDE * self._aside_s)
         lane.until_s = now_s + lane.aside_s
-        self._aside.add(lane.name)
+        self._states.aside.add(lane.name)
         if is_new:
             _log.warning(
                 "%s: %d calls in a row got no reply, the last: %s; it is set aside, and tried "

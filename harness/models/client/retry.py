@@ -35,7 +35,7 @@ from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.client.background import BackgroundExecutor, Completed, Worker
 from harness.models.client.limiter import CallOutcome, CircuitBreaker
-from harness.models.client.pool import Lane, ServerPool
+from harness.models.client.pool import Lane, ServerPool, ServerStates
 from harness.parts import UNCHARGED, UNKNOWN_USAGE, Failure, Reason, Usage, total_usage
 from harness.specs.models import HostedSpec, ModerationSpec
 
@@ -133,7 +133,7 @@ def send_all(
     requests: Iterable[Request],
     connect: Connect | Servers,
     policy: RetryPolicy,
-    aside: set[str] | None = None,
+    states: ServerStates | None = None,
 ) -> Generator[Response, None, None]:
     """Answer each request once, in the order in which the answers come.
 
@@ -144,8 +144,8 @@ def send_all(
     responses before it; a ModelError only that of the last of several servers, for the others are
     then asked no more. ModelError is raised where each server pauses all calls for longer than a
     request may take, or where nothing but failures comes: once the calls in flight have ended, and
-    if any request is left. Closing the generator cancels the calls in flight. `aside` has the
-    servers that are set aside, before and after: each is tried with one call first.
+    if any request is left. Closing the generator cancels the calls in flight. `states` is how
+    the servers have fared, before and after.
     """
     remaining = iter(requests)
     servers = connect if isinstance(connect, Mapping) else {"": connect}
@@ -155,7 +155,7 @@ def send_all(
             _retrying_session(
                 {name: begin() for name, begin in servers.items()},
                 policy,
-                set() if aside is None else aside,
+                states,
             ),
             # Twice as many as may be in flight: requests that wait for a retry block no other.
             workers=2 * policy.concurrency * len(servers),
@@ -171,9 +171,9 @@ def send_all(
 async def _retrying_session(
     sessions: Mapping[str, AbstractAsyncContextManager[Call]],
     policy: RetryPolicy,
-    aside: set[str],
+    states: ServerStates | None,
 ) -> AsyncIterator[Worker]:
-    pool = ServerPool([*sessions], policy.concurrency, aside_s=policy.aside_s, aside=aside)
+    pool = ServerPool([*sessions], policy.concurrency, aside_s=policy.aside_s, states=states)
     longest_s, first_s = policy.longest_wait_s, policy.first_wait_s
     growing = wait_random_exponential(multiplier=first_s, max=longest_s)
     short = wait_random(0, min(first_s, longest_s))

@@ -10,11 +10,15 @@ from support.each import each
 from support.stub_script import Script
 from support.stub_server import StubServer
 
-from harness.models.client.hosted import describe, post, usage_of
+from harness.models.anthropic.model import LIBRARY as ANTHROPIC
+from harness.models.client.endpoint import Endpoint
+from harness.models.client.hosted import ClientLibrary, describe, post, usage_of
 from harness.models.client.http import ReplyGuard, http_client, http_of
+from harness.models.openai.bodies import LIBRARY as OPENAI
 from harness.parts import UNCHARGED, UNKNOWN_USAGE, Usage
 
 ASKED = {"model": "m", "messages": [{"role": "user", "content": "words"}]}
+GOOD = [{"role": "user", "content": "others"}]
 LIBRARIES = [("openai", "AsyncOpenAI"), ("anthropic", "AsyncAnthropic")]
 
 
@@ -76,3 +80,33 @@ def test_a_call_whose_reply_broke_off_may_have_cost_something(
 ) -> None:
     with StubServer(Script(faults={"": (fault,)}, late_s=0.4)) as stub:
         assert charged(library, name, stub.url, timeout_s=0.2) == UNKNOWN_USAGE
+
+
+def told(library: ClientLibrary, url: str, *, before: int) -> tuple[type, dict[str, Any]]:
+    """What a call is said to end in that so many good ones precede."""
+    server = Endpoint(url, None, None, {})
+
+    async def call() -> Exception:
+        async with library.client(server, timeout_s=0.4, connections=1) as client:
+            for _ in range(before):
+                good = await post(client, "/chat/completions", {**ASKED, "messages": GOOD})
+                assert b"choices" in good
+            with pytest.raises(Exception) as caught:  # noqa: PT011 - which one is the question
+                await post(client, "/chat/completions", ASKED)
+        return caught.value
+
+    ours = library.translate(asyncio.run(call()), server, model="m")
+    return type(ours), {**vars(ours), "words": str(ours)}
+
+
+@each("library", [OPENAI, ANTHROPIC])
+@each("fault", ["400", "401", "404", "429", "500", "cut", "garbled-head", "hung-up", "late"])
+def test_a_later_call_to_an_address_fails_in_the_words_of_a_first_one(
+    library: ClientLibrary, fault: str
+) -> None:
+    with StubServer(Script(faults={"words": (fault, fault)}, late_s=0.6)) as stub:
+        first, later = (told(library, stub.url, before=count) for count in (0, 2))
+        asked = [body["messages"] for body in stub.bodies]
+
+    assert first == later
+    assert asked == [ASKED["messages"], GOOD, GOOD, ASKED["messages"]]

@@ -11,6 +11,7 @@ from support.stub_server import StubServer
 
 from harness.core import Request, Response
 from harness.errors import ModelError, SpecError
+from harness.models.client.pool import ServerStates
 from harness.models.client.retry import RetryPolicy, send_all
 from harness.models.openai.model import OpenAIModel
 from harness.parts import Decoding, Message
@@ -101,16 +102,16 @@ def test_a_server_that_was_set_aside_is_tried_with_one_call_by_the_next_step(
 ) -> None:
     slow = Script(delay_s=0.05)
     with StubServer(Script(shares={"500": 1.0})) as ill, StubServer(slow) as well:
-        model, aside = model_at(ill.url, well.url), set[str]()
+        model, states = model_at(ill.url, well.url), ServerStates()
         rules = RetryPolicy(8, 6, timeout_s=5, first_wait_s=0.002, aside_s=60.0)
         requests = asked(model, 80)
-        first = list(send_all(requests[:40], model.connects(), rules, aside))
+        first = list(send_all(requests[:40], model.connects(), rules, states))
         failed = ill.stats()["requests"]
 
-        second = list(send_all(requests[40:], model.connects(), rules, aside))
+        second = list(send_all(requests[40:], model.connects(), rules, states))
 
         assert ill.stats()["requests"] == failed + 1
-    assert aside == {ill.url}
+    assert states.aside == {ill.url}
     assert not any(answer.failure for answer in (*first, *second))
     # the other one answers: that its calls take longer than many failures is no outage
     warned = [record.getMessage() for record in caplog.records]
@@ -192,6 +193,34 @@ def test_a_server_that_refuses_leaves_the_work_to_the_other(
     [closed] = [text for text in caplog.messages if "only the other servers are asked" in text]
     assert closed.startswith(ill.url)
     assert told in closed
+
+
+def test_a_server_that_refused_is_not_tried_anew_by_the_next_step(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with StubServer(Script(key="another key")) as ill, StubServer(Script(delay_s=0.005)) as well:
+        model = model_at(ill.url, well.url)
+        requests = asked(model, 80)
+        first = list(model.answer(requests[:40]))
+        refused = ill.stats()["requests"]
+
+        second = list(model.answer(requests[40:]))
+
+        assert requests_of(ill, well) == [refused, 80]
+    assert refused > 0
+    assert not any(answer.failure for answer in (*first, *second))
+    assert len([text for text in caplog.messages if "only the other servers" in text]) == 1
+
+
+def test_where_the_server_that_is_left_refuses_later_it_ends_the_run() -> None:
+    with StubServer(Script(key="another key")) as ill, StubServer() as well:
+        model = model_at(ill.url, well.url)
+        requests = asked(model, 40)
+        assert len(list(model.answer(requests[:20]))) == 20
+        well.script = Script(shares={"404": 1.0})
+
+        with pytest.raises(ModelError, match=f"{well.url} answered 404"):
+            list(model.answer(requests[20:]))
 
 
 def test_where_all_servers_refuse_the_model_the_last_one_ends_the_run() -> None:
