@@ -1,6 +1,8 @@
 """Choices behind contexts, over the families of tokenizers that language models use."""
 
+import json
 from collections.abc import Sequence
+from copy import deepcopy
 
 import pytest
 from jinja2 import TemplateError
@@ -9,7 +11,12 @@ from support.tokenizer_families import EXACT, FAMILIES, NO_BOS, built, with_mark
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from harness.errors import DataError, ModelError
-from harness.models.local.tokenization import ChoiceTokens, choice_tokens, prompt_tokens
+from harness.models.local.tokenization import (
+    ChoiceTokens,
+    _bare,
+    choice_tokens,
+    prompt_tokens,
+)
 from harness.parts import Message
 
 TURNS = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"
@@ -234,6 +241,19 @@ def test_a_marker_that_swallows_the_blanks_of_a_choice_is_scored_with_it() -> No
 
     assert pieces(plain, tokenizer) == ["<|answer|> 1", "<|answer|> 2"]
     assert plain.spanned == len("<|answer|>")
+
+
+@each("family", FAMILIES)
+def test_choices_are_read_by_the_whole_tokenizer_but_for_what_it_does_afterwards(
+    family: str,
+) -> None:
+    tokenizer = built(family)
+    with_marker(tokenizer, "<|answer|>")
+    copied = deepcopy(tokenizer.backend_tokenizer)
+    copied.post_processor = None
+    left_out = {"decoder": None, "padding": None, "truncation": None}
+
+    assert json.loads(_bare(tokenizer).to_str()) == json.loads(copied.to_str()) | left_out
 
 
 def test_a_bos_written_in_the_context_is_not_counted_as_scored() -> None:
