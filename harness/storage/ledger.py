@@ -178,14 +178,19 @@ class Ledger:
                 wanted.remove(question.key)
                 yield question.key, question.request
 
-    def stored_lines(self, keys: Collection[str]) -> list[tuple[float, bytes]]:
-        """The lines of these keys as they are, each with its time, in the order they count in."""
+    def stored_lines(self, keys: Collection[str]) -> list[tuple[float, str, bytes]]:
+        """The lines of these keys as they are, in the order they count in.
+
+        Each comes after its time and the mark of the shard that wrote it.
+        """
         wanted, found = set(keys), list[tuple[float, str, int, bytes]]()
         for line in self._index.lines(wanted) if wanted else ():
             head = line.decoded(CallHead)
             if head.key in wanted:
                 found.append((head.time, line.path.name, line.number, line.data))
-        return [(moment, data) for moment, _, _, data in sorted(found)]
+        return [
+            (when, mark_of(shard_of(Path(name))), data) for when, name, _, data in sorted(found)
+        ]
 
     def identities(self) -> set[str]:
         """The identities of the models whose calls are stored here."""
@@ -216,8 +221,8 @@ class Ledger:
         """The file of this process's segment, which is made where there is none yet."""
         if self._file is None:
             self._folder.mkdir(parents=True, exist_ok=True)
-            mark = ".shard{}of{}".format(*self._shard) if self._shard else ""
-            name = f"{time.time_ns():020d}-{socket.gethostname()}-{os.getpid()}{mark}.jsonl"
+            pid = f"{os.getpid()}{mark_of(self._shard)}"
+            name = f"{time.time_ns():020d}-{socket.gethostname()}-{pid}.jsonl"
             self._segment = self._folder / name
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
             self._file = os.open(self._segment, flags, 0o666)
@@ -321,6 +326,11 @@ def shard_of(segment: Path) -> tuple[int, int] | None:
     """The number of the shard that wrote a segment, and their count; None for a whole run."""
     found = _SHARD.search(segment.stem)
     return (int(found[1]), int(found[2])) if found else None
+
+
+def mark_of(shard: tuple[int, int] | None) -> str:
+    """What ends the name of a segment that a shard has written; empty for a whole run."""
+    return ".shard{}of{}".format(*shard) if shard else ""
 
 
 def _writer(segment: Path) -> int | None:
