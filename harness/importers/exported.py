@@ -27,7 +27,8 @@ def export_run(folder: RunFolder, out: Path) -> int:
     rows = StoredRows(folder)
     sums = found_sum(folder.path / SAMPLES).encode()
     about = {RUN: (folder.path / RUN).read_bytes(), SAMPLES: sums}
-    return write_records(out, rows, about)
+    write_records(out, rows, about)
+    return len(rows)
 
 
 def is_exported(path: Path) -> bool:

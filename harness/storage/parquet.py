@@ -1,4 +1,4 @@
-"""Records of a run to a file of Parquet and back: a column a key of samples.jsonl, a row a line.
+"""Rows to Parquet in parts; and records of a run: a column a key of samples.jsonl, a row a line.
 
 Parts of a record stay lists, structs and maps; a missing value is null. What holds others of its
 own kind, as usage holds that of superseded calls, is there as JSON text.
@@ -6,9 +6,9 @@ own kind, as usage holds that of superseded calls, is there as JSON text.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from io import RawIOBase
 from itertools import islice
 from pathlib import Path
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,11 +17,11 @@ from msgspec import inspect
 from harness.errors import DataError
 from harness.storage.cells import decode_json, json_text
 from harness.storage.files import write_whole
-from harness.storage.rebuilt import blocks_of
 from harness.storage.runs import SampleRecord
 
 if TYPE_CHECKING:
-    from pyarrow import DataType
+    from _typeshed import ReadableBuffer
+    from pyarrow import DataType, Schema
     from pyarrow.parquet import ParquetFile
 
 ROWS = 2_000
@@ -29,29 +29,59 @@ ROWS = 2_000
 _OURS = "harness."
 
 
-def write_records(
-    out: Path, records: Iterable[SampleRecord], about: Mapping[str, bytes] | None = None
-) -> int:
-    """Write records as a file of Parquet; how many there were. `about` has what else it says."""
+class _Drained(RawIOBase):
+    """A file whose bytes are taken out as they come."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._size
+
+    def write(self, data: "ReadableBuffer") -> int:
+        self._parts.append(bytes(data))
+        self._size += len(self._parts[-1])
+        return len(self._parts[-1])
+
+    def taken(self) -> bytes:
+        """What was written since."""
+        data = b"".join(self._parts)
+        self._parts.clear()
+        return data
+
+
+def parquet_blocks(
+    schema: "Schema", rows: Iterable[Mapping[str, object]], *, remedy: str
+) -> Iterator[bytes]:
+    """A file of Parquet by and by: a group of rows is held; DataError for what it cannot hold."""
     import pyarrow
     from pyarrow.parquet import ParquetWriter
 
+    file, left = _Drained(), iter(rows)
+    try:
+        with ParquetWriter(file, schema) as writer:
+            while group := list(islice(left, ROWS)):
+                writer.write_table(pyarrow.Table.from_pylist(group, schema))
+                yield file.taken()
+        yield file.taken()
+    except (pyarrow.ArrowException, UnicodeEncodeError, OverflowError) as error:
+        raise DataError(f"Parquet cannot hold a value ({error}); {remedy}") from error
+
+
+def write_records(
+    out: Path, records: Iterable[SampleRecord], about: Mapping[str, bytes] | None = None
+) -> None:
+    """Write records as a file of Parquet; `about` has what else it says."""
+    from pyarrow import schema
+
     kind = _arrow(inspect.type_info(SampleRecord))
     fitted, said = _fitting(kind), {f"{_OURS}{name}": text for name, text in (about or {}).items()}
-    part, count = out.with_name(f".{out.name}.{token_hex(4)}"), 0
-    out.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with ParquetWriter(part, schema := pyarrow.schema([*kind], said)) as writer:
-            for chunk in _chunks(records):
-                rows = [fitted(msgspec.to_builtins(record)) for record in chunk]
-                writer.write_table(pyarrow.Table.from_pylist(rows, schema))
-                count += len(rows)
-        write_whole(out, blocks_of(part))
-    except (pyarrow.ArrowException, UnicodeEncodeError, OverflowError) as error:
-        raise DataError(f"{out}: Parquet cannot hold a value ({error}); use .jsonl") from error
-    finally:
-        part.unlink(missing_ok=True)
-    return count
+    rows = (fitted(msgspec.to_builtins(record)) for record in records)
+    write_whole(out, parquet_blocks(schema([*kind], said), rows, remedy="use .jsonl"))
 
 
 def said_of(path: Path) -> dict[str, bytes]:
@@ -88,12 +118,6 @@ def _opened(path: Path) -> "Iterator[ParquetFile]":
     except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:
         said = " ".join(str(error).split())
         raise DataError(f"{path}: not a Parquet file ({said}); copy it again") from error
-
-
-def _chunks(records: Iterable[SampleRecord]) -> Iterator[list[SampleRecord]]:
-    left = iter(records)
-    while chunk := list(islice(left, ROWS)):
-        yield chunk
 
 
 def _arrow(kind: inspect.Type, above: tuple[type, ...] = ()) -> "DataType":
