@@ -1,8 +1,9 @@
 """Results as a notebook shows them: small tables that become pandas frames, figures, a page."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, TypeVar, get_args
 
@@ -48,6 +49,33 @@ class ResultTable:
         note = f"<p>{len(self)} rows in all</p>" if len(self) > MOST_SHOWN else ""
         html: str = frame.head(MOST_SHOWN).to_html(escape=True, index=False, na_rep="")
         return html + note
+
+
+def items_of(folders: "Sequence[RunFolder]") -> ResultTable:
+    """One row an answer of some runs, with the columns of items.csv and of all their judges."""
+    columns, cells = _item_cells(folders)
+    return ResultTable(columns, tuple(cells))
+
+
+def item_chunks(folders: "Sequence[RunFolder]", size: int) -> Iterator[ResultTable]:
+    """That table in parts of at most so many rows; SpecError for less than one."""
+    if size < 1:
+        raise SpecError(f"rows {size}: give 1 or more")
+    columns, cells = _item_cells(folders)
+    while rows := tuple(islice(cells, size)):
+        yield ResultTable(columns, rows)
+
+
+def _item_cells(
+    folders: "Sequence[RunFolder]",
+) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
+    from harness.pipeline.items import item_cells, item_columns
+    from harness.storage.runs import StoredRows
+
+    runs = [(folder.read(), StoredRows(folder)) for folder in folders]
+    judges = tuple({entry.name: entry for file, _ in runs for entry in file.judges}.values())
+    cells = (item_cells(file, record, judges) for file, rows in runs for record in rows)
+    return item_columns(judges), cells
 
 
 class ResultTables:

@@ -19,6 +19,8 @@ from harness.frames import (
     TableOptions,
     errors_of,
     figure_of,
+    item_chunks,
+    items_of,
     page_of,
     probe_table,
     rates_of,
@@ -104,7 +106,11 @@ class EvaluatedRun:
         `item` has the texts of the item, `expected` the right answers, `missing` says why there is
         no answer, `reason_J` why there is no value.
         """
-        return _items_table([self])
+        return items_of([self._folder])
+
+    def item_chunks(self, rows: int = 10_000) -> Iterator[ResultTable]:
+        """The table `items` in parts of at most so many rows, of which one is held at a time."""
+        return item_chunks([self._folder], rows)
 
     def judge(
         self,
@@ -257,7 +263,11 @@ class EvaluatedRuns(Sequence[EvaluatedRun]):
     @property
     def items(self) -> ResultTable:
         """One row an answer, of all runs; None in the columns of judges that have not read it."""
-        return _items_table(self._runs)
+        return items_of(self._folders)
+
+    def item_chunks(self, rows: int = 10_000) -> Iterator[ResultTable]:
+        """The table `items` in parts of at most so many rows, of which one is held at a time."""
+        return item_chunks(self._folders, rows)
 
 
 def tasks(workspace: "Workspace | None" = None) -> list[str]:
@@ -475,17 +485,6 @@ def _opened(workspace: "Workspace | None") -> "Workspace":
     from harness.workspace import Workspace
 
     return workspace or Workspace.open()
-
-
-def _items_table(runs: "Sequence[EvaluatedRun]") -> ResultTable:
-    from harness.pipeline.items import item_cells, item_columns
-
-    entries = {entry.name: entry for run in runs for entry in run._file.judges}
-    judges = tuple(entries.values())
-    rows = (
-        item_cells(run._file, record, judges) for run in runs for record in run._folder.read_rows()
-    )
-    return ResultTable(item_columns(judges), tuple(rows))
 
 
 def _score_table(rows: "Iterable[ScoreRow]") -> ResultTable:

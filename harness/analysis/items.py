@@ -20,6 +20,7 @@ from harness.pipeline.items import (
     choice_text,
     expected_texts,
     item_cells,
+    item_columns,
     item_texts,
     missing_reason,
 )
@@ -92,6 +93,16 @@ class ItemSelection:
     blocks: tuple[ItemBlock, ...]
     total: int
     judges: tuple[JudgeEntry, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the answers, as in items.csv."""
+        return item_columns(self.judges)
+
+    def cells(self) -> Iterator[dict[str, object]]:
+        """The rows of the answers one by one, by column."""
+        columns = self.columns
+        return (dict(zip(columns, row, strict=True)) for row in self.rows())
 
     def rows(self) -> Iterator[tuple[object, ...]]:
         """The rows of the answers one by one, as in items.csv."""

@@ -24,8 +24,7 @@ from harness.implicitness.scorer import Flag, text_of
 from harness.storage.cells import cell_text, csv_text, json_text
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.find_runs import find_run, find_runs
-from harness.storage.parquet import write_records
-from harness.storage.runs import RunFolder, ScoreRow, StoredRows, StoredRun, read_table
+from harness.storage.runs import RunFolder, ScoreRow, StoredRun, read_table
 from harness.storage.tables import FileFormat, column_of, format_by_name
 from harness.text.dedup import near_copies
 
@@ -97,10 +96,12 @@ def export_parquet(
     out: Path = option("Parquet file to write.", flags="-o --out"),
     results: Results = RESULTS,
 ) -> int:
-    """Write the records of a run, all that samples.jsonl has, as Parquet."""
+    """Write the records of a run, all that samples.jsonl has, as Parquet; `import` reads them."""
     if format_by_name(out.name) is not FileFormat.PARQUET:
         raise SpecError(f"-o {out}: end its name in .parquet")
-    count = write_records(out, StoredRows(find_run(results, run)))
+    from harness.importers.exported import export_run
+
+    count = export_run(find_run(results, run), out)
     echo(f"wrote {count} answers to {out}")
     return ExitCode.DONE
 

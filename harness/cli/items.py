@@ -19,12 +19,12 @@ from harness.analysis.items import (
 )
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, option
-from harness.cli.output import echo, echo_json
+from harness.cli.output import echo, echo_json_rows
 from harness.errors import StoreError
-from harness.pipeline.items import item_columns
-from harness.storage.cells import arrow_column, csv_lines, csv_text, parquet_bytes
+from harness.storage.cells import csv_lines, csv_text
 from harness.storage.files import write_whole
 from harness.storage.find_runs import find_runs
+from harness.storage.parquet import parquet_blocks
 from harness.storage.placed_rows import PlacedRows
 from harness.storage.runs import StoredRun
 from harness.text.cleanup import without_controls
@@ -102,8 +102,7 @@ def items(
     found = replace(found, blocks=found.blocks[: choice.limit])
     written = _write(found, files, has_pairs=query.has_pairs)
     if is_json:
-        columns = item_columns(found.judges)
-        echo_json([dict(zip(columns, row, strict=True)) for row in found.rows()])
+        echo_json_rows(found.cells())
         return ExitCode.DONE
     shown = found.blocks[: choice.limit or SHOWN]
     page = _page(replace(found, blocks=shown), has_pairs=query.has_pairs)
@@ -174,12 +173,11 @@ def _wrapped(text: str, width: int) -> Iterator[str]:
 
 
 def _write(found: ItemSelection, files: ItemFiles, *, has_pairs: bool) -> dict[Path, int]:
-    columns = item_columns(found.judges)
-    made: dict[Path, bytes | Iterator[bytes]] = {}
+    made: dict[Path, Iterator[bytes]] = {}
     if files.csv:
         made[files.csv] = _csv(found)
     if files.parquet:
-        made[files.parquet] = items_parquet(columns, list(found.rows()))
+        made[files.parquet] = _parquet(found)
     if files.html:
         page = _page(found, has_pairs=has_pairs)
         summary = f"{len(found.blocks)} of {found.total} items"
@@ -193,19 +191,16 @@ def _write(found: ItemSelection, files: ItemFiles, *, has_pairs: bool) -> dict[P
 
 
 def _csv(found: ItemSelection) -> Iterator[bytes]:
-    yield csv_text(item_columns(found.judges), ()).encode("utf-8", "replace")
+    yield csv_text(found.columns, ()).encode("utf-8", "replace")
     yield from (csv_lines([row]).encode("utf-8", "replace") for row in found.rows())
 
 
-def items_parquet(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes:
+def _parquet(found: ItemSelection) -> Iterator[bytes]:
     """The answers as a Parquet file: values are numbers, all else is text."""
-    from pyarrow import table
+    from pyarrow import float64, schema, string
 
-    arrays = {}
-    for place, name in enumerate(columns):
-        kind = "float64" if name.startswith("value_") else "string"
-        arrays[name] = arrow_column(name, [row[place] for row in rows], kind)
-    return parquet_bytes(table(arrays))
+    kinds = {name: float64() if name.startswith("value_") else string() for name in found.columns}
+    return parquet_blocks(schema(kinds), found.cells(), remedy="write --csv")
 
 
 STYLE = """body{font:16px/1.45 system-ui,sans-serif;max-width:56rem;margin:2rem auto;padding:0 1rem}

@@ -174,6 +174,19 @@ def attention(text: str, stream: TextIO | None = None) -> str:
 
 def echo_json(value: object) -> None:
     """Indented JSON on stdout, with every control character escaped."""
+    sys.stdout.write(_json(value) + "\n")
+
+
+def echo_json_rows(rows: Iterable[object]) -> None:
+    """A list as `echo_json` prints it, row by row as they come."""
+    mark = "["
+    for row in rows:
+        sys.stdout.write(f"{mark}\n  " + _json(row).replace("\n", "\n  "))
+        mark = ","
+    sys.stdout.write("\n]\n" if mark == "," else "[]\n")
+
+
+def _json(value: object) -> str:
     try:
         text = msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2).decode()
     except UnicodeEncodeError:  # a folder's name that is no UTF-8
@@ -184,7 +197,7 @@ def echo_json(value: object) -> None:
         clean.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
         clean = re.sub(r"[^\x00-\x7f]", lambda found: json.dumps(found[0])[1:-1], clean)
-    sys.stdout.write(clean + "\n")
+    return clean
 
 
 def put_rows(

@@ -13,6 +13,7 @@ from harness.errors import SpecError
 from harness.storage.find_runs import find_run
 
 if TYPE_CHECKING:
+    from harness.importers.import_files import Imported
     from harness.pipeline import execute, resolve
     from harness.workspace import Workspace
 
@@ -282,9 +283,13 @@ def read(
 class ImportChoice:
     """Which files hold answers, to what, by whom."""
 
-    files: list[Path] = argument("FILE", "Files of stored answers.")
-    task: str = option("Task that was answered: a name in tasks/.")
-    model: str = option("Name for the model that answered; it is not called.")
+    files: list[Path] = argument(
+        "FILE", "Files of stored answers; or runs that `export parquet` wrote."
+    )
+    task: str | None = option("Task that was answered: a name in tasks/. Not of runs.", None)
+    model: str | None = option(
+        "Name for the model that answered; it is not called. Not of runs.", None
+    )
     column_map: str | None = option(
         "Column map: a name in configs/imports/, or the path of a YAML file. Default: the format "
         "is found from the content.",
@@ -302,14 +307,29 @@ def import_files(
     """Make a run from answers that another program stored; the task's judges then read them.
 
     No model is called. Importing the same files again changes nothing.
+
+    \b
+    Examples:
+      harness import mine.csv --task intent_detection --model mine --map mine.yaml
+      harness import run.parquet
     """
     from harness.cli.run_report import put_runs
+    from harness.importers import exported
     from harness.importers import import_files as importer
 
+    options.checked_tag(choice.tag)
+    if all(map(exported.is_exported, choice.files)):
+        if choice.task or choice.model or choice.column_map:
+            raise SpecError(f"{choice.files[0]}: a run; leave out --task, --model and --map")
+        made = (exported.import_run(where.results, path) for path in choice.files)
+        return put_runs(tagged(made, choice.tag), shown)
+    if choice.task is None or choice.model is None:
+        raise SpecError(
+            f"{choice.files[0]}: no run that `export parquet` wrote; say --task and --model"
+        )
     space = where.workspace(options.OFFLINE)
     files = tuple(choice.files)
     wanted = importer.ImportOptions(files, choice.task, choice.model, choice.column_map)
-    options.checked_tag(choice.tag)
     found = importer.import_answers(space, wanted)
     [_] = tagged([found.done], choice.tag)
     for note in found.notes:
@@ -322,6 +342,12 @@ def import_files(
         echo_json({**result, "groups": found.groups, "ratings": found.ratings, "told": found.notes})
         return ExitCode.of(done.missing)
     code = put_runs([found.done], shown)
+    _put_counts(found)
+    return code
+
+
+def _put_counts(found: "Imported") -> None:
+    """Print how many answers an import found, of each variant and group."""
     for count in found.counts:
         echo(f"{count.variant}: answers to {count.found} of {count.samples} samples")
     groups = sorted({part.group for part in found.groups})
@@ -334,7 +360,6 @@ def import_files(
         echo_table("answers found, of the samples of each group", ("variant", *groups), lines)
     if found.ratings is not None:
         echo(f"ratings {found.ratings}")
-    return code
 
 
 def tagged(runs: "Iterable[execute.RunResult]", tag: str | None) -> "Iterator[execute.RunResult]":

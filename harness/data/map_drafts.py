@@ -68,14 +68,14 @@ def _pair(name: str) -> list[str]:
     return [line] if len(line) <= WIDTH else [f"  {name}:", f"    {name}"]
 
 
-def import_map(path: Path, columns: Sequence[str], *, fields: Sequence[str], is_csv: bool) -> str:
+def import_map(path: Path, columns: Sequence[str], *, fields: Sequence[str], form: str) -> str:
     """A map of stored answers; `fields` are those that identify a sample of the task."""
     same = {name: next((c for c in columns if c == name), "COLUMN") for name in fields}
     pairs = ", ".join(f"{name}: {_quoted(column)}" for name, column in same.items())
     return _fitted(
         [
             f"about: {_quoted(f'The answers in {path.name}')}",
-            f"format: {'csv' if is_csv else 'jsonl'}",
+            f"format: {form}",
             f"sample: {{fields: {{{pairs}}}}}",
             "# or: sample: {id: COLUMN}, or {prompt: COLUMN}; variant: {column: COLUMN} where the "
             "task has several",

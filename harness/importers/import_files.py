@@ -34,7 +34,7 @@ from harness.storage.cells import decode_json
 from harness.storage.files import write_whole
 from harness.storage.ledger import Ledger
 from harness.storage.runs import RUN, RunFolder, StoredRun
-from harness.storage.tables import FileFormat, format_by_name, read_table, read_text
+from harness.storage.tables import FileFormat, format_by_name, read_file, read_text
 from harness.workspace import Workspace
 
 # A layout is a module with LOOKS_FOR, recognises(text) and read(path, text, lookup, spec). Those of
@@ -197,15 +197,16 @@ def _source(
         raise DataError(f"{path}: a folder; name the files in it")
     with path.open("rb") if path.is_file() else BytesIO() as file:
         is_zipped = file.read(len(ZIPPED)) == ZIPPED.encode("latin-1")
-    # A zipped log is read by its own library.
-    text = ZIPPED if is_zipped else read_text(path)
+    # A zipped log is read by its own library, and so is Parquet.
+    is_parquet = format_by_name(path.name) is FileFormat.PARQUET
+    text = ZIPPED if is_zipped else "" if is_parquet else read_text(path)
     for layout in layouts.values():
         if layout.recognises(text):
             return path, text, layout
     known = "; ".join(f"{name}: {layout.LOOKS_FOR}" for name, layout in layouts.items())
     raise DataError(
         f"{path}: {_why_unknown(text)}; layouts known: {known}; for others, say with --map which "
-        f"column is what{_draft(path, text, fields)}"
+        f"column is what{_draft(path, fields)}"
     )
 
 
@@ -216,16 +217,16 @@ def _fields(space: Workspace, task: TaskSpec) -> list[str]:
     return sorted({name for sample in samples[:1] for name in sample.fields})
 
 
-def _draft(path: Path, text: str, fields: Callable[[], Sequence[str]]) -> str:
+def _draft(path: Path, fields: Callable[[], Sequence[str]]) -> str:
     """A map to fill in, where the file is a table."""
     kind = format_by_name(path.name)
-    if kind not in (FileFormat.CSV, FileFormat.JSONL):
+    if kind not in (FileFormat.CSV, FileFormat.JSONL, FileFormat.PARQUET):
         return ""
     try:
-        columns = [name for name in read_table(str(path), text.encode(), kind).columns if name]
+        columns = [name for name in read_file(path).columns if name]
     except DataError:
         return ""
-    draft = import_map(path, columns, fields=fields(), is_csv=kind is FileFormat.CSV)
+    draft = import_map(path, columns, fields=fields(), form=kind)
     return f"; a map to fill in, for --map FILE.yaml:\n\n{draft}\n"
 
 

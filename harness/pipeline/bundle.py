@@ -28,11 +28,11 @@ from harness.storage.bundle import changed, pack, unpack
 from harness.storage.cells import decode_json
 from harness.storage.files import write_whole
 from harness.storage.find_runs import run_folders
-from harness.storage.ledger import Ledger
+from harness.storage.ledger import Ledger, mark_of, shard_of
 from harness.storage.runs import NAMES, SUMS, RunFile, RunFolder, StoredRun
 from harness.workspace import Workspace
 
-HOME, RESULTS, CALLS = "home", "results", "calls.jsonl"
+HOME, RESULTS, CALLS = "home", "results", "calls{mark}.jsonl"
 ABOUT, INDEX = "README.md", "bundle.json"
 PACKAGES = ("jinja2", "msgspec", "numpy", "scipy")
 """The packages that numbers come from, beside this one."""
@@ -124,7 +124,7 @@ def _unlisted(folder: Path, folders: Sequence[RunFolder]) -> Iterator[str]:
         match path.relative_to(folder / RESULTS).parts:
             case ("runs", _, _, _, file) if file in (*NAMES, SUMS):
                 pass
-            case ("calls", _, str(file)) if file == CALLS:
+            case ("calls", _, str(file)) if file == CALLS.format(mark=mark_of(shard_of(path))):
                 pass
             case _:
                 yield f"{path.relative_to(folder).as_posix()}: nothing derives this file"
@@ -184,15 +184,18 @@ def _run_files(folder: RunFolder, run: StoredRun) -> dict[str, bytes]:
 
 
 def _calls(workspace: Workspace, runs: Sequence[tuple[RunFolder, StoredRun]]) -> dict[str, bytes]:
-    """The ledger lines of the runs' calls, each once, by the model that was asked."""
+    """The ledger lines of the runs' calls, each once, by the model that was asked.
+
+    Those of each shard are apart: a call that two shards made counts otherwise than a second try.
+    """
     found: dict[str, dict[bytes, float]] = {}
     for folder, run in runs:
         results = folder.results(workspace.results)
         keys = call_keys(run.rows)
         names = {run.file.model.name, *(e.asks for e in run.file.judges if e.asks is not None)}
         for name in sorted(names):
-            lines = Ledger(results / "calls" / name).stored_lines(keys)
-            found.setdefault(name, {}).update({line: moment for moment, line in lines})
+            for moment, mark, line in Ledger(results / "calls" / name).stored_lines(keys):
+                found.setdefault(f"{name}/{CALLS.format(mark=mark)}", {})[line] = moment
         stored = {key for name in names for key in Ledger(results / "calls" / name).find(keys)}
         if lost := sorted(keys - stored):
             raise StoreError(
@@ -200,9 +203,9 @@ def _calls(workspace: Workspace, runs: Sequence[tuple[RunFolder, StoredRun]]) ->
                 f"{lost[0][:12]}); copy its folder back, or repeat the run"
             )
     # Sorted by time; of one time in the order of the ledger, which `sorted` keeps.
-    ordered = {name: sorted(lines, key=lambda one: lines[one]) for name, lines in found.items()}
     return {
-        f"{RESULTS}/calls/{n}/{CALLS}": b"".join(lines) for n, lines in ordered.items() if lines
+        f"{RESULTS}/calls/{file}": b"".join(sorted(lines, key=lambda line: lines[line]))
+        for file, lines in found.items()
     }
 
 

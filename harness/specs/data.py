@@ -303,14 +303,14 @@ Temperature = Annotated[float, Meta(ge=0)]
 class MapSpec(Spec, frozen=True, kw_only=True):
     """A file of stored answers by its columns.
 
-    In JSON lines a column is a path such as `doc.id`. Logs (`lm_eval`, `inspect`) contain
-    prompts and answers; for them a map states only the model. `variant` is a fixed
+    In JSON lines and Parquet a column is a path such as `doc.id`. Logs (`lm_eval`, `inspect`)
+    contain prompts and answers; for them a map states only the model. `variant` is a fixed
     one, a column, or null where the prompt or the task's only variant says it. `prompt` is the
     column of what was asked, null where it is not known; `temperature` that of written answers.
     """
 
     about: str
-    format: Literal["csv", "jsonl", "lm_eval", "inspect"]
+    format: Literal["csv", "jsonl", "parquet", "lm_eval", "inspect"]
     sample: SampleColumns | None = None
     variant: str | VariantColumn | None = None
     only: OnlyRows | None = None

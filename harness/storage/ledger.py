@@ -23,6 +23,7 @@ from harness.parts import NO_REPLY, Failure, Reason, Superseded, Usage, vector_f
 from harness.storage.ledger_index import (
     CallHead,
     LedgerIndex,
+    mark_of,
     raw_lines,
     segments,
     shard_of,
@@ -181,14 +182,19 @@ class Ledger:
                 wanted.remove(question.key)
                 yield question.key, question.request
 
-    def stored_lines(self, keys: Collection[str]) -> list[tuple[float, bytes]]:
-        """The lines of these keys as they are, each with its time, in the order they count in."""
+    def stored_lines(self, keys: Collection[str]) -> list[tuple[float, str, bytes]]:
+        """The lines of these keys as they are, in the order they count in.
+
+        Each comes after its time and the mark of the shard that wrote it.
+        """
         wanted, found = set(keys), list[tuple[float, str, int, bytes]]()
         for line in self._index.lines(wanted) if wanted else ():
             head = line.decoded(CallHead)
             if head.key in wanted:
                 found.append((head.time, line.path.name, line.number, line.data))
-        return [(moment, data) for moment, _, _, data in sorted(found)]
+        return [
+            (when, mark_of(shard_of(Path(name))), data) for when, name, _, data in sorted(found)
+        ]
 
     def identities(self) -> set[str]:
         """The identities of the models whose calls are stored here."""
@@ -219,8 +225,8 @@ class Ledger:
         """The file of this process's segment, which is made where there is none yet."""
         if self._file is None:
             self._folder.mkdir(parents=True, exist_ok=True)
-            mark = ".shard{}of{}".format(*self._shard) if self._shard else ""
-            name = f"{time.time_ns():020d}-{socket.gethostname()}-{os.getpid()}{mark}.jsonl"
+            pid = f"{os.getpid()}{mark_of(self._shard)}"
+            name = f"{time.time_ns():020d}-{socket.gethostname()}-{pid}.jsonl"
             self._segment = self._folder / name
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
             self._file = os.open(self._segment, flags, 0o666)

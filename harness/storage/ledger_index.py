@@ -256,6 +256,11 @@ def shard_of(segment: Path) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
+def mark_of(shard: tuple[int, int] | None) -> str:
+    """What ends the name of a segment that a shard has written; empty for a whole run."""
+    return ".shard{}of{}".format(*shard) if shard else ""
+
+
 def writer_of(segment: Path) -> int | None:
     """The id of another process of this machine that seems to add to a segment; None without one.
 

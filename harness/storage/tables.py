@@ -220,14 +220,20 @@ def json_objects(
 
 
 def read_columns(
-    path: Path, needed: Sequence[str], *, optional: Sequence[str] = (), quotes: Quotes = "standard"
+    path: Path,
+    needed: Sequence[str],
+    *,
+    optional: Sequence[str] | None = (),
+    quotes: Quotes = "standard",
 ) -> list[TypedRow]:
     """The rows of a file with the needed columns, and those of the optional ones that it has.
 
+    With `optional=None` these are all others.
     With `quotes: none` a quotation mark is a character like any other, and a line end always ends
     the row. Raises NoColumn for a missing column, and DataError for a repeated one.
     """
     table = read_file(path, quotes=quotes)
+    optional = table.columns if optional is None else optional
     wanted = dict.fromkeys((*needed, *optional))
     if missing := [name for name in wanted if name not in (*table.columns, *optional)]:
         known = [name for name in table.columns if name]

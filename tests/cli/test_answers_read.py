@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ from support.stub_server import StubServer
 from support.toy import Toy
 
 from harness.cli import main
+from harness.cli.output import echo_json, echo_json_rows
+from harness.errors import SpecError
+from harness.storage.parquet import ROWS, parquet_blocks
 
 
 def shown(toy: Toy, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -118,6 +122,46 @@ def test_the_table_of_the_library_is_that_of_the_folder(judged: Toy) -> None:
     assert list(frame.columns) == list(stored.columns)
     assert frame["value_near"].tolist() == stored["value_near"].tolist()
     assert frame.groupby("model")["value_near"].mean().to_dict() == {"literal": 0.0, "oracle": 1.0}
+
+
+def test_the_table_of_the_library_comes_in_parts(judged: Toy) -> None:
+    import harness as ph
+
+    runs = ph.load_runs(judged.results, judged.space())
+
+    chunks = [*runs.item_chunks(5)]
+
+    assert [len(chunk) for chunk in chunks] == [5, 5, 5, 5, 4]
+    assert [row for chunk in chunks for row in chunk.rows] == [*runs.items.rows]
+    assert [len(chunk) for chunk in runs[0].item_chunks()] == [12]
+    with pytest.raises(SpecError, match="rows 0: give 1 or more"):
+        next(runs.item_chunks(0))
+
+
+def test_parquet_and_json_come_row_by_row(
+    judged: Toy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from pyarrow import schema, string
+    from pyarrow.parquet import read_table
+
+    drawn: list[int] = []
+
+    def rows(count: int) -> Iterator[dict[str, object]]:
+        for number in range(count):
+            drawn.append(number)
+            yield {"text": str(number)}
+
+    blocks = parquet_blocks(schema({"text": string()}), rows(3 * ROWS), remedy="none")
+    first = next(blocks)
+    assert len(drawn) == ROWS
+    (tmp_path / "x.parquet").write_bytes(first + b"".join(blocks))
+    assert read_table(tmp_path / "x.parquet").column("text")[-1].as_py() == str(3 * ROWS - 1)
+    capsys.readouterr()
+    for count in (0, 1, 3):
+        echo_json([*rows(count)])
+        echo_json_rows(rows(count))
+        whole = capsys.readouterr().out
+        assert whole[: len(whole) // 2] == whole[len(whole) // 2 :]
 
 
 def test_files_hold_all_answers_and_none_of_them_does_harm(

@@ -7,6 +7,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
@@ -199,6 +200,26 @@ def test_calls_of_two_shards_that_get_no_answer_count_once(
     given = ("--task", "toy", "--model", "alpha", *JUDGED)
     assert (home.main("merge", *given, *sources), code) == (1, 1)
     assert files(home) == files(toy)
+
+
+def test_a_bundle_of_merged_shards_that_made_the_same_calls_is_derived_again(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_shared_prompts(toy)
+    home, machines = results(toy, "home0"), [results(toy, f"machine{n}") for n in (1, 2)]
+    sources = [word for one in machines for word in ("--from", str(one.results))]
+    for number, machine in enumerate(machines, 1):
+        assert machine.run(*JUDGED, "--shard", f"{number}/2", model="alpha") == 0
+    given = ("--task", "toy", "--model", "alpha", *JUDGED)
+    assert home.main("merge", *given, *sources) == 0
+
+    zipped = str(toy.folder / "x.zip")
+    assert home.main("bundle", *map(str, home.runs()), "-o", zipped) == 0
+    assert main(["prove", zipped]) == 0, capsys.readouterr().out
+
+    with zipfile.ZipFile(zipped) as archive:
+        calls = [name for name in archive.namelist() if name.startswith("results/calls/umpire/")]
+    assert calls == [f"results/calls/umpire/calls.shard{n}of2.jsonl" for n in (1, 2)]
 
 
 def test_shards_with_different_answers_to_one_prompt_are_whole_when_run_on_the_merged_folder(

@@ -17,7 +17,7 @@ from support.toy import Toy
 from harness.cli import main
 from harness.core import Sample
 from harness.parts import Reason, Superseded, Usage
-from harness.storage.parquet import ROWS, write_records
+from harness.storage.parquet import ROWS, read_records, write_records
 from harness.storage.runs import RunFolder, SampleRecord, StepRecord, read_table
 
 
@@ -79,11 +79,12 @@ def test_records_are_written_in_parts_and_superseded_calls_as_text(tmp_path: Pat
     row = SampleRecord(Sample("s", {"a": "x"}), "base", "T0", (step,), None)
     out = tmp_path / "deep" / "x.parquet"
 
-    assert write_records(out, (row for _ in range(ROWS + 1))) == ROWS + 1
+    write_records(out, (row for _ in range(ROWS + 1)))
 
     table = read_table_of_parquet(out)
     assert ParquetFile(out).num_row_groups == 2
     assert record_of(table.to_pylist(maps_as_pydicts="strict")[-1]) == row
+    assert [*read_records(out)] == [[row] * ROWS, [row]]
     assert [path.name for path in out.parent.iterdir()] == ["x.parquet"]
 
 

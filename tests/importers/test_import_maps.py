@@ -31,7 +31,7 @@ def read(**changes: object) -> MapSpec:
     ("changes", "fact"),
     [
         ({"frmat": "csv"}, "did you mean format"),
-        ({"format": "cvs"}, "did you mean csv? known: csv, inspect, jsonl, lm_eval"),
+        ({"format": "cvs"}, "did you mean csv? known: csv, inspect, jsonl, lm_eval, parquet"),
         ({"sample": {"idd": "item"}}, "did you mean id?"),
         ({"sample": {"id": "a", "prompt": "b"}}, "one of `id`, `fields` and `prompt`, not by"),
         ({"sample": {}}, "not by none"),

@@ -1,4 +1,4 @@
-"""CSV files and JSON lines to answers, by a column map that names the meaning of each column."""
+"""CSV files, JSON lines and Parquet to answers, by a column map that names what each column is."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -29,9 +29,9 @@ from harness.specs.data import (
     TextSpec,
 )
 from harness.storage.cells import read_json
-from harness.storage.tables import json_objects, read_rows
+from harness.storage.tables import json_objects, read_columns, read_rows
 
-LOOKS_FOR = "a CSV file or JSON lines, with --map"
+LOOKS_FOR = "a CSV file, JSON lines or Parquet, with --map"
 _Scored = ProbabilitiesSpec | LogprobsSpec
 
 
@@ -47,6 +47,9 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
     answer = spec.answer
     if spec.format == "csv":
         records = [ImportedRecord(row.place, row.cells) for row in read_rows(path, ())]
+    elif spec.format == "parquet":
+        rows = read_columns(path, (), optional=None)
+        records = [ImportedRecord(row.place, row.cells) for row in rows]
     else:
         objects = json_objects(str(path), text)
         records = [ImportedRecord(f"{path}:{number}", content) for number, _, content in objects]
