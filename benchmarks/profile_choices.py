@@ -3,7 +3,8 @@
     python -m benchmarks.profile_choices --model DIR --data DIR --items 8
 
 Stages of start-up first, each with what it adds; then all prompts by each way of scoring them: the
-prefix tree in packs and passes of several sizes, batches of rows of like length, and row by row.
+prefix tree in packs and passes of several sizes, batches of rows of like length, and row by row;
+and what the prefix tree spends its seconds on.
 CPU seconds are of all threads, so that other processes disturb them less than the clock.
 """
 
@@ -11,6 +12,7 @@ import argparse
 import itertools
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,7 +80,7 @@ def score(scorer: "ChoiceScorer", rows: "Sequence[ScoredRow]", told: argparse.Na
     print(
         f"{len(rows)} rows, {fed} different, {sum(r.fed for r in distinct)} tokens, {nodes} nodes"
     )
-    alone = timed("row by row", lambda: scorer.alone(distinct)) if told.alone else None
+    alone = timed("row by row", lambda: [*map(scorer.alone, distinct)]) if told.alone else None
     found = {}
     for pack, most in itertools.product(told.packs, told.nodes):
         name = f"prefix tree, packs of {pack}, passes of {most}"
@@ -103,6 +105,31 @@ def score(scorer: "ChoiceScorer", rows: "Sequence[ScoredRow]", told: argparse.Na
         print(f"{name:44}{apart:9.1e} nats apart")
 
 
+def parts(scorer: "ChoiceScorer", rows: "Sequence[ScoredRow]") -> None:
+    """Print what the time of a prefix tree is spent on, by torch's own profiler."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as seen:
+        scorer.sums(rows)
+    shares = Counter[str]()
+    for event in seen.key_averages(group_by_input_shape=True):
+        shapes = [shape for shape in event.input_shapes if shape]
+        is_vocabulary = any(scorer._vocabulary in shape for shape in shapes)
+        shares[part_of(event.key, is_vocabulary)] += event.self_cpu_time_total
+    for name, spent in shares.most_common():
+        print(f"  {name:42}{spent / shares.total():9.1%}")
+
+
+def part_of(operation: str, is_vocabulary: bool) -> str:
+    """The part of scoring that an operation of torch belongs to."""
+    is_product = operation.removeprefix("aten::") in ("mm", "addmm", "bmm")
+    if is_product:
+        return "matrix products of the head" if is_vocabulary else "matrix products of the layers"
+    if "attention" in operation:
+        return "attention"
+    return "normalising and reading logits" if is_vocabulary else "norms, rotations, masks, rest"
+
+
 def main() -> None:
     """Print the stages."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
@@ -119,7 +146,9 @@ def main() -> None:
         sys.exit("--data DIR names the folder that holds hu2022/prompts")
     told.packs, told.nodes = ([int(n) for n in o.split(",")] for o in (told.packs, told.nodes))
     cases = choice.read_cases(data, told.answers, told.items)
-    score(*start(told.model, cases), told)
+    scorer, rows = start(told.model, cases)
+    parts(scorer, rows)
+    score(scorer, rows, told)
 
 
 if __name__ == "__main__":

@@ -140,23 +140,12 @@ class ChoiceScorer:
                 self._fallback = self._mode_without_tree(str(refusal))
             return self._sums(rows, self._fallback)
 
-    def alone(self, rows: Sequence[ScoredRow]) -> list[float] | None:
-        """The same sums by the plain model, a pass for each row that is read; None if too big.
-
-        Nothing is padded and no tree followed. Rows of which the same tokens are read share a pass.
-        """
+    def alone(self, row: ScoredRow) -> float | None:
+        """The same sum by the plain model, nothing padded and no tree followed; None if too big."""
         from torch import OutOfMemoryError
 
-        read: dict[tuple[int, ...], list[ScoredRow]] = {}
-        for row in dict.fromkeys(rows):
-            read.setdefault(row.tokens[:-1], []).append(row)
-        sums: dict[ScoredRow, float] = {}
-        for alike in read.values():
-            found = _attempt(alike, self._padded, OutOfMemoryError)
-            if found is None:
-                return None
-            sums |= dict(zip(alike, found, strict=True))
-        return [sums[row] for row in rows]
+        found = _attempt([row], self._padded, OutOfMemoryError)
+        return None if found is None else found[0]
 
     def _sums(self, rows: Sequence[ScoredRow], mode: ScoringMode) -> list[float | None]:
         from torch import OutOfMemoryError

@@ -141,8 +141,8 @@ WINDOW = 2048  # requests held at once: enough to sort by length, few enough to 
 CHOICES = 256
 """Requests to choose that are scored at once: enough to share what their prompts share."""
 CHECKED = 100
-"""One request in so many is also scored without batches, chosen by its key: which others are
-stored, what was killed and who has which shard do not matter."""
+"""Of one request in so many the longest choice is also scored without batches. Which requests
+these are is decided by their keys: what is stored, was killed or has another shard is the same."""
 
 _log = logging.getLogger(__name__)
 
@@ -155,10 +155,10 @@ class _Writing:
 
 @dataclass(frozen=True, slots=True)
 class _Scoring:
-    """Rows to score, and those of each request that is also scored without batches."""
+    """Rows to score, and those that are also scored without batches."""
 
     rows: Sequence[ScoredRow]
-    checked: Sequence[Sequence[ScoredRow]]
+    checked: Sequence[ScoredRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +181,12 @@ class _Choice:
     @property
     def rows(self) -> list[ScoredRow]:
         return [*map(ScoredRow, self.tokens.rows, self.tokens.firsts)]
+
+    @property
+    def longest(self) -> int:
+        """The index of the choice with the most tokens, which has the most to differ in."""
+        lengths = [*map(len, self.tokens.rows)]
+        return lengths.index(max(lengths))
 
 
 class TransformersModel(CheckpointModel[TransformersSpec]):
@@ -244,7 +250,7 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
     def compute(self, part: Part) -> Any:  # noqa: ANN401 - as the rows of the part are
         """Sample a reply for each row, or sum its log-probabilities; None for a row too big.
 
-        Beside these sums stand those of the requests that are also scored without batches.
+        Beside these sums stand those of the rows that are also scored without batches.
         """
         if isinstance(part, _Scoring):
             return self._scorer.sums(part.rows), [*map(self._scorer.alone, part.checked)]
@@ -276,17 +282,17 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
             sums, alone = iter(result[0]), dict(zip(map(id, checked), result[1], strict=True))
             chosen = [self._chosen(each, [next(sums) for _ in each.rows]) for each in choices]
             for each, response in zip(choices, chosen, strict=True):
-                yield self._checked(response, alone.get(id(each)))
+                yield self._checked(response, each.longest, alone.get(id(each)))
 
         rows = [row for each in choices for row in each.rows]
-        return _Batch(_Scoring(rows, [one.rows for one in checked]), answered)
+        return _Batch(_Scoring(rows, [one.rows[one.longest] for one in checked]), answered)
 
-    def _checked(self, response: Response, alone: Sequence[float] | None) -> Response:
-        """The response, with how far it is from the unbatched computation where there is one."""
+    def _checked(self, response: Response, place: int, alone: float | None) -> Response:
+        """The response, with how far a choice is from its unbatched score where there is one."""
         scores = response.choice_scores
         if scores is None or alone is None:
             return response
-        apart = max(abs(s.logprob - one) for s, one in zip(scores, alone, strict=True))
+        apart = abs(scores[place].logprob - alone)
         if not is_rounding(apart, self._dtype):
             _log.warning(
                 "%s: choices scored together are up to %.2g nats from the same scored one by one; "

@@ -210,23 +210,18 @@ def test_one_by_one_and_repeated_rows_are_equal_too(
     assert apart([first for first, _ in alone], expected) < 1e-5
 
 
-def test_alone_each_row_has_a_pass_of_its_own_and_shares_it_only_where_the_same_is_read(
-    llama: PreTrainedModel, expected: list[float]
-) -> None:
+def test_alone_a_row_has_a_pass_of_its_own(llama: PreTrainedModel, expected: list[float]) -> None:
     chooser = ChoiceScorer(llama, batch_tokens=100)
-    other = ScoredRow((*ROWS[0].tokens[:-1], ROWS[0].tokens[-1] ^ 1), ROWS[0].first)
-    sizes = list[int]()
+    sizes = list[tuple[int, int]]()
     hook = llama.register_forward_pre_hook(
-        lambda _, args, kwargs: sizes.append(kwargs["input_ids"].shape[0]), with_kwargs=True
+        lambda _, args, kwargs: sizes.append((*kwargs["input_ids"].shape,)), with_kwargs=True
     )
 
-    found = chooser.alone([*ROWS, other])
+    found = [chooser.alone(row) for row in ROWS]
     hook.remove()
 
-    assert found is not None
-    assert apart(found[: len(ROWS)], expected) < 1e-5
-    assert found[-1] == pytest.approx(by_itself(llama, other), abs=1e-5)
-    assert sizes == [1] * len({row.tokens[:-1] for row in ROWS})
+    assert apart(found, expected) < 1e-5
+    assert sizes == [(1, row.fed) for row in ROWS]
 
 
 def test_the_same_rows_give_the_same_bits(llama: PreTrainedModel) -> None:

@@ -343,6 +343,26 @@ def test_one_request_in_a_hundred_is_checked_against_the_unbatched_computation(
     assert {key for key, detail in again.items() if detail} == {one.key for one in checked}
 
 
+def test_of_a_checked_request_the_longest_choice_alone_is_scored_again(folder: Path) -> None:
+    asked = [choose(f"Is it {n}?\nAnswer:", " yes", " no, never ever", " no") for n in range(900)]
+    [request, *_] = [one for one in asked if int(one.key[:8], 16) % CHECKED == 0]
+    fresh = model(folder)
+    list(fresh.answer([request]))
+    fed = list[int]()
+    fresh._weights.register_forward_pre_hook(
+        lambda _, args, kwargs: fed.append(kwargs["input_ids"].shape[1]), with_kwargs=True
+    )
+
+    [response] = fresh.answer([request])
+
+    assert response.choice_scores is not None
+    _, longest, _ = response.choice_scores
+    context, tokens = response.usage.prompt_tokens, longest.tokens
+    assert context is not None
+    assert tokens is not None
+    assert fed[1:] == [context + tokens - 1]
+
+
 def test_choices_that_differ_from_the_unbatched_computation_are_told(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
