@@ -28,7 +28,8 @@ from harness.storage.bundle import changed, pack, unpack
 from harness.storage.cells import decode_json
 from harness.storage.files import write_whole
 from harness.storage.find_runs import run_folders
-from harness.storage.ledger import Ledger, mark_of, shard_of
+from harness.storage.ledger import Ledger
+from harness.storage.ledger_index import mark_of, shard_of
 from harness.storage.runs import NAMES, SUMS, RunFile, RunFolder, StoredRun
 from harness.workspace import Workspace
 
