@@ -1,13 +1,16 @@
-"""The toy home folder that tests share, and which tests are unit tests."""
+"""The toy home folder and the server that tests share, and which tests are unit tests."""
 
 import re
 import signal
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 from support import toy as toy_module
-from support.toy import Toy
+from support.stub_script import Script
+from support.stub_server import StubServer
+from support.toy import BOTH_PRICED, Toy
 
 # Begun in the background of a script, this process ignores interrupts, and so would all it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -50,3 +53,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
     """A toy home folder, in an environment that names no data, no key and no server."""
     return toy_module.isolated(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def stub(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
+    """A server that gives the judge a 1; both models of the toy home have a price."""
+    toy.write("configs/prices.yaml", BOTH_PRICED)
+    with StubServer(Script(replies={"Judge": ("1",)})) as server:
+        monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
+        yield server

@@ -357,14 +357,10 @@ def test_of_a_checked_request_the_longest_choice_alone_is_scored_again(folder: P
 
     assert response.choice_scores is not None
     _, longest, _ = response.choice_scores
-<<<<<<< HEAD
-    assert fed[1:] == [response.usage.prompt_tokens + longest.tokens - 1]
-=======
     context, tokens = response.usage.prompt_tokens, longest.tokens
     assert context is not None
     assert tokens is not None
     assert fed[1:] == [context + tokens - 1]
->>>>>>> choices
 
 
 def test_choices_that_differ_from_the_unbatched_computation_are_told(
