@@ -49,7 +49,10 @@ Cell = str | int | float | tuple[float | None, float | None] | Marked | None
 
 
 class OncePerCommand(logging.Filter):
-    """Shows each message about data once a command: several models read the same data."""
+    """Shows each message about data once a command: several models read the same data.
+
+    So with others whose record has `is_once`.
+    """
 
     of = ("harness.workspace", "harness.data", "harness.implicitness.open")
 
@@ -60,7 +63,7 @@ class OncePerCommand(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether to show a record."""
-        if not record.name.startswith(self.of):
+        if not (record.name.startswith(self.of) or hasattr(record, "is_once")):
             return True
         message = record.getMessage()
         is_new = message not in self._shown
