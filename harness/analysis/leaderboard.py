@@ -64,6 +64,8 @@ class BoardRow(ScoreRow):
     rank_items: int | None = None
 
 
+DIGITS = 6
+"""The digits of a number in leaderboard.csv; the scores.csv of a run has all, and is read again."""
 BOARD_COLUMNS = (
     *COLUMNS,
     *("run", "data", "limit", "seed", "prompts", "version", "judge_version"),
@@ -83,8 +85,12 @@ def board_cells(row: BoardRow) -> list[object]:
 
 
 def board_text(rows: Iterable[BoardRow]) -> str:
-    """The leaderboard as CSV, with floats in full precision and None as an empty cell."""
-    return csv_text(BOARD_COLUMNS, map(board_cells, rows))
+    """The leaderboard as CSV, for people: floats to 6 digits, and None as an empty cell."""
+    return csv_text(BOARD_COLUMNS, (map(_shortened, board_cells(row)) for row in rows))
+
+
+def _shortened(cell: object) -> object:
+    return float(f"{cell:.{DIGITS}g}") if isinstance(cell, float) else cell
 
 
 def collect(folders: Iterable[RunFolder]) -> list[BoardRow]:

@@ -18,6 +18,7 @@ from harness.analysis.rankings import beside_people, read_people, scorer_judged
 from harness.cli import options, output
 from harness.cli.options import HOME, SCORER, AsJson, ExitCode, Home, ScorerName, option
 from harness.cli.output import ProgressLine, cell, echo, echo_json, echo_records, echo_table, log
+from harness.data.readers.samples_jsonl import with_texts
 from harness.errors import DataError, SpecError, did_you_mean
 from harness.implicitness.evaluate import evaluate as evaluate_on
 from harness.implicitness.evaluate import read_items
@@ -360,8 +361,13 @@ class ProfileChoice:
     """Which texts of a file are described, and where the files go."""
 
     file: File
-    out: Path = option("Folder for profile.csv and profile.svg.", flags="-o --out")
-    column: str | None = option("Column of the texts. Default: text.", None)
+    out: Path | None = option(
+        "Folder for profile.csv and profile.svg. Default: none is written.", None, flags="-o --out"
+    )
+    column: str | None = option(
+        "Column of the texts; of our sample format also a field or a reference. Default: text.",
+        None,
+    )
     label: str | None = option("Column of labels; the texts of each label get a row.", None)
     pairs: int = option("Random pairs of texts for each label.", 2000, min=1)
     seed: options.Seed = 0
@@ -377,9 +383,11 @@ def profile(
     distance of random pairs of texts. A text that cannot be scored counts as missing, not as zero.
     """
     file, out, label = choice.file, choice.out, choice.label
-    refuse_file(out)
+    if out is not None:
+        refuse_file(out)
     has_column = choice.column is not None or label is not None
     table, source = read_input(file, choice.layout, has_column=has_column)
+    table = with_texts(table)
     texts = column_of(table, choice.column, where=source)
     opened = options.registry(home).scorer(scorer)
     found = profiles.profile(
@@ -390,8 +398,8 @@ def profile(
         progress=ProgressLine("encoded"),
     )
     name, row = "stdin" if file == STDIN else Path(file).name, found.rows[0]
-    files = {out / "profile.csv": records_csv(profiles.ProfileRow, found.rows)}
     chart, rows = profile_chart(found, title=name), found.rows
+    files = {} if out is None else {out / "profile.csv": records_csv(profiles.ProfileRow, rows)}
     show = partial(_put_profile, name, rows)
     output.put_rows(rows, files, show, is_json=is_json, chart=chart)
     reasons = {

@@ -49,7 +49,10 @@ Cell = str | int | float | tuple[float | None, float | None] | Marked | None
 
 
 class OncePerCommand(logging.Filter):
-    """Shows each message about data once a command: several models read the same data."""
+    """Shows each message about data once a command: several models read the same data.
+
+    So with others whose record has `is_once`.
+    """
 
     of = ("harness.workspace", "harness.data", "harness.implicitness.open")
 
@@ -60,7 +63,7 @@ class OncePerCommand(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether to show a record."""
-        if not record.name.startswith(self.of):
+        if not (record.name.startswith(self.of) or hasattr(record, "is_once")):
             return True
         message = record.getMessage()
         is_new = message not in self._shown
@@ -208,16 +211,20 @@ def put_rows(
     is_json: bool,
     chart: "Chart | None" = None,
 ) -> None:
-    """Write a result's table and the figure of a chart; then print it as JSON or by `show`."""
+    """Write a result's table and the figure of a chart; then print it as JSON or by `show`.
+
+    Without a file the result is only printed.
+    """
     for path, text in files.items():
         write_whole(path, text.encode())
-    table, *_ = files
-    drawn = "" if chart is None else draw_beside(table, chart)
+    table = next(iter(files), None)
+    drawn = "" if chart is None or table is None else draw_beside(table, chart)
     if is_json:
         echo_json(rows)
         return
     show()
-    echo(f"wrote {len(rows)} rows to {table}{drawn}")
+    if table is not None:
+        echo(f"wrote {len(rows)} rows to {table}{drawn}")
 
 
 def draw_beside(table: Path, chart: "Chart") -> str:

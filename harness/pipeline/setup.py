@@ -128,18 +128,19 @@ def resolved(workspace: Workspace, model: Model, spec: ModelSpec) -> Model:
     try:
         model.resolve()
     except ModelError as error:
-        is_auto, why = isinstance(spec, OpenAISpec) and spec.model == "auto", str(error)
+        why = of_model(model.name, error)
+        is_auto = isinstance(spec, OpenAISpec) and spec.model == "auto"
         is_away = workspace.is_offline or isinstance(error, NoServerError)
         known = sorted(Ledger(workspace.results / "calls" / model.name).identities())
         if is_auto and is_away and len(known) == 1:
-            _log.warning("%s; taken for %s, whose answers are stored", error, known[0])
-            why = of_model(model.name, why)
+            said = "%s; taken for %s, whose answers are stored"
+            _log.warning(said, why, known[0], extra={"is_once": True})
             stored = OfflineModel(model.name, model.kind, known[0], model.modes, why=why)
             if workspace.opened is not None:
                 workspace.opened[model.name] = stored
             return stored
         if not (is_auto and workspace.is_offline):
-            raise type(error)(of_model(model.name, error)) from error
+            raise type(error)(why) from error
         raise ModelError(
             f"{error}; or, to work offline, name the model in configs/models/{model.name}.yaml "
             "instead of auto"
@@ -305,10 +306,8 @@ def setups_again(
 
 def warn_left_out(judge: str, error: HarnessError | str) -> None:
     """Say that a judge's verdicts are no longer in a run, and why."""
-    _log.warning(
-        "judge %s: its verdicts are left out (%s); have it judge again with `harness judge`",
-        *(judge, error),
-    )
+    said = "judge %s: its verdicts are left out (%s); have it judge again with `harness judge`"
+    _log.warning(said, judge, error)
 
 
 def judge_name(judge: JudgeSource) -> str:

@@ -152,6 +152,20 @@ def test_json_holds_every_row_unless_rows_are_chosen(
     ]
 
 
+def test_the_file_has_the_digits_a_person_reads_and_that_of_the_run_has_all(
+    ran: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    board(ran, capsys)
+
+    shown = read_table(ran.results / "leaderboard.csv")
+    exact = [row for run in ran.runs() for row in read_table(run / "scores.csv")]
+    ends = {end for row in exact for end in (row.score.low, row.score.high) if end is not None}
+    assert max(len(f"{end:.17g}") for end in ends) > 15
+    assert {end for row in shown for end in (row.score.low, row.score.high)} - {None} == {
+        float(f"{end:.6g}") for end in ends
+    }
+
+
 def test_the_chance_level_has_a_line_of_its_own(
     toy: Toy, capsys: pytest.CaptureFixture[str]
 ) -> None:

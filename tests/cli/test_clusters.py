@@ -137,7 +137,12 @@ def test_shards_of_other_machines_are_copied_and_calls_made_twice_count_once(
 
 @pytest.mark.parametrize("is_plan", rest_slow([False, True], kept=1))
 def test_a_merge_into_a_fresh_folder_takes_auto_from_the_calls_it_copies(
-    toy: Toy, stub: StubServer, monkeypatch: pytest.MonkeyPatch, *, is_plan: bool
+    toy: Toy,
+    stub: StubServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    is_plan: bool,
 ) -> None:
     toy.edit("configs/models/beta.yaml", "model: beta", "model: auto")
     options = ("--task", "toy", "--model", "beta", "--judge", "near")
@@ -148,10 +153,12 @@ def test_a_merge_into_a_fresh_folder_takes_auto_from_the_calls_it_copies(
     for number in (1, 2):
         assert away.main("run", *given, "--shard", f"{number}/2") in (0, 1)
     monkeypatch.setenv("HARNESS_SERVER_URL", "http://127.0.0.1:9/v1")
+    capsys.readouterr()
 
     assert here.main("merge", *given, "--from", str(away.results)) in (0, 1)
 
     assert files(here) == files(whole)
+    assert capsys.readouterr().err.count("; taken for ") == 1
 
 
 def test_machines_whose_shards_have_no_sample_are_merged_too(toy: Toy, stub: StubServer) -> None:

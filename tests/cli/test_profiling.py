@@ -5,7 +5,9 @@ import json
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 from support.impscore_heads import random_head
 
 from harness.cli import main
@@ -87,6 +89,43 @@ def test_files_of_several_layouts_are_read(
     (home / name).write_text(content, "utf-8")
 
     assert profile(name, *arguments) == 0
+
+
+SAMPLE = (
+    '{"group": "g", "fields": {"said": "Tea."}, "references": {"kind": ["a"], "b": ["c", "d"]}}\n'
+    '{"group": "g", "fields": {"said": "It is late."}, "references": {"kind": ["b"]}}\n'
+)
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_samples_of_our_own_format_have_their_fields_and_references_as_columns(
+    home: Path, capsys: Lines, form: str
+) -> None:
+    path = home / f"in.{form}"
+    if form == "jsonl":
+        path.write_text(SAMPLE, "utf-8")
+    else:
+        rows = [json.loads(line) for line in SAMPLE.splitlines()]
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+
+    assert profile(path.name) == 2
+    assert "no column 'text'; known: b, fields, group, kind" in capsys.readouterr().err
+    assert profile(path.name, "--column", "said", "--label", "kind", "--json") == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["label"], row["n"]) for row in rows] == [("all", 2), ("a", 1), ("b", 1)]
+
+
+def test_without_a_folder_the_tables_are_printed_and_nothing_is_written(
+    home: Path, capsys: Lines
+) -> None:
+    (home / "in.csv").write_text("text,fields,group,references\nTea.,a,b,c\n", "utf-8")
+
+    assert main(["profile", "in.csv", "--scorer", "./random.json"]) == 0
+
+    out = capsys.readouterr().out
+    assert "texts by bin of implicitness" in out
+    assert "wrote" not in out
+    assert not [path for path in home.iterdir() if path.stem not in ("in", "random")]
 
 
 @pytest.mark.parametrize(

@@ -44,9 +44,8 @@ def test_a_run_in_parquet_is_imported_to_the_same_bytes(
     faults = {"number 3": ("500",) * 9, "number 4": ("truncate", "ok")}
     with StubServer(Script(replies={"Judge": ("1",)}, faults=faults)) as stub:
         monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
-        words = ("--model", "alpha", "--judge", "choice,near")
-        words = words if task == "toy" else ("--model", "random")
-        code = toy.main("run", "--task", task, *words)
+        alpha = ("--model", "alpha", "--judge", "choice,near")
+        code = toy.main("run", "--task", task, *(alpha if task == "toy" else ("--model", "random")))
     folder, path = exported(toy)
 
     for _ in range(2):

@@ -5,6 +5,7 @@ A sample set takes no overlay: corrections belong into the file itself.
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,14 @@ from harness.errors import DataError, SpecError
 from harness.parts import digest
 from harness.specs.data import OverlaySpec
 from harness.specs.schema import Spec, load_spec
-from harness.storage.tables import BOM, FileFormat, format_by_name, json_objects, read_text
+from harness.storage.tables import (
+    BOM,
+    FileFormat,
+    Table,
+    format_by_name,
+    json_objects,
+    read_text,
+)
 
 
 class SampleLine(Spec, frozen=True, kw_only=True):
@@ -56,6 +64,32 @@ def each(files: Sequence[Path], overlay: OverlaySpec | None) -> Iterator[Sample]
     refuse_overlay(", ".join(map(str, files)), overlay)
     for path in files:
         yield from (sample for _, sample in _each_of(path))
+
+
+def with_texts(table: Table) -> Table:
+    """A table with the fields and references of its samples as columns; others stay as they are.
+
+    A reference of one text is that text.
+    """
+    if not {"group", "fields", "references"} <= set(table.columns):
+        return table
+    cells = (table.cells(table.columns.index(name)) for name in ("fields", "references"))
+    pairs = zip(*(map(_without_none, column) for column in cells), strict=True)
+    rows = [
+        {key: _one(text) for part in pair if isinstance(part, dict) for key, text in part.items()}
+        for pair in pairs
+    ]
+    names = [n for n in dict.fromkeys(n for row in rows for n in row) if n not in table.columns]
+    count = len(table.columns)
+
+    def column(at: int) -> list[object]:
+        return table.cells(at) if at < count else [row.get(names[at - count]) for row in rows]
+
+    return replace(table, columns=(*table.columns, *names), cells=column)
+
+
+def _one(texts: object) -> object:
+    return texts[0] if isinstance(texts, list) and len(texts) == 1 else texts
 
 
 def _each_of(path: Path) -> Iterator[tuple[int, Sample]]:
