@@ -173,11 +173,18 @@ def _chosen(
     return [row for row in rows if not names or of(row) in names]
 
 
-def put_joint_boards(folders: Sequence[RunFolder]) -> None:
-    """Print the boards of some runs alone, those of one task together."""
+def put_joint_boards(folders: Sequence[RunFolder], *, is_whole: bool = False) -> None:
+    """Print the boards of some runs alone, those of one task together.
+
+    `is_whole`: with their judges side by side and all alarms, which nothing else has told.
+    """
     rows = scores.collect(folders)
+    verdicts = verdicts_of(folders, rows)
     shown = BoardScreen(BoardChoice(), {folder.path.name: folder for folder in folders})
-    shown.put(ranked_tables(rows, verdicts_of(folders, rows)))
+    shown.put(ranked_tables(rows, verdicts))
+    if is_whole:
+        shown.put_judges(rows, verdicts)
+        log_alarms(rows)
 
 
 class BoardScreen:
@@ -345,11 +352,15 @@ def _with_floor(
 
 def _chance(board: RankedTable) -> float | None:
     """The chance level of a board's rows; None where none is known, or they differ."""
-    # It is that of the headline, not of the rates or F1 that rank in its place.
-    if board.ranked_by is not RankedBy.MEAN:
-        return None
-    found = {round(row.chance, 3) for row in board.rows if row.chance is not None}
+    found = _levels(board)
     return found.pop() if len(found) == 1 else None
+
+
+def _levels(board: RankedTable) -> set[float]:
+    """The chance levels of a board's rows: of the headline, not of what ranks in its place."""
+    if board.ranked_by is not RankedBy.MEAN:
+        return set()
+    return {round(row.chance, 3) for row in board.rows if row.chance is not None}
 
 
 def _standings(matrix: BoardMatrix) -> Iterator[Standing]:
@@ -390,6 +401,9 @@ def _put_columns(title: str, matrix: BoardMatrix, sort: str) -> None:
     cut = [(row[: len(head)], is_control) for row, is_control in rows]
     below = [row[: len(head)] for row in floor] if any(levels) else []
     echo_table(title, head, _with_floor(cut, below))
+    each = zip(matrix.variants, map(_levels, matrix.columns), strict=True)
+    if told := ", ".join(f"{name} {min(f):.3f} to {max(f):.3f}" for name, f in each if len(f) > 1):
+        echo(f"chance differs by model, for each lacks other verdicts: {told}", is_prose=True)
 
 
 def _is_too_wide(

@@ -250,7 +250,7 @@ def test_shards_with_different_answers_to_one_prompt_are_whole_when_run_on_the_m
         asked = server.stats()["answered"]
 
     assert (refused, again, home.main("merge", *given)) == (2, 0, 0)
-    assert f"at least {asked} calls are not stored" in said
+    assert f"{asked} calls are not stored" in said
     assert "where no machine has them" in said
 
 
@@ -289,9 +289,7 @@ def test_a_merge_that_misses_calls_names_them_and_their_shard_and_writes_nothing
 
     err = capsys.readouterr().err
     assert code == 2
-    found = re.search(
-        r"at least (\d+) calls are not stored \(toy, alpha: (\d+) of shard 2/3\)", err
-    )
+    found = re.search(r"toy, alpha: (\d+) calls are not stored \((\d+) of shard 2/3\)", err)
     assert found is not None
     assert found[1] == found[2]
     assert "--shard 2/3, or name the results folder of the machine" in err
@@ -432,7 +430,8 @@ def test_the_slurm_script_runs_each_shard_and_the_merge(
 
     other = results(toy, "whole")
     whole = other.main("run", str(plan))
-    assert ([one.returncode for one in ran], merged.returncode) == ([0, 0], whole), merged.stderr
+    assert whole in (0, 1)  # which is no failure of a merge
+    assert [one.returncode for one in (*ran, merged)] == [0, 0, 0], merged.stderr
     assert files(toy) == files(other)
     assert "#SBATCH --array=0-1\n#SBATCH --partition=a\n" in path.read_text()
     assert not list(Path.cwd().glob("broken")) + list(toy.folder.rglob("broken"))
@@ -449,8 +448,11 @@ def test_the_slurm_script_submits_the_array_and_the_merge_after_it(
     done = bash(str(path), "submit", PATH=f"{toy.folder}/bin:{os.environ['PATH']}")
 
     first, second, _ = log.read_text().split("-\n")
-    assert (done.returncode, first.split("\n")[:2]) == (0, ["--parsable", str(path)])
-    assert second.split("\n")[0] == "--dependency=afterok:71"
+    logs = toy.results / "slurm"
+    assert logs.is_dir()
+    output = f"--output={logs}/%x-%A-%a.log"
+    assert (done.returncode, first.split("\n")[:3]) == (0, ["--parsable", output, str(path)])
+    assert second.split("\n")[:2] == ["--dependency=afterok:71", "--kill-on-invalid-dep=yes"]
     assert "--time=1:00:00" in second
     assert "--gpus" not in second
     wrapped = second.split("--wrap\n")[1].strip()
@@ -472,7 +474,7 @@ def test_a_task_starts_its_own_server_and_ends_it(
     ran = bash(str(path), SLURM_ARRAY_TASK_ID="0", VLLM=str(toy.folder / "vllm"))
 
     assert ran.returncode == 0, ran.stderr
-    assert bash(str(path), "merge").returncode in (0, 1)
+    assert bash(str(path), "merge").returncode == 0
     assert (toy.results / "slurm/vllm-0-0.log").is_file()
 
 
@@ -527,10 +529,10 @@ def test_every_script_on_the_page_of_clusters_is_bash() -> None:
     scripts = [*blocks("sh"), *(text for one in containers for text in one.get("args", ()))]
 
     assert [text for text in scripts if bash("-n", "-c", text).returncode] == []
-    assert (len(scripts), len(jobs)) == (5, 2)
+    assert (len(scripts), len(jobs)) == (6, 2)
     assert f'+ 1))/{jobs[0]["spec"]["completions"]}"' in containers[0]["args"][0]
     assert jobs[0]["spec"]["completionMode"] == "Indexed"
-    assert set(containers[1]["command"][2:4]) == {"harness", "merge"}
+    assert "python -m harness merge" in containers[1]["args"][0]
 
 
 def test_the_loop_over_ssh_on_the_page_gives_every_host_its_shard_and_merges(toy: Toy) -> None:

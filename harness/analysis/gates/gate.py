@@ -20,6 +20,8 @@ from harness.stats.estimate import Bounds, Floats, Limits, Names, mean
 from harness.storage.runs import StoredRun
 
 LEVEL, POWER = 0.95, 0.8
+SAME = "every answer is the same, word for word"
+"""The reason of a pass that no interval decides."""
 
 
 class Decision(StrEnum):
@@ -236,7 +238,7 @@ def _decide(
     if context.unmatched > limits.max_missing:
         return Decision.INCONCLUSIVE, f"{context.unmatched:.1%} of the samples are in one run alone"
     if is_same:
-        return Decision.PASS, "every answer is the same, word for word"
+        return Decision.PASS, SAME
     if bounds.high is None:
         return Decision.INCONCLUSIVE, f"no interval: {bounds.reason}"
     if bounds.high <= limits.max_drop:

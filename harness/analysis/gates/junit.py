@@ -2,7 +2,7 @@
 
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from harness.analysis.gates.gate import LEVEL, Decision, Gate, GateRow
+from harness.analysis.gates.gate import LEVEL, SAME, Decision, Gate, GateRow
 from harness.text.cleanup import without_controls
 
 TAGS = {Decision.REGRESSION: "failure", Decision.INCONCLUSIVE: "error"}
@@ -26,6 +26,8 @@ def junit_text(gate: Gate) -> bytes:
         if (tag := TAGS.get(row.decision)) is not None:
             facts = {"type": str(row.decision), "message": without_controls(row.reason)}
             SubElement(case, tag, facts).text = gate_words(row)
+        elif row.reason == SAME:
+            SubElement(case, "system-out").text = row.reason
     for part in map(without_controls, gate.lacking):
         case = SubElement(
             suite, "testcase", classname=without_controls(gate.rows[0].task), name=part

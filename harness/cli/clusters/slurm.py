@@ -152,13 +152,18 @@ export HF_HOME="${{HF_HOME:-$HOME/.cache/huggingface}}"
 case "${{1:-shard}}" in
 submit)
     here=$(realpath -- "$0")
-    array=$(sbatch --parsable "$here")
-    sbatch --dependency="afterok:${{array%%;*}}" --job-name={job}-merge{merge_options} \\
+    logs=${{results//%/%%}}/slurm # Slurm reads % in the names of logs
+    mkdir -p "$results/slurm"
+    array=$(sbatch --parsable --output="$logs/%x-%A-%a.log" "$here")
+    sbatch --dependency="afterok:${{array%%;*}}" --kill-on-invalid-dep=yes \\
+        --output="$logs/%x-%j.log" --job-name={job}-merge{merge_options} \\
         --wrap "bash $(printf %q "$here") merge"
     exit
     ;;
 merge)
-    exec "$python" -m harness merge {merged}
+    code=0
+    "$python" -m harness merge {merged} || code=$?
+    exit $((code == 1 ? 0 : code)) # 1 is done with missing items: for Slurm that is no failure
     ;;
 esac
 

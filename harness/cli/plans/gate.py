@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.analysis.gates.gate import LEVEL, Decision, Gate, GateLimits, GateRow
+from harness.analysis.gates.gate import LEVEL, SAME, Decision, Gate, GateLimits, GateRow
 from harness.analysis.gates.gate import gate as decide
 from harness.analysis.gates.junit import gate_words, junit_text
 from harness.cli import options
@@ -80,6 +80,8 @@ def _put(found: Gate) -> None:
     for row in (row for row in found.rows if row.decision is not Decision.PASS):
         words = f"{row.variant} by {row.judge}: {row.decision}: {row.reason}; {gate_words(row)}"
         echo(words, is_prose=True)
+    if same := [f"{row.variant} by {row.judge}" for row in found.rows if row.reason == SAME]:
+        echo(f"passed without regard to the interval, for {SAME}: {', '.join(same)}", is_prose=True)
     echo(f"gate: {found.decision}")
 
 

@@ -129,11 +129,16 @@ class PlanCommand:
             echo_json({"cells": [*map(_ended, ended)], **files})
         elif folders:
             echo("")
-            put_joint_boards(folders)
+            put_joint_boards(folders, is_whole=True)
+            self._put_spent()
             echo(f"leaderboard {files['leaderboard']}\nreport {files['report']}")
         if not shown.is_json:
             _put_failed(ended)
         return _worst(ended)
+
+    def _put_spent(self) -> None:
+        if (budget := self.space.terms.budget) is not None:
+            echo(f"cost: {usd(budget.spent_usd)} of {budget.cap_usd:g} USD", is_prose=True)
 
     def _carried_out(self, processes: int | None) -> Iterator[CellOutcome]:
         """The cells as they end; their calls are made by so many processes."""

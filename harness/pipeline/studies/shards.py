@@ -319,14 +319,16 @@ def refuse_gaps(found: Sequence[Gap]) -> None:
     """Raise StoreError where calls are not stored: how many, and which shards have them."""
     if not found:
         return
-    each = "; ".join(
-        f"{gap.task}, {gap.model}: {gap.calls}" + (f" of shard {gap.shard}" if gap.shard else "")
-        for gap in found
-    )
+    lost, runs = Counter[str](), {(gap.task, gap.model) for gap in found}
+    for gap in found:
+        lost[f"shard {gap.shard}" if gap.shard else "no known shard"] += gap.calls
+    each = ", ".join(f"{count} of {shard}" for shard, count in lost.items())
+    where = ", ".join(next(iter(runs))) if len(runs) == 1 else f"{len(runs)} runs"
     shards = list(dict.fromkeys(f"--shard {gap.shard}" for gap in found if gap.shard))
     again = f"run the command again with {', '.join(shards)}" if shards else "run its shards first"
     raise StoreError(
-        f"at least {sum(gap.calls for gap in found)} calls are not stored ({each}); {again}, or "
+        f"{where}: {lost.total()} calls are not stored ({each}), each counted in all runs that "
+        f"need it, without questions about answers that lack; {again}, or "
         "name the results folder of the machine that has them with --from; where no machine has "
         "them, as shards had different answers to one prompt, run that on these --results"
     )
