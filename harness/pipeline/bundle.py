@@ -203,10 +203,8 @@ def _calls(workspace: Workspace, runs: Sequence[tuple[RunFolder, StoredRun]]) ->
                 f"{lost[0][:12]}); copy its folder back, or repeat the run"
             )
     # Sorted by time; of one time in the order of the ledger, which `sorted` keeps.
-    return {
-        f"{RESULTS}/calls/{file}": b"".join(sorted(lines, key=lambda line: lines[line]))
-        for file, lines in found.items()
-    }
+    ordered = {file: sorted(lines, key=lines.__getitem__) for file, lines in found.items()}
+    return {f"{RESULTS}/calls/{file}": b"".join(lines) for file, lines in ordered.items()}
 
 
 def _asked_prompts(registry: Registry, file: RunFile) -> dict[str, str]:
