@@ -2,9 +2,10 @@
 
     python -m benchmarks.scale --items 1000,10000,100000 --workers 1,2,4
 
-Each command is a whole process: `run`, the same again (`repeat`), `read`, `judge`, `leaderboard`,
-`report`. With several workers a run is that many processes at once, a shard each, and one `merge`;
-its seconds are of all together, its memory is of the largest. Writes the table into results.md.
+Each command is a whole process: `run --dry-run`, `run`, the same again (`repeat`), `run PLAN
+--status`, `read`, `items`, `judge`, `leaderboard`, `report`. Then, with each number of workers,
+that many shards at once, whose seconds are of all together and whose memory is of the largest, and
+their `merge`. Writes the table into results.md.
 """
 
 import argparse
@@ -29,8 +30,16 @@ JUDGE = """
 about: As `gold`, a second time.
 kind: gold
 """
-COMMANDS = ("repeat", "read", "judge", "leaderboard", "report")
-"""What follows the first run, in this order."""
+PLAN = """
+about: The run, as a plan.
+models: [oracle]
+tasks: [bench]
+"""
+COMMANDS = (
+    *("dry-run", "run", "repeat", "status", "read", "items", "judge"),
+    *("leaderboard", "report"),
+)
+"""What one process does, in this order."""
 SIZES, WORKERS = (1_000, 10_000, 100_000, 1_000_000), (1, 2, 4)
 
 
@@ -46,30 +55,33 @@ class Job:
         told = [sys.executable, "-m", "harness", *words]
         return Command(told, self.folder, {"PYTHONPATH": str(ROOT), "HARNESS_DATA": ""})
 
-    def run(self, *more: str) -> Command:
-        """The first run, the repeat, or a shard of it."""
-        where = ("--home", str(self.folder / "home"), "--results", str(self.folder / "results"))
-        return self.command("run", "--task", "bench", "--model", "oracle", *where, *more)
+    def part(self, name: str, *more: str) -> Command:
+        """A shard, or the merge, of a run in a results folder of its own."""
+        asked = (name, "--task", "bench", "--model", "oracle", "--home", "home")
+        return self.command(*asked, "--results", "parts", *more)
 
-    def after(self, name: str) -> Command:
-        """One of the commands that follow a run."""
-        results_of = ("--results", str(self.folder / "results"))
-        home = ("--home", str(self.folder / "home"))
-        [run] = [path.parent for path in self.folder.glob("results/runs/*/*/*/run.json")] or [
-            Path("none")
-        ]
+    def named(self, name: str) -> Command:
+        """One of `COMMANDS`."""
+        asked, run = ("--task", "bench", "--model", "oracle"), "bench/oracle"
         words = {
-            "read": ("read", str(run), *results_of, *home),
-            "judge": ("judge", str(run), "--judge", "again", *results_of, *home),
-            "leaderboard": ("leaderboard", *results_of),
-            "report": ("report", *results_of, "-o", str(self.folder / "report.html")),
-        }
-        return self.run() if name == "repeat" else self.command(*words[name])
+            "dry-run": ("run", *asked, "--dry-run"),
+            "run": ("run", *asked),
+            "repeat": ("run", *asked),
+            "status": ("run", "plan.yaml", "--status"),
+            "read": ("read", run),
+            "items": ("items", run, "--csv", "items.csv"),
+            "judge": ("judge", run, "--judge", "again"),
+            "leaderboard": ("leaderboard",),
+            "report": ("report", "-o", "report.html"),
+        }[name]
+        home = () if name in ("items", "leaderboard", "report") else ("--home", "home")
+        return self.command(*words, *home, "--results", "results")
 
 
 def prepare(job: Job) -> None:
-    """Write task, judge, prompt and items."""
+    """Write task, judge, prompt, plan and items."""
     home = job.folder / "home"
+    (job.folder / "plan.yaml").write_text(PLAN, "utf-8")
     for name, text in {
         "tasks/bench.yaml": TASK,
         "configs/judges/again.yaml": JUDGE,
@@ -107,7 +119,7 @@ def at_once(commands: Sequence[Command]) -> Seen:
 
 
 def stages(items: int, workers: int) -> Iterator[Stage]:
-    """All commands on so many items; with several workers the run alone."""
+    """All commands on so many items; with several workers the shards and their merge alone."""
 
     def stage(name: str, seen: Seen) -> Stage:
         return Stage(name, items, workers, seen.wall_s, seen.cpu_s, seen.most_mb)
@@ -115,16 +127,11 @@ def stages(items: int, workers: int) -> Iterator[Stage]:
     with tempfile.TemporaryDirectory() as folder:
         job = Job(Path(folder), items)
         prepare(job)
-        if workers == 1:
-            yield stage("run", measure(job.run()))
-            for name in COMMANDS:
-                yield stage(name, measure(job.after(name)))
-            return
-        shards = [job.run("--shard", f"{at}/{workers}") for at in range(1, workers + 1)]
-        seen = at_once(shards)
-        merged = measure(job.command("merge", "--results", str(job.folder / "results")))
-        both = replace(merged, wall_s=seen.wall_s + merged.wall_s, cpu_s=seen.cpu_s + merged.cpu_s)
-        yield stage("run", replace(both, most_mb=max(seen.most_mb, merged.most_mb)))
+        for name in COMMANDS if workers == 1 else ():
+            yield stage(name, measure(job.named(name)))
+        shards = [f"{number}/{workers}" for number in range(1, workers + 1)]
+        yield stage("shard", at_once([job.part("run", "--shard", shard) for shard in shards]))
+        yield stage("merge", measure(job.part("merge")))
 
 
 def measured(sizes: Sequence[int], workers: Sequence[int], *, is_idle: bool) -> Scale:

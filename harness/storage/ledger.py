@@ -267,7 +267,8 @@ def _valid_response(stored: list[_Stored]) -> tuple[Response, tuple[Usage, ...]]
 
     Shards that need the same call at the same time make it twice, where one process makes it once.
     So an attempt of another shard is part of the run where it got more than those before it, as if
-    one process had tried again; else its usage stands beside.
+    one process had tried again; else its usage stands beside, as does a second answer of one shard
+    that two processes made.
     """
     if len(stored) == 1:
         return stored[0][1], ()
@@ -275,8 +276,9 @@ def _valid_response(stored: list[_Stored]) -> tuple[Response, tuple[Usage, ...]]
     first: tuple[int, int] | None = None
     for at, response in sorted(stored, key=lambda pair: pair[0]):
         by, got = shard_of(Path(at[1])), _got(response)
-        is_first = first is None and best < _ANSWER  # a shard goes on where a whole run failed
-        if by is None or by == first or got > best or is_first:
+        # A shard goes on where a whole run, or it itself, failed; two processes of it do not.
+        is_next = best < _ANSWER and first in (None, by)
+        if by is None or got > best or is_next:
             kept.append((at, response))
             first, best = by or first, max(got, best)
         else:

@@ -44,8 +44,10 @@ def test_a_run_in_parquet_is_imported_to_the_same_bytes(
     faults = {"number 3": ("500",) * 9, "number 4": ("truncate", "ok")}
     with StubServer(Script(replies={"Judge": ("1",)}, faults=faults)) as stub:
         monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
-        alpha = ("--model", "alpha", "--judge", "choice,near")
-        code = toy.main("run", "--task", task, *(alpha if task == "toy" else ("--model", "random")))
+        words = ["--model", "random"]
+        if task == "toy":
+            words = ["--model", "alpha", "--judge", "choice,near"]
+        code = toy.main("run", "--task", task, *words)
     folder, path = exported(toy)
 
     for _ in range(2):
