@@ -176,8 +176,8 @@ def _cost(sizes: Sequence[Stage], items: int) -> str:
         return "not measured"
     near, far = sizes[-2:]
     more = (items - far.items) / (far.items - near.items)
-    wall_s = max(far.wall_s + more * (far.wall_s - near.wall_s), 0.0)
-    most_mb = max(far.most_mb + more * (far.most_mb - near.most_mb), 0.0)
+    wall_s = far.wall_s + more * max(far.wall_s - near.wall_s, 0.0)
+    most_mb = far.most_mb + more * max(far.most_mb - near.most_mb, 0.0)
     return f"{_long(wall_s)}, {_large(most_mb)} (counted from {far.items:,})"
 
 

@@ -76,10 +76,10 @@ def write_new(path: Path, data: bytes) -> None:
     write_whole(path, data)
 
 
-def refuse_source(out: Path, source: Path) -> None:
-    """Raise StoreError where the output would replace the file that is read."""
+def refuse_source(out: Path, source: Path, *, option: str = "-o") -> None:
+    """Raise StoreError where the output, which an option names, would replace what is read."""
     if out.resolve() == source.resolve():
-        raise StoreError(f"{out}: is the file that is read; choose another -o, so that it stays")
+        raise StoreError(f"{out}: is the file that is read; choose another {option}, so it stays")
 
 
 def refuse_file(folder: Path) -> None:

@@ -504,6 +504,8 @@ def test_what_is_no_option_of_sbatch_is_refused(
     assert toy.main("slurm", plan, f"--time={text}") == 2
 
     assert "give an option of sbatch, as --partition=gpu" in capsys.readouterr().err
+    assert toy.main("slurm", plan, "--sbatch=--array=0-99%1") == 2
+    assert "the script sets it itself" in capsys.readouterr().err
 
 
 def blocks(kind: str) -> list[str]:

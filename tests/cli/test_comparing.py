@@ -281,6 +281,13 @@ def test_a_gate_has_exit_codes_of_its_own(
     assert "gate: regression" in capsys.readouterr().out
     assert 'failures="0"' in (tmp_path / "gate.xml").read_text("utf-8")
     assert main(["gate", "toy/oracle", "toy/oracle", *out]) == 2
+    read = same / "run.json"
+    before, names = read.read_bytes(), ["gate", "toy/oracle", str(same), *out]
+    assert main([*names, "--junit", str(read)]) == 2
+    assert "is the file that is read; choose another --junit" in capsys.readouterr().err
+    assert read.read_bytes() == before
+    assert main(names) == 0
+    assert "for every answer is the same, word for word: base by" in capsys.readouterr().out
 
 
 def test_a_gate_that_cannot_tell_says_which_drop_it_would_have_seen(

@@ -4,12 +4,17 @@ Each variant and judge is decided by the interval of its drop, the mean of the f
 of the second on the items that both have. Nothing here prints, reads or writes.
 """
 
+from array import array
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
+from hashlib import blake2b
 from math import isfinite
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.analysis.pairings import Pairing, Pairings, of_one_task, unpaired
 from harness.errors import SpecError
@@ -101,7 +106,7 @@ class _Context:
     limits: GateLimits
     tests: int
     unmatched: float
-    same: frozenset[tuple[str, str, str]]
+    answers: tuple["_Answers", "_Answers"]
 
 
 def gate(base: StoredRun, new: StoredRun, limits: GateLimits, *, judge: str | None = None) -> Gate:
@@ -115,8 +120,9 @@ def gate(base: StoredRun, new: StoredRun, limits: GateLimits, *, judge: str | No
     ours, theirs = (ColumnRun.of(run.file, run.rows) for run in (base, new))
     found = of_one_task(ours, theirs, judge)
     pairings = _chosen(found)
-    count = len({row.sample.id for row in (*base.rows, *new.rows)})
-    context = _Context(limits, len(pairings), found.unmatched / count, _same_answers(base, new))
+    count = len({row.sample.id for run in (base, new) for row in run.rows})
+    answers = _Answers(base), _Answers(new)
+    context = _Context(limits, len(pairings), found.unmatched / count, answers)
     rows = tuple(_row(pairing, context) for pairing in pairings)
     said = [row.decision for row in rows]
     if lacking := tuple(unpaired(ours, found, judge)):
@@ -139,14 +145,33 @@ def _chosen(found: Pairings) -> list[Pairing]:
     return [one for key, one in last.items() if key not in pooled]
 
 
-def _same_answers(base: StoredRun, new: StoredRun) -> frozenset[tuple[str, str, str]]:
-    """The answers that are the same in both runs, word for word."""
-    ours, theirs = (
-        {(row.sample.id, row.variant, row.decoding): row.answer for row in run.rows}
-        for run in (base, new)
-    )
-    same = (key for key, text in ours.items() if text is not None and theirs.get(key) == text)
-    return frozenset(same)
+class _Answers:
+    """The answers of a run as numbers of eight bytes, which are made when they are first wanted."""
+
+    def __init__(self, run: StoredRun) -> None:
+        self._run = run
+
+    def of(self, names: Iterable[str], variants: Iterable[str]) -> NDArray[np.uint64] | None:
+        """Those of some samples under some variants, sorted; None where one is missing."""
+        wanted = np.fromiter(map(_number, names), dtype=np.uint64)
+        parts = [self._by_variant[variant] for variant in variants]
+        found = [part["answer"][np.isin(part["sample"], wanted)] for part in parts]
+        each = np.sort(np.concatenate(found))
+        return each if len(each) and each[0] else None
+
+    @cached_property
+    def _by_variant(self) -> dict[str, NDArray[np.void]]:
+        made: dict[str, array[int]] = defaultdict(lambda: array("Q"))
+        for row in self._run.rows:
+            place = (row.sample.id, row.variant, row.decoding)
+            answer = 0 if row.answer is None else _number(repr((place, row.answer)))
+            made[row.variant].extend((_number(row.sample.id), answer))
+        kinds = [("sample", np.uint64), ("answer", np.uint64)]
+        return {name: np.frombuffer(each, dtype=kinds) for name, each in made.items()}
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "big")
 
 
 def _row(pairing: Pairing, context: _Context) -> GateRow:
@@ -162,7 +187,7 @@ def _row(pairing: Pairing, context: _Context) -> GateRow:
     drop = None if None in means else (means[0] or 0.0) - (means[1] or 0.0)
     corrected = 1 - (1 - LEVEL) / context.tests
     sure = _bounds(pairing, base, new, clusters=clusters, level=corrected)
-    is_same = len(items) > 0 and np.array_equal(base, new) and _is_same(pairing, context.same)
+    is_same = len(items) > 0 and np.array_equal(base, new) and _is_same(pairing, *context.answers)
     decision, reason = _decide(
         context, bounds=bounds, sure=sure, lost=(lost_base, lost), is_same=is_same
     )
@@ -209,14 +234,13 @@ def _limits(pairing: Pairing) -> Limits | None:
     return ends and (ends[0] - ends[1], ends[1] - ends[0])
 
 
-def _is_same(pairing: Pairing, same: Iterable[tuple[str, str, str]]) -> bool:
+def _is_same(pairing: Pairing, base: _Answers, new: _Answers) -> bool:
     """Whether the two runs have the same words in every answer of a pairing."""
     task, view = pairing.first.file.task, pairing.first
     variants = averages(task)[view.variant] if view.is_pool else (view.variant,)
-    wanted = {*pairing.items.names}
-    found = [key for key in same if key[0] in wanted and key[1] in variants]
-    labels = len({key[2] for key in found})
-    return len(found) >= len(wanted) * len(variants) * max(1, labels)
+    names = {*pairing.items.names}
+    ours, theirs = (run.of(names, variants) for run in (base, new))
+    return ours is not None and theirs is not None and np.array_equal(ours, theirs)
 
 
 def _decide(

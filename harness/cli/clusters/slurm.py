@@ -14,6 +14,7 @@ from harness.errors import SpecError
 from harness.specs.plans import PlanSpec
 from harness.text.cleanup import for_display
 
+_OWN = frozenset({"--array", "--dependency", "--job-name", "--output", "--parsable", "--wrap"})
 _SBATCH = re.compile(r"--[a-z][a-z-]*(=[\w.,:%/@+\[\]-]+)?")
 _TIME = re.compile(r"(\d+-)?\d+(:\d+){0,2}")
 SERVED = "HARNESS_SERVER_URL"
@@ -50,6 +51,8 @@ class JobOptions:
         for text in self.sbatch or ():
             if not _SBATCH.fullmatch(text):
                 raise SpecError(f"--sbatch {text!r}: give an option of sbatch, as --partition=gpu")
+            if text.partition("=")[0] in _OWN:
+                raise SpecError(f"--sbatch {text!r}: the script sets it itself; leave it out")
         if self.serve is not None and self.serve.startswith("-"):
             raise SpecError(f"--serve {self.serve!r}: give a checkpoint, not an option of vLLM")
         if self.time is not None and not _TIME.fullmatch(self.time):

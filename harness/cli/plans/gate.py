@@ -10,7 +10,7 @@ from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
 from harness.cli.output import echo, echo_json, echo_records, log
 from harness.errors import SpecError
-from harness.storage.files import write_whole
+from harness.storage.files import refuse_source, write_whole
 from harness.storage.find_runs import find_run
 from harness.storage.runs import StoredRun
 
@@ -50,6 +50,9 @@ def gate(choice: GateChoice, results: Results = RESULTS, is_json: AsJson = False
     folders = [find_run(results, name) for name in (choice.base, choice.new)]
     if folders[0].path.resolve() == folders[1].path.resolve():
         raise SpecError(f"{folders[0].path} is named twice; name the run that is to be tested")
+    if choice.junit is not None:
+        for read in (path for folder in folders for path in folder.path.iterdir()):
+            refuse_source(choice.junit, read, option="--junit")
     base, new = (StoredRun.read_all(folder) for folder in folders)
     found = decide(base, new, limits, judge=choice.judge)
     if choice.junit is not None:

@@ -106,24 +106,31 @@ def _each_of(path: Path) -> Iterator[tuple[int, Sample]]:
 
 def _each_row(path: Path) -> Iterator[tuple[int, Sample]]:
     """The samples of a Parquet file, whose columns are the keys of a line, each with its row."""
+    for number, content in enumerate(_rows(path), 1):
+        place = f"{path}:{number}"
+        yield number, _sample(_spec(_without_none(content), place), place=place)
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a Parquet file as objects, also its maps; DataError for what it may not hold."""
     from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile
 
     try:
         with ParquetFile(path) as file:
-            batches = file.iter_batches(batch_size=ROWS)
-            rows = (row for batch in batches for row in batch.to_pylist())
-            for number, content in enumerate(rows, 1):
-                place = f"{path}:{number}"
-                yield number, _sample(_spec(_without_none(content), place), place=place)
-    except (ArrowException, OSError) as error:
+            names = file.schema_arrow.names
+            if twice := sorted({name for name in names if names.count(name) > 1}):
+                raise DataError(f"{path}: two columns are named {twice[0]!r}; rename one of them")
+            for batch in file.iter_batches(batch_size=ROWS):
+                yield from batch.to_pylist(maps_as_pydicts="strict")
+    except (ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: no Parquet file ({error}); write it again") from error
+    except KeyError as error:  # of a map
+        raise DataError(f"{path}: a map has a key twice ({error}); remove one") from error
 
 
 def _without_none(value: Any) -> Any:  # noqa: ANN401 - what Parquet holds
-    """A row without the empty cells, also those of its structs; a map is an object."""
-    if isinstance(value, list) and value and all(isinstance(part, tuple) for part in value):
-        value = dict(value)
+    """A row without the empty cells, also those of its structs."""
     if isinstance(value, dict):
         return {name: _without_none(part) for name, part in value.items() if part is not None}
     return value
