@@ -9,6 +9,7 @@ word, sentence-transformers' own `encode` gets all texts instead, and nothing is
 """
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,17 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity, normalize
 
 BATCH_TOKENS, MOST_TOKENS = 4096, 256
+MARKS = '"\u201c\u201d\u201e\u00ab\u00bb'
+QUOTED = re.compile(rf"[{MARKS}] ?(?P<inside>[^{MARKS}]+?) ?[{MARKS}] ?[.,]?")
+
+
+def bare(text: str) -> str:
+    """A text as heads with `is_bare` read it: no quotation marks around it, no one full stop."""
+    found = " ".join(text.split())
+    while quoted := QUOTED.fullmatch(found):
+        found = quoted["inside"]
+    ends = found.endswith(".") and not found.endswith("..")
+    return (found[:-1].rstrip() if ends else found) or text
 
 
 def encoded(encoder: Path, texts: Sequence[str], layers: Sequence[int]) -> Tensor:
@@ -59,7 +71,8 @@ def scored(head: Path, encoder: Path, texts: Sequence[str]) -> list[float]:
     """The implicitness of each text: the mean over the members of the head."""
     about = json.loads(head.with_suffix(".json").read_text("utf-8"))
     matrices = load_file(head)
-    different = sorted(set(texts))
+    read = list(map(bare, texts)) if about["encoder"].get("is_bare") else list(texts)
+    different = sorted(set(read))
     rows = encoded(encoder, different, about["encoder"]["layers"])
     rows = normalize(torch.cat([rows, torch.ones(len(rows), 1)], dim=1), dim=1).double()
     scores = []
@@ -70,7 +83,7 @@ def scored(head: Path, encoder: Path, texts: Sequence[str]) -> list[float]:
         scores.append(1 - cosine_similarity(rows @ semantic, rows @ pragmatic @ transfer, dim=1))
     means = torch.stack(scores).mean(0).tolist()
     place = {text: at for at, text in enumerate(different)}
-    return [means[place[text]] for text in texts]
+    return [means[place[text]] for text in read]
 
 
 def main(words: Sequence[str]) -> None:
