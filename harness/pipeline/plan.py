@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from heapq import nsmallest
 from itertools import accumulate, chain, combinations, islice, product
 from types import MappingProxyType
 from typing import TypeVar
@@ -21,7 +22,7 @@ from harness.data.choices import display_texts, lay_out
 from harness.errors import SpecError, did_you_mean
 from harness.parts import Decoding, Message, Mode, Option, digest
 from harness.specs.tasks import DecodingSpec, StepSpec, TaskSpec, VariantSpec
-from harness.storage.stored_samples import StoredSamples
+from harness.storage.stored_samples import SampleHead, StoredSamples
 from harness.text.prompts import Prompts, Slot, as_data
 
 SCORED = (Mode.CHOOSE, Mode.CHOOSE_TOKEN)
@@ -225,13 +226,19 @@ def subsample(
     if limit is None or limit >= len(samples):
         return samples if isinstance(samples, StoredSamples) else tuple(samples)
     if is_by_cluster and (whole := _whole_clusters(samples, limit, seed=seed)):
-        return samples_at(samples, [at for at, s in enumerate(samples) if s.cluster in whole])
+        return samples_at(
+            samples, [at for at, s in enumerate(_heads(samples)) if s.cluster in whole]
+        )
     groups: dict[str, list[tuple[str, int]]] = {}
-    for place, sample in enumerate(samples):
-        groups.setdefault(sample.group, []).append((digest((seed, sample.id)), place))
+    for place, head in enumerate(_heads(samples)):
+        groups.setdefault(head.group, []).append((digest((seed, head.id)), place))
     counts = _apportion({name: len(members) for name, members in groups.items()}, limit)
-    chosen = (sorted(members)[: counts[name]] for name, members in groups.items())
+    chosen = (nsmallest(counts[name], members) for name, members in groups.items())
     return samples_at(samples, sorted(place for members in chosen for _, place in members))
+
+
+def _heads(samples: Sequence[Sample]) -> Iterable[Sample | SampleHead]:
+    return samples.heads() if isinstance(samples, StoredSamples) else samples
 
 
 def samples_at(samples: Sequence[Sample], places: Sequence[int]) -> Sequence[Sample]:
@@ -243,7 +250,7 @@ def samples_at(samples: Sequence[Sample], places: Sequence[int]) -> Sequence[Sam
 
 def _whole_clusters(samples: Sequence[Sample], limit: int, *, seed: int) -> set[str]:
     """The clusters, ranked by a seeded digest, that come before the first that does not fit."""
-    sizes = Counter(sample.cluster for sample in samples)
+    sizes = Counter(head.cluster for head in _heads(samples))
     ranked = sorted(sizes, key=lambda cluster: digest((seed, cluster)))
     filled = accumulate(sizes[cluster] for cluster in ranked)
     return {cluster for cluster, count in zip(ranked, filled, strict=True) if count <= limit}

@@ -12,7 +12,7 @@ import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import TypeVar
 
@@ -48,11 +48,6 @@ class Line:
     path: Path
     number: int
     data: bytes
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it was written to its end."""
-        return self.data.endswith(b"\n")
 
     def decoded(self, kind: type[_T]) -> _T:
         """What the line holds; StoreError, which names it, where that is damaged."""
@@ -145,14 +140,9 @@ class LedgerIndex:
 
     def _take_in(self, segment: _Segment, number: int) -> None:
         """Add the whole lines of a segment that are not in the index yet."""
-        lines: list[Line] = []
+        found = _whole_lines(segment.path, start=segment.size, before=segment.lines)
         added: list[_Places] = []
-        for line in raw_lines(segment.path, start=segment.size, before=segment.lines):
-            lines.append(line)
-            if len(lines) == _BLOCK:
-                added.append(_taken(lines, segment, number))
-                lines = []
-        if lines:
+        while lines := list(islice(found, _BLOCK)):
             added.append(_taken(lines, segment, number))
         if added:
             part = np.concatenate(added)
@@ -171,30 +161,32 @@ def _is_replaced(segment: _Segment) -> bool:
     return found.st_ino != segment.inode or found.st_size < segment.size
 
 
-def _taken(lines: list[Line], segment: _Segment, number: int) -> _Places:
+def _taken(lines: list[bytes], segment: _Segment, number: int) -> _Places:
     """The places of some lines that follow what is indexed of a segment."""
     part = np.empty(len(lines), dtype=_PLACE)
-    part["key"] = _keys(lines)
+    part["key"] = _keys(lines, segment)
     part["segment"] = number
     part["line"] = np.arange(segment.lines + 1, segment.lines + len(lines) + 1)
-    sizes = np.fromiter((len(line.data) for line in lines), dtype=np.uint64, count=len(lines))
+    sizes = np.fromiter(map(len, lines), dtype=np.uint64, count=len(lines))
     part["offset"] = segment.size + np.cumsum(sizes) - sizes
     segment.size += int(sizes.sum())
     segment.lines += len(lines)
     return part
 
 
-def _keys(lines: list[Line]) -> NDArray[np.uint64]:
+def _keys(lines: list[bytes], segment: _Segment) -> NDArray[np.uint64]:
+    """The beginnings of the keys of some lines that follow what is indexed of a segment."""
     usual = [
-        line.data[8 : 8 + _SHORT]
-        if line.data[:8] == _OPENING and line.data[72:75] == _CLOSING and line.data[-2:] == b"}\n"
+        line[8 : 8 + _SHORT]
+        if line[:8] == _OPENING and line[72:75] == _CLOSING and line[-2:] == b"}\n"
         else b""
         for line in lines
     ]
     joined = b"".join(usual)
     if len(joined) == len(lines) * _SHORT and _HEX.issuperset(joined):
         return np.frombuffer(bytes.fromhex(joined.decode()), dtype=">u8").astype(np.uint64)
-    keys = (_short(line.decoded(CallHead).key) for line in lines)
+    each = (Line(segment.path, at, line) for at, line in enumerate(lines, segment.lines + 1))
+    keys = (_short(line.decoded(CallHead).key) for line in each)
     return np.fromiter(keys, dtype=np.uint64, count=len(lines))
 
 
@@ -227,16 +219,23 @@ def segments(folder: Path) -> list[Path]:
 
 
 def raw_lines(path: Path, *, start: int = 0, before: int = 0) -> Iterator[Line]:
-    """The lines of a segment from `start` on, which `before` others precede.
+    """The whole lines of a segment from `start` on, which `before` others precede."""
+    found = _whole_lines(path, start=start, before=before)
+    return (Line(path, number, data) for number, data in enumerate(found, before + 1))
+
+
+def _whole_lines(path: Path, *, start: int, before: int) -> Iterator[bytes]:
+    """Those lines as they are.
 
     An incomplete last line is dropped, with one warning if nobody is still writing it.
     """
     try:
         with path.open("rb") as file:
             file.seek(start)
-            lines = (Line(path, number, data) for number, data in enumerate(file, before + 1))
+            lines = enumerate(file, before + 1)
             # It ends there: another process may write the rest before the file is looked at again.
-            yield from takewhile(lambda line: line.is_whole or _say_torn(path, line.number), lines)
+            whole = takewhile(lambda pair: pair[1][-1:] == b"\n" or _say_torn(path, pair[0]), lines)
+            yield from (line for _, line in whole)
     except OSError as error:
         raise unreadable(path, error) from error
 

@@ -4,9 +4,7 @@ A sample set takes no overlay: corrections belong into the file itself.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -97,18 +95,19 @@ def _each_of(path: Path) -> Iterator[tuple[int, Sample]]:
     if format_by_name(path.name) is FileFormat.PARQUET:
         yield from _each_row(path)
         return
-    number = 0
+    is_empty = True
     for number, line in _lines(path):
-        yield number, _sample(_parsed(line, path, number), place=f"{path}:{number}")
-    if not number:
+        if (parsed := _parsed(line, path, number)) is not None:
+            is_empty = False
+            yield number, _sample(parsed, path, number)
+    if is_empty:
         read_text(path)
 
 
 def _each_row(path: Path) -> Iterator[tuple[int, Sample]]:
     """The samples of a Parquet file, whose columns are the keys of a line, each with its row."""
     for number, content in enumerate(_rows(path), 1):
-        place = f"{path}:{number}"
-        yield number, _sample(_spec(_without_none(content), place), place=place)
+        yield number, _sample(_spec(_without_none(content), f"{path}:{number}"), path, number)
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -137,20 +136,30 @@ def _without_none(value: Any) -> Any:  # noqa: ANN401 - what Parquet holds
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines that are not blank, each with its number; DataError for what no text is."""
+    """The lines, each with its number; DataError for what is no file."""
     try:
         with path.open("rb") as file:
-            lines = enumerate(chain([file.readline().removeprefix(BOM.encode())], file), 1)
-            yield from ((number, line) for number, line in lines if line.decode().strip())
-    except (OSError, UnicodeDecodeError):
+            yield 1, file.readline().removeprefix(BOM.encode())
+            yield from enumerate(file, 2)
+    except OSError:
         read_text(path)
         raise
 
 
-def _parsed(line: bytes, path: Path, number: int) -> SampleLine:
-    with suppress(msgspec.MsgspecError, ValueError, RecursionError):
+def _parsed(line: bytes, path: Path, number: int) -> SampleLine | None:
+    """What a line holds, None for a blank one; DataError for what no text is."""
+    try:
         return _DECODER.decode(line)  # most lines are right as they are
-    [(_, _, content)] = json_objects(str(path), line.decode(), first=number)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        pass
+    try:
+        text = line.decode()
+    except UnicodeDecodeError:
+        read_text(path)
+        raise
+    if not text.strip():
+        return None
+    [(_, _, content)] = json_objects(str(path), text, first=number)
     return _spec(content, f"{path}:{number}")
 
 
@@ -162,10 +171,11 @@ def _spec(content: dict[str, Any], place: str) -> SampleLine:
     return parsed
 
 
-def _sample(parsed: SampleLine, *, place: str) -> Sample:
+def _sample(parsed: SampleLine, path: Path, number: int) -> Sample:
     for name, texts in parsed.references.items():
-        if not texts or not all(text.strip() for text in texts):
-            raise DataError(f"{place}: reference {name!r} has no text; give one or remove it")
+        if not texts or not all(map(str.strip, texts)):
+            fact = f"{path}:{number}: reference {name!r} has no text"
+            raise DataError(f"{fact}; give one or remove it")
     try:
         return Sample(
             id=parsed.id or f"{parsed.group}-{digest((parsed.group, parsed.fields))[:10]}",
@@ -178,4 +188,4 @@ def _sample(parsed: SampleLine, *, place: str) -> Sample:
             flags=parsed.flags,
         )
     except ValueError as error:
-        raise DataError(f"{place}: {error}; rename one of them") from error
+        raise DataError(f"{path}:{number}: {error}; rename one of them") from error
