@@ -8,7 +8,15 @@ from subprocess import Popen
 from time import monotonic, sleep
 
 import pytest
-from support.killed_runs import PLAN_USD, SCRIPT, final_files, start_plan, stored_cost
+from support.killed_runs import (
+    CONCURRENCY,
+    PLAN_USD,
+    SCRIPT,
+    final_files,
+    start,
+    start_plan,
+    stored_cost,
+)
 from support.stub_server import StubServer
 from support.toy import Toy
 
@@ -39,6 +47,29 @@ def children(process: "Popen[bytes]") -> list[int]:
 def is_running(pid: int) -> bool:
     path = Path(f"/proc/{pid}/stat")
     return path.exists() and path.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_a_run_of_which_every_shard_is_killed_ends_in_the_bytes_of_one_command(
+    stub: StubServer, tmp_path: Path, count: int
+) -> None:
+    moments = Random(f"moments of {count}")
+    assert start(stub, tmp_path / "whole").wait() == 1  # "neither" is not readable
+    planned, parts = stub.stats()["answered"], tmp_path / "parts"
+    shards = moments.sample([f"{number}/{count}" for number in range(1, count + 1)], count)
+
+    hits = sum(
+        killed(start(stub, parts, "--shard", one), stub, moments.uniform(0, 0.9 * planned / count))
+        for one in shards
+    )
+    assert {start(stub, parts, "--shard", one).wait() for one in shards} <= {0, 1}
+    assert final_files(parts) == {}
+    asked = stub.stats()["answered"]
+    assert start(stub, parts, command="merge").wait() == 1
+
+    assert final_files(parts) == final_files(tmp_path / "whole") != {}
+    assert (stub.stats()["answered"], hits > count // 2) == (asked, True), "a merge calls nobody"
+    assert asked - 2 * planned <= count * CONCURRENCY, "only what was in flight is paid twice"
 
 
 def test_a_plan_in_three_shards_killed_at_ten_moments_ends_in_the_bytes_of_one_plan(
