@@ -188,6 +188,50 @@ def noted(results: Path, runs: Path) -> list[Path]:
     return sorted(_place(results, runs / "any").parent.glob("*.json"))
 
 
+@dataclass(frozen=True, slots=True)
+class PlanManifest:
+    """What a plan wrote: the sums of its runs' manifests and of its files, and what all has cost.
+
+    `spent_usd` is what its calls cost when it was written; None without a budget.
+    """
+
+    runs: Mapping[str, str]
+    outputs: Mapping[str, str]
+    spent_usd: float | None = None
+
+
+def note_plan(
+    results: Path,
+    name: str,
+    folders: Iterable[RunFolder],
+    files: Iterable[Path],
+    *,
+    spent_usd: float | None,
+) -> None:
+    """Note of a plan what it wrote, if all of its runs have a manifest."""
+    path = results / PLACE / "plans" / f"{name}.json"
+    with suppress(OSError, StoreError):
+        path.unlink(missing_ok=True)
+        outputs = {str(file.relative_to(results)): sum_of(file) for file in files}
+        noted = PlanManifest(_sums(results, folders), outputs, spent_usd)
+        write_whole(path, msgspec.json.encode(noted) + b"\n")
+
+
+def recognised_plan(results: Path, name: str, folders: Iterable[RunFolder]) -> PlanManifest | None:
+    """What was noted of a plan of these runs, if it is as it was written; else None."""
+    path = results / PLACE / "plans" / f"{name}.json"
+    with suppress(OSError, msgspec.MsgspecError, StoreError):
+        noted = msgspec.json.decode(path.read_bytes(), type=PlanManifest)
+        is_same = all(sum_of(results / file) == known for file, known in noted.outputs.items())
+        return noted if is_same and noted.runs == _sums(results, folders) else None
+    return None
+
+
+def _sums(results: Path, folders: Iterable[RunFolder]) -> dict[str, str]:
+    places = (_place(results, folder.path) for folder in folders)
+    return {str(place.relative_to(results)): sum_of(place) for place in places}
+
+
 def _place(results: Path, run: Path) -> Path:
     task, model, digest_of = run.parts[-3:]
     return results / PLACE / task / model / f"{digest_of}.json"

@@ -18,7 +18,7 @@ from harness.core import Model, Response, Run, Sample
 from harness.errors import SpecError, StoreError
 from harness.implicitness.open import NONE, with_options
 from harness.judges.custom import JudgeLabel, SourcedJudge
-from harness.models.client.cached import CachedClient, OfflineModel
+from harness.models.client.cached import CachedClient, OfflineModel, Retry
 from harness.parts import Mode, digest
 from harness.pipeline import manifest
 from harness.pipeline.plan import (
@@ -122,8 +122,11 @@ class RepeatOptions:
         is_read = not self.source.is_own and not is_measured
         return is_plain and is_read and isinstance(self.options.model, str)
 
-    def recognised(self, workspace: Workspace) -> Known | None:
-        """The run that these options made, if nothing differs since."""
+    def recognised(self, workspace: Workspace, retry: Retry | None = None) -> Known | None:
+        """The run that these options made, if nothing differs since.
+
+        `retry` says which stored failures would be asked again; None: as the workspace has it.
+        """
         name = self.options.model
         if not self.is_told_by_files or not isinstance(name, str) or workspace.terms.budget:
             return None
@@ -138,8 +141,8 @@ class RepeatOptions:
         setups = set_up_judges(workspace, self.judges, asking=asking, tested=tested, samples=())
         if (inputs := self.inputs(workspace, tested, setups)) is None:
             return None
-        retry = "none" if workspace.is_offline else workspace.terms.retry
-        found = manifest.recognised(workspace.results, place, inputs, retry)
+        asked = retry or ("none" if workspace.is_offline else workspace.terms.retry)
+        found = manifest.recognised(workspace.results, place, inputs, asked)
         return Known(*found) if found else None
 
     def inputs(
@@ -220,6 +223,25 @@ def resolve(workspace: Workspace, options: RunOptions, *, is_told_again: bool = 
 
     With `is_told_again` an unchanged run is recognised, and its plan has nothing but its end.
     """
+    repeat = _repeat(workspace, options)
+    if is_told_again and (known := repeat.recognised(workspace)) is not None:
+        return _told_again(workspace, repeat, known)
+    with manifest.heard() as told:
+        return replace(_resolved(workspace, options, repeat), told=tuple(told))
+
+
+def unchanged(workspace: Workspace, options: RunOptions) -> RunPlan | None:
+    """The plan of a run that is as it was written, which has nothing but its end; else None.
+
+    What it cost counts against no budget, and no server is asked whether it is there.
+    """
+    terms = replace(workspace.terms, budget=None, is_offline=True)
+    space, repeat = replace(workspace, terms=terms), _repeat(workspace, options)
+    known = repeat.recognised(space, "none" if workspace.is_offline else workspace.terms.retry)
+    return _told_again(space, repeat, known) if known else None
+
+
+def _repeat(workspace: Workspace, options: RunOptions) -> RepeatOptions:
     task = workspace.registry.load("tasks", options.task)
     task = with_options(task, name=options.task, table=options.table, scorer=options.scorer)
     variants = chosen_variants(task, options.variants, name=options.task)
@@ -227,12 +249,7 @@ def resolve(workspace: Workspace, options: RunOptions, *, is_told_again: bool = 
     judges = tuple({_key(one): one for one in options.judges or task.judges}.values())
     check_judges(workspace, judges, task=task, name=options.task)
     source = workspace.source(task.data)
-    repeat = RepeatOptions(replace(options, judges=()), task, variants, source, judges)
-    known = repeat.recognised(workspace) if is_told_again else None
-    if known is not None:
-        return _told_again(workspace, repeat, known)
-    with manifest.heard() as told:
-        return replace(_resolved(workspace, options, repeat), told=tuple(told))
+    return RepeatOptions(replace(options, judges=()), task, variants, source, judges)
 
 
 def _told_again(workspace: Workspace, repeat: RepeatOptions, known: Known) -> RunPlan:

@@ -118,6 +118,32 @@ def test_the_status_tells_what_is_done_left_and_missing_of_each_cell(
     assert all(row["missing"] is None for row in after if not row["is_whole"])
 
 
+def test_an_unchanged_plan_with_a_budget_is_told_again_and_not_written(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = PAID.replace("{usd}", "9")
+    assert plan(toy, "--status", "--json", text=text) == 0
+    planned = [row["left"] for row in told(capsys)]
+    assert plan(toy, text=text) == 0
+    first = capsys.readouterr().out
+    stamps = {path: path.stat().st_mtime_ns for path in toy.results.rglob("*.*")}
+
+    assert plan(toy, text=text) == 0
+    again = capsys.readouterr().out
+    assert plan(toy, "--status", "--json", text=text) == 0
+    states = told(capsys)
+
+    assert re.search(r"\ncost: [\d.]*[1-9]\d* of 9 USD\n", again)
+    assert again == first
+    assert {path: path.stat().st_mtime_ns for path in toy.results.rglob("*.*")} == stamps
+    assert [(row["done"], row["left"], row["is_whole"]) for row in states] == [
+        (count, 0, True) for count in planned
+    ]
+    page = toy.results / "plans/night/report.html"
+    page.write_bytes(b"")
+    assert (plan(toy, text=text), "<html" in page.read_text("utf-8")) == (0, True)
+
+
 def test_all_calls_of_a_plan_together_stay_within_its_budget(toy: Toy, stub: StubServer) -> None:
     codes = [plan(toy, text=PAID.replace("{usd}", usd)) for usd in ("0.0005", "0.0012")]
 

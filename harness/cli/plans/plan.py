@@ -15,8 +15,16 @@ from harness.cli.clusters import parts
 from harness.cli.options import Calling, ExitCode, Shown, Where, plain_name, tell_of_keys
 from harness.cli.output import ProgressLine, echo, echo_json, echo_records, log
 from harness.cli.run_report import budget_line, gap_lines, sum_line, usd
+from harness.pipeline.manifest import PlanManifest, note_plan, recognised_plan
 from harness.pipeline.studies import plans, shards
-from harness.pipeline.studies.plans import CellCalls, CellEnd, CellOutcome, CellState, PlanCell
+from harness.pipeline.studies.plans import (
+    CellCalls,
+    CellEnd,
+    CellOutcome,
+    CellState,
+    PlanCell,
+    ReadyCell,
+)
 from harness.pipeline.studies.shards import Shard
 from harness.storage.files import refuse_unwritable, write_whole
 from harness.storage.runs import RunFolder
@@ -74,9 +82,7 @@ class PlanCommand:
 
     def status(self, shown: Shown) -> int:
         """Print what is done, left and missing of each cell; make no call, and ask no server."""
-        terms = self.space.terms
-        ready = plans.resolved_cells(self.space.of_stored(), self.cells)
-        rows = plans.cell_states(ready, terms)
+        rows = [*plans.cell_states(self.space, self.cells)]
         if shown.is_json:
             facts = ("done", "left", "missing", "is_whole", "error")
             echo_json([_told(r.cell) | {name: getattr(r, name) for name in facts} for r in rows])
@@ -115,7 +121,9 @@ class PlanCommand:
         """Carry out every cell, then rank and report all of them together."""
         refuse_unwritable(self.folder, (BOARD, REPORT))
         ended, folders = list[CellOutcome](), list[RunFolder]()
-        for done in self._carried_out(processes):
+        known = plans.unchanged_cells(self.space, self.cells) or []
+        noted = self._noted(known)
+        for done in plans.carry_out(known) if noted else self._carried_out(processes):
             ended.append(done)
             folders += [done.stored] if done.stored else []
             if done.result is not None:
@@ -124,21 +132,29 @@ class PlanCommand:
                     done.result.folder.write_tag(tag)
             if not shown.is_json:
                 _put_outcome(done, len(ended), len(self.cells))
-        files = self._write(folders, self._lost(ended)) if folders else {}
+        files = self._files if noted else {}
+        if folders and not noted:
+            files = self._write(folders, self._lost(ended))
         if shown.is_json:
             echo_json({"cells": [*map(_ended, ended)], **files})
         elif folders:
             echo("")
             put_joint_boards(folders, is_whole=True)
-            self._put_spent()
+            self._put_spent(noted.spent_usd if noted else None)
             echo(f"leaderboard {files['leaderboard']}\nreport {files['report']}")
         if not shown.is_json:
             _put_failed(ended)
         return _worst(ended)
 
-    def _put_spent(self) -> None:
+    def _noted(self, known: Sequence[ReadyCell]) -> PlanManifest | None:
+        """What was noted of the plan, if its runs, leaderboard and page are as it wrote them."""
+        folders = [one.plan.folder for one in known if one.plan]
+        return recognised_plan(self.space.results, self.name, folders) if folders else None
+
+    def _put_spent(self, before_usd: float | None) -> None:
         if (budget := self.space.terms.budget) is not None:
-            echo(f"cost: {usd(budget.spent_usd)} of {budget.cap_usd:g} USD", is_prose=True)
+            spent = budget.spent_usd if before_usd is None else before_usd
+            echo(f"cost: {usd(spent)} of {budget.cap_usd:g} USD", is_prose=True)
 
     def _carried_out(self, processes: int | None) -> Iterator[CellOutcome]:
         """The cells as they end; their calls are made by so many processes."""
@@ -159,8 +175,12 @@ class PlanCommand:
         cells = [one.cell for one in ended if one.result is None and one.stored is None]
         return [_title(cell) for cell in cells if (cell.task, cell.model) in ranked]
 
+    @property
+    def _files(self) -> dict[str, str]:
+        return {"leaderboard": str(self.folder / BOARD), "report": str(self.folder / REPORT)}
+
     def _write(self, folders: Sequence[RunFolder], lost: Sequence[str]) -> dict[str, str]:
-        named = {"leaderboard": str(self.folder / BOARD), "report": str(self.folder / REPORT)}
+        named = self._files
         if lost:
             log(
                 f"{named['leaderboard']} and {REPORT} are left as they were: they have the run of "
@@ -174,6 +194,9 @@ class PlanCommand:
         data, _ = write_page(own, self.space.results, self.folder / REPORT)
         for note in data.notes:
             log(note)
+        spent = self.space.terms.budget and self.space.terms.budget.spent_usd
+        files = [self.folder / BOARD, self.folder / REPORT]
+        note_plan(self.space.results, self.name, own, files, spent_usd=spent)
         return named
 
 

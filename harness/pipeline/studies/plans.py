@@ -7,6 +7,7 @@ share one budget. A cell that fails stops no other. Nothing here prints.
 import traceback
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
@@ -17,12 +18,11 @@ from msgspec import UNSET, UnsetType, structs
 from harness.errors import BudgetReached, HarnessError, SpecError
 from harness.implicitness.open import with_options
 from harness.judges.custom import JudgeLabel
-from harness.models.client.cached import CallPolicy
 from harness.pipeline import execute, manifest, preview
 from harness.pipeline.execute import RunResult
 from harness.pipeline.plan import AnswerMode, chosen_variants
 from harness.pipeline.preview import CallSummary
-from harness.pipeline.resolve import RunOptions, RunPlan, is_whole, resolve
+from harness.pipeline.resolve import RunOptions, RunPlan, is_whole, resolve, unchanged
 from harness.pipeline.setup import check_judges
 from harness.pipeline.studies.shards import Shard, ShardResult, on_terms, run_part, share_budget
 from harness.registry import Registry
@@ -204,6 +204,21 @@ def resolved_cells(
     return ready
 
 
+def unchanged_cells(workspace: Workspace, cells: Sequence[PlanCell]) -> list[ReadyCell] | None:
+    """The cells as runs that are as they were written; None where one of them is not.
+
+    What they cost counts against no budget: they make no call.
+    """
+    space, ready = replace(workspace, opened=WeakValueDictionary()), list[ReadyCell]()
+    with suppress(HarnessError):  # of a cell that cannot run
+        for cell in cells:
+            if (plan := unchanged(space, cell.options)) is None:
+                return None
+            ready.append(ReadyCell(cell, plan))
+        return ready
+    return None
+
+
 def carry_out(ready: list[ReadyCell]) -> Iterator[CellOutcome]:
     """Carry out cells one after the other; `ready` is emptied, so that weights can be freed.
 
@@ -271,17 +286,22 @@ def planned_calls(ready: Sequence[ReadyCell]) -> list[CellCalls]:
     ]
 
 
-def cell_states(ready: Sequence[ReadyCell], terms: CallPolicy) -> list[CellState]:
-    """How far each cell is; `terms` say which stored failures would be asked for again."""
-    return [
-        CellState(one.cell, error=one.error)
-        if one.plan is None
-        else _state(one.cell, on_terms(one.plan, terms))
-        for one in ready
-    ]
+def cell_states(workspace: Workspace, cells: Sequence[PlanCell]) -> Iterator[CellState]:
+    """How far each cell is; no server is asked, and of an unchanged run no sample is read."""
+    space = replace(workspace.of_stored(), opened=WeakValueDictionary())
+    for cell in cells:
+        try:
+            plan = unchanged(workspace, cell.options)
+            yield _state(cell, plan or on_terms(resolve(space, cell.options), workspace.terms))
+        except HarnessError as error:
+            yield CellState(cell, error=str(error))
 
 
 def _state(cell: PlanCell, plan: RunPlan) -> CellState:
+    if plan.noted is not None:
+        made = plan.file.costs.total.calls if plan.file.costs else plan.file.planned
+        missing = sum(gap.count for gap in plan.file.missing or ())
+        return CellState(cell, made, 0, missing, is_whole=True)
     calls = preview.dry_run(plan, set())
     done = sum(part.stored or 0 for part in calls)
     left = sum(part.calls for part in calls) - done
