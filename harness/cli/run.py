@@ -149,7 +149,7 @@ def run(
         return _run_plan(choice.plan, choice, asking, where=where, calling=calling, shown=shown)
     tasks, line = choice.tasks, ProgressLine()
     space = parts.on_part(where.workspace(calling, progress=line), part)
-    for task in () if choice.judge else tasks:
+    for task in () if choice.judge or parts.is_child() else tasks:
         judges = ", ".join(space.registry.load("tasks", task).judges)
         log(f"judges of task {task}: {judges} (choose others with --judge)")
     wanted = choice.resolved(asking, where.table)

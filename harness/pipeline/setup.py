@@ -375,9 +375,17 @@ def smoke_test_judges(plan: Plan, judges: Sequence[JudgeSetup]) -> None:
         sample = next(s for s in plan.samples if partners is None or s.id in partners)
         response = Response(key="made up", texts=("a made-up answer",))
         if not plan.task.has_choices:
-            judge.ask(sample, response)
-            if setup.entry.asks is None:
-                judge.read([Case(sample, response)])
+            try:
+                judge.ask(sample, response)
+                if setup.entry.asks is None:
+                    judge.read([Case(sample, response)])
+            except SpecError as error:
+                if setup.entry.name in plan.task.judges:
+                    raise
+                raise SpecError(
+                    f"judge {setup.entry.name} cannot read the answers to task {plan.run.task} "
+                    f"({error}); the task's own judges can: {', '.join(plan.task.judges)}"
+                ) from error
         if setup.key_error is not None:
             raise ModelError(
                 f"judge {setup.entry.name}: {setup.key_error}, or have another model judge with "

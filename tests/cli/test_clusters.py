@@ -385,9 +385,11 @@ def test_what_an_ended_process_leaves_is_tried_and_no_more_is_promised(
 ) -> None:
     stub.script = Script(shares={fault: 1.0})
 
-    assert toy.run("--judge", "near", "--processes", "2", *words, model="alpha") == code
+    assert toy.run("--processes", "2", *words, model="alpha") == code
 
-    assert told in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert told in err
+    assert err.count("judges of task toy: near") == 1
 
 
 def test_processes_are_refused_where_each_would_load_weights() -> None:

@@ -631,3 +631,16 @@ def test_several_models_give_a_list_of_json_objects(
     toy.run("--json", model=model)
 
     assert isinstance(json.loads(capsys.readouterr().out), kind)
+
+
+@pytest.mark.parametrize("more", [(), ("--shard", "1/2")])
+def test_a_judge_of_another_task_is_refused_with_those_that_fit(
+    toy: Toy, capsys: pytest.CaptureFixture[str], more: tuple[str, ...]
+) -> None:
+    words = ["--task", "intent_resolution", "--model", "oracle", "--judge", "score/alpha", *more]
+
+    assert toy.main("run", *words) == 2
+    err = capsys.readouterr().err
+    assert "judge score/alpha cannot read the answers to task intent_resolution (" in err
+    assert "'before' is undefined" in err
+    assert err.endswith("the task's own judges can: minilm-cosine\n")

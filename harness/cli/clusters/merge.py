@@ -1,6 +1,6 @@
 """The command merge: the runs of shards, from their stored calls alone."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,10 +9,11 @@ from harness.cli import options
 from harness.cli.clusters import parts
 from harness.cli.options import Only, Shown, Where, argument, option
 from harness.cli.run import JudgeOptions, RunChoice, tagged
-from harness.errors import SpecError
+from harness.errors import SpecError, StoreError
 from harness.storage.find_runs import find_run
 
 if TYPE_CHECKING:
+    from harness.pipeline import resolve
     from harness.pipeline.execute import RunResult
 
 ASKED = "task model judge variant limit seed backend answers scorer"
@@ -78,8 +79,20 @@ def _merge_runs(
     chosen = choice.resolved(asking, where.table)
     parts.gathered(sources, space.results, shards.asked_of(space.registry, chosen))
     plans = [resolve.resolve(space, one) for one in chosen]
+    if len(plans) > 1:  # so that none is written where another lacks calls
+        _refuse_gaps(plans)
+    try:
+        ended = [*execute.run_each(plans)]
+    except StoreError:
+        _refuse_gaps(plans)
+        raise
+    return _put(ended, asking, shown)
+
+
+def _refuse_gaps(plans: "Sequence[resolve.RunPlan]") -> None:
+    from harness.pipeline.studies import shards
+
     shards.refuse_gaps([gap for plan in plans for gap in shards.gaps(plan)])
-    return _put(lambda: [*execute.run_each(plans)], asking, shown)
 
 
 def _merge_judges(
@@ -104,10 +117,10 @@ def _merge_judges(
     parts.gathered(sources, space.results, models)
     plan = resolve.resolve_stored(space, folder, judges, asking=how)
     shards.refuse_gaps(shards.judge_gaps(plan))
-    return _put(lambda: [execute.judge(plan)], asking, shown)
+    return _put([execute.judge(plan)], asking, shown)
 
 
-def _put(make: "Callable[[], list[RunResult]]", asking: JudgeOptions, shown: Shown) -> int:
+def _put(ended: "list[RunResult]", asking: JudgeOptions, shown: Shown) -> int:
     from harness.cli.run_report import put_runs
 
-    return put_runs(tagged(make(), asking.tag), shown)
+    return put_runs(tagged(ended, asking.tag), shown)

@@ -115,15 +115,25 @@ class PlanCommand:
         ready = plans.resolved_cells(space, self.cells)
         found = [one.plan for one in ready if one.plan]
         shards.refuse_gaps([gap for plan in found for gap in shards.gaps(plan)])
-        return replace(self, space=space).run(shown, tag)
+        return replace(self, space=space).run(shown, tag, ready=ready)
 
-    def run(self, shown: Shown, tag: str | None, processes: int | None = None) -> int:
-        """Carry out every cell, then rank and report all of them together."""
+    def run(
+        self,
+        shown: Shown,
+        tag: str | None,
+        processes: int | None = None,
+        ready: list[ReadyCell] | None = None,
+    ) -> int:
+        """Carry out every cell, then rank and report all of them together.
+
+        `ready` are the cells where they are resolved already.
+        """
         refuse_unwritable(self.folder, (BOARD, REPORT))
         ended, folders = list[CellOutcome](), list[RunFolder]()
         known = plans.unchanged_cells(self.space, self.cells) or []
-        noted = self._noted(known)
-        for done in plans.carry_out(known) if noted else self._carried_out(processes):
+        if noted := self._noted(known):
+            ready = known
+        for done in plans.carry_out(ready) if ready else self._carried_out(processes):
             ended.append(done)
             folders += [done.stored] if done.stored else []
             if done.result is not None:

@@ -328,9 +328,10 @@ def refuse_gaps(found: Sequence[Gap]) -> None:
     again = f"run the command again with {', '.join(shards)}" if shards else "run its shards first"
     raise StoreError(
         f"{where}: {lost.total()} calls are not stored ({each}), each counted in all runs that "
-        f"need it, without questions about answers that lack; {again}, or "
-        "name the results folder of the machine that has them with --from; where no machine has "
-        "them, as shards had different answers to one prompt, run that on these --results"
+        "need it, without questions about answers that lack; see that --limit, --seed, --variant "
+        f"and --judge are those of the shards; then {again}, or name the results folder of the "
+        "machine that has them with --from; where no machine has them, as shards had different "
+        "answers to one prompt, run that on these --results"
     )
 
 
