@@ -123,11 +123,17 @@ def commands(home: Path, environment: dict[str, str]) -> Commands:
 
 
 @pytest.fixture(scope="module")
-def one_process(commands: Commands, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """What one process writes."""
+def undisturbed(commands: Commands, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of one process."""
     results = tmp_path_factory.mktemp("one")
     commands.run(results)
-    found = written(results)
+    return results
+
+
+@pytest.fixture(scope="module")
+def one_process(undisturbed: Path) -> dict[str, bytes]:
+    """What one process writes."""
+    found = written(undisturbed)
     assert {name.rpartition("/")[2] for name in found} == set(FILES)
     return found
 
@@ -177,17 +183,23 @@ def test_a_cluster_writes_the_bytes_of_one_process(
 
 
 def test_workers_killed_at_ten_random_moments_change_no_byte(
-    cluster: Cluster, commands: Commands, one_process: dict[str, bytes], tmp_path: Path
+    cluster: Cluster,
+    commands: Commands,
+    undisturbed: Path,
+    one_process: dict[str, bytes],
+    tmp_path: Path,
 ) -> None:
-    chance, killed = random.Random(14), 0
+    chance, killed, planned = random.Random(14), 0, stored_calls(undisturbed)
     # A worker may die five times in a row: four deaths a run end none, whomever they hit.
     for run, deaths in enumerate((4, 3, 3)):
         results = tmp_path / str(run)
         process = commands.begun(results, *on(cluster, 2))
-        for _ in range(deaths):
-            time.sleep(chance.uniform(0.0, 15.0))
-            while process.poll() is None and not (alive := workers_of(cluster)):
-                time.sleep(0.1)
+        # By what is stored, not by the clock; some before the first call is.
+        for share in sorted(chance.uniform(-0.3, 0.8) for _ in range(deaths)):
+            while process.poll() is None and (
+                stored_calls(results) < share * planned or not (alive := workers_of(cluster))
+            ):
+                time.sleep(0.05)
             if process.poll() is None:
                 os.kill(chance.choice(alive), signal.SIGKILL)
                 killed += 1
