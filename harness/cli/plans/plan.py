@@ -204,7 +204,8 @@ class PlanCommand:
         data, _ = write_page(own, self.space.results, self.folder / REPORT)
         for note in data.notes:
             log(note)
-        spent = self.space.terms.budget and self.space.terms.budget.spent_usd
+        budget = self.space.terms.budget
+        spent = None if budget is None else budget.spent_usd
         files = [self.folder / BOARD, self.folder / REPORT]
         note_plan(self.space.results, self.name, own, files, spent_usd=spent)
         return named
