@@ -190,7 +190,7 @@ def noted(results: Path, runs: Path) -> list[Path]:
 
 @dataclass(frozen=True, slots=True)
 class PlanManifest:
-    """What a plan wrote: the sums of its runs' manifests and of its files, and what all has cost.
+    """What a plan wrote: the sums of its runs' manifests, with their tags, and of its files.
 
     `spent_usd` is what its calls cost when it was written; None without a budget.
     """
@@ -228,8 +228,9 @@ def recognised_plan(results: Path, name: str, folders: Iterable[RunFolder]) -> P
 
 
 def _sums(results: Path, folders: Iterable[RunFolder]) -> dict[str, str]:
-    places = (_place(results, folder.path) for folder in folders)
-    return {str(place.relative_to(results)): sum_of(place) for place in places}
+    """The sum of each run's manifest, with its tag, which pages show."""
+    each = ((_place(results, folder.path), folder.tag or "") for folder in folders)
+    return {str(place.relative_to(results)): f"{sum_of(place)} {tag}" for place, tag in each}
 
 
 def _place(results: Path, run: Path) -> Path:

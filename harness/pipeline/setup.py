@@ -375,22 +375,27 @@ def smoke_test_judges(plan: Plan, judges: Sequence[JudgeSetup]) -> None:
         sample = next(s for s in plan.samples if partners is None or s.id in partners)
         response = Response(key="made up", texts=("a made-up answer",))
         if not plan.task.has_choices:
-            try:
-                judge.ask(sample, response)
-                if setup.entry.asks is None:
-                    judge.read([Case(sample, response)])
-            except SpecError as error:
-                if setup.entry.name in plan.task.judges:
-                    raise
-                raise SpecError(
-                    f"judge {setup.entry.name} cannot read the answers to task {plan.run.task} "
-                    f"({error}); the task's own judges can: {', '.join(plan.task.judges)}"
-                ) from error
+            _smoke_test(plan, setup, Case(sample, response))
         if setup.key_error is not None:
             raise ModelError(
                 f"judge {setup.entry.name}: {setup.key_error}, or have another model judge with "
                 "--judge-model"
             )
+
+
+def _smoke_test(plan: Plan, setup: JudgeSetup, case: Case) -> None:
+    """Have a judge ask about a case, or read it; SpecError where its templates need other fields."""
+    try:
+        setup.judge.ask(case.sample, case.response)
+        if setup.entry.asks is None:
+            setup.judge.read([case])
+    except SpecError as error:
+        if setup.entry.name in plan.task.judges:
+            raise
+        raise SpecError(
+            f"judge {setup.entry.name} cannot read the answers to task {plan.run.task} ({error}); "
+            f"the task's own judges can: {', '.join(plan.task.judges)}"
+        ) from error
 
 
 def _set_up(

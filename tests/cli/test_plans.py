@@ -142,6 +142,8 @@ def test_an_unchanged_plan_with_a_budget_is_told_again_and_not_written(
     page = toy.results / "plans/night/report.html"
     page.write_bytes(b"")
     assert (plan(toy, text=text), "<html" in page.read_text("utf-8")) == (0, True)
+    untagged = page.read_bytes()
+    assert (plan(toy, "--tag", "night", text=text), page.read_bytes() != untagged) == (0, True)
 
 
 def test_all_calls_of_a_plan_together_stay_within_its_budget(toy: Toy, stub: StubServer) -> None:

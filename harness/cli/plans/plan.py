@@ -131,6 +131,9 @@ class PlanCommand:
         refuse_unwritable(self.folder, (BOARD, REPORT))
         ended, folders = list[CellOutcome](), list[RunFolder]()
         known = plans.unchanged_cells(self.space, self.cells) or []
+        for one in known:
+            if tag is not None and one.plan is not None:
+                one.plan.folder.write_tag(tag)  # before it is asked whether the page is as it was
         if noted := self._noted(known):
             ready = known
         for done in plans.carry_out(ready) if ready else self._carried_out(processes):
