@@ -384,7 +384,7 @@ def smoke_test_judges(plan: Plan, judges: Sequence[JudgeSetup]) -> None:
 
 
 def _smoke_test(plan: Plan, setup: JudgeSetup, case: Case) -> None:
-    """Have a judge ask about a case, or read it; SpecError where its templates need other fields."""
+    """Have a judge ask about a case, or read it; SpecError where it needs other fields."""
     try:
         setup.judge.ask(case.sample, case.response)
         if setup.entry.asks is None:
