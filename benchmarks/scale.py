@@ -3,9 +3,10 @@
     python -m benchmarks.scale --items 1000,10000,100000 --workers 1,2,4
 
 Each command is a whole process: `run --dry-run`, `run`, the same again (`repeat`), `run PLAN
---status`, `read`, `items`, `judge`, `leaderboard`, `report`. Then, with each number of workers,
-that many shards at once, whose seconds are of all together and whose memory is of the largest, and
-their `merge`. Writes the table into results.md.
+--status`, `read`, `items`, `judge`, `leaderboard`, `report`, and a run of a thousand answers more
+beside the stored ones (`more`). Then, with each number of workers, that many shards at once, whose
+seconds are of all together and whose memory is of the largest, and their `merge`. The largest size
+is measured with one worker alone. Writes the table into results.md.
 """
 
 import argparse
@@ -30,6 +31,12 @@ JUDGE = """
 about: As `gold`, a second time.
 kind: gold
 """
+MORE = """
+  more:
+    about: with another question
+    choice: {answers: text}
+    steps: [{name: answer, template: bench/more}]
+judges:"""
 PLAN = """
 about: The run, as a plan.
 models: [oracle]
@@ -37,7 +44,7 @@ tasks: [bench]
 """
 COMMANDS = (
     *("dry-run", "run", "repeat", "status", "read", "items", "judge"),
-    *("leaderboard", "report"),
+    *("leaderboard", "report", "more"),
 )
 """What one process does, in this order."""
 SIZES, WORKERS = (1_000, 10_000, 100_000, 1_000_000), (1, 2, 4)
@@ -73,6 +80,7 @@ class Job:
             "judge": ("judge", run, "--judge", "again"),
             "leaderboard": ("leaderboard",),
             "report": ("report", "-o", "report.html"),
+            "more": ("run", *asked, "--variant", "more", "--limit", "1000"),
         }[name]
         home = () if name in ("items", "leaderboard", "report") else ("--home", "home")
         return self.command(*words, *home, "--results", "results")
@@ -83,9 +91,10 @@ def prepare(job: Job) -> None:
     home = job.folder / "home"
     (job.folder / "plan.yaml").write_text(PLAN, "utf-8")
     for name, text in {
-        "tasks/bench.yaml": TASK,
+        "tasks/bench.yaml": TASK.replace("\njudges:", MORE),
         "configs/judges/again.yaml": JUDGE,
         "prompts/bench/ask.user.j2": "{{ words }}",
+        "prompts/bench/more.user.j2": "Once more: {{ words }}",
     }.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(text, "utf-8")
@@ -140,7 +149,7 @@ def measured(sizes: Sequence[int], workers: Sequence[int], *, is_idle: bool) -> 
         base = measure(Job(Path(folder), 0).command("list"))
     found = []
     for items in sizes:
-        for number in workers:
+        for number in workers if items < max(sizes) or len(sizes) == 1 else workers[:1]:
             for stage in stages(items, number):
                 found.append(stage)
                 print(
