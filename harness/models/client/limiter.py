@@ -87,15 +87,23 @@ class ConcurrencyLimiter:
     wait, no slot is given until half of these calls may come again.
     """
 
-    def __init__(self, most: int, turns: Turns | None = None) -> None:
-        """Start with a low limit; `turns` are those who wait for this limiter and for others."""
+    def __init__(
+        self,
+        most: int,
+        turns: Turns | None = None,
+        earlier: "ConcurrencyLimiter | None" = None,
+    ) -> None:
+        """Start with a low limit, or with that of the `earlier` limiter of the same server.
+
+        `turns` are those who wait for this limiter and for others.
+        """
         self.most = most
-        self.limit = min(most, FIRST)
+        self.limit = min(most, earlier.limit if earlier else FIRST)
         self.in_flight = 0
         self._turns = Turns() if turns is None else turns
         self._counts = dict.fromkeys(CallOutcome, 0)
         self._round = self.limit
-        self._is_cut = False
+        self._is_cut = earlier is not None and earlier._is_cut
         self.is_calm = False
         self._wait_ends: list[float] = []  # when the calls of this round may come again
         self._reopening: asyncio.TimerHandle | None = None

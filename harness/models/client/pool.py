@@ -48,11 +48,13 @@ class ServerStates:
     """How the servers of a model have fared so far in a command, by their names.
 
     Those in `aside` did not reply when they were last asked: a new pool tries each with one call
-    first. Those in `left` get none, for the error there.
+    first. Those in `left` get none, for the error there. `limiters` say how many calls at once each
+    has borne.
     """
 
     aside: set[str] = field(default_factory=set)
     left: dict[str, ModelError] = field(default_factory=dict)
+    limiters: dict[str, ConcurrencyLimiter] = field(default_factory=dict)
 
 
 class ServerPool:
@@ -66,14 +68,17 @@ class ServerPool:
     def __init__(
         self, names: Sequence[str], most: int, *, aside_s: float, states: ServerStates | None = None
     ) -> None:
-        """Start with a low limit for each server."""
+        """Start with a low limit for each server that was not asked before."""
         self._turns = Turns()
         self._aside_s = aside_s
         self._states = ServerStates() if states is None else states
         self.has_refused = False
+        earlier = self._states.limiters
+        limiters = [ConcurrencyLimiter(most, self._turns, earlier.get(name)) for name in names]
+        earlier.update(zip(names, limiters, strict=True))
         self.lanes = [
-            Lane(number, name, ConcurrencyLimiter(most, self._turns))
-            for number, name in enumerate(names)
+            Lane(number, name, limiter)
+            for number, (name, limiter) in enumerate(zip(names, limiters, strict=True))
         ]
         for lane in self.lanes:
             lane.aside_s = aside_s if lane.name in self._states.aside else 0.0

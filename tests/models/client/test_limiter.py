@@ -76,6 +76,16 @@ def test_after_a_cut_the_limit_grows_slowly() -> None:
     assert [after(limiter, [OK] * limiter.limit) for _ in range(3)] == [10, 12, 15]
 
 
+def test_a_later_limiter_of_a_server_goes_on_from_the_limit_that_it_has_borne() -> None:
+    grown, cut = ConcurrencyLimiter(200), ConcurrencyLimiter(200)
+    after(grown, [OK] * (FIRST + 64))
+    after(cut, mixed(FIRST, 8))
+
+    assert ConcurrencyLimiter(200, earlier=grown).limit == 200
+    assert ConcurrencyLimiter(50, earlier=grown).limit == 50
+    assert after(ConcurrencyLimiter(200, earlier=cut), [OK] * 8) == 10  # slowly, as after a cut
+
+
 def test_no_more_are_inside_than_the_limit_and_all_come_through() -> None:
     limiter, inside, most = ConcurrencyLimiter(100), 0, 0
 

@@ -11,6 +11,7 @@ from support.stub_server import StubServer
 
 from harness.core import Request, Response
 from harness.errors import ModelError, SpecError
+from harness.models.client.limiter import FIRST
 from harness.models.client.pool import ServerStates
 from harness.models.client.retry import RetryPolicy, send_all
 from harness.models.openai.model import OpenAIModel
@@ -116,6 +117,20 @@ def test_a_server_that_was_set_aside_is_tried_with_one_call_by_the_next_step(
     # the other one answers: that its calls take longer than many failures is no outage
     warned = [record.getMessage() for record in caplog.records]
     assert [told for told in warned if "in a row" in told and "aside" not in told] == []
+
+
+def test_the_next_step_begins_with_as_many_calls_at_once_as_a_server_has_borne() -> None:
+    with StubServer(Script(delay_s=0.02)) as server:
+        model, states = model_at(server.url), ServerStates()
+        rules = RetryPolicy(64, 6, timeout_s=5)
+        requests = asked(model, 160)
+        list(send_all(requests[:80], model.connects(), rules, states))
+        borne = states.limiters[server.url].limit
+
+        answers = list(send_all(requests[80:], model.connects(), rules, states))
+
+    assert (FIRST < borne, states.limiters[server.url].limit) == (True, 64)
+    assert not any(answer.failure for answer in answers)
 
 
 def test_a_server_that_comes_back_is_asked_again(caplog: pytest.LogCaptureFixture) -> None:
