@@ -1,5 +1,6 @@
 """The toy home folder and the server that tests share, and which tests are unit tests."""
 
+import gc
 import re
 import signal
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ from support.toy import BOTH_PRICED, Toy
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# What is imported and collected stays to the end: to look for garbage among it is in vain.
+gc.disable()
 
 PURE = {
     *("analysis", "data", "importers", "judges", "pipeline", "specs", "stats", "storage", "tasks"),
@@ -47,6 +50,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if is_pure(item.path) and item.get_closest_marker("slow") is None:
             item.add_marker("unit")
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage from now on, in what the tests make alone, and seldom."""
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
+    gc.enable()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hypothesis, which may be imported for the summary, looks for who holds its generators."""
+    if not hasattr(session.config, "workerinput"):
+        gc.unfreeze()
 
 
 @pytest.fixture

@@ -40,8 +40,10 @@ WRITE = "PYTHONPATH=. python tests/test_golden_runs.py --write"
 FLOAT = re.compile(r"(?<![\w.])-?\d+(?:\.\d+(?:e[+-]\d+)?|e[+-]\d+)(?![\w.])")
 Known = str | list[Any]
 """What is kept of a file: its digest; or that of all but its floats, their number and two sums."""
-LONG = frozenset({"intent_detection", "emphasized_talk"})
-"""Scenarios of thousands of answers, which run with `-m slow`."""
+LONG = frozenset(
+    {"emphasized_talk", "hate_speech", "intent_detection", "intent_detection_pairs", "ludwig"}
+)
+"""Scenarios of many answers, which run with `-m slow`; a shorter one takes the same paths."""
 
 
 @dataclass(frozen=True)

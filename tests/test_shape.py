@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import harness
 
@@ -40,30 +41,72 @@ def name_of(path: Path) -> str:
 FILES = {name_of(path): path for path in sorted(ROOT.rglob("*.py"))}
 
 
+class Function(NamedTuple):
+    """What the budgets ask of a function."""
+
+    name: str
+    length: int
+    parameters: int
+    depth: int
+
+
+class Module(NamedTuple):
+    """What the rules ask of a module: its syntax tree would weigh on all later tests."""
+
+    has_docstring: bool
+    at_import: set[str]
+    internal_imports: set[str]
+    classes: list[str]
+    functions: list[Function]
+
+
 @cache
-def modules() -> dict[str, ast.Module]:
+def modules() -> dict[str, Module]:
     """All modules, read when the first test runs, so that collecting tests stays cheap."""
-    return {name: ast.parse(path.read_text("utf-8")) for name, path in FILES.items()}
+    return {name: read_module(ast.parse(path.read_text("utf-8"))) for name, path in FILES.items()}
 
 
-def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    """All functions, each behind its module."""
-    for module, tree in modules().items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield module, node
+def read_module(tree: ast.Module) -> Module:
+    nodes = list(ast.walk(tree))
+    top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    defined = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return Module(
+        has_docstring=bool(ast.get_docstring(tree)),
+        at_import={name.split(".")[0] for node in top for name in imported(node)},
+        internal_imports={name for node in nodes for name in internal_imports(node)},
+        classes=[name for name in classes if not name.startswith("_")],
+        functions=[read_function(node) for node in defined],
+    )
 
 
-def internal_imports(module: str) -> Iterator[str]:
-    """The modules of this project that a module imports, anywhere in it."""
-    for node in ast.walk(modules()[module]):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "harness":
-            base = (node.module or "").removeprefix("harness").removeprefix(".")
-            for alias in node.names:
-                name = f"{base}.{alias.name}".strip(".")
-                yield name if name in modules() else base
-        elif isinstance(node, ast.Import):
-            yield from (a.name[8:] for a in node.names if a.name.startswith("harness."))
+def read_function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Function:
+    own = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    assert node.end_lineno is not None, f"{node.name} has no end"
+    return Function(
+        node.name,
+        length=node.end_lineno - node.lineno + 1,
+        parameters=len([a for a in own if a.arg not in ("self", "cls")]),
+        depth=deepest(node.body),
+    )
+
+
+def imported(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """The names of what a statement imports, or imports from."""
+    if isinstance(node, ast.ImportFrom):
+        return [node.module or ""]
+    return [alias.name for alias in node.names]
+
+
+def internal_imports(node: ast.AST) -> Iterator[str]:
+    """The modules of this project that a statement imports."""
+    if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "harness":
+        base = (node.module or "").removeprefix("harness").removeprefix(".")
+        for alias in node.names:
+            name = f"{base}.{alias.name}".strip(".")
+            yield name if name in FILES else base
+    elif isinstance(node, ast.Import):
+        yield from (a.name[8:] for a in node.names if a.name.startswith("harness."))
 
 
 def place(module: str) -> tuple[int, int]:
@@ -85,17 +128,12 @@ def deepest(body: list[ast.stmt]) -> int:
     return depth
 
 
-def length(module: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    assert node.end_lineno is not None, f"{module}.{node.name} has no end"
-    return node.end_lineno - node.lineno + 1
-
-
 def test_a_package_imports_from_its_left_alone() -> None:
     # The public API on top may use all; what it exports is tested with the library.
     upward = [
         f"{module} must not import {target}"
-        for module in modules()
-        for target in internal_imports(module)
+        for module, facts in modules().items()
+        for target in facts.internal_imports
         if module and target and target != module
         if place(target) > place(module)
     ]
@@ -104,7 +142,7 @@ def test_a_package_imports_from_its_left_alone() -> None:
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    left = {m: {t for t in internal_imports(m) if t and t != m} for m in modules() if m}
+    left = {m: facts.internal_imports - {"", m} for m, facts in modules().items() if m}
     while free := [module for module, targets in left.items() if not targets & left.keys()]:
         for module in free:
             del left[module]
@@ -113,12 +151,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 
 def test_heavy_packages_are_imported_where_they_are_used() -> None:
-    found = defaultdict(set)
-    for module, tree in modules().items():
-        top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
-        names = {alias.name for node in top if isinstance(node, ast.Import) for alias in node.names}
-        names |= {node.module or "" for node in top if isinstance(node, ast.ImportFrom)}
-        found[module] = {name.split(".")[0] for name in names} & HEAVY
+    found = {module: facts.at_import & HEAVY for module, facts in modules().items()}
 
     assert {module: names for module, names in found.items() if names} == {}
 
@@ -128,7 +161,7 @@ def test_modules_and_folders_keep_their_budgets() -> None:
     named = Counter(path.parent for path in FILES.values() if path.name != "__init__.py")
     packages = [p.name for p in ROOT.iterdir() if (p / "__init__.py").is_file()]
 
-    assert {module for module, tree in modules().items() if not ast.get_docstring(tree)} == set()
+    assert {module for module, facts in modules().items() if not facts.has_docstring} == set()
     assert {module: size for module, size in sizes.items() if size > LONGEST_MODULE} == {}
     assert {str(folder): n for folder, n in named.items() if n > MOST_MODULES} == {}
     assert len(list(ROOT.glob("*.py"))) <= MOST_ON_TOP
@@ -138,16 +171,15 @@ def test_modules_and_folders_keep_their_budgets() -> None:
 
 
 def test_functions_keep_their_budgets() -> None:
-    long, wide, deep = [], [], []
-    for module, node in functions():
-        own = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-        count = len([a for a in own if a.arg not in ("self", "cls")])
-        name = f"{module}.{node.name}"
-        long += [name] if length(module, node) > LONGEST_FUNCTION else []
+    long, wide, deep, lengths = [], [], [], []
+    for module, function in ((m, f) for m, facts in modules().items() for f in facts.functions):
+        name = f"{module}.{function.name}"
+        long += [name] if function.length > LONGEST_FUNCTION else []
         # The public library has a keyword for each option that the command has.
-        wide += [name] if count > MOST_PARAMETERS and module != "library" else []
-        deep += [name] if deepest(node.body) > DEEPEST else []
-    lengths = sorted(length(module, node) for module, node in functions())
+        wide += [name] if function.parameters > MOST_PARAMETERS and module != "library" else []
+        deep += [name] if function.depth > DEEPEST else []
+        lengths.append(function.length)
+    lengths.sort()
 
     assert (long, wide, deep) == ([], [], [])
     assert lengths[len(lengths) // 2] <= MEDIAN_FUNCTION
@@ -156,13 +188,11 @@ def test_functions_keep_their_budgets() -> None:
 def test_names_and_rooms_are_few() -> None:
     classes = defaultdict(set)
     importers: dict[str, set[str]] = {module: set() for module in modules() if module}
-    for module, tree in modules().items():
-        for node in tree.body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                classes[node.name].add(module)
-        for target in internal_imports(module):
-            if target in importers and target != module:
-                importers[target].add(module)
+    for module, facts in modules().items():
+        for name in facts.classes:
+            classes[name].add(module)
+        for target in facts.internal_imports & importers.keys() - {module}:
+            importers[target].add(module)
     # What one command alone shows is imported by that command, and is a room of its own.
     alone = {m: next(iter(who)) for m, who in importers.items() if len(who) == 1}
     single = [m for m, who in alone.items() if m != "__main__" and not who.startswith("cli.")]

@@ -322,9 +322,9 @@ def group_exchange(text: str, spec: tasks.GroupNamesSpec, draw: Random) -> Group
     for kind in dict.fromkeys((*spec.groups, *spec.found)):
         own = spec.groups.get(kind, ())
         for group in (*own, *spec.found.get(kind, ())):
-            others = [o for o in own if o.shape == group.shape and not _is_named(pieces, o)]
-            if others and _is_named(pieces, group):
-                pairs.append((group, others))
+            if _is_named(pieces, group):
+                others = [o for o in own if o.shape == group.shape and not _is_named(pieces, o)]
+                pairs += [(group, others)] if others else []
     if not pairs:
         return None
     group, others = draw.choice(pairs)

@@ -286,6 +286,7 @@ def test_a_difference_is_tested_by_permutation_of_clusters_and_by_williams() -> 
     assert "assumes independent cells" in williams.note
 
 
+@pytest.mark.slow
 @each("seed", range(6))
 def test_the_interval_of_a_difference_never_contradicts_its_p(seed: int) -> None:
     made, random = wide(), np.random.default_rng(seed)

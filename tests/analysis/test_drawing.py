@@ -136,6 +136,7 @@ def test_no_text_leaves_a_figure_or_covers_another(what: str, chart: Chart, widt
     assert drawn_flaws(chart, width) == [], what
 
 
+@pytest.mark.slow
 def test_six_panels_leave_names_whole_rather_than_stand_three_in_a_row() -> None:
     scores = Series("", "forest", [0.3, 0.6], [1, 2], low=[0.2, 0.5], high=[0.4, 0.7], n=[20, 20])
     names = [f"intent_resolution, cot{n}, minilm-cosine-intentions" for n in range(6)]

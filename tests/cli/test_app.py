@@ -10,6 +10,7 @@ from pathlib import Path
 from time import sleep
 
 import pytest
+from support.each import rest_slow
 from support.stub_script import Script
 from support.stub_server import StubServer
 from support.toy import Toy
@@ -33,7 +34,9 @@ def process(toy: Toy, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["list"], ["list", "--json"], ["run", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", rest_slow([["--help"], ["list"], ["list", "--json"], ["run", "--help"]], kept=2)
+)
 def test_commands_that_only_look_import_nothing_heavy(arguments: list[str]) -> None:
     code = (
         "import sys; from harness.cli import main; main(sys.argv[1:]);"
@@ -262,6 +265,7 @@ def test_a_results_path_that_is_a_file_is_named(
     assert str(toy.results) in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_told_and_what_was_stored_stays(toy: Toy) -> None:
     command = [*PYTHON, "run", "--task", "toy", "--model", "oracle", "--home", str(toy.home)]
     done = subprocess.run(

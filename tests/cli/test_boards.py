@@ -212,6 +212,7 @@ def test_runs_of_two_recipes_stand_in_two_tables_that_say_what_differs(
     assert all("prompts" in title for title in titles if "4 samples" not in title)
 
 
+@pytest.mark.slow
 def test_twelve_models_and_eight_variants_fit_a_terminal(
     toy: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.each import rest_slow
 from support.stub_script import Script
 from support.stub_server import StubServer
 from support.toy import FILES, Toy, isolated, make_earlier
@@ -107,7 +108,12 @@ DAMAGED = (
 )
 
 
-@pytest.mark.parametrize("kind", [*DAMAGED, "scores", "scores gone", "scores of words", "sums"])
+@pytest.mark.parametrize(
+    "kind",
+    rest_slow(
+        [*DAMAGED, "scores", "scores gone", "scores of words", "sums"], kept=slice(None, None, 3)
+    ),
+)
 def test_repeating_a_run_rebuilds_whatever_lies_in_its_folder(
     toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
@@ -221,7 +227,7 @@ def test_the_leaderboard_computes_changed_scores_anew(
     assert table == whole or (kind == "sums" and b"near" not in table)
 
 
-@pytest.mark.parametrize("kind", DAMAGED)
+@pytest.mark.parametrize("kind", rest_slow(DAMAGED, kept=slice(None, None, 3)))
 def test_the_leaderboard_leaves_out_what_it_cannot_believe_and_keeps_the_rest(
     toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:

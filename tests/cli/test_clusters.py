@@ -189,7 +189,8 @@ def with_shared_prompts(toy: Toy, *, is_judged_alone: bool = False) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "at"), [("refusal", "Story"), ("content-filter", "Judge"), ("500", "Story")]
+    ("fault", "at"),
+    rest_slow([("refusal", "Story"), ("content-filter", "Judge"), ("500", "Story")], kept=1),
 )
 def test_calls_of_two_shards_that_get_no_answer_count_once(
     toy: Toy, monkeypatch: pytest.MonkeyPatch, fault: str, at: str
@@ -210,6 +211,7 @@ def test_calls_of_two_shards_that_get_no_answer_count_once(
     assert files(home) == files(toy)
 
 
+@pytest.mark.slow
 def test_a_bundle_of_merged_shards_that_made_the_same_calls_is_derived_again(
     toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

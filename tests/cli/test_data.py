@@ -44,7 +44,7 @@ def source(toy: Toy) -> Iterator[Toy]:
     (served / "all.jsonl").write_bytes(CONTENT)
     handler = partial(Quiet, directory=str(toy.folder / "served"))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = Thread(target=server.serve_forever)
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         url, digest = f"http://127.0.0.1:{server.server_port}", hashlib.sha256(CONTENT).hexdigest()
         toy.write("configs/data/toys.yaml", SOURCE.format(url=url, sha256=digest))

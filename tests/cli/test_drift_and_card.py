@@ -179,6 +179,7 @@ def test_a_card_is_read_without_knowing_the_program(ran: Toy, capsys: Lines) -> 
     assert "| target: left | 1.000 (0.839 to 1.000) | 20 |" in page
 
 
+@pytest.mark.slow
 def test_a_card_explains_its_rates_and_calls_our_samples_ours(toy: Toy, capsys: Lines) -> None:
     where = ("--results", str(toy.results), "--home", str(toy.home))
     assert toy.main("run", "--task", "hate_speech", "--model", "constant-no") == 0

@@ -12,7 +12,7 @@ from pyarrow.parquet import ParquetFile
 from pyarrow.parquet import read_table as read_table_of_parquet
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import Toy
+from support.toy import Toy, isolated
 
 from harness.cli import main
 from harness.core import Sample
@@ -21,12 +21,23 @@ from harness.storage.parquet import ROWS, read_records, write_records
 from harness.storage.runs import RunFolder, SampleRecord, StepRecord, read_table
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    """The run of `judged`, made once: its failed calls wait before they are tried again."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        StubServer(Script(faults={"number 3": ("500",) * 9})) as stub,
+    ):
+        made = isolated(tmp_path_factory.mktemp("made"), patch)
+        patch.setenv("HARNESS_SERVER_URL", stub.url)
+        assert made.run("--variant", "base", model="alpha") == 1
+    return made
+
+
 @pytest.fixture
-def judged(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> Toy:
+def judged(toy: Toy, made: Toy) -> Toy:
     """A run of a served model, of which the third item has no answer."""
-    with StubServer(Script(faults={"number 3": ("500",) * 9})) as stub:
-        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
-        assert toy.run("--variant", "base", model="alpha") == 1
+    toy.take(made)
     return toy
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from support.each import rest_slow
 from support.impscore_heads import random_head
 from support.stub_server import StubServer
 from support.toy import Toy
@@ -392,7 +393,7 @@ def test_curve_writes_a_table_and_a_picture_of_all_runs(
     assert "constant-yes: no slope of hits is known; no slope of false alarms is known" in out
 
 
-@pytest.mark.parametrize("seen", [(), ("Nothing asked about.",)])
+@pytest.mark.parametrize("seen", rest_slow([((),), (("Nothing asked about.",),)], kept=1))
 def test_run_and_curve_tell_in_one_line_where_nobody_knows_what_the_scorer_has_seen(
     toy: Toy, tmp_path: Path, seen: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -407,6 +408,7 @@ def test_run_and_curve_tell_in_one_line_where_nobody_knows_what_the_scorer_has_s
     assert (ran.count(told), drawn.count(told)) == ((0, 0) if seen else (1, 1))
 
 
+@pytest.mark.slow
 def test_a_run_that_has_nothing_to_draw_is_told_beside_others(
     toy: Toy, scorer: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -419,6 +421,7 @@ def test_a_run_that_has_nothing_to_draw_is_told_beside_others(
     assert "/random/" in told
 
 
+@pytest.mark.slow
 def test_a_limit_tells_runs_of_one_model_apart(
     toy: Toy, scorer: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -83,6 +83,7 @@ def test_a_reader_that_leaves_ends_a_command_as_before(toy: Toy) -> None:
     assert b"Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("io", "is_json"),
     rest_slow(

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from support.each import rest_slow
 from support.impscore_heads import random_head, random_scorer
 from support.toy import Toy
 
@@ -91,10 +92,13 @@ def test_plain_lines_are_texts(home: Toy, capfd: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.parametrize(
     ("data", "options"),
-    [
-        (b"It is cold.\nNice.\n", []),
-        (b"n,said\n1,It is cold.\n2,Nice.\n", ["--column", "said"]),
-    ],
+    rest_slow(
+        [
+            (b"It is cold.\nNice.\n", []),
+            (b"n,said\n1,It is cold.\n2,Nice.\n", ["--column", "said"]),
+        ],
+        kept=slice(1, None),
+    ),
 )
 def test_stdin_is_read_as_what_it_looks_like(data: bytes, options: list[str], home: Toy) -> None:
     path = str(home.home / "configs/scorers/random.json")

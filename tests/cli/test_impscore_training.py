@@ -145,6 +145,7 @@ def test_plain_lines_are_no_pairs(home: Path, capsys: pytest.CaptureFixture[str]
     assert "if it has columns, give it a name that ends in .csv" in err
 
 
+@pytest.mark.slow  # 27 trainings
 def test_an_ablation_as_json_says_what_it_was_made_of(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from support.toy import Toy, make_earlier
+from support.toy import Toy, isolated, make_earlier
 
 from harness.cli import main
 
@@ -21,11 +21,19 @@ PUBLISHED = [
 ]
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    """The runs of `ran`, made once."""
+    with pytest.MonkeyPatch.context() as patch:
+        made = isolated(tmp_path_factory.mktemp("made"), patch)
+        made.run("--variant", "base", model="oracle,literal")
+    return made
+
+
 @pytest.fixture
-def ran(toy: Toy) -> Toy:
+def ran(toy: Toy, made: Toy) -> Toy:
     """The toy home with two control models' runs."""
-    toy.run("--variant", "base", model="oracle")
-    toy.run("--variant", "base", model="literal")
+    toy.take(made)
     return toy
 
 

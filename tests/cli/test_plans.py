@@ -343,6 +343,7 @@ def test_the_plan_on_the_page_of_plans_is_one(tmp_path: Path) -> None:
     assert len(plans.plan_cells(space, spec, name="page")) > 8
 
 
+@pytest.mark.slow
 def test_a_finished_plan_keeps_its_bytes_when_the_server_of_auto_is_off(
     toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

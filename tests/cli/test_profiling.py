@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import pyarrow
 import pytest
 from pyarrow import parquet
+from support.each import rest_slow
 from support.impscore_heads import random_head
 
 from harness.cli import main
@@ -77,11 +78,14 @@ def test_of_a_scorer_that_does_not_tell_nobody_knows(home: Path, capsys: Lines) 
 
 @pytest.mark.parametrize(
     ("name", "content", "arguments"),
-    [
-        ("in.jsonl", '{"post": "Tea."}\n{"post": "Late."}\n', ("--column", "post")),
-        ("in.txt", "Tea.\nLate.\n", ()),
-        ("in.tsv", "text\tkind\nTea.\t1\nLate.\t2\n", ("--label", "kind")),
-    ],
+    rest_slow(
+        [
+            ("in.jsonl", '{"post": "Tea."}\n{"post": "Late."}\n', ("--column", "post")),
+            ("in.txt", "Tea.\nLate.\n", ()),
+            ("in.tsv", "text\tkind\nTea.\t1\nLate.\t2\n", ("--label", "kind")),
+        ],
+        kept=1,
+    ),
 )
 def test_files_of_several_layouts_are_read(
     home: Path, name: str, content: str, arguments: tuple[str, ...]

@@ -10,6 +10,7 @@ from shutil import copytree, ignore_patterns
 
 import msgspec
 import pytest
+from support.each import rest_slow
 from support.stub_script import Script
 from support.stub_server import StubServer
 from support.toy import Toy
@@ -96,7 +97,7 @@ CHANGES: dict[str, Callable[[Toy], object]] = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", rest_slow(CHANGES, kept=slice(None, None, 2)))
 def test_whatever_changed_the_run_is_carried_out(
     toy: Toy, capsys: pytest.CaptureFixture[str], change: str
 ) -> None:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.toy import Toy
+from support.toy import Toy, isolated
 
 from harness.cli import main
 from harness.errors import StoreError
@@ -12,12 +12,21 @@ from harness.storage.find_runs import find_run, find_runs
 from harness.storage.runs import RunFolder
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    """The runs of `named`, made once."""
+    with pytest.MonkeyPatch.context() as patch:
+        made = isolated(tmp_path_factory.mktemp("made"), patch)
+        assert made.run("--variant", "base") == 0
+        assert made.run("--variant", "base", "--limit", "2", "--tag", "pilot") == 0
+        assert made.run("--variant", "base", model="literal") == 0
+    return made
+
+
 @pytest.fixture
-def named(toy: Toy) -> Toy:
+def named(toy: Toy, made: Toy) -> Toy:
     """Two runs of one model, the second tagged; one of another model."""
-    assert toy.run("--variant", "base") == 0
-    assert toy.run("--variant", "base", "--limit", "2", "--tag", "pilot") == 0
-    assert toy.run("--variant", "base", model="literal") == 0
+    toy.take(made)
     return toy
 
 

@@ -27,6 +27,7 @@ from harness.storage import tables
 from harness.storage.ledger import Ledger
 from harness.storage.runs import RunFolder
 from harness.text import parsers
+from harness.text.cleaning import RELEASED_STEPS, clean
 from harness.text.cleanup import repair_surrogates, without_controls
 from harness.text.prompts import as_data
 
@@ -179,8 +180,15 @@ def damage(parts: tuple[int, bytes, int]) -> None:
     read_stored(LINE[:at] + to + LINE[at + cut :] + LINE)
 
 
+def cleaned(text: str) -> None:
+    found = clean(text, RELEASED_STEPS)
+    assert (found.text is None) == (found.emptied_by is not None)
+    assert found.text is None or found.text.strip()
+
+
 CASES: Mapping[str, tuple[Any, Callable[..., None]]] = {
     "any reply is a value or a reason": (TEXT, read_every_way),
+    "a cleaned text is never blank": (st.text(max_size=40), cleaned),
     "any table is rows or one message": (BYTES, read_tables),
     "any sample is read or told": (LIKE_SAMPLES, read_sample),
     "any YAML is a spec or one message": (

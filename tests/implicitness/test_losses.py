@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from msgspec import structs
+from support.each import rest_slow
 from support.packages import needs
 
 from harness.implicitness.formula import (
@@ -62,7 +63,7 @@ def share(vectors: Vectors, maps: Maps[Matrix], form: Form) -> tuple[float, floa
     return float((scores[0::2] > scores[1::2]).mean()), float((near < far).mean())
 
 
-@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("form", rest_slow(FORMS, kept=slice(None, None, 5)), ids=str)
 def test_a_planted_direction_is_recovered_in_every_form(form: Form) -> None:
     settings = SettingsSpec(
         direction=form.direction,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from msgspec import convert
+from support.each import rest_slow
 from support.impscore_heads import plain_distance, plain_implicitness, random_maps
 from support.packages import needs
 from support.tiny_mpnet import (
@@ -59,7 +60,11 @@ def expected(folder: Path, form: Form = PUBLISHED) -> list[float]:
     return [plain_implicitness(row, maps, form) for row in unit]
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: "-".join(map(str, vars_of(form))))
+@pytest.mark.parametrize(
+    "form",
+    rest_slow(FORMS, kept=slice(None, None, 5)),
+    ids=lambda form: "-".join(map(str, vars_of(form))),
+)
 def test_every_form_gives_the_scores_of_plain_numpy(
     form: Form, stock: Path, tuned: Path, tmp_path: Path
 ) -> None:
@@ -99,17 +104,20 @@ def vars_of(form: Form) -> tuple[str, ...]:
 
 @pytest.mark.parametrize(
     "layout",
-    [
-        Released(),
-        Released(prefix="module."),
-        Released(encoder="encoder.0.model."),
-        Released(encoder="sentence_model.0.auto_model."),
-        Released(suffix="", is_linear=False),
-        Released(suffix=".weight", is_linear=False),
-        Released(suffix="", is_linear=True),
-        Released(nested="model_state_dict", file="best.pt"),
-        Released(nested="state_dict", file="model.ckpt"),
-    ],
+    rest_slow(
+        [
+            Released(),
+            Released(prefix="module."),
+            Released(encoder="encoder.0.model."),
+            Released(encoder="sentence_model.0.auto_model."),
+            Released(suffix="", is_linear=False),
+            Released(suffix=".weight", is_linear=False),
+            Released(suffix="", is_linear=True),
+            Released(nested="model_state_dict", file="best.pt"),
+            Released(nested="state_dict", file="model.ckpt"),
+        ],
+        kept=slice(None, None, 4),
+    ),
     ids=str,
 )
 def test_names_and_layouts_of_a_state_dict_do_not_matter(

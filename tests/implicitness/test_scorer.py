@@ -210,6 +210,7 @@ def test_a_pair_with_a_cut_text_is_flagged(minilm: Scorer) -> None:
     assert cut.value is not None
 
 
+@pytest.mark.slow
 def test_a_score_moves_by_float_noise_only_beside_other_texts(minilm: Scorer) -> None:
     texts = [*TEXTS, "\ud800", "\u202eabc"]
     alone = [minilm.score([text])[0].value for text in texts]

@@ -81,6 +81,7 @@ def test_a_head_has_seen_what_it_learned_of_and_nothing_else() -> None:
     assert seen.isdisjoint(fingerprint(text) for pair in parts.test for text in pair.sentences)
 
 
+@pytest.mark.slow
 def test_folds_are_measured_for_each_seed() -> None:
     card = made(
         structs.replace(RECIPE, members=1, split=(1, 0, 0), folds=4, fold_seeds=(0, 1))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from support import quiz as quiz_module
+from support.each import rest_slow
 from support.quiz import Quiz
 
 from harness.errors import DataError
@@ -39,7 +40,9 @@ def runs(quiz: Quiz) -> dict[str, bytes]:
     return {name: data for name, data in quiz.bytes().items() if name.startswith("runs/")}
 
 
-@pytest.mark.parametrize("order", list(permutations(ANSWERS)))
+@pytest.mark.parametrize(
+    "order", rest_slow([(order,) for order in permutations(ANSWERS)], kept=slice(None, None, 3))
+)
 def test_one_at_a_time_in_any_order_is_as_good_as_all_at_once(
     quiz: Quiz, tmp_path: Path, order: tuple[str, ...]
 ) -> None:

@@ -134,6 +134,7 @@ def test_the_snippet_runs_twice_in_one_process_and_inside_a_running_loop(served:
     assert 0 < first["implicit"].value[0] < 2
 
 
+@pytest.mark.slow
 def test_the_page_runs_from_top_to_bottom_as_a_script(folder: Path) -> None:
     names = ran("\n".join(BLOCKS))
 
@@ -322,6 +323,7 @@ def test_what_has_no_digest_needs_a_version() -> None:
     assert judge.recipe.startswith("long:")
 
 
+@pytest.mark.slow
 def test_code_without_source_has_one_recipe_in_every_process() -> None:
     code = (
         "import harness as ph\n"

@@ -10,6 +10,7 @@ import pytest
 from msgspec import structs
 from support.choice_cases import choice_run, variants
 from support.choice_cases import task as choice_task
+from support.each import rest_slow
 from support.sketches import JUDGE, rows, run_file
 
 from harness.core import Sample
@@ -119,7 +120,7 @@ def run_of(seed: int, records: Sequence[SampleRecord]) -> RunFile:
     return replace(made, model=model)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", rest_slow(range(3), kept=1))
 def test_scores_and_sums_are_those_of_the_whole_whatever_the_chunks(seed: int) -> None:
     records, draw = drawn(60, seed), Random(f"{seed} chunks")
     file = run_of(seed, records)
@@ -145,6 +146,7 @@ def held(value: object, seen: set[int]) -> int:
     return getsizeof(value) + sum(held(part, seen) for part in parts)
 
 
+@pytest.mark.slow
 def test_a_record_takes_a_hundred_and_fifty_bytes() -> None:
     records = [
         replace(record, sample=replace(record.sample, id=f"{at:016x}", cluster=f"c{at // 2:015x}"))

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.each import rest_slow
 from support.toy import Toy
 
 import harness
@@ -74,7 +75,9 @@ def test_a_package_adds_a_judge_and_a_model_and_a_run_uses_both(loud: Toy, insta
     assert "shouted" in (folder / "scores.csv").read_text()
 
 
-@pytest.mark.parametrize("arguments", [("judge", "loud"), ("model", "shouter")])
+@pytest.mark.parametrize(
+    "arguments", rest_slow([(("judge", "loud"),), (("model", "shouter"),)], kept=1)
+)
 def test_what_a_package_adds_keeps_the_contract(
     loud: Toy, installed: Path, arguments: tuple[str, ...]
 ) -> None:
@@ -92,6 +95,7 @@ def test_a_wrong_key_of_a_plugin_is_named_as_of_any_kind(loud: Toy, installed: P
     assert "unknown key `shrae`; did you mean share?" in done.stderr
 
 
+@pytest.mark.slow
 def test_an_unknown_kind_is_answered_with_that_of_a_plugin(loud: Toy, installed: Path) -> None:
     loud.write("configs/judges/loud.yaml", JUDGE.replace("shouting", "shuoting"))
 
@@ -101,6 +105,7 @@ def test_an_unknown_kind_is_answered_with_that_of_a_plugin(loud: Toy, installed:
     assert "cosine" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_schema_of_judges_knows_the_kinds_of_plugins(loud: Toy, installed: Path) -> None:
     path = os.pathsep.join((str(installed), str(CHECKOUT)))
     command = [sys.executable, "-m", "harness", "schema", "judge"]

@@ -202,6 +202,7 @@ def test_a_higher_level_is_wider() -> None:
     assert (wide.low or 0) < (narrow.low or 0) < (narrow.high or 0) < (wide.high or 0)
 
 
+@pytest.mark.slow
 def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
     # Pearson's r of .6 in 60 clusters of two; 95% of 200 is 190, three standard errors are 9.
     random, covered = np.random.default_rng(7), 0

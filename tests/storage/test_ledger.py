@@ -566,6 +566,7 @@ def test_a_segment_that_lay_still_for_long_is_of_no_process_that_lives(
     assert caplog.records == []
 
 
+@pytest.mark.slow
 def test_of_two_processes_that_begin_at_once_one_is_told_of_the_other(tmp_path: Path) -> None:
     # Each has looked before either has stored a call.
     code = "ledger.check()\nprint(flush=True)\ninput()\nledger.close()\n"

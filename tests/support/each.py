@@ -48,8 +48,14 @@ def each(
     return decorate
 
 
-def rest_slow(cases: Iterable[Any], *, kept: int) -> list[Any]:
-    """The cases of a parametrized test, of which all but the first `kept` run with `-m slow`."""
+def rest_slow(cases: Iterable[Any], *, kept: int | slice) -> list[Any]:
+    """The cases of a parametrized test, of which all but those kept run with `-m slow`.
+
+    Kept are the first so many, or those of a slice.
+    """
     rows = [case if isinstance(case, tuple) else (case,) for case in cases]
-    slow = [pytest.param(*row, marks=pytest.mark.slow) for row in rows[kept:]]
-    return [*(pytest.param(*row) for row in rows[:kept]), *slow]
+    quick = range(len(rows))[kept if isinstance(kept, slice) else slice(kept)]
+    return [
+        pytest.param(*row, marks=[pytest.mark.slow] * (at not in quick))
+        for at, row in enumerate(rows)
+    ]

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from shutil import copytree
 
@@ -17,6 +18,7 @@ from harness.cli import main
 from harness.registry import Registry, shipped_home
 from harness.workspace import Workspace
 
+HOSTED = ("alpha", "beta", "umpire")
 SAMPLES, DECODINGS, STEPS = 6, 2, {"base": 1, "think": 2}
 FILES: Mapping[str, str] = {
     "tasks/toy.yaml": """
@@ -146,9 +148,7 @@ class Toy:
         """Put a file into the home folder."""
         path = self.home / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        lines = text.strip("\n").split("\n")
-        indent = len(lines[0]) - len(lines[0].lstrip())
-        path.write_text("\n".join(line[indent:] for line in lines), "utf-8")
+        path.write_text(unindented(text), "utf-8")
         return path
 
     def edit(self, name: str, old: str, new: str) -> None:
@@ -220,15 +220,30 @@ def quiz_lines() -> list[str]:
     ]
 
 
+def unindented(text: str) -> str:
+    """A text without the blanks that its first line begins with, on any line."""
+    lines = text.strip("\n").split("\n")
+    indent = len(lines[0]) - len(lines[0].lstrip())
+    return "\n".join(line[indent:] for line in lines)
+
+
+@cache
+def home_files() -> dict[str, bytes]:
+    """The files of the toy home, by name; hundreds of tests write them."""
+    models = {f"configs/models/{m}.yaml": MODEL.replace("{name}", m) for m in HOSTED}
+    samples = {"quiz": quiz_lines(), "toy": lines()}
+    sets = {f"tasks/samples/{name}.jsonl": "\n".join(rows) for name, rows in samples.items()}
+    texts = {**FILES, **QUIZ, **models, **sets}
+    return {name: unindented(text).encode() for name, text in texts.items()}
+
+
 def build(folder: Path) -> Toy:
     """The toy home below a folder."""
     toy = Toy(folder)
-    for name, text in {**FILES, **QUIZ}.items():
-        toy.write(name, text)
-    toy.write("tasks/samples/quiz.jsonl", "\n".join(quiz_lines()))
-    for name in ("alpha", "beta", "umpire"):
-        toy.write(f"configs/models/{name}.yaml", MODEL.replace("{name}", name))
-    toy.write("tasks/samples/toy.jsonl", "\n".join(lines()))
+    for inner in dict.fromkeys(name.rpartition("/")[0] for name in home_files()):
+        (toy.home / inner).mkdir(parents=True, exist_ok=True)
+    for name, data in home_files().items():
+        (toy.home / name).write_bytes(data)
     return toy
 
 

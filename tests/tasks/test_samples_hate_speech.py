@@ -68,6 +68,7 @@ def test_lengths_do_not_tell_the_kinds_apart(samples: list[Sample]) -> None:
         assert max(sizes) < 1.12 * min(sizes)
 
 
+@pytest.mark.slow
 def test_words_alone_do_not_tell_the_kinds_apart(samples: list[Sample]) -> None:
     held = [sample.fields["text"] for sample in samples]
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from threading import Thread
 
 import pytest
+from support.each import rest_slow
 from support.stub_script import Script
 from support.stub_server import StubServer
 
@@ -192,7 +193,7 @@ def test_a_daily_quota_of_one_server_leaves_the_work_to_the_other() -> None:
         (Script(shares={"400-bad": 1.0}), "others answer what it has refused 5 times in a row"),
     ],
 )
-@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("is_first", rest_slow([True, False], kept=1))
 def test_a_server_that_refuses_leaves_the_work_to_the_other(
     bad: Script, told: str, is_first: bool, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -145,6 +145,7 @@ def test_minilm_rows_do_not_depend_on_the_order_of_the_texts(minilm: MiniLM) -> 
     assert (minilm.encode(texts) == minilm.encode(texts[::-1])[::-1]).all()
 
 
+@pytest.mark.slow
 def test_minilm_rows_move_by_float_noise_only_beside_other_texts(minilm: MiniLM) -> None:
     texts = [*TEXTS, "word " * 100]
 
@@ -153,6 +154,7 @@ def test_minilm_rows_move_by_float_noise_only_beside_other_texts(minilm: MiniLM)
     assert np.abs(minilm.encode(texts) - alone).max() < 1e-6
 
 
+@pytest.mark.slow
 def test_a_text_longer_than_a_batch_is_a_batch_of_its_own(minilm: MiniLM) -> None:
     texts = ["word " * 30, "word", "word " * 40]
 
@@ -290,6 +292,7 @@ def test_layers_of_sentence_transformers_are_those_of_the_model_it_holds(folder:
     assert np.abs(rows - MiniLM(layers=(3, 4)).encode(texts)).max() < 1e-5
 
 
+@pytest.mark.slow
 def test_the_same_weights_are_the_same_encoder_wherever_they_lie(
     folder: Path, tmp_path: Path
 ) -> None:

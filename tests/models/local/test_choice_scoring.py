@@ -5,6 +5,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.each import rest_slow
 
 from harness.errors import ModelError
 from harness.models.local.choice_scoring import ChoiceScorer, ScoringMode
@@ -146,7 +147,7 @@ def expected(llama: PreTrainedModel) -> list[float]:
     return [by_itself(llama, row) for row in ROWS]
 
 
-@pytest.mark.parametrize("kind", FOLLOW)
+@pytest.mark.parametrize("kind", rest_slow(FOLLOW, kept=slice(None, None, 3)))
 def test_a_prefix_tree_gives_each_row_what_it_gives_by_itself(kind: str) -> None:
     model = build(kind, **FOLLOW[kind])
     chooser = ChoiceScorer(model, batch_tokens=60)
@@ -157,7 +158,7 @@ def test_a_prefix_tree_gives_each_row_what_it_gives_by_itself(kind: str) -> None
     assert apart(found, [by_itself(model, row) for row in ROWS]) < 5e-5
 
 
-@pytest.mark.parametrize("kind", FALL_BACK)
+@pytest.mark.parametrize("kind", rest_slow(FALL_BACK, kept=2))
 def test_a_model_that_cannot_follow_a_tree_is_scored_right_all_the_same(
     kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -64,6 +64,7 @@ def test_what_was_trained_is_evaluated_like_any_model(toy: Talk) -> None:
     assert all(sum(verdict.shares) == pytest.approx(1) for verdict in verdicts)
 
 
+@pytest.mark.slow  # three trainings
 def test_one_seed_gives_the_same_weights_and_another_other_ones(toy: Talk, base: Path) -> None:
     toy.model("tiny", f"{{kind: classifier, model: '{base}', {BRIEF}}}")
     cards = [
@@ -87,6 +88,7 @@ def test_training_leaves_the_callers_draws_alone(toy: Talk, base: Path) -> None:
     assert torch.rand(1).item() == expected
 
 
+@pytest.mark.slow
 def test_training_again_takes_the_place_of_what_was_trained(toy: Talk, base: Path) -> None:
     toy.model("tiny", f"{{kind: classifier, model: '{base}', {BRIEF}}}")
     first, second = trained(toy), trained(toy, seed=1)

@@ -80,6 +80,7 @@ def test_each_request_is_answered_once_even_if_it_comes_twice(tiny: Transformers
     assert sorted(keys) == sorted([request.key for request in MIXED] * 2)
 
 
+@pytest.mark.slow
 def test_requests_are_taken_a_window_at_a_time(tiny: TransformersModel) -> None:
     taken = []
 

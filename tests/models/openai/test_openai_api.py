@@ -414,34 +414,40 @@ def test_an_embedding_is_asked_for_in_numbers_and_with_the_extra_body(stub: Stub
     ]
 
 
-@each(
-    ("fault", "word"),
-    [
-        ("nan-vector", "vector of 2 numbers is not finite"),
-        ("zero-vector", "vector of 2 numbers is empty or all zeros"),
-        ("empty-vector", "vector of 0 numbers"),
-        ("text-vector", "not an embedding: Expected `float`"),
-        ("no-data", "sent no data"),
-        ("malformed", "not JSON"),
-        ("500", "500"),
-        ("429", "429"),
-    ],
-)
-def test_an_embedding_that_is_none_is_a_failure(fault: str, word: str) -> None:
-    with StubServer(Script(faults={"": (fault,) * 9})) as stub:
-        [response] = model(stub, attempts=2).answer([embedding("x")])
-
-    reason, message = failure_of(response)
-    assert reason == Reason.FAILED
-    assert word in message
+def embedded(faults: Sequence[str], *, times: int, **spec: int) -> dict[str, Response]:
+    """What each fault, met so many times, makes of an embedding; all are asked at once."""
+    asked = {embedding(f"<{fault}>").key: fault for fault in faults}
+    with StubServer(Script(faults={f"<{f}>": (f,) * times for f in faults})) as stub:
+        found = model(stub, **spec).answer([embedding(f"<{fault}>") for fault in faults])
+        return {asked[response.key]: response for response in found}
 
 
-@each("fault", ["429", "500", "cut", "malformed", "no-data"])
-def test_a_passing_fault_of_an_embedding_is_outlived(fault: str) -> None:
-    with StubServer(Script(faults={"": (fault,)})) as stub:
-        [response] = model(stub, attempts=3).answer([embedding("x")])
+def test_an_embedding_that_is_none_is_a_failure() -> None:
+    words = {
+        "nan-vector": "vector of 2 numbers is not finite",
+        "zero-vector": "vector of 2 numbers is empty or all zeros",
+        "empty-vector": "vector of 0 numbers",
+        "text-vector": "not an embedding: Expected `float`",
+        "no-data": "sent no data",
+        "malformed": "not JSON",
+        "500": "500",
+        "429": "429",
+    }
 
-    assert response.vectors is not None
+    failures = {fault: failure_of(found) for fault, found in embedded([*words], times=9).items()}
+
+    assert {fault: reason for fault, (reason, _) in failures.items()} == dict.fromkeys(
+        words, Reason.FAILED
+    )
+    assert [fault for fault, (_, message) in failures.items() if words[fault] not in message] == []
+
+
+def test_a_passing_fault_of_an_embedding_is_outlived() -> None:
+    faults = ("429", "500", "cut", "malformed", "no-data")
+
+    found = embedded(faults, times=1, attempts=3)
+
+    assert [fault for fault in faults if found[fault].vectors is None] == []
 
 
 def test_a_finished_run_needs_neither_key_nor_server() -> None:
