@@ -130,7 +130,7 @@ def test_the_next_step_begins_with_as_many_calls_at_once_as_a_server_has_borne()
 
         answers = list(send_all(requests[80:], model.connects(), rules, states))
 
-    assert (FIRST < borne, states.limiters[server.url].limit) == (True, 64)
+    assert (borne > FIRST, states.limiters[server.url].limit) == (True, 64)
     assert not any(answer.failure for answer in answers)
 
 
