@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 from support.hate_rows import run_of
 from support.report_runs import Sketch, write_runs
 
@@ -63,10 +64,21 @@ def test_the_title_stands_over_the_page_before_its_data_is_read(page: str) -> No
 def test_what_was_asked_names_the_data_in_words(page: str) -> None:
     lines = section(data_of(page), "asked")["lines"]
 
-    assert any(
-        " Data: 36 samples of our own, for trying and not for measuring. " in line for line in lines
-    )
+    trial = " Data: 36 samples of the program's own, for trying and not for measuring. "
+    assert any(trial in line for line in lines)
     assert not any("sample:" in line for line in lines)
+
+
+def test_samples_of_the_user_are_called_so_and_no_trial_where_they_are_the_data() -> None:
+    run = run_of([], data=DataEntry("mine", "sample", "sample:d1", {"mine.jsonl": "0" * 64}))
+    data = structs.replace(run.task.data, files=(), map=None, choices={}, reader="samples_jsonl")
+    alone = structs.replace(run.task, data=data)
+
+    lines = [*asked([ColumnRun.of(replace(run, task=alone, samples=3), [])])]
+    lines += asked([ColumnRun.of(run, [])])
+
+    assert "Data: 3 samples of the user's own. " in lines[0]
+    assert "Data: 0 samples of the user's own, for trying and not for measuring. " in lines[1]
 
 
 def test_two_versions_of_data_are_told_apart_by_their_labels() -> None:

@@ -16,7 +16,7 @@ from harness.analysis.report.pairs import ComparedRuns
 from harness.analysis.report.tables import PageNumbers, best
 from harness.analysis.standings import RankedTable
 from harness.pipeline.columns.stored import ColumnRun
-from harness.storage.find_runs import data_words
+from harness.storage.find_runs import data_words, is_trial, owner
 from harness.storage.runs import RunFile, ScoreRow
 
 ALARMING_CUT = 0.1
@@ -56,9 +56,9 @@ def _sources(files: Sequence[RunFile]) -> list[str]:
 def _source(file: RunFile) -> str:
     data = file.data
     _, _, scorer = data.label.partition("+")
-    is_trial = bool(file.task.data.files or file.task.data.map)  # it stands in for other data
-    own = f"our own{', for trying and not for measuring' * is_trial}"
-    made = own if data.mode == "sample" else data_words(file)
+    made = data_words(file)
+    if data.mode == "sample":
+        made = f"{owner(data.files)}'s own{', for trying and not for measuring' * is_trial(file)}"
     measured = f", implicitness by {scorer.partition('@')[0]}" if scorer else ""
     return f"{file.samples} samples of {made}{measured}"
 
