@@ -35,8 +35,7 @@ from harness.pipeline.choice_scores import (
 from harness.pipeline.columns.calls import is_unpaid
 from harness.pipeline.execute import RunResult
 from harness.pipeline.preview import CallSummary
-from harness.specs.models import LabellingSpec
-from harness.specs.schema import kinds_of
+from harness.specs.models import CLASSIFIERS
 from harness.storage.runs import Cost, Costs, MissingCount, RunFile, ScoreRow
 from harness.storage.signature import Signature
 
@@ -44,8 +43,8 @@ _T = TypeVar("_T")
 UNKNOWN = "unknown"
 IMPORTED = "replay"
 """The kind of a model whose answers other people stored: it is never asked."""
-CLASSIFIERS, LABEL = frozenset(kinds_of(LabellingSpec)), "label"
-"""The kinds of models that choose a label for a text, and what tables on screen call that."""
+LABEL = "label"
+"""What tables on screen call how classifiers answer."""
 CHOSEN, LABELLED = "chosen_", "prob_label_"
 RATES = ("precision_", "recall_", "f1_")
 MISSED, MACRO = "missed_", "macro_f1"

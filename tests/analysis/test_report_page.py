@@ -18,6 +18,7 @@ from support.report_runs import Sketch, write_runs
 from harness.analysis.report.page import page_data, page_text, shell_text
 from harness.analysis.report.words import asked
 from harness.errors import SpecError, StoreError
+from harness.parts import Mode
 from harness.pipeline.columns.stored import ColumnRun
 from harness.storage.find_runs import run_folders
 from harness.storage.runs import DataEntry
@@ -79,6 +80,21 @@ def test_samples_of_the_user_are_called_so_and_no_trial_where_they_are_the_data(
 
     assert "Data: 3 samples of the user's own. " in lines[0]
     assert "Data: 0 samples of the user's own, for trying and not for measuring. " in lines[1]
+
+
+def test_what_was_asked_says_how_answers_were_given_by_which_models() -> None:
+    chosen = run_of([])
+    written = replace(chosen, task=structs.replace(chosen.task, mode=Mode.GENERATE))
+    label = replace(chosen, model=replace(chosen.model, name="grams", kind="sklearn"))
+    runs = [ColumnRun.of(file, []) for file in (chosen, written, label)]
+
+    [alone], [several] = asked(runs[1:2]), asked(runs)
+
+    assert " Answers: written. Judges: " in alone
+    assert (
+        " Answers: chosen by log-probability (small), written (small), labels of a classifier "
+        "(grams). "
+    ) in several
 
 
 def test_two_versions_of_data_are_told_apart_by_their_labels() -> None:

@@ -7,7 +7,6 @@ are escaped.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import get_args
 
 from harness.analysis.rates import (
     GROUP,
@@ -23,7 +22,7 @@ from harness.analysis.rates import (
 from harness.analysis.standings import CONTROL
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS
 from harness.pipeline.score import ALL
-from harness.specs.models import LabellingSpec
+from harness.specs.models import CLASSIFIERS
 from harness.stats.estimate import NoValue
 from harness.storage.find_runs import data_words, is_trial
 from harness.storage.runs import StoredRun
@@ -112,8 +111,7 @@ def _kind(card: ModelCard) -> str:
 
 
 def _reads_text(card: ModelCard) -> bool:
-    tags = {spec.__struct_config__.tag for spec in get_args(LabellingSpec)}
-    return card.run.file.model.kind in tags
+    return card.run.file.model.kind in CLASSIFIERS
 
 
 def _short(identity: str) -> str:
