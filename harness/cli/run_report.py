@@ -463,8 +463,8 @@ def sum_line(calls: Sequence[CallSummary], *, is_batch: bool) -> str:
     if stored == count > 0:
         return f"nothing to ask: all {count} calls are stored"
     if groups:
-        each = ", ".join(f"{payer} {_range(spans)}" for payer, spans in groups.items())
-        whole = _range([span for spans in groups.values() for span in spans])
+        each = ", ".join(f"{payer} {usd_range(spans)}" for payer, spans in groups.items())
+        whole = usd_range([span for spans in groups.values() for span in spans])
         has_parts = len(groups) > 1 or unknown or len(hosted) < len(calls)
         facts.append(f"price: {whole} USD" + (f": {each}" if has_parts else ""))
     if unknown:
@@ -479,11 +479,11 @@ def sum_line(calls: Sequence[CallSummary], *, is_batch: bool) -> str:
     return "; ".join(facts)
 
 
-def budget_line(calls: Sequence[CallSummary], budget: Budget) -> str:
-    """Whether the calls stay within a budget."""
+def budget_line(calls: Sequence[CallSummary], budget: Budget, *, name: str = "--budget") -> str:
+    """Whether the calls stay within a budget, by the name of its option or key."""
     most = fsum(part.most_usd or 0.0 for part in calls)
     facts = (
-        f"--budget {budget.cap_usd:g}: stored calls have cost {usd(budget.spent_usd)} USD, and the "
+        f"{name} {budget.cap_usd:g}: stored calls have cost {usd(budget.spent_usd)} USD, and the "
         f"others cost at most {usd(most)}"
     )
     if budget.spent_usd + most <= budget.cap_usd:
@@ -493,6 +493,7 @@ def budget_line(calls: Sequence[CallSummary], budget: Budget) -> str:
     return f"{facts}: the calls {'will' if is_sure else 'may'} stop before their end"
 
 
-def _range(spans: Sequence[tuple[float, float]]) -> str:
+def usd_range(spans: Sequence[tuple[float, float]]) -> str:
+    """What some calls cost together, from the least to the most."""
     least, most = (fsum(span[end] for span in spans) for end in range(2))
     return f"{usd(least)} to {usd(most)}"

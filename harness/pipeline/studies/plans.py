@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import reduce
+from math import inf
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
@@ -17,7 +19,7 @@ from msgspec import UNSET, UnsetType, structs
 from harness.errors import BudgetReached, HarnessError, SpecError
 from harness.implicitness.open import with_options
 from harness.judges.custom import JudgeLabel
-from harness.models.client.cached import CallPolicy
+from harness.models.client.cached import Budget, CallPolicy
 from harness.pipeline import execute, manifest, preview
 from harness.pipeline.execute import RunResult
 from harness.pipeline.plan import AnswerMode, chosen_variants
@@ -95,7 +97,10 @@ class CellState:
 
     `missing` counts answers and verdicts that its stored run lacks, None before it is written.
     `is_whole` says that nothing is left, and that all of its judges have read what is stored.
-    Counts are None, and `error` says why, where the cell cannot run.
+    `cost_usd` is what its stored calls have cost, as a budget counts them, but for those that an
+    earlier cell has, `rest_usd` what is left costs at least and at most. Both are None where
+    nothing is paid by the call, or `unpriced` models have no price. Counts are None, and `error`
+    says why, where the cell cannot run.
     """
 
     cell: PlanCell
@@ -104,6 +109,9 @@ class CellState:
     missing: int | None = None
     is_whole: bool = False
     error: str = ""
+    cost_usd: float | None = None
+    rest_usd: tuple[float, float] | None = None
+    unpriced: tuple[str, ...] = ()
 
 
 def plan_cells(
@@ -273,22 +281,32 @@ def planned_calls(ready: Sequence[ReadyCell]) -> list[CellCalls]:
 
 def cell_states(ready: Sequence[ReadyCell], terms: CallPolicy) -> list[CellState]:
     """How far each cell is; `terms` say which stored failures would be asked for again."""
+    terms = replace(terms, budget=(budget := Budget(inf)))
     return [
         CellState(one.cell, error=one.error)
         if one.plan is None
-        else _state(one.cell, on_terms(one.plan, terms))
+        else _state(one.cell, on_terms(one.plan, terms), budget)
         for one in ready
     ]
 
 
-def _state(cell: PlanCell, plan: RunPlan) -> CellState:
-    calls = preview.dry_run(plan, set())
+def _state(cell: PlanCell, plan: RunPlan, budget: Budget) -> CellState:
+    calls, before = preview.dry_run(plan, set()), budget.spent_usd
     done = sum(part.stored or 0 for part in calls)
-    left = sum(part.calls for part in calls) - done
+    state = CellState(cell, done, left := sum(part.calls for part in calls) - done)
+    clients = [plan.client, *(setup.client for setup in plan.judges if setup.client)]
+    unpriced = tuple(one.model.name for one in clients if one.priced_as and not one.price)
+    if unpriced:
+        state = replace(state, unpriced=unpriced)
+    elif paid := [part for part in calls if part.priced_as]:
+        preview.charge_stored_calls(plan.plan, plan.client, plan.judges)
+        whole = reduce(CallSummary.plus, paid)
+        rest = (whole.least_usd or 0.0, whole.most_usd or 0.0)
+        state = replace(state, cost_usd=budget.spent_usd - before, rest_usd=rest)
     if not _is_stored(plan.folder):
-        return CellState(cell, done, left)
+        return state
     file = plan.folder.read()
     have = {entry.name: entry.recipe for entry in file.judges}
     is_read = all(have.get(one.entry.name) == one.entry.recipe for one in plan.judges)
     missing = sum(gap.count for gap in file.missing or ())
-    return CellState(cell, done, left, missing, is_whole=is_read and not left)
+    return replace(state, missing=missing, is_whole=is_read and not left)
