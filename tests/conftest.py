@@ -1,5 +1,6 @@
 """The toy home folder and the server that tests share, and which tests are unit tests."""
 
+import os
 import re
 import signal
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from support.toy import BOTH_PRICED, Toy
 # Begun in the background of a script, this process ignores interrupts, and so would all it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+os.environ.pop("COLUMNS", None)  # which would wrap the lines that tests look for
 
 
 PURE = {

@@ -185,6 +185,24 @@ def test_a_plan_stopped_and_repeated_ends_in_the_bytes_of_one_run(
     assert stub.stats()["answered"] == 2 * answered
 
 
+def test_lines_of_a_plan_fit_the_columns_also_where_the_output_is_no_terminal(
+    toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = CONTROLS.replace("seeds: [0, 1]", "seeds: [0, 1], answers: written, limit: 12")
+    assert plan(toy, text=text) == 0
+    free = capsys.readouterr().out.splitlines()
+    monkeypatch.setenv("COLUMNS", "50")
+
+    for option in ((), ("--dry-run",), ("--status",), ("--shard", "1/2")):
+        assert plan(toy, *option, text=text) == 0
+
+    out, err = capsys.readouterr()
+    lines = [*out.splitlines(), *err.splitlines()]
+    assert [line for line in lines if len(line) > 50 and " " in line.strip()] == []
+    assert max(map(len, free)) > 80
+    assert "\x1b" not in out + err
+
+
 def test_a_repeated_plan_answers_no_unchanged_run_anew_and_says_the_same(
     toy: Toy, capsys: pytest.CaptureFixture[str]
 ) -> None:

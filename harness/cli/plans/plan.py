@@ -95,12 +95,13 @@ class PlanCommand:
             if done.part is None:
                 log(f"{_head(done, len(ended), len(names))}{done.end}: {done.error}")
             elif not shown.is_json:
-                echo(f"{_head(done, len(ended), len(names))}{parts.part_line(done.part)}")
+                head = _head(done, len(ended), len(names))
+                echo(f"{head}{parts.part_line(done.part)}", is_prose=True)
         if shown.is_json:
             facts = ("end", "error", "part")
             echo_json({"cells": [_facts(one, facts) for one in ended]})
         elif made := [one.part for one in ended if one.part]:
-            echo(parts.after_words(made))
+            echo(parts.after_words(made), is_prose=True)
         return _worst(ended)
 
     def merge(self, shown: Shown, tag: str | None, sources: Sequence[Path]) -> int:
@@ -134,7 +135,8 @@ class PlanCommand:
             put_joint_boards(folders, is_whole=True)
             if (budget := self.space.terms.budget) is not None:
                 echo(f"cost: {usd(budget.spent_usd)} of {budget.cap_usd:g} USD", is_prose=True)
-            echo(f"leaderboard {files['leaderboard']}\nreport {files['report']}")
+            made = f"leaderboard {files['leaderboard']}\nreport {files['report']}"
+            echo(made, is_prose=True)
         if not shown.is_json:
             _put_failed(ended)
         return _worst(ended)
@@ -281,7 +283,8 @@ def _put_outcome(done: CellOutcome, place: int, total: int) -> None:
         log(f"{head}{done.end}: {done.error}")
         return
     missing = sum(done.result.missing.values())
-    echo(f"{head}done{f', {missing} missing' if missing else ''}; run {done.result.folder.path}")
+    words = f"{head}done{f', {missing} missing' if missing else ''}; run {done.result.folder.path}"
+    echo(words, is_prose=True)
     for line in gap_lines(done.result.file, has_remedy=True):
         log(line)
 
