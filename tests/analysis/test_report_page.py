@@ -97,6 +97,30 @@ def test_what_was_asked_says_how_answers_were_given_by_which_models() -> None:
     ) in several
 
 
+@pytest.mark.parametrize(
+    ("models", "words"),
+    [
+        (
+            "ab",
+            "verdicts that both have, of 4 independent items. Models of one group are not told",
+        ),
+        (
+            "abc",
+            "all 3 have, of 4 independent items. Not all models within a group are told apart",
+        ),
+    ],
+)
+def test_the_words_on_groups_are_for_two_models_or_more(
+    tmp_path: Path, models: str, words: str
+) -> None:
+    shares = tuple((name, 0.5) for name in models)
+    write_runs(tmp_path, Sketch(models=shares, has_choices=False))
+
+    page = data_of(page_text(page_data(run_folders(tmp_path), tmp_path)))
+
+    assert words in section(page, "leaderboard")["tables"][0]["about"]
+
+
 def test_two_versions_of_data_are_told_apart_by_their_labels() -> None:
     first = run_of([], data=DataEntry("posts", "released", "d1+meter@1", {}))
     first = replace(first, samples=3)
