@@ -34,6 +34,7 @@ from harness.pipeline.choice_scores import (
 )
 from harness.pipeline.columns.calls import is_unpaid
 from harness.pipeline.execute import RunResult
+from harness.pipeline.plan import AnswerMode
 from harness.pipeline.preview import CallSummary
 from harness.specs.models import CLASSIFIERS
 from harness.storage.runs import Cost, Costs, MissingCount, RunFile, ScoreRow
@@ -209,11 +210,17 @@ def _put_metrics(heads: Sequence[ScoreRow], rows: Sequence[ScoreRow], *, has_all
             in_tables = score.metric.startswith((CHOSEN, LABELLED, MACRO, MISSED, *RATES))
             if is_own and (not in_tables if has_all else score.metric in RANKED):
                 value = p_value(score.value) if score.metric.endswith("_p") else cell(score.value)
-                interval = f" ({cell((score.low, score.high))})" if score.low is not None else ""
                 values = found.setdefault(score.metric, [])
-                values.append(f"{score.variant} {value}{interval}")
+                values.append(f"{score.variant} {value}{_in_brackets(score)}")
     for metric, values in found.items():
         echo(f"{heads[0].score.judge}, {metric}: {', '.join(values)}", is_prose=True)
+
+
+def _in_brackets(score: Score) -> str:
+    """The interval of a score, or why it has no value, as far as that is known."""
+    if score.value is None and score.metric == PERMUTED and score.decoding == AnswerMode.WRITTEN:
+        return " (written answers have no probabilities)"
+    return f" ({cell((score.low, score.high))})" if score.low is not None else ""
 
 
 def _put_labels(head: ScoreRow, rows: Sequence[ScoreRow]) -> None:
@@ -268,7 +275,8 @@ def cost_line(costs: Costs | None, unpriced: Mapping[str, str] | None = None) ->
         return None
     known, facts, parts = costs.total.told, [], _cost_parts(costs)
     if known.cost_usd is not None:
-        why = {name: said for name, said in (unpriced or {}).items() if _is_silent(parts[name])}
+        silent = {n for n, one in parts.items() if one.told.cost_usd is None and not one.unanswered}
+        why = {name: said for name, said in (unpriced or {}).items() if name in silent}
         paid = [part for name, part in parts.items() if name not in why]
         is_whole = bool(why) and all(part.cost_usd is not None for part in paid)
         whole = replace(costs.total, cost_usd=known.cost_usd) if is_whole else costs.total
@@ -301,11 +309,6 @@ def _unpriced(file: RunFile) -> dict[str, str]:
         elif identity.startswith("openai|") and "|host=" not in identity:
             found[name] = "on this machine"
     return found
-
-
-def _is_silent(cost: Cost) -> bool:
-    """Whether no call of a part has a cost, and none may have been charged unseen."""
-    return cost.told.cost_usd is None and not cost.unanswered
 
 
 def _dollars(cost: Cost) -> str:
@@ -406,11 +409,8 @@ def put_dry_runs(
     if len(runs) > 1:
         echo(f"in all: {sum_line(every, is_batch=is_batch)}")
     if waiting := sum(part.waiting for part in every):
-        fate = (
-            "collected, and not paid again"
-            if is_batch
-            else "made and paid again; add --batch to collect them"
-        )
+        again = "made and paid again; add --batch to collect them"
+        fate = "collected, and not paid again" if is_batch else again
         echo(f"{waiting} of these calls wait in a batch already sent: they would be {fate}")
     if terms.budget is not None:
         echo(budget_line(every, terms.budget))
