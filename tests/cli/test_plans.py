@@ -319,8 +319,8 @@ def test_a_mistake_in_a_plan_is_told_before_anything_is_run(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--task", "toy", "--limit", "3"], "--task, --limit: not beside a plan"),
-        (["--seed", "1"], "--seed: not beside a plan"),
+        (["--task", "toy", "--limit", "3"], "--task, --limit: not with a plan"),
+        (["--seed", "1"], "--seed: not with a plan"),
     ],
 )
 def test_what_a_plan_says_is_not_said_beside_it(
