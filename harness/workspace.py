@@ -36,6 +36,7 @@ from harness.parts import PROCESSES, digest
 from harness.registry import Registry
 from harness.specs.data import OverlaySpec, TableSpec
 from harness.specs.tasks import DataSpec, ImplicitnessSpec
+from harness.storage.find_runs import owner
 from harness.storage.ledger import Ledger
 from harness.storage.runs import DataEntry
 from harness.storage.stored_samples import StoredSamples
@@ -179,10 +180,7 @@ class Workspace:
         table = self.registry.load("configs/tables", spec.map) if spec.map else None
         files = self._files(spec, table)
         is_sample = files is None
-        if files is None:
-            if spec.files or table:
-                self._tell_of_sample_set(spec)
-            files = [self.registry.resource(spec.sample)]
+        files = [self.registry.resource(spec.sample)] if files is None else files
         overlay = None
         if spec.overlay and self.data_mode == "corrected" and not is_sample:
             overlay = self.registry.overlay(spec.overlay)
@@ -192,6 +190,8 @@ class Workspace:
             entry = replace(entry, label=digest((entry.label, code))[:8])
         if not is_sample:
             self._compare(entry, files)
+        elif spec.files or table:
+            self._tell_of_sample_set(spec, entry)
         table = None if is_sample else table
         return DataSource(spec, tuple(files), table, overlay, entry, is_own=bool(code))
 
@@ -295,15 +295,15 @@ class Workspace:
             if (expected := stated.get(name)) not in (None, found):
                 _warn_of_change(path, found, expected, entry.source)
 
-    def _tell_of_sample_set(self, spec: DataSpec) -> None:
-        """Warn, once a command, that our samples stand in for the data, and how to have that."""
+    def _tell_of_sample_set(self, spec: DataSpec, entry: DataEntry) -> None:
+        """Warn, once a command, that samples stand in for the data, and how to have that."""
         if self.told is None or spec.sample in self.told or PROCESSES in self.registry.environ:
             return
         self.told.add(spec.sample)
         is_fetched = spec.source in self.registry.names("configs/data")
         fetch = f"`harness data fetch {spec.source}` or " if is_fetched else ""
-        name = spec.sample.removeprefix("samples/")
-        _log.warning("our sample set %s is used (%s--data DIR for other data)", name, fetch)
+        name, whose = spec.sample.removeprefix("samples/"), owner(entry.files)
+        _log.warning("%s's sample set %s is used (%s--data DIR for other data)", whose, name, fetch)
 
     def _folder(self, source: str) -> Path | None:
         if self.data is not None:

@@ -1,6 +1,7 @@
 """The toy home folder and the server that tests share, and which tests are unit tests."""
 
 import gc
+import os
 import re
 import signal
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from support.toy import BOTH_PRICED, Toy
 # Begun in the background of a script, this process ignores interrupts, and so would all it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+os.environ.pop("COLUMNS", None)  # which would wrap the lines that tests look for
 
 # What is imported and collected stays to the end: to look for garbage among it is in vain.
 gc.disable()

@@ -400,7 +400,7 @@ def _split(block: FlaggedBlock, query: RateQuery) -> dict[str, dict[str, list[Fl
                 groups.setdefault(value, []).append(one)
         if len(groups) > MOST_VALUES:
             raise SpecError(
-                f"--by {column}: it has {len(groups)} values, and rates are told by {MOST_VALUES} "
+                f"--by {column}: it has {len(groups)} values, and rates are split by {MOST_VALUES} "
                 "at most; name a column of fewer, such as the target or the source of texts"
             )
         found[column] = dict(sorted(groups.items()))

@@ -220,7 +220,8 @@ class BoardScreen:
             _put_columns(title, matrix, self._choice.sort)
         _put_notes(matrix)
         if matrix.averaged:
-            echo(f"--all prints the {len(matrix.averaged)} variants that averages stand for\n")
+            count = len(matrix.averaged)
+            echo(f"--all prints the {count} variants that averages stand for\n", is_prose=True)
         if self._choice.has_recipes:
             echo("\n".join(dict.fromkeys(board.recipe for board in matrix.columns)) + "\n")
 
@@ -324,8 +325,7 @@ def _put_board(title: str, matrix: BoardMatrix, sort: str) -> None:
 
 
 def _model(line: Standing) -> str:
-    is_told = line.is_constant and not line.is_control
-    return f"{line.row.model} (constant answer)" if is_told else line.row.model
+    return f"{line.row.model}{' (constant answer)' * (line.is_constant and not line.is_control)}"
 
 
 def _put_notes(matrix: BoardMatrix) -> None:

@@ -443,7 +443,8 @@ def _put_task(task: str, runs: Sequence[ListedRun], short: int) -> None:
         None if run.file.missing is None else sum(gap.count for gap in run.file.missing)
         for run in runs
     ]
-    columns["USD"] = [_cost(run.file) for run in runs]
+    costs = [run.file.costs for run in runs]
+    columns["USD"] = [usd(one.total.cost_usd) if one else None for one in costs]
     columns["age"] = [_age(run.folder.written) for run in runs]
     shown = {
         name: cells
@@ -470,10 +471,6 @@ def _value(run: ListedRun) -> str | None:
         return None
     low, high = f"{min(values):.2f}", f"{max(values):.2f}"
     return low if low == high else f"{low}-{high}"
-
-
-def _cost(file: RunFile) -> str | None:
-    return usd(file.costs.total.cost_usd) if file.costs else None
 
 
 def _age(written: float) -> str:

@@ -1,7 +1,8 @@
 """Results to stdout as tables or JSON; messages to stderr.
 
 What a terminal would obey is removed from all that is put on it, whoever wrote it. Only on
-a terminal are lines wrapped, tables split, and what needs attention coloured.
+a terminal, or where COLUMNS is set, are lines wrapped and tables split; only on a terminal is
+coloured what needs attention.
 """
 
 import json
@@ -127,29 +128,28 @@ def _message(text: str) -> str:
     label, mark, rest = wrapped(clean, width).partition(":")
     is_alarm = label in ("alarm", "WARNING", "ERROR")
     label = attention(label, sys.stderr) if is_alarm else label
-    erase = "" if os.environ.get("TERM") == "dumb" else ERASE
+    erase = ERASE if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else ""
     return f"{erase}{label}{mark}{rest}"
 
 
 def echo(text: str, *, is_prose: bool = False) -> None:
-    """Result text, on stdout; prose is wrapped on a terminal, other text stands as it is."""
+    """Result text, on stdout; prose is wrapped to fit, other text stands as it is."""
     clean, width = for_display(text), screen_width() if is_prose else None
     print(clean if width is None else wrapped(clean, width))
 
 
 def screen_width(stream: TextIO | None = None) -> int | None:
-    """The columns of the terminal that a stream, by default stdout, goes to; None for no terminal.
+    """The columns that fit where a stream, by default stdout, goes to; None for no limit.
 
-    COLUMNS goes before what the terminal says; without either there are 80.
+    COLUMNS goes before what a terminal says, and without either a terminal has 80. What goes
+    elsewhere, as into a file, has a limit only by COLUMNS.
     """
-    stream = stream or sys.stdout
-    if not stream.isatty():
+    stream, given = stream or sys.stdout, os.environ.get("COLUMNS", "")
+    found = int(given) if given.isdecimal() else 0
+    if not found and not stream.isatty():
         return None
-    given = os.environ.get("COLUMNS", "")
-    try:
-        found = int(given) if given.isdecimal() else os.get_terminal_size(stream.fileno()).columns
-    except OSError:
-        found = 0
+    with suppress(OSError):
+        found = found or os.get_terminal_size(stream.fileno()).columns
     return max(found or 80, _FEWEST_COLUMNS)
 
 
@@ -262,7 +262,7 @@ def echo_records(
 def echo_table(
     title: str, head: Sequence[str], rows: Iterable[Sequence[Cell] | None], *, keys: int = 1
 ) -> None:
-    """A table on stdout; on a terminal in blocks of columns that fit, each with the key columns.
+    """A table on stdout, in blocks of columns that fit, each with the key columns.
 
     None for a row draws a line.
     """
@@ -298,8 +298,14 @@ def _cells(text: str) -> int:
 
 
 def blocks(widths: Sequence[int], room: int, keys: int = 1) -> list[list[int]]:
-    """The columns of each block of a table that fits into `room`; the key columns are in each."""
-    first = [*range(min(keys, len(widths)))]
+    """The columns of each block of a table that fits into `room`; the key columns are in each.
+
+    Of key columns that are too wide beside another one only the first ones are repeated.
+    """
+    count = min(keys, len(widths))
+    while count > 1 and sum(widths[:count]) + 2 * count + max(widths[count:], default=0) > room:
+        count -= 1
+    first = [*range(count)]
     made = [[*first]]
     for place in range(len(first), len(widths)):
         needed = sum(widths[one] + 2 for one in (*made[-1], place)) - 2

@@ -97,7 +97,7 @@ class RunChoice:
         given = {f"--{name}": getattr(self, name) for name in names}
         given |= {"--seed": self.seed or None, "--judge-model": asking.judge_model, "--map": table}
         if beside := [name for name, value in given.items() if value is not None]:
-            raise SpecError(f"{', '.join(beside)}: not beside a plan; write it into {self.plan}")
+            raise SpecError(f"{', '.join(beside)}: not with a plan; write it into {self.plan}")
 
     def resolved(self, asking: JudgeOptions, table: str | None) -> "list[resolve.RunOptions]":
         """The options of each run: of every model, task by task."""
@@ -337,10 +337,10 @@ def import_files(
     for path in found.replaced:
         log(f"run {path}: removed; the new run below holds its answers")
     if shown.is_json:
-        done = found.done
-        result = {"folder": done.folder.path, "scores": done.scores, "counts": found.counts}
-        echo_json({**result, "groups": found.groups, "ratings": found.ratings, "told": found.notes})
-        return ExitCode.of(done.missing)
+        names = ("counts", "groups", "ratings", "notes")
+        result = {"folder": found.done.folder.path, "scores": found.done.scores}
+        echo_json(result | {name: getattr(found, name) for name in names})
+        return ExitCode.of(found.done.missing)
     code = put_runs([found.done], shown)
     _put_counts(found)
     return code

@@ -34,9 +34,9 @@ from harness.pipeline.choice_scores import (
 )
 from harness.pipeline.columns.calls import is_unpaid
 from harness.pipeline.execute import RunResult
+from harness.pipeline.plan import AnswerMode
 from harness.pipeline.preview import CallSummary
-from harness.specs.models import LabellingSpec
-from harness.specs.schema import kinds_of
+from harness.specs.models import CLASSIFIERS
 from harness.storage.runs import Cost, Costs, MissingCount, RunFile, ScoreRow
 from harness.storage.signature import Signature
 
@@ -44,8 +44,8 @@ _T = TypeVar("_T")
 UNKNOWN = "unknown"
 IMPORTED = "replay"
 """The kind of a model whose answers other people stored: it is never asked."""
-CLASSIFIERS, LABEL = frozenset(kinds_of(LabellingSpec)), "label"
-"""The kinds of models that choose a label for a text, and what tables on screen call that."""
+LABEL = "label"
+"""What tables on screen call how classifiers answer."""
 CHOSEN, LABELLED = "chosen_", "prob_label_"
 RATES = ("precision_", "recall_", "f1_")
 MISSED, MACRO = "missed_", "macro_f1"
@@ -210,11 +210,17 @@ def _put_metrics(heads: Sequence[ScoreRow], rows: Sequence[ScoreRow], *, has_all
             in_tables = score.metric.startswith((CHOSEN, LABELLED, MACRO, MISSED, *RATES))
             if is_own and (not in_tables if has_all else score.metric in RANKED):
                 value = p_value(score.value) if score.metric.endswith("_p") else cell(score.value)
-                interval = f" ({cell((score.low, score.high))})" if score.low is not None else ""
                 values = found.setdefault(score.metric, [])
-                values.append(f"{score.variant} {value}{interval}")
+                values.append(f"{score.variant} {value}{_in_brackets(score)}")
     for metric, values in found.items():
         echo(f"{heads[0].score.judge}, {metric}: {', '.join(values)}", is_prose=True)
+
+
+def _in_brackets(score: Score) -> str:
+    """The interval of a score, or why it has no value, as far as that is known."""
+    if score.value is None and score.metric == PERMUTED and score.decoding == AnswerMode.WRITTEN:
+        return " (written answers have no probabilities)"
+    return f" ({cell((score.low, score.high))})" if score.low is not None else ""
 
 
 def _put_labels(head: ScoreRow, rows: Sequence[ScoreRow]) -> None:
@@ -269,7 +275,8 @@ def cost_line(costs: Costs | None, unpriced: Mapping[str, str] | None = None) ->
         return None
     known, facts, parts = costs.total.told, [], _cost_parts(costs)
     if known.cost_usd is not None:
-        why = {name: said for name, said in (unpriced or {}).items() if _is_silent(parts[name])}
+        silent = {n for n, one in parts.items() if one.told.cost_usd is None and not one.unanswered}
+        why = {name: said for name, said in (unpriced or {}).items() if name in silent}
         paid = [part for name, part in parts.items() if name not in why]
         is_whole = bool(why) and all(part.cost_usd is not None for part in paid)
         whole = replace(costs.total, cost_usd=known.cost_usd) if is_whole else costs.total
@@ -302,11 +309,6 @@ def _unpriced(file: RunFile) -> dict[str, str]:
         elif identity.startswith("openai|") and "|host=" not in identity:
             found[name] = "on this machine"
     return found
-
-
-def _is_silent(cost: Cost) -> bool:
-    """Whether no call of a part has a cost, and none may have been charged unseen."""
-    return cost.told.cost_usd is None and not cost.unanswered
 
 
 def _dollars(cost: Cost) -> str:
@@ -407,11 +409,8 @@ def put_dry_runs(
     if len(runs) > 1:
         echo(f"in all: {sum_line(every, is_batch=is_batch)}")
     if waiting := sum(part.waiting for part in every):
-        fate = (
-            "collected, and not paid again"
-            if is_batch
-            else "made and paid again; add --batch to collect them"
-        )
+        again = "made and paid again; add --batch to collect them"
+        fate = "collected, and not paid again" if is_batch else again
         echo(f"{waiting} of these calls wait in a batch already sent: they would be {fate}")
     if terms.budget is not None:
         echo(budget_line(every, terms.budget))
@@ -464,8 +463,8 @@ def sum_line(calls: Sequence[CallSummary], *, is_batch: bool) -> str:
     if stored == count > 0:
         return f"nothing to ask: all {count} calls are stored"
     if groups:
-        each = ", ".join(f"{payer} {_range(spans)}" for payer, spans in groups.items())
-        whole = _range([span for spans in groups.values() for span in spans])
+        each = ", ".join(f"{payer} {usd_range(spans)}" for payer, spans in groups.items())
+        whole = usd_range([span for spans in groups.values() for span in spans])
         has_parts = len(groups) > 1 or unknown or len(hosted) < len(calls)
         facts.append(f"price: {whole} USD" + (f": {each}" if has_parts else ""))
     if unknown:
@@ -480,11 +479,11 @@ def sum_line(calls: Sequence[CallSummary], *, is_batch: bool) -> str:
     return "; ".join(facts)
 
 
-def budget_line(calls: Sequence[CallSummary], budget: Budget) -> str:
-    """Whether the calls stay within a budget."""
+def budget_line(calls: Sequence[CallSummary], budget: Budget, *, name: str = "--budget") -> str:
+    """Whether the calls stay within a budget, by the name of its option or key."""
     most = fsum(part.most_usd or 0.0 for part in calls)
     facts = (
-        f"--budget {budget.cap_usd:g}: stored calls have cost {usd(budget.spent_usd)} USD, and the "
+        f"{name} {budget.cap_usd:g}: stored calls have cost {usd(budget.spent_usd)} USD, and the "
         f"others cost at most {usd(most)}"
     )
     if budget.spent_usd + most <= budget.cap_usd:
@@ -494,6 +493,7 @@ def budget_line(calls: Sequence[CallSummary], budget: Budget) -> str:
     return f"{facts}: the calls {'will' if is_sure else 'may'} stop before their end"
 
 
-def _range(spans: Sequence[tuple[float, float]]) -> str:
+def usd_range(spans: Sequence[tuple[float, float]]) -> str:
+    """What some calls cost together, from the least to the most."""
     least, most = (fsum(span[end] for span in spans) for end in range(2))
     return f"{usd(least)} to {usd(most)}"

@@ -58,7 +58,7 @@ def _kept(values: Mapping[str, Sequence[str]]) -> list[str]:
     }
     if not kept:
         return []
-    said = "# further columns, by which rates are told; delete those that are none:"
+    said = "# further columns, to break rates down by; delete those that are none:"
     return [said, "keep:", *(line for name in kept for line in _pair(_quoted(name)))]
 
 

@@ -242,7 +242,8 @@ def card_figures(scores: Sequence[float]) -> dict[str, float | None]:
     found: dict[str, float | None] = {"probe sets": rows[0].sets}
     for row in rows:
         if row.figure == "auc" and row.against == ALL_PLAIN:
-            found[_auc_key(row.kind)] = row.value
+            of = "" if row.kind == ALL_IMPLICIT else f" {words(row.kind)}"
+            found[f"probe auc{of}"] = row.value
     found["probe weak"] = len({row.kind for row in rows if row.is_weak} - {ALL_IMPLICIT})
     for row in (one for one in rows if one.figure == "mean"):
         if row.kind in (ALL_PLAIN, ALL_IMPLICIT):
@@ -251,10 +252,6 @@ def card_figures(scores: Sequence[float]) -> dict[str, float | None]:
         if row.figure == "share" and row.kind == ALL_PLAIN and row.at_least is not None:
             found[share_key(row.at_least)] = row.value
     return found
-
-
-def _auc_key(kind: str) -> str:
-    return "probe auc" if kind == ALL_IMPLICIT else f"probe auc {words(kind)}"
 
 
 def share_key(edge: float) -> str:

@@ -246,7 +246,9 @@ def _repeat(workspace: Workspace, options: RunOptions) -> RepeatOptions:
     task = with_options(task, name=options.task, table=options.table, scorer=options.scorer)
     variants = chosen_variants(task, options.variants, name=options.task)
     _check_model(workspace, options)
-    judges = tuple({_key(one): one for one in options.judges or task.judges}.values())
+    # A name that is given twice is one judge; two objects of one name are refused.
+    given = options.judges or task.judges
+    judges = tuple({j if isinstance(j, str) else id(j): j for j in given}.values())
     check_judges(workspace, judges, task=task, name=options.task)
     source = workspace.source(task.data)
     return RepeatOptions(replace(options, judges=()), task, variants, source, judges)
@@ -387,11 +389,6 @@ def _limited(
     specs = [workspace.registry.load("configs/judges", name) for name in names if name in known]
     is_by_cluster = any(isinstance(spec, ContrastSpec) for spec in specs)
     return subsample(samples, options.limit, seed=options.seed, is_by_cluster=is_by_cluster)
-
-
-def _key(judge: JudgeSource) -> str | int:
-    # A name that is given twice is one judge; two objects of one name are refused.
-    return judge if isinstance(judge, str) else id(judge)
 
 
 def _check_model(workspace: Workspace, options: RunOptions) -> None:

@@ -11,7 +11,7 @@ from msgspec import Meta, field
 from harness.errors import SpecError
 from harness.specs.bodies import check_body
 from harness.specs.encoders import LocalEncoderSpec
-from harness.specs.schema import Spec, load_spec
+from harness.specs.schema import Spec, kinds_of, load_spec
 
 Usd = Annotated[float, Meta(ge=0)]
 
@@ -355,6 +355,8 @@ HostedSpec = OpenAISpec | AnthropicSpec
 """Models that answer prompts elsewhere, mostly for money."""
 LabellingSpec = SklearnSpec | ClassifierSpec | ModerationSpec | GuardSpec
 """Models that read a text and give it a label: they answer the choices of tasks, and no prompt."""
+CLASSIFIERS = frozenset(kinds_of(LabellingSpec))
+"""Their kinds."""
 ModelSpec = (
     TransformersSpec
     | VllmSpec

@@ -1,6 +1,6 @@
 """Names of runs to their folders, and what tells runs apart."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,6 +10,19 @@ from harness.storage.runs import RunFile, RunFolder, StoredRun
 _MOST_LISTED = 20
 LAST = "@last"
 """The name of the run that was written last."""
+_SHIPPED_SETS = (
+    "35917fe9e961",
+    "fae7b1b979c9",
+    "925a9dbd7e40",
+    "e3f42802c0da",
+    "09055ea0567c",
+    "808d6471d2c1",
+    "61119cf29f25",
+    "f7ca945a8a20",
+    "3f770c3cebb1",
+    "5004d769298f",
+)
+"""How the sha256 of each shipped file of tasks/samples/ begins; those of old versions stay."""
 
 
 class NoSuchRun(StoreError):
@@ -126,18 +139,30 @@ def run_facts(file: RunFile) -> dict[str, str]:
 
 
 def data_words(file: RunFile) -> str:
-    """What data a run was of: our samples, a source as released or corrected, or named files.
+    """What data a run was of: whose samples, a source as released or corrected, or named files.
 
     Whether a table was released as it is, nobody knows: a column map reads any.
     """
     data = file.data
     if data.mode == "sample":
-        return "our own samples"
+        return f"{owner(data.files)}'s own samples"
     if file.task.data.map is None:
         return f"{data.source}, {data.mode}"
     names = list(data.files)
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
     return f"{data.source}, file {names[0]}{more}"
+
+
+def owner(files: Mapping[str, str]) -> str:
+    """Whose the files of a sample set are, by their digests: the program's, or the user's."""
+    is_shipped = all(digest.startswith(_SHIPPED_SETS) for digest in files.values())
+    return "the program" if is_shipped else "the user"
+
+
+def is_trial(file: RunFile) -> bool:
+    """Whether a run was of a sample set that stands in for the data of its task."""
+    data = file.task.data
+    return file.data.mode == "sample" and bool(data.files or data.map)
 
 
 def run_differences(files: Sequence[RunFile]) -> list[str]:

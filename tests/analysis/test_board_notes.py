@@ -162,7 +162,7 @@ def test_data_sets_of_one_task_are_told_apart_by_file_and_tag(tmp_path: Path) ->
     }
     assert any("posts, file june.csv" in one.pick for one in sections["curves"].tables)
     [asked] = sections["asked"].lines
-    assert re.search(r"Written: @june, \d{4}-\d\d-\d\d, @may, \d{4}-\d\d-\d\d\.", asked)
+    assert re.search(r"Dates: @june, \d{4}-\d\d-\d\d, @may, \d{4}-\d\d-\d\d\.", asked)
     shown = repr([(one.title, one.pick) for own in data.sections for one in own.tables])
     assert "|" not in shown  # no signature stands in a title or a choice
 

@@ -283,7 +283,7 @@ def test_unknown_columns_labels_and_judges_are_refused_by_name() -> None:
 def test_a_column_that_tells_single_texts_apart_is_refused() -> None:
     rows = [told(row, name=[row.sample.id]) for row in ROWS]
 
-    with pytest.raises(SpecError, match="has 120 values, and rates are told by 100 at most"):
+    with pytest.raises(SpecError, match="has 120 values, and rates are split by 100 at most"):
         rates(stored(rows), RateQuery(by=("name",)))
 
 

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 from support.hate_rows import run_of
 from support.report_runs import Sketch, write_runs
 
 from harness.analysis.report.page import page_data, page_text, shell_text
 from harness.analysis.report.words import asked
 from harness.errors import SpecError, StoreError
+from harness.parts import Mode
 from harness.pipeline.columns.stored import ColumnRun
 from harness.storage.find_runs import run_folders
 from harness.storage.runs import DataEntry
@@ -63,10 +65,60 @@ def test_the_title_stands_over_the_page_before_its_data_is_read(page: str) -> No
 def test_what_was_asked_names_the_data_in_words(page: str) -> None:
     lines = section(data_of(page), "asked")["lines"]
 
-    assert any(
-        " Data: 36 samples of our own, for trying and not for measuring. " in line for line in lines
-    )
+    trial = " Data: 36 samples of the program's own, for trying and not for measuring. "
+    assert any(trial in line for line in lines)
     assert not any("sample:" in line for line in lines)
+
+
+def test_samples_of_the_user_are_called_so_and_no_trial_where_they_are_the_data() -> None:
+    run = run_of([], data=DataEntry("mine", "sample", "sample:d1", {"mine.jsonl": "0" * 64}))
+    data = structs.replace(run.task.data, files=(), map=None, choices={}, reader="samples_jsonl")
+    alone = structs.replace(run.task, data=data)
+
+    lines = [*asked([ColumnRun.of(replace(run, task=alone, samples=3), [])])]
+    lines += asked([ColumnRun.of(run, [])])
+
+    assert "Data: 3 samples of the user's own. " in lines[0]
+    assert "Data: 0 samples of the user's own, for trying and not for measuring. " in lines[1]
+
+
+def test_what_was_asked_says_how_answers_were_given_by_which_models() -> None:
+    chosen = run_of([])
+    written = replace(chosen, task=structs.replace(chosen.task, mode=Mode.GENERATE))
+    label = replace(chosen, model=replace(chosen.model, name="grams", kind="sklearn"))
+    runs = [ColumnRun.of(file, []) for file in (chosen, written, label)]
+
+    [alone], [several] = asked(runs[1:2]), asked(runs)
+
+    assert " Answers: written. Judges: " in alone
+    assert (
+        " Answers: chosen by log-probability (small), written (small), labels of a classifier "
+        "(grams). "
+    ) in several
+
+
+@pytest.mark.parametrize(
+    ("models", "words"),
+    [
+        (
+            "ab",
+            "verdicts that both have, of 4 independent items. Models of one group are not told",
+        ),
+        (
+            "abc",
+            "all 3 have, of 4 independent items. Not all models within a group are told apart",
+        ),
+    ],
+)
+def test_the_words_on_groups_are_for_two_models_or_more(
+    tmp_path: Path, models: str, words: str
+) -> None:
+    shares = tuple((name, 0.5) for name in models)
+    write_runs(tmp_path, Sketch(models=shares, has_choices=False))
+
+    page = data_of(page_text(page_data(run_folders(tmp_path), tmp_path)))
+
+    assert words in section(page, "leaderboard")["tables"][0]["about"]
 
 
 def test_two_versions_of_data_are_told_apart_by_their_labels() -> None:

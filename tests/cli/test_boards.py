@@ -45,7 +45,7 @@ def test_models_stand_by_variants_with_controls_and_chance_below_a_line(
     title, words, ranked, head, *lines = board(ran, capsys)
 
     assert title == "toy: accuracy by near"
-    assert words == "data: our own samples (6); answers: T0+0.5; seed 0; nothing missing"
+    assert words == "data: the user's own samples (6); answers: T0+0.5; seed 0; nothing missing"
     assert ranked.startswith("a, b, ...: groups in a column, ranked on the 12 verdicts that both")
     assert head.split() == ["model", "base", "think"]
     assert [re.split(" {2,}", line)[0].split("---")[0] for line in lines] == [
@@ -176,6 +176,26 @@ def test_the_chance_level_has_a_line_of_its_own(
     assert head.split() == ["model", "order0", "hinted"]
     assert chance.split() == ["chance", "0.417", "0.417"]
     assert {first.split()[0], second.split()[0]} == {"first", "random"}
+
+
+def test_chance_that_differs_by_model_is_said_below_the_board(
+    toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ("run", "--task", "quiz", "--answers", "written", "--variant", "order0,hinted")
+    toy.edit("configs/models/beta.yaml", "attempts: 2", "attempts: 1")
+    with StubServer(Script(replies={"": ("1",)}, faults={"Number 2.": ("500",) * 9})) as stub:
+        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
+        assert toy.main(*asked, "--model", "beta,random") == 1
+
+    capsys.readouterr()
+    main(["leaderboard", "--results", str(toy.results)])
+
+    # Of 24 questions 12 have two choices and 12 have three; beta lacks one of two, without a hint.
+    span = f"{(11 / 2 + 12 / 3) / 23:.3f} to {(12 / 2 + 12 / 3) / 24:.3f}"
+    lines = capsys.readouterr().out.splitlines()
+    [floor] = [line.split() for line in lines if line.startswith("chance  ")]
+    assert floor == ["chance", "0.417"]
+    assert f"chance differs by model, for each lacks other verdicts: order0 {span}" in lines
 
 
 def test_variants_within_an_average_are_printed_on_request(

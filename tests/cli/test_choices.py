@@ -1,6 +1,7 @@
 """Tasks with choices from the command line: how they are answered, what is printed and kept."""
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -64,6 +65,17 @@ def test_the_oracle_is_right_however_it_answers(toy: Toy, way: str, variant: str
     assert {r.score.value for r in rows if r.score.metric == "accuracy"} == {1.0}
     assert {r.score.decoding for r in rows} == {way}
     assert {r.signature.split("|")[4] for r in rows} == {f"{way},n1,s0"}
+
+
+@pytest.mark.parametrize("way", ["logprob", "written"])
+def test_accuracy_over_orders_that_has_no_number_says_why(
+    toy: Toy, capsys: pytest.CaptureFixture[str], way: str
+) -> None:
+    assert quiz(toy, "--answers", way, "--variant", "order0,order1", model="first") == 0
+
+    [found] = re.findall(r"gold, accuracy_permuted: all (.*)\n", capsys.readouterr().out)
+    why = "- (written answers have no probabilities)"
+    assert (found == why) == (found.startswith("-")) == (way == "written")
 
 
 def test_a_variant_that_needs_a_field_plans_the_samples_that_have_it(toy: Toy) -> None:

@@ -119,6 +119,8 @@ def test_a_cell_shows_a_value_as_every_table_does(value: object, text: str) -> N
         ([10], 1, [[0]]),
         ([10, 10, 30, 30], 2, [[0, 1, 2], [0, 1, 3]]),
         ([10, 10], 2, [[0, 1]]),
+        ([22, 22, 32, 10, 8], 3, [[0, 1, 2], [0, 1, 3, 4]]),
+        ([22, 22, 26, 10, 8], 3, [[0, 1, 2], [0, 1, 3, 4]]),
     ],
 )
 def test_a_wide_table_is_split_into_blocks_with_the_key_columns(

@@ -180,7 +180,7 @@ def test_a_card_is_read_without_knowing_the_program(ran: Toy, capsys: Lines) -> 
 
 
 @pytest.mark.slow
-def test_a_card_explains_its_rates_and_calls_our_samples_ours(toy: Toy, capsys: Lines) -> None:
+def test_a_card_explains_its_rates_and_names_the_programs_samples(toy: Toy, capsys: Lines) -> None:
     where = ("--results", str(toy.results), "--home", str(toy.home))
     assert toy.main("run", "--task", "hate_speech", "--model", "constant-no") == 0
     out = toy.folder / "card.md"
@@ -188,7 +188,7 @@ def test_a_card_explains_its_rates_and_calls_our_samples_ours(toy: Toy, capsys: 
     assert main(["card", "hate_speech/constant-no", *where, "-o", str(out)]) == 0
 
     page = out.read_text("utf-8")
-    assert "| Data | the sample set of the program, hate\\_speech.jsonl (sha256 " in page
+    assert "| Data | the program's own samples, hate\\_speech.jsonl (sha256 " in page
     assert "ishate" not in page
     assert "TPR is the share of the texts to detect that was flagged" in page
     assert page.count("95% interval over originals") == 1

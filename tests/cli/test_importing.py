@@ -202,7 +202,7 @@ def test_the_example_of_a_column_map_is_what_its_file_needs(
         **{f"order{n}": 0 for n in range(2, 5)},
         **{"order0": 3, "order1": 2},
     }
-    assert [part["rows"] for part in told["told"]] == [1, 1]
+    assert [part["rows"] for part in told["notes"]] == [1, 1]
 
 
 def golden(model: str) -> dict[str, CellSpec]:

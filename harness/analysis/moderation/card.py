@@ -7,7 +7,6 @@ are escaped.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import get_args
 
 from harness.analysis.rates import (
     GROUP,
@@ -23,8 +22,9 @@ from harness.analysis.rates import (
 from harness.analysis.standings import CONTROL
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS
 from harness.pipeline.score import ALL
-from harness.specs.models import LabellingSpec
+from harness.specs.models import CLASSIFIERS
 from harness.stats.estimate import NoValue
+from harness.storage.find_runs import data_words, is_trial
 from harness.storage.runs import StoredRun
 from harness.text.cleanup import for_display
 
@@ -87,9 +87,9 @@ def _about(card: ModelCard) -> str:
     labels = card.query.positive or positive_labels(card.run)
     revision = f", revision {model.revision}" if model.revision else ""
     files = ", ".join(f"{name} (sha256 {digest[:16]})" for name, digest in data.files.items())
-    is_ours = data.mode == "sample"
-    source = "the sample set of the program" if is_ours else f"{data.source}, {data.label}"
-    joint = ", " if is_ours else ": "
+    is_set = data.mode == "sample"
+    source = data_words(file) if is_set else f"{data.source}, {data.label}"
+    joint = ", " if is_set else ": "
     facts = {
         "Model": f"{model.name} ({_kind(card)}): {_short(model.identity)}{revision}",
         "Task": f"{file.run.task}: {file.task.about}",
@@ -111,8 +111,7 @@ def _kind(card: ModelCard) -> str:
 
 
 def _reads_text(card: ModelCard) -> bool:
-    tags = {spec.__struct_config__.tag for spec in get_args(LabellingSpec)}
-    return card.run.file.model.kind in tags
+    return card.run.file.model.kind in CLASSIFIERS
 
 
 def _short(identity: str) -> str:
@@ -217,10 +216,10 @@ def _share_missed(row: RateRow) -> str:
 
 def _limits(card: ModelCard) -> Iterator[str]:
     file = card.run.file
-    if file.data.mode == "sample":
+    if is_trial(file):
         yield (
-            "The data is the sample set of the program, which shows how the task works: these "
-            "rates say nothing about real texts."
+            f"The data is {data_words(file)}, which show how the task works: these rates say "
+            "nothing about real texts."
         )
     of = "this data" if _reads_text(card) else "this data, this prompt"
     yield f"Rates are of {of} and this operating point, and of no others."

@@ -89,7 +89,7 @@ def drift_rows(
         groups = sorted({name for text in (*old, *new) for name in text.groups.get(column, ())})
         if len(groups) > MOST_VALUES:
             raise SpecError(
-                f"--by {column}: it has {len(groups)} values, and drift is told by {MOST_VALUES} "
+                f"--by {column}: it has {len(groups)} values, and drift is split by {MOST_VALUES} "
                 "at most; name a column of fewer, such as the target or the source of texts"
             )
         for name in groups:

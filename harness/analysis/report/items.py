@@ -127,7 +127,9 @@ def _collect(made: PageParts, file: RunFile, rows: StoredRows, answers: int, cal
     bound = _ALL if len(rows) <= answers else _ALL * answers // len(rows)
     for part in chunks(rows):
         columns.add(part)
-        chosen = (row for row in part if bound == _ALL or _lot(row.sample.id) < bound)
+        chosen = (
+            row for row in part if bound == _ALL or int(digest(row.sample.id)[:_LOT], 16) < bound
+        )
         shown += [_item(made, file, row, calls) for row in chosen]
         said.add(part)
     if len(shown) < len(rows):
@@ -142,10 +144,6 @@ def _collect(made: PageParts, file: RunFile, rows: StoredRows, answers: int, cal
         made.curves += [replace(row, source=data_words(file)) for row in found]
     made.cut.append(columns.missing.truncated)
     made.stored.append(ColumnRun.made(file, columns, said))
-
-
-def _lot(name: str) -> int:
-    return int(digest(name)[:_LOT], 16)
 
 
 def _kept(detail: Mapping[str, float]) -> dict[str, float]:

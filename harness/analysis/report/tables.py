@@ -206,9 +206,10 @@ def _on_what(board: RankedTable) -> str:
     if board.items is None:
         return "Ranked by value alone; no group is known."
     models = "both" if count == 2 else f"all {count}"
+    apart = "Models of one group are not" if count == 2 else "Not all models within a group are"
     return (
         f"Ranked on the {board.items} verdicts that {models} have, of {board.clusters} independent "
-        "items. Not all models of one group are told apart. Controls have no rank."
+        f"items. {apart} told apart. Controls have no rank."
     )
 
 

@@ -15,16 +15,23 @@ from harness.analysis.leaderboard import constant_alarms, headlines, place_alarm
 from harness.analysis.report.pairs import ComparedRuns
 from harness.analysis.report.tables import PageNumbers, best
 from harness.analysis.standings import RankedTable
+from harness.parts import Mode
 from harness.pipeline.columns.stored import ColumnRun
-from harness.storage.find_runs import data_words
+from harness.specs.models import CLASSIFIERS
+from harness.storage.find_runs import data_words, is_trial, owner
 from harness.storage.runs import RunFile, ScoreRow
 
+_ANSWERED = {
+    Mode.CHOOSE: "chosen by log-probability",
+    Mode.CHOOSE_TOKEN: "chosen by the log-probabilities of the likeliest next tokens",
+    Mode.GENERATE: "written",
+}
 ALARMING_CUT = 0.1
 """The share of a model's answers that were cut, above which that is an alarm."""
 
 
 def asked(runs: Sequence[ColumnRun], called: Sequence[str] = ()) -> Iterator[str]:
-    """A sentence a task: what it is about, on which data, by which variants, models and judges.
+    """Sentences a task: what it is about, its data, variants, models, ways of answering, judges.
 
     `called` has the tag and the day of each run.
     """
@@ -42,8 +49,19 @@ def asked(runs: Sequence[ColumnRun], called: Sequence[str] = ()) -> Iterator[str
         yield (
             f"{task}: {own[0].file.task.about} {_listed('Data', data)} "
             f"{_listed('Variants', variants)} {_listed('Models', models)} "
-            f"{_listed('Judges', judges)} {_listed('Written', sorted(days.get(task, ())))}"
-        ).removesuffix(" Written: none.")
+            f"{_listed('Answers', _answered([run.file for run in own]))} "
+            f"{_listed('Judges', judges)} {_listed('Dates', sorted(days.get(task, ())))}"
+        ).removesuffix(" Dates: none.")
+
+
+def _answered(files: Sequence[RunFile]) -> list[str]:
+    """How answers were given; where models differ in it, by which of them."""
+    ways: dict[str, dict[str, None]] = {}
+    for file in files:
+        is_label = file.model.kind in CLASSIFIERS
+        way = "labels of a classifier" if is_label else _ANSWERED[file.task.mode]
+        ways.setdefault(way, {})[file.model.name] = None
+    return [f"{way} ({', '.join(own)})" if len(ways) > 1 else way for way, own in ways.items()]
 
 
 def _sources(files: Sequence[RunFile]) -> list[str]:
@@ -56,9 +74,9 @@ def _sources(files: Sequence[RunFile]) -> list[str]:
 def _source(file: RunFile) -> str:
     data = file.data
     _, _, scorer = data.label.partition("+")
-    is_trial = bool(file.task.data.files or file.task.data.map)  # it stands in for other data
-    own = f"our own{', for trying and not for measuring' * is_trial}"
-    made = own if data.mode == "sample" else data_words(file)
+    made = data_words(file)
+    if data.mode == "sample":
+        made = f"{owner(data.files)}'s own{', for trying and not for measuring' * is_trial(file)}"
     measured = f", implicitness by {scorer.partition('@')[0]}" if scorer else ""
     return f"{file.samples} samples of {made}{measured}"
 

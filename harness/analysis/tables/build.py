@@ -27,7 +27,7 @@ from harness.specs.layouts import (
     RunsLayout,
     ValuesLayout,
 )
-from harness.storage.find_runs import data_words
+from harness.storage.find_runs import data_words, is_trial
 from harness.storage.runs import RunFolder, StoredRun
 
 FORMS: Final = {".tex": to_latex, ".md": to_markdown, ".csv": to_csv, ".html": to_html}
@@ -120,12 +120,7 @@ def _data_names(folders: Sequence[RunFolder]) -> dict[str, str]:
     """Words for the data of some runs, by their labels in signatures."""
     files = [folder.read() for folder in folders]
     named = {(file.run.task, file.data.label): data_words(file) for file in files}
-    # A sample set that stands in for other data.
-    trial = {
-        file.data.label
-        for file in files
-        if file.data.mode == "sample" and (file.task.data.files or file.task.data.map)
-    }
+    trial = {file.data.label for file in files if is_trial(file)}
     words = Counter((task, name) for (task, _), name in named.items())
     found = {}
     for (task, label), name in named.items():

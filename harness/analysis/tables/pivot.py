@@ -427,15 +427,12 @@ def _counted(facts: Sequence[Fact]) -> str:
     """How many answers, and of how many independent items where these are fewer."""
     counts = sorted({fact.n or 0 for fact in facts})
     items = sorted({fact.row.score.clusters for fact in facts if fact.row is not None})
-    answers = f"n = {counts[0]:,}" if len(counts) == 1 else _range(counts)
+    is_one = len(counts) == 1
+    answers = f"n = {counts[0]:,}" if is_one else f"n from {counts[0]:,} to {counts[-1]:,}"
     if not items or (items[0], items[-1]) == (counts[0], counts[-1]):
         return f"{answers}."
     independent = f"{items[0]:,}" if len(items) == 1 else f"{items[0]:,} to {items[-1]:,}"
     return f"{answers} answers, of {independent} independent items."
-
-
-def _range(counts: Sequence[int]) -> str:
-    return f"n from {counts[0]:,} to {counts[-1]:,}"
 
 
 def _rank_notes(

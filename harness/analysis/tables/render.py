@@ -247,7 +247,7 @@ def _latex(table: PaperTable, label: str) -> str:
         block = row.block
         lines += _latex_row(row, table)
     notes = [rf"\par\smallskip\footnotesize\raggedright {latex(' '.join(table.notes))}"]
-    signatures = [f"% {_comment(text)}" for text in table.signatures]
+    signatures = [" ".join(["%", *without_controls(text).split()]) for text in table.signatures]
     columns = "l" * len(table.head) + "r" * len(table.columns)
     return "\n".join(
         [
@@ -355,7 +355,3 @@ def _latex_char(char: str) -> str:
     if char.isascii() or char in _PLAIN or (is_letter and parts[1:] in _ACCENTS):
         return char
     return f"{{[}}U+{ord(char):04X}{{]}}"
-
-
-def _comment(text: str) -> str:
-    return " ".join(without_controls(text).split())

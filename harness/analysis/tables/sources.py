@@ -54,15 +54,12 @@ def count_facts(layout: CountsLayout, files: Mapping[str, Path]) -> list[Fact]:
             for values in choices
         ]
         counts += Counter(key for values in whole for key in product(*values))
+    own = len(layout.rows)
     facts = [
-        Fact(dict(zip(names, key, strict=True)), float(n), block=_block(key, layout))
+        Fact(dict(zip(names, key, strict=True)), float(n), block=int(TOTAL in key[:own]))
         for key, n in counts.items()
     ]
     return _shares(facts, layout) if layout.share_of else _filled(facts, layout)
-
-
-def _block(key: tuple[str, ...], layout: CountsLayout) -> int:
-    return int(TOTAL in key[: len(layout.rows)])
 
 
 def _asked(row: Row, layout: FilesLayout, name: str) -> tuple[str, ...]:

@@ -142,7 +142,7 @@ def put_parts(parts: "Iterable[ShardResult]", shown: Shown) -> int:
     if shown.is_json:
         echo_json(ended)
     elif ended:
-        echo(after_words(ended))
+        echo(after_words(ended), is_prose=True)
     return ExitCode.of(any(part.missing for part in ended))
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.analysis.gates.gate import LEVEL, SAME, Decision, Gate, GateLimits, GateRow
+from harness.analysis.gates.gate import LEVEL, SAME, Decision, Gate, GateLimits
 from harness.analysis.gates.gate import gate as decide
 from harness.analysis.gates.junit import gate_words, junit_text
 from harness.cli import options
@@ -74,7 +74,7 @@ def _put(found: Gate) -> None:
         title,
         found.rows,
         "variant, judge; decision, base, new, drop, interval, would be seen=seen, n, missing",
-        missing=_lost,
+        missing=lambda row: f"{row.missing:.1%}",
         seen=lambda row: None if row.decision is Decision.REGRESSION else row.seen,
     )
     if (level := found.rows[0].level) > LEVEL:
@@ -86,7 +86,3 @@ def _put(found: Gate) -> None:
     if same := [f"{row.variant} by {row.judge}" for row in found.rows if row.reason == SAME]:
         echo(f"passed without regard to the interval, for {SAME}: {', '.join(same)}", is_prose=True)
     echo(f"gate: {found.decision}")
-
-
-def _lost(row: GateRow) -> str:
-    return f"{row.missing:.1%}"

@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from math import fsum
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ from harness.cli.boards import put_joint_boards
 from harness.cli.clusters import parts
 from harness.cli.options import Calling, ExitCode, Shown, Where, plain_name, tell_of_keys
 from harness.cli.output import ProgressLine, echo, echo_json, echo_records, log
-from harness.cli.run_report import budget_line, gap_lines, sum_line, usd
+from harness.cli.run_report import budget_line, gap_lines, sum_line, usd, usd_range
+from harness.models.client.cached import Budget
 from harness.pipeline.manifest import PlanManifest, note_plan, recognised_plan
 from harness.pipeline.studies import plans, shards
 from harness.pipeline.studies.plans import (
@@ -68,14 +69,14 @@ class PlanCommand:
         ready = plans.resolved_cells(self.space, self.cells)
         rows, terms = plans.planned_calls(ready), self.space.terms
         if shown.is_json:
-            echo_json([_told(row.cell) | {"calls": row.calls, "error": row.error} for row in rows])
+            echo_json([_facts(row, ("calls", "error")) for row in rows])
             return _code(rows)
         _put_calls(self.name, rows)
         every = [part for row in rows for part in row.calls]
         echo(f"in all: {sum_line(every, is_batch=terms.is_batch)}", is_prose=True)
         if terms.budget is not None:
-            told = budget_line(every, terms.budget)
-            echo(told if self.calling.budget is not None else _of_plan(told), is_prose=True)
+            cap = "budget_usd" if self.calling.budget is None else "--budget"
+            echo(budget_line(every, terms.budget, name=cap), is_prose=True)
         judges = [judge for one in ready if one.plan for judge in one.plan.judges]
         tell_of_keys(self.space.registry, dict.fromkeys(c.model for c in self.cells), judges)
         return _put_errors(rows)
@@ -84,10 +85,10 @@ class PlanCommand:
         """Print what is done, left and missing of each cell; make no call, and ask no server."""
         rows = [*plans.cell_states(self.space, self.cells)]
         if shown.is_json:
-            facts = ("done", "left", "missing", "is_whole", "error")
-            echo_json([_told(r.cell) | {name: getattr(r, name) for name in facts} for r in rows])
+            names = [field.name for field in fields(CellState)[1:]]
+            echo_json([_facts(row, names) for row in rows])
             return _code(rows)
-        _put_states(self.name, rows)
+        _put_states(self.name, rows, self.space.terms.budget)
         return _put_errors(rows)
 
     def run_part(self, shown: Shown, part: Shard) -> int:
@@ -100,11 +101,13 @@ class PlanCommand:
             if done.part is None:
                 log(f"{_head(done, len(ended), len(names))}{done.end}: {done.error}")
             elif not shown.is_json:
-                echo(f"{_head(done, len(ended), len(names))}{parts.part_line(done.part)}")
+                head = _head(done, len(ended), len(names))
+                echo(f"{head}{parts.part_line(done.part)}", is_prose=True)
         if shown.is_json:
-            echo_json({"cells": [_told(one.cell) | _part(one) for one in ended]})
+            facts = ("end", "error", "part")
+            echo_json({"cells": [_facts(one, facts) for one in ended]})
         elif made := [one.part for one in ended if one.part]:
-            echo(parts.after_words(made))
+            echo(parts.after_words(made), is_prose=True)
         return _worst(ended)
 
     def merge(self, shown: Shown, tag: str | None, sources: Sequence[Path]) -> int:
@@ -154,7 +157,8 @@ class PlanCommand:
             echo("")
             put_joint_boards(folders, is_whole=True)
             self._put_spent(noted.spent_usd if noted else None)
-            echo(f"leaderboard {files['leaderboard']}\nreport {files['report']}")
+            made = f"leaderboard {files['leaderboard']}\nreport {files['report']}"
+            echo(made, is_prose=True)
         if not shown.is_json:
             _put_failed(ended)
         return _worst(ended)
@@ -214,10 +218,6 @@ class PlanCommand:
         return named
 
 
-def _of_plan(told: str) -> str:
-    return told.replace("--budget ", "budget_usd ", 1)
-
-
 def _title(cell: PlanCell) -> str:
     return f"{cell.task}, {cell.model}" + (f" ({cell.words})" if cell.words else "")
 
@@ -226,6 +226,10 @@ def _told(cell: PlanCell) -> dict[str, Any]:
     options = cell.options
     facts = {"task": cell.task, "model": cell.model, "seed": options.seed, "limit": options.limit}
     return facts | {"answers": options.answers, "map": options.table}
+
+
+def _facts(row: CellCalls | CellState | CellOutcome, names: Sequence[str]) -> dict[str, Any]:
+    return _told(row.cell) | {name: getattr(row, name) for name in names}
 
 
 def _ended(done: CellOutcome) -> dict[str, Any]:
@@ -259,21 +263,33 @@ def _put_calls(name: str, rows: Sequence[CellCalls]) -> None:
     )
 
 
-def _put_states(name: str, rows: Sequence[CellState]) -> None:
+def _put_states(name: str, rows: Sequence[CellState], budget: Budget | None) -> None:
+    unpriced = dict.fromkeys(model for row in rows for model in row.unpriced)
+    spans = [row.rest_usd for row in rows if row.rest_usd]
     echo_records(
         f"plan {name}",
         rows,
-        f"{_columns(rows)}; state, done, left, missing",
+        f"{_columns(rows)}; state, done, left, missing"
+        + (", USD so far=cost, USD for the rest=rest" if spans or unpriced else ""),
         **{"with": lambda row: row.cell.words},
         state=_state,
+        cost=lambda row: "unknown" if row.unpriced else usd(row.cost_usd),
+        rest=lambda row: usd_range([row.rest_usd]) if row.rest_usd else "-",
     )
     whole = sum(row.is_whole for row in rows)
     left, missing = (sum(getattr(row, name) or 0 for row in rows) for name in ("left", "missing"))
-    echo(
-        f"in all: {whole} of {len(rows)} runs done; {left} calls left at most; {missing} answers "
-        "or verdicts missing",
-        is_prose=True,
-    )
+    facts = [
+        f"in all: {whole} of {len(rows)} runs done",
+        f"{left} calls left at most",
+        f"{missing} answers or verdicts missing",
+    ]
+    if spans:
+        spent = usd(fsum(row.cost_usd or 0.0 for row in rows))
+        cap = "" if budget is None else f" of {budget.cap_usd:g}"
+        facts.append(f"cost: {spent}{cap} USD so far, {usd_range(spans)} for the rest")
+    if unpriced:
+        facts.append(f"no price for {', '.join(unpriced)}, so its cost is unknown")
+    echo("; ".join(facts), is_prose=True)
 
 
 def _state(row: CellState) -> str:
@@ -301,17 +317,14 @@ def _head(done: CellOutcome, place: int, total: int) -> str:
     return f"[{place}/{total}] {_title(done.cell)}: "
 
 
-def _part(done: CellOutcome) -> dict[str, Any]:
-    return {"end": done.end, "error": done.error, "part": done.part}
-
-
 def _put_outcome(done: CellOutcome, place: int, total: int) -> None:
     head = _head(done, place, total)
     if done.result is None:
         log(f"{head}{done.end}: {done.error}")
         return
     missing = sum(done.result.missing.values())
-    echo(f"{head}done{f', {missing} missing' if missing else ''}; run {done.result.folder.path}")
+    words = f"{head}done{f', {missing} missing' if missing else ''}; run {done.result.folder.path}"
+    echo(words, is_prose=True)
     for line in gap_lines(done.result.file, has_remedy=True):
         log(line)
 

@@ -19,7 +19,7 @@ from harness.pipeline.choice_scores import IMPLICITNESS
 from harness.specs.data import NEGATIVE
 from harness.storage.cells import finite, records_csv
 from harness.storage.files import write_whole
-from harness.storage.find_runs import find_run
+from harness.storage.find_runs import find_run, is_trial
 from harness.storage.runs import StoredRun
 from harness.storage.tables import Table, column_of
 from harness.text.dedup import normal
@@ -306,6 +306,6 @@ def card(
     text = card_markdown(ModelCard(run, blocks, rows, gaps, query))
     write_whole(choice.out, text.encode("utf-8", "replace"))
     echo(f"wrote the card of {run.file.model.name} to {choice.out}")
-    if run.file.data.mode == "sample":
+    if is_trial(run.file):
         log("the run is of the sample set: its card shows the form, and measures nothing")
     return ExitCode.DONE

@@ -90,7 +90,9 @@ def split(choice: SplitChoice, is_json: AsJson = False) -> int:
         write_whole(path, extended(picked(table, part), (), target))
     shared = leaks(_texts(names, found, rows))
     card = _card(choice, rows, found, names) | {"leaks": shared}
-    write_whole(choice.out / "split.json", f"{json.dumps(_plain(card), indent=1)}\n".encode())
+    write_whole(
+        choice.out / "split.json", f"{json.dumps(json.loads(json_text(card)), indent=1)}\n".encode()
+    )
     if is_json:
         echo_json(card)
         return ExitCode.DONE
@@ -98,10 +100,6 @@ def split(choice: SplitChoice, is_json: AsJson = False) -> int:
     _put_leaks(shared)
     echo(f"wrote {', '.join(map(str, paths))} and {choice.out / 'split.json'}")
     return ExitCode.DONE
-
-
-def _plain(value: object) -> object:
-    return json.loads(json_text(value))
 
 
 def _check(choice: SplitChoice, *, is_json: bool) -> int:

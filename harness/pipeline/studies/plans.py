@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import reduce
+from math import inf
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
@@ -18,6 +20,7 @@ from msgspec import UNSET, UnsetType, structs
 from harness.errors import BudgetReached, HarnessError, SpecError
 from harness.implicitness.open import with_options
 from harness.judges.custom import JudgeLabel
+from harness.models.client.cached import Budget
 from harness.pipeline import execute, manifest, preview
 from harness.pipeline.execute import RunResult
 from harness.pipeline.plan import AnswerMode, chosen_variants
@@ -28,7 +31,7 @@ from harness.pipeline.studies.shards import Shard, ShardResult, on_terms, run_pa
 from harness.registry import Registry
 from harness.specs.models import ScriptedSpec
 from harness.specs.plans import PlannedTask, PlanSpec
-from harness.storage.runs import RunFolder
+from harness.storage.runs import RunFile, RunFolder
 from harness.workspace import Workspace
 
 _T = TypeVar("_T")
@@ -95,7 +98,10 @@ class CellState:
 
     `missing` counts answers and verdicts that its stored run lacks, None before it is written.
     `is_whole` says that nothing is left, and that all of its judges have read what is stored.
-    Counts are None, and `error` says why, where the cell cannot run.
+    `cost_usd` is what its stored calls have cost, as a budget counts them, but for those that an
+    earlier cell has, `rest_usd` what is left costs at least and at most. Both are None where
+    nothing is paid by the call, or `unpriced` models have no price. Counts are None, and `error`
+    says why, where the cell cannot run.
     """
 
     cell: PlanCell
@@ -104,6 +110,9 @@ class CellState:
     missing: int | None = None
     is_whole: bool = False
     error: str = ""
+    cost_usd: float | None = None
+    rest_usd: tuple[float, float] | None = None
+    unpriced: tuple[str, ...] = ()
 
 
 def plan_cells(
@@ -287,28 +296,48 @@ def planned_calls(ready: Sequence[ReadyCell]) -> list[CellCalls]:
 
 
 def cell_states(workspace: Workspace, cells: Sequence[PlanCell]) -> Iterator[CellState]:
-    """How far each cell is; no server is asked, and of an unchanged run no sample is read."""
+    """How far each cell is; no server is asked, and of an unchanged run that nobody pays for no
+    sample is read.
+    """
     space = replace(workspace.of_stored(), opened=WeakValueDictionary())
+    terms = replace(workspace.terms, budget=(budget := Budget(inf)))
     for cell in cells:
         try:
             plan = unchanged(workspace, cell.options)
-            yield _state(cell, plan or on_terms(resolve(space, cell.options), workspace.terms))
+            if plan is None or _is_paid(workspace.registry, plan.file):
+                plan = on_terms(resolve(space, cell.options), terms)
+            yield _state(cell, plan, budget)
         except HarnessError as error:
             yield CellState(cell, error=str(error))
 
 
-def _state(cell: PlanCell, plan: RunPlan) -> CellState:
+def _is_paid(registry: Registry, file: RunFile) -> bool:
+    """Whether a model that a run asked is paid by the call."""
+    names = {file.model.name, *(entry.asks for entry in file.judges if entry.asks)}
+    return any(registry.hosted(name) and not registry.is_unpaid(name) for name in names)
+
+
+def _state(cell: PlanCell, plan: RunPlan, budget: Budget) -> CellState:
     if plan.noted is not None:
         made = plan.file.costs.total.calls if plan.file.costs else plan.file.planned
         missing = sum(gap.count for gap in plan.file.missing or ())
         return CellState(cell, made, 0, missing, is_whole=True)
-    calls = preview.dry_run(plan, set())
+    calls, before = preview.dry_run(plan, set()), budget.spent_usd
     done = sum(part.stored or 0 for part in calls)
-    left = sum(part.calls for part in calls) - done
+    state = CellState(cell, done, left := sum(part.calls for part in calls) - done)
+    clients = [plan.client, *(setup.client for setup in plan.judges if setup.client)]
+    unpriced = tuple(one.model.name for one in clients if one.priced_as and not one.price)
+    if unpriced:
+        state = replace(state, unpriced=unpriced)
+    elif paid := [part for part in calls if part.priced_as]:
+        preview.charge_stored_calls(plan.plan, plan.client, plan.judges)
+        whole = reduce(CallSummary.plus, paid)
+        rest = (whole.least_usd or 0.0, whole.most_usd or 0.0)
+        state = replace(state, cost_usd=budget.spent_usd - before, rest_usd=rest)
     if not _is_stored(plan.folder):
-        return CellState(cell, done, left)
+        return state
     file = plan.folder.read()
     have = {entry.name: entry.recipe for entry in file.judges}
     is_read = all(have.get(one.entry.name) == one.entry.recipe for one in plan.judges)
     missing = sum(gap.count for gap in file.missing or ())
-    return CellState(cell, done, left, missing, is_whole=is_read and not left)
+    return replace(state, missing=missing, is_whole=is_read and not left)
