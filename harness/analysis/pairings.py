@@ -467,10 +467,9 @@ def _check_samples(
     common = int(runs[0].is_said(ours[places], runs[1], theirs[others]).sum())
     counts = [len(ours) - common, len(theirs) - common]
     changed = f", {len(places) - common} of them of one id" if len(places) > common else ""
-    note = (
-        f"{counts[0]} samples of {describe_run(runs[0].file)} and {counts[1]} of "
-        f"{describe_run(runs[1].file)} are not in the other{changed}"
-    )
+    each = zip(counts, runs, strict=True)
+    parts = [f"{count} samples of {describe_run(run.file)}" for count, run in each if count]
+    note = f"{' and '.join(parts) or 'no samples'} are not in the other{changed}"
     if not common or not any(len(pairing.items) for pairing in pairings):
         raise StoreError(
             f"no sample in common: {note}; run both tasks on the same data and --data-mode"

@@ -97,7 +97,13 @@ class RunChoice:
         given = {f"--{name}": getattr(self, name) for name in names}
         given |= {"--seed": self.seed or None, "--judge-model": asking.judge_model, "--map": table}
         if beside := [name for name, value in given.items() if value is not None]:
-            raise SpecError(f"{', '.join(beside)}: not with a plan; write it into {self.plan}")
+            several = ("--task", "--model", "--judge", "--variant", "--seed")
+            keys = [name.removeprefix("--") + "s" * (name in several) for name in beside]
+            named = ", ".join(keys).replace("-", "_")
+            raise SpecError(
+                f"{', '.join(beside)}: not with a plan; write {named} into {self.plan}, where all "
+                "of its commands read it"
+            )
 
     def resolved(self, asking: JudgeOptions, table: str | None) -> "list[resolve.RunOptions]":
         """The options of each run: of every model, task by task."""

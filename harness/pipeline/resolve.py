@@ -40,6 +40,7 @@ from harness.pipeline.setup import (
     TaskContext,
     build_model,
     check_judges,
+    check_questions,
     resolved,
     set_up_judges,
     setups_again,
@@ -283,6 +284,7 @@ def _resolved(workspace: Workspace, options: RunOptions, repeat: RepeatOptions) 
     warn_of_languages(workspace, task, judges, samples=chosen, declared=language)
     asking = JudgeModelOptions(options.judge_model, options.is_self_judge_allowed)
     setups = set_up_judges(workspace, judges, asking=asking, tested=model, samples=chosen)
+    check_questions(task, options.task, setups, chosen)
     file = RunFile(
         digest=run.digest,
         run=run,
@@ -334,6 +336,7 @@ def resolve_stored(
     samples, language = SamplesOf(records), file.task.data.language or None
     warn_of_languages(workspace, file.task, judges, samples=samples, declared=language)
     setups = set_up_judges(workspace, judges, asking=asking, tested=file.model, samples=samples)
+    check_questions(file.task, file.run.task, setups, samples)
     return JudgePlan(file, folder, file.task, records, responses, setups)
 
 

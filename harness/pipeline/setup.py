@@ -7,6 +7,7 @@ found before the model under test is paid for. Nothing here trains, and no model
 import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from math import isfinite
@@ -51,6 +52,7 @@ from harness.text.languages import mismatch
 from harness.workspace import Workspace
 
 _log = logging.getLogger(__name__)
+_MADE_UP = Response(key="made up", texts=("a made-up answer",))
 VECTORS = "vectors"
 """The folder of vectors that are kept between commands, below the cache."""
 JudgeSource = str | Judge
@@ -367,15 +369,23 @@ def check_judges(
             )
 
 
+def check_questions(
+    task: TaskSpec, name: str, judges: Sequence[JudgeSetup], samples: Iterable[Sample]
+) -> None:
+    """Refuse a judge whose question needs what the samples of a task lack; no model is asked."""
+    for setup in judges if not task.has_choices else ():
+        if setup.entry.asks and (sample := _shown(setup.judge, samples)):
+            with _naming(setup, task, name):
+                setup.judge.ask(sample, _MADE_UP)
+
+
 def smoke_test_judges(plan: Plan, judges: Sequence[JudgeSetup]) -> None:
     """Have each judge read a made-up answer, and check its key."""
     for setup in judges:
-        judge = setup.judge
-        partners = judge.partners if isinstance(judge, Swapped) else None
-        sample = next(s for s in plan.samples if partners is None or s.id in partners)
-        response = Response(key="made up", texts=("a made-up answer",))
-        if not plan.task.has_choices:
-            _smoke_test(plan, setup, Case(sample, response))
+        sample = _shown(setup.judge, plan.samples)
+        if sample and setup.entry.asks is None and not plan.task.has_choices:
+            with _naming(setup, plan.task, plan.run.task):
+                setup.judge.read([Case(sample, _MADE_UP)])
         if setup.key_error is not None:
             raise ModelError(
                 f"judge {setup.entry.name}: {setup.key_error}, or have another model judge with "
@@ -383,19 +393,23 @@ def smoke_test_judges(plan: Plan, judges: Sequence[JudgeSetup]) -> None:
             )
 
 
-def _smoke_test(plan: Plan, setup: JudgeSetup, case: Case) -> None:
-    """Have a judge ask about a case, or read it; SpecError where it needs other fields."""
+def _shown(judge: Judge, samples: Iterable[Sample]) -> Sample | None:
+    """A sample that a judge can be shown; None where there is none."""
+    partners = judge.partners if isinstance(judge, Swapped) else None
+    return next((one for one in samples if partners is None or one.id in partners), None)
+
+
+@contextmanager
+def _naming(setup: JudgeSetup, task: TaskSpec, name: str) -> Iterator[None]:
+    """Say of a judge of another task that it cannot be shown these samples, and which can."""
     try:
-        setup.judge.ask(case.sample, case.response)
-        if setup.entry.asks is None:
-            setup.judge.read([case])
+        yield
     except SpecError as error:
-        if setup.entry.name in plan.task.judges:
+        if setup.entry.name in task.judges:
             raise
-        raise SpecError(
-            f"judge {setup.entry.name} cannot read the answers to task {plan.run.task} ({error}); "
-            f"the task's own judges can: {', '.join(plan.task.judges)}"
-        ) from error
+        fact = f"judge {setup.entry.name} cannot read the answers to task {name} ({error})"
+        own = ", ".join(task.judges)
+        raise SpecError(f"{fact}; the task's own judges can: {own}") from error
 
 
 def _set_up(

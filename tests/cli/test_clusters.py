@@ -350,6 +350,29 @@ def test_the_command_of_a_shard_is_that_of_its_parent() -> None:
     assert shard_words(words, 2, 4) == ["run", "--shard", "2/4", "a.yaml", "--tag", "b"]
 
 
+def test_a_shard_of_which_a_run_failed_is_no_success_that_a_merge_may_follow(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with StubServer() as gone:
+        monkeypatch.setenv("HARNESS_SERVER_URL", gone.url)
+    plan = str(toy.write("night.yaml", PLAN))
+
+    assert toy.main("run", plan, "--shard", "1/2") == 2
+    out, err = capsys.readouterr()
+    assert "no server at" in err
+    assert "toy, oracle: shard 1/2, " in out
+
+
+def test_a_plan_with_a_wrong_name_is_refused_before_a_script_is_printed(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = str(toy.write("night.yaml", PLAN.replace("task: quiz", "task: quizz")))
+
+    assert toy.main("slurm", plan) == 2
+    out, err = capsys.readouterr()
+    assert (out, "quizz" in err) == ("", True)
+
+
 @pytest.mark.slow
 def test_processes_share_the_calls_and_end_in_the_same_bytes(
     toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]

@@ -633,7 +633,7 @@ def test_several_models_give_a_list_of_json_objects(
     assert isinstance(json.loads(capsys.readouterr().out), kind)
 
 
-@pytest.mark.parametrize("more", [(), ("--shard", "1/2")])
+@pytest.mark.parametrize("more", [(), ("--dry-run",), ("--shard", "1/2")])
 def test_a_judge_of_another_task_is_refused_with_those_that_fit(
     toy: Toy, capsys: pytest.CaptureFixture[str], more: tuple[str, ...]
 ) -> None:
@@ -644,3 +644,13 @@ def test_a_judge_of_another_task_is_refused_with_those_that_fit(
     assert "judge score/alpha cannot read the answers to task intent_resolution (" in err
     assert "'before' is undefined" in err
     assert err.endswith("the task's own judges can: minilm-cosine\n")
+
+
+def test_a_judge_of_another_task_is_refused_for_a_stored_run_too(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert toy.main("run", "--task", "intent_resolution", "--model", "oracle", "--limit", "4") == 0
+
+    assert toy.main("judge", "intent_resolution/oracle", "--judge", "score/alpha") == 2
+    err = capsys.readouterr().err
+    assert "judge score/alpha cannot read the answers to task intent_resolution (" in err

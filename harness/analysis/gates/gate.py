@@ -127,7 +127,8 @@ def gate(base: StoredRun, new: StoredRun, limits: GateLimits, *, judge: str | No
     said = [row.decision for row in rows]
     if lacking := tuple(unpaired(ours, found, judge)):
         said.append(Decision.INCONCLUSIVE)
-    notes = [f"the new run lacks {part} of the base run, so it cannot pass" for part in lacking]
+    told = f"the new run lacks {', '.join(lacking)} of the base run, so it cannot pass"
+    notes = [told] if lacking else []
     order = (Decision.REGRESSION, Decision.INCONCLUSIVE)
     whole = next((one for one in order if one in said), Decision.PASS)
     return Gate(whole, rows, (*found.notes, *notes), lacking)

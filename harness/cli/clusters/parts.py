@@ -138,7 +138,7 @@ def put_parts(parts: "Iterable[ShardResult]", shown: Shown) -> int:
     for part in parts:
         ended.append(part)
         if not shown.is_json:
-            echo(part_line(part), is_prose=True)
+            echo(f"{part.task}, {part.model}: {part_line(part)}", is_prose=True)
     if shown.is_json:
         echo_json(ended)
     elif ended:
@@ -150,8 +150,7 @@ def part_line(part: "ShardResult") -> str:
     """What a shard has stored of a run, in words."""
     asked = f", {part.questions} questions of judges" if part.questions else ""
     lost = f", {part.missing} without an answer" if part.missing else ""
-    head = f"shard {part.shard} of {part.task}, {part.model}"
-    return f"{head}: {part.answers} answers{asked} stored{lost}"
+    return f"shard {part.shard}, {part.answers} answers{asked} stored{lost}"
 
 
 def after_words(ended: "Sequence[ShardResult]") -> str:

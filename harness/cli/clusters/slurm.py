@@ -3,16 +3,19 @@
 import re
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from harness.cli import options
 from harness.cli.options import ExitCode, Only, Where, argument, option
 from harness.cli.output import echo
 from harness.errors import SpecError
-from harness.specs.plans import PlanSpec
 from harness.text.cleanup import for_display
+
+if TYPE_CHECKING:
+    from harness.pipeline.studies.plans import PlanCell
+    from harness.workspace import Workspace
 
 _OWN = frozenset({"--array", "--dependency", "--job-name", "--output", "--parsable", "--wrap"})
 _SBATCH = re.compile(r"--[a-z][a-z-]*(=[\w.,:%/@+\[\]-]+)?")
@@ -75,10 +78,14 @@ def slurm(
     Example:
       harness slurm night.yaml --shards 8 --serve my/checkpoint > night.sh
     """
-    registry = options.registry(where.home)
+    from harness.pipeline.studies import plans
+
+    space = where.workspace()
+    registry = space.registry
     spec = registry.load("configs/plans", name)
+    cells = plans.plan_cells(space, spec, name=Path(name).stem)  # refuses what is wrong in it
     if job.serve is not None:
-        _refuse_idle_servers(where, spec, name)
+        _refuse_idle_servers(space, cells)
     is_name = name in registry.names("configs/plans")
     words = [name if is_name else str(Path(name).resolve()), *_folders(where)]
     script = _script(re.sub(r"[^\w.-]", "_", Path(name).stem), words, job, where, registry.cache)
@@ -88,12 +95,10 @@ def slurm(
     return ExitCode.DONE
 
 
-def _refuse_idle_servers(where: Where, spec: PlanSpec, name: str) -> None:
+def _refuse_idle_servers(space: "Workspace", cells: "Sequence[PlanCell]") -> None:
     """Refuse to have each task serve a checkpoint that no run of the plan would ask."""
-    from harness.pipeline.studies import plans, shards
+    from harness.pipeline.studies import shards
 
-    space = where.workspace()
-    cells = plans.plan_cells(space, spec, name=Path(name).stem)
     asked = shards.asked_of(space.registry, [cell.options for cell in cells])
     found = [space.registry.hosted(model) for model in asked]
     if not any(model and model.base_url_env == SERVED for model in found):
@@ -170,7 +175,8 @@ merge)
     ;;
 esac
 
-shard=$((${{SLURM_ARRAY_TASK_ID:?}} + 1))/{count}
+task=${{SLURM_ARRAY_TASK_ID:?is not set: say submit or merge, as the head of this file has it}}
+shard=$((task + 1))/{count}
 {server}code=0
 "$python" -m harness run {asked} --shard "$shard"{awaited} || code=$?
 # 1 is done with missing items, which the merge counts: for Slurm that is no failure

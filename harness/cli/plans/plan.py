@@ -108,7 +108,7 @@ class PlanCommand:
             echo_json({"cells": [_facts(one, facts) for one in ended]})
         elif made := [one.part for one in ended if one.part]:
             echo(parts.after_words(made), is_prose=True)
-        return _worst(ended)
+        return _worst(ended, is_part=True)
 
     def merge(self, shown: Shown, tag: str | None, sources: Sequence[Path]) -> int:
         """Make every run from stored calls alone; StoreError where some are not stored."""
@@ -342,12 +342,15 @@ def _put_failed(ended: Sequence[CellOutcome]) -> None:
         )
 
 
-def _worst(ended: Sequence[CellOutcome]) -> int:
+def _worst(ended: Sequence[CellOutcome], *, is_part: bool = False) -> int:
+    """The exit code of a plan. No merge may follow a shard of which a run failed: that is no 1."""
     ends = {done.end for done in ended}
     if CellEnd.BUG in ends:
         return ExitCode.OUR_BUG
     if CellEnd.BUDGET in ends:
         return ExitCode.INTERRUPTED
+    if is_part and CellEnd.FAILED in ends:
+        return ExitCode.USER_MISTAKE
     made = [done.result or done.part for done in ended]
     is_lacking = any(one is None or one.missing for one in made)
     return ExitCode.of(is_lacking)

@@ -327,11 +327,11 @@ def refuse_gaps(found: Sequence[Gap]) -> None:
     shards = list(dict.fromkeys(f"--shard {gap.shard}" for gap in found if gap.shard))
     again = f"run the command again with {', '.join(shards)}" if shards else "run its shards first"
     raise StoreError(
-        f"{where}: {lost.total()} calls are not stored ({each}), each counted in all runs that "
-        "need it, without questions about answers that lack; see that --limit, --seed, --variant "
-        f"and --judge are those of the shards; then {again}, or name the results folder of the "
-        "machine that has them with --from; where no machine has them, as shards had different "
-        "answers to one prompt, run that on these --results"
+        f"{where}: {lost.total()} calls are not stored ({each}): {again}, or name the results "
+        "folder of the machine that has them with --from; --limit, --seed, --variant and --judge "
+        "have to be those of the shards. A call is counted in each run that needs it. Where no "
+        "machine has them, as shards had different answers to one prompt, run that on these "
+        "--results"
     )
 
 
