@@ -468,7 +468,11 @@ def _check_samples(
     counts = [len(ours) - common, len(theirs) - common]
     changed = f", {len(places) - common} of them of one id" if len(places) > common else ""
     each = zip(counts, runs, strict=True)
-    parts = [f"{count} samples of {describe_run(run.file)}" for count, run in each if count]
+    parts = [
+        f"{count} sample{'s' * (count != 1)} of {describe_run(run.file)}"
+        for count, run in each
+        if count
+    ]
     note = f"{' and '.join(parts) or 'no samples'} are not in the other{changed}"
     if not common or not any(len(pairing.items) for pairing in pairings):
         raise StoreError(

@@ -254,7 +254,7 @@ def test_shards_with_different_answers_to_one_prompt_are_whole_when_run_on_the_m
 
     assert (refused, again, home.main("merge", *given)) == (2, 0, 0)
     assert f"{asked} calls are not stored" in said
-    assert "where no machine has them" in said
+    assert "Where no machine has them" in said
 
 
 def test_shards_of_own_folders_stay_within_a_budget_where_both_have_the_earlier_calls(
@@ -360,7 +360,7 @@ def test_a_shard_of_which_a_run_failed_is_no_success_that_a_merge_may_follow(
     assert toy.main("run", plan, "--shard", "1/2") == 2
     out, err = capsys.readouterr()
     assert "no server at" in err
-    assert "toy, oracle: shard 1/2, " in out
+    assert "quiz, oracle (written): shard 1/2, " in out
 
 
 def test_a_plan_with_a_wrong_name_is_refused_before_a_script_is_printed(

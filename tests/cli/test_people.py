@@ -401,6 +401,7 @@ def topical(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, st
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "variant", "pearson", "tau"), PUBLISHED)
 def test_released_replies_give_the_published_cells(
     topical: dict[tuple[str, str, str], float],

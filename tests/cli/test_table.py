@@ -144,6 +144,7 @@ def test_the_library_makes_the_same_table(results: Path) -> None:
 DATA = os.environ.get("HARNESS_DATA", ".")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path(DATA, "ishate").is_dir(), reason="needs HARNESS_DATA")
 def test_tables_of_released_data_have_the_published_numbers() -> None:
     space = Workspace.open(data=DATA)

@@ -126,6 +126,7 @@ def test_what_cannot_be_split_is_said(
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(DATA is None, reason="HARNESS_DATA is unset: the folder of the released data")
 def test_the_released_split_shares_texts_and_ours_shares_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -167,6 +167,7 @@ def test_a_wrong_name_is_told_in_one_message(
     assert named in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_released_data_gives_the_published_numbers(toy: Toy, capsys: Lines, data: Path) -> None:
     code, found = cells(toy, capsys, "--data", str(data))
 

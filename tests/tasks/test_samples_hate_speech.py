@@ -84,6 +84,7 @@ def test_texts_are_one_line_of_plain_prose(samples: list[Sample]) -> None:
         assert text[-1] in ".!?"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(DATA is None, reason="HARNESS_DATA is unset: the folder of the released data")
 def test_no_text_is_a_released_one(samples: list[Sample]) -> None:
     from pyarrow import parquet

@@ -137,6 +137,7 @@ def test_agreement_takes_conversations_for_documents_and_groups_for_systems() ->
     assert (TASK.unit.document, TASK.unit.system) == ("cluster", "group")
 
 
+@pytest.mark.slow
 @needs_data
 @pytest.mark.parametrize(("way", "variant", "n", "pearson", "tau"), CELLS)
 @pytest.mark.parametrize(
