@@ -98,12 +98,12 @@ class ConcurrencyLimiter:
         `turns` are those who wait for this limiter and for others.
         """
         self.most = most
-        self.limit = min(most, earlier.limit if earlier else FIRST)
+        self.limit: int = min(most, earlier.limit if earlier else FIRST)
         self.in_flight = 0
         self._turns = Turns() if turns is None else turns
         self._counts = dict.fromkeys(CallOutcome, 0)
         self._round = self.limit
-        self._is_cut = earlier is not None and earlier._is_cut
+        self._is_cut: bool = earlier is not None and earlier._is_cut
         self.is_calm = False
         self._wait_ends: list[float] = []  # when the calls of this round may come again
         self._reopening: asyncio.TimerHandle | None = None
