@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -124,17 +124,11 @@ def commands(home: Path, environment: dict[str, str]) -> Commands:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(commands: Commands, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The results of one process."""
+def one_process(commands: Commands, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """What one process writes."""
     results = tmp_path_factory.mktemp("one")
     commands.run(results)
-    return results
-
-
-@pytest.fixture(scope="module")
-def one_process(undisturbed: Path) -> dict[str, bytes]:
-    """What one process writes."""
-    found = written(undisturbed)
+    found = written(results)
     assert {name.rpartition("/")[2] for name in found} == set(FILES)
     return found
 
@@ -151,8 +145,8 @@ def on(cluster: Cluster, workers: int) -> Sequence[str]:
     )
 
 
-def workers_of(cluster: Cluster) -> list[int]:
-    """The ids of the processes in which workers of this cluster run."""
+def workers_of(cluster: Cluster, but: Collection[int] = ()) -> list[int]:
+    """The ids of the processes in which workers of this cluster run, but for some."""
     nodes = {pid for node in cluster.list_all_nodes() for pid in processes_of(node)}
     found = []
     for path in Path("/proc").glob("[0-9]*"):
@@ -163,7 +157,7 @@ def workers_of(cluster: Cluster) -> list[int]:
             continue
         if title.startswith(b"ray::RayWorker") and parent in nodes:
             found.append(int(path.name))
-    return sorted(found)
+    return sorted({*found} - {*but})
 
 
 def processes_of(node: Any) -> list[int]:  # noqa: ANN401 - Ray's
@@ -186,31 +180,32 @@ def test_a_cluster_writes_the_bytes_of_one_process(
 def test_workers_killed_at_ten_random_moments_change_no_byte(
     cluster: Cluster,
     commands: Commands,
-    undisturbed: Path,
     one_process: dict[str, bytes],
     tmp_path: Path,
 ) -> None:
-    chance, killed, planned = random.Random(14), 0, stored_calls(undisturbed)
+    chance, killed = random.Random(14), set[int]()
+    start = time.monotonic()
+    commands.run(tmp_path / "timed", *on(cluster, 2))
+    whole_s = time.monotonic() - start
     for run in range(MOST_RUNS):
         # A worker may die five times in a row: four deaths a run end none, whomever they hit.
-        results, deaths = tmp_path / str(run), min(4, 10 - killed)
+        results, deaths = tmp_path / str(run), min(4, 10 - len(killed))
         if not deaths:  # a run that ends before its last one leaves more to the next
             break
-        process = commands.begun(results, *on(cluster, 2))
-        # By what is stored, not by the clock; some before the first call is.
-        for share in sorted(chance.uniform(-0.3, 0.8) for _ in range(deaths)):
-            while process.poll() is None and (
-                stored_calls(results) < share * planned or not (alive := workers_of(cluster))
-            ):
+        process, start = commands.begun(results, *on(cluster, 2)), time.monotonic()
+        # At shares of the seconds that it takes here, whatever the machine.
+        for share in sorted(chance.uniform(0.1, 0.9) for _ in range(deaths)):
+            time.sleep(max(0.0, start + share * whole_s - time.monotonic()))
+            while process.poll() is None and not (alive := workers_of(cluster, killed)):
                 time.sleep(0.05)
             if process.poll() is None:
-                os.kill(chance.choice(alive), signal.SIGKILL)
-                killed += 1
+                os.kill(one := chance.choice(alive), signal.SIGKILL)
+                killed.add(one)
         said = (process.communicate()[0] or b"").decode()
         assert process.returncode in (0, 1), said
         assert written(results) == one_process
 
-    assert killed == 10
+    assert len(killed) == 10
 
 
 def test_a_killed_command_resumes_to_the_same_bytes(

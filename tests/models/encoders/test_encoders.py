@@ -230,6 +230,7 @@ def sentences(folder: Path) -> SentenceTransformers:
     return SentenceTransformers(str(folder))
 
 
+@pytest.mark.slow
 def test_a_folder_of_sentence_transformers_gives_the_vectors_of_the_model_it_holds(
     sentences: SentenceTransformers, minilm: MiniLM
 ) -> None:
