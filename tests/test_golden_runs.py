@@ -41,7 +41,10 @@ FLOAT = re.compile(r"(?<![\w.])-?\d+(?:\.\d+(?:e[+-]\d+)?|e[+-]\d+)(?![\w.])")
 Known = str | list[Any]
 """What is kept of a file: its digest; or that of all but its floats, their number and two sums."""
 LONG = frozenset(
-    {"emphasized_talk", "hate_speech", "intent_detection", "intent_detection_pairs", "ludwig"}
+    {
+        *("along implicitness", "emphasized_talk", "hate_speech", "intent_detection"),
+        *("intent_detection_pairs", "ludwig"),
+    }
 )
 """Scenarios of many answers, which run with `-m slow`; a shorter one takes the same paths."""
 
