@@ -12,11 +12,12 @@ from support.toy import BOTH_PRICED, Toy
 
 CONCURRENCY = 64  # of kind openai
 SCRIPT = Script(delay_s=0.01, replies={"Option 2": ("1", "2", "neither")})
-RUN = (
+ASKED = (
     *("--task", "intent_resolution", "--limit", "36"),
     *("--model", "local-server", "--judge", "gpt4-contextual"),
     *("--judge-model", "local-server", "--allow-self-judge"),
 )
+RUN = (sys.executable, "-m", "harness", "run", *ASKED)
 
 
 def start(
@@ -25,7 +26,7 @@ def start(
     """Start the run, or the command that makes it of its shards."""
     environ = {k: v for k, v in os.environ.items() if k != "HARNESS_DATA"}
     return subprocess.Popen(
-        [sys.executable, "-m", "harness", command, *RUN, "--results", str(results), *words],
+        [sys.executable, "-m", "harness", command, *ASKED, "--results", str(results), *words],
         env=environ | {"HARNESS_SERVER_URL": stub.url},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
