@@ -115,6 +115,11 @@ def stream_fault(stream: TextIO, *, is_tried: bool = False) -> str | None:
     return None
 
 
+def is_child() -> bool:
+    """Whether another process, which tells the user the same, has started this one."""
+    return PROCESSES in os.environ
+
+
 def log(message: str) -> None:
     """One message on stderr; what cannot be told there ends no command."""
     with suppress(OSError):
@@ -377,7 +382,7 @@ class ProgressLine:
         self._shown = self._began = 0.0
         self._stage, self._run, self._first = "", "", 0
         self._spent: dict[str, float] = {}
-        self._is_child = PROCESSES in os.environ
+        self._is_child = is_child()
         self._is_live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self.others: Others | None = None
         """Processes whose own progress is shown while they run; of this one's what is whole."""

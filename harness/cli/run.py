@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from harness.cli import options
 from harness.cli.clusters import parts
 from harness.cli.options import AsJson, ExitCode, Only, Shown, Where, argument, one_of, option
-from harness.cli.output import ProgressLine, echo, echo_json, echo_table, log
+from harness.cli.output import ProgressLine, echo, echo_json, echo_table, is_child, log
 from harness.errors import SpecError
 from harness.storage.find_runs import find_run
 
@@ -155,7 +155,7 @@ def run(
         return _run_plan(choice.plan, choice, asking, where=where, calling=calling, shown=shown)
     tasks, line = choice.tasks, ProgressLine()
     space = parts.on_part(where.workspace(calling, progress=line), part)
-    for task in () if choice.judge or parts.is_child() else tasks:
+    for task in () if choice.judge or is_child() else tasks:
         judges = ", ".join(space.registry.load("tasks", task).judges)
         log(f"judges of task {task}: {judges} (choose others with --judge)")
     wanted = choice.resolved(asking, where.table)

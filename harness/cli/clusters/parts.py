@@ -1,6 +1,5 @@
 """The options --shard and --processes: which part of the calls is made, and what is told of it."""
 
-import os
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -9,7 +8,6 @@ from typing import TYPE_CHECKING, Protocol
 from harness.cli.options import Calling, ExitCode, Shown
 from harness.cli.output import echo, echo_json, log
 from harness.errors import SpecError
-from harness.parts import PROCESSES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,11 +58,6 @@ def part_of(asking: PartOptions, calling: Calling) -> "Shard | None":
 
     end_with_parent()
     return Shard.parse(asking.shard)
-
-
-def is_child() -> bool:
-    """Whether another process, which tells the user the same, has started this one."""
-    return PROCESSES in os.environ
 
 
 def wait_to_begin() -> None:

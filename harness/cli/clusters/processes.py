@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from typing import Self
 
 from harness.cli.options import ExitCode
-from harness.cli.output import MARK, ProgressLine, command_words, log
+from harness.cli.output import MARK, ProgressLine, command_words, is_child, log
 from harness.models.client.cached import Stage
 from harness.parts import PROCESSES
 
@@ -161,7 +161,7 @@ def end_with_parent() -> None:
 
     So no call is made for nobody.
     """
-    if PROCESSES not in os.environ:
+    if not is_child():
         return
 
     def wait() -> None:
@@ -176,7 +176,7 @@ def end_with_parent() -> None:
 
 def wait_to_begin() -> None:
     """In a child: wait until the parent, too, has found all in order."""
-    if PROCESSES in os.environ:
+    if is_child():
         _begun.wait()
 
 

@@ -320,8 +320,7 @@ def _is_paid(registry: Registry, file: RunFile) -> bool:
 def _state(cell: PlanCell, plan: RunPlan, budget: Budget) -> CellState:
     if plan.noted is not None:
         made = plan.file.costs.total.calls if plan.file.costs else plan.file.planned
-        missing = sum(gap.count for gap in plan.file.missing or ())
-        return CellState(cell, made, 0, missing, is_whole=True)
+        return CellState(cell, made, 0, _missing(plan.file), is_whole=True)
     calls, before = preview.dry_run(plan, set()), budget.spent_usd
     done = sum(part.stored or 0 for part in calls)
     state = CellState(cell, done, left := sum(part.calls for part in calls) - done)
@@ -339,5 +338,8 @@ def _state(cell: PlanCell, plan: RunPlan, budget: Budget) -> CellState:
     file = plan.folder.read()
     have = {entry.name: entry.recipe for entry in file.judges}
     is_read = all(have.get(one.entry.name) == one.entry.recipe for one in plan.judges)
-    missing = sum(gap.count for gap in file.missing or ())
-    return replace(state, missing=missing, is_whole=is_read and not left)
+    return replace(state, missing=_missing(file), is_whole=is_read and not left)
+
+
+def _missing(file: RunFile) -> int:
+    return sum(gap.count for gap in file.missing or ())
