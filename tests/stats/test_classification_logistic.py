@@ -5,7 +5,7 @@ from math import log, sqrt
 import numpy as np
 import pytest
 
-from harness.stats.classification import FLAT, LogisticLine, line, lines, trend
+from harness.stats.classification import LogisticLine, line, lines, trend
 from harness.stats.estimate import Clusters, Floats, NoValue
 
 
@@ -83,15 +83,6 @@ def test_a_row_of_weights_is_a_fit_of_rows_taken_so_often() -> None:
 
     assert isinstance(repeated, LogisticLine)
     assert taken == pytest.approx([repeated.intercept, repeated.slope])
-
-
-def test_where_the_search_starts_changes_nothing() -> None:
-    x, y = planted(1.0, n=100)
-    ones = np.ones((1, 100))
-
-    assert lines(x, y, ones, start=FLAT) == pytest.approx(
-        lines(x, y, ones, start=LogisticLine(0.4, 1.2))
-    )
 
 
 @pytest.mark.parametrize("slope", [-2.0, 2.0])

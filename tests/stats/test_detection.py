@@ -147,12 +147,6 @@ def test_an_area_of_texts_said_twice_is_no_surer() -> None:
     assert (again.low, again.high) == pytest.approx((once.low, once.high))
 
 
-def test_an_area_without_a_fault_has_no_interval() -> None:
-    found = auc(np.arange(20.0), [at >= 10 for at in range(20)], alone(20))
-
-    assert (found.estimate.value, found.bounds.reason) == (1.0, NoValue.CONSTANT)
-
-
 Fit = Callable[[Floats, Floats, Clusters, Floats], Curve | NoValue]
 FITS: tuple[Fit, ...] = (logistic_curve, isotonic_curve)
 AT = np.linspace(0.1, 1.9, 7)
@@ -188,15 +182,6 @@ def test_unrelated_texts_are_seldom_said_to_rise_or_fall() -> None:
             assert found.value.tolist() == pytest.approx([y.mean()] * 2)
 
     assert moved <= 20
-
-
-@pytest.mark.parametrize("scale", [1.0, 1e6])
-def test_the_units_of_the_number_change_no_direction(scale: float) -> None:
-    x, y = falling(100)
-
-    found = [isotonic_curve(factor * x, y, alone(100), factor * AT) for factor in (1.0, scale)]
-
-    assert [one.kind for one in found if isinstance(one, Curve)] == ["isotonic falling"] * 2
 
 
 @pytest.mark.parametrize(("sign", "kind"), [(1, "isotonic falling"), (-1, "isotonic rising")])

@@ -165,13 +165,6 @@ def some_draws(clusters: int, draws: int) -> list[Floats]:
     return list(drawn([f"{at:04}" for at in range(clusters)], draws=draws).counts())
 
 
-def test_a_block_of_draws_is_bounded() -> None:
-    sizes = [block.shape for block in some_draws(5000, 400)]
-
-    assert all(size * width <= 1 << 20 for size, width in sizes)
-    assert (len(sizes), sum(size for size, _ in sizes)) == (2, 400)
-
-
 def test_how_many_draws_a_block_has_does_not_change_them() -> None:
     [few], many = some_draws(5000, 60), np.vstack(some_draws(5000, 400))
 
@@ -190,16 +183,6 @@ def test_the_order_of_the_documents_is_without_effect() -> None:
 
     assert shuffled.bounds.low == pytest.approx(first.bounds.low)
     assert shuffled.bounds.high == pytest.approx(first.bounds.high)
-
-
-def test_a_higher_level_is_wider() -> None:
-    human, judge = table_pair(1, documents=30)
-    resamples = drawn(documents_of(30, 12))
-
-    narrow = agreement_stats(human, judge, resamples, level=0.5).dataset_pearson.bounds
-    wide = agreement_stats(human, judge, resamples).dataset_pearson.bounds
-
-    assert (wide.low or 0) < (narrow.low or 0) < (narrow.high or 0) < (wide.high or 0)
 
 
 @pytest.mark.slow
