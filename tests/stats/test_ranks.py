@@ -66,7 +66,7 @@ def test_macro_f1_is_that_of_the_scores() -> None:
 
     found = macro_f1_of(np.array([[*hits, *times]], dtype=float))
 
-    assert found[0] == pytest.approx(other.estimate.value)
+    assert found[0] == pytest.approx(other.value)
 
 
 def test_macro_f1_groups_models_by_their_classes() -> None:
