@@ -269,11 +269,11 @@ def deal(
     Random(seed).shuffle(order)  # noqa: S311 - no secret
     parts: list[list[int]] = [[] for _ in shares]
     for root in sorted(order, key=lambda root: -len(members[root])):
-        lacks = [
+        short = [
             share / sum(shares) * len(pairs) - len(part)
             for share, part in zip(shares, parts, strict=True)
         ]
-        parts[lacks.index(max(lacks))] += members[root]
+        parts[short.index(max(short))] += members[root]
     if any(share and not part for share, part in zip(shares, parts, strict=True)):
         groups = "group" if len(members) == 1 else "groups"
         raise DataError(
