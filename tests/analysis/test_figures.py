@@ -297,7 +297,7 @@ def test_the_area_below_a_roc_curve_is_its_auc() -> None:
     sure = np.array([r.verdicts["gold"].detail["prob_label_hateful"] for r in run.rows])
     truth = [n % 2 == 0 for n in range(60)]
     expected = auc(sure, truth, Clusters.named([r.sample.cluster for r in run.rows]))
-    assert area == pytest.approx(expected.estimate.value)
+    assert area == pytest.approx(expected.value)
     assert chart.notes[0].startswith(f"small: AUC {area:.2f} (")
     assert chart.plots[1].series[0].y[-1] == pytest.approx(0.5)  # all flagged: the base rate
     assert chart.plots[1].line == (0.5, "share of positive texts")

@@ -313,9 +313,9 @@ def roc(runs: Sequence[StoredRun], judge: str, variants: Sequence[str] = ()) -> 
 
 def _area(one: _Scored) -> str:
     found = auc(one.sure, one.is_positive, Clusters.named(list(one.clusters)))
-    low, high = found.bounds.low, found.bounds.high
+    low, high = found.low, found.high
     ends = "" if low is None or high is None else f" ({low:.2f} to {high:.2f})"
-    return f"{one.label}: AUC {_drawn(found.estimate.value):.2f}{ends}, n {len(one.sure)}"
+    return f"{one.label}: AUC {_drawn(found.value):.2f}{ends}, n {len(one.sure)}"
 
 
 def _scored(held: _Held) -> _Scored | None:
