@@ -110,10 +110,10 @@ def test_levels_teach_all_orders_of_two() -> None:
     found = examples([pair], embedded)
 
     order = {place: text for text, place in embedded.places.items()}
-    told = [
+    reported = [
         (order[m], order[n], int(s)) for (m, n), s in zip(found.orders, found.steps, strict=True)
     ]
-    assert sorted(told) == [("b", "a", 1), ("c", "a", 2), ("c", "b", 1)]
+    assert sorted(reported) == [("b", "a", 1), ("c", "a", 2), ("c", "b", 1)]
     assert [order[place] for place in found.pairs[0]] == ["i", "e", "i", "x"]
 
 
@@ -134,17 +134,17 @@ def test_figures_are_those_worked_out_by_hand() -> None:
     assert (found.pragmatics, found.words) == (None, None)
 
 
-def test_word_presence_adds_up_what_each_word_told() -> None:
+def test_word_presence_adds_up_the_weight_of_each_word() -> None:
     known = [
         TrainingPair(implicit="one wonders", explicit="I demand"),
         TrainingPair(implicit="one hopes", explicit="one demands"),
     ]
 
-    told = word_presence(known)
+    score = word_presence(known)
 
-    assert told("one") == pytest.approx(np.log(3 / 2))
-    assert told("Wonders, one!") == pytest.approx(np.log(2 / 1) + np.log(3 / 2))
-    assert told("unheard of") == 0
+    assert score("one") == pytest.approx(np.log(3 / 2))
+    assert score("Wonders, one!") == pytest.approx(np.log(2 / 1) + np.log(3 / 2))
+    assert score("unheard of") == 0
 
 
 def test_an_ablation_tries_each_form_and_each_value() -> None:
@@ -168,7 +168,7 @@ def test_an_ablation_has_a_row_a_training_and_a_picture() -> None:
 
     assert len(rows) == 2 * len(trials(QUICK))
     assert {row.seed for row in rows} == {0, 1}
-    # The published form is among the twelve, and stands for its own value in each sweep.
+    # The published form is among the twelve, and counts as its own value in each sweep.
     same = [row.figures for row in rows if row.value in ("p2s cosine euclidean", "0.5", "0.7")]
     assert len({repr(row) for row in same}) > 1
     chart = ablation_chart(rows, pairs=20, graded=20)
@@ -179,7 +179,7 @@ def test_an_ablation_has_a_row_a_training_and_a_picture() -> None:
 
 
 def dots(chart: Chart) -> int:
-    """How many values stand alone as points."""
+    """How many values are drawn as points."""
     series = [part for plot in chart.plots for part in plot.series if part.form == "points"]
     return sum(np.isfinite(part.y).sum() for part in series)
 
@@ -200,7 +200,7 @@ def test_the_forms_have_a_panel_of_their_own() -> None:
     assert plot.x_label.startswith("form: direction")
 
 
-def test_a_tau_below_zero_stands_within_the_axes() -> None:
+def test_a_tau_below_zero_is_within_the_axes() -> None:
     rows = [trial("form", "p2s cosine cosine", -0.8), *SWEEP]
 
     assert (ablation_chart(rows, pairs=20, graded=20).plots[0].y_range or (0,))[0] < -0.8
@@ -227,7 +227,7 @@ def test_a_grid_has_every_combination_of_margins_and_weight() -> None:
         assert [getattr(settings, name) for name in SWEPT] == [float(n) for n in value.split()]
 
 
-def test_the_best_point_of_a_grid_is_marked_and_told() -> None:
+def test_the_best_point_of_a_grid_is_marked_and_named() -> None:
     rows = [
         AblationRow(
             "grid", value, 0, 1, HeadMetrics(0.9 if value == "0.7 1 2" else 0.5, 0.4, None, None)
@@ -256,10 +256,14 @@ def test_a_row_of_an_ablation_says_what_it_was_made_of() -> None:
     assert (one.recipe.partition("@")[0], one.encoder.partition("@")[0]) == ("small", "char-ngrams")
 
 
-def test_too_few_groups_are_told() -> None:
+def test_too_few_groups_are_reported() -> None:
     with pytest.raises(DataError, match="cannot be split"):
         make_head(
-            "x", Data("x", invented(1)), RECIPE, encoder=CharNgrams(), progress=lambda *told: None
+            "x",
+            Data("x", invented(1)),
+            RECIPE,
+            encoder=CharNgrams(),
+            progress=lambda *reported: None,
         )
 
 
@@ -273,11 +277,13 @@ def test_each_writer_is_tested_on_by_a_head_of_the_others() -> None:
     head = make_head("mine", Data("x", wrote), recipe, encoder=CharNgrams(), progress=print)
 
     assert head.card is not None
-    told = {name: value for name, value in head.card.metrics.items() if name.startswith("writer ")}
-    assert {name.split()[1] for name in told} == {"a", "b"}
-    assert told["writer a implicitness"] is not None
-    assert 0 <= told["writer a implicitness"] <= 1
-    assert told["writer b plain"] is not None
+    reported = {
+        name: value for name, value in head.card.metrics.items() if name.startswith("writer ")
+    }
+    assert {name.split()[1] for name in reported} == {"a", "b"}
+    assert reported["writer a implicitness"] is not None
+    assert 0 <= reported["writer a implicitness"] <= 1
+    assert reported["writer b plain"] is not None
 
 
 def test_one_writer_cannot_be_left_out() -> None:
