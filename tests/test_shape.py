@@ -22,7 +22,7 @@ WITHIN_MODELS = (
     *("anthropic", "local", "encoders", "ray", "scripted", "function"),
 )
 HEAVY = {
-    *("anthropic", "torch", "transformers", "openai", "tokenizers", "safetensors", "pandas"),
+    *("aiohttp", "torch", "transformers", "tokenizers", "safetensors", "pandas"),
     *("scipy", "pooch", "pyarrow", "sentence_transformers", "sklearn", "bert_score", "peft"),
     *("llm2vec", "vllm", "inspect_ai", "matplotlib", "openpyxl", "ray"),
 }

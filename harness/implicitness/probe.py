@@ -192,15 +192,14 @@ def _auc(part: _Part, kinds: Sequence[str], others: Sequence[str]) -> ProbeFigur
     truth = [True] * len(above[0]) + [False] * len(below[0])
     clusters = Clusters.named(sets)
     found = auc(np.array(scores), truth, clusters)
-    value, low, high = found.estimate.value, found.bounds.low, found.bounds.high
-    least = value if low is None else low
+    least = found.value if found.low is None else found.low
     return ProbeFigure(
         figure="auc",
         part=part.name,
         kind="",
-        value=value,
-        low=low,
-        high=high,
+        value=found.value,
+        low=found.low,
+        high=found.high,
         n=len(scores),
         sets=clusters.clusters,
         is_weak=least is not None and least < WEAK,

@@ -16,10 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from harness.stats.estimate import (
     Bools,
-    Bounds,
     Clusters,
     Estimate,
-    EstimateCI,
     Floats,
     Names,
     NoValue,
@@ -32,7 +30,7 @@ from harness.stats.estimate import (
     snapped,
     table,
 )
-from harness.stats.jackknife import jackknife_bounds
+from harness.stats.jackknife import jackknife_interval
 from harness.stats.scales import ROUNDING
 
 Flags = Sequence[bool] | Bools
@@ -380,7 +378,7 @@ def share_given(
     clusters: Names,
     *,
     given: bool,
-) -> EstimateCI:
+) -> Estimate:
     """How often the second is right, of the items where the first is as `given`; 0 to 1.
 
     The interval is that of a share in `mean_interval`. `n` counts these items, `skipped` the
@@ -390,12 +388,10 @@ def share_given(
     own, values = first == given, second.astype(np.float64)
     places = Clusters.named(clusters).places
     found = mean_interval(values[own], places[own], is_share=True)
-    reason = NoValue.TOO_FEW if found.value is None else None
-    estimate = Estimate(found.value, found.n, len(first) - found.n, reason)
-    return EstimateCI(estimate, Bounds(found.low, found.high, found.clusters, found.reason))
+    return replace(found, skipped=len(first) - found.n)
 
 
-def phi(first: Flags, second: Flags, clusters: Names) -> EstimateCI:
+def phi(first: Flags, second: Flags, clusters: Names) -> Estimate:
     """The phi coefficient: Pearson's r of two variables that are 0 or 1.
 
     (both x neither - only first x only second) over the root of the product of the four margins
@@ -409,12 +405,9 @@ def phi(first: Flags, second: Flags, clusters: Names) -> EstimateCI:
     total = sums.sum(axis=0, keepdims=True)
     value = float(_phis(total)[0])
     if np.isnan(value):
-        return EstimateCI.missing(NoValue.CONSTANT if len(one) else NoValue.TOO_FEW, n=len(one))
+        return Estimate.missing(NoValue.CONSTANT if len(one) else NoValue.TOO_FEW, n=len(one))
     estimate = Estimate(value, n=len(one))
-    ends = jackknife_bounds(estimate, _phis(total - sums), range_="any")
-    if ends.low is None or ends.high is None:
-        return EstimateCI(estimate, ends)
-    return EstimateCI(estimate, replace(ends, low=max(-1.0, ends.low), high=min(1.0, ends.high)))
+    return jackknife_interval(estimate, _phis(total - sums), range_="any").within(-1, 1)
 
 
 def sign_flip_test(

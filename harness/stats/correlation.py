@@ -23,7 +23,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from harness.stats.comparison import Statistic
 from harness.stats.estimate import (
-    Bounds,
     Estimate,
     Floats,
     Indices,
@@ -186,7 +185,7 @@ def discordant_pairs(x: ArrayLike, y: ArrayLike) -> Estimate:
     return Estimate(float((product < 0).sum()), n=decided, skipped=skipped)
 
 
-def fisher_interval(r: float, n: int, *, level: float = 0.95) -> Bounds:
+def fisher_interval(r: float, n: int, *, level: float = 0.95) -> Estimate:
     """The interval of a correlation of `n` independent pairs by Fisher's z (Fisher 1921).
 
     It assumes pairs of a bivariate normal distribution, and is approximate for ranks.
@@ -195,11 +194,11 @@ def fisher_interval(r: float, n: int, *, level: float = 0.95) -> Bounds:
     if not -1 <= r <= 1 or not 0 < level < 1:
         raise ValueError(f"-1 <= r <= 1 and 0 < level < 1, not {r!r} and {level!r}")
     if n < 4:
-        return Bounds(None, None, n=n, reason=NoValue.TOO_FEW)
+        return Estimate(r, n).unbounded(NoValue.TOO_FEW, clusters=n)
     if abs(r) >= 1 - ROUNDING:
-        return Bounds(None, None, n=n, reason=NoValue.DEGENERATE)
+        return Estimate(r, n).unbounded(NoValue.DEGENERATE, clusters=n)
     reach = NormalDist().inv_cdf((1 + level) / 2) / sqrt(n - 3)
-    return Bounds(tanh(atanh(r) - reach), tanh(atanh(r) + reach), n=n)
+    return Estimate(r, n).between(tanh(atanh(r) - reach), tanh(atanh(r) + reach), clusters=n)
 
 
 def row_correlations(x: ArrayLike, y: ArrayLike, coefficient: Coefficient) -> Floats:

@@ -14,15 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.stats.estimate import (
-    Bounds,
     Estimate,
-    EstimateCI,
     Floats,
     NoValue,
     Resamples,
     ratio,
 )
-from harness.stats.jackknife import jackknife_bounds
+from harness.stats.jackknife import jackknife_interval
 from harness.stats.scales import ROUNDING
 
 _MOST_WORK = 1 << 31  # clusters x raters cubed: a minute
@@ -74,7 +72,7 @@ class _Sums:
         return _Sums(*(getattr(self, name) - getattr(other, name) for name in names))
 
 
-def reliability_of_means(ratings: ArrayLike, resamples: Resamples) -> EstimateCI:
+def reliability_of_means(ratings: ArrayLike, resamples: Resamples) -> Estimate:
     """The share of the variance of the cells' mean ratings that is no noise of raters.
 
     1 - (s + e m) / v: v is the variance of the means over cells, e that of a rating's error, m
@@ -93,11 +91,10 @@ def reliability_of_means(ratings: ArrayLike, resamples: Resamples) -> EstimateCI
     if (~np.isnan(cells)).any(axis=(0, 1)).sum() < 2:
         value = NoValue.ONE_RATER
     if isinstance(value, NoValue):
-        estimate = Estimate(None, n=n, skipped=skipped, reason=value)
-        return EstimateCI(estimate, Bounds(None, None, n=0, reason=value))
+        return Estimate.missing(value, n, skipped=skipped)
     if value < 0:
-        return EstimateCI.missing(NoValue.UNRELIABLE, n=n)
-    return EstimateCI(Estimate(value, n, skipped), _bounds(cells, sums, value, resamples))
+        return Estimate.missing(NoValue.UNRELIABLE, n=n)
+    return _interval(Estimate(value, n, skipped), cells, sums, resamples)
 
 
 def _units(cells: Floats) -> Floats:
@@ -105,24 +102,24 @@ def _units(cells: Floats) -> Floats:
     return cells.reshape(cells.shape[0] * cells.shape[1], cells.shape[2])
 
 
-def _bounds(cells: Floats, sums: _Sums, value: float, resamples: Resamples) -> Bounds:
-    count, raters = resamples.clusters, cells.shape[2]
+def _interval(found: Estimate, cells: Floats, sums: _Sums, resamples: Resamples) -> Estimate:
+    count, raters, value = resamples.clusters, cells.shape[2], found.value or 0.0
     if count < _LEAST_CLUSTERS or count * raters**3 > _MOST_WORK:
         reason = NoValue.TOO_FEW if count < _LEAST_CLUSTERS else NoValue.TOO_MANY
-        return Bounds(None, None, n=count, reason=reason)
+        return found.unbounded(reason, clusters=count)
     without = np.full(count, np.nan)
     for cluster in range(count):
         inside = _Sums.of(_units(cells[resamples.places == cluster]))
         rest = _reliability(sums.less(inside))
         without[cluster] = np.nan if isinstance(rest, NoValue) else rest
     if max(value, np.nanmax(without, initial=0)) >= 1 - ROUNDING:
-        return Bounds(None, None, n=count, reason=NoValue.DEGENERATE)
+        return found.unbounded(NoValue.DEGENERATE, clusters=count)
     middle = Estimate(-log(1 - value), n=count)
-    ends = jackknife_bounds(middle, -np.log(1 - without), range_="any")
+    ends = jackknife_interval(middle, -np.log(1 - without), range_="any")
     if ends.low is None or ends.high is None:
-        return ends
+        return found.unbounded(ends.why, clusters=count)
     low, high = (max(0.0, 1 - float(np.exp(-end))) for end in (ends.low, ends.high))
-    return Bounds(low, high, n=count)
+    return found.between(low, high, clusters=count)
 
 
 def _reliability(sums: _Sums) -> float | NoValue:

@@ -4,6 +4,8 @@ Every word that reaches a model passes here. Folders are searched in order, so a
 overrides a shipped template of the same relative name. Slot values are data: one filter removes
 control characters and breaks delimiters, and they are never rendered again. A file that is reached
 by a link is refused: a pack of somebody else's would have any file of this machine sent to a model.
+The sandbox bounds the length of a text, not the time or memory of an expression: whoever renders
+templates of a stranger limits the process.
 """
 
 import re
@@ -15,14 +17,16 @@ from typing import NamedTuple
 
 import jinja2
 from jinja2 import TemplateNotFound, meta
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from harness.errors import SpecError
 from harness.parts import Message, digest
 from harness.text.cleanup import without_controls
-from harness.text.sandbox import Sandbox, shown
 
 Slot = str | tuple[str, ...]
 """The value of a slot: a text, or a list of texts for a "for" loop of the template."""
+LONGEST = 1_000_000
+"""The most characters of a rendered text."""
 
 # Our own delimiters and the turn markers of the chat templates in use.
 _DELIMITERS = re.compile(
@@ -43,14 +47,10 @@ def as_data(text: str) -> str:
     return spaced
 
 
-def _as_data(value: Slot) -> Slot:
-    return as_data(value) if isinstance(value, str) else tuple(as_data(part) for part in value)
-
-
 def with_paragraph(text: str, paragraph: str) -> str:
     """The text with a paragraph put in before its last line, where the reply is to begin.
 
-    The filter of that name lets a level guide any prompt, also one that a pack words anew.
+    The filter of that name lets a level guide any prompt, also one of a user's pack.
     """
     opening, _, last = text.rpartition("\n")
     return "\n\n".join(part for part in (opening.rstrip("\n"), paragraph, last) if part)
@@ -72,13 +72,19 @@ class _Loader(jinja2.FileSystemLoader):
         return super().get_source(environment, template)
 
 
-def _sandbox(loader: _Loader | None = None) -> Sandbox:
-    sandbox = Sandbox(
+def _shown(value: object) -> object:
+    if isinstance(value, tuple):
+        raise jinja2.TemplateRuntimeError('a list is shown as if it were a text; use "for" on it')
+    return value
+
+
+def _sandbox(loader: _Loader | None = None) -> ImmutableSandboxedEnvironment:
+    sandbox = ImmutableSandboxedEnvironment(
         loader=loader,
         undefined=jinja2.StrictUndefined,
         autoescape=False,
         trim_blocks=True,
-        finalize=shown,
+        finalize=_shown,
     )
     sandbox.filters["with_paragraph"] = with_paragraph
     return sandbox
@@ -98,6 +104,21 @@ def _needs(source: str) -> _Needs:
     tree = sandbox.parse(source)
     files = tuple(meta.find_referenced_templates(tree))
     return _Needs(files, frozenset(meta.find_undeclared_variables(tree)))
+
+
+def _filled(template: jinja2.Template, slots: Mapping[str, Slot]) -> str:
+    filling = {
+        name: as_data(value) if isinstance(value, str) else tuple(map(as_data, value))
+        for name, value in slots.items()
+    }
+    parts, length = [], 0
+    for part in template.generate(filling):
+        parts.append(part)
+        length += len(part)
+        if length > LONGEST:
+            fact = f"its text is too long (at most {LONGEST:,} characters)"
+            raise jinja2.TemplateRuntimeError(fact)
+    return "".join(parts)
 
 
 class Prompts:
@@ -126,12 +147,17 @@ class Prompts:
     def text(self, file: str, slots: Mapping[str, Slot]) -> str:
         """The text of one template file with its slots filled."""
         with self._refusing(file, f"; slots here: {', '.join(sorted(slots))}"):
-            compiled = self._environment.get_template(file)
-            return self._rendered(compiled, slots)
+            return _filled(self._environment.get_template(file), slots)
 
-    def _rendered(self, compiled: jinja2.Template, slots: Mapping[str, Slot]) -> str:
-        filling = {name: _as_data(value) for name, value in slots.items()}
-        return self._environment.rendered(compiled, filling)
+    def fill(self, source: str, *, slots: Mapping[str, Slot], where: str) -> str:
+        """A template that is given as text; errors name the file `where` it is."""
+        try:
+            return _filled(self._environment.from_string(source), slots)
+        except TemplateNotFound as error:
+            raise self._not_found(str(error.name)) from error
+        except jinja2.TemplateError as error:
+            fact = f"{where}: {error.message}; slots here: {', '.join(sorted(slots))}"
+            raise SpecError(fact) from error
 
     @contextmanager
     def _refusing(self, file: str, hint: str) -> Iterator[None]:
@@ -150,7 +176,8 @@ class Prompts:
             fact = f"{where}, line {error.lineno}: {error.message}"
             raise SpecError(f"{fact}; correct the template") from error
         except UnicodeDecodeError as error:
-            raise self._not_utf8(file, error) from error
+            fact = f"not UTF-8 at byte {error.start}"
+            raise SpecError(f"{self._find(file)}: {fact}; save it as UTF-8") from error
         except jinja2.TemplateError as error:
             where = getattr(error, "filename", None) or self._find(file)
             raise SpecError(f"{where}: {error.message}{hint}") from error
@@ -160,18 +187,6 @@ class Prompts:
         except Exception as error:  # whatever a template does is no bug of ours
             fact = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             raise SpecError(f"{self._find(file)}: it failed ({fact}){hint}") from error
-
-    def fill(self, source: str, *, slots: Mapping[str, Slot], where: str) -> str:
-        """A template that stands in another file, as text; SpecError names `where` it stands."""
-        try:
-            compiled = self._environment.from_string(source)
-            return self._rendered(compiled, slots)
-        except TemplateNotFound as error:
-            raise self._not_found(str(error.name)) from error
-        except jinja2.TemplateError as error:
-            raise SpecError(
-                f"{where}: {error.message}; slots here: {', '.join(sorted(slots))}"
-            ) from error
 
     def variables(self, template: str) -> frozenset[str]:
         """The slots that a template and all files it extends or includes use."""
@@ -252,9 +267,6 @@ class Prompts:
         return SpecError(
             f"template {file!r} is in none of {searched}; write it, or correct the name"
         )
-
-    def _not_utf8(self, file: str, error: UnicodeDecodeError) -> SpecError:
-        return SpecError(f"{self._find(file)}: not UTF-8 at byte {error.start}; save it as UTF-8")
 
     def _is_there(self, file: str) -> bool:
         if file not in self._there:

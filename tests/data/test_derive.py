@@ -11,8 +11,8 @@ import pytest
 from support.each import each
 
 from harness.core import Sample
-from harness.data.choices import derive, share_a_text
-from harness.data.readers import emphasized_talk, intent_resolution
+from harness.data.choices import derive
+from harness.data.readers import emphasized_talk
 from harness.errors import DataError, SpecError
 from harness.specs.schema import load_spec
 from harness.specs.tasks import DataSpec, PairsSpec, ReferenceChoiceSpec
@@ -54,14 +54,6 @@ def test_a_pair_asks_about_each_stress_with_the_same_choices() -> None:
     assert (first.fields, second.fields) == ({"emphasis": "she"}, {"emphasis": "today"})
 
 
-def test_a_choice_sample_keeps_what_it_is_made_of() -> None:
-    samples = [stress("she", "not he"), stress("today", "now")]
-
-    for made, source in zip(derive(samples, PAIRS), samples, strict=True):
-        assert (made.cluster, made.group, made.flags) == ("t1", source.group, ("ambiguous",))
-        assert made.references == source.references
-
-
 def test_every_two_of_a_cluster_are_a_pair_and_no_others() -> None:
     samples = [stress(name, f"means {name}") for name in "abc"]
     samples += [stress("d", "means d", turn="t2"), stress("e", "means e", turn="t2")]
@@ -80,22 +72,6 @@ def test_ids_tell_pairs_apart_and_depend_on_the_pair_alone() -> None:
     assert len({sample.id for sample in every}) == 6
     assert {sample.id for sample in some} < {sample.id for sample in every}
     assert sorted(s.id.split("-")[0] for s in every) == ["a", "a", "b", "b", "c", "c"]
-
-
-@each(
-    ("one", "other", "is_shared"),
-    [
-        (["now"], ["then"], False),
-        (["now", "at once"], ["then", "at once"], True),
-        (["Now "], ["\tnow"], True),
-        (["nowadays"], ["now"], False),
-        ([], ["now"], False),
-    ],
-)
-def test_texts_are_shared_whatever_their_case(
-    one: list[str], other: list[str], is_shared: bool
-) -> None:
-    assert share_a_text(one, other) is is_shared
 
 
 def test_what_makes_no_pair_is_left_out_and_counted_once(
@@ -216,14 +192,3 @@ def test_the_released_stresses_make_1290_pairs(caplog: pytest.LogCaptureFixture)
         1: 1290,
     }
     assert "3 pairs that share a text" in caplog.text
-
-
-@needs_data
-def test_the_released_stories_make_84_choices() -> None:
-    files = [Path(DATA or "", "intent_resolution/hu_gpt4augmented_turn2_data.csv")]
-    spec = ReferenceChoiceSpec(right="true_intention", wrong="literal_intention", labels=LABELS)
-
-    found = derive(intent_resolution.read(files, None), spec)
-
-    assert len(found) == len({sample.id for sample in found}) == 84
-    assert all(sample.gold == sample.references["true_intention"][0] for sample in found)

@@ -5,11 +5,11 @@ from math import factorial
 
 import pytest
 from msgspec import structs
-from support.choice_cases import CHOICES, LABELS, sample, spec
+from support.choice_cases import LABELS, sample, spec
 from support.each import each
 
 from harness.core import Sample
-from harness.data.choices import display_texts, lay_out, permutation
+from harness.data.choices import lay_out, permutation
 from harness.errors import DataError
 
 MANY = tuple(f"Choice {number}." for number in range(8))
@@ -41,10 +41,6 @@ def test_an_order_that_is_none_is_refused_with_the_sample_and_the_remedy(
         DataError, match=r"sample s1: order0 is .*, not an order of the places 1 to 3"
     ):
         permutation(sample(order0=given), 0)
-
-
-def test_no_order_is_the_samples_own() -> None:
-    assert permutation(sample(order0=("3", "2", "1")), None) == (0, 1, 2)
 
 
 @each("count", [2, 3, 4, 5, 6])
@@ -79,12 +75,6 @@ def test_over_samples_no_place_is_favoured(count: int, number: int) -> None:
         assert all(abs(places[place] - share) < 5 * spread for place in range(count))
 
 
-def test_the_two_orders_of_two_choices_put_each_at_each_place_once() -> None:
-    for number in range(30):
-        pair = sample(CHOICES[:2], name=f"s{number}")
-        assert {permutation(pair, 0), permutation(pair, 1)} == {(0, 1), (1, 0)}
-
-
 def test_an_order_depends_on_the_samples_id_and_on_nothing_else_of_it() -> None:
     other = sample(("a", "b", "c"), gold=2, hint=("t",))
 
@@ -115,16 +105,6 @@ def test_an_option_is_answered_by_its_number_or_its_words_behind_the_lead(
 
     assert [option.answer for option in options] == expected
     assert [option.index for option in options] == [2, 0, 1]
-
-
-def test_what_is_shown_stands_in_the_order_of_the_options() -> None:
-    asked = sample(order0=("3", "1", "2"))
-
-    assert display_texts(asked, lay_out(asked, spec(order=0))) == (
-        CHOICES[2],
-        CHOICES[0],
-        CHOICES[1],
-    )
 
 
 def test_a_sample_without_choices_is_refused() -> None:

@@ -11,7 +11,6 @@ from support.standin_scorer import Standin
 from harness.core import Sample
 from harness.errors import DataError, SpecError
 from harness.implicitness.open import add_implicitness, overlap_line, with_options
-from harness.implicitness.scorer import Scored
 from harness.specs.tasks import ImplicitnessSpec, TaskSpec
 from harness.storage.runs import DataEntry
 from harness.text.dedup import fingerprint
@@ -60,14 +59,6 @@ def test_a_tables_own_column_goes_before_the_tasks_scorer(scorer: str) -> None:
 
     assert (found[0].references["implicitness"], label) == (("1.25",), "d1f3+column")
     assert scorer_used.heard == []
-
-
-def test_a_scorer_that_is_asked_for_goes_before_the_column() -> None:
-    told = with_options(task(), name="toy", table=None, scorer="standin").implicitness
-
-    found, label = measured(sample("a", "abc", implicitness="1.25"), spec=told)
-
-    assert (found[0].references["implicitness"], label) == (("0.3",), "d1f3+standin@00112233")
 
 
 def test_a_column_that_is_not_there_is_told_with_its_key() -> None:
@@ -128,14 +119,6 @@ def test_what_a_run_knows_of_the_overlap_can_be_told_again() -> None:
     # A sample has a row a variant: it counts once.
     assert "trained on 1 of the 2 texts" in overlap_line(data, [*held, *held])
     assert overlap_line(DATA, samples) == ""
-
-
-def test_no_more_digits_are_kept_than_a_batch_leaves_alone() -> None:
-    class Noisy(Standin):
-        def score(self, texts: Sequence[object]) -> list[Scored]:
-            return [Scored(0.123456789) for _ in texts]
-
-    assert measured(sample("a", "x"), by=Noisy())[0][0].references["implicitness"] == ("0.123457",)
 
 
 TABLE = structs.replace(

@@ -54,15 +54,6 @@ def test_progress_is_told_of_the_texts_that_are_not_known(tmp_path: Path) -> Non
     assert told == [("texts", done, new) for done in (AT_ONCE, 2 * AT_ONCE, new)]
 
 
-def test_scorers_of_other_digests_share_nothing(tmp_path: Path) -> None:
-    other = Standin(signature="standin@99999999")
-    CachedScorer(Standin(), tmp_path).score(["abc"])
-
-    CachedScorer(other, tmp_path).score(["abc"])
-
-    assert other.heard == ["abc"]
-
-
 def test_the_words_of_a_text_are_not_kept(tmp_path: Path) -> None:
     CachedScorer(Standin(), tmp_path).score(["mostly harmless"])
 
@@ -92,11 +83,3 @@ def test_a_folder_that_cannot_be_written_is_told_of_and_does_not_stop_a_run(
 
     assert [part.value for part in found] == [0.3, 0.1]
     assert "the texts will be scored again" in caplog.text
-
-
-def test_name_digest_and_what_was_seen_are_the_scorers() -> None:
-    scorer = Standin(seen=frozenset({"0011"}))
-
-    held = CachedScorer(scorer, Path())
-
-    assert (held.signature, held.seen) == (scorer.signature, scorer.seen)

@@ -50,13 +50,6 @@ def test_figures_of_a_ranking_are_those_worked_out_by_hand(
     assert values == pytest.approx(expected, abs=1e-9)
 
 
-def test_equal_levels_are_no_pair_to_be_ordered() -> None:
-    tied = ranking("0.1", "0.2", "0.3", levels=(1, 1, 2))
-
-    assert measured(Items(rankings=(tied,)), "ordered").value == 1
-    assert measured(Items(rankings=(tied,)), "tau").value == pytest.approx(2 / 6**0.5)
-
-
 def test_means_are_over_items_and_intervals_over_topics() -> None:
     up, down = ranking("0.1", "0.2", topic="a"), ranking("0.2", "0.1", topic="b")
     more = tuple(ranking("0.1", "0.2", topic=topic) for topic in "cde")
@@ -97,12 +90,6 @@ def test_all_right_is_no_certainty(metric: Metric) -> None:
         assert (found.low, found.high) == pytest.approx((8 / (8 + 1.959964**2), 1))
 
 
-def test_scores_that_are_all_equal_have_no_tau() -> None:
-    found = measured(Items(rankings=(ranking("0.1", "0.1"),)), "tau")
-
-    assert (found.value, found.n, found.missing) == (None, 0, 1)
-
-
 def test_pairs_are_right_where_the_implicit_one_scores_higher() -> None:
     pairs = (Pair("a", "0.9", "0.1"), Pair("b", "0.1", "0.9"), Pair("c", "0.5", "0.5"))
 
@@ -135,12 +122,6 @@ def test_the_order_of_the_items_changes_no_interval_and_the_scorer_is_named() ->
 
     assert first.measured == again.measured
     assert first.scorer == random_scorer().signature
-
-
-def test_kinds_of_items_that_are_not_there_are_not_measured() -> None:
-    found = evaluate(Items(pairs=(Pair("a", "0.9", "0.1"),)), telling_scorer())
-
-    assert [one.metric for one in found.measured] == ["pairs"]
 
 
 @pytest.mark.parametrize(
@@ -176,13 +157,3 @@ def test_means_of_both_sides_and_of_distances_are_those_of_the_pairs() -> None:
     (nearer,) = [one for one in found.measured if one.metric == "pragmatics"]
     # The first negative lies further apart than its pair, the second nearer.
     assert (nearer.value, nearer.n, nearer.missing) == (0.5, 2, 0)
-
-
-def test_a_pair_that_cannot_be_scored_is_in_no_mean() -> None:
-    found = evaluate(Items(pairs=(Pair("a", "0.8", ""), Pair("b", "0.6", "0.4"))), telling_scorer())
-
-    means = {one.of: one.mean for one in found.means}
-    assert means["explicit"] == pytest.approx(0.4)
-    assert means["negative"] is None
-    assert [one.n for one in found.means] == [2, 1, 1, 0]
-    assert not [one for one in found.measured if one.metric == "pragmatics"]

@@ -14,7 +14,7 @@ from harness.implicitness.formula import (
     implicitness,
     pragmatic_distance,
 )
-from harness.specs.implicitness import Direction, Distance, Form
+from harness.specs.implicitness import Form
 
 ROWS = np.random.default_rng(7).standard_normal((5, 12)).astype(np.float32)
 
@@ -24,11 +24,6 @@ def torch_maps(maps: Maps[Matrix]) -> "Maps[torch.Tensor]":  # type: ignore[name
 
     given = (maps.semantic, maps.pragmatic, maps.transfer, maps.transfer_semantic)
     return Maps(*(None if m is None else torch.tensor(m, requires_grad=True) for m in given))
-
-
-def test_there_are_twelve_forms_and_the_published_one_is_among_them() -> None:
-    assert len(set(FORMS)) == 12
-    assert Form(Direction.TO_SEMANTIC, Distance.COSINE, Distance.EUCLIDEAN) == PUBLISHED
 
 
 @each("form", FORMS)
@@ -86,15 +81,6 @@ def test_gradients_are_the_slopes_of_the_score(form: Form) -> None:
     assert torch.autograd.gradcheck(score, [m.detach().double().requires_grad_() for m in given])
 
 
-@pytest.mark.parametrize("distance", Distance)
-def test_a_sentence_is_at_no_distance_from_itself(distance: Distance) -> None:
-    found = features(ROWS.astype(np.float64), random_maps(12))
-
-    apart = pragmatic_distance(found, found, Form(pragmatic=distance))
-
-    assert apart == pytest.approx(np.zeros(5), abs=1e-15)
-
-
 def test_cosine_implicitness_stays_within_its_bounds() -> None:
     # With Wt the identity (or minus it) and Ws = Wp both features agree (or oppose).
     same = random_maps(12).semantic
@@ -120,10 +106,3 @@ def test_cosine_implicitness_stays_within_its_bounds() -> None:
 def test_matrices_that_do_not_belong_together_are_refused(shapes: list[tuple[int, int]]) -> None:
     with pytest.raises(ValueError, match=r"\[dim, k\]"):
         Maps(*(np.zeros(shape) for shape in shapes))
-
-
-def test_the_third_space_needs_two_maps() -> None:
-    maps = random_maps(12)
-
-    with pytest.raises(ValueError, match="two maps"):
-        implicitness(features(ROWS, maps), maps, Form(direction=Direction.THIRD))

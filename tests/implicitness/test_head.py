@@ -46,29 +46,6 @@ def test_a_head_comes_back_as_it_was(form: Form, tmp_path: Path) -> None:
     assert (again.implicitness(ROWS) == head.implicitness(ROWS)).all()
 
 
-@pytest.mark.parametrize("name", ["mine", "mine.json", "mine.safetensors"])
-def test_either_file_or_their_common_name_will_do(name: str, tmp_path: Path) -> None:
-    save_head(random_head(), tmp_path / name)
-
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["mine.json", "mine.safetensors"]
-    assert load_head(tmp_path / name).digest == random_head().digest
-
-
-def test_a_dot_in_a_name_is_no_ending(tmp_path: Path) -> None:
-    save_head(random_head(), tmp_path / "v1.2")
-
-    assert load_head(tmp_path / "v1.2").name == "random"
-
-
-def test_equal_heads_are_equal_bytes(tmp_path: Path) -> None:
-    for folder in ("a", "b"):
-        save_head(replace(random_head(), seen=frozenset(["0" * 16, "f" * 16])), tmp_path / folder)
-
-    for ending in (".json", ".safetensors"):
-        first, second = (tmp_path / f"{name}{ending}" for name in "ab")
-        assert first.read_bytes() == second.read_bytes()
-
-
 def test_texts_a_head_has_seen_are_written_in_one_order(tmp_path: Path) -> None:
     from safetensors.numpy import load_file
 

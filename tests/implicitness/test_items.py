@@ -61,10 +61,6 @@ def test_a_level_without_a_topic_is_told_and_joins_no_other() -> None:
         csv_items("topic,level,text\nrain,1,a\n,1,b\n,2,c\n")
 
 
-def test_a_pair_without_its_implicit_sentence_is_one_that_is_missing() -> None:
-    assert csv_items("implicit,explicit\na,b\n,d\n").pairs[1] == Pair("row 2", None, "d")
-
-
 def test_a_number_names_a_topic_however_it_is_written() -> None:
     found = items(
         {"topic": 17, "level": 1, "text": "a"},

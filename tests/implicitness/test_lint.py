@@ -1,7 +1,6 @@
 """What ships is balanced, and the linter sees what would give a side or a level away."""
 
 import json
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,11 +15,6 @@ from harness.storage.tables import FileFormat, read_table
 from harness.text.dedup import normal
 
 SHIPPED = Path(__file__).parents[2] / "harness/implicitness/data/pairs.jsonl"
-STRATEGIES = {
-    *("hint", "conventional_indirectness", "irony", "understatement", "euphemism", "metaphor"),
-    *("flouted_maxim", "rhetorical_question", "implicature_answer", "indirect_request", "contrast"),
-    *("generic", "hyperbole", "insinuation", "damning_praise", "presupposition", None),
-}
 KEYS = ["topic", "intention", "strategy", "register", "writer", "form"]
 KEYS += ["implicit", "explicit", "plain", "levels"]
 ROWS = [json.loads(line) for line in SHIPPED.read_text("utf-8").splitlines()]
@@ -47,21 +41,6 @@ def test_a_small_file_is_not_broken_for_its_size(name: str) -> None:
     assert measured(invented(), name).is_kept
 
 
-def test_the_shipped_pairs_have_one_schema() -> None:
-    assert {tuple(row) for row in ROWS} == {tuple(KEYS)}
-    assert {row["strategy"] for row in ROWS} <= STRATEGIES
-    assert {row["form"] for row in ROWS} == {"statement", "question", "request", "evaluation", None}
-    assert {len(row["levels"]) for row in ROWS if row["levels"] is not None} == {3, 4}
-
-
-def test_most_of_the_shipped_explicit_sides_with_a_form_state_or_ask_plainly() -> None:
-    forms = Counter(row["form"] for row in ROWS)
-
-    assert forms["statement"] + forms["question"] >= 2500
-    assert len({row["writer"] for row in ROWS}) >= 5
-    assert sum(row["plain"] is not None for row in ROWS) >= 4000
-
-
 def test_the_shipped_sentences_have_no_blanks_at_their_ends_and_no_control_characters() -> None:
     texts = [
         text
@@ -72,13 +51,6 @@ def test_the_shipped_sentences_have_no_blanks_at_their_ends_and_no_control_chara
 
     assert [text for text in texts if text != " ".join(text.split())] == []
     assert [text for text in texts if not text.replace("\u200d", "").isprintable()] == []
-
-
-def test_no_strategy_fills_the_shipped_pairs() -> None:
-    counts = Counter(row["strategy"] for row in ROWS if row["strategy"])
-
-    shares = [count / sum(counts.values()) for count in counts.values()]
-    assert (min(shares) > 0.005, max(shares) < 0.25) == (True, True)
 
 
 def changed(change: Callable[[TrainingPair], TrainingPair]) -> list[TrainingPair]:
@@ -146,20 +118,8 @@ def test_meanings_in_a_long_and_a_short_form_are_counted(more: str, both: float)
     assert measured(pairs, "meanings").value == both
 
 
-def test_meanings_that_nobody_tells_are_not_counted() -> None:
-    pairs = [TrainingPair(implicit="Cold here.", explicit="Shut it.") for _ in range(3)]
-
-    assert not [one for one in measures(pairs) if one.name.startswith("meanings")]
-
-
 def test_word_presence_tells_sides_that_have_words_of_their_own() -> None:
     assert measured(invented(), "word presence").value == 1
-
-
-def test_first_words_are_compared() -> None:
-    found = measured(invented(), "sides: first word")
-
-    assert (found.value in (1, -1), found.is_kept) == (True, False)
 
 
 def test_a_repeated_sentence_is_one_but_for_case_and_marks() -> None:

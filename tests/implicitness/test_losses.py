@@ -107,14 +107,6 @@ def test_the_same_bits_whatever_threads_torch_has() -> None:
     assert found[0] == found[1]
 
 
-def test_another_seed_gives_another_head() -> None:
-    known = pairs_of(planted(1))
-
-    one, other = (train(known, QUICK, seed=seed).maps.semantic for seed in (0, 1))
-
-    assert not np.allclose(one, other)
-
-
 def test_levels_are_learned_as_ordered_pairs() -> None:
     vectors = planted(1)
     rows = np.arange(len(vectors)).reshape(-1, 2)
@@ -177,20 +169,6 @@ def test_the_best_epoch_by_validation_is_kept() -> None:
     assert right.mean() == pytest.approx(max(trained.history), abs=0.01)
 
 
-def test_without_validation_the_last_epoch_is_kept() -> None:
-    trained = train(pairs_of(planted(1)), QUICK, seed=0)
-
-    assert (trained.epoch, trained.history) == (QUICK.epochs, ())
-
-
-def test_progress_is_told_of_each_epoch() -> None:
-    told: list[tuple[str, int, int]] = []
-
-    train(pairs_of(planted(1)), QUICK, seed=0, progress=lambda *part: told.append(part))
-
-    assert told == [("epochs", epoch, QUICK.epochs) for epoch in range(1, QUICK.epochs + 1)]
-
-
 @pytest.mark.parametrize("constant", [False, True])
 def test_matrices_learned_of_scaled_rows_are_matrices_on_the_rows_themselves(
     constant: bool,
@@ -205,19 +183,3 @@ def test_matrices_learned_of_scaled_rows_are_matrices_on_the_rows_themselves(
     there, here = features(scale.scaled(vectors), maps), features(vectors, back)
     np.testing.assert_allclose(here.semantic, there.semantic, rtol=0, atol=1e-4)
     np.testing.assert_allclose(here.pragmatic, there.pragmatic, rtol=0, atol=1e-4)
-
-
-def test_scaled_rows_have_equally_wide_columns_around_nothing() -> None:
-    vectors = planted(1, constant=True) * np.geomspace(0.01, 10, DIM + 1, dtype=np.float32)
-
-    rows = scaling(vectors).scaled(vectors)
-
-    np.testing.assert_allclose(rows[:, :-1].mean(axis=0), 0, atol=1e-5)
-    np.testing.assert_allclose(rows[:, :-1].std(axis=0), np.sqrt(2 / 3 / DIM), rtol=1e-3)
-    np.testing.assert_allclose(rows[:, -1], np.sqrt(1 / 3), rtol=1e-5)
-
-
-def test_rows_without_a_column_that_never_changes_are_not_shifted() -> None:
-    found = scaling(planted(1))
-
-    assert (found.constant, np.abs(found.shift).max()) == (None, 0)

@@ -75,12 +75,6 @@ def test_an_unknown_name_is_told_with_the_nearest(scorers: Toy) -> None:
         opened(scorers, "owl")
 
 
-@pytest.mark.parametrize("path", ["nowhere/mine.json", "./nowhere", "/nowhere/at/all"])
-def test_a_path_to_nothing_is_told(path: str, scorers: Toy) -> None:
-    with pytest.raises(HarnessError, match="nowhere"):
-        opened(scorers, path)
-
-
 def test_a_path_without_its_suffix_is_told_with_it(scorers: Toy) -> None:
     head = scorers.home / "configs/scorers/mine"
 

@@ -2,14 +2,12 @@
 
 import re
 
-import pyarrow
 import pytest
-from pyarrow import parquet
 from support.each import each
 from support.training_pairs import invented, table
 
 from harness.errors import DataError
-from harness.implicitness.pairs import TrainingPair, data_digest, read_pairs, with_negatives
+from harness.implicitness.pairs import TrainingPair, read_pairs, with_negatives
 from harness.storage.tables import FileFormat, read_table
 
 RELEASED = (
@@ -29,16 +27,6 @@ def test_the_released_layout_is_read_as_it_is() -> None:
             negative=("Nice of you, really.", "The soup is cold."),
         )
     ]
-
-
-def test_the_released_layout_needs_no_source() -> None:
-    lines = [line.rsplit(",", 1)[0] for line in RELEASED.splitlines()]
-
-    (found,) = read_pairs(
-        read_table("all.csv", "\n".join(lines).encode(), FileFormat.CSV), where="all.csv"
-    )
-
-    assert (found.source, found.group) == (None, None)
 
 
 def test_our_layout_draws_and_splits_by_topic() -> None:
@@ -95,11 +83,6 @@ def test_a_sample_without_its_counterpart_is_told() -> None:
         read_pairs(table(SAMPLE, SAMPLE | {"references": {}}), where="x")
 
 
-def test_samples_of_another_task_are_told() -> None:
-    with pytest.raises(DataError, match="fields with a sentence and references with an explicit"):
-        read_pairs(table(SAMPLE | {"references": {"gold": ["a"]}}), where="x")
-
-
 def test_the_column_of_groups_can_be_named() -> None:
     row: dict[str, object] = {"implicit": "a", "explicit": "b", "topic": "t", "message": "m1"}
 
@@ -145,26 +128,6 @@ def test_numbers_name_groups_and_the_like(column: str, field: str) -> None:
     assert [getattr(pair, field) for pair in found] == ["17", "17", "17.5", None]
 
 
-def test_numbers_of_parquet_name_groups_too() -> None:
-    topics = [17.0, None, float("nan")]
-    columns = {"implicit": [*"abc"], "explicit": [*"def"], "topic": topics}
-    out = pyarrow.BufferOutputStream()
-    parquet.write_table(pyarrow.table(columns), out)
-
-    found = read_pairs(
-        read_table("x", out.getvalue().to_pybytes(), FileFormat.PARQUET), where="x", group="topic"
-    )
-
-    assert [pair.group for pair in found] == ["17", None, None]
-
-
-def test_what_names_no_group_is_told() -> None:
-    row: dict[str, object] = {"implicit": "a", "explicit": "b", "topic": ["t"]}
-
-    with pytest.raises(DataError, match=r"row 1: topic is \['t'\]; give a text or a number"):
-        read_pairs(table(row), where="x")
-
-
 def test_an_unknown_column_of_groups_is_told() -> None:
     with pytest.raises(DataError, match="no column 'message'; there are implicit, explicit"):
         read_pairs(table({"implicit": "a", "explicit": "b"}), where="x", group="message")
@@ -179,12 +142,6 @@ def test_a_negative_is_of_the_same_source_and_of_another_meaning() -> None:
         other = of[pair.negative[1]]
         assert pair.negative[0] == pair.implicit
         assert (other.source, other.meaning != pair.meaning) == (pair.source, True)
-
-
-def test_given_negatives_stay() -> None:
-    pair = TrainingPair(implicit="a", explicit="b", negative=("c", "d"))
-
-    assert with_negatives([pair], 0) == [pair]
 
 
 def test_negatives_depend_on_the_seed_and_not_on_the_order() -> None:
@@ -212,13 +169,6 @@ def test_pairs_of_one_meaning_alone_have_no_negatives() -> None:
 
     with pytest.raises(DataError, match="no pair of another meaning"):
         with_negatives(pairs, 0)
-
-
-def test_the_digest_is_of_what_pairs_say() -> None:
-    pairs = invented()
-
-    assert data_digest(pairs) == data_digest(invented())
-    assert data_digest(pairs) != data_digest(pairs[1:])
 
 
 def test_a_pair_has_its_plain_sentence_and_its_writer_where_they_are_told() -> None:

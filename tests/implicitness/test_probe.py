@@ -98,12 +98,6 @@ def test_a_scorer_that_knows_every_kind_has_no_weak_cell() -> None:
     assert one(rows, "share", ALL_IMPLICIT, at_least=1.25).value == 1
 
 
-def test_a_scorer_that_knows_nothing_is_weak_everywhere() -> None:
-    rows = probe_figures([0.5] * len(probes()))
-
-    assert {(row.value, row.is_weak) for row in rows if row.figure == "auc"} == {(0.5, True)}
-
-
 def test_an_auc_is_the_share_of_ordered_pairs_and_its_interval_is_over_sets() -> None:
     scores = dict(zip([p.text for p in probes()], DRAWN, strict=True))
     irony = [scores[p.text] for p in probes() if p.kind == "irony"]
@@ -126,11 +120,6 @@ def test_figures_by_register_are_of_its_own_sentences() -> None:
 
     assert one(rows, "mean", ALL_PLAIN, part="chat").value == pytest.approx(fmean(own))
     assert {row.part for row in rows} == {"all", *(p.register for p in probes())}
-
-
-def test_scores_of_other_texts_are_refused() -> None:
-    with pytest.raises(ValueError, match="3 scores for"):
-        probe_figures([0.1, 0.2, 0.3])
 
 
 def test_the_card_has_the_figures_of_the_probes() -> None:
@@ -183,11 +172,6 @@ def test_the_line_on_plain_probes_names_the_reported_bins_alone() -> None:
     assert "1.25" in line
     assert "31%" not in line
     assert "1.5 " not in line
-
-
-@pytest.mark.parametrize("metrics", [{}, {"probe plain above 1": 0.0}])
-def test_a_card_without_such_figures_warns_of_nothing(metrics: dict[str, float | None]) -> None:
-    assert plain_line(metrics, EDGES) == ""
 
 
 def test_the_table_of_the_page_is_of_the_head_that_ships() -> None:

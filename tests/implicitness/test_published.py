@@ -134,17 +134,6 @@ def test_without_an_encoder_in_it_the_stocked_one_serves(stock: Path, tmp_path: 
     assert scores(opened(folder, stock)) == pytest.approx(expected(stock), abs=1e-6)
 
 
-def test_vectors_are_as_long_as_the_pipeline_leaves_them(tuned: Path, tmp_path: Path) -> None:
-    plain = write_mpnet(tmp_path / "plain", seed=1, is_normalised=False)
-    maps = random_maps(WIDTH)
-    folder = write_released(tmp_path / "released", maps, PUBLISHED, tuned=tuned)
-
-    found = opened(folder, plain).distances([(TEXTS[0], TEXTS[1])])[0].value
-
-    rows = mean_vectors(tuned, TEXTS).double().numpy()
-    assert found == pytest.approx(plain_distance(rows[0], rows[1], maps, PUBLISHED), rel=1e-6)
-
-
 def test_texts_beyond_the_encoders_tokens_are_flagged(stock: Path, tmp_path: Path) -> None:
     scorer = opened(write_released(tmp_path, random_maps(WIDTH), PUBLISHED), stock)
 
@@ -152,20 +141,6 @@ def test_texts_beyond_the_encoders_tokens_are_flagged(stock: Path, tmp_path: Pat
 
     assert (fits.flag, cut.flag) == (None, Flag.CUT)
     assert cut.value == pytest.approx(fits.value, abs=1e-6)
-
-
-def test_the_digest_tells_encoders_and_matrices_apart(
-    stock: Path, tuned: Path, tmp_path: Path
-) -> None:
-    def digest(name: str, *, seed: int = 0, encoder: Path | None = None) -> str:
-        maps = random_maps(WIDTH, seed=seed)
-        folder = write_released(tmp_path / name, maps, PUBLISHED, tuned=encoder)
-        return opened(folder, stock).digest
-
-    digests = [digest("a"), digest("b", seed=1), digest("c", encoder=tuned)]
-
-    assert len(set(digests)) == 3
-    assert digest("again") == digests[0]
 
 
 # --- the YAML corrects what the files do not say ---
@@ -179,13 +154,6 @@ def test_the_form_of_the_yaml_wins(stock: Path, tuned: Path, tmp_path: Path) -> 
 
     assert scorer.head.form == other
     assert scores(scorer) == pytest.approx(expected(tuned, other), abs=1e-6)
-
-
-def test_without_a_json_file_the_form_is_as_published(stock: Path, tmp_path: Path) -> None:
-    folder = write_released(tmp_path, random_maps(WIDTH), PUBLISHED)
-    (folder / "config.json").unlink()
-
-    assert opened(folder, stock).head.form == PUBLISHED
 
 
 def test_matrices_of_other_names_are_found_through_the_yaml(stock: Path, tmp_path: Path) -> None:

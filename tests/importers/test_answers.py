@@ -1,6 +1,6 @@
 """Numbers that others wrote for choices: read strictly, never evaluated, turned into scores."""
 
-from math import inf, log, nan
+from math import inf, nan
 
 import pytest
 from support.each import each
@@ -45,13 +45,6 @@ def test_what_is_no_mapping_of_all_places_is_refused(text: str, fact: str) -> No
         numbers_by_option(text, 2)
 
 
-def test_a_probability_becomes_its_natural_logarithm() -> None:
-    found = scores_of_probabilities([0.25, 0.75], ("1", " two"))
-
-    assert [part.logprob for part in found] == [log(0.25), log(0.75)]
-    assert [(part.tokens, part.bytes) for part in found] == [(None, 1), (None, 4)]
-
-
 def test_a_probability_printed_as_0_is_the_least_there_is() -> None:
     assert (
         scores_of_probabilities([0.0, 1.0], ("1", "2"))[0].logprob
@@ -66,10 +59,6 @@ def test_what_are_no_probabilities_is_refused(values: list[float]) -> None:
         scores_of_probabilities(values, ("1", "2"))
 
 
-def test_rounding_may_add_a_little() -> None:
-    assert scores_of_probabilities([0.5004, 0.5003], ("1", "2"))[0].logprob == log(0.5004)
-
-
 def test_an_impossible_choice_has_the_least_log_probability() -> None:
     assert [part.logprob for part in scores_of_logprobs([-inf, -1.5], ("a", "b"))] == [LEAST, -1.5]
 
@@ -78,8 +67,3 @@ def test_an_impossible_choice_has_the_least_log_probability() -> None:
 def test_a_positive_number_is_no_log_probability(value: float) -> None:
     with pytest.raises(ValueError, match="no log-probability in nats"):
         scores_of_logprobs([value, -1.0], ("a", "b"))
-
-
-def test_there_is_one_number_for_each_choice() -> None:
-    with pytest.raises(ValueError, match="1 numbers for 2 choices"):
-        scores_of_logprobs([-1.0], ("a", "b"))

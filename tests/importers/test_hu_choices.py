@@ -47,13 +47,6 @@ def test_the_probability_of_each_place_is_its_score(quiz: Quiz) -> None:
     assert {(part.tokens, part.bytes) for part in step.choice_scores} == {(None, 1)}
 
 
-def test_the_prompt_is_kept_as_it_stands(quiz: Quiz) -> None:
-    take(quiz, [answered(1)])
-
-    assert only(quiz).steps[0].messages[0].content == answered(1)["prompt"]
-    assert only(quiz).decoding == "logprob"
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_the_order_of_a_row_is_its_variant(quiz: Quiz, seed: int) -> None:
     right = ORDERS[seed].index(2)  # the second option is the right one
@@ -78,27 +71,10 @@ def test_a_seed_that_is_not_that_of_the_order_is_refused(quiz: Quiz) -> None:
     assert not quiz.results.exists()
 
 
-def test_rows_of_all_orders_may_stand_in_one_file(quiz: Quiz) -> None:
-    take(quiz, [*map(answered, range(5)), *map(pair, range(5)), *map(control, range(5))])
-
-    assert len(quiz.rows()) == 15
-    assert {row.variant for row in quiz.rows() if row.sample.group == "coherence_inference"} == {
-        f"order{seed}" for seed in range(5)
-    }
-
-
 def test_a_row_without_the_story_is_told_by_its_content(quiz: Quiz) -> None:
     take(quiz, [control(3)])
 
     assert only(quiz).variant == "no-story:order3"
-
-
-def test_what_the_control_left_as_it_was_is_left_out_of_it(quiz: Quiz) -> None:
-    found = take(quiz, [control(0), same(0), spaced(0)])
-
-    kept = {(row.variant, row.sample.id) for row in quiz.rows()}
-    assert kept == {("no-story:order0", "irony-7"), ("no-story:order0", "irony-9")}
-    assert told(found)[0][1] == 1
 
 
 def test_items_that_read_alike_have_their_story_where_all_others_have(quiz: Quiz) -> None:
@@ -117,14 +93,6 @@ def test_story_and_control_in_one_file_are_told_apart(quiz: Quiz) -> None:
     assert [kept["order0", "irony-8"], kept["order0", "irony-9"]] == ["2", "2"]
     assert kept["no-story:order0", "irony-9"] == "3"
     assert len(kept) == 5
-
-
-def test_the_files_of_story_and_control_go_together(quiz: Quiz) -> None:
-    noise = {"distribution": "{'1': 0.1, '2': 0.7000001, '3': 0.1999999}"}
-
-    take(quiz, [answered(0), same(0)], [control(0), same(0, **noise)])
-
-    assert len(quiz.rows()) == 3
 
 
 @pytest.mark.parametrize(
@@ -200,22 +168,6 @@ def test_of_two_items_that_read_alike_the_number_tells(quiz: Quiz) -> None:
     take(quiz, [answered(0)])
 
     assert only(quiz).sample.id == "irony-7"
-
-
-def test_an_item_whose_options_differ_is_another_one(quiz: Quiz) -> None:
-    row = answered(0)
-    row["prompt"] = row["prompt"].replace("She is cold.", "She is warm.")
-
-    with pytest.raises(DataError, match="irony-7 with these words and options, not among"):
-        take(quiz, [row])
-
-
-def test_a_missing_column_is_named(quiz: Quiz) -> None:
-    row = answered(0)
-    del row["seed"]
-
-    with pytest.raises(DataError, match="no column 'seed'"):
-        take(quiz, [row])
 
 
 @each(

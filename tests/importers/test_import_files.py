@@ -7,7 +7,7 @@ import pytest
 from support import quiz as quiz_module
 from support.quiz import QUESTIONS, Quiz
 
-from harness.errors import DataError, HarnessError, SpecError
+from harness.errors import DataError
 from harness.importers.import_files import Imported
 
 PROMPT = "It pours. Dia says: dry, is it not? What do you reply?"
@@ -74,14 +74,6 @@ def test_a_variant_is_fixed_or_stands_in_a_column(
     take(quiz, f"item,said,how\ntea,2,{cell}\n", BY_ID.replace("order0", variant))
 
     assert {row.variant for row in quiz.rows()} == {expected}
-
-
-def test_written_choices_are_read_by_the_judge(quiz: Quiz) -> None:
-    take(quiz, "item,said\ntea,Answer: 1\nice,the first\nfog,2\n", BY_ID)
-
-    found = {row.sample.id: row.verdicts["gold"].value for row in quiz.rows()}
-    assert found == {"tea": 1.0, "ice": None, "fog": 1.0}
-    assert {row.decoding for row in quiz.rows()} == {"written"}
 
 
 @pytest.mark.parametrize(
@@ -157,14 +149,6 @@ def test_a_row_without_an_answer_is_missing(quiz: Quiz) -> None:
 
     assert list(quiz.answers()) == [("order0", "tea")]
     assert [(part.what, part.rows) for part in found.notes] == [("without an answer: missing", 1)]
-
-
-def test_several_replies_may_stand_in_a_list(quiz: Quiz) -> None:
-    said = "sample: {id: item}, variant: base, answer: {kind: text, column: said}"
-
-    found = take(quiz, [{"item": "rain", "said": ["One.", "Two."]}], said, task="say")
-
-    assert found.done.file.run.decodings[0].n == 2
 
 
 @pytest.mark.parametrize(("more", "label"), [("", "T0.3"), (", temperature: 0.5", "T0.5")])
@@ -262,12 +246,3 @@ def test_scores_are_for_tasks_with_choices(quiz: Quiz) -> None:
 
     with pytest.raises(DataError, match="no choices under base; map the answer as `text`"):
         take(quiz, 'item,said\nrain,"[1]"\n', said, task="say")
-
-
-@pytest.mark.parametrize(
-    ("name", "fact"),
-    [("option_probs", "did you mean option_probabilities?"), ("x.yaml", "no such")],
-)
-def test_an_unknown_map_is_told(quiz: Quiz, name: str, fact: str) -> None:
-    with pytest.raises((SpecError, HarnessError), match=fact):
-        quiz.take(quiz.put("in.csv", "a\n1\n"), column_map=name)

@@ -6,10 +6,8 @@ import pytest
 from support.rated_files import SCORES, Desk, answered
 
 from harness.errors import DataError, SpecError
-from harness.importers.import_files import LAYOUTS
 from harness.parts import Reason
 from harness.pipeline.records import MissingItem
-from harness.registry import Registry, shipped_home
 from harness.specs.data import MapSpec
 from harness.specs.schema import load_spec, read_yaml
 
@@ -31,13 +29,6 @@ def test_an_answer_is_stored_as_it_came_and_judged_at_once(desk: Desk) -> None:
     assert row.steps[0].messages[0].content == items[0]["prompt"]
     assert row.verdicts["stated-rating"].value == 2.5
     assert row.verdicts["stated-rating"].detail == {"parsed_share": 2 / 3}
-
-
-def test_the_run_says_it_is_a_replay_and_how_many_replies_a_value_rests_on(desk: Desk) -> None:
-    done = desk.take(desk.put("in.json", answered())).done
-
-    assert (done.file.model.kind, done.file.model.name) == ("replay", "umpire")
-    assert "|umpire:replay@unknown|T1,n2,s0|" in done.scores[0].signature
 
 
 @pytest.mark.parametrize(
@@ -68,13 +59,6 @@ def test_what_the_files_lack_is_missing_and_counted(desk: Desk) -> None:
     assert found.done.missing == {MissingItem("", False, Reason.FAILED): 1}
     [lost] = [row for row in desk.rows() if row.answer is None]
     assert lost.verdicts["stated-rating"].note == "not in the imported files"
-
-
-def test_an_item_without_a_reply_is_missing(desk: Desk) -> None:
-    items = answered()
-    items[2]["all_responses"] = []
-
-    assert desk.take(desk.put("in.json", items)).counts[0].found == 3
 
 
 def test_importing_again_in_another_order_changes_no_byte(desk: Desk) -> None:
@@ -181,11 +165,6 @@ def test_a_file_that_cannot_be_read_says_why(desk: Desk, data: bytes | None, fac
         desk.take(path)
 
 
-def test_a_folder_is_no_file(desk: Desk) -> None:
-    with pytest.raises(DataError, match="name the files in it"):
-        desk.take(desk.folder)
-
-
 def test_two_files_that_differ_on_one_sample_are_told_by_name(desk: Desk) -> None:
     one, other = desk.put("a.json", answered()), desk.put("b.json", answered(texts=("1", "1")))
 
@@ -215,20 +194,3 @@ def test_peoples_ratings_are_laid_beside_the_run(desk: Desk) -> None:
     assert {(r["rater"], r["scale"], float(r["value"])) for r in ratings} == {
         ("mean", scale, value) for scale, value in SCORES.items()
     }
-
-
-def test_ratings_and_verdicts_share_their_sample_ids(desk: Desk) -> None:
-    desk.take(desk.put("in.json", answered()))
-
-    assert {r["sample_id"] for r in desk.ratings()} == {row.sample.id for row in desk.rows()}
-
-
-def test_every_task_names_layouts_there_are(tmp_path: Path) -> None:
-    registry = Registry((shipped_home(),), {}, tmp_path)
-
-    named = {
-        layout
-        for task in registry.names("tasks")
-        for layout in registry.load("tasks", task).imports
-    }
-    assert named <= set(LAYOUTS)

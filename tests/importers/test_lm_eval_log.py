@@ -45,12 +45,6 @@ def test_accuracy_is_what_the_log_says_of_itself(quiz: Quiz, log: Path, variant:
     assert value(found.done.scores, variant) == pytest.approx(sum(own) / len(own))
 
 
-def test_prompts_that_several_orders_share_are_of_the_order_that_fits_all(quiz: Quiz) -> None:
-    quiz.take(ORDER0)  # of the two items with two options, order0 and order2 read alike
-
-    assert {row.variant for row in quiz.rows()} == {"order0"}
-
-
 def test_choices_in_words_are_scored_without_those_that_have_no_context(quiz: Quiz) -> None:
     quiz.take(TEXT)
 
@@ -69,17 +63,6 @@ def test_generated_replies_are_texts_and_of_two_filters_one_stands(quiz: Quiz) -
     }
     assert found.done.file.run.decodings[0].n == 2
     assert [part.rows for part in found.notes] == [2]
-
-
-def test_choices_in_another_sequence_are_put_in_order(quiz: Quiz) -> None:
-    [tea, *_] = lines(ORDER0)
-    tea["arguments"] = dict(reversed(tea["arguments"].items()))
-    tea["resps"].reverse()
-
-    quiz.take(quiz.put("log.jsonl", [tea]))
-
-    [row] = quiz.rows()
-    assert [score.logprob for score in row.steps[0].choice_scores] == [-0.469, -0.882, -3.178]
 
 
 def test_a_prompt_that_is_not_ours_is_told_by_the_id_in_doc(quiz: Quiz) -> None:

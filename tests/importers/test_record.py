@@ -28,11 +28,6 @@ def posed(tmp_path: Path) -> SampleLookup:
     return SampleLookup("quiz", task, samples=samples, prompts=registry.prompts, data="sample")
 
 
-@pytest.mark.parametrize(("column", "text"), [("a", "x"), ("b.c", "1"), ("d.f", "3"), ("d.g", "")])
-def test_a_column_is_a_name_or_a_path(column: str, text: str) -> None:
-    assert RECORD.text(column) == text
-
-
 @each(
     ("column", "fact"),
     [
@@ -48,13 +43,6 @@ def test_what_is_no_text_of_a_column_is_an_error(column: str, fact: str) -> None
         RECORD.text(column)
 
     assert fact in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("column", "is_there"), [("a", True), ("d.e", True), ("d.g", False), ("h", False)]
-)
-def test_white_space_and_null_are_nothing(column: str, is_there: bool) -> None:
-    assert RECORD.has(column) is is_there
 
 
 @each(
@@ -108,15 +96,3 @@ def test_a_log_may_name_its_sample_beside_the_prompt(
 def test_a_sample_and_the_prompt_of_another_do_not_go_together(posed: SampleLookup) -> None:
     with pytest.raises(DataError, match="of sample fog, while its prompt is that of order0 of sa"):
         matches(ImportedRecord("f:1", {"id": "fog"}), posed, spec=None, prompts=(ORDER0,))
-
-
-def test_a_step_that_uses_an_earlier_answer_has_no_prompt_of_its_own(tmp_path: Path) -> None:
-    quiz = quiz_module.build(tmp_path)
-    registry = Registry((quiz.home,), {}, tmp_path)
-    task = registry.load("tasks", "say")
-    samples = read([registry.resource(task.data.sample)], None)
-    posed = SampleLookup("say", task, samples=samples, prompts=registry.prompts, data="sample")
-
-    asked = posed.asked("It pours. Dia says: dry, is it not? What do you reply?")
-
-    assert [(variant, sample.id) for variant, sample in asked] == [("base", "rain")]

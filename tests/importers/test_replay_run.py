@@ -9,9 +9,7 @@ from support.quiz import Quiz, value
 from harness.errors import DataError
 from harness.importers.import_files import Imported
 from harness.importers.run import as_answered
-from harness.parts import Mode
 from harness.registry import Registry, shipped_home
-from harness.storage.runs import RunFolder
 
 SCORES = {"tea": "-1;-2;-3", "ice": "-2;-1;", "fog": "-1;-2;"}
 
@@ -62,16 +60,6 @@ def test_a_complete_pool_has_its_rows_and_nothing_missing(quiz: Quiz) -> None:
     assert value(found.done.scores, "all", "accuracy_permuted") is not None
 
 
-def test_the_run_says_that_log_probabilities_were_read(quiz: Quiz) -> None:
-    file = take(quiz, ("order0", "tea")).done.file
-
-    assert (file.task.mode, file.run.decodings[0].max_tokens) == (Mode.CHOOSE, 1)
-    assert all(len(spec.steps) == 1 for spec in file.task.variants.values())
-    assert (
-        "|m:replay@unknown|logprob,n1,s0|" in take(quiz, ("order0", "tea")).done.scores[0].signature
-    )
-
-
 def test_stored_choices_are_read_again_without_a_change(
     quiz: Quiz, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -80,16 +68,6 @@ def test_stored_choices_are_read_again_without_a_change(
     assert quiz.main("read", str(folder.path)) == 0
 
     assert "0 verdicts changed; no model was called" in capsys.readouterr().out
-
-
-def test_another_judge_reads_stored_choices(quiz: Quiz) -> None:
-    quiz.put("home/configs/judges/bytes.yaml", "{about: x, kind: gold, normalisation: per_byte}")
-    folder = take(quiz, ("order0", "tea")).done.folder
-
-    assert quiz.main("judge", str(folder.path), "--judge", "bytes") == 1
-
-    [row] = [r for r in RunFolder(folder.path).read_rows() if r.answer]
-    assert row.verdicts["bytes"].value == 1.0
 
 
 def test_two_answers_to_one_place_are_refused(quiz: Quiz) -> None:

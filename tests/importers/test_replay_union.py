@@ -8,7 +8,6 @@ from support import quiz as quiz_module
 from support.each import rest_slow
 from support.quiz import Quiz
 
-from harness.errors import DataError
 from harness.parts import Reason
 from harness.storage.runs import RunFolder
 
@@ -91,40 +90,6 @@ def test_what_two_runs_might_take_goes_to_neither(quiz: Quiz) -> None:
     take(quiz, ANSWERS["ice"])
 
     assert len(list(quiz.results.glob("runs/*/*/*"))) == 3
-
-
-def test_what_one_run_holds_is_that_run_though_others_would_take_it(quiz: Quiz) -> None:
-    take(quiz, ANSWERS["tea"], ANSWERS["ice"])
-    take(quiz, {**ANSWERS["tea"], "asked": "Which tea?"})
-    take(quiz, ANSWERS["bare"])
-    before = quiz.bytes()
-
-    take(quiz, ANSWERS["ice"])
-
-    assert quiz.bytes() == before
-
-
-def test_blank_replies_are_answers_that_came(quiz: Quiz) -> None:
-    said = (
-        "{about: x, format: jsonl, sample: {id: a}, variant: base, answer: {kind: text, column: b}}"
-    )
-    column_map = str(quiz.put("map.yaml", said))
-    for name in ("rain", "wind"):
-        path = quiz.put("in.jsonl", [{"a": name, "b": [""]}])
-        found = quiz.take(path, task="say", column_map=column_map)
-
-    assert [(part.found, part.samples) for part in found.counts] == [(2, 2)]
-    assert {lost.reason for lost in found.done.missing} == {Reason.EMPTY}
-
-
-def test_another_answer_to_a_stored_prompt_is_refused(quiz: Quiz) -> None:
-    take(quiz, ANSWERS["tea"], ANSWERS["ice"])
-    before = quiz.bytes()
-
-    with pytest.raises(DataError, match=r"in\.jsonl:1: other replies than those stored"):
-        take(quiz, {**ANSWERS["ice"], "said": [-1.0, -2.0]})
-
-    assert quiz.bytes() == before
 
 
 def test_a_run_that_other_judges_have_read_stays(quiz: Quiz) -> None:

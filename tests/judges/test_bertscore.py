@@ -12,7 +12,7 @@ from support.packages import needs
 from tokenizers import Tokenizer, pre_tokenizers, processors, trainers
 from tokenizers.models import BPE
 
-from harness.core import Case, Judge, Response, Sample, Verdict
+from harness.core import Case, Response, Sample, Verdict
 from harness.errors import ModelError, SpecError
 from harness.judges.nearness import BertScoreJudge
 from harness.models.encoders.encoders import MiniLM
@@ -273,18 +273,6 @@ def test_what_cannot_be_compared_is_missing(response: Response, reason: Reason) 
     [verdict] = judge().read([Case(case("x", references=["a"]).sample, response)])
 
     assert (verdict.value, verdict.reason) == (None, reason)
-
-
-def test_no_case_gives_no_verdict() -> None:
-    assert judge().read([]) == []
-
-
-def test_it_asks_nothing() -> None:
-    one, computing = case("x", references=["a"]), judge()
-    bertscore: Judge = computing
-
-    assert bertscore.ask(one.sample, one.response) == ()
-    assert bertscore.metric == "mean_f1"
 
 
 @pytest.mark.parametrize(

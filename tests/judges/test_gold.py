@@ -4,7 +4,6 @@ from dataclasses import replace
 from math import log
 
 import pytest
-from msgspec import structs
 from support.choice_cases import LABELS, Scores, case, judge, judged, sample, scores, spec
 from support.each import each
 
@@ -74,13 +73,6 @@ def test_a_score_belongs_to_the_choice_that_was_shown_at_its_place(
     assert (verdict.value, verdict.detail["chosen_label_Right"]) == (value, value)
 
 
-@pytest.mark.parametrize("gold", [0, 1, 2])
-def test_the_right_choice_is_told_by_its_text(gold: int) -> None:
-    read = case(scores(-3.0, -1.0, -2.0), asked=sample(gold=gold))
-
-    assert judged(read).value == float(gold == 1)
-
-
 # Normalisations, by hand
 
 
@@ -122,15 +114,6 @@ def test_the_headline_is_of_the_judges_normalisation_and_all_others_stand_beside
     assert verdict.value == expected[way]
     assert {k: v for k, v in verdict.detail.items() if k.startswith("accuracy_")} == others
     assert verdict.detail["chosen_place_1"] == expected[way]
-
-
-def test_bytes_and_characters_differ_where_letters_take_more_than_one_byte() -> None:
-    # -1.8 over 19 bytes beats -1.0 over 10 (.0947 to .1); over 17 characters it loses (.1059).
-    read = case(sized((-1.8, 1, 19), (-1.0, 1, 10)), asked=sample(SAKE), layout=spec("text"))
-
-    detail = judged(read).detail
-
-    assert (detail["accuracy_per_byte"], detail["accuracy_per_character"]) == (1.0, 0.0)
 
 
 @pytest.mark.parametrize("way", ["raw", "per_byte"])
@@ -194,12 +177,6 @@ def test_two_choices_of_one_label_count_together() -> None:
 
     assert (detail["chosen_label_Right"], detail["chosen_label_Wrong"]) == (0.0, 1.0)
     assert detail["prob_label_Wrong"] == pytest.approx(0.8)
-
-
-def test_without_labels_nothing_is_said_of_them() -> None:
-    detail = judged(case(scores(-1.0, -2.0, -3.0), asked=sample())).detail
-
-    assert [name for name in detail if "label" in name] == []
 
 
 @pytest.mark.parametrize(
@@ -302,12 +279,6 @@ def test_where_a_bound_might_hide_the_best_choice_nothing_is_known(held: Scores,
     assert "a bound alone is known" in verdict.note
 
 
-def test_a_bound_of_a_neutral_score_corrects_nothing() -> None:
-    held = Response("n", choice_scores=bounded(-1.0, (-2.0,), -1.0))
-
-    assert "accuracy_pmi" not in judged(case(scores(-1.0, -2.0, -3.0), neutral=held)).detail
-
-
 @pytest.mark.parametrize("count", [0, 1, 2, 4])
 def test_another_number_of_scores_than_of_choices_is_unsupported(count: int) -> None:
     verdict = judged(case(scores(*[-1.0] * count)))
@@ -357,21 +328,6 @@ def test_written_words_are_read_where_they_open_the_answer_whole(
     assert (verdict.value if verdict.reason is None else verdict.reason) == expected
 
 
-@each(
-    ("text", "expected"),
-    [
-        *(("yes", 1.0), ("Yes.", 1.0), ("no", 0.0), ("No, he does not.", 0.0), ("**no**", 0.0)),
-        *(("The answer is yes.", 1.0), ("yes, that is what is meant", 1.0)),
-        *(("yes and no", U), ("Yes, no?", U), ("no yes", U), ("Yes or no: yes", U)),
-        *(("not yes", U), ("nope", U), ("I would say yes", U), ("maybe", U)),
-    ],
-)
-def test_a_written_yes_is_one_that_no_no_follows(text: str, expected: float | Reason) -> None:
-    verdict = judged(case(text, asked=sample(("yes", "no")), layout=spec("text")))
-
-    assert (verdict.value if verdict.reason is None else verdict.reason) == expected
-
-
 def test_a_written_number_means_the_choice_shown_there() -> None:
     asked = sample(order0=("3", "1", "2"), labels=LABELS)
 
@@ -389,15 +345,6 @@ def test_a_written_answer_has_no_probability_and_an_unread_one_is_quoted() -> No
 
     assert judged(case("1")).shares == ()
     assert (verdict.note, len(verdict.note)) == (("Well, " * 40)[:80], 80)
-
-
-def test_choices_that_are_numbers_are_words_where_words_are_asked_for() -> None:
-    asked = sample(("12", "7", "70"))
-    layout = structs.replace(spec("text"), lead=" ")
-
-    values = [judged(case(text, asked=asked, layout=layout)).value for text in ("12", "7.", "70")]
-
-    assert values == [1.0, 0.0, 0.0]
 
 
 YES_NO = sample(("yes", "no"), labels=("hateful", "benign"))

@@ -11,7 +11,7 @@ from support.each import each
 from harness.core import Case, Judge, Response, Sample
 from harness.errors import SpecError
 from harness.judges.asking import ACCEPT_FIRST, REJECT_FIRST, PreferenceJudge
-from harness.parts import ChoiceScore, Decoding, Failure, Reason
+from harness.parts import ChoiceScore, Decoding, Reason
 from harness.specs.judges import Contrast, JudgeSpec, PreferenceSpec
 from harness.specs.schema import load_spec, read_yaml
 from harness.specs.tasks import DecodingSpec
@@ -68,10 +68,6 @@ def test_a_question_is_asked_of_the_judge_model_as_the_spec_says() -> None:
     assert [request.step for request in requests] == [ACCEPT_FIRST, REJECT_FIRST]
     assert {(r.model, r.sample_id, r.variant) for r in requests} == {("judge@7", "s1", "toy")}
     assert {request.decoding for request in requests} == {Decoding(0.0, 8)}
-
-
-def test_asking_twice_asks_the_same() -> None:
-    assert judge().ask(SAMPLE, ANSWER) == judge().ask(SAMPLE, ANSWER)
 
 
 def test_a_question_shows_no_reference_but_those_named() -> None:
@@ -172,12 +168,6 @@ def test_a_reply_that_cannot_be_read_is_a_reason_and_never_a_number(
     assert verdict.detail == {}
 
 
-def test_a_reply_cut_after_its_number_counts() -> None:
-    [verdict] = judge().read([Case(SAMPLE, ANSWER, (reply("1", "length"), reply("2", "length")))])
-
-    assert verdict.value == 1.0
-
-
 def test_verdicts_stand_in_the_order_of_their_cases() -> None:
     good, bad = (reply("1"), reply("2")), (reply("2"), reply("1"))
     cases = [Case(SAMPLE, Response(k, texts=("a",)), r) for k, r in (("x", good), ("y", bad))]
@@ -229,11 +219,6 @@ def test_a_hostile_text_stays_inside_its_fence(text: str, field: str) -> None:
         assert [part.count("\n>>>\n") for part in parts] == [1] * (FENCES - 1)
 
 
-def test_template_syntax_in_an_answer_is_shown_as_it_stands() -> None:
-    for words in asked("{{ 7*7 }} {reference} {% if true %}"):
-        assert "<<<\n{{ 7*7 }} {reference} {% if true %}\n>>>" in words
-
-
 def pack(folder: Path, words: str) -> Prompts:
     """Prompts in which a pack words the judge's question."""
     (folder / "judges").mkdir(parents=True)
@@ -261,23 +246,6 @@ def test_the_recipe_changes_with_the_words_and_with_the_model(tmp_path: Path) ->
     assert len({judge().recipe, reworded.recipe, judge(model="j@2").recipe}) == 3
 
 
-def test_the_recipe_does_not_change_with_what_a_judge_is_said_to_be() -> None:
-    assert judge(structs.replace(SPEC, about="b", model="alias")).recipe == judge().recipe
-
-
-def test_the_recipe_names_the_judge_and_its_orders() -> None:
-    both, single = judge().recipe, judge(SINGLE).recipe
-
-    assert both.startswith("toy:")
-    assert both.endswith("|both-orders")
-    assert single.endswith("|single-order")
-
-
-def test_a_judge_without_a_template_cannot_be_made(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"'judges/gpt4_contextual\.user\.j2' is in none of"):
-        judge(prompts=Prompts([tmp_path]))
-
-
 @each("lost", ["kind", "rude", "true_intention"])
 @each("texts", [None, ()])
 def test_a_reference_that_is_missing_is_named(lost: str, texts: tuple[str, ...] | None) -> None:
@@ -297,11 +265,3 @@ def test_the_shipped_judges_ask_about_intention_and_both_replies(name: str) -> N
     for words in asked("Fine.", sample, spec):
         assert [part for part in names if part.upper() in words] == list(names[:3])
         assert words.endswith("Answer with the number alone, 1 or 2:")
-
-
-def test_a_failed_reply_says_why() -> None:
-    response = Response("k", failure=Failure(Reason.FAILED, "timeout after 3 attempts"))
-
-    [verdict] = judge(SINGLE).read([Case(SAMPLE, ANSWER, (response,))])
-
-    assert verdict.note.endswith(": timeout after 3 attempts")

@@ -123,10 +123,6 @@ def test_a_swapped_judge_bears_a_name_of_its_own_everywhere() -> None:
     assert {v.judge for v in swapped.read(cases(a, alone))} == {"echoing:swapped"}
 
 
-def test_no_case_makes_no_verdict() -> None:
-    assert judge(stressed("a"), stressed("b")).read([]) == []
-
-
 OPTIONS = RunOptions("toy", "oracle", judges=("near", "near:swapped"), variants=("base",))
 
 

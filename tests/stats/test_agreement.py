@@ -129,11 +129,6 @@ def test_kappa_says_why_it_is_missing(ratings: Floats, reason: NoValue) -> None:
     assert cohen_kappa(ratings).reason == reason
 
 
-def test_kappa_of_three_raters_is_refused() -> None:
-    with pytest.raises(ValueError, match="two raters, not 3"):
-        cohen_kappa(np.ones((4, 3)))
-
-
 @each("measure", MEASURES)
 @each(
     ("ratings", "reason"),
@@ -161,13 +156,6 @@ def test_raters_that_never_meet_have_no_agreement(
 )
 def test_alpha_says_why_it_is_missing(name: str, reason: NoValue, scale: Scale) -> None:
     assert alpha(BARREN[name], scale).reason == reason
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_a_draw_with_one_value_has_no_alpha(scale: Scale) -> None:
-    found = pairable([[0.1, 0.1], [0.1, 0.7]])
-
-    assert np.isnan(weighted_alpha(found, np.array([3.0, 0.0]), scale))
 
 
 def test_a_reliability_of_a_half_caps_any_judge_at_71_percent() -> None:

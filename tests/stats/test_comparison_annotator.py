@@ -73,13 +73,6 @@ def test_a_judge_like_the_steady_rater_beats_the_other(alignment: Alignment) -> 
     assert (found.winning_rate, found.advantage) == (Estimate(1, n=2), Estimate(1, n=2))
 
 
-def test_a_judge_that_says_the_opposite_wins_no_rater() -> None:
-    found = two_raters(0)
-
-    # Ten units of forty: there the second rater says 0 too, or all are equally wrong.
-    assert (found.winning_rate, found.advantage) == (Estimate(0, n=2), Estimate(0.25, n=2))
-
-
 def test_raters_with_few_units_are_skipped_and_counted() -> None:
     raters = np.column_stack([np.ones(40), np.ones(40), [1.0] * 29 + [NAN] * 11])
 

@@ -74,7 +74,7 @@ def test_fishers_interval_is_scipys(level: float) -> None:
     ("r", "n", "reason"), [(0.5, 3, NoValue.TOO_FEW), (-1, 9, NoValue.DEGENERATE)]
 )
 def test_fishers_interval_says_why_it_is_missing(r: float, n: int, reason: NoValue) -> None:
-    assert fisher_interval(r, n).reason == reason
+    assert fisher_interval(r, n).why == reason
 
 
 @pytest.mark.parametrize(("r", "level"), [(1.2, 0.95), (0.5, 1.0)])

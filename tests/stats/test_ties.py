@@ -138,12 +138,6 @@ def test_the_tie_rate_is_a_share_of_pairs(ratings: list[list[float]], expected: 
     assert tie_rate(ratings) == expected
 
 
-def test_a_constant_judge_of_constant_people_is_right_throughout() -> None:
-    found = calibrated_acc_eq(np.ones((3, 4)), np.ones((3, 4)))
-
-    assert (found.estimate, found.epsilons) == (Estimate(1.0, n=3), (0.0,))
-
-
 @each("name", ["no documents", "no systems", "one system", "one cell", "all missing"])
 def test_without_a_pair_there_is_a_reason_and_no_epsilon(name: str) -> None:
     rows = BARREN[name]

@@ -3,13 +3,11 @@
 import os
 import re
 from collections import Counter
-from itertools import permutations
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 from support.choice_prompts import (
-    FIELDS,
     GROUPS,
     HOME,
     SHIPPED,
@@ -27,7 +25,7 @@ from support.each import each
 from harness.core import Sample
 from harness.models.scripted import control
 from harness.parts import Message, Mode
-from harness.pipeline.plan import Plan, check_templates, variant_digest
+from harness.pipeline.plan import check_templates, variant_digest
 from harness.text.prompts import Prompts
 from harness.workspace import Workspace
 
@@ -121,20 +119,6 @@ def test_a_choice_begins_with_the_space_that_stands_before_it(name: str, variant
         assert not asked.messages[0].content.endswith((" ", "\n"))
 
 
-@each(("name", "variant"), EVERY)
-@each("context", [mark("context"), ""])
-def test_a_prompt_has_no_doubled_blanks_and_no_blank_ends(
-    name: str, variant: str, context: str
-) -> None:
-    fields = {"context": context} if name == "intent_detection_pairs" else {}
-    made = plan(name, *(sample(name, group, **fields) for group in GROUPS[name]))
-    for cell in cells(made, variant):
-        words = requests(made, cell)[1].messages[0].content
-        assert "  " not in words
-        assert "\n\n\n" not in words
-        assert [line for line in words.splitlines() if line != line.strip()] == []
-
-
 @each("number", range(5))
 def test_the_five_orders_are_those_that_a_sample_brings(number: int) -> None:
     made = plan("intent_detection", sample("intent_detection", "irony"))
@@ -174,56 +158,6 @@ def test_the_default_variants_make_up_the_pool_of_all(name: str, default: list[s
     assert list(spec.default_variants) == default
     assert [v for v, part in spec.variants.items() if part.averaged_over == "all"] == default
     assert spec.judges == ("gold",)
-
-
-def test_each_family_of_intent_detection_has_a_pool_of_its_own() -> None:
-    pools: dict[str, set[str]] = {}
-    for variant, part in task("intent_detection").variants.items():
-        pools.setdefault(part.averaged_over or "", set()).add(variant)
-
-    assert pools == {f"{prefix}all": {f"{prefix}order{n}" for n in range(5)} for prefix in PREFIXES}
-
-
-@each("group", GROUPS["intent_detection"])
-def test_every_phenomenon_has_an_instruction_of_one_line_that_does_not_name_it(group: str) -> None:
-    path = HOME / "prompts" / "intent_detection" / "instruction" / f"{group}.j2"
-
-    words = Prompts([HOME / "prompts"]).text(f"intent_detection/instruction/{path.name}", {})
-
-    assert words == words.strip()
-    assert "\n" not in words
-    assert group.split("_")[0][:5] not in words.lower()
-
-
-def test_without_its_story_an_item_shows_its_last_words_alone() -> None:
-    made = plan("intent_detection", sample("intent_detection", "irony"))
-    [cell] = cells(made, "no-story:order0")
-
-    words = requests(made, cell)[1].messages[0].content
-
-    assert mark("without_story") in words
-    assert mark("scenario") not in words
-
-
-def test_an_emphasis_is_marked_in_the_turn_and_nowhere_else() -> None:
-    made = plan("emphasis_choice")
-
-    words = requests(made, cells(made, "order0")[0])[1].messages[0].content
-
-    assert 'SPEAKER-MARK: BEFORE-MARK"EMPHASIS-MARK"AFTER-MARK\n' in words
-    assert words.count('"') == 2
-
-
-@each("variant", task("ludwig").variants)
-def test_an_implicature_is_asked_about_with_question_and_reply_once_each(variant: str) -> None:
-    made = plan("ludwig")
-    [cell] = cells(made, variant)
-
-    asked = requests(made, cell)[1]
-
-    words = asked.messages[0].content
-    assert [words.count(mark(name)) for name in FIELDS["ludwig"]] == [1, 1]
-    assert asked.choices == (" yes", " no")
 
 
 @each(("name", "policy"), [(n, p) for n in GROUPS for p in task(n).controls])
@@ -284,15 +218,3 @@ def test_so_many_released_samples_are_asked_under_a_variant(
     check_templates(made)
 
     assert len(cells(made, variant)) == count
-
-
-@needs_data
-def test_the_five_released_orders_are_orders_and_not_all_the_same(tmp_path: Path) -> None:
-    held = read("intent_detection", DATA, tmp_path)
-    made: Plan = plan("intent_detection", *held)
-
-    for cell in cells(made, "order2")[:20]:
-        words = requests(made, cell)[1].messages[0].content
-        texts = [line.partition(") ")[2] for line in words.splitlines() if re.match(r"\d\) ", line)]
-        assert tuple(texts) in set(permutations(cell.sample.choices))
-        assert len({cell.sample.references[f"order{n}"] for n in range(5)}) > 1

@@ -30,7 +30,6 @@ from harness.models.scripted import control
 from harness.parts import Message
 from harness.pipeline.plan import check_templates, variant_digest
 from harness.specs.data import OverlaySpec
-from harness.specs.judges import CosineSpec, JudgeSpec, PreferenceSpec
 from harness.specs.schema import load_spec, read_yaml
 from harness.text.prompts import Prompts
 
@@ -46,14 +45,6 @@ CUE = f"\n\n{mark('listener')}:"
 def test_the_task_has_the_eight_variants_and_runs_them_all() -> None:
     assert tuple(TASK.variants) == VARIANTS
     assert TASK.default_variants == VARIANTS
-
-
-@each("variant", VARIANTS)
-def test_a_variant_spells_the_intention_out_first_or_answers_at_once(variant: str) -> None:
-    steps = [step.name for step in TASK.variants[variant].steps]
-
-    expected = ["inferred_intention", "response"] if variant in TWO_STEPS else ["response"]
-    assert steps == expected
 
 
 @each("group", GROUPS)
@@ -78,23 +69,6 @@ def test_the_true_intention_is_shown_verbatim(variant: str) -> None:
     assert ": She's cold; 'shut' the {{ window }}!\n" in asked.messages[-1].content
 
 
-@each("variant", VARIANTS)
-def test_whoever_listens_is_named_where_any_noun_phrase_reads_well(variant: str) -> None:
-    for words in prompts(variant, listener="His wife"):
-        lines = [line for line in words.splitlines() if "His wife" in line]
-        assert lines
-        assert all(": His wife." in line or line == "His wife:" for line in lines)
-
-
-@each("variant", VARIANTS)
-def test_every_prompt_shows_the_whole_situation(variant: str) -> None:
-    shown = ("context", "prefix", "utterance", "listener")
-
-    for words in prompts(variant):
-        assert [name for name in shown if mark(name) not in words] == []
-        assert f"{mark('context')} {mark('prefix')}{mark('utterance')}" in words
-
-
 @each("group", GROUPS)
 @each("variant", VARIANTS)
 def test_the_phenomenon_is_named_by_levels_two_four_and_six_alone(variant: str, group: str) -> None:
@@ -103,23 +77,6 @@ def test_the_phenomenon_is_named_by_levels_two_four_and_six_alone(variant: str, 
     named = [name for name, word in NAMES.items() if word in first]
     assert named == ([group] if variant in ("cot2", "cot4", "cot6") else [])
     assert [word for words in later for word in NAMES.values() if word in words] == []
-
-
-@pytest.mark.parametrize("group", GROUPS)
-def test_level_two_asks_about_the_phenomenon_and_does_not_assert_it(group: str) -> None:
-    first = prompts("cot2", group)[0]
-    [cue] = [line for line in first.splitlines() if NAMES[group] in line.lower()]
-    statement = Prompts([HOME / "prompts"]).text(
-        f"intent_resolution/phenomenon_statement/{group}.j2", sample().fields
-    )
-
-    assert cue.endswith("?")
-    assert statement not in first
-
-
-@each("variant", ["base", "cot0", "cot1", "cot3", "cot5"])
-def test_a_prompt_that_names_no_phenomenon_is_the_same_for_all(variant: str) -> None:
-    assert len({tuple(prompts(variant, group)) for group in GROUPS}) == 1
 
 
 @pytest.mark.parametrize("variant", TWO_STEPS)
@@ -140,37 +97,6 @@ def test_the_reply_is_asked_for_in_one_conversation_with_the_intention(variant: 
     assert second.messages[:-1] == (*first.messages, Message("assistant", INFERRED))
 
 
-def test_the_plain_prompt_asks_for_an_answer_without_figures_of_speech() -> None:
-    assert "answers without figures of speech." in prompts("base")[0]
-
-
-def test_level_one_has_room_to_reason_and_its_answer_is_cut_out() -> None:
-    [step] = TASK.variants["cot1"].steps
-
-    assert (step.max_tokens, step.postprocess) == (300, "answer_line")
-    assert 'begin a new line with "Answer:"' in prompts("cot1")[0]
-
-
-@pytest.mark.parametrize("variant", ["cot1", "cot5", "cot6"])
-def test_a_one_step_level_is_the_base_prompt_and_one_paragraph(variant: str) -> None:
-    [base], [words] = prompts("base"), prompts(variant)
-    opening = base.removesuffix(CUE)
-
-    start, end = (base, "\n\nFirst the reasons:") if variant == "cot1" else (opening, CUE)
-    assert words.startswith(f"{start}\n\n")
-    assert words.endswith(end)
-    assert "\n\n" not in words.removeprefix(f"{start}\n\n").removesuffix(end)
-
-
-@each("variant", VARIANTS)
-def test_the_prompt_is_the_same_at_every_temperature(variant: str) -> None:
-    made = plan()
-    asked = [requests(made, cell) for cell in made.cells if cell.variant == variant]
-
-    assert len(asked) == len(TASK.decodings) == 2
-    assert len({tuple(r.messages for r in steps) for steps in asked}) == 1
-
-
 def test_answers_are_drawn_as_the_released_generator_drew_them() -> None:
     assert [(d.temperature, d.max_tokens) for d in TASK.decodings] == [(0.3, 30), (0.5, 30)]
     assert TASK.postprocess == "blank_line"
@@ -184,16 +110,6 @@ def test_an_empty_context_leaves_no_stray_blank(variant: str) -> None:
     assert without == [words.replace(f"{mark('context')} ", "") for words in with_context]
     for words in without:
         assert f"Situation: {mark('prefix')}" in words
-
-
-@each("variant", VARIANTS)
-@each("context", [mark("context"), ""])
-def test_a_prompt_has_no_doubled_blanks_and_no_blank_ends(variant: str, context: str) -> None:
-    for words in prompts(variant, context=context):
-        assert words == words.strip()
-        assert "  " not in words
-        assert "\n\n\n" not in words
-        assert [line for line in words.splitlines() if line != line.strip()] == []
 
 
 def test_each_template_renders_as_the_golden_file_shows() -> None:
@@ -220,18 +136,6 @@ def test_every_variant_has_a_digest_of_its_own() -> None:
     digests = {variant_digest(TASK, v, prompts=made, name="intent_resolution") for v in VARIANTS}
 
     assert len(digests) == len(VARIANTS)
-
-
-@pytest.mark.parametrize("phrase", TASK.phrases)
-def test_every_phenomenon_has_each_phrase_on_one_line(phrase: str) -> None:
-    folder = HOME / "prompts" / "intent_resolution" / phrase
-
-    assert sorted(path.stem for path in folder.iterdir()) == sorted(GROUPS)
-    made = Prompts([HOME / "prompts"])
-    for group in GROUPS:
-        words = made.text(f"intent_resolution/{phrase}/{group}.j2", sample().fields)
-        assert words == words.strip()
-        assert "\n" not in words
 
 
 @pytest.mark.parametrize("policy", TASK.controls)
@@ -265,26 +169,6 @@ def test_a_control_answers_what_its_name_says(policy: str, step: int, expected: 
     [response] = model.answer([requests(made, cell)[step]])
 
     assert response.texts == (mark(expected),)
-
-
-@pytest.mark.parametrize("policy", ["oracle", "literal", "echo", "random"])
-def test_every_control_without_a_cue_to_ignore_is_defined_by_the_task(policy: str) -> None:
-    content = read_yaml(HOME / "configs" / "models" / f"{policy}.yaml")
-
-    assert content["policy"] in TASK.controls
-
-
-CHOOSING = [
-    p for p in sorted((HOME / "configs/judges").glob("*.yaml")) if "options" in read_yaml(p)
-]
-
-
-@each("path", CHOOSING)
-def test_every_judge_that_chooses_compares_references_of_the_task(path: Path) -> None:
-    spec: PreferenceSpec | CosineSpec = load_spec(read_yaml(path), JudgeSpec, where=str(path))
-
-    shown = spec.shows if isinstance(spec, PreferenceSpec) else ()
-    assert {spec.options.accept, spec.options.reject, *shown} <= set(REFERENCES)
 
 
 @pytest.mark.parametrize("source", ["sample", "corrected", "released"])

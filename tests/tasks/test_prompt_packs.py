@@ -16,7 +16,7 @@ from harness.cli import main
 from harness.core import Run, Sample
 from harness.errors import SpecError
 from harness.parts import Decoding, Message
-from harness.pipeline.plan import Plan, alike_elsewhere, check_templates
+from harness.pipeline.plan import Plan, check_templates
 from harness.text.prompts import Prompts, with_paragraph
 
 DATA = os.environ.get("HARNESS_DATA")
@@ -119,16 +119,6 @@ def test_the_reply_has_the_cue_and_the_inferred_intention_in_view(
     assert then.content.count(INFERRED) == 1
 
 
-def test_a_level_written_for_version_0_1_still_fills_the_block(tmp_path: Path) -> None:
-    made = with_pack(pack(tmp_path, cot5=OLD_LEVEL))
-    check_templates(made)
-
-    [[told]] = asked(made, "cot5")
-
-    assert f"\n\nWhat {mark('speaker')} is after: {mark('true_intention')}\n" in told.content
-    assert told.content.endswith(f"\n\n{mark('listener')}:")
-
-
 def test_a_pack_may_word_the_guidance_alone(tmp_path: Path) -> None:
     path = tmp_path / "intent_resolution" / "guidance" / "true_intention.j2"
     path.parent.mkdir(parents=True)
@@ -165,15 +155,6 @@ def test_two_variants_of_the_same_words_are_refused_by_name_and_file(tmp_path: P
         check_templates(made)
     assert "variants base and cot1 of task intent_resolution ask the same" in str(caught.value)
     assert str(tmp_path / "intent_resolution" / "cot1.user.j2") in str(caught.value)
-
-
-def test_a_variant_worded_like_one_that_is_not_run_is_told_of(tmp_path: Path) -> None:
-    words = '{% include "intent_resolution/base.user.j2" %}'
-    made = with_pack(pack(tmp_path, cot1=words), "cot1", "cot5")
-
-    check_templates(made)
-    assert alike_elsewhere(made) == [("cot1", "base")]
-    assert alike_elsewhere(with_pack(tmp_path)) == []
 
 
 def test_an_emptied_level_is_refused_before_the_first_call(

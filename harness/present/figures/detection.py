@@ -275,7 +275,7 @@ def roc(folders: Sequence[RunFolder], judge: str, variants: Sequence[str] = ()) 
 def _area(label: str, rows: "DataFrame") -> str:
     clusters = Clusters.named(rows.cluster.tolist())
     found = auc(rows.sure.to_numpy(), rows.is_positive.tolist(), clusters)
-    low, high, value = found.bounds.low, found.bounds.high, found.estimate.value
+    low, high, value = found.low, found.high, found.value
     ends = "" if low is None or high is None else f" ({low:.2f} to {high:.2f})"
     return f"{label}: AUC {nan if value is None else value:.2f}{ends}, n {len(rows)}"
 

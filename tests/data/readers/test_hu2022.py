@@ -24,8 +24,7 @@ from support.posed_files import (
 from harness.analysis.published.answers import prompt_files
 from harness.core import Sample
 from harness.data.readers.hu2022 import COLUMNS, GROUPS, posed_item, read
-from harness.errors import DataError, SpecError
-from harness.specs.data import OverlaySpec
+from harness.errors import DataError
 from harness.storage.tables import read_rows
 
 DATA = os.environ.get("HARNESS_DATA")
@@ -82,10 +81,6 @@ def test_the_control_without_the_story_is_a_field(tmp_path: Path) -> None:
     assert replace(found, fields={"scenario": STORY + QUESTION}) == sample(tmp_path / "none")
 
 
-def test_a_control_that_left_nothing_out_is_none(tmp_path: Path) -> None:
-    assert "without_story" not in sample(tmp_path, controls=STORIES).fields
-
-
 @pytest.mark.parametrize(
     ("changes", "fact"),
     [
@@ -116,13 +111,6 @@ def test_a_row_at_odds_with_itself_is_refused_with_its_line(
     assert str(caught.value).startswith(f"{path}:10: ")
 
 
-def test_two_right_options_are_refused(tmp_path: Path) -> None:
-    row = posed(0, labels=("CorrectLiteral", *LABELS[1:]))
-
-    with pytest.raises(DataError, match=r"is 3, while Correct\.\.\. labels are at \[2, 3\]"):
-        read([write(tmp_path / "p.csv", row)], None)
-
-
 @pytest.mark.parametrize(
     ("old", "new", "fact"),
     [
@@ -145,14 +133,6 @@ def test_a_prompt_without_all_its_options_is_refused(
 
     with pytest.raises(DataError, match=re.escape(fact)):
         read([path], None)
-
-
-def test_a_scenario_may_hold_what_looks_like_options(tmp_path: Path) -> None:
-    content = "Options:\n1) a\n2) b\nAnswer: 1\nWhat now?"
-
-    [row] = read_rows(write(tmp_path / "p.csv", posed(0, content)), COLUMNS)
-
-    assert posed_item(row).options == OPTIONS
 
 
 @pytest.mark.parametrize(
@@ -207,20 +187,6 @@ def test_a_control_poses_the_item_as_the_story_does(
 def test_a_control_without_its_story_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="irony-7 is here without its story only"):
         read(release(tmp_path, CONTROLS, kind="_no-story"), None)
-
-
-def test_a_row_of_stored_answers_tells_its_item_too(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.csv", {**posed(3), "generation": "2", "distribution": "[0.1]"})
-
-    [item] = map(posed_item, read_rows(path, COLUMNS))
-
-    assert (item.id, item.seed, item.order) == ("irony-7", 3, ORDERS[3])
-    assert (item.options, item.right, item.scenario) == (OPTIONS, OPTIONS[1], STORY + QUESTION)
-
-
-def test_an_overlay_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="takes no overlay"):
-        read([], OverlaySpec(about="", repairs=()))
 
 
 @pytest.fixture(scope="module")

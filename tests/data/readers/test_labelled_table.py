@@ -2,7 +2,6 @@
 
 import csv
 import json
-import logging
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -127,11 +126,6 @@ def test_a_number_is_hateful_from_the_threshold_on(
     assert [one.gold for one in found] == [gold]
 
 
-@pytest.mark.parametrize("value", [1, 1.0, "1", "1.0", " 1 "])
-def test_a_value_is_the_same_written_as_text_or_number(tmp_path: Path, value: object) -> None:
-    assert [one.gold for one in samples(tmp_path, [row("x", value)])] == ["yes"]
-
-
 @pytest.mark.parametrize(
     ("label", "told"),
     [
@@ -187,12 +181,6 @@ def test_a_row_left_out_by_its_map_is_not_one_without_a_label(
     assert [one.fields["text"] for one in found] == ["x"]
     assert "2 of 4 rows left out: a label that the map's `left_out` names" in caplog.text
     assert "1 of 2 rows left out: no label" in caplog.text
-
-
-def test_half_an_emoji_in_a_text_is_replaced_and_flagged(tmp_path: Path) -> None:
-    [one] = samples(tmp_path, [row("half \ud83d")])
-
-    assert (one.fields["text"], one.flags) == ("half \ufffd", ("unread_characters",))
 
 
 @pytest.mark.parametrize(
@@ -396,12 +384,6 @@ def test_ishate_has_its_layers_for_groups_and_references(tmp_path: Path) -> None
     assert (veiled["origin"], veiled["implicit_layer"]) == (("a",), ("Implicit HS",))
 
 
-def test_ishates_cleaned_texts_leave_out_those_that_cleaning_emptied(tmp_path: Path) -> None:
-    found = ishate(tmp_path, "ishate-cleaned")
-
-    assert [one.fields["text"] for one in found] == ["reeds burn well", "rain again"]
-
-
 @pytest.mark.parametrize(("name", "count"), [("ishate", 2), ("ishate-augmented", 4)])
 def test_ishates_made_rows_are_asked_about_where_the_map_says_so(
     tmp_path: Path, name: str, count: int
@@ -483,22 +465,6 @@ def test_a_shipped_map_reads_the_columns_of_its_release(tmp_path: Path, name: st
     assert [(one.group, one.gold) for one in found] == expected
 
 
-@pytest.mark.parametrize("name", RELEASES)
-def test_correcting_a_column_is_one_line(tmp_path: Path, name: str) -> None:
-    file, rows, expected = RELEASES[name]
-    text = shipped(name).text
-    renamed = [
-        {"body" if key == text else key: value for key, value in one.items()} for one in rows
-    ]
-    path = csv_file(tmp_path, file, renamed)
-
-    with pytest.raises(DataError, match=f"no column '{text}'"):
-        read([path], shipped(name), CHOICES)
-    found = read([path], msgspec.structs.replace(shipped(name), text="body"), CHOICES)
-
-    assert [one.gold for one in found] == [gold for _, gold in expected]
-
-
 def test_cases_of_one_hatecheck_template_are_one_cluster(tmp_path: Path) -> None:
     _, rows, _ = RELEASES["hatecheck"]
     path = csv_file(tmp_path, "cases.csv", [{**one, "templ_id": "12"} for one in rows])
@@ -516,15 +482,6 @@ def test_what_toxigen_and_sbic_say_beside_the_label_is_kept(tmp_path: Path) -> N
     assert kept == [("4",), ("they are slow",)]
 
 
-def test_no_warning_is_told_of_a_plain_table(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.INFO):
-        samples(tmp_path, [row("x"), row("y", "0")])
-
-    assert caplog.text == ""
-
-
 # The release itself
 
 
@@ -537,14 +494,6 @@ needs_data = pytest.mark.skipif(
 def released(name: str) -> list[Sample]:
     made = shipped(name)
     return read([Path(DATA or ".", made.source, file) for file in made.files], made, CHOICES)
-
-
-@needs_data
-@pytest.mark.parametrize(("name", "count"), [("ishate", 4359), ("ishate-cleaned", 4349)])
-def test_so_many_different_texts_of_ishates_dev_split_are_asked_about(
-    name: str, count: int
-) -> None:
-    assert len(released(name)) == count
 
 
 @needs_data

@@ -12,8 +12,7 @@ from support.released_layouts import write_csv
 
 from harness.core import Sample
 from harness.data.readers.ludwig import PEOPLE, RATERS, SPLITS, TYPES, read
-from harness.errors import DataError, SpecError
-from harness.specs.data import OverlaySpec
+from harness.errors import DataError
 
 DATA = os.environ.get("HARNESS_DATA")
 needs_data = pytest.mark.skipif(
@@ -100,12 +99,6 @@ def test_an_id_is_of_the_texts_and_not_of_their_place_or_their_reading(tmp_path:
     assert second.id == first.id
 
 
-def test_two_replies_to_one_question_are_two_samples(tmp_path: Path) -> None:
-    first, second = read(release(tmp_path, {TEST: [TEA, (TEA[0], "A pot.", "Yes.")]}), None)
-
-    assert first.id != second.id
-
-
 def test_a_type_that_is_found_nowhere_is_left_out(tmp_path: Path) -> None:
     kind = ("Any cake?", "Look.", "Yes", "Idiom", "No")
 
@@ -146,11 +139,6 @@ def test_another_file_is_refused_and_the_nearest_named(tmp_path: Path) -> None:
         DataError, match=r"not a file of this source; did you mean type_labels\.csv"
     ):
         read([tmp_path / "types_label.csv"], None)
-
-
-def test_an_overlay_is_refused() -> None:
-    with pytest.raises(SpecError, match="takes no overlay"):
-        read([], OverlaySpec(about="", repairs=()))
 
 
 @pytest.fixture(scope="module")

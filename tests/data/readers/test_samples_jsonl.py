@@ -2,12 +2,15 @@
 
 import json
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pyarrow
 import pytest
 from pyarrow.parquet import write_table
+from support.each import each
 
+from harness.data.readers import emphasized_talk, hu2022, ludwig, samples_jsonl, topical_chat
 from harness.data.readers.samples_jsonl import read
 from harness.errors import DataError, SpecError
 from harness.specs.data import OverlaySpec
@@ -106,11 +109,6 @@ def test_a_faulty_file_is_named_with_its_fault(tmp_path: Path, content: bytes, f
         read([path], None)
 
 
-def test_an_overlay_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="takes no overlay"):
-        read(sample_set(tmp_path, OWN), OverlaySpec(about="", repairs=()))
-
-
 def test_the_rows_of_a_parquet_file_are_the_same_samples(tmp_path: Path) -> None:
     both = [OWN | {"id": "a", "flags": ["f"]}, OTHER | {"references": {"other": ["It is dear."]}}]
     table = pyarrow.Table.from_pylist(both)  # each row has all keys of both, some of them empty
@@ -160,3 +158,9 @@ def test_a_map_without_keys_is_an_object_without_keys(tmp_path: Path) -> None:
     write_table(table, path := tmp_path / "a.parquet")
 
     assert read([path], None) == read(sample_set(tmp_path, OWN), None)
+
+
+@each("reader", [emphasized_talk, hu2022, ludwig, samples_jsonl, topical_chat])
+def test_data_that_takes_no_overlay_refuses_one(reader: ModuleType) -> None:
+    with pytest.raises(SpecError, match="takes no overlay"):
+        reader.read([], OverlaySpec(about="", repairs=()))

@@ -9,8 +9,7 @@ from msgspec import json
 from support.rated_files import SYSTEMS, TALKS, rated
 
 from harness.data.readers.topical_chat import read
-from harness.errors import DataError, SpecError
-from harness.specs.data import OverlaySpec
+from harness.errors import DataError
 
 DATA = os.environ.get("HARNESS_DATA")
 needs_data = pytest.mark.skipif(
@@ -73,11 +72,6 @@ def test_equal_replies_of_two_systems_are_two_samples(tmp_path: Path) -> None:
 def test_another_layout_is_refused(tmp_path: Path, content: object, fact: str) -> None:
     with pytest.raises(DataError, match=fact):
         read(file(tmp_path, content), None)
-
-
-def test_an_overlay_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="takes no overlay"):
-        read(file(tmp_path, []), OverlaySpec(about="", repairs=()))
 
 
 @needs_data
