@@ -289,9 +289,7 @@ def test_the_area_below_a_roc_curve_is_its_auc(tmp_path: Path) -> None:
     area = float(np.trapezoid(roc.y, roc.x))
     sure = np.array([r.verdicts["gold"].detail["prob_label_hateful"] for r in run.rows])
     clusters = Clusters.named([r.sample.cluster for r in run.rows])
-    assert area == pytest.approx(
-        auc(sure, [n % 2 == 0 for n in range(60)], clusters).value
-    )
+    assert area == pytest.approx(auc(sure, [n % 2 == 0 for n in range(60)], clusters).value)
     assert figure.notes[0].startswith(f"small: AUC {area:.2f} (")
     assert precision.y.iloc[-1] == pytest.approx(0.5)  # all flagged: the base rate
 
