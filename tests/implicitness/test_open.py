@@ -49,7 +49,7 @@ def test_a_path_is_that_of_a_head_or_of_a_yaml(ending: str, scorers: Toy) -> Non
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{about: a, kind: head, head: yours}", r"own\.yaml: no head 'yours' beside it"),
+        ("{about: a, kind: head, head: yours}", r"own\.yaml: no head 'yours' in its folder"),
         ("{about: a, kind: head}", "missing required key `head`"),
         ("{about: a, kind: heed, head: a}", "unknown kind 'heed'.*head"),
         ("{about: a, kind: published, modle: x}", "unknown key `modle`.*did you mean model"),

@@ -276,7 +276,7 @@ def test_where_a_bound_might_hide_the_best_choice_nothing_is_known(held: Scores,
     verdict = judged(case(held, neutral=neutral(-1.0, -1.0, -1.0)), way)
 
     assert (verdict.value, verdict.reason) == (None, Reason.UNSUPPORTED)
-    assert "a bound alone is known" in verdict.note
+    assert "known by a bound alone" in verdict.note
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 4])

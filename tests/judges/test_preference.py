@@ -252,7 +252,9 @@ def test_a_reference_that_is_missing_is_named(lost: str, texts: tuple[str, ...] 
     held = {k: v for k, v in SAMPLE.references.items() if k != lost}
     sample = replace(SAMPLE, references=held if texts is None else {**held, lost: texts})
 
-    with pytest.raises(SpecError, match=f"toy needs the reference '{lost}', which sample s1 lacks"):
+    with pytest.raises(
+        SpecError, match=f"toy needs the reference '{lost}', which sample s1 has not"
+    ):
         judge().ask(sample, ANSWER)
 
 
