@@ -9,8 +9,6 @@ from support.impscore_heads import telling_scorer
 from support.packages import needs
 from support.training_pairs import invented
 
-from harness.analysis.figures.chart import Chart, checked
-from harness.analysis.figures.texts import ABLATION_METRICS, ablation_chart, grid_points, margins
 from harness.errors import DataError
 from harness.implicitness.formula import FORMS
 from harness.implicitness.losses import embed, examples
@@ -32,6 +30,13 @@ from harness.implicitness.train import (
     word_presence,
 )
 from harness.models.encoders.encoders import CharNgrams
+from harness.present.figures.figure import Figure, draw, drawable
+from harness.present.figures.training import (
+    ABLATION_METRICS,
+    ablation_figure,
+    grid_frame,
+    margins,
+)
 from harness.specs.encoders import CharNgramsSpec
 from harness.specs.implicitness import RecipeSpec, SettingsSpec
 from harness.text.dedup import fingerprint
@@ -171,17 +176,15 @@ def test_an_ablation_has_a_row_a_training_and_a_picture() -> None:
     # The published form is among the twelve, and counts as its own value in each sweep.
     same = [row.figures for row in rows if row.value in ("p2s cosine euclidean", "0.5", "0.7")]
     assert len({repr(row) for row in same}) > 1
-    chart = ablation_chart(rows, pairs=20, graded=20)
-    assert all(
-        f"({name})" in plot.x_label for name, plot in zip(SWEPT, chart.plots[1:], strict=True)
-    )
-    assert dots(chart) == 2 * len(trials(QUICK)) * len(ABLATION_METRICS)
+    figure = ablation_figure(rows, pairs=20, graded=20)
+    assert len(figure.panels) == 1 + len(SWEPT)
+    assert dots(figure) == 2 * len(trials(QUICK)) * len(ABLATION_METRICS)
 
 
-def dots(chart: Chart) -> int:
-    """How many values are drawn as points."""
-    series = [part for plot in chart.plots for part in plot.series if part.form == "points"]
-    return sum(np.isfinite(part.y).sum() for part in series)
+def dots(figure: Figure) -> int:
+    """How many values are points."""
+    rows = [panel.rows for panel in figure.panels]
+    return sum(int(own.y[own.mark == "points"].notna().sum()) for own in rows)
 
 
 def trial(setting: Setting, value: str, tau: float | None) -> AblationRow:
@@ -194,29 +197,30 @@ SWEEP = [trial(name, f"{value:g}", 0.5) for name, values in SWEPT.items() for va
 def test_the_forms_have_a_panel_of_their_own() -> None:
     forms = [trial("form", "p2s cosine euclidean", 0.4), trial("form", "third cosine cosine", 0.3)]
 
-    plot = ablation_chart([*forms, *SWEEP], pairs=20, graded=20).plots[0]
+    panel = ablation_figure([*forms, *SWEEP], pairs=20, graded=20).panels[0]
 
-    assert plot.x_names == ("p2s cos euc", "third cos cos")
-    assert plot.x_label.startswith("form: direction")
+    assert panel.x_names == ["p2s cos euc", "third cos cos"]
 
 
 def test_a_tau_below_zero_is_within_the_axes() -> None:
     rows = [trial("form", "p2s cosine cosine", -0.8), *SWEEP]
 
-    assert (ablation_chart(rows, pairs=20, graded=20).plots[0].y_range or (0,))[0] < -0.8
+    drawn = draw(ablation_figure(rows, pairs=20, graded=20))
+
+    assert all(axes.get_ylim()[0] < -0.8 for axes in drawn.axes)
 
 
 def test_a_figure_that_is_missing_is_not_drawn() -> None:
     missing = [replace(row, figures=HeadMetrics(0.9, None, None, None)) for row in SWEEP]
 
-    assert dots(ablation_chart(missing, pairs=20, graded=0)) == len(SWEEP)
+    assert dots(ablation_figure(missing, pairs=20, graded=0)) == len(SWEEP)
 
 
 def test_tau_of_few_graded_pairs_is_not_drawn() -> None:
-    chart = checked(ablation_chart(SWEEP, pairs=20, graded=9))
+    figure = drawable(ablation_figure(SWEEP, pairs=20, graded=9))
 
-    assert chart.labels == ["implicitness", "pragmatics"]
-    assert "fewer than 10 texts not drawn" in chart.notes[-1]
+    assert figure.labels == ["implicitness", "pragmatics"]
+    assert "fewer than 10 texts not drawn" in figure.notes[-1]
 
 
 def test_a_grid_has_every_combination_of_margins_and_weight() -> None:
@@ -227,7 +231,7 @@ def test_a_grid_has_every_combination_of_margins_and_weight() -> None:
         assert [getattr(settings, name) for name in SWEPT] == [float(n) for n in value.split()]
 
 
-def test_the_best_point_of_a_grid_is_marked_and_named() -> None:
+def test_the_best_point_of_a_grid_is_named() -> None:
     rows = [
         AblationRow(
             "grid", value, 0, 1, HeadMetrics(0.9 if value == "0.7 1 2" else 0.5, 0.4, None, None)
@@ -235,10 +239,10 @@ def test_the_best_point_of_a_grid_is_marked_and_named() -> None:
         for _, value, _ in grid_trials(QUICK)
     ]
 
-    chart = margins(grid_points(rows, 20))
+    figure = margins(grid_frame(rows, 20))
 
-    assert [plot.best for plot in chart.plots] == [None, None, None, (3, 4)]
-    assert "alpha = 2, gamma 1 = 0.7, gamma 2 = 1: 0.900" in chart.notes[0]
+    assert [panel.title for panel in figure.panels][-1] == "alpha 2"
+    assert "alpha = 2, gamma 1 = 0.7, gamma 2 = 1: 0.900" in figure.notes[0]
 
 
 def test_a_row_of_an_ablation_says_what_it_was_made_of() -> None:
