@@ -432,7 +432,7 @@ def test_the_slurm_script_of_the_page_submits_its_shards_and_the_merge(
     ran.append(bash("-c", after.split("--wrap\n")[1], **variables))
 
     other = results(toy, "whole")
-    assert other.main("run", str(toy.folder / "night.yaml")) in (0, 1)
+    assert other.main("run", str(toy.home / "night.yaml")) in (0, 1)
     assert [one.returncode for one in ran] == [0] * 4, ran[-1].stderr
     assert array.split() == ["--parsable", str(path)]
     assert after.split("\n")[:2] == ["--dependency=afterok:71", "--kill-on-invalid-dep=yes"]
