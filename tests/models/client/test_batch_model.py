@@ -2,12 +2,10 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.batch_bench import KEY, Bench, Killed, killed, request, requests
-from support.resolved import resolved
 from support.stub_batches import End
 from support.stub_script import Script
 from support.stub_server import StubServer
@@ -15,7 +13,7 @@ from support.stub_server import StubServer
 from harness.core import Response
 from harness.errors import ModelError
 from harness.models.client.cached import Budget, CachedClient, CallPolicy, Price
-from harness.parts import Decoding, Mode, Reason
+from harness.parts import Mode, Reason
 from harness.storage.ledger import Ledger
 
 ASKED = requests(6)
@@ -38,27 +36,6 @@ def test_answers_are_what_single_calls_would_have_given(bench: Bench) -> None:
     assert bench.answers(ASKED) == live
     assert bench.submitted == [KEYS]
     assert [record.state for record in bench.files.read()] == ["collected"]
-
-
-def test_what_is_sent_is_what_single_calls_would_have_sent(bench: Bench) -> None:
-    asked = [request("Rate.", schema={"type": "object"}, decoding=Decoding(0.5, 7, seed=3))]
-    list(bench.live(extra_body={"top_k": 4}).answer(asked))
-    bench.answers(asked, extra_body={"top_k": 4})
-
-    alone, in_batch = bench.stub.bodies
-    assert in_batch == alone
-
-
-def test_it_is_the_model_it_stands_in_for(bench: Bench) -> None:
-    batched, live = resolved(bench.model()), resolved(bench.live())
-
-    for name in ("name", "kind", "identity", "revision", "modes"):
-        assert getattr(batched, name) == getattr(live, name)
-
-
-def test_nothing_to_ask_needs_neither_key_nor_server(bench: Bench) -> None:
-    assert bench.answers([]) == {}
-    assert bench.stub.batches.log == []
 
 
 def test_waits_grow_up_to_a_minute_and_each_look_is_told(bench: Bench) -> None:
@@ -91,13 +68,6 @@ def test_a_command_killed_while_it_stores_is_gone_on_with(bench: Bench, taken: i
     del first
 
     assert sorted(bench.answers(ASKED)) == sorted(KEYS)
-    assert bench.submitted == [KEYS]
-
-
-def test_answers_lost_after_they_were_collected_are_fetched_again(bench: Bench) -> None:
-    first = bench.answers(ASKED)
-
-    assert bench.answers(ASKED) == first
     assert bench.submitted == [KEYS]
 
 
@@ -144,18 +114,6 @@ def test_a_batch_whose_name_was_lost_with_the_command_is_found_again(bench: Benc
     assert (planned.id, planned.state) == (None, "planned")
     assert not failures(bench.answers(ASKED))
     assert bench.submitted == [KEYS]
-
-
-def test_a_lost_batch_is_found_among_many(bench: Bench) -> None:
-    bench.stub.batches.faults = {f"POST {bench.path}": ["lost"]}
-    bench.stub.batches.page = 1
-    with pytest.raises(ModelError):
-        bench.answers(ASKED, attempts=1)
-    for count in (1, 2, 3):
-        replace(bench, folder=bench.folder / str(count)).answers(requests(9)[6 : 6 + count])
-
-    assert not failures(bench.answers(ASKED))
-    assert len(bench.submitted) == 4
 
 
 def test_a_reply_lost_on_its_way_is_not_handed_in_again(bench: Bench) -> None:
@@ -207,15 +165,6 @@ def test_damaged_lines_and_strangers_are_told_of_and_cost_nothing_else(
     assert not failures(bench.answers(ASKED))
     assert "2 lines are no results" in caplog.text
     assert "1 results of no request of ours" in caplog.text
-
-
-def test_results_of_requests_not_wanted_now_are_no_strangers(
-    bench: Bench, caplog: pytest.LogCaptureFixture
-) -> None:
-    bench.answers(ASKED)
-    bench.answers(ASKED[:1])
-
-    assert caplog.text == ""
 
 
 def test_a_request_without_a_result_is_a_failure_and_asked_anew(bench: Bench) -> None:
@@ -384,14 +333,3 @@ def test_a_failure_is_not_taken_from_its_batch_a_second_time(bench: Bench, tmp_p
     assert not failures(again.answer(ASKED, stage="x"))
     again.ledger.close()
     assert bench.submitted == [KEYS, [KEYS[2]]]
-
-
-def test_two_models_keep_their_batches_apart(bench: Bench, tmp_path: Path) -> None:
-    other = replace(bench, folder=tmp_path / "other")
-    twins = [replace(asked, model="another") for asked in ASKED]
-
-    bench.answers(ASKED)
-    other.answers(twins)
-
-    assert bench.submitted == [KEYS, [asked.key for asked in twins]]
-    assert len(bench.files.read()) == len(other.files.read()) == 1

@@ -49,13 +49,6 @@ def test_a_stored_answer_tells_what_it_cost(tmp_path: Path) -> None:
     assert {response.usage.cost_usd for response in found.values()} == {2.0}
 
 
-def test_without_a_price_the_cost_is_not_known(tmp_path: Path) -> None:
-    with desk(tmp_path, price=None) as at:
-        found = at.answer(requests(), stage="answers")
-
-    assert {response.usage.cost_usd for response in found.values()} == {None}
-
-
 def test_what_got_no_reply_is_told_apart_also_where_it_is_not_asked_again(tmp_path: Path) -> None:
     told: list[tuple[object, ...]] = []
     asked: tuple[tuple[int, Retry], ...] = ((2, "failed"), (3, "none"))
@@ -155,17 +148,6 @@ def test_each_attempt_that_nobody_tells_of_counts_with_its_most_now_and_when_sto
         spent.append(budget.spent_usd)
 
     assert spent == [cost_usd] * 2
-
-
-def test_an_answer_stored_without_a_price_counts_with_todays(tmp_path: Path) -> None:
-    with desk(tmp_path, price=None) as at:
-        at.answer(requests(), stage="answers")
-    budget = Budget(100)
-
-    with desk(tmp_path, CallPolicy(budget=budget)) as at:
-        at.answer(requests(), stage="answers")
-
-    assert budget.spent_usd == 8.0
 
 
 def without(reason: Reason) -> Callable[[Request], Response]:

@@ -11,7 +11,7 @@ from support.resolved import resolved
 from support.stub_script import Script
 from support.stub_server import StubProcess, StubServer
 
-from harness.core import Model, Request, Response
+from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.openai.bodies import SETTINGS
 from harness.models.openai.model import OpenAIModel
@@ -467,16 +467,6 @@ def test_a_missing_or_mangled_key_is_named_by_its_variable(environ: dict[str, st
     assert stub.stats()["model_lists"] == 0
 
 
-def test_a_key_is_sent_without_the_space_around_it() -> None:
-    with StubServer(Script(key=KEY)) as stub:
-        spec = OpenAISpec(model="m", base_url=stub.url, key_env="STUB_KEY")
-        spaced = OpenAIModel("m", spec, {"STUB_KEY": f"{KEY}\n"})
-
-        [response] = spaced.answer([request("x")])
-
-    assert response.failure is None
-
-
 @pytest.mark.parametrize("script", [Script(key="another"), Script(faults={"": ("401",)})])
 def test_a_key_the_server_echoes_is_masked(script: Script) -> None:
     with StubServer(script) as stub, pytest.raises(ModelError, match="401") as caught:
@@ -560,14 +550,6 @@ def test_the_server_is_looked_at_once(stub: StubServer) -> None:
     assert stub.stats()["model_lists"] == 1
 
 
-def test_the_environment_overrides_the_base_url(stub: StubServer) -> None:
-    spec = OpenAISpec(model="m", base_url_env="STUB_URL", key_env=None)
-
-    [response] = OpenAIModel("m", spec, {"STUB_URL": stub.url}).answer([request("x")])
-
-    assert response.failure is None
-
-
 def test_auto_takes_the_one_model_there_is() -> None:
     with StubServer(Script(models=({"id": "tiny", "root": "maker/tiny"},))) as stub:
         auto = resolved(model(stub, model="auto"))
@@ -596,10 +578,3 @@ def test_an_identity_that_is_not_resolved_is_a_bug_and_opens_no_connection(name:
             assert early.revision
 
         assert stub.stats()["model_lists"] == 0
-
-
-def test_it_is_a_model() -> None:
-    one: Model = resolved(OpenAIModel("any", OpenAISpec(model="m"), {}))
-
-    assert (one.name, one.kind, one.revision) == ("any", "openai", None)
-    assert one.modes == {Mode.GENERATE, Mode.EMBED, Mode.CHOOSE_TOKEN}

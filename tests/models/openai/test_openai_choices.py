@@ -100,12 +100,6 @@ def test_all_choices_of_a_request_are_one_call_behind_the_plain_text(stub: StubS
     assert stub.stats()["requests"] == 2
 
 
-def test_a_response_tells_tokens_and_snapshot(stub: StubServer) -> None:
-    [response] = model(stub).answer([request(" 1", " 2")])
-
-    assert (response.usage.prompt_tokens, response.served) == (9, "stub-model")
-
-
 @pytest.mark.parametrize("fault", ["undrawn", "trimmed"])
 def test_what_else_a_server_tells_does_not_change_a_score(fault: str) -> None:
     words = "One <x> Answer:"
@@ -222,15 +216,6 @@ def test_a_server_that_tells_no_next_tokens_is_refused_before_the_first_request(
         assert server.stats()["requests"] == 1
 
 
-@pytest.mark.parametrize(("fault", "way"), [("500", "echo"), ("malformed", "top_logprobs")])
-def test_a_passing_fault_of_the_probe_is_outlived(fault: str, way: str) -> None:
-    asked = request("1", "2") if way == "echo" else listing("1", "2")
-    with StubServer(Script(faults={"One, two": (fault,)})) as server:
-        [response] = model(server, way).answer([asked])
-
-    assert len(scores_of(response)) == 2
-
-
 @pytest.mark.parametrize("status", ["401", "403"])
 def test_a_refused_key_is_told_as_such_by_the_probe(status: str) -> None:
     script = Script(faults={"": (status,) * 9}, models_status=500)
@@ -339,15 +324,6 @@ def test_the_likeliest_tokens_are_asked_for_by_the_chat(stub: StubServer) -> Non
         "top_logprobs": 20,
         "top_k": 0,
     }
-
-
-def test_a_model_is_told_how_much_to_reason_when_it_chooses(stub: StubServer) -> None:
-    quiet = model(stub, "top_logprobs", reasoning_effort="none", sends_temperature=False)
-
-    list(quiet.answer([listing(" 1", " 2")]))
-
-    assert stub.bodies[-1]["reasoning_effort"] == "none"
-    assert "temperature" not in stub.bodies[-1]
 
 
 def test_choices_none_of_which_is_told_are_unparsed_and_the_tokens_named(stub: StubServer) -> None:

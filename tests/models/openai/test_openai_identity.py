@@ -49,12 +49,6 @@ def test_api_and_reasoning_are_told_where_they_are_not_the_default(
     assert identity("http://localhost/v1", **spec) == told
 
 
-@pytest.mark.parametrize("url", ["localhost:8000/v1", "ftp://host/v1", "http://", ""])
-def test_a_url_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(ModelError, match="no server address"):
-        identity(url)
-
-
 def test_an_address_that_lists_no_models_is_told_of_the_path_it_may_lack() -> None:
     with StubServer() as stub:
         url = stub.url.removesuffix("/v1")
