@@ -82,7 +82,7 @@ def test_an_absurd_count_of_reasoning_is_untold_alone(api: str, details: str) ->
     assert [(usage.is_known, usage.reasoning_tokens) for usage in usages] == [(True, None)] * 5
 
 
-def test_an_absurd_count_beside_a_vector_is_untold() -> None:
+def test_an_absurd_count_with_a_vector_is_untold() -> None:
     found = answered("chat", "prompt_tokens", ABSURD, mode=Mode.EMBED)
 
     assert [r.usage.prompt_tokens for r in found if r.vectors] == [None] * len(ABSURD)
@@ -108,7 +108,7 @@ def test_no_cost_below_zero_is_given_back_to_a_budget() -> None:
     assert budget.spent_usd == 0.0
 
 
-def test_a_run_with_negative_tokens_ends_and_tells_no_cost_and_so_does_the_leaderboard(
+def test_a_run_with_negative_tokens_ends_and_says_no_cost_and_so_does_the_leaderboard(
     toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     toy.write("configs/prices.yaml", PRICES)

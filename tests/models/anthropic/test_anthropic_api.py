@@ -245,7 +245,7 @@ def test_thoughts_are_counted_among_the_tokens(lasting: Mapping[str, Response]) 
     ("fault", "prompt", "completion"),
     [("", 2, 6), ("cached", 432, 6), ("usage-null", None, None), ("usage-odd", None, None)],
 )
-def test_tokens_are_counted_with_those_of_a_cached_prompt_where_they_are_told(
+def test_tokens_are_counted_with_those_of_a_cached_prompt_where_they_are_reported(
     fault: str, prompt: int | None, completion: int | None
 ) -> None:
     with StubServer(Script(faults={"": (fault,)})) as stub:
@@ -256,7 +256,7 @@ def test_tokens_are_counted_with_those_of_a_cached_prompt_where_they_are_told(
 
 
 @pytest.mark.parametrize("mode", [Mode.CHOOSE, Mode.CHOOSE_TOKEN, Mode.EMBED])
-def test_a_mode_the_api_lacks_is_unsupported(stub: StubServer, mode: Mode) -> None:
+def test_a_mode_the_api_does_not_have_is_unsupported(stub: StubServer, mode: Mode) -> None:
     [response] = model(stub).answer([request("x", mode=mode)])
 
     assert failure_of(response)[0] == Reason.UNSUPPORTED
@@ -290,7 +290,7 @@ def test_an_error_no_retry_mends_stops_the_run(fault: str, remedy: str) -> None:
         assert stub.stats()["requests"] == 1
 
 
-def test_an_address_that_ends_in_a_version_is_told_without_it() -> None:
+def test_an_address_that_ends_in_a_version_is_reported_without_it() -> None:
     with StubServer(Script(faults={"": ("404",)})) as stub:
         spec = AnthropicSpec(model="m", base_url=f"{url(stub)}/v1", key_env=None)
         with pytest.raises(ModelError, match=f"set base_url to {url(stub)}, without /v1"):

@@ -16,7 +16,7 @@ def identity(url: str, **spec: Any) -> str:  # noqa: ANN401 - fields of Anthropi
     return resolved(model).identity
 
 
-def test_identity_covers_host_and_what_is_sent_beside_the_request() -> None:
+def test_identity_covers_host_and_what_is_sent_with_the_request() -> None:
     urls = [LOCAL, "https://one.example", "https://two.example"]
     different = {identity(url) for url in urls}
     different |= {identity(LOCAL, extra_body={"top_k": k}) for k in (1, 2)}

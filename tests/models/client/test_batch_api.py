@@ -31,7 +31,9 @@ def test_a_damaged_record_is_named_with_the_remedy(tmp_path: Path, content: str)
         BatchFiles(tmp_path).read()
 
 
-def test_a_record_that_cannot_be_written_is_told_before_anything_is_paid(tmp_path: Path) -> None:
+def test_a_record_that_cannot_be_written_is_reported_before_anything_is_paid(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(StoreError, match="cannot be written"):

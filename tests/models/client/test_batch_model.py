@@ -38,7 +38,7 @@ def test_answers_are_what_single_calls_would_have_given(bench: Bench) -> None:
     assert [record.state for record in bench.files.read()] == ["collected"]
 
 
-def test_waits_grow_up_to_a_minute_and_each_look_is_told(bench: Bench) -> None:
+def test_waits_grow_up_to_a_minute_and_each_look_is_reported(bench: Bench) -> None:
     bench.stub.batches.polls = 12
 
     bench.answers(ASKED)
@@ -124,7 +124,7 @@ def test_a_reply_lost_on_its_way_is_not_handed_in_again(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("attempts", [1, 3])
-def test_a_batch_that_never_arrived_is_handed_in_anew(bench: Bench, attempts: int) -> None:
+def test_a_batch_that_never_arrived_is_handed_in_again(bench: Bench, attempts: int) -> None:
     bench.stub.batches.faults = {f"POST {bench.path}": ["500"]}
     if attempts == 1:
         with pytest.raises(ModelError):
@@ -144,7 +144,7 @@ def test_where_batches_are_not_listed_a_lost_one_is_left_to_the_user(bench: Benc
 
 
 @pytest.mark.parametrize("end", ["expired", "cancelled"])
-def test_what_a_batch_answered_before_its_end_is_kept_and_the_rest_asked_anew(
+def test_what_a_batch_answered_before_its_end_is_kept_and_the_rest_asked_again(
     bench: Bench, end: End
 ) -> None:
     bench.stub.batches.end = end
@@ -157,7 +157,7 @@ def test_what_a_batch_answered_before_its_end_is_kept_and_the_rest_asked_anew(
     assert bench.submitted == [KEYS, KEYS[::2]]
 
 
-def test_damaged_lines_and_strangers_are_told_of_and_cost_nothing_else(
+def test_damaged_lines_and_strangers_are_reported_and_cost_nothing_else(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.stub.batches.noise = True
@@ -167,7 +167,7 @@ def test_damaged_lines_and_strangers_are_told_of_and_cost_nothing_else(
     assert "1 results of no request of ours" in caplog.text
 
 
-def test_a_request_without_a_result_is_a_failure_and_asked_anew(bench: Bench) -> None:
+def test_a_request_without_a_result_is_a_failure_and_asked_again(bench: Bench) -> None:
     bench.stub.batches.polls = 1
     with pytest.raises(Killed):
         bench.answers(ASKED, sleep=killed)
@@ -243,7 +243,7 @@ def test_a_batch_that_is_gone_is_an_error_that_names_its_file(
     assert not failures(bench.answers(ASKED))
 
 
-def test_a_server_without_batches_is_told_with_the_remedy(bench: Bench) -> None:
+def test_a_server_without_batches_is_reported_with_the_remedy(bench: Bench) -> None:
     bench.stub.batches.faults = {f"POST {path}": ["404"] for path in (bench.path, "/v1/files")}
 
     with pytest.raises(ModelError, match=r"has no batches .*leave out --batch"):
@@ -291,7 +291,7 @@ def test_an_interrupt_says_that_the_same_command_collects(
     assert [record.state for record in bench.files.read()] == ["submitted"]
 
 
-def test_neither_keys_nor_words_stand_in_the_files_or_in_messages(bench: Bench) -> None:
+def test_neither_keys_nor_words_are_in_the_files_or_in_messages(bench: Bench) -> None:
     bench.answers(ASKED)
     bench.stub.script = Script(key="another")
 

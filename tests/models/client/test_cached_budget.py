@@ -53,7 +53,7 @@ def test_what_a_call_did_not_cost_is_free_for_the_next() -> None:
     assert (budget.spent_usd, len(let_through(budget))) == (2.0, 1)
 
 
-def test_a_call_made_now_counts_beside_its_failure_stored_before_and_not_when_found_later() -> None:
+def test_a_call_made_now_counts_with_its_failure_stored_before_and_not_when_found_later() -> None:
     budget = Budget(3 * MOST)
     budget.record_stored(requests(1)[0].key, 3.0)
 

@@ -114,7 +114,7 @@ def test_all_are_to_wait_where_clearly_more_than_chance_brings_are_asked_to(
     assert paused(ConcurrencyLimiter(most), waits_s) == expected
 
 
-def test_a_pause_that_grows_is_told_again_and_one_that_does_not_is_not() -> None:
+def test_a_pause_that_grows_is_reported_again_and_one_that_does_not_is_not() -> None:
     async def scene() -> list[float | None]:
         limiter = ConcurrencyLimiter(200)
         for _ in range(12):

@@ -50,7 +50,7 @@ def test_several_replies_are_one_response_in_their_order() -> None:
 @pytest.mark.parametrize(
     ("counts", "whole"), [((1, 2, 3), 6), ((1, None, 3), None), ((None, None, None), None)]
 )
-def test_tokens_of_reasoning_add_up_where_each_reply_tells_them(
+def test_tokens_of_reasoning_add_up_where_each_reply_says_them(
     counts: tuple[int | None, ...], whole: int | None
 ) -> None:
     replies = [reply("a", usage=Usage(2, 5, reasoning_tokens=count)) for count in counts]
@@ -72,7 +72,7 @@ def test_without_any_answer_or_where_a_reply_never_came_all_are_one_failure(
     assert whole.failure.message == why
 
 
-def test_what_was_heard_before_a_call_failed_is_not_asked_for_again() -> None:
+def test_what_was_received_before_a_call_failed_is_not_asked_for_again() -> None:
     heard: RepliesByKey = {}
     with pytest.raises(TimeoutError):
         asyncio.run(told([reply("a"), TimeoutError()], heard))

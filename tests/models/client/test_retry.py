@@ -236,7 +236,7 @@ def test_failures_that_leave_nothing_to_be_asked_end_nothing() -> None:
     assert len(list(send_all(map(request, range(20)), server.connect, QUICK))) == 20
 
 
-def test_a_server_that_never_answers_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_server_that_never_answers_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     policy = replace(QUICK, timeout_s=0.01)
 
     list(send_all(map(request, range(4)), Server(delay_s=9).connect, policy))
@@ -244,7 +244,7 @@ def test_a_server_that_never_answers_is_told_of(caplog: pytest.LogCaptureFixture
     assert "8 calls in a row got no reply, the last: no answer within 0.01 s" in caplog.text
 
 
-def test_a_long_pause_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_long_pause_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     responses = send_all(map(request, range(9)), Mixed(60).connect, QUICK)
 
     next(responses)
@@ -301,7 +301,7 @@ CUT = RetryableError("cut off")
         ),
     ],
 )
-def test_a_response_tells_what_every_attempt_was_charged_or_how_many_do_not_say(
+def test_a_response_says_what_every_attempt_was_charged_or_how_many_do_not_say(
     troubles: tuple[Exception, ...], expected: Usage
 ) -> None:
     class Charging(Server):
@@ -339,7 +339,7 @@ def test_the_time_out_holds_for_each_call_of_a_request() -> None:
     assert response.texts == ("answer to 1",)
 
 
-def test_a_request_that_is_given_up_tells_what_its_replies_so_far_were_charged() -> None:
+def test_a_request_that_is_given_up_says_what_its_replies_so_far_were_charged() -> None:
     class Stuck(Piecewise):
         async def _answer(self, request: Request) -> Response:
             self.delay_s = 30 if self.asked[request.key] > 1 else 0

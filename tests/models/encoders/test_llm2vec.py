@@ -91,7 +91,7 @@ def test_rows_have_length_one_even_for_the_empty_text(encoder: Llm2Vec) -> None:
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 64, 100_000])
-def test_rows_move_by_float_noise_only_beside_other_texts(
+def test_rows_move_by_float_noise_only_with_other_texts(
     tiny: TinyLlm2Vec, encoder: Llm2Vec, batch_tokens: int
 ) -> None:
     alone = np.array([encoder.encode([text])[0] for text in TEXTS])
@@ -223,7 +223,7 @@ def test_an_option_that_cannot_work_is_refused(options: dict[str, Any], fact: st
 @pytest.mark.parametrize(
     ("changes", "fact"),
     [
-        ({"target_modules": ["q_proj"]}, "weights of the adapter and of the model do not meet"),
+        ({"target_modules": ["q_proj"]}, "weights of the adapter and of the model do not match"),
         ({"r": 2}, "cannot be loaded"),
     ],
 )

@@ -43,7 +43,7 @@ def read(
         ("", "", f"{HEADER}<|eot_id|>", "<|eot_id|>"),
     ],
 )
-def test_a_turn_stands_around_both_and_only_text_and_its_end_are_pooled(
+def test_a_turn_is_around_both_and_only_text_and_its_end_are_pooled(
     tokenizer: "PreTrainedTokenizerBase", text: str, instruction: str, whole: str, pooled: str
 ) -> None:
     assert read(tokenizer, text, instruction=instruction) == (whole, pooled)

@@ -57,7 +57,7 @@ def test_draws_follow_the_softmax_of_the_logits(drawer: Sampler, temperature: fl
     assert (sum(gaps) + rest) / 2 < 0.05
 
 
-def test_a_row_at_temperature_0_is_untouched_beside_a_row_that_is_drawn() -> None:
+def test_a_row_at_temperature_0_is_untouched_with_a_row_that_is_drawn() -> None:
     import torch
 
     logits = torch.zeros(2, 7)

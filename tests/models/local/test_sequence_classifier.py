@@ -187,7 +187,7 @@ def test_outputs_that_do_not_exclude_each_other_are_probabilities_of_their_own(
     assert found == pytest.approx(expected, abs=1e-5)
 
 
-def test_an_output_that_the_checkpoint_lacks_is_refused(
+def test_an_output_that_the_checkpoint_does_not_have_is_refused(
     two: Talk, checkpoint: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flagging(two, checkpoint, "{positive: hidden, outputs: [toxic]}")

@@ -169,7 +169,7 @@ def test_a_token_across_the_boundary_in_one_choice_moves_it_back_for_all(
 
 @each("template", TEMPLATES)
 @each("family", FAMILIES)
-def test_in_chat_form_choices_stand_behind_the_prompt_that_answers_are_drawn_from(
+def test_in_chat_form_choices_are_behind_the_prompt_that_answers_are_drawn_from(
     family: str, template: str
 ) -> None:
     tokenizer = built(family, TEMPLATES[template])
@@ -240,7 +240,7 @@ def test_chat_form_without_a_chat_template_is_refused() -> None:
         read("Answer:", [" 1"], built("gpt2"), is_chat=True)
 
 
-def test_a_tokenizer_that_does_not_tell_characters_is_refused() -> None:
+def test_a_tokenizer_that_does_not_say_characters_is_refused() -> None:
     class Slow(PreTrainedTokenizerFast):
         is_fast = False
 

@@ -27,7 +27,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> TransformersModel:
 @pytest.mark.parametrize(
     "question", [asked(), asked(TEXT, Mode.CHOOSE, " yes", " no, not a drop"), asked("Tea\n\n" * 9)]
 )
-def test_a_size_is_what_the_answer_then_tells(tiny: TransformersModel, question: Request) -> None:
+def test_a_size_is_what_the_answer_then_says(tiny: TransformersModel, question: Request) -> None:
     [response] = tiny.answer([question])
 
     assert isinstance(tiny, MeasuresPrompts)

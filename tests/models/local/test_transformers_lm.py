@@ -81,7 +81,7 @@ def test_replies_of_one_request_differ_and_so_do_repeats_and_seeds(
     assert len(set(texts)) == 6
 
 
-def test_usage_counts_no_padding_and_stop_tells_a_cut_answer(tiny: TransformersModel) -> None:
+def test_usage_counts_no_padding_and_stop_says_a_cut_answer(tiny: TransformersModel) -> None:
     short, long = (ask(text, max_tokens=40) for text in (QUESTIONS[0], QUESTIONS[3]))
 
     together, alone = answers(tiny, [short, long]), answers(tiny, [short])
@@ -281,7 +281,7 @@ def test_one_request_in_a_hundred_is_checked_against_the_unbatched_computation(
     assert {key for key, detail in again.items() if detail} == {one.key for one in checked}
 
 
-def test_choices_that_differ_from_the_unbatched_computation_are_told(
+def test_choices_that_differ_from_the_unbatched_computation_are_reported(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     numbers = range(900)
@@ -353,7 +353,7 @@ def test_a_run_taken_up_again_scores_the_same_together(tiny: TransformersModel) 
     assert kept | answers(tiny, taken) == whole
 
 
-def test_a_whole_window_is_scored_before_any_of_it_is_told(tiny: TransformersModel) -> None:
+def test_a_whole_window_is_scored_before_any_of_it_is_reported(tiny: TransformersModel) -> None:
     taken = []
 
     def endless() -> Iterable[Request]:
@@ -372,7 +372,7 @@ def test_a_whole_window_is_scored_before_any_of_it_is_told(tiny: TransformersMod
     ("context", "choice", "fact"),
     [
         ("no " * 4100, " 1", "context and choice have 4104 tokens, and the model has 4096"),
-        ("", " one", "nothing stands before the choices"),
+        ("", " one", "there is nothing before the choices"),
         ("Hello.", "", "a choice is ''"),
     ],
     ids=["too long", "nothing before", "empty"],

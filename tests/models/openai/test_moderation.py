@@ -111,7 +111,7 @@ def test_a_fault_is_a_reason_and_never_an_answer(name: str, lasting: dict[str, R
     assert KEY not in str(response)
 
 
-def test_a_key_that_is_refused_ends_the_run_and_is_not_told() -> None:
+def test_a_key_that_is_refused_ends_the_run_and_is_not_reported() -> None:
     with StubServer(Script(key="another")) as stub:
         asked = model(stub, "x").answer([request("x")])
 

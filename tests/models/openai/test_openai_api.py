@@ -122,7 +122,7 @@ CHARGES: dict[str, Usage] = {
 
 
 @each("fault", CHARGES)
-def test_a_fault_tells_what_its_attempts_were_charged(
+def test_a_fault_says_what_its_attempts_were_charged(
     fault: str, lasting: Mapping[str, Response]
 ) -> None:
     """Nothing where they ended in an error status; unknown where a reply broke off."""
@@ -217,7 +217,7 @@ def test_a_server_of_one_reply_a_call_is_asked_as_often_each_time_with_another_s
 
 
 @pytest.mark.parametrize("count", [1, 100])
-def test_a_server_that_ignores_n_stops_the_run_and_what_was_paid_is_told(count: int) -> None:
+def test_a_server_that_ignores_n_stops_the_run_and_what_was_paid_is_reported(count: int) -> None:
     asked = [request(str(n), decoding=Decoding(0.7, n=3)) for n in range(count)]
     with StubServer(Script(faults={"": ("n-ignored",)})) as stub:
         told = model(stub, concurrency=1).answer(asked)
@@ -230,7 +230,9 @@ def test_a_server_that_ignores_n_stops_the_run_and_what_was_paid_is_told(count: 
 
 
 @pytest.mark.parametrize("fault", ["finish=content_filter", "refusal", "reasoned-away"])
-def test_of_several_replies_those_without_an_answer_are_told_beside_the_others(fault: str) -> None:
+def test_of_several_replies_those_without_an_answer_are_reported_with_the_others(
+    fault: str,
+) -> None:
     asked = request("x", decoding=Decoding(0.7, n=3))
     with StubServer(Script(faults={"": ("", fault, "")})) as stub:
         [response] = model(stub, sends_n=False).answer([asked])
@@ -239,7 +241,7 @@ def test_of_several_replies_those_without_an_answer_are_told_beside_the_others(f
     assert (response.failure, response.usage.completion_tokens) == (None, 18)
 
 
-def test_several_replies_of_which_one_never_came_are_a_failure_that_tells_what_was_paid() -> None:
+def test_several_replies_of_which_one_never_came_are_a_failure_that_says_what_was_paid() -> None:
     asked = request("x", decoding=Decoding(0.7, n=3))
     with StubServer(Script(faults={"": ("", "finish=error", "")})) as stub:
         [response] = model(stub, sends_n=False).answer([asked])
@@ -248,7 +250,7 @@ def test_several_replies_of_which_one_never_came_are_a_failure_that_tells_what_w
     assert (response.usage.completion_tokens, stub.stats()["requests"]) == (12, 2)
 
 
-def test_a_reasoning_model_has_room_beside_the_answer_and_is_told_how_much_to_reason(
+def test_a_reasoning_model_has_room_with_the_answer_and_is_reported_how_much_to_reason(
     stub: StubServer,
 ) -> None:
     spec = {"reasoning_effort": "low", "reasoning_max_tokens": 1000, "sends_temperature": False}
@@ -324,7 +326,7 @@ def test_a_refusal_that_names_no_cause_fails_the_item_alone(
     assert ("is_structured_output" in message) == is_hinted
 
 
-def test_a_response_tells_tokens_snapshot_and_stop(stub: StubServer) -> None:
+def test_a_response_says_tokens_snapshot_and_stop(stub: StubServer) -> None:
     [response] = model(stub).answer([request("two words")])
 
     assert (response.usage.prompt_tokens, response.usage.completion_tokens) == (2, 6)
@@ -359,7 +361,7 @@ def test_tokens_of_reasoning_are_counted_among_those_of_the_completion(
     assert (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens) == (2, 6, count)
 
 
-def test_what_was_paid_for_a_reply_without_an_answer_is_told(
+def test_what_was_paid_for_a_reply_without_an_answer_is_reported(
     lasting: Mapping[str, Response],
 ) -> None:
     names = ("refusal", "content-filter", "reasoned-away", "finish=error")
@@ -376,7 +378,7 @@ def test_a_blank_that_was_written_is_an_answer_though_it_was_cut() -> None:
     assert (response.texts, response.stop) == (("\n",), "length")
 
 
-def test_a_mode_a_server_lacks_is_unsupported(stub: StubServer) -> None:
+def test_a_mode_a_server_does_not_have_is_unsupported(stub: StubServer) -> None:
     [response] = model(stub).answer([request("x", mode=Mode.CHOOSE)])
 
     assert failure_of(response)[0] == Reason.UNSUPPORTED

@@ -124,7 +124,7 @@ CHARGES: dict[str, Usage] = {
     ("fault", "stop"),
     [("length", "length"), ("empty", "stop"), ("bare", "stop")],
 )
-def test_an_answer_tells_how_it_ended(
+def test_an_answer_says_how_it_ended(
     fault: str, stop: str, lasting: Mapping[str, Response]
 ) -> None:
     assert lasting[fault].stop == stop
@@ -137,7 +137,7 @@ def test_thoughts_and_remarks_are_no_part_of_an_answer(
     assert (lasting[fault].texts or ("",))[0].startswith("The ")
 
 
-def test_a_budget_that_went_into_reasoning_is_told_with_what_to_do(
+def test_a_budget_that_went_into_reasoning_is_reported_with_what_to_do(
     lasting: Mapping[str, Response],
 ) -> None:
     message = failure_of(lasting["reasoned-away"])[1]
@@ -234,7 +234,7 @@ def test_several_replies_are_as_many_calls_and_all_their_tokens_count() -> None:
         ("usage-odd", Usage()),
     ],
 )
-def test_tokens_are_counted_where_they_are_told(fault: str, usage: Usage) -> None:
+def test_tokens_are_counted_where_they_are_reported(fault: str, usage: Usage) -> None:
     with StubServer(Script(faults={"": (fault,)})) as stub:
         [response] = model(stub).answer([request("two words")])
 
