@@ -146,7 +146,7 @@ def false_positives(
 
 
 @pytest.mark.slow  # a simulation
-def test_judges_that_err_by_dialogue_are_told_apart_too_often_only_cell_by_cell() -> None:
+def test_judges_that_err_by_dialogue_are_separated_too_often_only_cell_by_cell() -> None:
     assert false_positives(10, 4, 0.8, runs=30) <= 0.15
     assert false_positives(10, 4, 0.8, runs=15, is_whole=False) >= 0.15
 

@@ -1,4 +1,4 @@
-"""Rates, AUC, bins, effective n and curves: beside sums by hand and other programs."""
+"""Rates, AUC, bins, effective n and curves: against sums by hand and other programs."""
 
 from collections.abc import Callable
 

@@ -43,7 +43,7 @@ def test_a_fourfold_table_counts_where_each_item_falls() -> None:
 
 
 def test_readings_of_different_items_are_refused() -> None:
-    with pytest.raises(ValueError, match="2 verdicts beside 1"):
+    with pytest.raises(ValueError, match="2 verdicts and 1"):
         fourfold(bits("11"), bits("1"))
 
 
