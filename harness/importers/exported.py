@@ -1,4 +1,4 @@
-"""A run that `export parquet` wrote to a run folder again: its answers and verdicts, scored anew.
+"""A run that `export parquet` wrote to a run folder again: its answers and verdicts, scored again.
 
 The calls are not in such a file. A part of the records is held at a time.
 """

@@ -1,7 +1,7 @@
 """Tests of two judges against people, and of two sets of verdicts on the same items.
 
 Does one of two judges agree with people better than the other, may a judge replace a human rater,
-and which of two sets of verdicts is right more often? A verdict is right or wrong; items that lack
+and which of two sets of verdicts is right more often? A verdict is right or wrong; items without
 one, and ties, are left out before. Clusters of items are drawn and flipped whole; the tests of a
 fourfold table assume that items are independent.
 """
@@ -226,13 +226,13 @@ def annotator_test(
     least_units: int = 30,
     clusters: Sequence[str] | None = None,
 ) -> AnnotatorTest:
-    """The alternative annotator test: may the judge stand in for a rater?
+    """The alternative annotator test: may the judge replace a rater?
 
     Calderon, Reichart & Dror (ACL 2025, "The Alternative Annotator Test for LLM-as-a-Judge",
     arXiv 2501.10970): each rater is left out in turn, and the judge has to agree with the
     remaining raters as well as that one does. `raters` is units x raters, NaN where a rater saw
-    nothing; `epsilon` is what the judge's lower price is worth: .2 beside experts, .15 beside
-    skilled raters, .1 beside a crowd. "accuracy" is for labels, "rmse" for ratings. Units with
+    nothing; `epsilon` is what the judge's lower price is worth: .2 among experts, .15 among
+    skilled raters, .1 in a crowd. "accuracy" is for labels, "rmse" for ratings. Units with
     two raters and a judge's rating count; raters with fewer than `least_units`, or all of them
     of one cluster, are skipped. Units of one cluster (a name a unit) may depend on one another:
     the t-test then has the clustered standard error and a degree of freedom less than there are
@@ -331,7 +331,7 @@ class Fourfold:
 def fourfold(first: Flags, second: Flags) -> Fourfold:
     """The fourfold table of two sets of verdicts, an item at each place."""
     if len(first) != len(second):
-        raise ValueError(f"{len(first)} verdicts beside {len(second)}")
+        raise ValueError(f"{len(first)} verdicts and {len(second)}")
     one, other = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
     both, ours, theirs = int((one & other).sum()), int(one.sum()), int(other.sum())
     return Fourfold(both, ours - both, theirs - both, len(one) - ours - theirs + both)

@@ -3,7 +3,7 @@
 The first two levels are those of Chiang & Lee (2023, "A Closer Look into Automatic Evaluation
 Using Large Language Models", appendix C): all cells at once, and the mean over documents; the
 third, after the Emphasized-Talk paper, is the order of the systems. `n` is the number of units
-behind a value; a cell that either side lacks is left out of both.
+behind a value; a cell that one side does not have is left out of both.
 
 Pairwise accuracy with ties and tie calibration are those of Deutsch, Foster & Freitag (2023, "Ties
 Matter", arXiv 2305.14324): a pair of systems of one document is right where both sides order it
@@ -148,7 +148,7 @@ def system_spearman(human: ArrayLike, judge: ArrayLike) -> Estimate:
 
 
 def permutation_p(x: ArrayLike, y: ArrayLike, coefficient: Coefficient) -> Estimate:
-    """The exact two-sided p-value of a correlation, by going through all orders of `y`.
+    """The exact two-sided p-value of a correlation, by all orders of `y`.
 
     The share of orders that give a coefficient at least as far from zero (Fisher 1935, "The
     Design of Experiments", section 21; the order at hand is among them). Above 0, at most 1.

@@ -208,7 +208,7 @@ def snapped_rows(rows: Floats) -> Floats:
 def pair_directions(rows: Floats) -> NDArray[np.int8]:
     """For each row and each pair of its columns: 1 if the first is greater, -1 if smaller.
 
-    0 stands for a tie as for a missing cell; rounding alone breaks no tie.
+    0 is a tie or a missing cell; rounding alone breaks no tie.
     """
     first, second = np.triu_indices(rows.shape[1], 1)
     values = snapped(rows)
@@ -297,7 +297,7 @@ class Resamples(Clusters):
 
 
 def generator(seed: str) -> np.random.Generator:
-    """The random numbers that a seed's text stands for, equal on every machine."""
+    """The random numbers of a seed's text, equal on every machine."""
     return np.random.default_rng(int(digest(seed), 16))
 
 

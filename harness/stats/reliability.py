@@ -79,8 +79,8 @@ def reliability_of_means(ratings: ArrayLike, resamples: Resamples) -> Estimate:
     the mean of 1 / number of raters, s the variance over cells of the mean severity of their
     raters. It is ICC(3,k) of Shrout & Fleiss (1979) where all raters rate all cells. 0 to 1. The
     interval is the jackknife's over clusters, of -log(1 - value). `n` counts cells with a rating.
-    None: "one rater"; "too few" where ratings do not suffice to tell error from raters, "constant"
-    where all means are one, "unreliable" where the noise exceeds the variance.
+    None: "one rater"; "too few" where ratings do not separate error from raters, "constant" where
+    all means are one, "unreliable" where the noise exceeds the variance.
     """
     cells = np.asarray(ratings, dtype=np.float64)
     known = cells[~np.isnan(cells)]
@@ -146,13 +146,13 @@ def _reliability(sums: _Sums) -> float | NoValue:
 def rater_groups(ratings: ArrayLike) -> int:
     """Into how many groups the raters fall that rated no cell together, directly or in a chain.
 
-    Between groups nothing tells a severe rater from a poor response.
+    Between groups a severe rater looks like a poor response.
     """
     units = ~np.isnan(_units(np.asarray(ratings, dtype=np.float64)))
     units = units[:, units.any(axis=0)].astype(np.float64)
-    meets = units.T @ units > 0
-    groups = np.arange(len(meets))
-    for place, others in enumerate(meets):
+    shared = units.T @ units > 0
+    groups = np.arange(len(shared))
+    for place, others in enumerate(shared):
         joined = np.isin(groups, groups[others])
         groups[joined] = groups[place]
     return len(np.unique(groups))

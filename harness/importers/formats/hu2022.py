@@ -20,6 +20,7 @@ from harness.importers.record import (
     FileAnswers,
     SampleLookup,
     StoredAnswer,
+    notes_of,
     numbers_by_option,
     scores_of_probabilities,
 )
@@ -46,7 +47,7 @@ class _Line:
 
     @property
     def is_control(self) -> bool | None:
-        """Whether it lacks its story; None where the item is the same without it."""
+        """Whether it is without its story; None where the item is the same without it."""
         texts = [self.sample.fields.get(name) for name in (SCENARIO, WITHOUT_STORY)]
         return None if len(set(texts) - {None}) == 1 else texts[1] == self.item.scenario
 
@@ -72,7 +73,7 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
         else:
             answers.append(_answer(line, lookup, is_control=is_control))
             counts[_CONTRADICTED] += _is_contradicted(line, answers[-1])
-    return FileAnswers.of(path, answers, counts)
+    return FileAnswers(tuple(answers), notes_of(path, counts))
 
 
 def _line(row: TableRow, lookup: SampleLookup) -> _Line:
