@@ -120,7 +120,7 @@ def test_meanings_in_a_long_and_a_short_form_are_counted(more: str, both: float)
     assert measured(pairs, "meanings").value == both
 
 
-def test_word_presence_tells_sides_that_have_words_of_their_own() -> None:
+def test_word_presence_names_sides_that_have_words_of_their_own() -> None:
     assert measured(invented(), "word presence").value == 1
 
 

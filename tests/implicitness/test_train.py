@@ -115,10 +115,10 @@ def test_levels_teach_all_orders_of_two() -> None:
     found = examples([pair], embedded)
 
     order = {place: text for text, place in embedded.places.items()}
-    told = [
+    reported = [
         (order[m], order[n], int(s)) for (m, n), s in zip(found.orders, found.steps, strict=True)
     ]
-    assert sorted(told) == [("b", "a", 1), ("c", "a", 2), ("c", "b", 1)]
+    assert sorted(reported) == [("b", "a", 1), ("c", "a", 2), ("c", "b", 1)]
     assert [order[place] for place in found.pairs[0]] == ["i", "e", "i", "x"]
 
 
@@ -139,17 +139,17 @@ def test_figures_are_those_worked_out_by_hand() -> None:
     assert (found.pragmatics, found.words) == (None, None)
 
 
-def test_word_presence_adds_up_what_each_word_told() -> None:
+def test_word_presence_adds_up_the_weight_of_each_word() -> None:
     known = [
         TrainingPair(implicit="one wonders", explicit="I demand"),
         TrainingPair(implicit="one hopes", explicit="one demands"),
     ]
 
-    told = word_presence(known)
+    score = word_presence(known)
 
-    assert told("one") == pytest.approx(np.log(3 / 2))
-    assert told("Wonders, one!") == pytest.approx(np.log(2 / 1) + np.log(3 / 2))
-    assert told("unheard of") == 0
+    assert score("one") == pytest.approx(np.log(3 / 2))
+    assert score("Wonders, one!") == pytest.approx(np.log(2 / 1) + np.log(3 / 2))
+    assert score("unheard of") == 0
 
 
 def test_an_ablation_tries_each_form_and_each_value() -> None:
@@ -173,7 +173,7 @@ def test_an_ablation_has_a_row_a_training_and_a_picture() -> None:
 
     assert len(rows) == 2 * len(trials(QUICK))
     assert {row.seed for row in rows} == {0, 1}
-    # The published form is among the twelve, and stands for its own value in each sweep.
+    # The published form is among the twelve, and counts as its own value in each sweep.
     same = [row.figures for row in rows if row.value in ("p2s cosine euclidean", "0.5", "0.7")]
     assert len({repr(row) for row in same}) > 1
     figure = ablation_figure(rows, pairs=20, graded=20)
@@ -260,10 +260,14 @@ def test_a_row_of_an_ablation_says_what_it_was_made_of() -> None:
     assert (one.recipe.partition("@")[0], one.encoder.partition("@")[0]) == ("small", "char-ngrams")
 
 
-def test_too_few_groups_are_told() -> None:
+def test_too_few_groups_are_reported() -> None:
     with pytest.raises(DataError, match="cannot be split"):
         make_head(
-            "x", Data("x", invented(1)), RECIPE, encoder=CharNgrams(), progress=lambda *told: None
+            "x",
+            Data("x", invented(1)),
+            RECIPE,
+            encoder=CharNgrams(),
+            progress=lambda *reported: None,
         )
 
 
@@ -277,11 +281,13 @@ def test_each_writer_is_tested_on_by_a_head_of_the_others() -> None:
     head = make_head("mine", Data("x", wrote), recipe, encoder=CharNgrams(), progress=print)
 
     assert head.card is not None
-    told = {name: value for name, value in head.card.metrics.items() if name.startswith("writer ")}
-    assert {name.split()[1] for name in told} == {"a", "b"}
-    assert told["writer a implicitness"] is not None
-    assert 0 <= told["writer a implicitness"] <= 1
-    assert told["writer b plain"] is not None
+    reported = {
+        name: value for name, value in head.card.metrics.items() if name.startswith("writer ")
+    }
+    assert {name.split()[1] for name in reported} == {"a", "b"}
+    assert reported["writer a implicitness"] is not None
+    assert 0 <= reported["writer a implicitness"] <= 1
+    assert reported["writer b plain"] is not None
 
 
 def test_one_writer_cannot_be_left_out() -> None:

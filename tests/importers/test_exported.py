@@ -137,7 +137,7 @@ def test_a_table_of_answers_in_parquet_is_read_by_a_map(
     assert (row.score.value, row.score.n) == (1.0, 6)
 
 
-def test_options_that_a_run_has_or_other_answers_lack_are_named(
+def test_options_that_a_run_has_or_other_answers_need_are_named(
     toy: Toy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     toy.run("--variant", "base")

@@ -168,7 +168,7 @@ def test_a_reply_that_cannot_be_read_is_a_reason_and_never_a_number(
     assert verdict.detail == {}
 
 
-def test_verdicts_stand_in_the_order_of_their_cases() -> None:
+def test_verdicts_are_in_the_order_of_their_cases() -> None:
     good, bad = (reply("1"), reply("2")), (reply("2"), reply("1"))
     cases = [Case(SAMPLE, Response(k, texts=("a",)), r) for k, r in (("x", good), ("y", bad))]
 

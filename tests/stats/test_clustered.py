@@ -1,4 +1,4 @@
-"""The clustered mean beside published numbers, and its p beside its interval."""
+"""The clustered mean against published numbers, and its p against its interval."""
 
 import numpy as np
 import pytest
