@@ -72,7 +72,7 @@ def number_of(sample: Sample, seed: int, count: int) -> int:
 
 
 Missing = Counter[tuple[str, str]]
-"""Calls that are not stored, by their run and the shard that should have made them, "" if unknown."""
+"""Calls that are not stored, by run and by the shard that should have made them ("": unknown)."""
 
 
 @dataclass(frozen=True, slots=True)
