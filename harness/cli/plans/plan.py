@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.analysis.leaderboard import board_text, collect
-from harness.analysis.report.page import REPORT, write_page
 from harness.analysis.standings import placed, ranked_tables, verdicts_of
 from harness.cli.boards import put_joint_boards
 from harness.cli.clusters import parts
@@ -27,6 +26,7 @@ from harness.pipeline.studies.plans import (
     ReadyCell,
 )
 from harness.pipeline.studies.shards import Shard
+from harness.present.page.page import REPORT, write_page
 from harness.storage.files import refuse_unwritable, write_whole
 from harness.storage.runs import RunFolder
 from harness.workspace import Workspace
