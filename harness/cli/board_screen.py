@@ -62,18 +62,21 @@ class BoardScreen:
         """What --all prints besides, to follow a sentence; empty for nothing."""
         return f"; --all prints {' and '.join(self._left)}" if self._left else ""
 
-    def put(self, boards: "DataFrame", *, is_json: bool = False) -> None:
-        """Print the matrix of the first task and its own judge, or one a task and judge."""
+    def put(self, boards: "DataFrame", *, is_json: bool = False, has_tasks: bool = False) -> None:
+        """Print the matrix of the first task and its own judge, of all tasks, or all matrices."""
         if is_json:
             echo_json(scores_of.records(boards))
             return
         for name in {*boards["run"]} - {*self._files}:
             self._files[name] = self.folders[name].read()
         made = views.matrices(boards, self._files, is_all=self._is_all)
-        shown = made if self._is_all else made[:1]
-        for matrix in shown:
+        firsts = {matrix["task"].iat[0]: matrix for matrix in reversed(made)}
+        shown = [*reversed(firsts.values())] if has_tasks else made[:1]
+        for matrix in made if self._is_all else shown:
             self._put_matrix(matrix)
-        if others := [_name(matrix) for matrix in made[1:] if not self._is_all]:
+        names = {_name(matrix) for matrix in shown}
+        others = [name for name in map(_name, made) if name not in names]
+        if others and not self._is_all:
             self._left.append(f"{len(others)} more boards ({folded(list(dict.fromkeys(others)))})")
 
     def put_judges(self, found: "DataFrame", boards: "DataFrame", verdicts: "DataFrame") -> None:

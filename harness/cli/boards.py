@@ -149,7 +149,7 @@ def put_joint_boards(folders: Sequence[RunFolder], *, is_whole: bool = False) ->
     verdicts = verdicts_of(folders, found)
     screen = BoardScreen({folder.path.name: folder for folder in folders})
     boards = standings(found, verdicts)
-    screen.put(boards)
+    screen.put(boards, has_tasks=is_whole)
     if is_whole:
         screen.put_judges(found, boards, verdicts)
         log_alarms(found)
