@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypedDict, Unpack
 
+from harness.analysis.board_scores import board_scores, whole_scores
 from harness.analysis.curves import CurveRow, curve_rows, scale_of
 from harness.analysis.curves import together as joined
-from harness.analysis.leaderboard import BOARD_COLUMNS, board_cells, collect
 from harness.analysis.panels import AgreementQuery, Panel, panels_of
 from harness.analysis.profile import Profile, Sampling, profile
 from harness.analysis.rankings import read_people, scorer_judged
@@ -75,11 +75,9 @@ class Inputs:
 
     def scores(self) -> "DataFrame":
         """The stored scores of the runs, with the columns of leaderboard.csv."""
-        import pandas
-
-        rows = map(board_cells, collect(self.folders()))
-        numbers = dict.fromkeys(("value", "low", "high", "n", "chance"), "float64")
-        return pandas.DataFrame(rows, columns=BOARD_COLUMNS).astype(numbers)
+        found = board_scores({folder: whole_scores(folder) for folder in self.folders()})
+        names = [name for name in found if found[name].dtype == "category"]
+        return found.astype({**dict.fromkeys(names, "object"), "n": "float64"})
 
     def panels(self) -> list[Panel]:
         """People's ratings with the judges of the runs; SpecError without ratings."""
@@ -163,7 +161,7 @@ def curve_frame(rows: Sequence[CurveRow]) -> "DataFrame":
     return pandas.DataFrame(found, columns=names).astype(numbers)
 
 
-def _bins(inputs: Inputs) -> Figure:
+def _bins(inputs: Inputs, *, with_curves: bool = False) -> Figure:
     runs, variants = map(StoredRun.read, inputs.folders()), inputs.choice.variants
     rows = joined([curve_rows(run, inputs.judge, variants=variants) for run in runs])
     if not rows:
@@ -171,7 +169,7 @@ def _bins(inputs: Inputs) -> Figure:
             f"nothing to draw: judge {inputs.judge} has read no text whose implicitness is known; "
             "run hate_speech, or another task that measures it"
         )
-    return detection.curve_figure(curve_frame(rows), scale_of(rows[0]), with_curves=False)
+    return detection.curve_figure(curve_frame(rows), scale_of(rows[0]), with_curves=with_curves)
 
 
 def _intentions(inputs: Inputs) -> Figure:
@@ -318,6 +316,11 @@ FIGURES: Final[Mapping[str, NamedFigure]] = {
         "t-SNE of embeddings: not hateful, plain, subtle",
         "files or data",
         partial(_embeddings, task="ishate_subtle"),
+    ),
+    "curve": NamedFigure(
+        "Hits and false alarms by implicitness, with curves",
+        "runs",
+        partial(_bins, with_curves=True),
     ),
     "confusion": NamedFigure(
         "True labels against given ones", "runs", _of_verdicts(detection.confusion)
