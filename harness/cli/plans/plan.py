@@ -121,7 +121,7 @@ class PlanCommand:
         parts.gathered(sources, space.results, asked)
         ready = plans.resolved_cells(space, self.cells)
         found = [one.plan for one in ready if one.plan]
-        shards.refuse_gaps([gap for plan in found for gap in shards.gaps(plan)])
+        shards.refuse_missing(map(shards.unstored_calls, found))
         return replace(self, space=space).run(shown, tag, ready=ready)
 
     def run(
