@@ -7,8 +7,13 @@ from math import fsum
 from pathlib import Path
 from typing import Any
 
-from harness.analysis.leaderboard import board_text, collect
-from harness.analysis.standings import placed, ranked_tables, verdicts_of
+from harness.analysis.board_scores import (
+    board_scores,
+    board_text,
+    ranked_metrics,
+    whole_scores,
+)
+from harness.analysis.boards import placed, standings, verdicts_of
 from harness.cli.boards import put_joint_boards
 from harness.cli.clusters import parts
 from harness.cli.options import Calling, ExitCode, Shown, Where, plain_name, tell_of_keys
@@ -197,8 +202,8 @@ class PlanCommand:
             )
             return named
         own = list({folder.path: folder for folder in folders}.values())
-        rows = collect(own)
-        rows = placed(rows, ranked_tables(rows, verdicts_of(own, rows)))
+        rows = board_scores({folder: whole_scores(folder) for folder in own})
+        rows = ranked_metrics(placed(rows, standings(rows, verdicts_of(own, rows))))
         write_whole(self.folder / BOARD, board_text(rows).encode())
         data, _ = write_page(own, self.space.results, self.folder / REPORT)
         for note in data.notes:
