@@ -106,7 +106,7 @@ def test_what_was_asked_says_how_answers_were_given_by_which_models() -> None:
         ),
         (
             "abc",
-            "all 3 have, of 4 independent items. Not all models within a group are told apart",
+            "all 3 have, of 4 independent items. Not all models within a group are significantly different",
         ),
     ],
 )
