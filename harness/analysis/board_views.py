@@ -37,7 +37,7 @@ def matrices(
     for row in firsts.itertuples():
         # The same variant in other words has a matrix of its own.
         alike = parts.setdefault((row.task, _rest(row.signature)), [])
-        own = (row.prompts, [])
+        own: tuple[str, list[int]] = (row.prompts, [])
         free = (p for p in alike if p.get(row.variant, own)[0] == row.prompts)
         if (part := next(free, None)) is None:
             alike.append(part := {})
