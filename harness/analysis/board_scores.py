@@ -144,4 +144,5 @@ def records(scores: "DataFrame") -> list[dict[str, object]]:
     """The rows of a leaderboard, with None for what is missing."""
     columns = [name for name in BOARD_COLUMNS if name in scores.columns]
     found = scores[columns].astype(object)
-    return found.where(found.notna(), None).to_dict("records")
+    rows: list[dict[str, object]] = found.where(found.notna(), None).to_dict("records")
+    return rows

@@ -184,7 +184,7 @@ class _Snapshots:
             return np.ones(len(places), dtype=bool)
         is_of = ~self._is_known[places]
         both = (one.are(places, [name]) for one, name in zip(self._sides, pair, strict=True))
-        return is_of | np.logical_and(*both)
+        return np.asarray(is_of | np.logical_and(*both), dtype=bool)
 
 
 def _snapshot(file: RunFile, head: HeadlineKey, found: Sequence[_Pair]) -> _Pair | None:

@@ -167,7 +167,7 @@ class PlanCommand:
         return _worst(ended)
 
     def _noted(self, known: Sequence[ReadyCell]) -> PlanManifest | None:
-        """What was noted of the plan, if its runs, leaderboard and page are as it wrote them."""
+        """What was recorded of the plan, if its runs, leaderboard and page are as it wrote them."""
         folders = [one.plan.folder for one in known if one.plan]
         return recognised_plan(self.space.results, self.name, folders) if folders else None
 
@@ -219,20 +219,20 @@ def _title(cell: PlanCell) -> str:
     return f"{cell.task}, {cell.model}" + (f" ({cell.words})" if cell.words else "")
 
 
-def _told(cell: PlanCell) -> dict[str, Any]:
+def _cell_facts(cell: PlanCell) -> dict[str, Any]:
     options = cell.options
     facts = {"task": cell.task, "model": cell.model, "seed": options.seed, "limit": options.limit}
     return facts | {"answers": options.answers, "map": options.table}
 
 
 def _facts(row: CellCalls | CellState | CellOutcome, names: Sequence[str]) -> dict[str, Any]:
-    return _told(row.cell) | {name: getattr(row, name) for name in names}
+    return _cell_facts(row.cell) | {name: getattr(row, name) for name in names}
 
 
 def _ended(done: CellOutcome) -> dict[str, Any]:
     found = done.result
     facts = {"end": done.end, "error": done.error, "folder": found and str(found.folder.path)}
-    return _told(done.cell) | facts | {"missing": found and sum(found.missing.values())}
+    return _cell_facts(done.cell) | facts | {"missing": found and sum(found.missing.values())}
 
 
 def _put_calls(name: str, rows: Sequence[CellCalls]) -> None:
