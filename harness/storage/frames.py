@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from harness.errors import SpecError, StoreError
 from harness.storage.runs import COLUMNS, RunFolder, cells_of
-from harness.storage.schema import FIELD, REFERENCE, STORED, names
+from harness.storage.schema import FIELD, REFERENCE, STORED, categories
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -20,8 +20,8 @@ SAMPLE, ANSWER, VERDICT = (tuple(column.name for column in columns) for columns 
 """The columns of a frame, in their order; those of fields, references and details come after."""
 _CATEGORIES = frozenset(
     {
-        *(*RUN, "metric", "cluster", "sample"),
-        *(name for columns in STORED.values() for name in names(columns, "name")),
+        *(*RUN, "metric"),
+        *(name for table in STORED for name in categories(table)),
     }
 )
 _NUMBERS = ("value", "low", "high", "chance", "cost_usd")
@@ -65,7 +65,7 @@ def _stored(folder: RunFolder, table: str, columns: Sequence[str] | None) -> "Da
     path = folder.path / f"{table}.parquet"
     folder.check_sum(path.name)
     try:
-        with ParquetFile(path, read_dictionary=sorted(_CATEGORIES)) as file:
+        with ParquetFile(path, read_dictionary=categories(table)) as file:
             known = file.schema_arrow.names
             gathered = {
                 name: [column for column in known if column.startswith(start)]

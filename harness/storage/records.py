@@ -17,6 +17,7 @@ class StepRecord:
 
     step: str
     key: str
+    messages: tuple[Message, ...] = ()
     text: str | None = None
     reason: Reason | None = None
     note: str = ""
@@ -24,7 +25,6 @@ class StepRecord:
     choice_scores: tuple[ChoiceScore, ...] = ()
     usage: Usage = field(default_factory=Usage)
     detail: Mapping[str, float] = field(default_factory=dict)
-    messages: tuple[Message, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

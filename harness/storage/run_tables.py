@@ -5,10 +5,12 @@ chunks nor on the version of the library that wrote the file.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
+from weakref import finalize
 
 import msgspec
 
@@ -33,26 +35,28 @@ class TableFile:
         self._folder = next(one for one in (folder, *folder.parents) if one.is_dir())
         self._kinds = {column.name: column.kind for column in STORED[table]}
         self._sums = {name: sha256() for name in self._kinds}
-        self._file, self._writer = self._begin()
+        self._opened: list[IO[bytes]] = []
+        self._writer: Any = None
+        finalize(self, _close, self._opened)
 
     def add(self, values: Values) -> None:
         """Add some rows; a column that is not in the schema begins where it first has a value."""
         import pyarrow
 
         count = len(next(iter(values.values())))
-        for name in [name for name in values if name not in self._kinds]:
+        fresh = [name for name in values if name not in self._kinds]
+        for name in fresh:
             self._kinds[name] = extra_kind(self.table, name)
             self._sums[name] = sha256(b"null," * self.rows)
-            self._renew()
+        if fresh and self.rows:
+            self._copy()
         columns = {name: values.get(name) or [None] * count for name in self._kinds}
         for name, column in columns.items():
             self._sums[name].update(_ENCODER.encode(column)[1:-1] + b",")
         self.rows += count
-        arrays = [
-            pyarrow.array(column, type=arrow_type(self._kinds[name]), from_pandas=False)
-            for name, column in columns.items()
-        ]
-        self._put(pyarrow.Table.from_arrays(arrays, schema=self._schema()))
+        schema = self._schema()
+        arrays = [pyarrow.array(columns[name], type=schema.field(name).type) for name in columns]
+        self._put(pyarrow.Table.from_arrays(arrays, schema=schema))
 
     @property
     def digest(self) -> str:
@@ -63,52 +67,59 @@ class TableFile:
     def blocks(self) -> Iterator[bytes]:
         """The file, in parts of at most a megabyte; nothing can be added after that."""
         try:
+            if self._writer is None:
+                self._begin()
             self._writer.close()
-            self._file.seek(0)
-            while block := self._file.read(_BLOCK):
+            file = self._opened[-1]
+            file.seek(0)
+            while block := file.read(_BLOCK):
                 yield block
-            self._file.close()
         except OSError as error:
             raise _full(error) from error
+        _close(self._opened)
 
     def _schema(self) -> Any:  # noqa: ANN401 - pyarrow has no types
         import pyarrow
 
         return pyarrow.schema([(name, arrow_type(kind)) for name, kind in self._kinds.items()])
 
-    def _begin(self) -> tuple[IO[bytes], Any]:
+    def _begin(self) -> None:
         from pyarrow.parquet import ParquetWriter
 
-        try:
-            file = TemporaryFile(dir=self._folder)  # noqa: SIM115 - closed when it was copied
-            return file, ParquetWriter(file, self._schema(), compression="zstd")
-        except OSError as error:
-            raise _full(error) from error
+        self._opened.append(TemporaryFile(dir=self._folder))  # noqa: SIM115 - see `_close`
+        self._writer = ParquetWriter(self._opened[-1], self._schema(), compression="zstd")
 
     def _put(self, rows: Any) -> None:  # noqa: ANN401 - pyarrow has no types
         try:
+            if self._writer is None:
+                self._begin()
             self._writer.write_table(rows)
         except OSError as error:
             raise _full(error) from error
 
-    def _renew(self) -> None:
-        """Copy what was added to a file that has a further column."""
+    def _copy(self) -> None:
+        """Copy what was added to a file that has further columns, empty so far."""
         import pyarrow
         from pyarrow.parquet import ParquetFile
 
         self._writer.close()
-        earlier = self._file
-        self._file, self._writer = self._begin()
-        if not self.rows:
-            return
+        self._writer, schema = None, self._schema()
+        [earlier] = self._opened
         with ParquetFile(earlier) as source:
             for place in range(source.num_row_groups):
                 rows = source.read_row_group(place)
-                for name, kind in self._kinds.items():
-                    if name not in rows.column_names:
-                        empty = pyarrow.nulls(len(rows), arrow_type(kind))
-                        rows = rows.append_column(name, empty)
-                self._put(rows.select(list(self._kinds)))
+                for name in (name for name in schema.names if name not in rows.column_names):
+                    empty = pyarrow.nulls(len(rows), schema.field(name).type)
+                    rows = rows.append_column(name, empty)
+                self._put(rows.select(schema.names))
+        earlier.close()
+        self._opened.remove(earlier)
+
+
+def _close(files: list[IO[bytes]]) -> None:
+    for file in files:
+        file.close()
+    files.clear()
 
 
 def _full(error: OSError) -> StoreError:
@@ -191,6 +202,11 @@ def _of_answers(records: Sequence[SampleRecord]) -> Values:
         ],
         "more": [_more(step) for step in last],
     }
+
+
+def _earlier(steps: Sequence[StepRecord]) -> str | None:
+    bare = [replace(step, messages=()) for step in steps[:-1]]
+    return _json(bare) if bare else None
 
 
 def _tokens(step: StepRecord) -> list[int] | None:

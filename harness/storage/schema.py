@@ -3,7 +3,6 @@
 The one place that names them; docs/frames.md is compared with it.
 """
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from harness.errors import StoreError
@@ -115,6 +114,10 @@ def check(frame: "DataFrame", table: str) -> None:
             )
 
 
-def names(columns: Sequence[Column], *kinds: Kind) -> list[str]:
-    """The names of the columns of some kinds."""
-    return [column.name for column in columns if column.kind in kinds]
+def categories(table: str) -> list[str]:
+    """The columns of a table whose texts repeat: names, samples and clusters."""
+    return [
+        column.name
+        for column in STORED[table]
+        if column.kind == "name" or column.name in ("sample", "cluster")
+    ]
