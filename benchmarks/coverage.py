@@ -106,7 +106,7 @@ def given(count: int, draw: Generator) -> Found:
     p = float(draw.uniform(0.05, 0.95))
     first, second = draw.random(count) < 0.6, draw.random(count) < p
     readings = first.tolist(), second.tolist()
-    yield p, share_given(readings, names(count), given=True).bounds
+    yield p, share_given(readings, names(count), given=True)
 
 
 def flips(count: int, draw: Generator) -> Found:
@@ -149,7 +149,7 @@ def difference(count: int, draw: Generator, *, each: int = 1) -> Found:
     first, second = _two(count, draw, each=each, lead=0.3, other=1.0)
     spread = sqrt(3 if each > 1 else 2)
     truth = float(ndtr(0.3 / spread) - ndtr(1.0 / spread))
-    yield truth, clustered_mean(first - second, names(count, each)).bounds
+    yield truth, clustered_mean(first - second, names(count, each))
 
 
 def _two(
@@ -172,14 +172,14 @@ def gap(count: int, draw: Generator, *, each: int = 1) -> Found:
         is_hit = effect + noise < spread * float(ndtri(rate))
         own = [f"{name}{place}" for place in names(size, each)]
         sides.append(ShareRows(is_hit.astype(float).tolist(), [1.0] * len(own), own))
-    yield 0.2, share_gap(*sides).bounds
+    yield 0.2, share_gap(*sides)
 
 
 def correlation_of_verdicts(count: int, draw: Generator) -> Found:
     """Phi of two verdicts that agree in seven of ten items, both right in half."""
     first = draw.random(count) < 0.5
     second = np.where(draw.random(count) < 0.7, first, ~first)
-    yield 0.4, phi(first.tolist(), second.tolist(), names(count)).bounds
+    yield 0.4, phi(first.tolist(), second.tolist(), names(count))
 
 
 def area(count: int, draw: Generator, *, apart: float, each: int = 1) -> Found:
@@ -190,7 +190,7 @@ def area(count: int, draw: Generator, *, apart: float, each: int = 1) -> Found:
     # The effect stands between texts of two clusters, not between those of one.
     far, near = (float(ndtr(apart / spread)) for spread in (2 if each > 1 else sqrt(2), sqrt(2)))
     clusters = Clusters.named(names(count, each))
-    yield far + (near - far) / count, auc(scores, truth.tolist(), clusters).bounds
+    yield far + (near - far) / count, auc(scores, truth.tolist(), clusters)
 
 
 CONFUSED = np.array([[0.7, 0.2, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]])
@@ -208,10 +208,10 @@ def classes(count: int, draw: Generator, *, what: str, each: int = 1) -> Found:
     hits, told = CONFUSED.diagonal(), CONFUSED.sum(axis=0)
     f1 = 2 * hits / (1 + told)
     yield {
-        "precision": lambda: (hits[0] / told[0], found.classes[0].precision.bounds),
-        "recall": lambda: (hits[0], found.classes[0].recall.bounds),
-        "f1": lambda: (f1[0], found.classes[0].f1.bounds),
-        "macro_f1": lambda: (f1.mean(), found.macro_f1.bounds),
+        "precision": lambda: (hits[0] / told[0], found.classes[0].precision),
+        "recall": lambda: (hits[0], found.classes[0].recall),
+        "f1": lambda: (f1[0], found.classes[0].f1),
+        "macro_f1": lambda: (f1.mean(), found.macro_f1),
     }[what]()
 
 
@@ -224,9 +224,9 @@ def slope(count: int, draw: Generator, *, what: str) -> Found:
     y = (draw.random(count) < LogisticLine(-1.0, 1.0).share(x)).astype(float)
     clusters = Clusters.named(names(count))
     if what == "slope":
-        found = trend(x, y, clusters).slope
-        if found.estimate.value is not None:
-            yield 1.0, found.bounds
+        found = trend(x, y, clusters)
+        if found.value is not None:
+            yield 1.0, found
         return
     curve = logistic_curve(x, y, clusters, AT)
     if not isinstance(curve, NoValue):
@@ -268,14 +268,14 @@ def judged(count: int, draw: Generator, *, what: str) -> Found:
     resamples = Resamples.of(names(count), seed=SEED, draws=DRAWS)
     truth = panel_truths()[what]
     if what == "alpha":
-        yield truth, alpha_ci(raters, resamples, scale="interval").bounds
+        yield truth, alpha_ci(raters, resamples, scale="interval")
     elif what == "acc_eq":
         fit, shares = cross_fitted_acc_eq(human, judge, names(count), seed=SEED)
-        yield truth, mean_jackknife(shares, fit.estimate, resamples, range_="share").bounds
+        yield truth, mean_jackknife(shares, fit.estimate, resamples, range_="share")
     else:
         found = agreement_stats(human, judge, resamples)
         is_tau = what == "kendall_document"
-        yield truth, (found.document_tau if is_tau else found.dataset_pearson).bounds
+        yield truth, (found.document_tau if is_tau else found.dataset_pearson)
 
 
 BIAS = np.array([0.25, -0.3, 0.2, 0.1, -0.35, 0.1])
@@ -292,7 +292,7 @@ def systems(count: int, draw: Generator, *, what: str) -> Found:
     means = STRENGTH, 0.7 * STRENGTH + BIAS
     ranked = [np.argsort(np.argsort(one)).astype(float) for one in means]
     value = float(np.corrcoef(*(ranked if what == "spearman" else means))[0, 1])
-    yield value, (found.system_spearman if what == "spearman" else found.system_pearson).bounds
+    yield value, (found.system_spearman if what == "spearman" else found.system_pearson)
 
 
 COVERAGE: dict[str, tuple[str, Trial]] = {
@@ -338,7 +338,7 @@ def null_pairs(draw: Generator, *, count: int, each: int, what: str) -> float | 
     if what == "sign flip":
         return sign_flip_test(first - second, names(count, each), seed=SEED, draws=1000).p
     if what == "interval":
-        ends = clustered_mean(first - second, names(count, each)).bounds
+        ends = clustered_mean(first - second, names(count, each))
         is_out = ends.low is not None and ends.high is not None and not ends.low <= 0 <= ends.high
         return 0.0 if is_out else 1.0
     table = fourfold((first == 1).tolist(), (second == 1).tolist())
@@ -353,7 +353,7 @@ def null_trend(draw: Generator, *, count: int, each: int, what: str) -> float | 
     y = (draw.random(n) < 1 / (1 + np.exp(-0.6 - effect))).astype(float)
     clusters = Clusters.named(names(count, each))
     if what == "slope":
-        return trend(x, y, clusters).test.p
+        return trend(x, y, clusters).p
     curve = isotonic_curve(x, y, clusters, np.array([1.0]))
     return float(isinstance(curve, NoValue) or curve.kind == "isotonic flat")
 

@@ -195,10 +195,10 @@ def figure_of(
     workspace: "Workspace",
 ) -> "Figure":
     """The figure of a name, or by properties of scores; SpecError where it is not told what."""
-    from harness.analysis.figures.comparisons import Layout, ScoreFilter
-    from harness.analysis.figures.drawing import drawn
-    from harness.analysis.figures.named import FIGURES, Inputs, chart_of
-    from harness.analysis.figures.style import WIDTH
+    from harness.present.figures.figure import draw
+    from harness.present.figures.named import FIGURES, Inputs, make_figure
+    from harness.present.figures.scores import Layout, ScoreFilter
+    from harness.present.figures.style import WIDTH
 
     x = options.get("x", "")
     if bool(figure) == bool(x):
@@ -221,7 +221,7 @@ def figure_of(
         seed=options.get("seed", 0),
     )
     layout = Layout(x, options.get("panel", ""), options.get("series", "")) if x else figure
-    return drawn(chart_of(layout, inputs), width_cm=options.get("width_cm", WIDTH))
+    return draw(make_figure(layout, inputs), width_cm=options.get("width_cm", WIDTH))
 
 
 def page_of(

@@ -18,9 +18,9 @@ from harness.stats.agreement import (
     alpha_ci,
     alpha_with_each,
     attainable_r,
-    bounds_with_test,
     deviation,
     document_means,
+    interval_with_test,
     jackknife_ci,
     mean_jackknife,
     means_without,
@@ -47,9 +47,7 @@ from harness.stats.correlation import (
 )
 from harness.stats.estimate import (
     BootstrapSettings,
-    Bounds,
     Estimate,
-    EstimateCI,
     Floats,
     NoValue,
     Resamples,
@@ -217,8 +215,7 @@ def _of_values(
         yield replace(_spread(analysis, blank, spread), statistic=name, note=note)
     epsilon = analysis.settings.epsilon
     for name, estimate in _annotator(analysis, values):
-        result = EstimateCI(estimate, Bounds(None, None, n=0, reason=NoValue.TOO_FEW))
-        row = replace(_filled(analysis, blank, result), statistic=name, epsilon=epsilon)
+        row = replace(_filled(analysis, blank, estimate), statistic=name, epsilon=epsilon)
         yield row if estimate.value is None else replace(row, reason=None, note=note)
 
 
@@ -306,14 +303,14 @@ def _pairwise(ratings: Floats, judge: Floats | None, resamples: Resamples) -> Sp
     return Spread(jackknife_ci(estimate, ratio(total, counted), "share"), spread)
 
 
-def _through(result: EstimateCI, change: Callable[[Estimate], Estimate]) -> EstimateCI:
-    """A result through a function that only grows, its bounds with it; below 0 is 0 there."""
-    estimate, ends = change(result.estimate), result.bounds
-    if estimate.value is None or ends.low is None or ends.high is None:
-        reason = estimate.reason or ends.reason
-        return EstimateCI(estimate, Bounds(None, None, n=ends.n, reason=reason))
-    low, high = (change(Estimate(max(0.0, end), n=1)).value for end in (ends.low, ends.high))
-    return EstimateCI(estimate, Bounds(low, high, n=ends.n))
+def _through(result: Estimate, change: Callable[[Estimate], Estimate]) -> Estimate:
+    """A result through a function that only grows, its interval with it; below 0 is 0 there."""
+    estimate = change(result)
+    if estimate.value is None or result.low is None or result.high is None:
+        return estimate.unbounded(estimate.reason or result.why, clusters=result.clusters)
+    ends = (change(Estimate(max(0.0, end), n=1)).value for end in (result.low, result.high))
+    low, high = (0.0 if end is None else end for end in ends)
+    return estimate.between(low, high, clusters=result.clusters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +320,7 @@ class _Difference:
     pair: tuple[JudgeTable, JudgeTable]
     statistic: str
     test: Significance
-    ends: Bounds | None = None
+    ends: Estimate | None = None
     note: str = ""
 
 
@@ -362,8 +359,7 @@ def _difference_row(analysis: _Analysis, one: _Difference) -> AgreementRow:
     row = replace(row, value=test.statistic, p=test.p, n=test.n, skipped=test.skipped)
     if ends is None or test.p is None:
         return replace(row, reason=_why(analysis, test.reason))
-    reason = f"no interval: {ends.reason}" if ends.reason else None
-    return replace(row, low=ends.low, high=ends.high, reason=reason)
+    return replace(row, low=ends.low, high=ends.high, reason=ends.why_no_interval)
 
 
 def _permuted(
@@ -385,8 +381,9 @@ def _permuted(
     )
     rests = [without(*complete(shared, judge), resamples) for judge in (first, second)]
     estimate = Estimate(test.statistic, n=test.n, reason=test.reason)
-    ends = jackknife_ci(estimate, rests[0] - rests[1], "any").bounds
-    return _Difference(pair, name, test, bounds_with_test(ends, test, resamples.clusters))
+    found = jackknife_ci(estimate, rests[0] - rests[1], "any")
+    ends = interval_with_test(found, test.p, resamples.clusters)
+    return _Difference(pair, name, test, ends)
 
 
 def _williams(human: Floats, first: Floats, second: Floats) -> Significance:
@@ -448,11 +445,10 @@ def _spread(analysis: _Analysis, row: AgreementRow, spread: Spread) -> Agreement
     return replace(_filled(analysis, row, spread.result), sd=spread.sd)
 
 
-def _filled(analysis: _Analysis, row: AgreementRow, result: EstimateCI) -> AgreementRow:
-    estimate, ends = result.estimate, result.bounds
-    reason = _why(analysis, estimate.reason) or result.why_no_interval
-    row = replace(row, n=estimate.n, skipped=estimate.skipped, reason=reason)
-    return replace(row, value=estimate.value, low=ends.low, high=ends.high)
+def _filled(analysis: _Analysis, row: AgreementRow, found: Estimate) -> AgreementRow:
+    reason = _why(analysis, found.reason) or found.why_no_interval
+    row = replace(row, n=found.n, skipped=found.skipped, reason=reason)
+    return replace(row, value=found.value, low=found.low, high=found.high)
 
 
 def _why(analysis: _Analysis, reason: NoValue | None) -> str | None:

@@ -40,9 +40,8 @@ from harness.stats.comparison import (
 )
 from harness.stats.estimate import (
     BootstrapSettings,
-    EstimateCI,
+    Estimate,
     Floats,
-    Interval,
     Limits,
     Names,
     mean,
@@ -197,10 +196,9 @@ def _group(pairing: Pairing, group: str, own: str | None) -> _Group:
 def _difference(group: _Group, settings: BootstrapSettings) -> ComparisonRow:
     differences, clusters = group.read.first - group.read.second, group.read.clusters
     found = clustered_mean(differences, clusters, limits=group.limits((0.0, 0.0)))
-    result = EstimateCI(found.estimate, found.bounds)
     chance_a, chance_b = group.chances
-    row = _filled(replace(_blank(group), statistic=DIFFERENCE), result)
-    row = replace(row, p=found.test.p, chance_a=chance_a, chance_b=chance_b)
+    row = _filled(replace(_blank(group), statistic=DIFFERENCE), found)
+    row = replace(row, p=found.p, chance_a=chance_a, chance_b=chance_b)
     row = replace(row, p_permutation=_flipped(differences, clusters, settings))
     row = _above_chance(row, group, settings) if _has_two_levels(row) else row
     if why := _why_not_exact(group, row):
@@ -228,10 +226,10 @@ def _above_chance(row: ComparisonRow, group: _Group, settings: BootstrapSettings
     found = clustered_mean(differences, clusters, limits=group.limits((at_a, at_b)))
     return replace(
         row,
-        above_chance=found.estimate.value,
-        above_chance_low=found.bounds.low,
-        above_chance_high=found.bounds.high,
-        p_above_chance=found.test.p,
+        above_chance=found.value,
+        above_chance_low=found.low,
+        above_chance_high=found.high,
+        p_above_chance=found.p,
         p_above_permutation=_flipped(differences, clusters, settings),
     )
 
@@ -277,10 +275,9 @@ def _blank(group: _Group) -> ComparisonRow:
     return replace(row, neither=table.neither, ties=ties)
 
 
-def _filled(row: ComparisonRow, result: EstimateCI) -> ComparisonRow:
-    estimate, ends = result.estimate, result.bounds
-    row = replace(row, n=estimate.n, reason=estimate.reason or result.why_no_interval)
-    return replace(row, value=estimate.value, low=ends.low, high=ends.high)
+def _filled(row: ComparisonRow, found: Estimate) -> ComparisonRow:
+    row = replace(row, n=found.n, reason=found.reason or found.why_no_interval)
+    return replace(row, value=found.value, low=found.low, high=found.high)
 
 
 def main_differences(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
@@ -475,14 +472,14 @@ def _row(view: RunView, name: str, pairs: Sequence[_Pair], *, has_choices: bool)
 
 def _moved(
     view: RunView, verdicts: Sequence[tuple[float, float]], clusters: Sequence[str]
-) -> Interval:
+) -> Estimate:
     ends = value_range(view.judge, view.judge.metric)
     limits = ends and (ends[0] - ends[1], ends[1] - ends[0])
     values = [after - before for before, after in verdicts]
     return mean_interval(values, clusters, is_share=False, limits=limits)
 
 
-def _share(flags: Sequence[tuple[bool, str]]) -> Interval:
+def _share(flags: Sequence[tuple[bool, str]]) -> Estimate:
     return mean_interval([float(is_so) for is_so, _ in flags], [c for _, c in flags], is_share=True)
 
 

@@ -78,7 +78,7 @@ def _gap(
         shared = np.intersect1d(one.items, other.items, assume_unique=True)
         one, other = one.of_items(shared), other.of_items(shared)
         _, clusters = np.unique(one.clusters, return_inverse=True)
-        found = clustered_mean(one.values - other.values, clusters).bounds
+        found = clustered_mean(one.values - other.values, clusters)
         if found.low is not None:
             return (found.low, found.high), True
     return _unpaired(ceiling, floor), False

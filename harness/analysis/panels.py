@@ -247,7 +247,14 @@ def rated_panels(
     ratings: Path, folders: Sequence[RunFolder], query: AgreementQuery
 ) -> Iterator[Panel]:
     """The panels of a file of ratings, task by task; StoreError for a task without runs."""
-    given = sorted(read_ratings(ratings), key=lambda rating: rating.task)
+    return panels_of(read_ratings(ratings), folders, query)
+
+
+def panels_of(
+    ratings: Sequence[Rating], folders: Sequence[RunFolder], query: AgreementQuery
+) -> Iterator[Panel]:
+    """The panels of some ratings, task by task; StoreError for a task without runs."""
+    given = sorted(ratings, key=lambda rating: rating.task)
     for task, rated in groupby(given, key=lambda rating: rating.task):
         yield from match_ratings(stored_runs(folders, task), list(rated), query)
 

@@ -440,7 +440,7 @@ def _rate(blank: RateRow, rate: str, readings: Sequence[Flagged]) -> RateRow:
     is_mixed = len({one.is_positive for one in readings if one.flagged is not None}) == 2
     nothing[PRECISION] = NONE_FLAGGED if is_mixed else "texts of one kind"
     is_missing = found.value is None and missing and rate != PRECISION
-    note = nothing[rate] if found.value is None else found.reason or ""
+    note = nothing[rate] if found.value is None else found.why or ""
     return replace(
         blank,
         rate=rate,
@@ -476,16 +476,16 @@ def _gap(blank: RateRow, of: tuple[str, str], sides: tuple[Side, Side], least: i
     first, second = _rows(readings, rate), _rows(others, rate)
     found = share_gap(first, second)
     is_enough = min(len(set(first.clusters)), len(set(second.clusters))) >= least
-    has_ends = is_enough and found.test.p is not None
+    has_ends = is_enough and found.p is not None
     return RateGap(
         *(blank.task, blank.model, blank.variant, blank.decoding, blank.judge, blank.signature),
-        *(column, rate, group, against, found.estimate.value),
-        low=found.bounds.low if has_ends else None,
-        high=found.bounds.high if has_ends else None,
-        p=found.test.p if has_ends and rate != PRECISION else None,
+        *(column, rate, group, against, found.value),
+        low=found.low if has_ends else None,
+        high=found.high if has_ends else None,
+        p=found.p if has_ends and rate != PRECISION else None,
         n=len(first.hits),
         n_against=len(second.hits),
-        note=str(found.bounds.reason or "") if is_enough else str(NoValue.TOO_FEW),
+        note=str(found.why or "") if is_enough else str(NoValue.TOO_FEW),
     )
 
 

@@ -43,7 +43,7 @@ from harness.pipeline.score import ALL, blocks, by_snapshot, signature
 from harness.specs.tasks import ImplicitnessSpec, TaskSpec
 from harness.stats.classification import one_hot
 from harness.stats.estimate import Bools, Clusters, Estimate, Floats, Indices, NoValue
-from harness.stats.jackknife import jackknife_bounds
+from harness.stats.jackknife import jackknife_interval
 from harness.stats.ranks import (
     ModelRanking,
     Pooled,
@@ -357,9 +357,9 @@ def _with_interval(line: Standing, held: BoardVerdicts | None) -> Standing:
     _, places = np.unique(held.clusters, return_inverse=True)
     totals = Clusters.named(places).totals(held.sums)
     without = informedness(totals.sum(axis=0) - totals)
-    ends = jackknife_bounds(Estimate(line.value, len(held)), without, range_="any")
+    ends = jackknife_interval(Estimate(line.value, len(held)), without, range_="any")
     ends = ends.within(-1.0, 1.0)
-    return replace(line, low=ends.low, high=ends.high, unbounded=ends.reason)
+    return replace(line, low=ends.low, high=ends.high, unbounded=ends.why)
 
 
 def _ranked(board: RankedTable, verdicts: Mapping[str, BoardVerdicts]) -> RankedTable:

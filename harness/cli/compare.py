@@ -12,7 +12,6 @@ from harness.analysis.compare import (
     main_differences,
 )
 from harness.analysis.curves import names as curve_names
-from harness.analysis.figures.detection import curve_chart
 from harness.analysis.findings import comparison_findings
 from harness.analysis.leaderboard import by_signature, whole_scores
 from harness.analysis.pairings import PairingQuery, between, within
@@ -24,6 +23,8 @@ from harness.errors import HarnessError, SpecError, StoreError
 from harness.implicitness.open import limits_line, overlap_line
 from harness.implicitness.probe import plain_line
 from harness.pipeline.columns.stored import ColumnRun
+from harness.present.figures.detection import curve_figure
+from harness.present.figures.named import curve_frame
 from harness.specs.implicitness import HeadSpec
 from harness.stats.estimate import BootstrapSettings
 from harness.storage.cells import records_csv
@@ -276,7 +277,7 @@ def curve(choice: CurveChoice, results: Results = RESULTS, is_json: AsJson = Fal
         log(line)
     path = (choice.out or results / "curves") / curves.curve_name(rows)
     files = {path.with_name(f"{path.name}.csv"): records_csv(curves.CurveRow, rows)}
-    chart = curve_chart(rows)
+    chart = curve_figure(curve_frame(rows), curves.scale_of(rows[0]))
     put_rows(rows, files, lambda: _put_curves(rows, scores), is_json=is_json, chart=chart)
     return ExitCode.DONE
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.analysis import profile as profiles
-from harness.analysis.figures.texts import profile_chart
 from harness.analysis.rankings import beside_people, read_people, scorer_judged
 from harness.cli import options, output
 from harness.cli.options import HOME, SCORER, AsJson, ExitCode, Home, ScorerName, option
@@ -33,6 +32,7 @@ from harness.implicitness.scorer import (
     overlap_message,
     text_of,
 )
+from harness.present.figures.texts import profile_figure
 from harness.storage import tables
 from harness.storage.cells import csv_text, parquet_bytes, records_csv
 from harness.storage.files import refuse_file, refuse_source, write_whole
@@ -398,7 +398,7 @@ def profile(
         progress=ProgressLine("encoded"),
     )
     name, row = "stdin" if file == STDIN else Path(file).name, found.rows[0]
-    chart, rows = profile_chart(found, title=name), found.rows
+    chart, rows = profile_figure(found, title=name), found.rows
     files = {} if out is None else {out / "profile.csv": records_csv(profiles.ProfileRow, rows)}
     show = partial(_put_profile, name, rows)
     output.put_rows(rows, files, show, is_json=is_json, chart=chart)

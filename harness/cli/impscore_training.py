@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from harness.analysis.figures.texts import ablation_chart, grid_points, margins
 from harness.cli import options, output
 from harness.cli.impscore import read_input
 from harness.cli.options import HOME, SCORER, AsJson, ExitCode, Home, argument, option
@@ -50,6 +49,7 @@ from harness.implicitness.train import (
 from harness.models.encoders.encoders import CachedEncoder
 from harness.pipeline.plan import subsample
 from harness.pipeline.setup import VECTORS
+from harness.present.figures.training import ablation_figure, grid_frame, margins
 from harness.registry import Registry
 from harness.specs.implicitness import RecipeSpec
 from harness.storage.cells import delimited, json_text, records_csv
@@ -145,19 +145,19 @@ def ablate(
     origin = Origin.of(choice.file.name, samples, recipe=(known, spec), encoder=encoder)
     tested, graded = len(parts.test), sum(bool(pair.levels) for pair in parts.test)
     if is_grid:
-        table, columns, chart = "grid.csv", GRID_COLUMNS, margins(grid_points(rows, tested))
+        table, columns, drawing = "grid.csv", GRID_COLUMNS, margins(grid_frame(rows, tested))
         cells = [row.grid_cells(origin, tested) for row in rows]
     else:
         table, columns = "ablation.csv", COLUMNS
-        chart = ablation_chart(rows, pairs=tested, graded=graded)
+        drawing = ablation_figure(rows, pairs=tested, graded=graded)
         cells = [row.cells(origin) for row in rows]
     write_whole(choice.out / table, delimited(columns, cells, separator=","))
-    drawn = output.draw_beside(choice.out / table, chart)
+    drawn = output.draw_beside(choice.out / table, drawing)
     if is_json:
         echo_json({"origin": origin, "trainings": rows})
         return ExitCode.DONE
     if is_grid:
-        echo("\n".join(chart.notes))
+        echo("\n".join(drawing.notes))
     else:
         _put_means(rows, f"on {tested} test pairs, {graded} of them with levels")
     echo(f"wrote {len(rows)} trainings to {choice.out / table}{drawn}")

@@ -29,8 +29,8 @@ from harness.storage.files import write_whole
 from harness.text.cleanup import TURNING, for_display
 
 if TYPE_CHECKING:
-    from harness.analysis.figures.chart import Chart
     from harness.models.client.cached import Others, Stage
+    from harness.present.figures.figure import Figure
 
 HEADINGS = {"interval": "95% interval"}
 _ESCAPED = re.compile(rf"[\x7f-\x9f{TURNING}]")
@@ -214,7 +214,7 @@ def put_rows(
     show: Callable[[], object],
     *,
     is_json: bool,
-    chart: "Chart | None" = None,
+    chart: "Figure | None" = None,
 ) -> None:
     """Write a result's table and the figure of a chart; then print it as JSON or by `show`.
 
@@ -232,15 +232,15 @@ def put_rows(
         echo(f"wrote {len(rows)} rows to {table}{drawn}")
 
 
-def draw_beside(table: Path, chart: "Chart") -> str:
+def draw_beside(table: Path, chart: "Figure") -> str:
     """Write the figure of a table beside it as SVG, and say so; or what to install first."""
-    from harness.analysis.figures.drawing import lacking, svg
+    from harness.present.figures.figure import missing_package, pictures
 
-    if why := lacking():
+    if why := missing_package():
         log(why)
         return ""
     path = table.with_suffix(".svg")
-    write_whole(path, svg(chart).encode())
+    write_whole(path, pictures(chart, [".svg"])[".svg"])
     return f", a figure to {path}"
 
 

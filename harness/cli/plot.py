@@ -5,16 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from harness.analysis.figures.chart import Chart, chart_csv
-from harness.analysis.figures.comparisons import Layout, ScoreFilter
-from harness.analysis.figures.drawing import ENDINGS, Ending, pictures
-from harness.analysis.figures.named import FIGURES, Inputs, chart_of
 from harness.cli import options
 from harness.cli.options import SCORER, ExitCode, Only, ScorerName, Where, argument, option
 from harness.cli.output import ProgressLine, echo, echo_table
 from harness.core import Sample
 from harness.errors import SpecError
 from harness.implicitness.open import with_options
+from harness.present.figures.figure import ENDINGS, Ending, Figure, data_csv, pictures
+from harness.present.figures.named import FIGURES, Inputs, make_figure
+from harness.present.figures.scores import Layout, ScoreFilter
 from harness.specs.encoders import (
     CharNgramsSpec,
     LocalEncoderSpec,
@@ -118,8 +117,8 @@ def plot(
         seed=selection.seed,
     )
     layout = Layout(figure.x, figure.panel, figure.series) if figure.x else None
-    chart = chart_of(layout or words[0], inputs)
-    _write(chart, figure.out, endings, width=figure.width)
+    drawing = make_figure(layout or words[0], inputs)
+    _write(drawing, figure.out, endings, width=figure.width)
     return ExitCode.DONE
 
 
@@ -148,12 +147,12 @@ def _endings(out: Path) -> list[Ending]:
     return [options.one_of("-o: the ending", out.suffix, *ENDINGS)]
 
 
-def _write(chart: Chart, out: Path, endings: list[Ending], *, width: float) -> None:
+def _write(drawing: Figure, out: Path, endings: list[Ending], *, width: float) -> None:
     """Write the data, then the pictures, which need matplotlib."""
     table = out.with_suffix(".csv")
-    write_whole(table, chart_csv(chart).encode())
+    write_whole(table, data_csv(drawing).encode())
     echo(f"wrote the data to {table}")
-    for ending, data in pictures(chart, endings, width_cm=width).items():
+    for ending, data in pictures(drawing, endings, width_cm=width).items():
         path = out.with_suffix(ending)
         write_whole(path, data)
         echo(f"wrote a figure to {path}")

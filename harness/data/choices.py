@@ -1,4 +1,4 @@
-"""A sample's choices to the options of a prompt: their order, and the answer that stands for each.
+"""A sample's choices to the options of a prompt: their order, and the answer that means each.
 
 An order depends only on the sample and the number of the order. Samples also become choice samples:
 which of two stresses has this meaning, which of two texts is right. A choice is then a reference's

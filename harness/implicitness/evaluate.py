@@ -162,8 +162,7 @@ def _ranking(row: Row, topic: str) -> Ranking:
 
 def _pair(row: Row, topic: str) -> Pair:
     negative = row.get("neg_implicit"), row.get("neg_explicit")
-    has_negative = None not in negative
-    return Pair(topic, row["implicit"], row["explicit"], negative if has_negative else None)
+    return Pair(topic, row["implicit"], row["explicit"], None if None in negative else negative)
 
 
 def _choice(row: Row, topic: str) -> Choice:
@@ -309,7 +308,14 @@ def evaluate(items: Items, scorer: Scorer, *, progress: Progress | None = None) 
         trained_on=scorer.overlap(item.sentences for item in items.all),
         measured=tuple(measured),
         rankings=tuple(ranked),
-        means=_means(scores, own, others) if items.pairs else (),
+        means=(
+            _mean("implicit", [implicit for implicit, _ in scores]),
+            _mean("explicit", [explicit for _, explicit in scores]),
+            _mean("pair", own),
+            _mean("negative", others),
+        )
+        if items.pairs
+        else (),
         closest=tuple(closest),
     )
 
@@ -327,18 +333,6 @@ def _distances(
     others = [one.negative or (None, None) for one in pairs]
     found = [scored.value for scored in scorer.distances([*own, *others], progress)]
     return found[: len(pairs)], found[len(pairs) :]
-
-
-def _means(
-    scores: Sequence[tuple[Value, Value]], own: Sequence[Value], others: Sequence[Value]
-) -> tuple[MeanEstimate, ...]:
-    implicit, explicit = zip(*scores, strict=True)
-    return (
-        _mean("implicit", implicit),
-        _mean("explicit", explicit),
-        _mean("pair", own),
-        _mean("negative", others),
-    )
 
 
 def _mean(
@@ -377,8 +371,7 @@ def _ordered(ranking: Ranking, ranked: RankedItem) -> float | None:
 
 
 def _ends(ranking: Ranking, ranked: RankedItem) -> float | None:
-    low = ranking.levels.index(min(ranking.levels))
-    high = ranking.levels.index(max(ranking.levels))
+    low, high = (ranking.levels.index(end(ranking.levels)) for end in (min, max))
     return _higher(ranked.scores[high], ranked.scores[low])
 
 
@@ -409,18 +402,18 @@ def _measured(
     """The mean of the values of items (None: missing), and how many are missing."""
     # Rounded, because a rho of 1 comes out a little less.
     known = [(round(value, 12), item.topic) for value, item in credits if value is not None]
-    is_share, topics = metric not in ("tau", "rho"), [topic for _, topic in known]
-    estimate = mean_interval([value for value, _ in known], topics, is_share=is_share)
-    low, high = (
-        None if end is None else min(max(end, -1.0), 1.0) for end in (estimate.low, estimate.high)
-    )
+    found = mean_interval(
+        [value for value, _ in known],
+        [topic for _, topic in known],
+        is_share=metric not in ("tau", "rho"),
+    ).within(-1, 1)
     return MetricEstimate(
         metric=metric,
-        value=estimate.value,
-        low=low,
-        high=high,
-        n=estimate.n,
-        topics=estimate.clusters,
-        missing=len(credits) - estimate.n,
+        value=found.value,
+        low=found.low,
+        high=found.high,
+        n=found.n,
+        topics=found.clusters,
+        missing=len(credits) - found.n,
         chance=chance,
     )

@@ -77,75 +77,63 @@ class LintMeasure:
         return above and (self.most is None or self.value <= self.most)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LintLimits:
-    """How far the sides, or the levels, may differ, and how many there must be (None: any).
-
-    `apart` bounds the difference between the shares of a mark on the two sides, `steps` that
-    between any two levels, `first_word` that of one first word. `length` bounds the difference of
-    mean lengths as a share of the greater, of sides and (`level_length`) of levels; `longer` how
-    far the share of pairs with the longer implicit side may be from a half. `forms` is the least
-    share of meanings that have a pair whose implicit side is longer by the factor `form`, and a
-    pair whose explicit side is. `order` bounds the mean tau of level and length. `words` is the
-    highest accuracy of word presence, a share, on pairs of unseen groups.
-    """
-
-    pairs: int | None = None
-    graded: int | None = None
-    groups: int | None = None
-    apart: float = 0.12
-    steps: float = 0.25
-    first_word: float = 0.04
-    length: float = 0.05
-    level_length: float = 0.2
-    longer: float = 0.05
-    forms: float = 0.95
-    form: float = 1.25
-    order: float = 0.1
-    words: float = 0.86
+APART, STEPS = 0.12, 0.25
+"""How far the shares of a mark may differ between the two sides, and between any two levels."""
+FIRST_WORD = 0.04
+"""How far the shares of one first word may differ between the sides."""
+LENGTH, LEVEL_LENGTH = 0.05, 0.2
+"""How far mean lengths may differ, of the greater one: of the sides, and of levels."""
+LONGER = 0.05
+"""How far the share of pairs with the longer implicit side may be from a half."""
+FORMS, FORM = 0.95, 1.25
+"""The least share of meanings that have a pair whose implicit side is longer by the factor FORM,
+and a pair whose explicit side is."""
+ORDER = 0.1
+"""The greatest mean tau of level and length."""
+WORDS = 0.86
+"""The highest accuracy of word presence on pairs of unseen groups."""
 
 
-def measures(pairs: Sequence[TrainingPair], limits: LintLimits | None = None) -> list[LintMeasure]:
+def measures(pairs: Sequence[TrainingPair]) -> list[LintMeasure]:
     """Measure some pairs, with the limit of each measure."""
-    bound = limits or LintLimits()
     graded = [pair.levels for pair in pairs if pair.levels]
     # The ends of a row's own levels may be its two sides: that is no repetition.
     texts = Counter(text for pair in pairs for text in {normal(text) for text in pair.sentences})
     probed = shared_with_probes([text for pair in pairs for text in pair.sentences])
     repeated = sum(count - 1 for count in texts.values())
     return [
-        LintMeasure("pairs", len(pairs), least=bound.pairs),
-        LintMeasure("graded", len(graded), least=bound.graded),
-        LintMeasure("groups", len({pair.group for pair in pairs}), least=bound.groups),
+        LintMeasure("pairs", len(pairs)),
+        LintMeasure("graded", len(graded)),
+        LintMeasure("groups", len({pair.group for pair in pairs})),
         LintMeasure("sentences that are there twice", repeated, most=0),
         LintMeasure("sentences of the probes", len(probed), most=0),
-        *_sides(pairs, bound),
-        *_forms(pairs, bound),
-        *_levels(graded, bound),
-        LintMeasure("word presence", _accuracy_by_words(pairs), most=bound.words),
+        *_sides(pairs),
+        *_forms(pairs),
+        *_levels(graded),
+        LintMeasure("word presence", _accuracy_by_words(pairs), most=WORDS),
     ]
 
 
-def _sides(pairs: Sequence[TrainingPair], bound: LintLimits) -> Iterator[LintMeasure]:
+def _sides(pairs: Sequence[TrainingPair]) -> Iterator[LintMeasure]:
     implicit, explicit = [p.implicit for p in pairs], [p.explicit for p in pairs]
     for name, has in MARKS.items():
         apart = _share(implicit, has) - _share(explicit, has)
-        yield LintMeasure(f"sides: {name}", apart, -bound.apart, bound.apart)
+        yield LintMeasure(f"sides: {name}", apart, -APART, APART)
     first = [Counter(normal(text).split()[0] for text in side) for side in (implicit, explicit)]
     skews = {word: (first[0][word] - first[1][word]) / len(pairs) for word in first[0] | first[1]}
     most = max(skews, key=lambda word: (abs(skews[word]), word))
     name = f"sides: first word {most!r}"
-    yield LintMeasure(name, skews[most], -bound.first_word, bound.first_word)
+    yield LintMeasure(name, skews[most], -FIRST_WORD, FIRST_WORD)
     lengths = [[len(normal(text).split()) for text in side] for side in (implicit, explicit)]
     means = [fmean(side) for side in lengths]
     apart = (means[0] - means[1]) / max(means)
-    yield LintMeasure("sides: length", apart, -bound.length, bound.length)
+    yield LintMeasure("sides: length", apart, -LENGTH, LENGTH)
     longer = fmean((a > b) + 0.5 * (a == b) for a, b in zip(*lengths, strict=True))
     name = "pairs whose implicit side is longer"
-    yield LintMeasure(name, longer, 0.5 - bound.longer, 0.5 + bound.longer)
+    yield LintMeasure(name, longer, 0.5 - LONGER, 0.5 + LONGER)
 
 
-def _forms(pairs: Sequence[TrainingPair], bound: LintLimits) -> Iterator[LintMeasure]:
+def _forms(pairs: Sequence[TrainingPair]) -> Iterator[LintMeasure]:
     """The share of meanings, where labelled, that occur in a long and in a short form."""
     ratios: dict[str, list[float]] = {}
     for pair in pairs:
@@ -153,11 +141,11 @@ def _forms(pairs: Sequence[TrainingPair], bound: LintLimits) -> Iterator[LintMea
             lengths = [max(1, len(text)) for text in (pair.implicit, pair.explicit)]
             ratios.setdefault(f"{pair.group}: {pair.meaning}", []).append(lengths[0] / lengths[1])
     if ratios:
-        both = [max(r) >= bound.form and min(r) <= 1 / bound.form for r in ratios.values()]
-        yield LintMeasure("meanings in both forms", fmean(both), least=bound.forms)
+        both = [max(r) >= FORM and min(r) <= 1 / FORM for r in ratios.values()]
+        yield LintMeasure("meanings in both forms", fmean(both), least=FORMS)
 
 
-def _levels(graded: Sequence[tuple[str, ...]], bound: LintLimits) -> Iterator[LintMeasure]:
+def _levels(graded: Sequence[tuple[str, ...]]) -> Iterator[LintMeasure]:
     by_size: dict[int, list[tuple[str, ...]]] = {}
     for levels in graded:
         by_size.setdefault(len(levels), []).append(levels)
@@ -165,15 +153,15 @@ def _levels(graded: Sequence[tuple[str, ...]], bound: LintLimits) -> Iterator[Li
         sides = list(zip(*sets, strict=True))
         for name, has in MARKS.items():
             shares = [_share(side, has) for side in sides]
-            most = SOFTENED if name == "hedge" else bound.steps
+            most = SOFTENED if name == "hedge" else STEPS
             yield LintMeasure(f"{size} levels: {name}", max(shares) - min(shares), most=most)
         lengths = [[len(normal(text).split()) for text in levels] for levels in sets]
         means = np.mean(lengths, axis=0)
         apart = float((means.max() - means.min()) / means.max())
-        yield LintMeasure(f"{size} levels: length", apart, most=bound.level_length)
+        yield LintMeasure(f"{size} levels: length", apart, most=LEVEL_LENGTH)
         taus = document_taus([range(size)] * len(sets), lengths)
         order = float(np.nan_to_num(taus).mean())  # of one length: no order
-        yield LintMeasure(f"{size} levels: order of length", order, -bound.order, bound.order)
+        yield LintMeasure(f"{size} levels: order of length", order, -ORDER, ORDER)
 
 
 def _accuracy_by_words(pairs: Sequence[TrainingPair]) -> float | None:

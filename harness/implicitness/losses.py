@@ -283,7 +283,7 @@ class _Training:
             )
 
     def _drawn(self) -> tuple[Places, Places]:
-        """Implicit rows beside their own plain ones and drawn ones, and beside second levels."""
+        """Implicit rows with their own plain ones and drawn ones, and with second levels."""
         known = self._known
         if not self._settings.plain_weight:
             return NO_PAIRS, NO_PAIRS

@@ -1,6 +1,6 @@
 """Names and paths to scorers of implicitness, and samples to samples with their implicitness.
 
-A name stands for a scorer's YAML; a path for a YAML, a head's files or published weights. Start
+A name is that of a scorer's YAML; a path that of a YAML, a head's files or published weights. Start
 with `open_scorer`; `CachedScorer` stores the scores of texts in a folder, `OwnScorer` runs other
 people's code, `add_implicitness` takes scores from a scorer or a table's column. Scales of scorers
 differ, so name and digest join the data's label, which is in every signature.
@@ -96,7 +96,7 @@ def _no_folder(path: Path) -> str:
     said = f"scorer {path}: there is no such folder of published weights; "
     for ending in (".json", ".safetensors", ".yaml", ".yml"):
         if (found := path.with_name(path.name + ending)).is_file():
-            return f"{said}for the file beside it give its suffix: {found}"
+            return f"{said}for the file of that name give its suffix: {found}"
     return f"{said}give one, a head's .json or .safetensors, a .yaml, or a name in configs/scorers/"
 
 
@@ -126,14 +126,14 @@ def _of_yaml(
 
 
 def _head_file(head: str, path: Path) -> Path:
-    beside = path.parent / Path(head).expanduser()
-    if beside.with_name(f"{beside.name.removesuffix('.json')}.json").is_file():
-        return beside
+    own = path.parent / Path(head).expanduser()
+    if own.with_name(f"{own.name.removesuffix('.json')}.json").is_file():
+        return own
     shipped = SHIPPED / f"{head}.json"
     if shipped.is_file():
         return shipped
     known = sorted(found.stem for found in SHIPPED.glob("*.json"))
-    raise SpecError(f"{path}: no head {head!r} beside it{did_you_mean(head, known)}")
+    raise SpecError(f"{path}: no head {head!r} in its folder{did_you_mean(head, known)}")
 
 
 class TextScorer(Protocol):
@@ -193,7 +193,7 @@ class CachedScorer:
 
     @property
     def _path(self) -> Path:
-        # The number is that of the flags: what was stored before THIN lacks it.
+        # The number is that of the flags: what was stored before THIN has none.
         return self.folder / f"{self.signature.rpartition('@')[2]}-2.jsonl"
 
     def _read(self) -> dict[str, Scored]:
@@ -336,9 +336,9 @@ def limits_line(samples: Iterable[Sample]) -> str:
     """
     texts = {sample.id: sample.flags for sample in samples}
     counts = {flag: sum(f"implicitness_{flag}" in own for own in texts.values()) for flag in LIMITS}
-    told = [f"{count} {_LIMITS[flag]}" for flag, count in counts.items() if count]
-    lines = f"of {len(texts)} texts {' and '.join(told)}: their implicitness says little"
-    return lines if told else ""
+    found = [f"{count} {_LIMITS[flag]}" for flag, count in counts.items() if count]
+    lines = f"of {len(texts)} texts {' and '.join(found)}: their implicitness says little"
+    return lines if found else ""
 
 
 def _without(sample: Sample) -> Sample:
@@ -351,7 +351,7 @@ def _with(sample: Sample, measured: Scored, is_seen: bool) -> Sample:
     flags += [TRAINED_ON] if is_seen else []
     references = dict(_without(sample).references)
     if measured.value is not None:
-        # Beyond the sixth decimal it depends on what else was encoded beside it.
+        # Beyond the sixth decimal it depends on what else was encoded with it.
         references[IMPLICITNESS] = (repr(round(measured.value, 6)),)
     return replace(sample, references=references, flags=tuple(flags))
 
@@ -369,7 +369,7 @@ def _warn_missing(samples: Sequence[Sample], by: str) -> None:
 
 
 class ScoresTexts(Protocol):
-    """What the class of a scorer has, beside `build(name, spec, context)`."""
+    """What the class of a scorer has besides `build(name, spec, context)`."""
 
     def score(self, texts: Sequence[str]) -> Sequence[float | None]:
         """Give each text its implicitness, in their order; None for a text without one."""

@@ -17,7 +17,7 @@ from harness.implicitness.evaluate import Row, rows_of
 from harness.parts import digest
 from harness.storage.cells import cell_text, filled
 from harness.storage.tables import Table
-from harness.text.dedup import near_duplicates, normal
+from harness.text.dedup import LinkedTexts, near_duplicates, normal
 
 RELEASED: Final = ("pos_implicit", "pos_explicit", "neg_implicit", "neg_explicit")
 SAMPLES: Final = ("fields", "references")
@@ -140,7 +140,8 @@ def _has_same_meaning(pair: TrainingPair, other: TrainingPair) -> bool:
 
 def _of_sample(row: Row) -> Row:
     """A line of the sample format as a row of our layout; of references the first text counts."""
-    fields, references = (_mapping(row[name]) for name in SAMPLES)
+    parts = (row[name] for name in SAMPLES)
+    fields, references = (dict(part) if isinstance(part, dict) else {} for part in parts)
     texts = {name: said[0] for name, said in references.items() if isinstance(said, list) and said}
     flat: Row = {name: cell for name, cell in row.items() if name not in SAMPLES}
     flat |= {**fields, **texts, "levels": references.get("levels")}
@@ -148,10 +149,6 @@ def _of_sample(row: Row) -> Row:
     flat.setdefault("source", None if "topic" in flat else row.get("group"))
     flat.setdefault("original", filled(row.get("cluster")) or row.get("id"))
     return flat
-
-
-def _mapping(cell: object) -> Row:
-    return {str(name): part for name, part in cell.items()} if isinstance(cell, dict) else {}
 
 
 def _own(row: Row) -> TrainingPair:
@@ -164,13 +161,9 @@ def _own(row: Row) -> TrainingPair:
         source=_name(row, "source") or _name(row, "topic"),
         meaning=_name(row, "intention"),
         levels=tuple(_sentence(text, "levels") for text in levels or ()),
-        plain=_optional(row.get("plain")),
+        plain=_sentence(plain, "plain") if (plain := filled(row.get("plain"))) else None,
         writer=_name(row, "writer"),
     )
-
-
-def _optional(value: object) -> str | None:
-    return None if filled(value) is None else _sentence(value, "plain")
 
 
 def _released(row: Row) -> TrainingPair:
@@ -215,39 +208,28 @@ class Split:
 
 
 class Links:
-    """Sentences, by their normal form, that must stay in one part (union-find)."""
+    """Sentences, by their normal form, that must stay in one part."""
 
     def __init__(self, pairs: Sequence[TrainingPair]) -> None:
         """Link the sentences of a pair, of a group, and nearly equal sentences."""
-        self._above: dict[str, str] = {}
-        groups: dict[str, str] = {}
+        self._linked, texts, groups = LinkedTexts(), dict[str, None](), dict[str, str]()
         for pair in pairs:
-            first, *others = map(normal, pair.own)
-            for other in others:
-                self._join(first, other)
-            for text in pair.negative or ():
-                self.root(normal(text))  # known, and linked to nothing by standing beside the pair
+            own = [normal(text) for text in pair.own]
+            texts.update(dict.fromkeys((*own, *map(normal, pair.negative or ()))))
+            for other in own[1:]:
+                self._linked.join(own[0], other)
             if pair.group is not None:
-                self._join(first, groups.setdefault(pair.group, first))
-        for one, other in near_duplicates([*self._above]):
-            self._join(one, other)
+                self._linked.join(own[0], groups.setdefault(pair.group, own[0]))
+        for one, other in near_duplicates([*texts]):
+            self._linked.join(one, other)
 
-    def root(self, text: str) -> str:
-        """The sentence that represents all that a normal form is linked to."""
-        above = self._above
-        above.setdefault(text, text)
-        while above[text] != text:
-            above[text] = above[above[text]]
-            text = above[text]
-        return text
+    def of_text(self, text: str) -> str:
+        """The sentence that represents all that a sentence is linked to."""
+        return self._linked.root(normal(text))
 
     def of(self, pair: TrainingPair) -> str:
         """The sentence that represents all that a pair is linked to."""
-        return self.root(normal(pair.implicit))
-
-    def _join(self, one: str, other: str) -> None:
-        first, second = sorted((self.root(one), self.root(other)))
-        self._above[second] = first  # the first in order, so that no order of pairs shows
+        return self.of_text(pair.implicit)
 
 
 def split(
@@ -287,11 +269,11 @@ def deal(
     Random(seed).shuffle(order)  # noqa: S311 - no secret
     parts: list[list[int]] = [[] for _ in shares]
     for root in sorted(order, key=lambda root: -len(members[root])):
-        lacks = [
+        short = [
             share / sum(shares) * len(pairs) - len(part)
             for share, part in zip(shares, parts, strict=True)
         ]
-        parts[lacks.index(max(lacks))] += members[root]
+        parts[short.index(max(short))] += members[root]
     if any(share and not part for share, part in zip(shares, parts, strict=True)):
         groups = "group" if len(members) == 1 else "groups"
         raise DataError(
@@ -307,11 +289,11 @@ def _split(parts: Sequence[Sequence[TrainingPair]], links: Links, *, seed: int) 
     owners = {links.of(pair): place for place, part in enumerate(parts) for pair in part}
     for place, part in enumerate(parts):
         for text in (text for pair in part for text in pair.negative or ()):
-            owners.setdefault(links.root(normal(text)), place)
+            owners.setdefault(links.of_text(text), place)
     kept = [
         [
             pair
-            if all(owners[links.root(normal(text))] == place for text in pair.negative or ())
+            if all(owners[links.of_text(text)] == place for text in pair.negative or ())
             else replace(pair, negative=None)
             for pair in part
         ]

@@ -1,4 +1,4 @@
-"""Probe sentences that ship to what a scorer tells of kinds of implicitness, and what it does not.
+"""Probe sentences that ship to which kinds of implicitness a scorer separates from plain text.
 
 A set has eleven sentences about one topic in one register, matched in length: three plain kinds,
 which say just what they say, and eight implicit ones. Nobody may train on them. Scores in, figures
@@ -6,8 +6,8 @@ out; nothing here writes a file.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Final, Literal, Protocol, cast, get_args
 
@@ -19,7 +19,7 @@ from harness.implicitness.scorer import Head, Scored, embedded_texts
 from harness.models.encoders.encoders import Encoder
 from harness.models.vectors import Progress
 from harness.stats.classification import PUBLISHED_EDGES, auc
-from harness.stats.estimate import Clusters, mean_interval
+from harness.stats.estimate import Clusters, Estimate, mean_interval
 from harness.storage.cells import decode_json
 from harness.text.dedup import fingerprint
 
@@ -38,7 +38,7 @@ EDGES: Final = PUBLISHED_EDGES[1:-1]
 """The inner edges of the published bins."""
 UPPER: Final = 1.0
 """The middle of the published scale, from which on plain text has no place."""
-LEAST_TOLD: Final = 0.005
+LEAST_SHARE: Final = 0.005
 PLAIN_MEAN, IMPLICIT_MEAN = "probe plain mean", "probe implicit mean"
 _FILE: Final = Path(__file__).parent / "data/probes.jsonl"
 
@@ -122,13 +122,8 @@ def probe_texts() -> list[str]:
 
 def shared_with_probes(texts: Sequence[str]) -> list[str]:
     """The texts that have the words of a probe sentence, each once: nobody may train on them."""
-    known = _fingerprints()
+    known = set(map(fingerprint, probe_texts()))
     return [text for text in dict.fromkeys(texts) if fingerprint(text) in known]
-
-
-@cache
-def _fingerprints() -> frozenset[str]:
-    return frozenset(map(fingerprint, probe_texts()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,65 +162,57 @@ def probe_figures(
 
 
 def _of_part(part: _Part, scorer: str) -> Iterator[ProbeFigure]:
-    for kind, kinds in (*_own(IMPLICIT), (ALL_IMPLICIT, IMPLICIT)):
-        for against, others in (*_own(PLAIN), (ALL_PLAIN, PLAIN)):
-            yield replace(_auc(part, kinds, others), kind=kind, against=against, scorer=scorer)
-    groups = (*_own(PLAIN), (ALL_PLAIN, PLAIN), *_own(IMPLICIT), (ALL_IMPLICIT, IMPLICIT))
-    for kind, kinds in groups:
-        values, clusters = part.of(kinds)
-        yield _mean("mean", part.name, kind, values, clusters, scorer=scorer)
-    for kind, kinds in groups:
+    plain, implicit = (
+        (*_own(PLAIN), (ALL_PLAIN, PLAIN)),
+        (*_own(IMPLICIT), (ALL_IMPLICIT, IMPLICIT)),
+    )
+    row = partial(_row, part.name, scorer)
+    for kind, kinds in implicit:
+        for against, others in plain:
+            yield row("auc", kind, _auc(part, kinds, others), against=against)
+    for kind, kinds in (*plain, *implicit):
+        yield row("mean", kind, mean_interval(*part.of(kinds), is_share=False))
+    for kind, kinds in (*plain, *implicit):
         values, clusters = part.of(kinds)
         for edge in EDGES:
             reached = [float(value >= edge) for value in values]
-            row = _mean("share", part.name, kind, reached, clusters, scorer=scorer)
-            yield replace(row, at_least=edge)
+            found = mean_interval(reached, clusters, is_share=True)
+            yield row("share", kind, found, at_least=edge)
 
 
 def _own(kinds: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
     return [(kind, (kind,)) for kind in kinds]
 
 
-def _auc(part: _Part, kinds: Sequence[str], others: Sequence[str]) -> ProbeFigure:
+def _auc(part: _Part, kinds: Sequence[str], others: Sequence[str]) -> Estimate:
     above, below = part.of(kinds), part.of(others)
-    scores, sets = above[0] + below[0], above[1] + below[1]
     truth = [True] * len(above[0]) + [False] * len(below[0])
-    clusters = Clusters.named(sets)
-    found = auc(np.array(scores), truth, clusters)
-    value, low, high = found.estimate.value, found.bounds.low, found.bounds.high
-    least = value if low is None else low
-    return ProbeFigure(
-        figure="auc",
-        part=part.name,
-        kind="",
-        value=value,
-        low=low,
-        high=high,
-        n=len(scores),
-        sets=clusters.clusters,
-        is_weak=least is not None and least < WEAK,
-    )
+    return auc(np.array(above[0] + below[0]), truth, Clusters.named(above[1] + below[1]))
 
 
-def _mean(
-    figure: Figure,
+def _row(
     part: str,
-    kind: str,
-    values: Sequence[float],
-    clusters: Sequence[str],
-    *,
     scorer: str,
+    figure: Figure,
+    kind: str,
+    found: Estimate,
+    *,
+    against: str | None = None,
+    at_least: float | None = None,
 ) -> ProbeFigure:
-    found = mean_interval(values, clusters, is_share=figure == "share")
+    least = found.value if found.low is None else found.low
     return ProbeFigure(
         figure=figure,
         part=part,
         kind=kind,
+        against=against,
+        at_least=at_least,
         value=found.value,
         low=found.low,
         high=found.high,
         n=found.n,
         sets=found.clusters,
+        is_weak=figure == "auc" and least is not None and least < WEAK,
         scorer=scorer,
     )
 
@@ -265,7 +252,7 @@ def words(kind: str) -> str:
 
 
 def scale_line(metrics: Mapping[str, float | None]) -> str:
-    """What single scores of a head are to be read beside: the means of the probes, by its card."""
+    """How to read single scores of a head: by the means of the probes on its card."""
     plain, implicit = metrics.get(PLAIN_MEAN), metrics.get(IMPLICIT_MEAN)
     means = ""
     if plain is not None and implicit is not None:
@@ -276,14 +263,14 @@ def scale_line(metrics: Mapping[str, float | None]) -> str:
 
 
 def plain_line(metrics: Mapping[str, float | None], bins: Collection[float]) -> str:
-    """Tell which share of plain probes reaches the reported bins of the upper half, in one line.
+    """Say which share of plain probes reaches the reported bins of the upper half, in one line.
 
     `metrics` are those of a head's card, `bins` where the reported bins begin. Empty where no bin
-    of the upper half is reported or reached by 1 in 200, and where the card does not tell.
+    of the upper half is reported or reached by 1 in 200, and where the card has no such figure.
     """
     found = [(edge, metrics.get(share_key(edge))) for edge in EDGES if edge >= UPPER]
     shares = [(edge, share) for edge, share in found if share is not None and edge in bins]
-    reached = [(edge, share) for edge, share in shares if share >= LEAST_TOLD]
+    reached = [(edge, share) for edge, share in shares if share >= LEAST_SHARE]
     if not reached:
         return ""
     (edge, share), *rest = reached

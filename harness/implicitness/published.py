@@ -135,7 +135,7 @@ def read_weights(path: Path) -> "dict[str, Tensor]":
     except (UnpicklingError, SafetensorError, RuntimeError, OSError, EOFError, ValueError) as error:
         raise ModelError(
             f"{path}: not a file of weights alone ({' '.join(str(error).split())[:200]}); copy it "
-            "again, or write its weights anew with torch.save(model.state_dict(), FILE)"
+            "again, or write its weights again with torch.save(model.state_dict(), FILE)"
         ) from error
     inner: Mapping[str, Tensor] = found if isinstance(found, Mapping) else {"its content": found}
     for key in NESTED:
@@ -144,7 +144,7 @@ def read_weights(path: Path) -> "dict[str, Tensor]":
     if other := [str(key) for key, value in inner.items() if not isinstance(value, torch.Tensor)]:
         raise ModelError(
             f"{path}: not a state dict: {', '.join(other[:3])} is no tensor; write its weights "
-            "anew with torch.save(model.state_dict(), FILE)"
+            "again with torch.save(model.state_dict(), FILE)"
         )
     return dict(inner)
 

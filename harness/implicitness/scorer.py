@@ -1,7 +1,7 @@
 """Texts to implicitness, pairs of texts to pragmatic distance, by one head and its encoder.
 
 A head is trained matrices with a card, in two files: NAME.safetensors holds the matrices,
-NAME.json beside it everything a reader of scores should know. An ensemble is several heads in one
+NAME.json next to it everything a reader of scores should know. An ensemble is several heads in one
 file, whose scores are averaged. A scorer encodes each distinct text once, the short ones first; a
 text that cannot be scored has a flag and no number. Nothing here trains.
 """
@@ -128,7 +128,7 @@ class Head:
     def features(self, embeddings: Vectors) -> Features[Matrix]:
         """The semantic and the pragmatic feature of n embeddings, each [n, members x k].
 
-        Those of several members stand side by side.
+        Those of several members are side by side.
         """
         rows = self._checked(embeddings)
         found = [features(rows, maps) for maps in self._doubles()]
@@ -319,7 +319,7 @@ class Scorer:
 
     @property
     def signature(self) -> str:
-        """Name and digest, as they stand in signatures: scales of scorers differ."""
+        """Name and digest, as signatures have them: scales of scorers differ."""
         return f"{self.name}@{self.digest[:8]}"
 
     @property

@@ -14,14 +14,12 @@ from math import log
 from statistics import fmean, stdev
 from typing import Final, Literal
 
-import numpy as np
 from msgspec import structs, to_builtins
 
 from harness.errors import DataError
 from harness.implicitness.evaluate import tau
 from harness.implicitness.formula import FORMS
 from harness.implicitness.losses import TrainedMember, embed, examples, train
-from harness.implicitness.means import side_means
 from harness.implicitness.pairs import (
     Split,
     TrainingPair,
@@ -67,21 +65,62 @@ def head_metrics(
     words: Callable[[str], float] | None = None,
 ) -> HeadMetrics:
     """Measure a head on held-out pairs, whose sentences are all embedded."""
-    scores = head.implicitness(embedded.vectors)
-
-    def score(text: str) -> float:
-        return float(scores[embedded.places[text]])
-
-    differences = [score(pair.implicit) - score(pair.explicit) for pair in held]
-    graded = [[score(text) for text in pair.levels] for pair in held if pair.levels]
+    scores = _scores(head, embedded)
+    near, far = _distances(head, held, embedded)
+    graded = [[scores[text] for text in pair.levels] for pair in held if pair.levels]
     return HeadMetrics(
-        implicitness=accuracy(differences),
-        pragmatics=accuracy(_nearer(head, held, embedded).tolist()),
+        implicitness=accuracy([scores[p.implicit] - scores[p.explicit] for p in held]),
+        pragmatics=accuracy([other - own for own, other in zip(near, far, strict=True)]),
         tau=mean_known([tau(range(len(found)), found) for found in graded]),
         rho=mean_known([spearman(range(len(found)), found).value for found in graded]),
         words=accuracy([words(p.implicit) - words(p.explicit) for p in held]) if words else None,
-        plain=accuracy([score(p.implicit) - score(p.plain) for p in held if p.plain]),
+        plain=accuracy([scores[p.implicit] - scores[p.plain] for p in held if p.plain]),
     )
+
+
+def side_means(
+    head: Head, held: Sequence[TrainingPair], embedded: Embedded
+) -> dict[str, float | None]:
+    """Mean implicitness of both sides, and mean pragmatic distance of pairs and of negatives.
+
+    `implicit mean` and `explicit mean` are 0 to 2 where the head's distance is cosine, `pair
+    distance` and `negative distance` 0 or more; None without a pair, or one with a negative.
+    """
+    scores = _scores(head, embedded)
+
+    def apart(pairs: Sequence[tuple[str, str]]) -> float | None:
+        return float(_apart(head, pairs, embedded).mean()) if pairs else None
+
+    return {
+        "implicit mean": mean_known([scores[pair.implicit] for pair in held]),
+        "explicit mean": mean_known([scores[pair.explicit] for pair in held]),
+        "pair distance": apart([(pair.implicit, pair.explicit) for pair in held]),
+        "negative distance": apart([pair.negative for pair in held if pair.negative]),
+    }
+
+
+def _scores(head: Head, embedded: Embedded) -> dict[str, float]:
+    scores = head.implicitness(embedded.vectors).tolist()
+    return {text: scores[place] for text, place in embedded.places.items()}
+
+
+def _apart(head: Head, pairs: Sequence[tuple[str, str]], embedded: Embedded) -> Numbers:
+    sides = ([embedded.places[text] for text in side] for side in zip(*pairs, strict=True))
+    first, second = (embedded.vectors[side] for side in sides)
+    return head.pragmatic_distance(first, second)
+
+
+def _distances(
+    head: Head, held: Sequence[TrainingPair], embedded: Embedded
+) -> tuple[list[float], list[float]]:
+    """How far the sides of pairs with a negative are apart, and those of their negatives."""
+    both = [((p.implicit, p.explicit), p.negative) for p in held if p.negative]
+    own, negative = [pair for pair, _ in both], [pair for _, pair in both]
+    if not both:
+        return [], []
+    found = (_apart(head, pairs, embedded).tolist() for pairs in (own, negative))
+    near, far = found
+    return near, far
 
 
 def word_presence(known: Sequence[TrainingPair]) -> Callable[[str], float]:
@@ -100,18 +139,6 @@ def word_presence(known: Sequence[TrainingPair]) -> Callable[[str], float]:
         return sum(log((implicit[word] + 1) / (explicit[word] + 1)) for word in words)
 
     return score
-
-
-def _nearer(head: Head, held: Sequence[TrainingPair], embedded: Embedded) -> Numbers:
-    fours = [(p.implicit, p.explicit, *p.negative) for p in held if p.negative]
-    if not fours:
-        return np.empty(0)
-    implicit, explicit, *negative = (
-        embedded.vectors[[embedded.places[text] for text in side]]
-        for side in zip(*fours, strict=True)
-    )
-    near = head.pragmatic_distance(implicit, explicit)
-    return head.pragmatic_distance(negative[0], negative[1]) - near
 
 
 def accuracy(apart: Sequence[float]) -> float | None:

@@ -184,8 +184,10 @@ def _layout(name: str, *, task: str) -> ModuleType:
     where = f"task {task}: `imports`"
     layout = plugins.plugin("harness.importers", name, known=LAYOUTS, where=where).value
     members = ("LOOKS_FOR", "recognises", "read")
-    if lacking := [member for member in members if not hasattr(layout, member)]:
-        raise SpecError(f"{where}: layout {name!r} ({layout!r}) lacks {', '.join(lacking)}; add it")
+    if missing := [member for member in members if not hasattr(layout, member)]:
+        raise SpecError(
+            f"{where}: layout {name!r} ({layout!r}) has no {', '.join(missing)}; add it"
+        )
     module: ModuleType = layout
     return module
 

@@ -1,6 +1,6 @@
 """Stored answers of one model to a task, to the requests, records and run they amount to.
 
-What was asked and answered is kept as it stands; what lacks is a failure. Nothing here reads a
+What was asked and answered is kept as it is; what is missing is a failure. Nothing here reads a
 file of answers, or judges.
 """
 

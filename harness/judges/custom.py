@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JudgeContext:
-    """What a judge may use beside its spec: templates, encoders, the identity of its model.
+    """What a judge may use besides its spec: templates, encoders, the identity of its model.
 
     `model` is None for a judge that asks nothing. `executor` says where what it loads computes.
     """
@@ -120,7 +120,7 @@ class AskingJudge:
     def _reference(self, sample: Sample, name: str) -> tuple[str, ...]:
         if not sample.references.get(name):
             raise SpecError(
-                f"judge {self.name} needs the reference {name!r}, which sample {sample.id} lacks"
+                f"judge {self.name} needs the reference {name!r}, which sample {sample.id} has not"
                 f"{did_you_mean(name, list(sample.references))}"
             )
         return sample.references[name]

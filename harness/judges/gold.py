@@ -45,7 +45,7 @@ class GoldJudge(ComputedJudge):
     from certainty about it (Brier 1950; 0 to 2). `chosen_place_N` and `chosen_label_L` say what
     was chosen, a tie again in shares, `prob_label_L` how probable a kind of choice is,
     `identical_scores` and `spans_boundary` whether all are alike and whether a token reaches
-    across the boundary. A written answer has no probabilities, nor has one of which some choices
+    across the boundary. A written answer has no probabilities, nor has one with choices that
     are known by a bound alone.
     """
 
@@ -112,7 +112,7 @@ class GoldJudge(ComputedJudge):
         if self._spec.normalisation == "pmi" and case.neutral and (why := case.neutral.failure):
             return self._missing(case, why.reason, f"scored without the sample: {why.message}")
         if any(part.is_bound for part in case.response.choice_scores or ()):
-            note = "the best of the choices may be one of which a bound alone is known"
+            note = "the best of the choices may be one that is known by a bound alone"
             return self._missing(case, Reason.UNSUPPORTED, note)
         return self._missing(case, Reason.UNSUPPORTED, f"no {self._spec.normalisation} scores")
 
@@ -156,7 +156,7 @@ NORMALISED: Mapping[str, Normalised] = {
 
 def _favoured(read: _Read, way: Normalised) -> list[float] | None:
     """Give each place its share of the best choice: 1, a part of it where several tie, or 0."""
-    # None where a value is lacking, or where the best one may be one that is known by a bound.
+    # None where a value is missing, or where the best one may be one that is known by a bound.
     neutral = read.neutral or (None,) * len(read.scores)
     values = [
         way(score, option.answer, other)

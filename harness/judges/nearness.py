@@ -235,7 +235,7 @@ def _refuse_mixed(vectors: VectorOf, *, judge: str, model: str) -> None:
         raise StoreError(
             f"judge {judge}: {model} gave vectors of {' and of '.join(map(str, lengths))} numbers, "
             "so that another model answers by its name than before; serve the earlier one again, "
-            "or give the judge's model a file of another name in configs/models, to ask all anew"
+            "or give the judge's model a file of another name in configs/models, to ask all again"
         )
 
 

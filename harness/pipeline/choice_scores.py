@@ -29,7 +29,7 @@ from harness.stats.classification import (
     one_hot,
     trend,
 )
-from harness.stats.estimate import Bools, Clusters, EstimateCI, Floats, Indices
+from harness.stats.estimate import Bools, Clusters, Estimate, Floats, Indices
 from harness.stats.scales import exact_total
 
 PERMUTED, CALIBRATION, FAVOURITE = "accuracy_permuted", "calibration_error", "most_frequent_choice"
@@ -260,9 +260,9 @@ def _slopes(metric: str, planned: Indices, answers: Answers) -> Iterator[Number]
     if not len(places):
         return
     found = trend(answers.at[places], answers.flagged[places], originals(places, answers))
-    yield _number(SLOPE.format(metric), found.slope, planned, places)
-    tested = places if found.test.p is not None else places[:0]
-    yield Number(SLOPE_P.format(metric), found.test.p, planned, tested)
+    yield _number(SLOPE.format(metric), found, planned, places)
+    tested = places if found.p is not None else places[:0]
+    yield Number(SLOPE_P.format(metric), found.p, planned, tested)
 
 
 def _auc(part: Part, answers: Answers) -> Number:
@@ -273,10 +273,9 @@ def _auc(part: Part, answers: Answers) -> Number:
     return _number(AUC, found, part.places, places)
 
 
-def _number(metric: str, figure: EstimateCI, planned: Indices, counted: Indices) -> Number:
-    value, ends = figure.estimate.value, figure.bounds
-    made_of = counted[:0] if value is None else counted
-    return Number(metric, value, np.sort(planned), made_of, ends.low, ends.high)
+def _number(metric: str, found: Estimate, planned: Indices, counted: Indices) -> Number:
+    made_of = counted[:0] if found.value is None else counted
+    return Number(metric, found.value, np.sort(planned), made_of, found.low, found.high)
 
 
 @dataclass(frozen=True, slots=True)

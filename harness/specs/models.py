@@ -161,9 +161,7 @@ OPENAI_URL = "https://api.openai.com/v1"
 class OpenAISpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", tag="openai"):
     """A model behind an OpenAI-compatible server.
 
-    `model: auto` takes the only model that the server lists. `base_urls`, in place of `base_url`,
-    are several servers that serve the same model: `concurrency` is of each of them, and the least
-    loaded one gets the next call. `key_env` names the variable of the
+    `model: auto` takes the only model that the server lists. `key_env` names the variable of the
     environment that holds the key; null for servers without one. `sends_n` is false for
     servers that return only one reply for each call: these get one call for each reply.
     `is_structured_output` is false for servers that cannot enforce a JSON schema. `choices`
@@ -174,7 +172,6 @@ class OpenAISpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", tag="o
     """
 
     base_url: str = OPENAI_URL
-    base_urls: tuple[str, ...] = ()
     key_env: str | None = "OPENAI_API_KEY"
     api: Literal["chat", "responses"] = "chat"
     extra_body: dict[str, Any] = field(default_factory=dict)
@@ -190,10 +187,6 @@ class OpenAISpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", tag="o
     def __post_init__(self) -> None:
         check_variables(self)
         check_body(self.extra_body, self.api)
-        if self.base_urls and self.base_url != OPENAI_URL:
-            raise ValueError("give `base_url` or `base_urls`, not both")
-        if len(set(self.base_urls)) < len(self.base_urls):
-            raise ValueError("`base_urls` names a server twice; name each once")
         if self.api == "responses" and self.choices == "echo":
             raise ValueError("api: responses tells nothing of choices; leave out choices: echo")
         if self.reasoning_effort and {"reasoning", "reasoning_effort"} & set(self.extra_body):

@@ -29,21 +29,18 @@ from harness.stats.correlation import (
     system_spearman,
 )
 from harness.stats.estimate import (
-    Bounds,
     Estimate,
-    EstimateCI,
     Floats,
     Indices,
     NoValue,
     Resamples,
-    Significance,
-    bounds,
     complete,
+    drawn_interval,
     mean_estimate,
     ratio,
     table,
 )
-from harness.stats.jackknife import Range, jackknife_bounds
+from harness.stats.jackknife import Range, jackknife_interval
 
 Scale = Literal["nominal", "ordinal", "interval"]
 
@@ -209,11 +206,11 @@ def alphas_of_sums(sums: Floats) -> Floats:
 class AgreementStats:
     """A judge's correlations with people at every level, each with its interval."""
 
-    dataset_pearson: EstimateCI
-    document_tau: EstimateCI
-    document_tau_zero: EstimateCI
-    system_spearman: EstimateCI
-    system_pearson: EstimateCI
+    dataset_pearson: Estimate
+    document_tau: Estimate
+    document_tau_zero: Estimate
+    system_spearman: Estimate
+    system_pearson: Estimate
 
 
 def agreement_stats(
@@ -235,14 +232,14 @@ def agreement_stats(
     rows, others = complete(human, judge)
     means = _drawn_system_means(rows, others, resamples)
 
-    def of_systems(estimate: Estimate, coefficient: Coefficient) -> EstimateCI:
+    def of_systems(estimate: Estimate, coefficient: Coefficient) -> Estimate:
         values = _of_systems(*means, coefficient)
-        ends = bounds(estimate, values, resamples, level=level)
-        if ends.low is not None and resamples.clusters < _FEWEST_DRAWN:
-            ends = Bounds(None, None, n=resamples.clusters, reason=NoValue.TOO_FEW)
-        return EstimateCI(estimate, ends)
+        found = drawn_interval(estimate, values, resamples, level=level)
+        if found.low is not None and resamples.clusters < _FEWEST_DRAWN:
+            return found.unbounded(NoValue.TOO_FEW, clusters=resamples.clusters)
+        return found
 
-    def of_documents(estimate: Estimate, taus: Floats) -> EstimateCI:
+    def of_documents(estimate: Estimate, taus: Floats) -> Estimate:
         places, taus = document_means(taus, resamples, documents)
         known = mean_estimate(taus, estimate.reason or NoValue.CONSTANT)
         return mean_jackknife(taus, known, places, range_="correlation", level=level)
@@ -263,28 +260,27 @@ _FEWEST_DRAWN = 20  # clusters of percentiles: with 10, simulated ones covered 9
 
 def jackknife_ci(
     estimate: Estimate, without: Floats, range_: Range, *, level: float = 0.95
-) -> EstimateCI:
+) -> Estimate:
     """An estimate with its interval by leaving out clusters: "too few" below five of them."""
     if estimate.value is not None and len(without) < _FEWEST:
-        few = Bounds(None, None, n=len(without), reason=NoValue.TOO_FEW)
-        return EstimateCI(estimate, few)
-    return EstimateCI(estimate, jackknife_bounds(estimate, without, range_=range_, level=level))
+        return estimate.unbounded(NoValue.TOO_FEW, clusters=len(without))
+    return jackknife_interval(estimate, without, range_=range_, level=level)
 
 
-def bounds_with_test(ends: Bounds, test: Significance, clusters: int) -> Bounds:
-    """The 95 % interval of a difference, which excludes 0 where, and only where, p is at most .05.
+def interval_with_test(found: Estimate, p: float | None, clusters: int) -> Estimate:
+    """A difference with a 95 % interval that excludes 0 where, and only where, p is at most .05.
 
     The difference is of two correlations, -2 to 2, and so is the interval. Where interval and test
     disagree, it is that of the test: the difference over the t of its p is the standard error
     (Miettinen 1976, American Journal of Epidemiology 103), t with one degree of freedom less than
-    there are clusters. None: "degenerate" where that reaches over the whole range, as near a p of
-    1. Otherwise, and without a p, the bounds stay as they are.
+    there are clusters. No interval: "degenerate" where that reaches over the whole range, as near a
+    p of 1. Otherwise, and without a p, the interval stays as it is.
     """
-    value, p = test.statistic, test.p
-    if value is None or p is None or ends.low is None or ends.high is None:
-        return ends.within(*_APART)
-    if (ends.low > 0 or ends.high < 0) == (p <= _SIGNIFICANT):
-        return ends.within(*_APART)
+    value = found.value
+    if value is None or p is None or found.low is None or found.high is None:
+        return found.within(*_APART)
+    if (found.low > 0 or found.high < 0) == (p <= _SIGNIFICANT):
+        return found.within(*_APART)
     from scipy.stats import t
 
     errors = float(t.isf(p / 2, clusters - 1))
@@ -292,8 +288,8 @@ def bounds_with_test(ends: Bounds, test: Significance, clusters: int) -> Bounds:
     if p <= _SIGNIFICANT:
         reach *= 1 - 1e-9  # 0 stays outside also at .05 itself
     if value - reach <= _APART[0] and value + reach >= _APART[1]:
-        return Bounds(None, None, n=ends.n, reason=NoValue.DEGENERATE)
-    return replace(ends, low=value - reach, high=value + reach).within(*_APART)
+        return found.unbounded(NoValue.DEGENERATE, clusters=found.clusters)
+    return replace(found, low=value - reach, high=value + reach).within(*_APART)
 
 
 _APART = -2.0, 2.0  # what two correlations can differ by
@@ -310,7 +306,7 @@ def sums_without(rows: Floats, resamples: Resamples) -> Floats:
 
 def mean_jackknife(
     values: Floats, estimate: Estimate, resamples: Resamples, *, range_: Range, level: float = 0.95
-) -> EstimateCI:
+) -> Estimate:
     """A mean of rows, NaN where a row has no value, with its interval over clusters."""
     without = means_without(values, resamples)
     return jackknife_ci(estimate, without, range_, level=level)
@@ -344,7 +340,7 @@ def document_means(
 
 def alpha_ci(
     ratings: ArrayLike, resamples: Resamples, *, scale: Scale, level: float = 0.95
-) -> EstimateCI:
+) -> Estimate:
     """Krippendorff's alpha with its interval over clusters of units.
 
     `ratings` are units x raters, or documents x systems x raters: the rows are those of
@@ -362,7 +358,7 @@ class Spread:
     `sd` is None with fewer than two.
     """
 
-    result: EstimateCI
+    result: Estimate
     sd: float | None
 
 

@@ -7,7 +7,7 @@ Student's t and an error robust to clusters, unless it is Wilson's of a share of
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import fsum, sqrt
 from typing import Literal
 
@@ -16,18 +16,15 @@ import numpy as np
 from harness.stats.estimate import (
     LEAST_CLUSTERS,
     Bools,
-    Bounds,
     Clusters,
     Estimate,
-    EstimateCI,
     Floats,
     Indices,
     Names,
     NoValue,
-    Significance,
-    cluster_bounds,
+    cluster_interval,
+    clustered_share,
     ratio,
-    share_bounds,
 )
 from harness.stats.scales import exact_total, student_p, student_t
 
@@ -36,9 +33,9 @@ from harness.stats.scales import exact_total, student_p, student_t
 class ClassMetrics:
     """Precision, recall and F1 of one class, 0 to 1; `n` counts the rows of the divisor."""
 
-    precision: EstimateCI
-    recall: EstimateCI
-    f1: EstimateCI
+    precision: Estimate
+    recall: Estimate
+    f1: Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,7 @@ class ClassificationMetrics:
     """
 
     classes: tuple[ClassMetrics, ...]
-    macro_f1: EstimateCI
+    macro_f1: Estimate
 
 
 def classification_metrics(
@@ -61,7 +58,7 @@ def classification_metrics(
     F1 is 2 hits / (chosen + actual), the harmonic mean of precision and recall (van Rijsbergen
     1979) wherever both have a value, and 0 where one of them is 0 or has none. None: "too few"
     without a divisor. Precision and recall have the interval of a share, F1 and its mean that of
-    `cluster_bounds` with the jackknife's error: none, "constant", where they are 0 or 1.
+    `cluster_interval` with the jackknife's error: none, "constant", where they are 0 or 1.
     """
     hits, either = actual * chosen, chosen + actual
     f1 = ratio(2 * hits.sum(axis=0), either.sum(axis=0))
@@ -85,24 +82,24 @@ def _means(rows: Floats) -> Floats:
     return ratio(np.nan_to_num(rows).sum(axis=1), (~np.isnan(rows)).sum(axis=1))
 
 
-def _share(hits: Floats, sizes: Floats, clusters: Clusters) -> EstimateCI:
+def _share(hits: Floats, sizes: Floats, clusters: Clusters) -> Estimate:
     """The share of hits among rows that each count as much as their size."""
     there = sizes > 0
     hits, sizes, n = hits[there], sizes[there], int(there.sum())
     if not n:
-        return EstimateCI.missing(NoValue.TOO_FEW, n=0)
+        return Estimate.missing(NoValue.TOO_FEW, n=0)
     own = Clusters.named(clusters.places[there])
     estimate = Estimate(float(ratio(hits.sum(), sizes.sum())), n)
-    return EstimateCI(estimate, share_bounds(own.totals(hits), own.totals(sizes)))
+    return clustered_share(estimate, own.totals(hits), own.totals(sizes))
 
 
-def _score(value: float, n: int, without: Floats) -> EstimateCI:
+def _score(value: float, n: int, without: Floats) -> Estimate:
     """A value and, from its values without each cluster, the jackknife's error of it."""
     if np.isnan(value):
-        return EstimateCI.missing(NoValue.TOO_FEW, n=n)
+        return Estimate.missing(NoValue.TOO_FEW, n=n)
     estimate, known = Estimate(float(value), n), without[~np.isnan(without)]
     parts = (known.mean() - known) * (1 - 1 / len(known)) if len(known) else known
-    return EstimateCI(estimate, cluster_bounds(estimate, parts, is_share=True))
+    return cluster_interval(estimate, parts, is_share=True)
 
 
 def one_hot(places: Sequence[int] | Indices, count: int) -> Floats:
@@ -157,18 +154,6 @@ class LogisticLine:
 FLAT = LogisticLine(0.0, 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Trend:
-    """The slope of a share along a number, in log-odds a unit, and the test that it is zero.
-
-    Both are Wald's with a variance robust to clusters, corrected for few of them (CR2: Bell &
-    McCaffrey 2002; Pustejovsky & Tipton 2018), and Student's t of two degrees less than clusters.
-    """
-
-    slope: EstimateCI
-    test: Significance
-
-
 def line(x: Floats, y: Floats) -> LogisticLine | NoValue:
     """The line of greatest likelihood of a logistic regression, or the reason for none.
 
@@ -207,22 +192,24 @@ def lines(x: Floats, y: Floats, weights: Floats, *, start: LogisticLine = FLAT) 
     return np.column_stack([a - b * middle / spread, b / spread])
 
 
-def trend(x: Floats, y: Floats, clusters: Clusters) -> Trend:
-    """The slope of a share against x, its interval over clusters, and the test of no slope.
+def trend(x: Floats, y: Floats, clusters: Clusters) -> Estimate:
+    """The slope of a share against x in log-odds a unit, its interval, and the test of no slope.
 
-    None: as for `line`; interval and test alone "too few" below three clusters.
+    Interval and test are Wald's with a variance robust to clusters, corrected for few of them (CR2:
+    Bell & McCaffrey 2002; Pustejovsky & Tipton 2018), and Student's t of two degrees less than
+    clusters. None: as for `line`; interval and test alone "too few" below three clusters.
     """
-    fitted, n = line(x, y), len(x)
+    fitted, n, count = line(x, y), len(x), clusters.clusters
     if isinstance(fitted, NoValue):
-        return Trend(EstimateCI.missing(fitted, n), Significance(None, None, n, reason=fitted))
-    error = sqrt(_of_line(x, y, fitted, clusters)[1, 1])
-    test = _wald(fitted.slope, error, clusters.clusters, n=n)
-    low = high = None
-    if test.reason is None:
-        reach = student_t(clusters.clusters - 2) * error
-        low, high = fitted.slope - reach, fitted.slope + reach
-    bounds = Bounds(low, high, n=clusters.clusters, reason=test.reason)
-    return Trend(EstimateCI(Estimate(fitted.slope, n), bounds), test)
+        return Estimate.missing(fitted, n)
+    error, estimate = sqrt(_of_line(x, y, fitted, clusters)[1, 1]), Estimate(fitted.slope, n)
+    statistic, p = _wald(fitted.slope, error, count)
+    if p is None:
+        why = NoValue.TOO_FEW if count < LEAST_CLUSTERS else NoValue.DEGENERATE
+        return estimate.unbounded(why, clusters=count)
+    reach = student_t(count - 2) * error
+    ends = fitted.slope - reach, fitted.slope + reach
+    return replace(estimate.between(*ends, clusters=count), statistic=statistic, p=p)
 
 
 def _newton(z: Floats, y: Floats, weights: Floats, a: Floats, b: Floats) -> tuple[Floats, Floats]:
@@ -241,13 +228,11 @@ def _products(rows: Floats, column: Floats) -> Floats:
     return np.asarray(np.einsum("ij,j->i", rows, column), dtype=np.float64)
 
 
-def _wald(slope: float, error: float, count: int, *, n: int) -> Significance:
-    """Is a slope zero? By Student's t of `count` clusters less 2 degrees."""
-    if count < LEAST_CLUSTERS:
-        return Significance(None, None, n, reason=NoValue.TOO_FEW)
-    if error == 0:
-        return Significance(None, None, n, reason=NoValue.DEGENERATE)
-    return Significance(slope / error, student_p(slope / error, count - 2), n)
+def _wald(slope: float, error: float, count: int) -> tuple[float | None, float | None]:
+    """Student's t of a slope and its p, with two degrees less than clusters; None without one."""
+    if count < LEAST_CLUSTERS or error == 0:
+        return None, None
+    return slope / error, student_p(slope / error, count - 2)
 
 
 def _of_line(x: Floats, y: Floats, fitted: LogisticLine, clusters: Clusters) -> Floats:
@@ -354,7 +339,7 @@ def _within(values: Floats, places: Indices, sizes: Floats) -> float:
     return float(np.clip((between - inside) / total, 0, 1)) if total > 0 else 1.0
 
 
-def auc(scores: Floats, is_positive: Sequence[bool] | Bools, clusters: Clusters) -> EstimateCI:
+def auc(scores: Floats, is_positive: Sequence[bool] | Bools, clusters: Clusters) -> Estimate:
     """The chance that a positive scores above a negative, ties counting half, with its interval.
 
     The area under the ROC curve (Hanley and McNeil 1982), 0 to 1; .5 for scores that are all
@@ -369,14 +354,14 @@ def auc(scores: Floats, is_positive: Sequence[bool] | Bools, clusters: Clusters)
     truth = np.asarray(is_positive, dtype=bool)
     if truth.all() or not truth.any():
         reason = NoValue.CONSTANT if len(truth) else NoValue.TOO_FEW
-        return EstimateCI.missing(reason, n=len(truth))
+        return Estimate.missing(reason, n=len(truth))
     below, above = _twice_below(scores, scores[~truth]), _twice_below(-scores, -scores[truth])
     own, others = np.where(truth, truth.sum(), (~truth).sum()), np.where(truth, below, above)
     pairs = int(truth.sum()) * int((~truth).sum())
     value = float(below[truth].sum() / 2) / pairs
     parts = clusters.totals((others / 2 * own / pairs - value) / own)
     estimate = Estimate(value, len(truth))
-    return EstimateCI(estimate, cluster_bounds(estimate, parts, is_share=True))
+    return cluster_interval(estimate, parts, is_share=True)
 
 
 def _twice_below(values: Floats, others: Floats) -> Floats:
@@ -388,7 +373,7 @@ def _twice_below(values: Floats, others: Floats) -> Floats:
 def logistic_curve(x: Floats, y: Floats, clusters: Clusters, at: Floats) -> Curve | NoValue:
     """The logistic curve of a share at some places, or the reason for none, as for `line`.
 
-    The band is Wald's in log-odds, with the variance and t of `Trend`; NaN below three clusters.
+    The band is Wald's in log-odds, with the variance and t of `trend`; NaN below three clusters.
     """
     fitted = line(x, y)
     if isinstance(fitted, NoValue):
@@ -428,7 +413,7 @@ def _direction(x: Floats, y: Floats, clusters: Clusters) -> float:
     residuals = y - y.mean() - slope * ranks
     variance = _robust_variance(ranks, residuals, np.ones(len(x)), clusters, power=1)
     error, count = sqrt(variance[1, 1]), clusters.clusters
-    p = _wald(slope, error, count, n=len(x)).p
+    _, p = _wald(slope, error, count)
     return float(np.sign(slope)) if p is not None and p <= _LEVEL else 0.0
 
 

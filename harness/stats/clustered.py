@@ -4,7 +4,7 @@ The two belong together: p is below .05 just where the 95 % interval leaves out 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import copysign, fsum, inf, sqrt
 from statistics import NormalDist
 
@@ -13,44 +13,19 @@ from numpy.typing import ArrayLike
 
 from harness.stats.estimate import (
     LEAST_CLUSTERS,
-    Bounds,
     Clusters,
     Estimate,
     Floats,
-    Interval,
     Limits,
     Names,
     NoValue,
-    Significance,
     check_values,
-    cluster_bounds,
+    cluster_interval,
+    clustered_share,
     limited,
-    share_bounds,
     standard_error,
 )
 from harness.stats.scales import ROUNDING, exact_mean, student_p, student_t, wilson_ends
-
-
-@dataclass(frozen=True, slots=True)
-class ClusteredMean:
-    """A mean, its interval, and the test that it is zero; these are of one standard error.
-
-    The bounds' and the test's `n` count clusters. Both have no value for one reason: "too few"
-    below three clusters, "constant" where no cluster departs from the mean, "degenerate" where the
-    error is no finite number.
-    """
-
-    estimate: Estimate
-    bounds: Bounds
-    test: Significance
-
-    @classmethod
-    def without_error(
-        cls, estimate: Estimate, reason: NoValue, *, clusters: int
-    ) -> "ClusteredMean":
-        """A mean, or none, whose standard error is not known."""
-        bounds = Bounds(None, None, n=clusters, reason=reason)
-        return cls(estimate, bounds, Significance(None, None, n=clusters, reason=reason))
 
 
 def clustered_mean(
@@ -59,30 +34,30 @@ def clustered_mean(
     *,
     level: float = 0.95,
     limits: Limits | None = None,
-) -> ClusteredMean:
+) -> Estimate:
     """The mean of items by Student's t, with one degree of freedom less than there are clusters.
 
-    Error and interval are those of `cluster_bounds` (Miller 2024, "Adding Error Bars to Evals",
-    arXiv 2411.00640). The test's statistic is t, two-sided. The interval is cut off at the
-    `limits` of the values, where all lie within. No value, and "too few", without an item.
-    ValueError for values that are not finite.
+    Error and interval are those of `cluster_interval` (Miller 2024, "Adding Error Bars to Evals",
+    arXiv 2411.00640); so is the test that the mean is zero, whose statistic is t, two-sided: where
+    there is no interval, there is no test. The interval is cut off at the `limits` of the values,
+    where all lie within. No value, and "too few", without an item. ValueError for values that are
+    not finite.
     """
     rows: Floats = np.asarray(values, dtype=np.float64)
     check_values(rows, clusters, level=level)
     own = Clusters.named(clusters)
     n, count = len(rows), own.clusters
     if n == 0:
-        none = Estimate(None, n=0, reason=NoValue.TOO_FEW)
-        return ClusteredMean.without_error(none, NoValue.TOO_FEW, clusters=0)
+        return Estimate.missing(NoValue.TOO_FEW, n=0)
     estimate = Estimate(value := exact_mean(rows.tolist()), n=n)
     with np.errstate(over="ignore", invalid="ignore"):
         parts = own.totals((rows - value) / n)
-    found = cluster_bounds(estimate, parts, level=level)
-    if found.reason is not None:
-        return ClusteredMean.without_error(estimate, found.reason, clusters=count)
-    error = standard_error(parts)
-    test = Significance(value / error, student_p(value / error, count - 1), n=count)
-    return ClusteredMean(estimate, limited(found, rows.tolist(), limits), test)
+    found = cluster_interval(estimate, parts, level=level)
+    if found.why is not None:
+        return found
+    statistic = value / standard_error(parts)
+    found = limited(found, rows.tolist(), limits)
+    return replace(found, statistic=statistic, p=student_p(statistic, count - 1))
 
 
 def detectable_difference(
@@ -104,7 +79,7 @@ def detectable_difference(
 
 def paired_gap(
     first: ArrayLike, second: ArrayLike, clusters: Names, *, level: float = 0.95
-) -> Bounds:
+) -> Estimate:
     """How much greater a share is than another of the same items, -1 to 1; values are 0 to 1.
 
     It is Tango's score interval (1998, Statistics in Medicine 17:891, "Equivalence test and
@@ -112,12 +87,15 @@ def paired_gap(
     holds its level where few items differ or none. Clusters whose items differ alike are its pairs.
     Else items are worth as many as would have this error if they were independent, with Student's t
     and a degree of freedom less than there are clusters. A value such as .5 counts as half an item.
-    `n` counts clusters. None: "too few" below three of them.
+    No interval: "too few" below three clusters.
     """
     rows: Floats = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
     own, n = Clusters.named(clusters), len(rows)
+    if n == 0:
+        return Estimate.missing(NoValue.TOO_FEW, n=0)
+    gap = Estimate(float(rows.mean()), n)
     if own.clusters < LEAST_CLUSTERS:
-        return Bounds(None, None, n=own.clusters, reason=NoValue.TOO_FEW)
+        return gap.unbounded(NoValue.TOO_FEW, clusters=own.clusters)
     sums, sizes = own.totals(rows), own.totals(np.ones(n))
     is_plain = bool(np.ptp(sizes) == 0 and (own.totals(np.abs(rows)) == np.abs(sums)).all())
     is_plain = not rows.any() or (is_plain and bool(np.isin(np.abs(sums), (0, sizes[0])).all()))
@@ -130,7 +108,7 @@ def paired_gap(
         worth = min(float(n), n * independent / variance) if variance > ROUNDING**2 else worth
         reach = student_t(own.clusters - 1, level=level)
     low, high = (_tango_end(more, less, worth, end * reach) for end in (1, -1))
-    return Bounds(low, high, n=own.clusters)
+    return gap.between(low, high, clusters=own.clusters)
 
 
 def _tango_end(more: float, less: float, n: float, score: float) -> float:
@@ -154,7 +132,7 @@ def _tango_end(more: float, less: float, n: float, score: float) -> float:
 
 
 LEAST_P = 1e-12
-"""The smallest p that is told: intervals of a higher level are beyond double precision."""
+"""The smallest p that is given: intervals of a higher level are beyond double precision."""
 _HALVINGS = 60
 
 
@@ -170,27 +148,26 @@ class ShareRows:
     clusters: Sequence[str]
 
 
-def share_interval(rows: ShareRows) -> Interval:
-    """The share of some rows, 0 to 1, with the 95 % interval of `share_bounds`.
+def share_interval(rows: ShareRows) -> Estimate:
+    """The share of some rows, 0 to 1, with the 95 % interval of `clustered_share`.
 
     `n` counts the rows of a size above 0. No value without one.
     """
     names, sizes = np.asarray(rows.clusters, dtype=str), np.asarray(rows.sizes, dtype=np.float64)
     own = sizes > 0
     if not own.any():
-        return Interval(None, None, None, n=0, clusters=0, reason=NoValue.TOO_FEW)
+        return Estimate.missing(NoValue.TOO_FEW, n=0)
     found = Clusters.named(names[own].tolist())
     hits = np.asarray(rows.hits, dtype=np.float64)[own]
-    ends = share_bounds(found.totals(hits), found.totals(sizes[own]))
-    value = fsum(hits) / fsum(sizes[own])
-    return Interval(value, ends.low, ends.high, len(hits), found.clusters, ends.reason)
+    estimate = Estimate(fsum(hits) / fsum(sizes[own]), len(hits))
+    return clustered_share(estimate, found.totals(hits), found.totals(sizes[own]))
 
 
 @dataclass(frozen=True, slots=True)
 class _Share:
     """A share, how far each cluster moves it, the rows that it is worth, and its clusters.
 
-    `is_plain` where clusters are trials themselves, as in `share_bounds`.
+    `is_plain` where clusters are trials themselves, as in `clustered_share`.
     """
 
     value: float
@@ -205,7 +182,7 @@ class _Share:
         return wilson_ends(self.value, self.effective, reach)
 
 
-def share_gap(first: ShareRows, second: ShareRows, *, level: float = 0.95) -> ClusteredMean:
+def share_gap(first: ShareRows, second: ShareRows, *, level: float = 0.95) -> Estimate:
     """How much greater the first share is than the second, -1 to 1.
 
     The interval is that of Zou & Donner (2008, Statistics in Medicine 27, "Construction of
@@ -213,26 +190,26 @@ def share_gap(first: ShareRows, second: ShareRows, *, level: float = 0.95) -> Cl
     method 10): the distances of the two shares to the ends of their own Wilson intervals, joined
     as errors are. Each of these has the effective number of rows of its clusters and Student's t
     with a degree of freedom less than it has clusters (Korn & Graubard 1998), or the normal
-    distribution where clusters are trials, as in `share_bounds`. Clusters with rows
+    distribution where clusters are trials, as in `clustered_share`. Clusters with rows
     on both sides make the two correlate, as they do in the data. p is 1 less the level at which
-    the interval just reaches zero, at least 1e-12. The test's statistic is the gap; `n` of the
-    estimate counts rows, that of interval and test clusters. None: "too few" where a side has no
-    row or fewer than three clusters; "constant" where clusters move both sides alike.
+    the interval just reaches zero, at least 1e-12; `n` counts rows. None: "too few" where a side
+    has no row or, for the interval, fewer than three clusters; "constant" where clusters move both
+    sides alike.
     """
     names = sorted({*first.clusters, *second.clusters})
     sides = [_share_of(rows, names) for rows in (first, second)]
     left, right = sides
+    n, count = len(first.hits) + len(second.hits), len(names)
     if left is None or right is None:
-        none = Estimate(None, n=len(first.hits) + len(second.hits), reason=NoValue.TOO_FEW)
-        return ClusteredMean.without_error(none, NoValue.TOO_FEW, clusters=len(names))
-    gap = Estimate(left.value - right.value, n=len(first.hits) + len(second.hits))
+        return Estimate.missing(NoValue.TOO_FEW, n=n, clusters=count)
+    gap = Estimate(left.value - right.value, n)
     if min(left.clusters, right.clusters) < LEAST_CLUSTERS:
-        return ClusteredMean.without_error(gap, NoValue.TOO_FEW, clusters=len(names))
+        return gap.unbounded(NoValue.TOO_FEW, clusters=count)
     low, high = _gap_ends(left, right, level)
     if high - low <= ROUNDING:
-        return ClusteredMean.without_error(gap, NoValue.CONSTANT, clusters=len(names))
-    test = Significance(gap.value, _gap_p(left, right, level), n=len(names))
-    return ClusteredMean(gap, Bounds(low, high, n=len(names)), test)
+        return gap.unbounded(NoValue.CONSTANT, clusters=count)
+    p = _gap_p(left, right, level)
+    return replace(gap.between(low, high, clusters=count), statistic=gap.value, p=p)
 
 
 def _share_of(rows: ShareRows, names: Sequence[str]) -> _Share | None:
@@ -248,7 +225,7 @@ def _share_of(rows: ShareRows, names: Sequence[str]) -> _Share | None:
         sizes[place[cluster]] += size
     own = sizes > 0
     count, spread = int(own.sum()), value * (1 - value)
-    is_whole = spread <= ROUNDING  # nothing tells how alike a cluster's rows are
+    is_whole = spread <= ROUNDING  # nothing shows how alike a cluster's rows are
     is_plain = np.ptp(sizes[own]) == 0 and bool(np.isin(hits[own], (0, sizes.max())).all())
     parts: Floats = np.zeros(len(names)) if is_whole else (hits - value * sizes) / n
     if is_whole or is_plain:

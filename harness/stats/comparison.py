@@ -1,7 +1,7 @@
 """Tests of two judges against people, and of two sets of verdicts on the same items.
 
 Does one of two judges agree with people better than the other, may a judge replace a human rater,
-and which of two sets of verdicts is right more often? A verdict is right or wrong; items that lack
+and which of two sets of verdicts is right more often? A verdict is right or wrong; items without
 one, and ties, are left out before. Clusters of items are drawn and flipped whole; the tests of a
 fourfold table assume that items are independent.
 """
@@ -16,10 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from harness.stats.estimate import (
     Bools,
-    Bounds,
     Clusters,
     Estimate,
-    EstimateCI,
     Floats,
     Names,
     NoValue,
@@ -32,7 +30,7 @@ from harness.stats.estimate import (
     snapped,
     table,
 )
-from harness.stats.jackknife import jackknife_bounds
+from harness.stats.jackknife import jackknife_interval
 from harness.stats.scales import ROUNDING
 
 Flags = Sequence[bool] | Bools
@@ -228,13 +226,13 @@ def annotator_test(
     least_units: int = 30,
     clusters: Sequence[str] | None = None,
 ) -> AnnotatorTest:
-    """The alternative annotator test: may the judge stand in for a rater?
+    """The alternative annotator test: may the judge replace a rater?
 
     Calderon, Reichart & Dror (ACL 2025, "The Alternative Annotator Test for LLM-as-a-Judge",
     arXiv 2501.10970): each rater is left out in turn, and the judge has to agree with the
     remaining raters as well as that one does. `raters` is units x raters, NaN where a rater saw
-    nothing; `epsilon` is what the judge's lower price is worth: .2 beside experts, .15 beside
-    skilled raters, .1 beside a crowd. "accuracy" is for labels, "rmse" for ratings. Units with
+    nothing; `epsilon` is what the judge's lower price is worth: .2 among experts, .15 among
+    skilled raters, .1 in a crowd. "accuracy" is for labels, "rmse" for ratings. Units with
     two raters and a judge's rating count; raters with fewer than `least_units`, or all of them
     of one cluster, are skipped. Units of one cluster (a name a unit) may depend on one another:
     the t-test then has the clustered standard error and a degree of freedom less than there are
@@ -333,7 +331,7 @@ class Fourfold:
 def fourfold(first: Flags, second: Flags) -> Fourfold:
     """The fourfold table of two sets of verdicts, an item at each place."""
     if len(first) != len(second):
-        raise ValueError(f"{len(first)} verdicts beside {len(second)}")
+        raise ValueError(f"{len(first)} verdicts and {len(second)}")
     one, other = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
     both, ours, theirs = int((one & other).sum()), int(one.sum()), int(other.sum())
     return Fourfold(both, ours - both, theirs - both, len(one) - ours - theirs + both)
@@ -380,7 +378,7 @@ def share_given(
     clusters: Names,
     *,
     given: bool,
-) -> EstimateCI:
+) -> Estimate:
     """How often the second is right, of the items where the first is as `given`; 0 to 1.
 
     The interval is that of a share in `mean_interval`. `n` counts these items, `skipped` the
@@ -390,12 +388,10 @@ def share_given(
     own, values = first == given, second.astype(np.float64)
     places = Clusters.named(clusters).places
     found = mean_interval(values[own], places[own], is_share=True)
-    reason = NoValue.TOO_FEW if found.value is None else None
-    estimate = Estimate(found.value, found.n, len(first) - found.n, reason)
-    return EstimateCI(estimate, Bounds(found.low, found.high, found.clusters, found.reason))
+    return replace(found, skipped=len(first) - found.n)
 
 
-def phi(first: Flags, second: Flags, clusters: Names) -> EstimateCI:
+def phi(first: Flags, second: Flags, clusters: Names) -> Estimate:
     """The phi coefficient: Pearson's r of two variables that are 0 or 1.
 
     (both x neither - only first x only second) over the root of the product of the four margins
@@ -409,12 +405,9 @@ def phi(first: Flags, second: Flags, clusters: Names) -> EstimateCI:
     total = sums.sum(axis=0, keepdims=True)
     value = float(_phis(total)[0])
     if np.isnan(value):
-        return EstimateCI.missing(NoValue.CONSTANT if len(one) else NoValue.TOO_FEW, n=len(one))
+        return Estimate.missing(NoValue.CONSTANT if len(one) else NoValue.TOO_FEW, n=len(one))
     estimate = Estimate(value, n=len(one))
-    ends = jackknife_bounds(estimate, _phis(total - sums), range_="any")
-    if ends.low is None or ends.high is None:
-        return EstimateCI(estimate, ends)
-    return EstimateCI(estimate, replace(ends, low=max(-1.0, ends.low), high=min(1.0, ends.high)))
+    return jackknife_interval(estimate, _phis(total - sums), range_="any").within(-1, 1)
 
 
 def sign_flip_test(

@@ -3,7 +3,7 @@
 The first two levels are those of Chiang & Lee (2023, "A Closer Look into Automatic Evaluation
 Using Large Language Models", appendix C): all cells at once, and the mean over documents; the
 third, after the Emphasized-Talk paper, is the order of the systems. `n` is the number of units
-behind a value; a cell that either side lacks is left out of both.
+behind a value; a cell that one side does not have is left out of both.
 
 Pairwise accuracy with ties and tie calibration are those of Deutsch, Foster & Freitag (2023, "Ties
 Matter", arXiv 2305.14324): a pair of systems of one document is right where both sides order it
@@ -23,7 +23,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from harness.stats.comparison import Statistic
 from harness.stats.estimate import (
-    Bounds,
     Estimate,
     Floats,
     Indices,
@@ -149,7 +148,7 @@ def system_spearman(human: ArrayLike, judge: ArrayLike) -> Estimate:
 
 
 def permutation_p(x: ArrayLike, y: ArrayLike, coefficient: Coefficient) -> Estimate:
-    """The exact two-sided p-value of a correlation, by going through all orders of `y`.
+    """The exact two-sided p-value of a correlation, by all orders of `y`.
 
     The share of orders that give a coefficient at least as far from zero (Fisher 1935, "The
     Design of Experiments", section 21; the order at hand is among them). Above 0, at most 1.
@@ -186,7 +185,7 @@ def discordant_pairs(x: ArrayLike, y: ArrayLike) -> Estimate:
     return Estimate(float((product < 0).sum()), n=decided, skipped=skipped)
 
 
-def fisher_interval(r: float, n: int, *, level: float = 0.95) -> Bounds:
+def fisher_interval(r: float, n: int, *, level: float = 0.95) -> Estimate:
     """The interval of a correlation of `n` independent pairs by Fisher's z (Fisher 1921).
 
     It assumes pairs of a bivariate normal distribution, and is approximate for ranks.
@@ -195,11 +194,11 @@ def fisher_interval(r: float, n: int, *, level: float = 0.95) -> Bounds:
     if not -1 <= r <= 1 or not 0 < level < 1:
         raise ValueError(f"-1 <= r <= 1 and 0 < level < 1, not {r!r} and {level!r}")
     if n < 4:
-        return Bounds(None, None, n=n, reason=NoValue.TOO_FEW)
+        return Estimate(r, n).unbounded(NoValue.TOO_FEW, clusters=n)
     if abs(r) >= 1 - ROUNDING:
-        return Bounds(None, None, n=n, reason=NoValue.DEGENERATE)
+        return Estimate(r, n).unbounded(NoValue.DEGENERATE, clusters=n)
     reach = NormalDist().inv_cdf((1 + level) / 2) / sqrt(n - 3)
-    return Bounds(tanh(atanh(r) - reach), tanh(atanh(r) + reach), n=n)
+    return Estimate(r, n).between(tanh(atanh(r) - reach), tanh(atanh(r) + reach), clusters=n)
 
 
 def row_correlations(x: ArrayLike, y: ArrayLike, coefficient: Coefficient) -> Floats:

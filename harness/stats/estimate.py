@@ -55,36 +55,48 @@ class NoValue(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value and the number of units behind it, or the reason for no value.
+    """A value with its interval and, where it has one, the test that it is zero.
 
-    Each function's docstring has its units. `skipped` counts the units left out: incomplete, or
-    without a value of their own.
+    `n` counts the units behind the value, as each function's docstring says, and `skipped` those
+    left out: incomplete, or without a value of their own. `clusters` counts the independent
+    clusters behind the interval, or the draws that have a value. What is missing has a reason:
+    `reason` a value, `why` an interval. Statistics without an interval have neither it nor `why`.
     """
 
     value: float | None
     n: int
     skipped: int = 0
     reason: NoValue | None = None
+    low: float | None = None
+    high: float | None = None
+    clusters: int = 0
+    why: NoValue | None = None
+    statistic: float | None = None
+    p: float | None = None
 
     def __post_init__(self) -> None:
         _check_outcome(self.value, self.reason)
+        ends = (self.low, self.high)
+        if None not in ends and (self.why or not all(isfinite(end or 0) for end in ends)):
+            raise ValueError(f"give two finite ends or a reason, not {ends}")
 
+    @classmethod
+    def missing(
+        cls, reason: NoValue | None, n: int, *, skipped: int = 0, clusters: int = 0
+    ) -> "Estimate":
+        """No value of `n` units, and no interval, for one reason."""
+        return cls(None, n, skipped, reason, clusters=clusters, why=reason)
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """The two ends of an interval of `n` units or draws, or the reason for no interval."""
+    def between(self, low: float, high: float, *, clusters: int) -> "Estimate":
+        """The same value with its interval."""
+        return replace(self, low=low, high=high, clusters=clusters, why=None)
 
-    low: float | None
-    high: float | None
-    n: int
-    reason: NoValue | None = None
+    def unbounded(self, why: NoValue | None, *, clusters: int) -> "Estimate":
+        """The same value, and the reason for no interval."""
+        return replace(self, low=None, high=None, clusters=clusters, why=why)
 
-    def __post_init__(self) -> None:
-        _check_outcome(self.low, self.reason)
-        _check_outcome(self.high, self.reason)
-
-    def within(self, least: float, most: float) -> "Bounds":
-        """The same interval, cut off at the ends of what the statistic can be.
+    def within(self, least: float, most: float) -> "Estimate":
+        """The interval cut off at the ends of what the statistic can be.
 
         Zero stays in or out, as long as the value itself is in the range.
         """
@@ -92,6 +104,12 @@ class Bounds:
             return self
         low, high = (min(max(end, least), most) for end in (self.low, self.high))
         return replace(self, low=low, high=high)
+
+    @property
+    def why_no_interval(self) -> str | None:
+        """The reason in words where a value has no interval; None where it has, or no value."""
+        is_missing = self.value is not None and self.low is None and self.why is not None
+        return f"no interval: {self.why}" if is_missing else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +182,7 @@ _NEAREST = 1e-12  # rounding of a mean, as a share of the largest value
 
 
 def snapped(values: ArrayLike) -> Floats:
-    """The values, of which those that only the rounding of a mean tells apart become one.
+    """The values, those that differ by the rounding of a mean alone made one.
 
     Neighbours nearer than 1e-12 of the largest magnitude become the least of them: the mean of
     .1, .2 and .3 is then that of three .2, and their tie stays a tie.
@@ -190,7 +208,7 @@ def snapped_rows(rows: Floats) -> Floats:
 def pair_directions(rows: Floats) -> NDArray[np.int8]:
     """For each row and each pair of its columns: 1 if the first is greater, -1 if smaller.
 
-    0 stands for a tie as for a missing cell; rounding alone breaks no tie.
+    0 is a tie or a missing cell; rounding alone breaks no tie.
     """
     first, second = np.triu_indices(rows.shape[1], 1)
     values = snapped(rows)
@@ -213,45 +231,6 @@ class BootstrapSettings:
     def resamples(self, clusters: Sequence[str]) -> "Resamples":
         """The draws of the clusters of some rows: one cluster's name a row."""
         return Resamples.of(clusters, seed=str(self.seed), draws=self.draws)
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A mean, the interval around it, and the number of values and clusters behind it.
-
-    `value` is None without values; `low` and `high` are None where no bound is known, for the
-    reason that is given.
-    """
-
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
-    clusters: int
-    reason: NoValue | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class EstimateCI:
-    """An estimate and its interval; the interval's `n` counts clusters, or draws with a value.
-
-    Bounds are None with "too few" for fewer than three clusters or where more than one draw in
-    twenty has no value, and with "constant" where clusters do not differ, which is no certainty.
-    """
-
-    estimate: Estimate
-    bounds: Bounds
-
-    @property
-    def why_no_interval(self) -> str | None:
-        """The reason in words where a value has no interval; None where it has, or no value."""
-        is_lacking = self.estimate.value is not None and self.bounds.low is None
-        return f"no interval: {self.bounds.reason}" if is_lacking else None
-
-    @classmethod
-    def missing(cls, reason: NoValue, n: int) -> "EstimateCI":
-        """No estimate of `n` units, and no interval, for one reason."""
-        return cls(Estimate(None, n, reason=reason), Bounds(None, None, n=0, reason=reason))
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +297,7 @@ class Resamples(Clusters):
 
 
 def generator(seed: str) -> np.random.Generator:
-    """The random numbers that a seed's text stands for, equal on every machine."""
+    """The random numbers of a seed's text, equal on every machine."""
     return np.random.default_rng(int(digest(seed), 16))
 
 
@@ -339,24 +318,25 @@ def _drawn_clusters(count: int, *, seed: str, draws: int) -> Iterator[Indices]:
         yield numbers.integers(0, count, size=(min(step, draws - start), count))
 
 
-def bounds(
+def drawn_interval(
     estimate: Estimate, values: Floats, resamples: Resamples, *, level: float = 0.95
-) -> Bounds:
-    """The percentile interval of an estimate: `values` are its draws, NaN where one has none.
+) -> Estimate:
+    """An estimate with its percentile interval: `values` are its draws, NaN where one has none.
 
-    None: the estimate's reason, or "too few" and "constant" as in `EstimateCI`.
+    No interval: the estimate's reason; "too few" for fewer than two clusters or where more than one
+    draw in twenty has no value; "constant" where the draws do not differ.
     """
     _check_level(level)
     defined = values[~np.isnan(values)]
     if estimate.value is None:
-        return Bounds(None, None, n=0, reason=estimate.reason)
+        return estimate.unbounded(estimate.reason, clusters=0)
     if resamples.clusters < 2 or len(defined) < _LEAST_DEFINED * resamples.draws:
-        return Bounds(None, None, n=len(defined), reason=NoValue.TOO_FEW)
+        return estimate.unbounded(NoValue.TOO_FEW, clusters=len(defined))
     if np.ptp(defined) <= ROUNDING:
-        return Bounds(None, None, n=len(defined), reason=NoValue.CONSTANT)
+        return estimate.unbounded(NoValue.CONSTANT, clusters=len(defined))
     tail = (1 - level) / 2
     low, high = np.quantile(defined, [tail, 1 - tail])
-    return Bounds(float(low), float(high), n=len(defined))
+    return estimate.between(float(low), float(high), clusters=len(defined))
 
 
 LEAST_CLUSTERS = 3
@@ -372,67 +352,74 @@ difference of two.
 _GREATEST_OF_ONE = 2.0
 
 
-def cluster_bounds(
+def cluster_interval(
     estimate: Estimate, parts: Floats, *, is_share: bool = False, level: float = 0.95
-) -> Bounds:
-    """The interval of a statistic that is nearly linear in sums over clusters.
+) -> Estimate:
+    """An estimate that is nearly linear in sums over clusters, with its interval.
 
     `parts` says how far each of G clusters moves it, and adds up to 0: for a mean, the sum of the
     cluster's residuals over n. The error is the root of G / (G - 1) times the sum of squares
     (Liang & Zeger 1986; Cameron & Miller 2015), t has G - 1 degrees of freedom. What lies in 0..1
     `is_share`: Wilson's interval (1927, JASA 22) with t and the number of rows that would give a
-    share this error (Korn & Graubard 1998; Dean & Pagano 2015). `n` is G. None: the estimate's
+    share this error (Korn & Graubard 1998; Dean & Pagano 2015). No interval: the estimate's
     reason; "too few" below three clusters; "constant" where none moves it; "degenerate" where the
     error or an end is beyond the numbers of a computer.
     """
     _check_level(level)
     count, value = len(parts), estimate.value
     if value is None:
-        return Bounds(None, None, n=count, reason=estimate.reason)
+        return estimate.unbounded(estimate.reason, clusters=count)
     if count < LEAST_CLUSTERS:
-        return Bounds(None, None, n=count, reason=NoValue.TOO_FEW)
+        return estimate.unbounded(NoValue.TOO_FEW, clusters=count)
     spread = float(np.abs(parts).max()) * count
     if not isfinite(spread + abs(value)):
-        return Bounds(None, None, n=count, reason=NoValue.DEGENERATE)
+        return estimate.unbounded(NoValue.DEGENERATE, clusters=count)
     if spread <= max(_NOISE * abs(value), _NOISE_OF_ONE if abs(value) <= _GREATEST_OF_ONE else 0):
-        return Bounds(None, None, n=count, reason=NoValue.CONSTANT)
+        return estimate.unbounded(NoValue.CONSTANT, clusters=count)
     reach, error = student_t(count - 1, level=level), standard_error(parts)
     if not isfinite(reach * error + abs(value)):
-        return Bounds(None, None, n=count, reason=NoValue.DEGENERATE)
+        return estimate.unbounded(NoValue.DEGENERATE, clusters=count)
+    ends = value - reach * error, value + reach * error
     if is_share:
-        return Bounds(*wilson_ends(value, value * (1 - value) / error**2, reach), n=count)
-    return Bounds(value - reach * error, value + reach * error, n=count)
+        ends = wilson_ends(value, value * (1 - value) / error**2, reach)
+    return estimate.between(*ends, clusters=count)
 
 
-def share_bounds(hits: Floats, sizes: Floats, *, level: float = 0.95) -> Bounds:
-    """The interval of the share sum(hits) / sum(sizes); a hit and a size for each of G clusters.
+def clustered_share(
+    estimate: Estimate, hits: Floats, sizes: Floats, *, level: float = 0.95
+) -> Estimate:
+    """The share sum(hits) / sum(sizes) with its interval; a hit and a size for each of G clusters.
 
     Clusters of one size, each of one row or of rows that are right or wrong together, are trials
     of Wilson's interval, with the normal distribution; a single row may also be half right, as by
-    a judge whose two orders disagree. So are clusters of any size where all rows
-    are right, or all wrong: nothing tells how alike a cluster's rows are. Else it is Student's of
-    `cluster_bounds` where it lies within 0..1, and Wilson's where it does not, of at most as many
-    rows as there are. None: as there.
+    a judge whose two orders disagree. So are clusters of any size where all rows are right, or all
+    wrong: nothing shows how alike a cluster's rows are. Else it is Student's of `cluster_interval`
+    where it lies within 0..1, and Wilson's where it does not, of at most as many rows as there are.
+    No interval: as there.
     """
     _check_level(level)
     count, n = len(sizes), float(sizes.sum())
     if count < LEAST_CLUSTERS or n == 0:
-        return Bounds(None, None, n=count, reason=NoValue.TOO_FEW)
+        return estimate.unbounded(NoValue.TOO_FEW, clusters=count)
     share = float(hits.sum()) / n
     is_whole = min(share, 1 - share) <= ROUNDING
     trials = (0, 0.5, 1) if (sizes == 1).all() else (0, sizes[0])
     if is_whole or (np.ptp(sizes) == 0 and np.isin(hits, trials).all()):
         normal = NormalDist().inv_cdf((1 + level) / 2)
-        return Bounds(*wilson_ends(round(share) if is_whole else share, count, normal), n=count)
+        ends = wilson_ends(round(share) if is_whole else share, count, normal)
+        return estimate.between(*ends, clusters=count)
     parts = (hits - share * sizes) / n
-    plain = cluster_bounds(Estimate(share, count), parts, level=level)
-    if plain.low is None or plain.high is None or 0 <= plain.low <= plain.high <= 1:
-        return plain
+    plain = cluster_interval(Estimate(share, count), parts, level=level)
+    if plain.low is None or plain.high is None:
+        return estimate.unbounded(plain.why, clusters=count)
+    if 0 <= plain.low <= plain.high <= 1:
+        return estimate.between(plain.low, plain.high, clusters=count)
     effective = min(n, share * (1 - share) / standard_error(parts) ** 2)
-    return Bounds(*wilson_ends(share, effective, student_t(count - 1, level=level)), n=count)
+    ends = wilson_ends(share, effective, student_t(count - 1, level=level))
+    return estimate.between(*ends, clusters=count)
 
 
-def limited(found: Bounds, values: Sequence[float], limits: Limits | None) -> Bounds:
+def limited(found: Estimate, values: Sequence[float], limits: Limits | None) -> Estimate:
     """The interval cut off at the least and the greatest that values can be, if they are within."""
     if limits is None or not limits[0] <= min(values) <= max(values) <= limits[1]:
         return found
@@ -440,7 +427,7 @@ def limited(found: Bounds, values: Sequence[float], limits: Limits | None) -> Bo
 
 
 def standard_error(parts: Floats) -> float:
-    """The clustered standard error of a statistic whose `parts` are as in `cluster_bounds`."""
+    """The clustered standard error of a statistic whose `parts` are as in `cluster_interval`."""
     count = len(parts)
     # By a power of two, which changes no digit and keeps squares from overflowing.
     power = frexp(float(np.abs(parts).max()))[1]
@@ -455,11 +442,11 @@ def mean_interval(
     is_share: bool,
     level: float = 0.95,
     limits: Limits | None = None,
-) -> Interval:
+) -> Estimate:
     """The mean of the values and its interval over clusters.
 
     `is_share` says that the values are by nature 0 to 1, such as right or wrong, which ratings may
-    be by accident: `share_bounds`. Else it is Student's t with G - 1 degrees of freedom, G being
+    be by accident: `clustered_share`. Else it is Student's t with G - 1 degrees of freedom, G being
     the clusters, on the clustered standard error (Miller 2024, arXiv 2411.00640): of squared sums
     of residuals, times G / (G - 1). No interval: "too few" below three clusters, "constant" where
     the values, or the means of clusters, are alike up to the rounding of single precision,
@@ -469,18 +456,17 @@ def mean_interval(
     rows = np.asarray(values, dtype=np.float64)
     check_values(rows, clusters, level=level)
     if not len(rows):
-        return Interval(None, None, None, n=0, clusters=0, reason=NoValue.TOO_FEW)
+        return Estimate.missing(NoValue.TOO_FEW, n=0)
     own, n = Clusters.named(clusters), len(rows)
     sums, sizes = own.exact_sums(rows)
     ends = least, most = float(rows.min()), float(rows.max())
     value = least if own.clusters > 1 and least == most else exact_average(rows)
+    estimate = Estimate(value, n)
     if is_share and 0 <= least <= most <= 1:
-        found = share_bounds(sums, sizes, level=level)
-    else:
-        with np.errstate(over="ignore", invalid="ignore"):
-            moved = cluster_bounds(Estimate(value, n), (sums - value * sizes) / n, level=level)
-        found = limited(moved, ends, limits)
-    return Interval(value, found.low, found.high, n=n, clusters=own.clusters, reason=found.reason)
+        return clustered_share(estimate, sums, sizes, level=level)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = cluster_interval(estimate, (sums - value * sizes) / n, level=level)
+    return limited(found, ends, limits)
 
 
 def check_values(values: Sequence[float] | Floats, clusters: Names, *, level: float = 0.95) -> None:

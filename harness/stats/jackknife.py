@@ -10,18 +10,18 @@ from math import isfinite, sqrt
 
 import numpy as np
 
-from harness.stats.estimate import LEAST_CLUSTERS, Bounds, Estimate, Floats, NoValue
+from harness.stats.estimate import LEAST_CLUSTERS, Estimate, Floats, NoValue
 from harness.stats.scales import ROUNDING, Range, narrowed, student_t, widened
 
-__all__ = ["Range", "jackknife_bounds"]
+__all__ = ["Range", "jackknife_interval"]
 
 
-def jackknife_bounds(
+def jackknife_interval(
     estimate: Estimate, without: Floats, *, range_: Range, level: float = 0.95
-) -> Bounds:
-    """The interval of an estimate; `without` has its value without each cluster, NaN for none.
+) -> Estimate:
+    """An estimate with its interval; `without` has its value without each cluster, NaN for none.
 
-    `n` counts clusters. None: the estimate's reason; "too few" below three clusters, or where the
+    No interval: the estimate's reason; "too few" below three clusters, or where the
     estimate has no value without one of them; "constant" where leaving any out changes nothing;
     "degenerate" at the end of its range, where the scale is infinite.
     """
@@ -29,15 +29,15 @@ def jackknife_bounds(
         raise ValueError(f"0 < level < 1, not {level!r}")
     count = len(without)
     if estimate.value is None:
-        return Bounds(None, None, n=count, reason=estimate.reason)
+        return estimate.unbounded(estimate.reason, clusters=count)
     if count < LEAST_CLUSTERS or np.isnan(without).any():
-        return Bounds(None, None, n=count, reason=NoValue.TOO_FEW)
+        return estimate.unbounded(NoValue.TOO_FEW, clusters=count)
     if np.ptp(without) <= ROUNDING:
-        return Bounds(None, None, n=count, reason=NoValue.CONSTANT)
+        return estimate.unbounded(NoValue.CONSTANT, clusters=count)
     middle, values = float(widened(np.array(estimate.value), range_)), widened(without, range_)
     if not isfinite(middle) or not np.isfinite(values).all():
-        return Bounds(None, None, n=count, reason=NoValue.DEGENERATE)
+        return estimate.unbounded(NoValue.DEGENERATE, clusters=count)
     error = sqrt((count - 1) / count * float(((values - values.mean()) ** 2).sum()))
     reach = student_t(count - 1, level=level) * error
     low, high = narrowed(np.array([middle - reach, middle + reach]), range_).tolist()
-    return Bounds(low, high, n=count)
+    return estimate.between(low, high, clusters=count)

@@ -1,4 +1,4 @@
-"""Models on the same items, to ranks, and to groups of models of which no order is known.
+"""Models on the same items, to ranks, and to groups of models whose order is not known.
 
 The pairs of models are tested as in the shared tasks of WMT (Kocmi et al. 2023, "Findings of the
 2023 Conference on Machine Translation"): by flips of whole clusters, corrected by Holm over pairs.
@@ -39,7 +39,7 @@ class ModelRanking:
 def rank_groups(
     sums: Floats, pooled: Pooled, *, seed: str, draws: int = 2000, level: float = 0.05
 ) -> ModelRanking:
-    """Rank models by a score of all items together, and say which are told apart.
+    """Rank models by a score of all items together, and say which differ.
 
     `sums` is models x clusters x features: what each cluster of items adds to the sums that
     `pooled` turns into a score. If two models are alike, each cluster's items might as well have

@@ -14,15 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.stats.estimate import (
-    Bounds,
     Estimate,
-    EstimateCI,
     Floats,
     NoValue,
     Resamples,
     ratio,
 )
-from harness.stats.jackknife import jackknife_bounds
+from harness.stats.jackknife import jackknife_interval
 from harness.stats.scales import ROUNDING
 
 _MOST_WORK = 1 << 31  # clusters x raters cubed: a minute
@@ -74,15 +72,15 @@ class _Sums:
         return _Sums(*(getattr(self, name) - getattr(other, name) for name in names))
 
 
-def reliability_of_means(ratings: ArrayLike, resamples: Resamples) -> EstimateCI:
+def reliability_of_means(ratings: ArrayLike, resamples: Resamples) -> Estimate:
     """The share of the variance of the cells' mean ratings that is no noise of raters.
 
     1 - (s + e m) / v: v is the variance of the means over cells, e that of a rating's error, m
     the mean of 1 / number of raters, s the variance over cells of the mean severity of their
     raters. It is ICC(3,k) of Shrout & Fleiss (1979) where all raters rate all cells. 0 to 1. The
     interval is the jackknife's over clusters, of -log(1 - value). `n` counts cells with a rating.
-    None: "one rater"; "too few" where ratings do not suffice to tell error from raters, "constant"
-    where all means are one, "unreliable" where the noise exceeds the variance.
+    None: "one rater"; "too few" where ratings do not separate error from raters, "constant" where
+    all means are one, "unreliable" where the noise exceeds the variance.
     """
     cells = np.asarray(ratings, dtype=np.float64)
     known = cells[~np.isnan(cells)]
@@ -93,11 +91,10 @@ def reliability_of_means(ratings: ArrayLike, resamples: Resamples) -> EstimateCI
     if (~np.isnan(cells)).any(axis=(0, 1)).sum() < 2:
         value = NoValue.ONE_RATER
     if isinstance(value, NoValue):
-        estimate = Estimate(None, n=n, skipped=skipped, reason=value)
-        return EstimateCI(estimate, Bounds(None, None, n=0, reason=value))
+        return Estimate.missing(value, n, skipped=skipped)
     if value < 0:
-        return EstimateCI.missing(NoValue.UNRELIABLE, n=n)
-    return EstimateCI(Estimate(value, n, skipped), _bounds(cells, sums, value, resamples))
+        return Estimate.missing(NoValue.UNRELIABLE, n=n)
+    return _interval(Estimate(value, n, skipped), cells, sums, resamples)
 
 
 def _units(cells: Floats) -> Floats:
@@ -105,24 +102,24 @@ def _units(cells: Floats) -> Floats:
     return cells.reshape(cells.shape[0] * cells.shape[1], cells.shape[2])
 
 
-def _bounds(cells: Floats, sums: _Sums, value: float, resamples: Resamples) -> Bounds:
-    count, raters = resamples.clusters, cells.shape[2]
+def _interval(found: Estimate, cells: Floats, sums: _Sums, resamples: Resamples) -> Estimate:
+    count, raters, value = resamples.clusters, cells.shape[2], found.value or 0.0
     if count < _LEAST_CLUSTERS or count * raters**3 > _MOST_WORK:
         reason = NoValue.TOO_FEW if count < _LEAST_CLUSTERS else NoValue.TOO_MANY
-        return Bounds(None, None, n=count, reason=reason)
+        return found.unbounded(reason, clusters=count)
     without = np.full(count, np.nan)
     for cluster in range(count):
         inside = _Sums.of(_units(cells[resamples.places == cluster]))
         rest = _reliability(sums.less(inside))
         without[cluster] = np.nan if isinstance(rest, NoValue) else rest
     if max(value, np.nanmax(without, initial=0)) >= 1 - ROUNDING:
-        return Bounds(None, None, n=count, reason=NoValue.DEGENERATE)
+        return found.unbounded(NoValue.DEGENERATE, clusters=count)
     middle = Estimate(-log(1 - value), n=count)
-    ends = jackknife_bounds(middle, -np.log(1 - without), range_="any")
+    ends = jackknife_interval(middle, -np.log(1 - without), range_="any")
     if ends.low is None or ends.high is None:
-        return ends
+        return found.unbounded(ends.why, clusters=count)
     low, high = (max(0.0, 1 - float(np.exp(-end))) for end in (ends.low, ends.high))
-    return Bounds(low, high, n=count)
+    return found.between(low, high, clusters=count)
 
 
 def _reliability(sums: _Sums) -> float | NoValue:
@@ -149,13 +146,13 @@ def _reliability(sums: _Sums) -> float | NoValue:
 def rater_groups(ratings: ArrayLike) -> int:
     """Into how many groups the raters fall that rated no cell together, directly or in a chain.
 
-    Between groups nothing tells a severe rater from a poor response.
+    Between groups a severe rater looks like a poor response.
     """
     units = ~np.isnan(_units(np.asarray(ratings, dtype=np.float64)))
     units = units[:, units.any(axis=0)].astype(np.float64)
-    meets = units.T @ units > 0
-    groups = np.arange(len(meets))
-    for place, others in enumerate(meets):
+    shared = units.T @ units > 0
+    groups = np.arange(len(shared))
+    for place, others in enumerate(shared):
         joined = np.isin(groups, groups[others])
         groups[joined] = groups[place]
     return len(np.unique(groups))

@@ -4,16 +4,14 @@ Numbers come in clusters, such as texts of the same words; a cluster may be in b
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import fsum, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.stats.clustered import ClusteredMean
 from harness.stats.estimate import (
     LEAST_CLUSTERS,
-    Bounds,
     Clusters,
     Estimate,
     Floats,
@@ -35,34 +33,34 @@ class Numbers:
     clusters: Sequence[str]
 
 
-def mean_shift(old: Numbers, new: Numbers, *, level: float = 0.95) -> ClusteredMean:
+def mean_shift(old: Numbers, new: Numbers, *, level: float = 0.95) -> Estimate:
     """How much greater the mean of the new numbers is, by Welch's t over clusters.
 
-    Each side's error is that of `cluster_bounds`; clusters of both sides make them correlate. The
+    Each side's error is that of `cluster_interval`; clusters of both sides make them correlate. The
     degrees of freedom are Welch and Satterthwaite's (1947), of clusters. None: "too few" where a
     side has fewer than three clusters, "constant" where no cluster departs from its side's mean.
     """
     names = sorted({*old.clusters, *new.clusters})
     counts = [len(set(side.clusters)) for side in (old, new)]
     if not old.values or not new.values:
-        none = Estimate(None, n=len(old.values) + len(new.values), reason=NoValue.TOO_FEW)
-        return ClusteredMean.without_error(none, NoValue.TOO_FEW, clusters=len(names))
+        n = len(old.values) + len(new.values)
+        return Estimate.missing(NoValue.TOO_FEW, n=n, clusters=len(names))
     value = exact_mean(list(new.values)) - exact_mean(list(old.values))
     estimate = Estimate(value, n=len(old.values) + len(new.values))
     if min(counts) < LEAST_CLUSTERS:
-        return ClusteredMean.without_error(estimate, NoValue.TOO_FEW, clusters=len(names))
+        return estimate.unbounded(NoValue.TOO_FEW, clusters=len(names))
     sides = [_parts(side, names) for side in (old, new)]
     variances = [fsum((parts**2).tolist()) for parts in sides]
     variance = fsum(((sides[1] - sides[0]) ** 2).tolist())
     if variance <= 0 or sum(variances) <= 0:
-        return ClusteredMean.without_error(estimate, NoValue.CONSTANT, clusters=len(names))
+        return estimate.unbounded(NoValue.CONSTANT, clusters=len(names))
     freedom = sum(variances) ** 2 / sum(
         v**2 / (count - 1) for v, count in zip(variances, counts, strict=True)
     )
     error, degrees = sqrt(variance), max(1, int(freedom))
     reach = student_t(degrees, level=level) * error
-    test = Significance(value / error, student_p(value / error, degrees), n=len(names))
-    return ClusteredMean(estimate, Bounds(value - reach, value + reach, n=len(names)), test)
+    found = estimate.between(value - reach, value + reach, clusters=len(names))
+    return replace(found, statistic=value / error, p=student_p(value / error, degrees))
 
 
 def _parts(side: Numbers, names: Sequence[str]) -> Floats:

@@ -17,10 +17,10 @@ PYTHON = "python"
 _SCORES = ("numpy", "scipy")
 _CHECKPOINTS = ("torch", "transformers", "tokenizers", "peft")
 _OF_KIND: Mapping[str, tuple[str, ...]] = {
-    "openai": ("openai",),
-    "moderation": ("openai",),
-    "guard": ("openai",),
-    "anthropic": ("anthropic",),
+    "openai": ("aiohttp",),
+    "moderation": ("aiohttp",),
+    "guard": ("aiohttp",),
+    "anthropic": ("aiohttp",),
     "transformers": _CHECKPOINTS,
     "classifier": _CHECKPOINTS,
     "vllm": ("vllm", *_CHECKPOINTS),

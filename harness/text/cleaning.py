@@ -90,7 +90,7 @@ def chosen_steps(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _expanded(text: str) -> str:
-    """Contractions that stand for one thing alone; possessives, and 'd for had or would, stay."""
+    """Contractions that can mean one thing alone; possessives, and 'd for had or would, stay."""
     text = _NOT.sub(_negated, text)
     text = _ENDING.sub(lambda m: f"{m[1]} {_like(_ENDINGS[m[2].lower()], m[2])}", text)
     text = _HAS.sub(lambda m: f"{m[1]} {_like('has', m[0][-1])}", text)

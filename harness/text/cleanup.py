@@ -60,7 +60,7 @@ def bare(text: str) -> str:
 
 _MARKS = '"\u201c\u201d\u201e\u00ab\u00bb'
 _QUOTED = re.compile(rf"[{_MARKS}] ?(?P<inside>[^{_MARKS}]+?) ?[{_MARKS}] ?[.,]?")
-"""One quotation and nothing beside it: of two, the outer marks are of different ones."""
+"""One quotation and nothing else: of two, the outer marks are of different ones."""
 _INVISIBLE = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 _FORMLESS = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"  # joiners, fillers, a blank pattern
@@ -152,7 +152,7 @@ def _unwrapped(text: str, start: int, end: int) -> _Span:
 
 
 def _is_within(text: str, mark: str, start: int, end: int) -> bool:
-    """Whether a mark stands somewhere; an apostrophe between two letters is none."""
+    """Whether a mark is somewhere in a span; an apostrophe between two letters is none."""
     if mark in "'\u2019":
         return re.compile(rf"(?<!\w){mark}|{mark}(?!\w)").search(text, start, end) is not None
     return text.find(mark, start, end) >= 0

@@ -89,26 +89,41 @@ def near_copies(texts: Sequence[str]) -> list[NearCopy]:
     word are in none.
     """
     words = [normal(text) for text in texts]
-    above = {text: text for text in words}
-
-    def root(text: str) -> str:
-        while above[text] != text:
-            above[text] = above[above[text]]
-            text = above[text]
-        return text
-
+    linked = LinkedTexts()
     for one, other in near_duplicates([text for text in words if text]):
-        above[root(other)] = root(one)
+        linked.join(one, other)
     members: dict[str, list[int]] = {}
     for place, text in enumerate(words):
         if text:
-            members.setdefault(root(text), []).append(place)
+            members.setdefault(linked.root(text), []).append(place)
     groups = sorted((own for own in members.values() if len(own) > 1), key=len, reverse=True)
     return [
         NearCopy(number, len(own), place, likeness_of(words[own[0]], words[place]))
         for number, own in enumerate(groups, 1)
         for place in own
     ]
+
+
+class LinkedTexts:
+    """Texts that are linked, directly or over others (union-find)."""
+
+    def __init__(self) -> None:
+        """Link nothing yet."""
+        self._above: dict[str, str] = {}
+
+    def root(self, text: str) -> str:
+        """The text that represents all that a text is linked to."""
+        above = self._above
+        above.setdefault(text, text)
+        while above[text] != text:
+            above[text] = above[above[text]]
+            text = above[text]
+        return text
+
+    def join(self, one: str, other: str) -> None:
+        """Link two texts, in an order that shows in no root."""
+        first, second = sorted((self.root(one), self.root(other)))
+        self._above[second] = first
 
 
 def likeness_of(one: str, other: str) -> float:

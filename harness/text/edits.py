@@ -188,7 +188,7 @@ def _insert_adverb(pieces: list[Piece], spec: tasks.InsertSpec, draw: Random) ->
 
 
 def _after_auxiliaries(pieces: Sequence[Piece], spec: tasks.InsertSpec) -> Iterator[int]:
-    """The indices after auxiliaries where an adverb can stand; a question has none."""
+    """The indices after auxiliaries where an adverb can be; a question has none."""
     for at in range(1, len(pieces) - 1):
         follower = pieces[at + 1]
         is_asking = starts_sentence(pieces, at) or pieces[at - 1].plain in _ASKING
@@ -342,7 +342,7 @@ def _is_named(pieces: Sequence[Piece], group: tasks.GroupName) -> bool:
 
 
 def _group_spans(pieces: Sequence[Piece], group: tasks.GroupName) -> Iterator[tuple[int, int, int]]:
-    """Where each form of a name stands, the longest first: start, end, and the form's number."""
+    """Where each form of a name is, the longest first: start, end, and the form's number."""
     forms: dict[tuple[str, ...], int] = {}
     for number, form in enumerate(group.forms):
         forms.setdefault(tuple(piece.plain for piece in split_pieces(form)[0]), number)

@@ -229,8 +229,8 @@ def stated_rating(text: str, *, low: int, high: int) -> float | Reason:
 
     Without these labels the reply may also open or close with another one, as in "Coherence: 2".
     A number does not count if it is not whole, not on the scale, next to another number, or part of
-    a sentence ("2 people agree"), of a sum or of a numbered list, or if a bracket beside it tells
-    of another scale. A reply that also states another rating on the scale states none.
+    a sentence ("2 people agree"), of a sum or of a numbered list, or if a bracket next to it
+    names another scale. A reply that also states another rating on the scale states none.
     """
     lines = (" ".join(line.split()) for line in re.sub(r"[*_`]+", "", text).splitlines())
     words = "\n".join(filter(None, lines))
@@ -254,7 +254,7 @@ def stated_rating(text: str, *, low: int, high: int) -> float | Reason:
 
 
 def _is_other(words: str, start: int, match: re.Match[str], high: int) -> bool:
-    """Whether a number that stands behind a label is no rating, or one on another scale."""
+    """Whether a number behind a label is no rating, or one on another scale."""
     behind = _BRACKET.match(words, match.end())
     tops = _TOP.findall(words[start : match.start(1)]) + _TOP.findall(behind[1] if behind else "")
     is_scaled = bool(tops) and max(tops, key=lambda top: (len(top), top)) != str(high)

@@ -106,6 +106,21 @@ def _needs(source: str) -> _Needs:
     return _Needs(files, frozenset(meta.find_undeclared_variables(tree)))
 
 
+def _filled(template: jinja2.Template, slots: Mapping[str, Slot]) -> str:
+    filling = {
+        name: as_data(value) if isinstance(value, str) else tuple(map(as_data, value))
+        for name, value in slots.items()
+    }
+    parts, length = [], 0
+    for part in template.generate(filling):
+        parts.append(part)
+        length += len(part)
+        if length > LONGEST:
+            fact = f"its text is too long (at most {LONGEST:,} characters)"
+            raise jinja2.TemplateRuntimeError(fact)
+    return "".join(parts)
+
+
 class Prompts:
     """Renders the templates of some folders; the first folder that has a name wins.
 
@@ -131,19 +146,18 @@ class Prompts:
 
     def text(self, file: str, slots: Mapping[str, Slot]) -> str:
         """The text of one template file with its slots filled."""
-        filling = {
-            name: as_data(value) if isinstance(value, str) else tuple(map(as_data, value))
-            for name, value in slots.items()
-        }
         with self._refusing(file, f"; slots here: {', '.join(sorted(slots))}"):
-            parts, length = [], 0
-            for part in self._environment.get_template(file).generate(filling):
-                parts.append(part)
-                length += len(part)
-                if length > LONGEST:
-                    fact = f"its text is too long (at most {LONGEST:,} characters)"
-                    raise jinja2.TemplateRuntimeError(fact)
-            return "".join(parts)
+            return _filled(self._environment.get_template(file), slots)
+
+    def fill(self, source: str, *, slots: Mapping[str, Slot], where: str) -> str:
+        """A template that is given as text; errors name the file `where` it is."""
+        try:
+            return _filled(self._environment.from_string(source), slots)
+        except TemplateNotFound as error:
+            raise self._not_found(str(error.name)) from error
+        except jinja2.TemplateError as error:
+            fact = f"{where}: {error.message}; slots here: {', '.join(sorted(slots))}"
+            raise SpecError(fact) from error
 
     @contextmanager
     def _refusing(self, file: str, hint: str) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""Stored runs to the bins and curves of a table, and to a chart."""
+"""Stored runs to the bins and curves of a table, and to a figure."""
 
 import csv
 import io
@@ -19,11 +19,13 @@ from harness.analysis.curves import (
     slope_words,
     together,
 )
-from harness.analysis.figures.detection import curve_chart
 from harness.analysis.leaderboard import by_signature
 from harness.errors import StoreError
 from harness.parts import Reason
 from harness.pipeline.score import score_rows
+from harness.present.figures.detection import curve_figure
+from harness.present.figures.figure import Figure
+from harness.present.figures.named import curve_frame
 from harness.storage.cells import records_csv
 from harness.storage.runs import DataEntry, SampleRecord, StoredRun
 
@@ -131,21 +133,25 @@ def test_the_name_of_the_files_tells_what_is_in_them(found: list[CurveRow]) -> N
     assert curve_name(found) != curve_name([*found, *other])
 
 
+def drawn(rows: Sequence[CurveRow]) -> Figure:
+    return curve_figure(curve_frame(rows), "standin")
+
+
 def test_the_picture_has_both_rates_and_every_model(found: list[CurveRow]) -> None:
     other = by("other <model>", found)
 
-    chart = curve_chart([*found, *other])
+    figure = drawn([*found, *other])
 
-    assert [plot.title for plot in chart.plots] == ["TPR (hits)", "FPR (false alarms)"]
-    assert chart.labels == ["small", "other <model>"]
+    assert [panel.title for panel in figure.panels] == ["TPR (hits)", "FPR (false alarms)"]
+    assert figure.labels == ["small", "other <model>"]
 
 
 def test_columns_below_a_curve_count_the_texts_of_each_bin(found: list[CurveRow]) -> None:
-    plot = curve_chart(found).plots[0]
+    bins = drawn(found).panels[0].bins
 
-    assert plot.columns is not None
-    assert list(plot.columns.x) == [n * 0.25 for n in range(8)]
-    assert sum(plot.columns.n) == sum(row.n for row in some(found, "tpr", "bin")) == 600
+    assert bins is not None
+    assert list(bins.x) == [n * 0.25 for n in range(8)]
+    assert sum(bins.n) == sum(row.n for row in some(found, "tpr", "bin")) == 600
 
 
 # Several runs
@@ -194,15 +200,15 @@ def test_runs_that_differ_are_never_one_series(other: StoredRun, expected: list[
     assert list(names(rows).values()) == expected
     bins = [(row.signature, row.rate, row.shape, row.at) for row in rows]
     assert len(set(bins)) == len(bins)
-    chart = curve_chart(rows)
+    figure = drawn(rows)
     # Those of one data set share panels, others have panels of their own.
-    assert chart.labels == expected or len(chart.plots) == 4
+    assert figure.labels == expected or len(figure.panels) == 4
 
 
 def test_panels_of_two_data_sets_are_named_for_them() -> None:
     rows = laid(stored(FLAT), measured("e4b7", source="toxigen"))
 
-    titles = [plot.title for plot in curve_chart(rows).plots]
+    titles = [panel.title for panel in drawn(rows).panels]
 
     assert titles[:2] == ["TPR (hits), toy", "FPR (false alarms), toy"]
     assert titles[2:] == ["TPR (hits), toxigen", "FPR (false alarms), toxigen"]
@@ -249,10 +255,10 @@ def test_two_tasks_are_refused() -> None:
         laid(run, other)
 
 
-def test_points_of_one_bin_stand_side_by_side(found: list[CurveRow]) -> None:
-    plot = curve_chart([*found, *by("other", found)]).plots[0]
+def test_points_of_one_bin_are_side_by_side(found: list[CurveRow]) -> None:
+    rows = drawn([*found, *by("other", found)]).panels[0].rows
 
-    places = [x for part in plot.series if part.form == "points" for x in part.x]
+    places = list(rows[rows.mark == "points"].x)
     assert len(set(places)) == len(places) == 16
 
 

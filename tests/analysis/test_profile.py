@@ -9,8 +9,6 @@ import pytest
 from support.each import each
 from support.impscore_heads import Telling, random_scorer, telling_scorer
 
-from harness.analysis.figures.chart import chart_csv, checked
-from harness.analysis.figures.texts import profile_chart
 from harness.analysis.profile import (
     ALL,
     Profile,
@@ -20,6 +18,8 @@ from harness.analysis.profile import (
 )
 from harness.errors import DataError
 from harness.models.vectors import Vectors
+from harness.present.figures.figure import data_csv, drawable
+from harness.present.figures.texts import profile_figure
 from harness.specs.implicitness import Distance, Form
 from harness.storage.cells import records_csv
 
@@ -111,7 +111,7 @@ def test_what_too_few_texts_cannot_tell_is_null(texts: list[object], n: int) -> 
     assert (found.rows[0].n, found.rows[0].sd, found.rows[0].distance_mean) == (n, None, None)
     assert (found.rows[0].mean is None) == (n == 0)
     assert ",," in records_csv(ProfileRow, found.rows)
-    assert checked(profile_chart(found, title="few")).labels == []
+    assert drawable(profile_figure(found, title="few")).labels == []
 
 
 def test_each_label_has_a_row_and_a_missing_one_too() -> None:
@@ -171,9 +171,9 @@ def test_vectors_of_one_part_of_the_texts_are_held_at_a_time() -> None:
     assert found.rows[0].pairs == 50
 
 
-def test_the_chart_names_labels_and_is_the_same_each_time() -> None:
-    drawn = [profile_chart(profiled(TEXTS, list("<b" * 5)), title="a & b") for _ in range(2)]
+def test_the_figure_names_labels_and_is_the_same_each_time() -> None:
+    drawn = [profile_figure(profiled(TEXTS, list("<b" * 5)), title="a & b") for _ in range(2)]
 
-    assert chart_csv(drawn[0]) == chart_csv(drawn[1])
+    assert data_csv(drawn[0]) == data_csv(drawn[1])
     assert drawn[0].labels == ["all (n=10)", "< (n=5)", "b (n=5)"]
     assert drawn[0].notes[0].startswith("by random@")

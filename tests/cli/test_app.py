@@ -19,7 +19,7 @@ from harness.cli import main
 from harness.cli.app import outcome
 from harness.errors import DataError
 
-HEAVY = ("torch", "transformers", "openai", "pandas", "scipy", "numpy", "pooch", "matplotlib")
+HEAVY = ("torch", "transformers", "aiohttp", "pandas", "scipy", "numpy", "pooch", "matplotlib")
 PYTHON = (sys.executable, "-W", "error", "-m", "harness")
 
 

@@ -63,7 +63,7 @@ def test_a_run_names_the_packages_of_its_model_and_of_its_judges(
 
     vectors = packages_of(replace(file, judges=(*file.judges, by_vectors)))
 
-    assert file.packages.keys() == {"python", "numpy", "scipy", "openai"}
+    assert file.packages.keys() == {"python", "numpy", "scipy", "aiohttp"}
     assert vectors.items() > {*file.packages.items(), ("torch", version("torch"))}
 
 

@@ -64,7 +64,7 @@ def test_every_two_of_a_cluster_are_a_pair_and_no_others() -> None:
     assert asked == {(f"means {one}", f"means {other}"): 2 for one, other in duos}
 
 
-def test_ids_tell_pairs_apart_and_depend_on_the_pair_alone() -> None:
+def test_ids_separate_pairs_and_depend_on_the_pair_alone() -> None:
     samples = [stress(name, f"means {name}") for name in "abc"]
 
     every, some = derive(samples, PAIRS), derive(samples[1:], PAIRS)

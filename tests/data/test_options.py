@@ -1,4 +1,4 @@
-"""Choices to options: in which order they stand, and what answers each."""
+"""Choices to options: their order, and what answers each."""
 
 from collections import Counter
 from math import factorial
@@ -24,7 +24,7 @@ def numbered(count: int, name: str = "s1") -> Sample:
     ("given", "expected"),
     [(("1", "2", "3"), (0, 1, 2)), (("3", "1", "2"), (2, 0, 1)), (("2", "3", "1"), (1, 2, 0))],
 )
-def test_an_order_that_a_sample_brings_says_which_choice_stands_at_each_place(
+def test_an_order_that_a_sample_brings_says_which_choice_is_at_each_place(
     given: tuple[str, ...], expected: tuple[int, ...]
 ) -> None:
     assert permutation(sample(order0=("1", "2", "3"), order4=given), 4) == expected

@@ -110,7 +110,7 @@ def test_columns_of_raters_can_be_chosen_and_named(tmp_path: Path) -> None:
     assert (found.rater, found.value) == ("ann", 3.0)
 
 
-def test_words_count_as_the_numbers_they_are_said_to_stand_for(tmp_path: Path) -> None:
+def test_words_count_as_the_numbers_they_are_said_to_mean(tmp_path: Path) -> None:
     path = written(tmp_path, "sample_id,ann", "s1,yes", "s2,no")
 
     found = from_wide(path, Conversion(task="toy", words={"yes": 1.0, "no": 0.0}))

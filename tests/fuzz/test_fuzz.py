@@ -190,16 +190,16 @@ CASES: Mapping[str, tuple[Any, Callable[..., None]]] = {
     "any reply is a value or a reason": (TEXT, read_every_way),
     "a cleaned text is never blank": (st.text(max_size=40), cleaned),
     "any table is rows or one message": (BYTES, read_tables),
-    "any sample is read or told": (LIKE_SAMPLES, read_sample),
+    "any sample is read or reported": (LIKE_SAMPLES, read_sample),
     "any YAML is a spec or one message": (
         st.one_of(LIKE_SPECS.map(lambda value: encoded(json.dumps(value))), TEXT.map(encoded)),
         read_specs,
     ),
-    "any damage to a stored line is told": (
+    "any damage to a stored line is reported": (
         st.tuples(st.integers(0, len(LINE) - 1), st.binary(max_size=3), st.integers(0, 60)),
         damage,
     ),
-    "any file of a run folder is read or told": (BYTES, read_stored),
+    "any file of a run folder is read or reported": (BYTES, read_stored),
 }
 
 

@@ -30,21 +30,21 @@ def measured(
     return found, data.label
 
 
-def test_a_scorers_value_and_signature_stand_by_the_samples() -> None:
+def test_a_scorers_value_and_signature_go_with_the_samples() -> None:
     found, label = measured(sample("a", "abcde"))
 
     assert found[0].references["implicitness"] == ("0.5",)
     assert label == "d1f3+standin@00112233"
 
 
-def test_a_text_without_a_measure_is_flagged_and_told_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_text_without_a_measure_is_flagged_and_reported(caplog: pytest.LogCaptureFixture) -> None:
     found, _ = measured(sample("a", "abcde"), sample("b", ""))
 
     assert (found[1].references, found[1].flags) == ({}, ("implicitness_empty",))
     assert "1 of 2 texts have no implicitness" in caplog.text
 
 
-def test_values_beyond_the_published_bins_are_told_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_values_beyond_the_published_bins_are_reported(caplog: pytest.LogCaptureFixture) -> None:
     measured(sample("a", "x" * 20), sample("b", "x" * 21))
 
     assert "1 of 2 values by standin@00112233 lie outside 0 to 2" in caplog.text
@@ -61,7 +61,7 @@ def test_a_tables_own_column_goes_before_the_tasks_scorer(scorer: str) -> None:
     assert scorer_used.heard == []
 
 
-def test_a_column_that_is_not_there_is_told_with_its_key() -> None:
+def test_a_column_that_is_not_there_is_named_with_its_key() -> None:
     with pytest.raises(DataError, match="no column of implicitness; name it in the column map"):
         measured(sample("a", "abc"), spec=structs.replace(SPEC, scorer="column"))
 
@@ -81,7 +81,7 @@ def test_a_tables_own_column_counts_for_nothing_where_none_is_asked_for() -> Non
     assert (found[0].references, label) == ({"level": ("1",)}, "d1f3")
 
 
-def test_texts_the_scorer_was_trained_on_are_flagged_and_told_of(
+def test_texts_the_scorer_was_trained_on_are_flagged_and_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     trained = Standin(seen=frozenset({fingerprint("The kettle boils.")}))
@@ -93,13 +93,15 @@ def test_texts_the_scorer_was_trained_on_are_flagged_and_told_of(
     assert "leave them out" in caplog.text
 
 
-def test_of_texts_it_was_not_trained_on_nothing_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_of_texts_it_was_not_trained_on_nothing_is_reported(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     measured(sample("a", "It rains."))
 
     assert caplog.text == ""
 
 
-def test_where_nobody_knows_what_a_scorer_was_trained_on_that_is_told(
+def test_where_nobody_knows_what_a_scorer_was_trained_on_that_is_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     held, data = add_implicitness(
@@ -110,7 +112,7 @@ def test_where_nobody_knows_what_a_scorer_was_trained_on_that_is_told(
     assert "nobody knows which texts scorer standin@00112233 was trained on" in caplog.text
 
 
-def test_what_a_run_knows_of_the_overlap_can_be_told_again() -> None:
+def test_what_a_run_knows_of_the_overlap_can_be_reported_again() -> None:
     trained = Standin(seen=frozenset({fingerprint("It rains.")}))
     samples = [sample("a", "It rains."), sample("b", "It pours.")]
 
@@ -130,22 +132,22 @@ TABLE = structs.replace(
 
 
 def test_another_map_and_scorer_take_the_place_of_the_tasks() -> None:
-    told = with_options(TABLE, name="toy", table="mine.yaml", scorer="other")
+    changed = with_options(TABLE, name="toy", table="mine.yaml", scorer="other")
 
-    assert told.data.map == "mine.yaml"
-    assert told.implicitness is not None
-    assert (told.implicitness.scorer, told.implicitness.prefers_column) == ("other", False)
+    assert changed.data.map == "mine.yaml"
+    assert changed.implicitness is not None
+    assert (changed.implicitness.scorer, changed.implicitness.prefers_column) == ("other", False)
 
 
 @pytest.mark.parametrize(
-    ("spec", "table", "scorer", "told"),
+    ("spec", "table", "scorer", "error"),
     [
         (texts(), "toys", None, "--map toys: task toy reads no table"),
         (texts(), None, "other", "--scorer other: task toy reports nothing by implicitness"),
     ],
 )
 def test_what_a_task_has_no_use_for_is_refused(
-    spec: TaskSpec, table: str | None, scorer: str | None, told: str
+    spec: TaskSpec, table: str | None, scorer: str | None, error: str
 ) -> None:
-    with pytest.raises(SpecError, match=told):
+    with pytest.raises(SpecError, match=error):
         with_options(spec, name="toy", table=table, scorer=scorer)

@@ -44,14 +44,14 @@ def test_what_is_measured_before_an_end_is_not_measured_again(tmp_path: Path) ->
     assert [part.value for part in found] == [len(text) / 10 for text in MANY]
 
 
-def test_progress_is_told_of_the_texts_that_are_not_known(tmp_path: Path) -> None:
-    told: list[tuple[str, int, int]] = []
+def test_progress_is_reported_the_texts_that_are_not_known(tmp_path: Path) -> None:
+    reported: list[tuple[str, int, int]] = []
     CachedScorer(Standin(), tmp_path).score(MANY[:5])
 
-    CachedScorer(Standin(), tmp_path, lambda *part: told.append(part)).score(MANY)
+    CachedScorer(Standin(), tmp_path, lambda *part: reported.append(part)).score(MANY)
 
     new = len(MANY) - 5
-    assert told == [("texts", done, new) for done in (AT_ONCE, 2 * AT_ONCE, new)]
+    assert reported == [("texts", done, new) for done in (AT_ONCE, 2 * AT_ONCE, new)]
 
 
 def test_the_words_of_a_text_are_not_kept(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_damaged_line_costs_no_other(tmp_path: Path, torn: bytes) -> None:
     assert scorer.heard == ["abc", "abcd"]
 
 
-def test_a_folder_that_cannot_be_written_is_told_of_and_does_not_stop_a_run(
+def test_a_folder_that_cannot_be_written_is_reported_and_does_not_stop_a_run(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_bytes(b"")

@@ -1,4 +1,4 @@
-"""Heads come back from their two files as they were, and damaged files are told by their fact."""
+"""Heads come back from their two files as they were, and what is damaged is named."""
 
 import json
 from dataclasses import replace
@@ -132,7 +132,7 @@ DAMAGES = {
         ("other", r"do not belong together"),
     ],
 )
-def test_damaged_files_are_told_by_their_fact(damage: str, message: str, tmp_path: Path) -> None:
+def test_damaged_files_are_named_by_their_fact(damage: str, message: str, tmp_path: Path) -> None:
     save_head(random_head(), tmp_path / "mine")
     DAMAGES[damage](tmp_path / "mine")
 

@@ -1,4 +1,4 @@
-"""Tables of graded sentences become items by the columns they have; faults are told by row."""
+"""Tables of graded sentences become items by the columns they have; faults are reported by row."""
 
 import json
 
@@ -56,7 +56,7 @@ def test_blank_cells_are_absent_ones() -> None:
     assert found.rankings == (Ranking("rain", ("f", "g"), (1.0, 2.0)),)
 
 
-def test_a_level_without_a_topic_is_told_and_joins_no_other() -> None:
+def test_a_level_without_a_topic_is_reported_and_joins_no_other() -> None:
     with pytest.raises(DataError, match="file: row 2: a level without a topic"):
         csv_items("topic,level,text\nrain,1,a\n,1,b\n,2,c\n")
 
@@ -93,7 +93,7 @@ def test_a_choice_has_the_place_of_its_answer() -> None:
         ({"implicit": "a"}, "nothing to evaluate on"),
     ],
 )
-def test_what_is_no_item_is_told(row: dict[str, object], message: str) -> None:
+def test_what_is_no_item_is_reported(row: dict[str, object], message: str) -> None:
     with pytest.raises(DataError, match=f"file: .*{message}"):
         items(row)
 

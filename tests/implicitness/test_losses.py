@@ -45,7 +45,7 @@ def planted(seed: int, *, rows: int = 2 * PAIRS, constant: bool = False) -> Vect
 
 
 def pairs_of(vectors: Vectors, *, seed: int = 0) -> PairExamples:
-    """Each two rows a pair, beside the explicit row of another."""
+    """Each two rows a pair, with the explicit row of another."""
     places = np.arange(len(vectors)).reshape(-1, 2)
     others = np.roll(places[:, 1], 1 + seed)
     four = np.column_stack([places, places[:, 0], others])
@@ -75,8 +75,8 @@ def test_a_planted_direction_is_recovered_in_every_form(form: Form) -> None:
 
     trained = train(pairs_of(planted(1)), settings, seed=0)
 
-    told, meant = share(planted(2), trained.maps, form)
-    assert (told > 0.95, meant > 0.85) == (True, True)
+    ordered, meant = share(planted(2), trained.maps, form)
+    assert (ordered > 0.95, meant > 0.85) == (True, True)
 
 
 @pytest.mark.parametrize("is_scaled", [False, True])
@@ -119,7 +119,7 @@ def test_levels_are_learned_as_ordered_pairs() -> None:
 
 
 def planted_with_plain() -> PairExamples:
-    """Pairs that tell nothing, each with a plain row that lacks what implicit rows have."""
+    """Pairs that teach nothing, each with a plain row without what implicit rows have."""
     vectors = planted(1)
     rows = np.arange(len(vectors)).reshape(-1, 2)
     return PairExamples(

@@ -1,4 +1,4 @@
-"""Scorers are found by name or by path, and what cannot be one is told."""
+"""Scorers are found by name or by path, and what cannot be one is reported."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def opened(toy: Toy, name: str) -> Scorer:
     return toy.space().registry.scorer(name)
 
 
-def test_a_name_is_that_of_a_yaml_whose_head_lies_beside_it(scorers: Toy) -> None:
+def test_a_name_is_that_of_a_yaml_whose_head_is_in_its_folder(scorers: Toy) -> None:
     found = opened(scorers, "own")
 
     assert (found.name, found.digest) == ("own", random_head().digest)
@@ -49,7 +49,7 @@ def test_a_path_is_that_of_a_head_or_of_a_yaml(ending: str, scorers: Toy) -> Non
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{about: a, kind: head, head: yours}", r"own\.yaml: no head 'yours' beside it"),
+        ("{about: a, kind: head, head: yours}", r"own\.yaml: no head 'yours' in its folder"),
         ("{about: a, kind: head}", "missing required key `head`"),
         ("{about: a, kind: heed, head: a}", "unknown kind 'heed'.*head"),
         ("{about: a, kind: published, modle: x}", "unknown key `modle`.*did you mean model"),
@@ -63,19 +63,19 @@ def test_a_path_is_that_of_a_head_or_of_a_yaml(ending: str, scorers: Toy) -> Non
         ),
     ],
 )
-def test_a_yaml_that_is_wrong_is_told(content: str, message: str, scorers: Toy) -> None:
+def test_a_yaml_that_is_wrong_is_reported(content: str, message: str, scorers: Toy) -> None:
     scorers.write("configs/scorers/own.yaml", content)
 
     with pytest.raises(HarnessError, match=message):
         opened(scorers, "own")
 
 
-def test_an_unknown_name_is_told_with_the_nearest(scorers: Toy) -> None:
+def test_an_unknown_name_is_named_with_the_nearest(scorers: Toy) -> None:
     with pytest.raises(HarnessError, match=r"no scorer 'owl' .*did you mean own"):
         opened(scorers, "owl")
 
 
-def test_a_path_without_its_suffix_is_told_with_it(scorers: Toy) -> None:
+def test_a_path_without_its_suffix_is_named_with_it(scorers: Toy) -> None:
     head = scorers.home / "configs/scorers/mine"
 
     with pytest.raises(HarnessError, match=rf"{head}: .*no such folder.*suffix: {head}\.json"):
@@ -105,7 +105,7 @@ def test_published_weights_are_found_by_their_folder(toy: Toy, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("given", ["", "trained_on: all_data.csv"])
-def test_published_weights_tell_what_they_were_trained_on_where_a_table_says_it(
+def test_published_weights_name_what_they_were_trained_on_where_a_table_says_it(
     toy: Toy, tmp_path: Path, given: str
 ) -> None:
     for package in ("torch", "transformers", "sentence_transformers"):
@@ -113,8 +113,8 @@ def test_published_weights_tell_what_they_were_trained_on_where_a_table_says_it(
     stock = write_mpnet(tmp_path / "stock")
     released = write_released(tmp_path / "released", random_maps(WIDTH), PUBLISHED)
     toy.write("configs/scorers/all_data.csv", "pos_implicit,text\nA b.,C.\n")
-    told = f"about: a\nkind: published\nmodel: {released}\nencoder: {stock}\n{given}"
-    toy.write("configs/scorers/own.yaml", told)
+    spec = f"about: a\nkind: published\nmodel: {released}\nencoder: {stock}\n{given}"
+    toy.write("configs/scorers/own.yaml", spec)
 
     found = opened(toy, "own")
 

@@ -78,7 +78,7 @@ def test_a_samples_cluster_or_topic_is_never_divided(
     assert (found.source, found.group, found.meaning) == expected
 
 
-def test_a_sample_without_its_counterpart_is_told() -> None:
+def test_a_sample_without_its_counterpart_is_reported() -> None:
     with pytest.raises(DataError, match="x: row 2: explicit is None; give a sentence"):
         read_pairs(table(SAMPLE, SAMPLE | {"references": {}}), where="x")
 
@@ -92,7 +92,7 @@ def test_the_column_of_groups_can_be_named() -> None:
 
 
 @each(
-    ("row", "told"),
+    ("row", "error"),
     [
         ({"text": "a"}, "there must be implicit and explicit"),
         ({"implicit": "a", "explicit": None}, "row 1: explicit is None"),
@@ -103,8 +103,8 @@ def test_the_column_of_groups_can_be_named() -> None:
         ({"implicit": "a", "explicit": "b", "levels": ["c", 4]}, "levels is 4"),
     ],
 )
-def test_a_row_that_is_no_pair_is_told(row: dict[str, object], told: str) -> None:
-    with pytest.raises(DataError, match=re.escape(told)):
+def test_a_row_that_is_no_pair_is_reported(row: dict[str, object], error: str) -> None:
+    with pytest.raises(DataError, match=re.escape(error)):
         read_pairs(table(row), where="x")
 
 
@@ -128,7 +128,7 @@ def test_numbers_name_groups_and_the_like(column: str, field: str) -> None:
     assert [getattr(pair, field) for pair in found] == ["17", "17", "17.5", None]
 
 
-def test_an_unknown_column_of_groups_is_told() -> None:
+def test_an_unknown_column_of_groups_is_reported() -> None:
     with pytest.raises(DataError, match="no column 'message'; there are implicit, explicit"):
         read_pairs(table({"implicit": "a", "explicit": "b"}), where="x", group="message")
 
@@ -171,13 +171,13 @@ def test_pairs_of_one_meaning_alone_have_no_negatives() -> None:
         with_negatives(pairs, 0)
 
 
-def test_a_pair_has_its_plain_sentence_and_its_writer_where_they_are_told() -> None:
+def test_a_pair_has_its_plain_sentence_and_its_writer_where_there_are_any() -> None:
     row: dict[str, object] = {"topic": "tea", "implicit": "Blow first.", "explicit": "It is hot."}
 
-    told, blank = read_pairs(
+    full, blank = read_pairs(
         table(row | {"plain": "Tea is a plant.", "writer": "ann"}, row | {"plain": None}), where="x"
     )
 
-    assert (told.plain, told.writer) == ("Tea is a plant.", "ann")
+    assert (full.plain, full.writer) == ("Tea is a plant.", "ann")
     assert (blank.plain, blank.writer) == (None, None)
-    assert "Tea is a plant." in told.sentences
+    assert "Tea is a plant." in full.sentences

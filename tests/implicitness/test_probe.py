@@ -139,16 +139,16 @@ def test_the_card_has_the_figures_of_the_probes() -> None:
 
 
 def test_a_head_is_measured_by_the_scores_that_it_gives() -> None:
-    head, encoder, told = random_head(), CharNgrams(), list[str]()
+    head, encoder, stages = random_head(), CharNgrams(), list[str]()
     scores = head.implicitness(encoder.encode(probe_texts())).tolist()
 
-    figures = head_figures(head, encoder, lambda stage, *_: told.append(stage))
+    figures = head_figures(head, encoder, lambda stage, *_: stages.append(stage))
 
     assert figures == pytest.approx(card_figures(scores))
-    assert set(told) == {"probes"}
+    assert set(stages) == {"probes"}
 
 
-def test_scores_are_read_beside_the_means_of_the_card() -> None:
+def test_scores_are_read_by_the_means_of_the_card() -> None:
     known = {"probe plain mean": 0.45, "probe implicit mean": 0.92}
 
     assert scale_line(known) == (

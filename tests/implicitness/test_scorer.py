@@ -85,14 +85,14 @@ def test_each_text_that_differs_is_encoded_once_the_short_ones_first() -> None:
     assert values(scored)[: len(TEXTS)] == values(scored)[-2 : -2 - len(TEXTS) : -1]
 
 
-def test_progress_is_told_by_different_texts_up_to_all_of_them() -> None:
-    told: list[tuple[str, int, int]] = []
+def test_progress_is_named_by_different_texts_up_to_all_of_them() -> None:
+    reported: list[tuple[str, int, int]] = []
 
     random_scorer().score(
-        [f"{number % 1100} birds" for number in range(2000)], lambda *at: told.append(at)
+        [f"{number % 1100} birds" for number in range(2000)], lambda *at: reported.append(at)
     )
 
-    assert told == [("texts", AT_ONCE, 1100), ("texts", 1100, 1100)]
+    assert reported == [("texts", AT_ONCE, 1100), ("texts", 1100, 1100)]
 
 
 def test_a_head_on_another_encoder_is_refused() -> None:
@@ -169,7 +169,7 @@ def test_a_long_text_is_scored_by_its_beginning_and_flagged(minilm: Scorer) -> N
 
 
 @pytest.mark.slow
-def test_a_score_moves_by_float_noise_only_beside_other_texts(minilm: Scorer) -> None:
+def test_a_score_moves_by_float_noise_only_among_other_texts(minilm: Scorer) -> None:
     texts = [*TEXTS, "\ud800", "\u202eabc"]
     alone = [minilm.score([text])[0].value for text in texts]
 

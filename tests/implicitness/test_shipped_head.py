@@ -55,9 +55,9 @@ def test_its_card_names_the_pairs_that_ship(card: HeadCard, pairs: list[Training
 def test_its_card_has_the_settings_of_its_recipe(
     head: Head, card: HeadCard, recipe: RecipeSpec
 ) -> None:
-    told = {key: value for key, value in card.settings.items() if key != "kept_epochs"}
+    settings = {key: value for key, value in card.settings.items() if key != "kept_epochs"}
 
-    assert told == msgspec.to_builtins(recipe.settings)
+    assert settings == msgspec.to_builtins(recipe.settings)
     assert (head.encoder, len(head.members)) == (recipe.encoder, recipe.members)
     assert card.seeds == tuple(recipe.seed + place for place in range(recipe.members))
 
@@ -68,7 +68,7 @@ def test_it_knows_all_sentences_it_was_trained_on(head: Head, pairs: list[Traini
     assert {fingerprint(text) for text in own} == head.seen
 
 
-def test_its_card_and_the_docs_tell_the_same_figures(head: Head, card: HeadCard) -> None:
+def test_its_card_and_the_docs_name_the_same_figures(head: Head, card: HeadCard) -> None:
     [line] = [
         line
         for line in DOCS.read_text("utf-8").splitlines()
@@ -82,12 +82,14 @@ def test_its_card_and_the_docs_tell_the_same_figures(head: Head, card: HeadCard)
 
 
 def test_it_orders_unseen_topics_better_than_words_do(card: HeadCard) -> None:
-    told, words, tau = (card.metrics[f"folds {name}"] for name in ("implicitness", "words", "tau"))
+    accuracy, words, tau = (
+        card.metrics[f"folds {name}"] for name in ("implicitness", "words", "tau")
+    )
 
-    assert told is not None
+    assert accuracy is not None
     assert words is not None
     assert tau is not None
-    assert (told > words + 0.04, tau > 0.6) == (True, True)
+    assert (accuracy > words + 0.04, tau > 0.6) == (True, True)
 
 
 def test_it_knows_plain_text(card: HeadCard) -> None:

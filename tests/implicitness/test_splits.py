@@ -106,7 +106,7 @@ def test_shares_are_kept_as_far_as_groups_allow() -> None:
     assert [len(part) for part in parts_of(found)] == [240, 30, 30]
 
 
-def test_a_given_negative_from_another_part_is_drawn_anew() -> None:
+def test_a_given_negative_from_another_part_is_drawn_again() -> None:
     pairs = augmented()
     given = [
         TrainingPair(implicit=p.implicit, explicit=p.explicit, negative=(q.implicit, q.explicit))

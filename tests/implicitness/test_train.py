@@ -9,8 +9,6 @@ from support.impscore_heads import telling_scorer
 from support.packages import needs
 from support.training_pairs import invented
 
-from harness.analysis.figures.chart import Chart, checked
-from harness.analysis.figures.texts import ABLATION_METRICS, ablation_chart, grid_points, margins
 from harness.errors import DataError
 from harness.implicitness.formula import FORMS
 from harness.implicitness.losses import embed, examples
@@ -32,6 +30,13 @@ from harness.implicitness.train import (
     word_presence,
 )
 from harness.models.encoders.encoders import CharNgrams
+from harness.present.figures.figure import Figure, draw, drawable
+from harness.present.figures.training import (
+    ABLATION_METRICS,
+    ablation_figure,
+    grid_frame,
+    margins,
+)
 from harness.specs.encoders import CharNgramsSpec
 from harness.specs.implicitness import RecipeSpec, SettingsSpec
 from harness.text.dedup import fingerprint
@@ -110,10 +115,10 @@ def test_levels_teach_all_orders_of_two() -> None:
     found = examples([pair], embedded)
 
     order = {place: text for text, place in embedded.places.items()}
-    told = [
+    reported = [
         (order[m], order[n], int(s)) for (m, n), s in zip(found.orders, found.steps, strict=True)
     ]
-    assert sorted(told) == [("b", "a", 1), ("c", "a", 2), ("c", "b", 1)]
+    assert sorted(reported) == [("b", "a", 1), ("c", "a", 2), ("c", "b", 1)]
     assert [order[place] for place in found.pairs[0]] == ["i", "e", "i", "x"]
 
 
@@ -134,17 +139,17 @@ def test_figures_are_those_worked_out_by_hand() -> None:
     assert (found.pragmatics, found.words) == (None, None)
 
 
-def test_word_presence_adds_up_what_each_word_told() -> None:
+def test_word_presence_adds_up_the_weight_of_each_word() -> None:
     known = [
         TrainingPair(implicit="one wonders", explicit="I demand"),
         TrainingPair(implicit="one hopes", explicit="one demands"),
     ]
 
-    told = word_presence(known)
+    score = word_presence(known)
 
-    assert told("one") == pytest.approx(np.log(3 / 2))
-    assert told("Wonders, one!") == pytest.approx(np.log(2 / 1) + np.log(3 / 2))
-    assert told("unheard of") == 0
+    assert score("one") == pytest.approx(np.log(3 / 2))
+    assert score("Wonders, one!") == pytest.approx(np.log(2 / 1) + np.log(3 / 2))
+    assert score("unheard of") == 0
 
 
 def test_an_ablation_tries_each_form_and_each_value() -> None:
@@ -168,20 +173,18 @@ def test_an_ablation_has_a_row_a_training_and_a_picture() -> None:
 
     assert len(rows) == 2 * len(trials(QUICK))
     assert {row.seed for row in rows} == {0, 1}
-    # The published form is among the twelve, and stands for its own value in each sweep.
+    # The published form is among the twelve, and counts as its own value in each sweep.
     same = [row.figures for row in rows if row.value in ("p2s cosine euclidean", "0.5", "0.7")]
     assert len({repr(row) for row in same}) > 1
-    chart = ablation_chart(rows, pairs=20, graded=20)
-    assert all(
-        f"({name})" in plot.x_label for name, plot in zip(SWEPT, chart.plots[1:], strict=True)
-    )
-    assert dots(chart) == 2 * len(trials(QUICK)) * len(ABLATION_METRICS)
+    figure = ablation_figure(rows, pairs=20, graded=20)
+    assert len(figure.panels) == 1 + len(SWEPT)
+    assert dots(figure) == 2 * len(trials(QUICK)) * len(ABLATION_METRICS)
 
 
-def dots(chart: Chart) -> int:
-    """How many values stand alone as points."""
-    series = [part for plot in chart.plots for part in plot.series if part.form == "points"]
-    return sum(np.isfinite(part.y).sum() for part in series)
+def dots(figure: Figure) -> int:
+    """How many values are points."""
+    rows = [panel.rows for panel in figure.panels]
+    return sum(int(own.y[own.mark == "points"].notna().sum()) for own in rows)
 
 
 def trial(setting: Setting, value: str, tau: float | None) -> AblationRow:
@@ -194,29 +197,30 @@ SWEEP = [trial(name, f"{value:g}", 0.5) for name, values in SWEPT.items() for va
 def test_the_forms_have_a_panel_of_their_own() -> None:
     forms = [trial("form", "p2s cosine euclidean", 0.4), trial("form", "third cosine cosine", 0.3)]
 
-    plot = ablation_chart([*forms, *SWEEP], pairs=20, graded=20).plots[0]
+    panel = ablation_figure([*forms, *SWEEP], pairs=20, graded=20).panels[0]
 
-    assert plot.x_names == ("p2s cos euc", "third cos cos")
-    assert plot.x_label.startswith("form: direction")
+    assert panel.x_names == ["p2s cos euc", "third cos cos"]
 
 
-def test_a_tau_below_zero_stands_within_the_axes() -> None:
+def test_a_tau_below_zero_is_within_the_axes() -> None:
     rows = [trial("form", "p2s cosine cosine", -0.8), *SWEEP]
 
-    assert (ablation_chart(rows, pairs=20, graded=20).plots[0].y_range or (0,))[0] < -0.8
+    drawn = draw(ablation_figure(rows, pairs=20, graded=20))
+
+    assert all(axes.get_ylim()[0] < -0.8 for axes in drawn.axes)
 
 
 def test_a_figure_that_is_missing_is_not_drawn() -> None:
     missing = [replace(row, figures=HeadMetrics(0.9, None, None, None)) for row in SWEEP]
 
-    assert dots(ablation_chart(missing, pairs=20, graded=0)) == len(SWEEP)
+    assert dots(ablation_figure(missing, pairs=20, graded=0)) == len(SWEEP)
 
 
 def test_tau_of_few_graded_pairs_is_not_drawn() -> None:
-    chart = checked(ablation_chart(SWEEP, pairs=20, graded=9))
+    figure = drawable(ablation_figure(SWEEP, pairs=20, graded=9))
 
-    assert chart.labels == ["implicitness", "pragmatics"]
-    assert "fewer than 10 texts not drawn" in chart.notes[-1]
+    assert figure.labels == ["implicitness", "pragmatics"]
+    assert "fewer than 10 texts not drawn" in figure.notes[-1]
 
 
 def test_a_grid_has_every_combination_of_margins_and_weight() -> None:
@@ -227,7 +231,7 @@ def test_a_grid_has_every_combination_of_margins_and_weight() -> None:
         assert [getattr(settings, name) for name in SWEPT] == [float(n) for n in value.split()]
 
 
-def test_the_best_point_of_a_grid_is_marked_and_told() -> None:
+def test_the_best_point_of_a_grid_is_named() -> None:
     rows = [
         AblationRow(
             "grid", value, 0, 1, HeadMetrics(0.9 if value == "0.7 1 2" else 0.5, 0.4, None, None)
@@ -235,10 +239,10 @@ def test_the_best_point_of_a_grid_is_marked_and_told() -> None:
         for _, value, _ in grid_trials(QUICK)
     ]
 
-    chart = margins(grid_points(rows, 20))
+    figure = margins(grid_frame(rows, 20))
 
-    assert [plot.best for plot in chart.plots] == [None, None, None, (3, 4)]
-    assert "alpha = 2, gamma 1 = 0.7, gamma 2 = 1: 0.900" in chart.notes[0]
+    assert [panel.title for panel in figure.panels][-1] == "alpha 2"
+    assert "alpha = 2, gamma 1 = 0.7, gamma 2 = 1: 0.900" in figure.notes[0]
 
 
 def test_a_row_of_an_ablation_says_what_it_was_made_of() -> None:
@@ -256,10 +260,14 @@ def test_a_row_of_an_ablation_says_what_it_was_made_of() -> None:
     assert (one.recipe.partition("@")[0], one.encoder.partition("@")[0]) == ("small", "char-ngrams")
 
 
-def test_too_few_groups_are_told() -> None:
+def test_too_few_groups_are_reported() -> None:
     with pytest.raises(DataError, match="cannot be split"):
         make_head(
-            "x", Data("x", invented(1)), RECIPE, encoder=CharNgrams(), progress=lambda *told: None
+            "x",
+            Data("x", invented(1)),
+            RECIPE,
+            encoder=CharNgrams(),
+            progress=lambda *reported: None,
         )
 
 
@@ -273,11 +281,13 @@ def test_each_writer_is_tested_on_by_a_head_of_the_others() -> None:
     head = make_head("mine", Data("x", wrote), recipe, encoder=CharNgrams(), progress=print)
 
     assert head.card is not None
-    told = {name: value for name, value in head.card.metrics.items() if name.startswith("writer ")}
-    assert {name.split()[1] for name in told} == {"a", "b"}
-    assert told["writer a implicitness"] is not None
-    assert 0 <= told["writer a implicitness"] <= 1
-    assert told["writer b plain"] is not None
+    reported = {
+        name: value for name, value in head.card.metrics.items() if name.startswith("writer ")
+    }
+    assert {name.split()[1] for name in reported} == {"a", "b"}
+    assert reported["writer a implicitness"] is not None
+    assert 0 <= reported["writer a implicitness"] <= 1
+    assert reported["writer b plain"] is not None
 
 
 def test_one_writer_cannot_be_left_out() -> None:

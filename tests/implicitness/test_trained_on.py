@@ -44,7 +44,7 @@ def test_fingerprints_are_kept_by_the_digest_of_the_file(tmp_path: Path) -> None
     assert fingerprint("g") in trained_on(path, tmp_path / "kept")
 
 
-def test_a_folder_that_cannot_be_written_is_told_of(
+def test_a_folder_that_cannot_be_written_is_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "a.txt").write_text("One.", "utf-8")
@@ -55,7 +55,7 @@ def test_a_folder_that_cannot_be_written_is_told_of(
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "error"),
     [
         ("none.csv", None, r"none\.csv: cannot be read.*correct `trained_on:`"),
         ("a.csv", "words\nOne.\n", "no texts in any column of pos_implicit, .*, text; call"),
@@ -63,11 +63,11 @@ def test_a_folder_that_cannot_be_written_is_told_of(
         ("a.json", '[{"text": "a"}]', r"a\.json: begins with '\['"),
     ],
 )
-def test_a_file_without_texts_is_told(
-    tmp_path: Path, name: str, content: str | None, told: str
+def test_a_file_without_texts_is_reported(
+    tmp_path: Path, name: str, content: str | None, error: str
 ) -> None:
     if content is not None:
         (tmp_path / name).write_text(content, "utf-8")
 
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=error):
         trained_on(tmp_path / name, tmp_path / "kept")

@@ -1,4 +1,4 @@
-"""The layout of Hu et al.: probabilities by place, the order told by the row and its seed."""
+"""The layout of Hu et al.: probabilities by place, the order named by the row and its seed."""
 
 from math import log
 from pathlib import Path
@@ -29,8 +29,8 @@ def take(quiz: Quiz, *files: list[Cells]) -> Imported:
     return quiz.take(*paths, task=TASK)
 
 
-def told(found: Imported) -> list[tuple[str, int]]:
-    """What is told of the files."""
+def notes_of(found: Imported) -> list[tuple[str, int]]:
+    """The notes about the files."""
     return [(part.what, part.rows) for part in found.notes]
 
 
@@ -58,7 +58,7 @@ def test_the_order_of_a_row_is_its_variant(quiz: Quiz, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_orders_that_coincide_are_told_apart_by_the_seed(quiz: Quiz, seed: int) -> None:
+def test_orders_that_coincide_are_separated_by_the_seed(quiz: Quiz, seed: int) -> None:
     take(quiz, [pair(seed)])
 
     assert only(quiz).variant == f"order{seed}"
@@ -71,7 +71,7 @@ def test_a_seed_that_is_not_that_of_the_order_is_refused(quiz: Quiz) -> None:
     assert not quiz.results.exists()
 
 
-def test_a_row_without_the_story_is_told_by_its_content(quiz: Quiz) -> None:
+def test_a_row_without_the_story_is_named_by_its_content(quiz: Quiz) -> None:
     take(quiz, [control(3)])
 
     assert only(quiz).variant == "no-story:order3"
@@ -84,7 +84,7 @@ def test_items_that_read_alike_have_their_story_where_all_others_have(quiz: Quiz
     assert len(quiz.rows()) == 3
 
 
-def test_story_and_control_in_one_file_are_told_apart(quiz: Quiz) -> None:
+def test_story_and_control_in_one_file_are_separated(quiz: Quiz) -> None:
     later = {"distribution": "{'1': 0.3, '2': 0.3, '3': 0.4}"}
 
     take(quiz, [answered(0), same(0), spaced(0), control(0), same(0, **later), spaced(0, **later)])
@@ -106,7 +106,7 @@ def test_story_and_control_in_one_file_are_told_apart(quiz: Quiz) -> None:
         ({"answer": "1", "correct": "1"}, 1),
     ],
 )
-def test_the_probabilities_count_and_a_file_that_says_otherwise_is_told(
+def test_the_probabilities_count_and_a_file_that_says_otherwise_is_reported(
     quiz: Quiz, cells: dict[str, str], count: int
 ) -> None:
     found = take(quiz, [answered(0) | cells])  # place 2 is likeliest, place 3 right
@@ -130,14 +130,14 @@ def test_a_row_without_probabilities_is_missing(quiz: Quiz, cell: str) -> None:
     found = take(quiz, [answered(0), pair(0, distribution=cell)])
 
     assert only(quiz).sample.id == "irony-7"
-    assert told(found) == [("without probabilities: missing", 1)]
+    assert notes_of(found) == [("without probabilities: missing", 1)]
 
 
 def test_an_example_of_a_prompt_is_no_question(quiz: Quiz) -> None:
     found = take(quiz, [answered(0), answered(1, is_example="True")])
 
     assert only(quiz).variant == "order0"
-    assert told(found) == [("of examples in prompts: left out", 1)]
+    assert notes_of(found) == [("of examples in prompts: left out", 1)]
 
 
 @pytest.mark.parametrize(

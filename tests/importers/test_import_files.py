@@ -44,13 +44,13 @@ BY_ID = "sample: {id: item}, variant: order0, answer: {kind: text, column: said}
         ),
     ],
 )
-def test_a_sample_is_told_by_its_id_or_its_fields(quiz: Quiz, sample: str, columns: str) -> None:
+def test_a_sample_is_named_by_its_id_or_its_fields(quiz: Quiz, sample: str, columns: str) -> None:
     take(quiz, columns, BY_ID.replace("{id: item}", sample))
 
     assert quiz.answers() == {("order0", "tea"): "2"}
 
 
-def test_a_prompt_of_ours_tells_sample_and_variant(quiz: Quiz) -> None:
+def test_a_prompt_of_ours_names_sample_and_variant(quiz: Quiz) -> None:
     said = "sample: {prompt: asked}, prompt: asked, answer: {kind: text, column: said}"
 
     take(quiz, [{"asked": PROMPT, "said": "Hm."}], said, task="say")
@@ -68,7 +68,7 @@ def test_a_prompt_of_ours_tells_sample_and_variant(quiz: Quiz) -> None:
         ('{column: how, values: {"0": order0, "1": "text:order0"}}', "1", "text:order0"),
     ],
 )
-def test_a_variant_is_fixed_or_stands_in_a_column(
+def test_a_variant_is_fixed_or_is_in_a_column(
     quiz: Quiz, variant: str, cell: str, expected: str
 ) -> None:
     take(quiz, f"item,said,how\ntea,2,{cell}\n", BY_ID.replace("order0", variant))
@@ -223,7 +223,7 @@ def test_a_row_that_does_not_fit_the_map_is_named(
     assert fact in str(caught.value)
 
 
-def test_fields_that_do_not_tell_the_sample_are_too_few(quiz: Quiz) -> None:
+def test_fields_that_do_not_name_the_sample_are_too_few(quiz: Quiz) -> None:
     path = quiz.home / "tasks/samples/quiz.jsonl"
     tea, *_ = path.read_text("utf-8").splitlines()
     path.write_text(f"{tea}\n{tea.replace('tea', 'pot', 1)}", "utf-8")

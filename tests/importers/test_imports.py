@@ -1,4 +1,4 @@
-"""Other people's answers to records and runs: kept as they are, once, and what lacks counted."""
+"""Other people's answers to records and runs: kept as they are, and what is missing counted."""
 
 from pathlib import Path
 
@@ -52,7 +52,7 @@ def test_each_attribute_is_read_on_its_own_scale_or_as_the_release_does_on_any(
     }
 
 
-def test_what_the_files_lack_is_missing_and_counted(desk: Desk) -> None:
+def test_what_the_files_miss_is_missing_and_counted(desk: Desk) -> None:
     found = desk.take(desk.put("in.json", answered()[1:]))
 
     assert [(c.variant, c.found, c.samples) for c in found.counts] == [("naturalness", 3, 4)]
@@ -165,7 +165,7 @@ def test_a_file_that_cannot_be_read_says_why(desk: Desk, data: bytes | None, fac
         desk.take(path)
 
 
-def test_two_files_that_differ_on_one_sample_are_told_by_name(desk: Desk) -> None:
+def test_two_files_that_differ_on_one_sample_are_named_by_name(desk: Desk) -> None:
     one, other = desk.put("a.json", answered()), desk.put("b.json", answered(texts=("1", "1")))
 
     with pytest.raises(DataError, match=r"b\.json, item 1: another prompt .* than .*a\.json, item"):
@@ -183,7 +183,7 @@ def test_a_layout_of_released_data_is_known_to_its_own_task_alone(desk: Desk) ->
         desk.take(desk.put("in.json", answered()), task="intent_resolution")
 
 
-def test_peoples_ratings_are_laid_beside_the_run(desk: Desk) -> None:
+def test_peoples_ratings_are_written_with_the_run(desk: Desk) -> None:
     path = desk.take(desk.put("in.json", answered())).ratings
 
     assert path == desk.results / "ratings" / "topical_chat.csv"

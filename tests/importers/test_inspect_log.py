@@ -29,7 +29,7 @@ def test_a_log_is_known_by_what_is_in_it(text: str, is_known: bool) -> None:
 
 @pytest.mark.skipif(IS_HERE, reason="inspect_ai is installed here")
 @pytest.mark.parametrize("data", [b"PK\x03\x04\x00", b'{"eval": {"packages": {"inspect_ai": 1}}}'])
-def test_without_the_library_the_install_line_is_told(tmp_path: Path, data: bytes) -> None:
+def test_without_the_library_the_install_line_is_reported(tmp_path: Path, data: bytes) -> None:
     quiz = quiz_module.build(tmp_path)
     path = tmp_path / "log.eval"
     path.write_bytes(data)

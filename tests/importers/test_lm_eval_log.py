@@ -65,7 +65,7 @@ def test_generated_replies_are_texts_and_of_two_filters_one_stands(quiz: Quiz) -
     assert [part.rows for part in found.notes] == [2]
 
 
-def test_a_prompt_that_is_not_ours_is_told_by_the_id_in_doc(quiz: Quiz) -> None:
+def test_a_prompt_that_is_not_ours_is_named_by_the_id_in_doc(quiz: Quiz) -> None:
     [tea, *_] = lines(ORDER0)
     tea["doc"] = {"id": "tea", "variant": "order1"}
     for part in tea["arguments"].values():
@@ -77,7 +77,7 @@ def test_a_prompt_that_is_not_ours_is_told_by_the_id_in_doc(quiz: Quiz) -> None:
 
 
 @pytest.mark.parametrize("sample", ["{id: doc.key}", "{fields: {story: doc.story}}"])
-def test_a_map_tells_sample_and_variant(quiz: Quiz, sample: str) -> None:
+def test_a_map_names_sample_and_variant(quiz: Quiz, sample: str) -> None:
     parts = lines(ORDER0)
     for part, story in zip(parts, quiz_module.QUESTIONS, strict=True):
         part["doc"]["story"] = story["fields"]["story"]  # type: ignore[index]

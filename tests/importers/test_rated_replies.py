@@ -1,4 +1,4 @@
-"""The layout of rated replies: told by content, the criterion read in the prompt alone."""
+"""The layout of rated replies: known by its content, the criterion read in the prompt alone."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -56,7 +56,7 @@ def test_what_is_no_text_of_a_column_is_an_error(column: str, fact: str) -> None
         ([[("a", ONE)], [("a", ONE)]], ["a one", "a one"]),
     ],
 )
-def test_prompts_that_several_share_are_told_apart(
+def test_prompts_that_several_share_are_separated(
     found: list[list[tuple[str, Sample]]], expected: list[str] | str
 ) -> None:
     chosen = distinct_sources(found)
@@ -67,7 +67,7 @@ def test_prompts_that_several_share_are_told_apart(
         assert [f"{variant} {sample.id}" for variant, sample in chosen] == expected
 
 
-def test_a_prompt_tells_all_that_it_may_be_of(posed: SampleLookup) -> None:
+def test_a_prompt_names_all_that_it_may_be_of(posed: SampleLookup) -> None:
     found = matches(ImportedRecord("f:1", {}), posed, spec=None, prompts=(ORDER0 + "\n",))
 
     assert [(variant, sample.id) for variant, sample in found] == [
@@ -85,7 +85,7 @@ def test_the_variant_that_a_log_names_decides_between_equal_prompts(posed: Sampl
 
 
 @pytest.mark.parametrize("content", [{"id": "ice"}, {"doc": {"id": "ice"}}, {"doc": {"id": 3}}])
-def test_a_log_may_name_its_sample_beside_the_prompt(
+def test_a_log_may_name_its_sample_with_the_prompt(
     posed: SampleLookup, content: dict[str, object]
 ) -> None:
     found = matches(ImportedRecord("f:1", content), posed, spec=None, prompts=(ORDER0,))

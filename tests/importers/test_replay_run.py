@@ -1,4 +1,4 @@
-"""Imported choices as a run: what is planned, what is missing, and how it is told apart."""
+"""Imported choices as a run: what is planned, what is missing, and what its signature says."""
 
 from pathlib import Path
 

@@ -36,7 +36,7 @@ def test_it_is_a_judge_that_asks_nothing() -> None:
         (("4", "0", "2.5", "1"), 1.0, 0.25),
     ],
 )
-def test_readable_texts_are_averaged_and_their_share_is_told(
+def test_readable_texts_are_averaged_and_their_share_is_given(
     texts: tuple[str, ...], value: float, share: float
 ) -> None:
     verdict = read(*texts)
@@ -66,7 +66,7 @@ def test_a_response_without_texts_is_a_reason(response: Response, reason: Reason
     assert (verdict.value, verdict.reason) == (None, reason)
 
 
-def test_verdicts_stand_in_the_order_of_their_cases() -> None:
+def test_verdicts_are_in_the_order_of_their_cases() -> None:
     cases = [Case(SAMPLE, Response(key, texts=(text,))) for key, text in (("x", "3"), ("y", "1"))]
 
     verdicts = StatedJudge("toy", SPEC).read(cases)

@@ -72,7 +72,7 @@ def figures(verdicts: Sequence[Verdict]) -> Rows:
 
 
 def packages(pairs: Sequence[tuple[str, str]], model: str, **options: object) -> Rows:
-    """What the package says of each pair alone, so that no padding tells on a score."""
+    """What the package says of each pair alone, so that no padding changes a score."""
     settings = {"num_layers": 6, "model_type": model, "device": "cpu", "batch_size": 1, **options}
     answers, references = [a for a, _ in pairs], [r for _, r in pairs]
     import bert_score
@@ -112,9 +112,9 @@ def roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "vocab.json").write_text(json.dumps(model["vocab"]), "utf-8")
     merges = "\n".join(m if isinstance(m, str) else " ".join(m) for m in model["merges"])
     (place / "merges.txt").write_text(f"#version: 0.2\n{merges}", "utf-8")
-    told = {"tokenizer_class": "RobertaTokenizer", "model_max_length": 512}
-    told["add_prefix_space"] = True
-    (place / "tokenizer_config.json").write_text(json.dumps(told), "utf-8")
+    config = {"tokenizer_class": "RobertaTokenizer", "model_max_length": 512}
+    config["add_prefix_space"] = True
+    (place / "tokenizer_config.json").write_text(json.dumps(config), "utf-8")
     config = RobertaConfig(
         vocab_size=400,
         hidden_size=32,
@@ -209,7 +209,7 @@ def test_a_model_without_a_baseline_is_not_rescaled() -> None:
         judge(is_rescaled=True).recipe  # noqa: B018  # asking is the act
 
 
-def test_a_layer_the_model_lacks_is_refused() -> None:
+def test_a_layer_the_model_has_not_is_refused() -> None:
     with pytest.raises(SpecError, match="minilm has no layer 7; give `layer` a number from 1 to 6"):
         judge(layer=7).recipe  # noqa: B018  # asking is the act
 
@@ -240,9 +240,9 @@ def test_references_count_their_mean_or_their_maximum(
 
     [both] = judge(str(roberta), over=over).read([case(equal, references=[equal, other])])
 
-    # The equal reference has F1 1, so the other one's part is what is lacking to 1.
-    lacking = (1 - share) * (1 - (far.value or 0))
-    assert both.value == pytest.approx(1 - lacking, abs=2e-6)
+    # The equal reference has F1 1, so the other one's part is what it needs to 1.
+    rest = (1 - share) * (1 - (far.value or 0))
+    assert both.value == pytest.approx(1 - rest, abs=2e-6)
 
 
 def test_several_answers_count_their_mean_without_the_blank_ones() -> None:

@@ -213,9 +213,9 @@ def test_a_text_of_two_samples_is_one_call() -> None:
 
 def test_the_replies_of_a_hosted_encoder_are_read_whatever_their_length() -> None:
     one, judge = case("0", true=["60"]), hosted()
-    heard = replies(judge.ask(one.sample, one.response))
+    answers = replies(judge.ask(one.sample, one.response))
 
-    [verdict] = judge.read([Case(one.sample, one.response, tuple(heard))])
+    [verdict] = judge.read([Case(one.sample, one.response, tuple(answers))])
 
     # By hand: cos 60 degrees less cos 90 degrees.
     assert [verdict.value, verdict.detail["margin"]] == pytest.approx([1.0, 0.5])
@@ -225,19 +225,19 @@ def test_the_replies_of_a_hosted_encoder_are_read_whatever_their_length() -> Non
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_text_without_a_vector_leaves_its_reason_and_not_a_zero(place: int) -> None:
     one, judge = case("0", true=["60"]), hosted()
-    heard = replies(judge.ask(one.sample, one.response))
-    heard[place] = Response.failed(heard[place].key, Reason.FILTERED, "held back")
+    answers = replies(judge.ask(one.sample, one.response))
+    answers[place] = Response.failed(answers[place].key, Reason.FILTERED, "held back")
 
-    [verdict] = judge.read([Case(one.sample, one.response, tuple(heard))])
+    [verdict] = judge.read([Case(one.sample, one.response, tuple(answers))])
 
     assert (verdict.value, verdict.reason, verdict.note) == (None, Reason.FILTERED, "held back")
 
 
 def test_a_reply_in_words_is_no_vector() -> None:
     one, judge = case("0", true=["60"]), hosted()
-    heard = [Response(r.key, texts=("0.1",)) for r in judge.ask(one.sample, one.response)]
+    answers = [Response(r.key, texts=("0.1",)) for r in judge.ask(one.sample, one.response)]
 
-    [verdict] = judge.read([Case(one.sample, one.response, tuple(heard))])
+    [verdict] = judge.read([Case(one.sample, one.response, tuple(answers))])
 
     assert verdict.reason == Reason.UNSUPPORTED
 

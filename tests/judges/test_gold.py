@@ -1,4 +1,4 @@
-"""Choices to verdicts: every number beside one worked out by hand."""
+"""Choices to verdicts: every number against one worked out by hand."""
 
 from dataclasses import replace
 from math import log
@@ -102,7 +102,7 @@ def test_each_normalisation_divides_or_corrects_as_its_name_says(
 
 
 @each("way", sorted(NORMALISED))
-def test_the_headline_is_of_the_judges_normalisation_and_all_others_stand_beside_it(
+def test_the_headline_is_of_the_judges_normalisation_and_all_others_go_with_it(
     way: str,
 ) -> None:
     read = case(TWO, asked=sample(SAKE), layout=spec("text"), neutral=neutral(-9.0, -3.0))
@@ -161,7 +161,7 @@ def test_a_corrected_headline_is_missing_for_the_reason_of_the_neutral_step(reas
         ((-1, -1, -1), (1 / 3, 1 / 3, 1 / 3), (1 / 3, 1 / 3, 1 / 3)),
     ],
 )
-def test_what_was_chosen_is_told_by_place_and_label_a_tie_in_shares(
+def test_what_was_chosen_is_named_by_place_and_label_a_tie_in_shares(
     logprobs: tuple[float, ...], places: tuple[float, ...], labels: tuple[float, ...]
 ) -> None:
     detail = judged(case(scores(*logprobs))).detail
@@ -182,15 +182,15 @@ def test_two_choices_of_one_label_count_together() -> None:
 @pytest.mark.parametrize(
     ("logprobs", "alike"), [((-1, -1, -1), 1.0), ((-1, -1, -2), 0.0), ((-1, -2, -3), 0.0)]
 )
-def test_scores_that_are_all_alike_are_told_of(logprobs: tuple[float, ...], alike: float) -> None:
+def test_scores_that_are_all_alike_are_reported(logprobs: tuple[float, ...], alike: float) -> None:
     assert judged(case(scores(*logprobs))).detail["identical_scores"] == alike
 
 
-@pytest.mark.parametrize(("spanned", "told"), [(0, 0.0), (1, 1.0), (7, 1.0)])
-def test_a_token_across_the_boundary_is_told_of(spanned: int, told: float) -> None:
+@pytest.mark.parametrize(("spanned", "detail"), [(0, 0.0), (1, 1.0), (7, 1.0)])
+def test_a_token_across_the_boundary_is_reported(spanned: int, detail: float) -> None:
     read = case(scores(-1.0, -2.0, -3.0, spanned=spanned))
 
-    assert judged(read).detail["spans_boundary"] == told
+    assert judged(read).detail["spans_boundary"] == detail
 
 
 # Probabilities
@@ -276,7 +276,7 @@ def test_where_a_bound_might_hide_the_best_choice_nothing_is_known(held: Scores,
     verdict = judged(case(held, neutral=neutral(-1.0, -1.0, -1.0)), way)
 
     assert (verdict.value, verdict.reason) == (None, Reason.UNSUPPORTED)
-    assert "a bound alone is known" in verdict.note
+    assert "known by a bound alone" in verdict.note
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 4])

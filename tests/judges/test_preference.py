@@ -168,7 +168,7 @@ def test_a_reply_that_cannot_be_read_is_a_reason_and_never_a_number(
     assert verdict.detail == {}
 
 
-def test_verdicts_stand_in_the_order_of_their_cases() -> None:
+def test_verdicts_are_in_the_order_of_their_cases() -> None:
     good, bad = (reply("1"), reply("2")), (reply("2"), reply("1"))
     cases = [Case(SAMPLE, Response(k, texts=("a",)), r) for k, r in (("x", good), ("y", bad))]
 
@@ -252,7 +252,9 @@ def test_a_reference_that_is_missing_is_named(lost: str, texts: tuple[str, ...] 
     held = {k: v for k, v in SAMPLE.references.items() if k != lost}
     sample = replace(SAMPLE, references=held if texts is None else {**held, lost: texts})
 
-    with pytest.raises(SpecError, match=f"toy needs the reference '{lost}', which sample s1 lacks"):
+    with pytest.raises(
+        SpecError, match=f"toy needs the reference '{lost}', which sample s1 has not"
+    ):
         judge().ask(sample, ANSWER)
 
 

@@ -107,7 +107,7 @@ def test_of_several_answers_the_first_is_rated() -> None:
     assert "A second answer." not in words(request)
 
 
-def test_a_reference_the_sample_lacks_is_an_error() -> None:
+def test_a_reference_the_sample_has_not_is_an_error() -> None:
     spec = structs.replace(SPEC, shows=("implications",))
 
     with pytest.raises(SpecError, match=r"needs the reference 'implications', which sample s1"):
@@ -127,7 +127,7 @@ def form(score: object, analysis: str = "because") -> str:
         ((form(0),), 0.0, 1.0),
     ],
 )
-def test_readable_replies_are_averaged_and_their_share_is_told(
+def test_readable_replies_are_averaged_and_their_share_is_given(
     texts: tuple[str, ...], value: float, share: float
 ) -> None:
     verdict = read(*texts)
@@ -179,7 +179,7 @@ def test_a_failed_reply_is_its_reason_and_never_a_number(reply: Response, reason
     assert verdict.note == (reply.failure.message if reply.failure else "")
 
 
-def test_verdicts_stand_in_the_order_of_their_cases() -> None:
+def test_verdicts_are_in_the_order_of_their_cases() -> None:
     replies = [Response("k", texts=(form(score),)) for score in (5, 1)]
     cases = [
         Case(SAMPLE, replace(ANSWER, key=key), (reply,))

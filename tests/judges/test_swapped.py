@@ -172,7 +172,7 @@ def test_a_stored_run_is_judged_and_read_again_swapped(paired: Toy) -> None:
         ("near:swap", "no judge 'near:swap' in .*did you mean near"),
     ],
 )
-def test_what_cannot_be_swapped_is_told_before_anything_is_asked(
+def test_what_cannot_be_swapped_is_refused_before_anything_is_asked(
     toy: Toy, judge: str, words: str
 ) -> None:
     with pytest.raises(SpecError, match=words):

@@ -1,6 +1,6 @@
 """Logs that other harnesses write today, imported: their own accuracy comes out.
 
-Needs inspect_ai and lm_eval beside this program; nothing here needs a network or weights.
+Needs inspect_ai and lm_eval besides this program; nothing here needs a network or weights.
 """
 
 import json
@@ -106,9 +106,7 @@ def test_the_replies_of_an_inspect_log_are_texts_an_epoch_each(quiz: Quiz, log_f
 
 
 @pytest.mark.parametrize("is_shuffled", [False, True])
-def test_the_letters_of_inspect_are_the_options_they_stand_for(
-    quiz: Quiz, is_shuffled: bool
-) -> None:
+def test_the_letters_of_inspect_are_the_options_they_mean(quiz: Quiz, is_shuffled: bool) -> None:
     from inspect_ai.dataset import Sample as Posed
     from inspect_ai.log import read_eval_log
     from inspect_ai.scorer import choice
@@ -171,6 +169,6 @@ def test_accuracy_is_that_of_lm_evaluation_harness(quiz: Quiz) -> None:
 
     found = quiz.take(log)
 
-    told = json.loads(table.read_text("utf-8"))["results"]["quiz"]["acc,none"]
+    reported = json.loads(table.read_text("utf-8"))["results"]["quiz"]["acc,none"]
     # Of two options order2 reads as order0 does: what all prompts fit is order2 alone.
-    assert value(found.done.scores, "order2") == pytest.approx(told)
+    assert value(found.done.scores, "order2") == pytest.approx(reported)

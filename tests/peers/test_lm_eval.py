@@ -1,4 +1,4 @@
-"""Log-probabilities of choices beside those of lm-evaluation-harness's back end `hf`.
+"""Log-probabilities of choices against those of lm-evaluation-harness's back end `hf`.
 
 Runs in the environment that tests/peers/install.sh builds: `python -m pytest -m peers tests/peers`.
 The prompts are those released by Hu et al., the models random ones of two sizes.

@@ -245,7 +245,9 @@ def test_a_reference_to_reveal_that_is_missing_is_named(
     plan = sketches.plan(tmp_path, "tea", spec=revealing("good"))
     cell = replace(plan.cells[0], sample=replace(plan.samples[0], references=references))
 
-    with pytest.raises(SpecError, match="variant plain reveals 'good', which sample s1 lacks"):
+    with pytest.raises(
+        SpecError, match="variant plain reveals 'good', which sample s1 does not have"
+    ):
         template_values(plan, cell, step=STEP)
 
 

@@ -241,7 +241,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("old", "new", "fact"), BROKEN)
-def test_what_cannot_be_built_is_told_with_its_place(
+def test_what_cannot_be_built_is_named_with_its_place(
     own: Toy, old: str, new: str, fact: str
 ) -> None:
     is_yaml = old in JUDGE
@@ -252,7 +252,7 @@ def test_what_cannot_be_built_is_told_with_its_place(
     assert fact in str(caught.value)
 
 
-def test_a_member_that_is_lacking_is_named(own: Toy) -> None:
+def test_a_member_that_is_missing_is_named(own: Toy) -> None:
     own.write(
         "configs/judges/exact.py",
         "class Exact:\n    @classmethod\n    def build(cls, name, spec, context):\n"
@@ -263,7 +263,7 @@ def test_a_member_that_is_lacking_is_named(own: Toy) -> None:
         judge(own)
 
 
-def test_an_error_in_ones_own_code_is_told_with_its_line(own: Toy) -> None:
+def test_an_error_in_ones_own_code_is_named_with_its_line(own: Toy) -> None:
     own.edit("configs/judges/exact.py", "float(", "float(1 / 0 + ")
 
     with pytest.raises(SpecError, match=r"judge exact: read failed \(ZeroDiv.*exact.py, line \d+"):

@@ -26,7 +26,7 @@ MODEL = "about: Shouts.\nkind: shouter\n"
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that the package is installed into, without a network."""
     folder = tmp_path_factory.mktemp("plugins")
-    source = shutil.copytree(PACKAGE, folder / "source")  # a build writes beside its source
+    source = shutil.copytree(PACKAGE, folder / "source")  # a build writes next to its source
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
     offline = ("--no-build-isolation", "--no-deps", "--no-index")
     target = folder / "site"

@@ -15,7 +15,7 @@ from harness.stats.agreement import (
     pearsons_without,
 )
 from harness.stats.correlation import cross_fitted_acc_eq, dataset_pearson
-from harness.stats.estimate import Estimate, EstimateCI, Floats, Resamples
+from harness.stats.estimate import Estimate, Floats, Resamples
 
 Numbers = np.random.Generator
 # What people and judges think of the systems: r of the means .9 and less, far from its end.
@@ -47,7 +47,7 @@ def draw(random: Numbers, clusters: int, turns: int) -> tuple[Floats, Floats, Fl
 
 def statistics(
     people: Floats, first: Floats, second: Floats, resamples: Resamples
-) -> Mapping[str, EstimateCI]:
+) -> Mapping[str, Estimate]:
     """Every statistic with its interval, by name."""
     human = people.mean(axis=2)
     stats = agreement_stats(human, first, resamples)
@@ -76,7 +76,7 @@ def coverage(clusters: int, turns: int, *, runs: int) -> dict[str, float]:
         resamples = Resamples.of(names, seed=str(run), draws=300)
         found = statistics(*draw(random, clusters, turns), resamples)
         for name in NAMES:
-            ends, value = found[name].bounds, truth[name].estimate.value
+            ends, value = found[name], truth[name].value
             assert value is not None
             if ends.low is not None and ends.high is not None:
                 held[name] += ends.low <= value <= ends.high

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binomtest
 
 from harness.stats.classification import ClassificationMetrics, classification_metrics, one_hot
-from harness.stats.estimate import Clusters, EstimateCI, NoValue
+from harness.stats.estimate import Clusters, Estimate, NoValue
 
 RARE = 3
 
@@ -16,10 +16,10 @@ def alone(n: int) -> Clusters:
     return Clusters.named([f"{at:05}" for at in range(n)])
 
 
-def bounds(figure: EstimateCI) -> tuple[float, float]:
-    assert figure.bounds.low is not None
-    assert figure.bounds.high is not None
-    return figure.bounds.low, figure.bounds.high
+def bounds(figure: Estimate) -> tuple[float, float]:
+    assert figure.low is not None
+    assert figure.high is not None
+    return figure.low, figure.high
 
 
 def of(actual: list[int], chosen: list[int], count: int = RARE) -> ClassificationMetrics:
@@ -29,8 +29,7 @@ def of(actual: list[int], chosen: list[int], count: int = RARE) -> Classificatio
 
 def values(found: ClassificationMetrics) -> list[list[float | None]]:
     return [
-        [figure.estimate.value for figure in (one.precision, one.recall, one.f1)]
-        for one in found.classes
+        [figure.value for figure in (one.precision, one.recall, one.f1)] for one in found.classes
     ]
 
 
@@ -48,7 +47,7 @@ def test_values_are_those_of_scikit_learn(seed: int, average: str | None) -> Non
     if average is None:
         assert pytest.approx(np.array(theirs[:3]), abs=1e-12) == np.array(values(found)).T
     else:
-        assert found.macro_f1.estimate.value == pytest.approx(theirs[2], abs=1e-12)
+        assert found.macro_f1.value == pytest.approx(theirs[2], abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +68,7 @@ def test_what_would_be_divided_by_nothing_is_null_and_never_zero(
 def test_the_mean_f1_is_that_of_the_classes_that_are_there_or_chosen() -> None:
     found = of([0, 0, 1], [0, 1, 1])  # F1 2/3 and 2/3; the third class is nowhere
 
-    assert found.macro_f1.estimate.value == pytest.approx(2 / 3)
+    assert found.macro_f1.value == pytest.approx(2 / 3)
 
 
 def test_a_tie_counts_in_shares() -> None:
@@ -85,8 +84,8 @@ def test_a_tie_counts_in_shares() -> None:
 def test_without_a_row_nothing_has_a_value() -> None:
     found = of([], [])
 
-    assert found.macro_f1.estimate.value is None
-    assert found.classes[0].recall.estimate.reason is NoValue.TOO_FEW
+    assert found.macro_f1.value is None
+    assert found.classes[0].recall.reason is NoValue.TOO_FEW
 
 
 def test_rows_of_one_cluster_count_together() -> None:
@@ -96,12 +95,12 @@ def test_rows_of_one_cluster_count_together() -> None:
     repeated = one_hot([0, 0, 1, 1, 0, 1] * 5, 2), one_hot([0, 1, 1, 0, 0, 1] * 5, 2)
     six = Clusters.named(list("abcdef") * 5)
 
-    evened = classification_metrics(*rows, whole).macro_f1.bounds
+    evened = classification_metrics(*rows, whole).macro_f1
     often = classification_metrics(*repeated, six)
     once = classification_metrics(repeated[0][:6], repeated[1][:6], alone(6))
 
     # Each cluster of eight has as many right as the next.
-    assert (evened.low, evened.reason) == (None, NoValue.CONSTANT)
+    assert (evened.low, evened.why) == (None, NoValue.CONSTANT)
     assert bounds(often.macro_f1) == pytest.approx(bounds(once.macro_f1))
     assert bounds(often.classes[0].recall) == pytest.approx(bounds(once.classes[0].recall))
 
@@ -137,4 +136,4 @@ def test_an_f1_of_1_has_no_interval() -> None:
 
     found = classification_metrics(rows, rows, alone(12))
 
-    assert (found.macro_f1.estimate.value, found.macro_f1.bounds.reason) == (1, NoValue.CONSTANT)
+    assert (found.macro_f1.value, found.macro_f1.why) == (1, NoValue.CONSTANT)

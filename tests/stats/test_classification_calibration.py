@@ -1,4 +1,4 @@
-"""The expected calibration error, beside a hand calculation and a second program."""
+"""The expected calibration error, against a hand calculation and a second program."""
 
 from fractions import Fraction
 from math import nextafter

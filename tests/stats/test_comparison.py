@@ -9,7 +9,7 @@ from scipy import stats
 from support.each import each, rest_slow
 from support.rating_tables import BARREN, NAN, acc_eq, table_pair
 
-from harness.stats.agreement import bounds_with_test
+from harness.stats.agreement import interval_with_test
 from harness.stats.comparison import (
     Alternative,
     holm,
@@ -24,7 +24,7 @@ from harness.stats.correlation import (
     system_pearson,
     system_spearman,
 )
-from harness.stats.estimate import Bounds, Estimate, Floats, NoValue, Significance
+from harness.stats.estimate import Estimate, Floats, NoValue
 
 Statistic = Callable[[Floats, Floats], Estimate]
 STATISTICS: list[Statistic] = [
@@ -146,7 +146,7 @@ def false_positives(
 
 
 @pytest.mark.slow  # a simulation
-def test_judges_that_err_by_dialogue_are_told_apart_too_often_only_cell_by_cell() -> None:
+def test_judges_that_err_by_dialogue_are_separated_too_often_only_cell_by_cell() -> None:
     assert false_positives(10, 4, 0.8, runs=30) <= 0.15
     assert false_positives(10, 4, 0.8, runs=15, is_whole=False) >= 0.15
 
@@ -172,7 +172,7 @@ def test_a_difference_by_chance_is_found_in_five_of_a_hundred(
     ],
 )
 def test_an_interval_excludes_zero_where_the_test_does(p: float, low: float, high: float) -> None:
-    found = bounds_with_test(Bounds(low, high, n=12), Significance(0.3, p, n=9), 12)
+    found = interval_with_test(Estimate(0.3, 9).between(low, high, clusters=12), p, 12)
 
     assert found.low is not None
     assert (found.low > 0) == (p <= 0.05)
@@ -186,12 +186,12 @@ def test_an_interval_excludes_zero_where_the_test_does(p: float, low: float, hig
 
 @pytest.mark.parametrize("p", [1.0, 0.9999999, 0.99])
 def test_a_test_that_finds_nothing_leaves_no_interval_beyond_the_range(p: float) -> None:
-    # The t of such a p is 0 or nearly so, and the error that it stands for is endless.
-    found = bounds_with_test(Bounds(0.1, 0.5, n=12), Significance(0.3, p, n=1), 12)
+    # The t of such a p is 0 or nearly so, and the error of it is endless.
+    found = interval_with_test(Estimate(0.3, 1).between(0.1, 0.5, clusters=12), p, 12)
 
-    assert found == Bounds(None, None, n=12, reason=NoValue.DEGENERATE)
-    kept = Bounds(-0.1, 0.7, n=12)
-    assert bounds_with_test(kept, Significance(0.3, p, n=1), 12) == kept
+    assert found == Estimate(0.3, 1).unbounded(NoValue.DEGENERATE, clusters=12)
+    kept = Estimate(0.3, 1).between(-0.1, 0.7, clusters=12)
+    assert interval_with_test(kept, p, 12) == kept
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_a_test_that_finds_nothing_leaves_no_interval_beyond_the_range(p: float)
 def test_a_difference_of_correlations_stays_between_minus_two_and_two(
     given: tuple[float, float], p: float, ends: tuple[float, float]
 ) -> None:
-    found = bounds_with_test(Bounds(*given, n=12), Significance(1.2, p, n=9), 4)
+    found = interval_with_test(Estimate(1.2, 9).between(*given, clusters=12), p, 4)
 
     assert (found.low, found.high) == pytest.approx(ends, abs=5e-4)
     assert found.low is not None

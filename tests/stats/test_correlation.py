@@ -74,7 +74,7 @@ def test_fishers_interval_is_scipys(level: float) -> None:
     ("r", "n", "reason"), [(0.5, 3, NoValue.TOO_FEW), (-1, 9, NoValue.DEGENERATE)]
 )
 def test_fishers_interval_says_why_it_is_missing(r: float, n: int, reason: NoValue) -> None:
-    assert fisher_interval(r, n).reason == reason
+    assert fisher_interval(r, n).why == reason
 
 
 @pytest.mark.parametrize(("r", "level"), [(1.2, 0.95), (0.5, 1.0)])
@@ -118,7 +118,7 @@ def test_systems_correlate_as_in_scipy_by_their_means_over_common_documents(seed
         for rows in (human, judge)
     ]
 
-    # scipy takes means that only rounding tells apart for different ones.
+    # scipy takes means that differ by rounding for different ones.
     means = np.round(means, 9).tolist()
     np.testing.assert_allclose(system_means(human, judge), means, atol=1e-9)
     assert system_spearman(human, judge).value == pytest.approx(stats.spearmanr(*means).statistic)
@@ -274,7 +274,7 @@ def test_the_reason_for_no_tau_is_the_nearest_one(name: str, reason: NoValue) ->
 
 
 def test_ranks_see_the_ties_that_pairs_see() -> None:
-    # Three means that rounding alone tells apart lay on two points of a grid of 1e-12.
+    # Three means that differ by rounding alone lay on two points of a grid of 1e-12.
     close = [0.5, 0.5 + 4e-13, 0.5 + 7e-13, 1.0, 0.1]
 
     found = spearman(close, [1.0, 2, 3, 5, 0])

@@ -5,7 +5,6 @@ import pytest
 from support.rating_tables import NAN
 
 from harness.stats.estimate import (
-    Bounds,
     Estimate,
     NoValue,
     Significance,
@@ -25,8 +24,6 @@ def test_a_statistic_has_a_finite_value_or_a_reason(
 ) -> None:
     with pytest.raises(ValueError, match="finite value or a reason"):
         Estimate(value, n=3, reason=reason)
-    with pytest.raises(ValueError, match="finite value or a reason"):
-        Bounds(value, value, n=3, reason=reason)
     with pytest.raises(ValueError, match="finite value or a reason"):
         Significance(0.0, value, n=3, reason=reason)
 

@@ -9,21 +9,21 @@ from scipy import stats
 
 from harness.stats.classification import auc
 from harness.stats.clustered import clustered_mean
-from harness.stats.estimate import Bounds, Clusters, Interval, NoValue, mean_interval
+from harness.stats.estimate import Clusters, Estimate, NoValue, mean_interval
 
 
 def own_clusters(values: list[float]) -> list[str]:
     return [f"{i:04}" for i in range(len(values))]
 
 
-def right(count: int, of: int) -> Interval:
+def right(count: int, of: int) -> Estimate:
     """The share right of independent items."""
     return mean_interval(
         [1.0] * count + [0.0] * (of - count), own_clusters([0.0] * of), is_share=True
     )
 
 
-def ends(interval: Interval | Bounds) -> tuple[float, float]:
+def ends(interval: Estimate) -> tuple[float, float]:
     assert interval.low is not None
     assert interval.high is not None
     return interval.low, interval.high
@@ -112,7 +112,7 @@ def test_ratings_stop_at_the_ends_of_their_scale() -> None:
 def test_ratings_that_are_all_alike_have_no_interval(value: float) -> None:
     found = mean_interval([value] * 12, own_clusters([value] * 12), is_share=False)
 
-    assert found == Interval(value, None, None, 12, 12, NoValue.CONSTANT)
+    assert found == Estimate(value, 12).unbounded(NoValue.CONSTANT, clusters=12)
 
 
 @pytest.mark.parametrize("noise", [1e-16, 1e-9, 1e-6])
@@ -122,13 +122,13 @@ def test_what_a_processor_rounds_is_no_difference(noise: float) -> None:
 
     found = mean_interval(values, own_clusters(values), is_share=False)
 
-    assert (found.low, found.reason) == (None, NoValue.CONSTANT)
+    assert (found.low, found.why) == (None, NoValue.CONSTANT)
 
 
 def test_clusters_of_equal_means_have_no_bounds_however_their_members_differ() -> None:
     found = mean_interval([0.0, 1.0] * 3, ["a", "a", "b", "b", "c", "c"], is_share=False)
 
-    assert found == Interval(0.5, None, None, 6, 3, NoValue.CONSTANT)
+    assert found == Estimate(0.5, 6).unbounded(NoValue.CONSTANT, clusters=3)
 
 
 @pytest.mark.parametrize(
@@ -137,14 +137,12 @@ def test_clusters_of_equal_means_have_no_bounds_however_their_members_differ() -
 def test_fewer_than_three_clusters_are_too_few(values: list[float], clusters: str) -> None:
     found = mean_interval(values, list(clusters), is_share=False)
 
-    assert (found.low, found.high, found.reason) == (None, None, NoValue.TOO_FEW)
+    assert (found.low, found.high, found.why) == (None, None, NoValue.TOO_FEW)
     assert found.value == sum(values) / 2
 
 
 def test_no_values_give_no_number() -> None:
-    assert mean_interval([], [], is_share=False) == Interval(
-        None, None, None, 0, 0, NoValue.TOO_FEW
-    )
+    assert mean_interval([], [], is_share=False) == Estimate.missing(NoValue.TOO_FEW, n=0)
 
 
 @pytest.mark.parametrize("size", [1, 4])
@@ -197,9 +195,9 @@ def test_huge_numbers_have_the_interval_of_their_smaller_selves_or_none() -> Non
 
     assert huge == pytest.approx([end * 1e200 for end in small])
     assert beyond.value == pytest.approx(1.4e308)
-    assert (beyond.low, beyond.reason) == (None, NoValue.DEGENERATE)
-    assert (together.low, together.reason) == (None, NoValue.DEGENERATE)
-    assert clustered_mean([1e308, 1.5e308, 1.7e308], list("abc")).bounds.low is None
+    assert (beyond.low, beyond.why) == (None, NoValue.DEGENERATE)
+    assert (together.low, together.why) == (None, NoValue.DEGENERATE)
+    assert clustered_mean([1e308, 1.5e308, 1.7e308], list("abc")).low is None
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])

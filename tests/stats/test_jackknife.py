@@ -3,7 +3,7 @@ import pytest
 from scipy.stats import t
 
 from harness.stats.estimate import Estimate, Floats, NoValue
-from harness.stats.jackknife import Range, jackknife_bounds
+from harness.stats.jackknife import Range, jackknife_interval
 
 
 def left_out(values: Floats) -> Floats:
@@ -15,7 +15,7 @@ def test_the_jackknife_of_a_mean_is_students_interval() -> None:
     error = values.std(ddof=1) / np.sqrt(8)
     reach = t.ppf(0.975, 7) * error
 
-    found = jackknife_bounds(Estimate(values.mean(), 8), left_out(values), range_="any")
+    found = jackknife_interval(Estimate(values.mean(), 8), left_out(values), range_="any")
 
     assert (found.low, found.high) == pytest.approx((values.mean() - reach, values.mean() + reach))
     assert found.n == 8
@@ -25,7 +25,7 @@ def test_the_jackknife_of_a_mean_is_students_interval() -> None:
 def test_the_ends_stay_within_the_range(range_: Range, least: int, most: int) -> None:
     without = np.array([0.2, 0.99, 0.6, 0.97])
 
-    found = jackknife_bounds(Estimate(0.95, 4), without, range_=range_)
+    found = jackknife_interval(Estimate(0.95, 4), without, range_=range_)
 
     assert found.low is not None
     assert found.high is not None
@@ -45,12 +45,12 @@ def test_the_ends_stay_within_the_range(range_: Range, least: int, most: int) ->
 def test_what_has_no_interval_says_why(
     without: list[float], range_: Range, reason: NoValue
 ) -> None:
-    found = jackknife_bounds(Estimate(0.5, 3), np.array(without), range_=range_)
+    found = jackknife_interval(Estimate(0.5, 3), np.array(without), range_=range_)
 
-    assert (found.low, found.high, found.reason) == (None, None, reason)
+    assert (found.low, found.high, found.why) == (None, None, reason)
 
 
 def test_an_estimate_without_value_keeps_its_reason() -> None:
     none = Estimate(None, 0, reason=NoValue.ONE_RATER)
 
-    assert jackknife_bounds(none, np.zeros(3), range_="any").reason is NoValue.ONE_RATER
+    assert jackknife_interval(none, np.zeros(3), range_="any").reason is NoValue.ONE_RATER

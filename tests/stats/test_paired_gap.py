@@ -55,7 +55,7 @@ def test_items_that_move_with_their_cluster_in_part_are_worth_less_than_they_are
 
 
 def test_two_clusters_have_no_interval() -> None:
-    assert paired_gap([1.0, 0.0], [0.0, 0.0], named(2)).reason == "too few"
+    assert paired_gap([1.0, 0.0], [0.0, 0.0], named(2)).why == "too few"
 
 
 @pytest.mark.slow

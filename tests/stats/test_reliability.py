@@ -31,17 +31,17 @@ def alone(documents: int) -> Resamples:
 def test_crossed_raters_have_the_published_reliability() -> None:
     found = reliability_of_means(SIX_BY_FOUR[:, None], alone(6))
 
-    assert found.estimate.value == pytest.approx(0.9093, abs=5e-5)  # ICC(3,4)
-    assert (found.estimate.value or 0) ** 0.5 == pytest.approx(0.954, abs=5e-4)
-    assert 0 < (found.bounds.low or 0) < 0.9093 < (found.bounds.high or 0) < 1
+    assert found.value == pytest.approx(0.9093, abs=5e-5)  # ICC(3,4)
+    assert (found.value or 0) ** 0.5 == pytest.approx(0.954, abs=5e-4)
+    assert 0 < (found.low or 0) < 0.9093 < (found.high or 0) < 1
 
 
 def test_a_raters_severity_is_no_noise_where_all_rate_all() -> None:
     severe = SIX_BY_FOUR + np.array([-40.0, 3.0, 0.0, 100.0])
 
-    moved = reliability_of_means(severe[:, None], alone(6)).estimate.value
+    moved = reliability_of_means(severe[:, None], alone(6)).value
 
-    plain = reliability_of_means(SIX_BY_FOUR[:, None], alone(6)).estimate.value
+    plain = reliability_of_means(SIX_BY_FOUR[:, None], alone(6)).value
     assert moved == pytest.approx(plain)
 
 
@@ -99,7 +99,7 @@ def test_the_truth_as_judge_gets_what_is_attainable(
     for _ in range(25):
         truth, ratings = design(random)
         clusters = Resamples.of(["one"] * 150, seed="s", draws=1)
-        said.append((reliability_of_means(ratings, clusters).estimate.value or 0) ** 0.5)
+        said.append((reliability_of_means(ratings, clusters).value or 0) ** 0.5)
         means = ratio(np.nansum(ratings, axis=2), (~np.isnan(ratings)).sum(axis=2))
         got.append(dataset_pearson(means, truth).value or 0)
 
@@ -113,8 +113,8 @@ def test_its_interval_covers_what_many_documents_give(clusters: int) -> None:
     random, covered, runs = np.random.default_rng(clusters), 0, 400
     truth = reliability_of_means(draw(random, 20_000), Resamples.of(["c"] * 20_000, seed="s"))
     for _ in range(runs):
-        ends = reliability_of_means(draw(random, clusters), alone(clusters)).bounds
-        covered += (ends.low or 0) <= (truth.estimate.value or 0) <= (ends.high or 0)
+        ends = reliability_of_means(draw(random, clusters), alone(clusters))
+        covered += (ends.low or 0) <= (truth.value or 0) <= (ends.high or 0)
 
     assert 0.92 <= covered / runs <= 0.98
 
@@ -140,18 +140,18 @@ def draw(random: Numbers, documents: int) -> Floats:
 def test_ratings_without_a_reliability_say_why(ratings: Floats, reason: NoValue) -> None:
     cells = np.asarray(ratings)[:, None]
 
-    assert reliability_of_means(cells, alone(len(cells))).estimate.reason == reason
+    assert reliability_of_means(cells, alone(len(cells))).reason == reason
 
 
 def test_raters_that_agree_throughout_are_reliable_without_an_interval() -> None:
     found = reliability_of_means(np.repeat(np.arange(6.0)[:, None, None], 3, axis=2), alone(6))
 
-    assert found.estimate.value == pytest.approx(1)
-    assert found.bounds.reason == NoValue.DEGENERATE
+    assert found.value == pytest.approx(1)
+    assert found.why == NoValue.DEGENERATE
 
 
 def test_four_clusters_are_too_few_for_an_interval() -> None:
-    assert reliability_of_means(SIX_BY_FOUR[:4, None], alone(4)).bounds.reason == NoValue.TOO_FEW
+    assert reliability_of_means(SIX_BY_FOUR[:4, None], alone(4)).why == NoValue.TOO_FEW
 
 
 def sets(*raters: list[int]) -> Floats:

@@ -73,7 +73,7 @@ def test_the_fit_tries_every_difference(seed: int) -> None:
     )
 
 
-def test_differences_that_only_rounding_tells_apart_are_one() -> None:
+def test_differences_that_only_rounding_separates_are_one() -> None:
     # 1/3 + 1/3 and 2/3 - 0 differ in the last bit somewhere on a grid of thirds.
     judge = np.array([[k / 3 for k in range(12)], [0.1 + k / 3 for k in range(12)]])
     human = np.array([[k // 2 for k in range(12)]] * 2, dtype=float)

@@ -38,7 +38,8 @@ def flaws(figure: Figure) -> list[str]:
 def _out_of_view(figure: Figure) -> set[int]:
     """The labels of places that an axis does not show, which are there and never drawn."""
     hidden = set()
-    for axis in (one for axes in figure.axes for one in (axes.xaxis, axes.yaxis)):
+    found = [one for axes in figure.axes for one in (axes, *axes.child_axes)]
+    for axis in (one for axes in found for one in (axes.xaxis, axes.yaxis)):
         low, high = sorted(axis.get_view_interval())
         for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
             if not low - 1e-9 <= tick.get_loc() <= high + 1e-9:

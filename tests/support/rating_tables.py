@@ -8,15 +8,14 @@ from numpy.typing import ArrayLike
 from harness.stats.correlation import document_accuracies
 from harness.stats.estimate import (
     Estimate,
-    EstimateCI,
     Floats,
     Indices,
     NoValue,
     Resamples,
-    bounds,
+    drawn_interval,
     mean_estimate,
 )
-from harness.stats.jackknife import jackknife_bounds
+from harness.stats.jackknife import jackknife_interval
 
 NAN = float("nan")
 
@@ -78,18 +77,18 @@ def drawn_rows(resamples: Resamples) -> Iterator[Indices]:
         yield np.repeat(np.arange(len(counts)), counts.astype(np.intp))
 
 
-def resampled(statistic: Callable[[Indices], Estimate], resamples: Resamples) -> EstimateCI:
+def resampled(statistic: Callable[[Indices], Estimate], resamples: Resamples) -> Estimate:
     """Any statistic of rows with its interval, the slow way: one call a draw."""
     estimate = statistic(np.arange(len(resamples.places)))
     drawn = [statistic(rows).value for rows in drawn_rows(resamples)]
     values = np.array([np.nan if value is None else value for value in drawn])
-    return EstimateCI(estimate, bounds(estimate, values, resamples))
+    return drawn_interval(estimate, values, resamples)
 
 
-def jackknifed(statistic: Callable[[Indices], Estimate], resamples: Resamples) -> EstimateCI:
+def jackknifed(statistic: Callable[[Indices], Estimate], resamples: Resamples) -> Estimate:
     """A correlation of rows with its interval, the slow way: one call a cluster left out."""
     estimate = statistic(np.arange(len(resamples.places)))
     left = [np.nonzero(resamples.places != out)[0] for out in range(resamples.clusters)]
     values = [statistic(rows).value for rows in left]
     without = np.array([np.nan if value is None else value for value in values])
-    return EstimateCI(estimate, jackknife_bounds(estimate, without, range_="correlation"))
+    return jackknife_interval(estimate, without, range_="correlation")

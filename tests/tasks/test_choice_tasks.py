@@ -110,7 +110,7 @@ def test_a_prompt_shows_every_choice_once_and_no_label(name: str, variant: str) 
 
 
 @each(("name", "variant"), EVERY)
-def test_a_choice_begins_with_the_space_that_stands_before_it(name: str, variant: str) -> None:
+def test_a_choice_begins_with_the_space_before_it(name: str, variant: str) -> None:
     made = plan(name)
     for cell in cells(made, variant):
         _, asked = requests(made, cell)
@@ -176,7 +176,7 @@ def test_the_wording_of_the_paper_reaches_the_model_byte_for_byte() -> None:
     pack = Path(DATA or ".", "..", "paper_prompts")
     file = pack / "intent_detection" / "choose.user.j2"
     if DATA is None or not file.is_file():
-        pytest.skip("no paper_prompts folder beside HARNESS_DATA: the wording of the papers")
+        pytest.skip("no paper_prompts folder next to HARNESS_DATA: the wording of the papers")
     made = plan("intent_detection_pairs", prompts=Prompts([pack, HOME / "prompts"]))
     check_templates(made)
 

@@ -110,7 +110,7 @@ def test_answers_are_drawn_as_the_released_script_for_open_models_drew_them() ->
 
 @each("pieces", TRICKY)
 @each("marker", sorted(MARKERS.keys() - {"caps"}))
-def test_a_marker_stands_around_the_stressed_span_and_nowhere_else(
+def test_a_marker_is_around_the_stressed_span_and_nowhere_else(
     marker: str, pieces: tuple[str, str, str]
 ) -> None:
     before, emphasis, after = pieces
@@ -150,15 +150,15 @@ def test_a_prompt_shows_the_whole_dialogue_and_no_reference(variant: str) -> Non
 
 
 @each("marker", MARKERS)
-def test_a_bare_variant_lacks_the_explanation_and_nothing_else(marker: str) -> None:
+def test_a_bare_variant_leaves_out_the_explanation_and_nothing_else(marker: str) -> None:
     sample = stressed("so ", "that's it", ".")
     words = (HOME / f"prompts/emphasized_talk/explain/{marker}.j2").read_text("utf-8")
     explanation = words.splitlines()[1]
 
-    told, bare = (asked(sample, f"marker:{marker}{end}") for end in ("", ":bare"))
+    explained, bare = (asked(sample, f"marker:{marker}{end}") for end in ("", ":bare"))
 
     assert explanation not in bare
-    assert told.replace(f"\n\n{explanation}\n", "\n") == bare
+    assert explained.replace(f"\n\n{explanation}\n", "\n") == bare
 
 
 @pytest.mark.parametrize("variant", ["marker:none", "marker:none:bare"])
@@ -174,10 +174,10 @@ def test_with_a_marker_each_stress_of_a_dialogue_has_a_prompt_of_its_own(
     samples: list[Sample], variant: str
 ) -> None:
     for name, members in by_dialogue(samples):
-        told = {asked(sample, variant) for sample in members}
+        prompts = {asked(sample, variant) for sample in members}
         # One released fragment is a misspelling of another: both are the same stress.
         stresses = {(sample.fields["before"], sample.fields["emphasis"]) for sample in members}
-        assert len(told) == len(stresses), name
+        assert len(prompts) == len(stresses), name
 
 
 def by_dialogue(samples: Iterable[Sample]) -> Iterable[tuple[str, list[Sample]]]:
@@ -200,7 +200,7 @@ def test_the_wording_of_the_paper_reaches_the_model_byte_for_byte() -> None:
     pack = Path(DATA or ".", "..", "paper_prompts")
     file = pack / "emphasized_talk" / "generate.user.j2"
     if DATA is None or not file.is_file():
-        pytest.skip("no paper_prompts folder beside HARNESS_DATA: the wording of the papers")
+        pytest.skip("no paper_prompts folder next to HARNESS_DATA: the wording of the papers")
     sample = stressed("so ", "that's it", ".")
     every = plan(sample, prompts=Prompts([pack, HOME / "prompts"]))
     # It explains double quotes itself, whatever the variant.

@@ -42,14 +42,14 @@ def messages(made: Plan, variant: str) -> list[tuple[Message, ...]]:
     return [asked.messages for asked in requests(made, cell)]
 
 
-def test_the_question_stands_in_the_system_turn_and_the_text_in_the_users() -> None:
+def test_the_question_is_in_the_system_turn_and_the_text_in_the_users() -> None:
     neutral, asked = messages(plan(), "base")
 
     assert asked == (Message("system", SYSTEM), Message("user", f"Text: <<<{TEXT}>>>\nAnswer:"))
     assert neutral == (Message("user", "Answer:"),)
 
 
-def test_the_text_may_stand_by_itself() -> None:
+def test_the_text_may_be_alone() -> None:
     assert messages(plan(), "bare") == [(Message("system", SYSTEM), Message("user", TEXT))]
 
 
@@ -95,7 +95,7 @@ def test_the_wording_of_the_paper_reaches_the_model_byte_for_byte() -> None:
     pack = Path(DATA or ".", "..", "paper_prompts")
     file = pack / "hate_speech" / "yes_no.system.j2"
     if DATA is None or not file.is_file():
-        pytest.skip("no paper_prompts folder beside HARNESS_DATA: the wording of the papers")
+        pytest.skip("no paper_prompts folder next to HARNESS_DATA: the wording of the papers")
 
     shown = messages(plan(pack=pack), "bare")[-1]
 

@@ -1,7 +1,7 @@
 """The shipped task intent_resolution: what each variant shows, and what none may show.
 
 Every field and every reference of the sample is a word of its own, so that a word in a prompt
-tells where it comes from.
+shows where it comes from.
 """
 
 import os
@@ -61,8 +61,11 @@ def test_a_reference_reaches_a_prompt_only_where_the_variant_reveals_it(
 @pytest.mark.parametrize("variant", ["cot5", "cot6"])
 def test_the_true_intention_is_shown_verbatim(variant: str) -> None:
     revealing = sample()
-    told = {**revealing.references, "true_intention": ("She's cold; 'shut' the {{ window }}!",)}
-    made = plan(type(revealing)(revealing.id, revealing.fields, told, group="irony"))
+    references = {
+        **revealing.references,
+        "true_intention": ("She's cold; 'shut' the {{ window }}!",),
+    }
+    made = plan(type(revealing)(revealing.id, revealing.fields, references, group="irony"))
 
     [asked] = requests(made, next(cell for cell in made.cells if cell.variant == variant))
 

@@ -1,4 +1,4 @@
-"""Prompt packs: a level keeps what it is told apart by, or is refused before the first call."""
+"""Prompt packs: a level keeps what makes it differ, or is refused before the first call."""
 
 import json
 import os
@@ -71,13 +71,13 @@ PACKS = pytest.mark.parametrize("source", ["plain", "block", "papers"])
 def folder_of(source: str, folder: Path) -> Path:
     if source == "papers":
         if not PAPERS.is_dir():
-            pytest.skip("no paper_prompts folder beside HARNESS_DATA: the wording of the papers")
+            pytest.skip("no paper_prompts folder next to HARNESS_DATA: the wording of the papers")
         return PAPERS
     return pack(folder, base=PLAIN if source == "plain" else WITH_BLOCK)
 
 
 @PACKS
-def test_a_plain_prompt_worded_anew_leaves_every_level_its_guidance(
+def test_a_plain_prompt_worded_by_a_pack_leaves_every_level_its_guidance(
     tmp_path: Path, source: str
 ) -> None:
     made = with_pack(folder_of(source, tmp_path))
@@ -124,9 +124,9 @@ def test_a_pack_may_word_the_guidance_alone(tmp_path: Path) -> None:
     path.parent.mkdir(parents=True)
     path.write_text("Meant: {{ true_intention }}.")
 
-    [[told]] = asked(with_pack(tmp_path), "cot5")
+    [[message]] = asked(with_pack(tmp_path), "cot5")
 
-    assert told.content.endswith(f"\n\nMeant: {mark('true_intention')}.\n\n{mark('listener')}:")
+    assert message.content.endswith(f"\n\nMeant: {mark('true_intention')}.\n\n{mark('listener')}:")
 
 
 def test_a_level_that_no_longer_shows_what_it_reveals_is_refused(tmp_path: Path) -> None:
@@ -134,13 +134,13 @@ def test_a_level_that_no_longer_shows_what_it_reveals_is_refused(tmp_path: Path)
 
     with pytest.raises(SpecError) as caught:
         check_templates(made)
-    told = str(caught.value)
-    assert "variant cot6 of task intent_resolution reveals 'true_intention'" in told
-    assert str(tmp_path / "intent_resolution" / "cot6.user.j2") in told
+    error = str(caught.value)
+    assert "variant cot6 of task intent_resolution reveals 'true_intention'" in error
+    assert str(tmp_path / "intent_resolution" / "cot6.user.j2") in error
 
 
 def test_a_block_that_nothing_renders_any_more_is_found(tmp_path: Path) -> None:
-    # The old fault: the level's words stand in a block of a parent that has none.
+    # The old fault: the level's words are in a block of a parent that has none.
     made = with_pack(pack(tmp_path, base=PLAIN, cot5=OLD_LEVEL))
 
     with pytest.raises(SpecError, match="cot5 of task intent_resolution reveals 'true_intention'"):
@@ -232,7 +232,7 @@ def test_explained_and_bare_markers_that_read_alike_are_refused(tmp_path: Path) 
     check_templates(replace(made, run=replace(made.run, variants=("marker:quotes",))))
 
 
-def test_samples_that_lack_what_sets_variants_apart_are_not_blamed_on_words(tmp_path: Path) -> None:
+def test_samples_without_what_sets_variants_apart_are_not_blamed_on_words(tmp_path: Path) -> None:
     # A number has no capitals: the two ask the same of it, and of no other sample.
     names = ("marker:caps:bare", "marker:none:bare")
     check_templates(other_plan("emphasized_talk", tmp_path, *names, of=stressed("12")))

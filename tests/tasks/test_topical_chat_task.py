@@ -1,6 +1,6 @@
 """The task topical_chat: its own samples and words, and the numbers of the released replies.
 
-The expected correlations are those of Chiang and Lee (2023), computed anew by the release's own
+The expected correlations are those of Chiang and Lee (2023), computed again by the release's own
 script with unreadable replies left out.
 """
 
@@ -162,7 +162,7 @@ def test_the_released_replies_give_the_published_cells(
 
 
 @needs_data
-def test_the_released_files_lack_eight_replies(imported: dict[str, Imported]) -> None:
+def test_the_released_files_miss_eight_replies(imported: dict[str, Imported]) -> None:
     missing: Counter[MissingItem] = sum(
         (found.done.missing for found in imported.values()), Counter()
     )

@@ -141,7 +141,7 @@ def test_wordnet_s_synonyms_take_the_place_of_one_word() -> None:
 
 
 @each("path", FILES)
-def test_a_group_has_several_words_and_no_word_stands_twice(path: Path) -> None:
+def test_a_group_has_several_words_and_no_word_is_twice_there(path: Path) -> None:
     spec = spec_of(path)
     if isinstance(spec, DegreeSpec | SwapSpec | RandomSpec):
         assert all(len(set(group)) == len(group) > 1 for group in spec.groups)

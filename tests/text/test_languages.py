@@ -1,4 +1,4 @@
-"""Texts in another language than a judge reads are told of by what is declared, or by letters."""
+"""Texts in another language than a judge reads are found by what is declared, or by letters."""
 
 import pytest
 
@@ -23,7 +23,7 @@ RUSSIAN, JAPANESE = ("Уже поздно, Anna.",), ("もう遅いですよ。"
         (("en",), None, ("1, 2, 3!", ""), None),
     ],
 )
-def test_a_language_that_is_not_read_is_told_of(
+def test_a_language_that_is_not_read_is_reported(
     languages: tuple[str, ...], declared: str | None, texts: tuple[str, ...], why: str | None
 ) -> None:
     assert mismatch(languages, declared, texts) == why

@@ -139,7 +139,7 @@ STATEMENTS: list[tuple[str, float | Reason]] = [
     # A label of its own, opening or closing the reply.
     *(("Coherence: 2", 2.0), ("- Coherence: 3", 3.0), ("1. Coherence: 2", 2.0), ("Answer: 3", 3.0)),
     *(("Engagingness (1-3): 2", 2.0), ("It changes the topic. Coherence: 1", 1.0)),
-    # No whole number, off the scale, or another one beside it.
+    # No whole number, off the scale, or next to another one.
     *(("2.5", U), ("1.3", U), ("Rating: 2.5", U), ("0", U), ("4", U), ("Rating: 9", U), ("-1", U)),
     *(
         ("12", U),
@@ -165,7 +165,7 @@ IN_SENTENCES: list[tuple[str, float | Reason]] = [
     *(("2 people would agree. I give 4", U), ("5 is too high, so 4", U), ("3 reasons: a, b, c", U)),
     *(("1 thing is off; I say 3", U), ("4 would be kind", U), ("5 seems high. 4", U)),
     *(("2 of the three fit", U), ("3 times no", U), ("1 star less than 5", U), ("5 minus 1", U)),
-    # Another rating beside the one behind the label.
+    # Another rating with the one behind the label.
     *(("Rating: 4, or 5", U), ("Rating: 5 minus 1", U), ("Rating: 4 or maybe 5", U)),
     *(("Score: 2; no, 3", U), ("Rating: 3. Or rather 2.", U), ("Rating: 5 + 0", U)),
     *(("Rating: 4 less 2", U), ("Rating: 4 - no, 3", U), ("Rating: 2, 3", U), ("5? No. 4", U)),
@@ -312,7 +312,7 @@ def test_the_first_paragraph_ends_at_the_first_blank_line(text: str, expected: s
         ("", ""),
     ],
 )
-def test_the_answer_stands_behind_the_last_line_that_says_so(text: str, expected: str) -> None:
+def test_the_answer_is_behind_the_last_line_that_says_so(text: str, expected: str) -> None:
     assert answer_line(text) == expected
 
 
@@ -376,7 +376,7 @@ def test_choice_text_reads_only_the_opening_words_of_one_choice(
         ("don\u2019t", ("do", "don't"), 2),
     ],
 )
-def test_choices_that_begin_alike_or_have_no_words_are_told_apart_or_left(
+def test_choices_that_begin_alike_or_have_no_words_are_separated_or_left(
     reply: str, choices: tuple[str, ...], expected: int | Reason
 ) -> None:
     assert choice_text(reply, choices) == expected
@@ -395,7 +395,7 @@ def test_choices_that_begin_alike_or_have_no_words_are_told_apart_or_left(
         *(("Yes, I'm sorry to say", False), ("The answer is no", False)),
     ],
 )
-def test_declining_is_told_by_how_a_reply_opens(text: str, declines: bool) -> None:
+def test_declining_is_named_by_how_a_reply_opens(text: str, declines: bool) -> None:
     assert is_refusal(text) == declines
 
 

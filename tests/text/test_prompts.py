@@ -19,7 +19,7 @@ FENCE = "Say yes or no.\n<<<\n{{ story }}\n>>>\nYour word:\n"
 
 
 def folder(path: Path, **files: str | bytes) -> Path:
-    """A folder of templates; `base` stands for the file toy/base.user.j2."""
+    """A folder of templates; `base` is the file toy/base.user.j2."""
     (path / "toy").mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         end = ".j2" if "." in name else ".user.j2"
@@ -262,7 +262,7 @@ def test_the_digest_covers_all_that_a_text_depends_on(tmp_path: Path, changed: s
     assert after != before
 
 
-def test_the_digest_does_not_cover_what_stands_beside(tmp_path: Path) -> None:
+def test_the_digest_does_not_cover_what_is_next_to_it(tmp_path: Path) -> None:
     before = Prompts([folder(tmp_path / "a", base="a")]).digest("toy/base")
 
     assert Prompts([folder(tmp_path / "b", base="a", other="b")]).digest("toy/base") == before
@@ -279,7 +279,7 @@ def test_the_digest_of_a_folder_covers_each_template_in_it_and_nothing_else(tmp_
     assert prompts.digest_below("toy") != before
 
 
-def test_a_list_is_gone_through_text_by_text_each_filtered(tmp_path: Path) -> None:
+def test_a_list_is_shown_text_by_text_each_filtered(tmp_path: Path) -> None:
     path = folder(
         tmp_path, base="{% for one in options %}\n{{ loop.index }}) {{ one }}\n{% endfor %}\n!"
     )

@@ -21,7 +21,7 @@ from harness.errors import SpecError
 from harness.pipeline.columns.stored import ColumnRun
 from harness.pipeline.score import RIGHT_OR_WRONG, averages, value_range
 from harness.stats.clustered import clustered_mean, detectable_difference, paired_gap
-from harness.stats.estimate import Bounds, Floats, Limits, Names, mean
+from harness.stats.estimate import Estimate, Floats, Limits, Names, mean
 from harness.storage.runs import StoredRun
 
 LEVEL, POWER = 0.95, 0.8
@@ -224,10 +224,10 @@ def _bounds(
     *,
     clusters: Names,
     level: float = LEVEL,
-) -> Bounds:
+) -> Estimate:
     if pairing.first.judge.metric == RIGHT_OR_WRONG:
         return paired_gap(base, new, clusters, level=level)
-    return clustered_mean(base - new, clusters, level=level, limits=_limits(pairing)).bounds
+    return clustered_mean(base - new, clusters, level=level, limits=_limits(pairing))
 
 
 def _limits(pairing: Pairing) -> Limits | None:
@@ -247,8 +247,8 @@ def _is_same(pairing: Pairing, base: _Answers, new: _Answers) -> bool:
 def _decide(
     context: _Context,
     *,
-    bounds: Bounds,
-    sure: Bounds,
+    bounds: Estimate,
+    sure: Estimate,
     lost: tuple[float, float],
     is_same: bool,
 ) -> tuple[Decision, str]:
@@ -265,7 +265,7 @@ def _decide(
     if is_same:
         return Decision.PASS, SAME
     if bounds.high is None:
-        return Decision.INCONCLUSIVE, f"no interval: {bounds.reason}"
+        return Decision.INCONCLUSIVE, f"no interval: {bounds.why}"
     if bounds.high <= limits.max_drop:
         return Decision.PASS, f"a drop of more than {limits.max_drop:g} is ruled out"
     if bounds.low is not None and bounds.low > limits.max_drop:
@@ -275,10 +275,10 @@ def _decide(
     return Decision.INCONCLUSIVE, f"a drop of up to {bounds.high:.3f} is not ruled out"
 
 
-def _seen(pairing: Pairing, sure: Bounds, limits: GateLimits, *, level: float) -> float | None:
+def _seen(pairing: Pairing, sure: Estimate, limits: GateLimits, *, level: float) -> float | None:
     if sure.low is None or sure.high is None:
         return None
     reach = (sure.high - sure.low) / 2
-    seen = limits.max_drop + detectable_difference(reach, sure.n, level=level, power=POWER)
+    seen = limits.max_drop + detectable_difference(reach, sure.clusters, level=level, power=POWER)
     ends = _limits(pairing)
     return None if ends is not None and seen > ends[1] else seen

@@ -131,14 +131,14 @@ def _implicitness(old: Sequence[DriftText], new: Sequence[DriftText], seed: int)
     found, test = mean_shift(before, after), shift_test(before, after, seed=str(seed))
     means = [sum(side.values) / len(side.values) for side in sides]
     return Drift(
-        *(IMPLICITNESS, "", ALL, means[0], means[1], found.estimate.value),
-        low=found.bounds.low,
-        high=found.bounds.high,
+        *(IMPLICITNESS, "", ALL, means[0], means[1], found.value),
+        low=found.low,
+        high=found.high,
         distance=test.statistic,
         p=test.p,
         n_old=len(before.values),
         n_new=len(after.values),
-        note=str(found.bounds.reason or test.reason or ""),
+        note=str(found.why or test.reason or ""),
     )
 
 
@@ -159,15 +159,15 @@ def _rates(
         values = [share_interval(rows).value for rows in (before, after)]
         gap = share_gap(after, before)
         is_enough = min(len({*rows.clusters}) for rows in (before, after)) >= least
-        has_test = is_enough and gap.test.p is not None
-        note = gap.bounds.reason if is_enough else NoValue.TOO_FEW
+        has_test = is_enough and gap.p is not None
+        note = gap.why if is_enough else NoValue.TOO_FEW
         found.append(
             Drift(
-                *(rate, column, group, values[0], values[1], gap.estimate.value),
-                low=gap.bounds.low if has_test else None,
-                high=gap.bounds.high if has_test else None,
+                *(rate, column, group, values[0], values[1], gap.value),
+                low=gap.low if has_test else None,
+                high=gap.high if has_test else None,
                 distance=None,
-                p=gap.test.p if has_test else None,
+                p=gap.p if has_test else None,
                 n_old=len(before.hits),
                 n_new=len(after.hits),
                 note=str(note or ""),

@@ -52,7 +52,7 @@ def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
 
 
 def find_span(turn: str, fragment: str) -> Span | None:
-    """The first occurrence of a fragment as whole words; None where the turn lacks it.
+    """The first occurrence of a fragment as whole words; None where the turn has none.
 
     A fragment that occurs more than once is flagged as ambiguous: the data does not say which one
     is stressed. One that occurs only inside words, an annotation error, is extended to whole words.

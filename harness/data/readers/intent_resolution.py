@@ -1,7 +1,7 @@
 """The released intent-resolution CSV to samples, as released or with an overlay of corrections.
 
 Ids come from the released text, so corrections do not change them. Cells lose outer white space,
-but not where prefix and utterance meet. Nothing else changes but what the overlay names; with an
+but not where prefix and utterance touch. Nothing else changes but what the overlay names; with an
 overlay, runs of blanks in the story become one.
 """
 
@@ -76,7 +76,7 @@ def _sample(row: TableRow, released: TableRow) -> Sample:
 
 
 def _text(row: TableRow, column: str) -> str:
-    """A cell without outer white space; prefix and utterance keep it where they meet."""
+    """A cell without outer white space; prefix and utterance keep it where they touch."""
     text = row.cells[column]
     if column == FIELDS["prefix"]:
         return text.lstrip()

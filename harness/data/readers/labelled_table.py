@@ -69,7 +69,7 @@ def read(
     *,
     repeats: Path | None = None,
 ) -> list[Sample]:
-    """The samples of some files, in order; `choices` has the answer that each label stands for.
+    """The samples of some files, in order; `choices` has the answer of each label.
 
     Rows with a label that is not in `choices` are left out. Rows that repeat a text are listed in
     the file `repeats`, which is written if there are any.
@@ -342,7 +342,7 @@ def _flags(text: str) -> Iterable[str]:
 def _log_left_out(
     before: Sequence[object], after: list[_Kept], why: str, *, of: Path | None = None
 ) -> list[_Kept]:
-    """Returns `after`; one line of the log counts what it lacks of `before`, and why."""
+    """Returns `after`; one line of the log counts what is left out of `before`, and why."""
     if lost := len(before) - len(after):
         where = f"{of}: " if of else ""
         _log.warning("%s%d of %d rows left out: %s", where, lost, len(before), why)

@@ -46,7 +46,7 @@ class _Line:
 
     @property
     def is_control(self) -> bool | None:
-        """Whether it lacks its story; None where the item is the same without it."""
+        """Whether it is without its story; None where the item is the same without it."""
         texts = [self.sample.fields.get(name) for name in (SCENARIO, WITHOUT_STORY)]
         return None if len(set(texts) - {None}) == 1 else texts[1] == self.item.scenario
 

@@ -6,30 +6,24 @@ Requests and replies are those of single calls. Nothing here waits, retries or k
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 from msgspec import Struct
 
 from harness.core import Request, Response
-from harness.models.anthropic.model import (
-    AnthropicModel,
-    is_filtered,
-    message_arguments,
-    read_reply,
-)
+from harness.models.anthropic.model import AnthropicModel, is_filtered, message_body, read_reply
 from harness.models.client.batch_api import (
     BatchExpired,
     BatchRecord,
     BatchServer,
     BatchStatus,
+    Listed,
+    Page,
     name_stem,
     read_lines,
 )
-from harness.models.client.hosted import json_body
-from harness.models.client.http import http_of
-from harness.models.client.retry import PermanentError
+from harness.models.client.retry import PermanentError, RetryableError
 from harness.parts import UNCHARGED, Mode, Reason
 
 BEFORE_S, AFTER_S = 600.0, 3600.0
@@ -48,17 +42,19 @@ class _Counts(Struct):
         return self.succeeded + self.errored + self.canceled + self.expired
 
 
-class _Batch(Struct):
-    id: str
+class _Batch(Listed):
     processing_status: str
     created_at: datetime
     request_counts: _Counts
     archived_at: datetime | None = None
 
+    @property
+    def made_s(self) -> float:
+        return self.created_at.timestamp()
 
-class _Page(Struct):
-    data: list[_Batch]
-    has_more: bool = False
+    @property
+    def total(self) -> int:
+        return self.request_counts.done + self.request_counts.processing
 
 
 class _Result(Struct):
@@ -78,7 +74,7 @@ class AnthropicBatches(BatchServer):
     Limits from Anthropic's guide "Batch processing": 100,000 requests or 256 MB.
     """
 
-    kind = "anthropic"
+    kind, path, after = "anthropic", "/v1/messages/batches", "after_id"
     most_entries, most_bytes = 100_000, 256_000_000
     endpoints: Mapping[Mode, str] = {Mode.GENERATE: "/v1/messages"}
 
@@ -87,73 +83,58 @@ class AnthropicBatches(BatchServer):
         super().__init__(model)
         self._spec = model.spec
 
-    @property
-    def _batches(self) -> Any:  # noqa: ANN401 - a part of the client
-        return self._client.messages.batches.with_raw_response
-
     def entries(self, request: Request) -> tuple[bytes, ...]:
         """One entry for each reply that is wanted."""
-        params = json_body(message_arguments(request, self._spec))
+        params = message_body(request, self._spec)
         return tuple(
             json.dumps({"custom_id": name, "params": params}).encode()
             for name in self._names(request)
         )
 
     def _create(self, entries: Sequence[bytes], *, endpoint: str, nonce: str) -> str:
-        requests = [json.loads(entry) for entry in entries]
-        return self._read(partial(self._batches.create, requests=requests), _Batch).id
+        body = b'{"requests": [' + b", ".join(entries) + b"]}"
+        return self._read(_Batch, "POST", self.path, body=body).id
 
     def find(self, record: BatchRecord, *, known: Collection[str | None]) -> str | None:
-        """Of the batches with as many entries, the one created nearest to our record."""
-        self._expect(record)
-        candidates = [
-            batch
-            for batch in self._list(record)
-            if batch.id not in known and self._may_be(batch, record)
-        ]
-        nearest = min(candidates, key=lambda batch: abs(_age_s(batch, record)), default=None)
-        return nearest.id if nearest else None
+        """The batch whose results have the names of our requests.
 
-    def _list(self, record: BatchRecord) -> Iterator[_Batch]:
-        after: dict[str, Any] = {}
-        while True:
-            page = self._read(partial(self._batches.list, limit=100, **after), _Page)
-            yield from page.data
-            is_old = page.data and _age_s(page.data[-1], record) < -BEFORE_S
-            if is_old or not (page.has_more and page.data):
-                return
-            after = {"after_id": page.data[-1].id}
+        The API keeps no name of ours, and lists no requests: what may be ours has to end first.
+        """
+        for batch in self._listed(Page[_Batch], since=record.created - BEFORE_S):
+            age_s = batch.made_s - record.created
+            if batch.id in known or batch.total != record.entries:
+                continue
+            if not -BEFORE_S <= age_s <= AFTER_S:
+                continue
+            status = self.status(batch.id)
+            if not status.is_ended:
+                raise RetryableError(
+                    f"batch {self._server.quote(batch.id)} may be the one whose name was lost, "
+                    "which shows once it has ended"
+                )
+            ours = {name_stem(key) for key in record.keys}
+            if any(name_stem(line.custom_id) in ours for line in self._lines(status, record)):
+                return batch.id
+        return None
 
     def status(self, name: str) -> BatchStatus:
         """The progress of a batch."""
-        batch = self._read(partial(self._batches.retrieve, name), _Batch)
+        batch = self._read(_Batch, "GET", f"{self.path}/{quote(name, safe='')}")
         if batch.archived_at is not None:
             raise BatchExpired(f"its results were kept until {batch.archived_at}")
-        counts = batch.request_counts
         return BatchStatus(
             id=name,
             word=self._server.quote(batch.processing_status),
             is_ended=batch.processing_status == "ended",
-            done=counts.done,
-            total=counts.done + counts.processing,
+            done=batch.request_counts.done,
+            total=batch.total,
         )
 
-    def _may_be(self, batch: _Batch, record: BatchRecord) -> bool:
-        counts = batch.request_counts
-        has_size = counts.done + counts.processing == record.entries
-        if not has_size or not -BEFORE_S <= _age_s(batch, record) <= AFTER_S:
-            return False
-        if batch.processing_status != "ended":
-            return True
-        ours = {name_stem(key) for key in record.keys}
-        return any(name_stem(line.custom_id) in ours for line in self._lines(batch.id))
-
-    def _lines(self, name: str, files: Sequence[str] = ()) -> Iterator[_Line]:
-        # The library would fetch them, with the key, from wherever the server says they are.
-        path = f"/v1/messages/batches/{quote(name, safe='')}/results"
-        http = http_of(self._hosted.library.module)
-        content = self._content(partial(self._client.get, path, cast_to=http.Response))
-        return read_lines(content, _Line, where=f"batch {name}")
+    def _lines(self, status: BatchStatus, record: BatchRecord) -> Iterator[_Line]:
+        # From this path, and not from any address that the server names: the key goes with it.
+        path = f"{self.path}/{quote(status.id, safe='')}/results"
+        content = self._content("GET", path, entries=record.entries)
+        return read_lines(content, _Line, where=f"batch {status.id}")
 
     def _response(self, line: _Line, request: Request) -> Response:
         result = line.result
@@ -165,8 +146,3 @@ class AnthropicBatches(BatchServer):
         reason = Reason.FILTERED if is_filtered(words) else Reason.FAILED
         message = self._server.quote(f"in a batch: {result.type}{words}")
         raise PermanentError(reason, message, usage=UNCHARGED)
-
-
-def _age_s(batch: _Batch, record: BatchRecord) -> float:
-    """By how many seconds a batch is younger than our record of it."""
-    return batch.created_at.timestamp() - record.created

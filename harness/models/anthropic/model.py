@@ -1,4 +1,4 @@
-"""Requests to Responses through Anthropic's API, with the official client.
+"""Requests to Responses through Anthropic's API.
 
 First what is pure: requests to bodies, bodies of replies and errors to what they mean. What cannot
 be read raises RetryableError where another attempt may help, else PermanentError.
@@ -7,14 +7,15 @@ be read raises RetryableError where another attempt may help, else PermanentErro
 import json
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
 from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.client.endpoint import Endpoint
-from harness.models.client.hosted import ClientLibrary, HostedModel, passing_error, post
+from harness.models.client.hosted import HostedModel, passing_error
+from harness.models.client.http import Connection, HttpError
 from harness.models.client.replies import (
     RepliesByKey,
     bounded,
@@ -32,18 +33,12 @@ from harness.parts import UNCHARGED, Mode, Reason, Usage, digest
 from harness.specs.models import AnthropicSpec
 from harness.text.cleanup import repair_surrogates
 
-if TYPE_CHECKING:
-    import anthropic
-
 RATE_LIMITS = frozenset({429, 529})
 
 
-def message_arguments(request: Request, spec: AnthropicSpec) -> dict[str, Any]:
-    """A request as arguments of the client library; `extra_body` has those it does not know.
-
-    The library knows no temperature since its version 1.0; the API does, for older models.
-    """
-    arguments: dict[str, Any] = {
+def message_body(request: Request, spec: AnthropicSpec) -> dict[str, Any]:
+    """A request as the body of a message."""
+    body: dict[str, Any] = {
         "model": spec.model,
         "max_tokens": request.decoding.max_tokens + spec.reasoning_max_tokens,
         "messages": [
@@ -51,19 +46,17 @@ def message_arguments(request: Request, spec: AnthropicSpec) -> dict[str, Any]:
         ],
     }
     if system := "\n\n".join(m.content for m in request.messages if m.role == "system"):
-        arguments["system"] = system
-    temperature = {"temperature": request.decoding.temperature} if spec.sends_temperature else {}
-    extra = {**temperature, **spec.extra_body}
+        body["system"] = system
+    if spec.sends_temperature:
+        body["temperature"] = request.decoding.temperature
+    body |= spec.extra_body
     if request.schema is not None and spec.is_structured_output:
         if spec.form == "tool":
-            arguments["tools"] = [{"name": FORM, "input_schema": dict(request.schema)}]
-            arguments["tool_choice"] = {"type": "tool", "name": FORM}
-        else:
-            form = {"type": "json_schema", "schema": _unbounded(request.schema)}
-            extra["output_config"] = {**(extra.get("output_config") or {}), "format": form}
-    if extra:
-        arguments["extra_body"] = extra
-    return arguments
+            tools = [{"name": FORM, "input_schema": dict(request.schema)}]
+            return {"tools": tools, "tool_choice": {"type": "tool", "name": FORM}} | body
+        form = {"type": "json_schema", "schema": _unbounded(request.schema)}
+        body["output_config"] = {**(body.get("output_config") or {}), "format": form}
+    return body
 
 
 def _unbounded(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,20 +66,15 @@ def _unbounded(schema: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def status_error(
-    error: "anthropic.APIStatusError", server: Endpoint, *, model: str, has_form: bool
-) -> Exception:
+def status_error(error: HttpError, server: Endpoint, *, model: str, has_form: bool) -> Exception:
     """Our error for an HTTP status and the words of the reply's body."""
-    body = error.body if isinstance(error.body, dict) else {}
-    inner = body.get("error")
-    words = inner.get("message") if isinstance(inner, dict) else None
-    words = server.quote(str(words or error.message))
-    status, message = error.status_code, f"{server.address} answered {error.status_code}: {words}"
+    status, words = error.status, server.quote(str(error.problem.get("message") or error.text))
+    message = f"{server.address} answered {status}: {words}"
     if is_filtered(words):
         return PermanentError(Reason.FILTERED, message, usage=UNCHARGED)
     if passing := passing_error(error, message, rate_limits=RATE_LIMITS):
         return passing
-    cut = server.address.removesuffix("/v1")  # the client library appends it
+    cut = server.address.removesuffix("/v1")  # the paths have it
     hint = "" if cut == server.address else f" to {cut}, without /v1, which is put behind it"
     remedies = server.remedies(model, hint=hint)
     if status == 400 and "credit balance" in words:
@@ -153,14 +141,11 @@ def _read_usage(usage: object) -> Usage:
     )
 
 
-LIBRARY = ClientLibrary("anthropic", "Anthropic", status_error)
-
-
 class AnthropicModel(HostedModel[AnthropicSpec]):
     """A model behind Anthropic's API, or a server that speaks its language."""
 
     kind = "anthropic"
-    library = LIBRARY
+    models_path = "/v1/models"
     modes = frozenset({Mode.GENERATE})
 
     def _identity_parts(self) -> list[str]:
@@ -172,11 +157,19 @@ class AnthropicModel(HostedModel[AnthropicSpec]):
         parts += [f"reasoning={spec.reasoning_max_tokens}"] if spec.reasoning_max_tokens else []
         return parts
 
-    def _call(self, client: "anthropic.AsyncAnthropic", server: Endpoint) -> Call:
-        return partial(self._ask, client, {})
+    @property
+    def _headers(self) -> dict[str, str]:
+        key = self.server.key
+        return {"anthropic-version": "2023-06-01", **({"x-api-key": key} if key else {})}
+
+    def _translated(self, error: HttpError, *, has_form: bool = False) -> Exception:
+        return status_error(error, self.server, model=self.model, has_form=has_form)
+
+    def _call(self, connection: Connection) -> Call:
+        return partial(self._ask, connection, {})
 
     async def _ask(
-        self, client: "anthropic.AsyncAnthropic", replies: RepliesByKey, request: Request
+        self, connection: Connection, replies: RepliesByKey, request: Request
     ) -> Response | PartialReply:
         if request.mode not in self.modes:
             raise PermanentError(
@@ -185,10 +178,10 @@ class AnthropicModel(HostedModel[AnthropicSpec]):
                 "log-probabilities and no vectors: use kind: transformers, vllm or openai",
                 usage=UNCHARGED,
             )
-        return await collect_n(request, replies, partial(self._reply, client))
+        return await collect_n(request, replies, partial(self._reply, connection))
 
-    async def _reply(self, client: "anthropic.AsyncAnthropic", request: Request) -> Response:
+    async def _reply(self, connection: Connection, request: Request) -> Response:
         has_form = request.schema is not None and self.spec.is_structured_output
         with self.translating(has_form=has_form):
-            content = await post(client, "/v1/messages", message_arguments(request, self.spec))
+            content = await connection.post("/v1/messages", message_body(request, self.spec))
             return read_reply(content, request, self.server)

@@ -14,14 +14,14 @@ from harness.models.client.limiter import ConcurrencyLimiter
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A result, and the limiter of which it occupies a slot until the caller is done with it."""
+    """A result, and the limiter whose slot it holds until the caller is done with it."""
 
     result: Response
     slot: ConcurrencyLimiter | None = None
 
 
 Worker = Callable[[Request], Awaitable[Completed | None]]
-"""Processes one item; None ends the worker, because no further item can be processed."""
+"""Processes one request; None ends the worker, because no further request can be processed."""
 
 
 class BackgroundExecutor:
@@ -34,13 +34,13 @@ class BackgroundExecutor:
 
     def __init__(
         self,
-        items: Iterator[Request],
+        requests: Iterator[Request],
         session: AbstractAsyncContextManager[Worker],
         *,
         workers: int,
     ) -> None:
         """Keep the arguments; `results` begins the work."""
-        self._items = items
+        self._requests = requests
         self._session = session
         self._workers = workers
         self._completed: SimpleQueue[Completed | BaseException | None] = SimpleQueue()
@@ -101,8 +101,8 @@ class BackgroundExecutor:
             raise errors.exceptions[0] from None
 
     async def _work(self, worker: Worker) -> None:
-        for item in self._items:
-            completed = await worker(item)
+        for request in self._requests:
+            completed = await worker(request)
             if completed is None:
                 return
             self._completed.put(completed)
@@ -110,4 +110,4 @@ class BackgroundExecutor:
     def _release_slots(self) -> None:
         self._is_releasing = False  # before they are read, or the caller's next could be missed
         while self._slots_done:
-            self._slots_done.popleft().release(1)
+            self._slots_done.popleft().release()

@@ -1,30 +1,31 @@
-"""Batches of any provider: the records we keep of them, and the calls each provider offers.
+"""Batches of any provider: the records we keep of them, and the calls that providers share.
 
-`BatchServer` is the shared part of the providers' classes. Results are read from files of JSON
-lines. Nothing here waits or retries.
+Results are read from files of JSON lines. Nothing here waits or retries.
 """
 
 import json
 import logging
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import msgspec
 
 from harness.core import Request, Response
 from harness.errors import ModelError, StoreError
 from harness.models.client.hosted import HostedModel
-from harness.models.client.http import MOST_BYTES
+from harness.models.client.http import MOST_BYTES, HttpError
 from harness.models.client.replies import merge, no_answer
 from harness.models.client.retry import PermanentError, RetryableError
 from harness.parts import Mode, Reason
 from harness.storage.files import write_whole
+
+if TYPE_CHECKING:
+    from aiohttp import FormData
 
 State = Literal["planned", "submitted", "collected"]
 _log = logging.getLogger(__name__)
@@ -43,8 +44,8 @@ class BatchRecord:
     """One batch: `nonce` is our name for it, `id` the provider's, None until it is known.
 
     `created` is in seconds since 1970. `entries` counts what the provider counts: one request may
-    take several. `failed` are the requests without an answer in it: where they are wanted again,
-    they are asked anew.
+    take several. `failed` are the requests without an answer in it: if they are wanted again, they
+    are asked again.
     """
 
     nonce: str
@@ -123,19 +124,43 @@ class BatchExpired(Exception):
     """The provider knows no such batch, or no longer keeps its results."""
 
 
+class Listed(msgspec.Struct):
+    """A batch in a provider's list, by the provider's name for it."""
+
+    id: str
+
+    @property
+    def made_s(self) -> float:
+        """When it was created, in seconds since 1970."""
+        raise NotImplementedError
+
+
+_Listed = TypeVar("_Listed", bound=Listed)
+
+
+class Page(msgspec.Struct, Generic[_Listed]):
+    """A page of a provider's list."""
+
+    data: list[_Listed]
+    has_more: bool = False
+
+
 class BatchServer(ABC):
     """The batches of a hosted model's provider.
 
-    `most_entries` and `most_bytes` are what the provider takes in one batch. Its calls raise
+    `most_entries` and `most_bytes` are what the provider takes in one batch; `path` is that of its
+    batches, and `after` the parameter that turns a page of their list. Its calls raise
     RetryableError, PermanentError, BatchExpired or ModelError.
     """
 
     kind: ClassVar[str]
+    path: ClassVar[str]
+    after: ClassVar[str]
     most_entries: ClassVar[int]
     most_bytes: ClassVar[int]
 
     def __init__(self, hosted: HostedModel[Any]) -> None:
-        """Use the endpoint and the client library of the model."""
+        """Use the server of the model."""
         self._hosted = hosted
         self._server = hosted.server
 
@@ -149,30 +174,15 @@ class BatchServer(ABC):
     def endpoints(self) -> Mapping[Mode, str]:
         """The modes that batches know, and the path of each; one batch has one path."""
 
-    def __enter__(self) -> Self:
-        """Check that the server is there, and open a client that bears long transfers."""
+    def check(self) -> None:
+        """Check that the server is there; ModelError if not."""
         self._hosted.check()
-        timeout_s = max(self._hosted.spec.timeout_s, TRANSFER_S)
-        self._guard = self._hosted.library.guard(self._server)
-        self._client: Any = self._hosted.library.client(
-            self._server, timeout_s=timeout_s, guard=self._guard
-        )
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the client."""
-        self._client.close()
 
     @abstractmethod
     def entries(self, request: Request) -> tuple[bytes, ...]:
         """A request as entries of a batch: JSON objects that hold the names of their results.
 
-        There are several where one gives too few replies.
+        There are several if one gives too few replies.
         """
 
     def submit(self, entries: Sequence[bytes], *, endpoint: str, nonce: str) -> str:
@@ -186,7 +196,7 @@ class BatchServer(ABC):
 
     @abstractmethod
     def _create(self, entries: Sequence[bytes], *, endpoint: str, nonce: str) -> str:
-        """Submit a batch; BatchExpired where the server has no such call."""
+        """Submit a batch; BatchExpired if the server has no such call."""
 
     @abstractmethod
     def find(self, record: BatchRecord, *, known: Collection[str | None]) -> str | None:
@@ -203,11 +213,10 @@ class BatchServer(ABC):
 
         Several replies to a request are merged; results of other requests are logged.
         """
-        self._expect(record)
         wanted = {name: request for request in requests for name in self._names(request)}
         replies: dict[str, dict[str, Response]] = {}
         ours, foreign = {name_stem(key) for key in record.keys}, 0
-        for line in self._lines(status.id, status.files):
+        for line in self._lines(status, record):
             foreign += name_stem(line.custom_id) not in ours
             if (request := wanted.get(line.custom_id)) is None:
                 continue
@@ -225,17 +234,13 @@ class BatchServer(ABC):
             warning = "batch %s: %d results of no request of ours; left out"
             _log.warning(warning, record.id, foreign)
 
-    def _expect(self, record: BatchRecord) -> None:
-        """Allow the next replies the length that the results of a batch may have."""
-        self._guard.most_bytes = MOST_BYTES + ENTRY_BYTES * record.entries
-
     @abstractmethod
-    def _lines(self, name: str, files: Sequence[str] = ()) -> Iterator[Any]:
+    def _lines(self, status: BatchStatus, record: BatchRecord) -> Iterator[Any]:
         """The results of a batch, each with its `custom_id`."""
 
     @abstractmethod
     def _response(self, line: Any, request: Request) -> Response:  # noqa: ANN401 - see `_lines`
-        """The response in one result; RetryableError or PermanentError where there is none."""
+        """The response in one result; RetryableError or PermanentError if there is none."""
 
     def _names(self, request: Request) -> tuple[str, ...]:
         if request.decoding.n == 1:
@@ -243,21 +248,48 @@ class BatchServer(ABC):
         stem = name_stem(request.key)
         return tuple(f"{stem}-{number:05d}" for number in range(request.decoding.n))
 
-    def _read(self, call: Callable[[], Any], kind: type[_T]) -> _T:
-        content = self._content(call)
+    def _listed(self, kind: type[Page[_Listed]], *, since: float) -> Iterator[_Listed]:
+        """The provider's batches, the youngest first, as long as a page has one made `since`."""
+        params = {"limit": "100"}
+        while True:
+            page = self._read(kind, "GET", self.path, params=params)
+            yield from page.data
+            if not (page.has_more and page.data) or page.data[-1].made_s < since:
+                return
+            params[self.after] = page.data[-1].id
+
+    def _read(self, kind: type[_T], method: str, path: str, **how: Any) -> _T:  # noqa: ANN401 - of `_content`
+        content = self._content(method, path, **how)
         try:
             return msgspec.json.decode(content, type=kind)
         except (msgspec.DecodeError, ValueError) as error:
             raise RetryableError(f"{self.address} sent what is not of its API ({error})") from None
 
-    def _content(self, call: Callable[[], Any]) -> bytes:
+    def _content(
+        self,
+        method: str,
+        path: str,
+        body: "bytes | FormData | None" = None,
+        *,
+        params: Mapping[str, str] | None = None,
+        entries: int = 0,
+    ) -> bytes:
+        """The body of a reply, which may be as long as the results of so many entries."""
         with self._hosted.translating():
             try:
-                reply = call()
-                content: bytes = getattr(reply, "http_response", reply).read()
-            except self._hosted.library.module.NotFoundError as error:
-                raise BatchExpired(f"404: {self._server.quote(str(error.message))}") from None
-        return content
+                return self._hosted.fetch(
+                    method,
+                    path,
+                    body,
+                    params=params,
+                    timeout_s=max(self._hosted.spec.timeout_s, TRANSFER_S),
+                    most_bytes=MOST_BYTES + ENTRY_BYTES * entries,
+                )
+            except HttpError as error:
+                if error.status != 404:
+                    raise
+                words = self._server.quote(str(error.problem.get("message") or error.text))
+                raise BatchExpired(f"404: {words}") from None
 
 
 def split_batches(

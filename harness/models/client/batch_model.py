@@ -113,17 +113,17 @@ class BatchModel:
                 f"batches cannot be asked to {', '.join(sorted(lacking))}; "
                 f"leave out --batch{remedy}"
             )
-        with self._server:
-            earlier = self._earlier_jobs(wanted)
-            try:
-                yield from self._responses(earlier, wanted)
-            except KeyboardInterrupt:
-                _log.warning(
-                    "%s works on what was handed in: nothing of it is lost or paid for twice, and "
-                    "the same command collects it, tomorrow as well",
-                    self._server.address,
-                )
-                raise
+        self._server.check()
+        earlier = self._earlier_jobs(wanted)
+        try:
+            yield from self._responses(earlier, wanted)
+        except KeyboardInterrupt:
+            _log.warning(
+                "%s works on what was handed in: nothing of it is lost or paid for twice, and "
+                "the same command collects it, tomorrow as well",
+                self._server.address,
+            )
+            raise
 
     def _responses(
         self, earlier: Sequence[_Job], wanted: Mapping[str, Request]

@@ -12,8 +12,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from harness.errors import ModelError
-from harness.models.client.http import shown_address
-from harness.specs.models import HostedSpec, ModerationSpec, OpenAISpec, is_usual_variable
+from harness.specs.models import HostedSpec, ModerationSpec, is_usual_variable
 
 LONGEST_QUOTE = 400
 """In characters."""
@@ -44,8 +43,7 @@ def _is_address(url: str) -> bool:
 class Endpoint:
     """A server's base URL, the variable that may override it, and the one that holds its key.
 
-    `reasoning_max_tokens` are those that a reply may have beside the request's max_tokens.
-    `url_key` is the key of the YAML that has the URL.
+    `reasoning_max_tokens` are those that a reply may have in addition to the request's max_tokens.
     """
 
     url: str
@@ -55,40 +53,21 @@ class Endpoint:
     owner: str = "the model's YAML"
     headers_env: Mapping[str, str] = field(default_factory=dict)
     reasoning_max_tokens: int = 0
-    url_key: str = "base_url"
 
     @classmethod
     def of(
         cls, spec: HostedSpec | ModerationSpec, environ: Mapping[str, str], *, name: str
     ) -> Self:
-        """The endpoint of the model `name`, the first of several; ModelError as `all_of`."""
-        return cls.all_of(spec, environ, name=name)[0]
+        """The endpoint of the model `name`: the environment's URL if it has one, else the YAML's.
 
-    @classmethod
-    def all_of(
-        cls, spec: HostedSpec | ModerationSpec, environ: Mapping[str, str], *, name: str
-    ) -> tuple[Self, ...]:
-        """The endpoints of the model `name`: the environment's URLs if it has any, else the YAML's.
-
-        ModelError where one is no HTTP address, or holds a user, a password or a query.
+        ModelError where it is no HTTP address, or holds a user, a password or a query.
         """
         own = environ.get(spec.base_url_env, "").strip() if spec.base_url_env else ""
-        is_many = isinstance(spec, OpenAISpec)
-        given = [part.strip() for part in own.split(",")] if is_many else [own]
-        urls = [url for url in given if url]
-        if not urls:
-            urls = [*(spec.base_urls if isinstance(spec, OpenAISpec) else ())] or [spec.base_url]
-        return tuple(cls._of(url, spec, environ, name=name) for url in dict.fromkeys(urls))
-
-    @classmethod
-    def _of(
-        cls, url: str, spec: HostedSpec | ModerationSpec, environ: Mapping[str, str], *, name: str
-    ) -> Self:
-        url_env, key_env, owner = spec.base_url_env, spec.key_env, f"configs/models/{name}.yaml"
+        url, owner = own or spec.base_url, f"configs/models/{name}.yaml"
         reasoning = 0 if isinstance(spec, ModerationSpec) else spec.reasoning_max_tokens
-        url_key = "base_urls" if getattr(spec, "base_urls", ()) else "base_url"
-        headers = spec.headers_env
-        server = cls(url, url_env, key_env, environ, owner, headers, reasoning, url_key)
+        server = cls(
+            *(url, spec.base_url_env, spec.key_env, environ, owner, spec.headers_env, reasoning)
+        )
         if not _is_address(url):
             shown = re.split(r"[?#]", url)[0].rpartition("@")[2][:LONGEST_ADDRESS]
             raise ModelError(
@@ -117,7 +96,7 @@ class Endpoint:
     @property
     def remedy(self) -> str:
         """How to set its address."""
-        return f"set {self.url_key}" + (f" or {self.url_env}" if self.url_env else "")
+        return "set base_url" + (f" or {self.url_env}" if self.url_env else "")
 
     @property
     def key_remedy(self) -> str:
@@ -221,6 +200,15 @@ class Endpoint:
         names = [*self.headers_env.values(), *([self.key_env] if self.key_env else [])]
         found = {self.environ.get(name, "").strip(): f"[{name}]" for name in names}
         return {secret: mask for secret, mask in found.items() if secret}
+
+
+def shown_address(url: str) -> str:
+    """An address, damaged or not, as a message may show it: no user, no password, no query."""
+    plain = url.partition("?")[0].partition("#")[0]
+    start, slashes, rest = plain.partition("//")
+    host, slash, path = rest.partition("/")
+    line = f"{start}{slashes}{host.rpartition('@')[2]}{slash}{path}"
+    return "".join(letter for letter in line if letter.isprintable())[:LONGEST_ADDRESS]
 
 
 def is_permission_error(status: int, message: str) -> bool:

@@ -13,15 +13,8 @@ from collections.abc import (
     Generator,
     Iterable,
     Iterator,
-    Mapping,
-    Sequence,
 )
-from contextlib import (
-    AbstractAsyncContextManager,
-    AsyncExitStack,
-    asynccontextmanager,
-    contextmanager,
-)
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -34,14 +27,17 @@ from tenacity import AsyncRetrying, retry_if_exception_type, wait_random, wait_r
 from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.client.background import BackgroundExecutor, Completed, Worker
-from harness.models.client.limiter import CallOutcome, CircuitBreaker
-from harness.models.client.pool import Lane, ServerPool, ServerStates
+from harness.models.client.limiter import CallOutcome, Capacity, ConcurrencyLimiter
 from harness.parts import UNCHARGED, UNKNOWN_USAGE, Failure, Reason, Usage, total_usage
 from harness.specs.models import HostedSpec, ModerationSpec
 
 _log = logging.getLogger(__name__)
 LONG_PAUSE_S = 5.0
 """Pauses of all calls of at least so many seconds are logged."""
+WARN_AFTER = 8
+"""So many calls in a row without a reply are logged."""
+GIVE_UP_AFTER = 20
+"""So many failed requests in a row end the run, or as many as may be in flight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +49,15 @@ class PartialReply:
 
 Call = Callable[[Request], Awaitable[Response | PartialReply]]
 Connect = Callable[[], AbstractAsyncContextManager[Call]]
-Servers = Mapping[str, Connect]
-"""How each server of a model is connected to, by its address as messages may show it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How many requests may be in flight at a server, and how long each is tried.
+    """How many requests may be in flight, and how long each is tried.
 
     `timeout_s` limits one call. `total_s` limits all attempts of one request and the waits between
     them, from its first call on. `longest_wait_s` limits the sum of the waits that no server asked
-    for. `first_wait_s` is the first wait, unless the server asks for more. `aside_s` is for how
-    long one of several servers that does not reply is first set aside.
+    for. `first_wait_s` is the first wait, unless the server asks for more.
     """
 
     concurrency: int
@@ -73,7 +66,6 @@ class RetryPolicy:
     longest_wait_s: float = 120.0
     first_wait_s: float = 1.0
     total_s: float = 900.0
-    aside_s: float = 5.0
 
     def __post_init__(self) -> None:
         if self.concurrency < 1 or self.attempts < 1 or not min(self.timeout_s, self.total_s) > 0:
@@ -131,34 +123,27 @@ def attach_usage(usage: Usage) -> Iterator[None]:
 
 def send_all(
     requests: Iterable[Request],
-    connect: Connect | Servers,
+    connect: Connect,
     policy: RetryPolicy,
-    states: ServerStates | None = None,
+    capacity: Capacity | None = None,
 ) -> Generator[Response, None, None]:
     """Answer each request once, in the order in which the answers come.
 
     The background thread takes one request at a time from `requests` when a slot is free; that
-    iterator must not wait for the responses. `connect`, or each of several servers', is called here
-    once there is a request; the event loop enters and exits what it returns. Any error of the call
-    other than RetryableError and PermanentError ends everything and is raised here, after the
-    responses before it; a ModelError only that of the last of several servers, for the others are
-    then asked no more. ModelError is raised where each server pauses all calls for longer than a
-    request may take, or where nothing but failures comes: once the calls in flight have ended, and
-    if any request is left. Closing the generator cancels the calls in flight. `states` is how
-    the servers have fared, before and after.
+    iterator must not wait for the responses. `connect` is called here once there is a request; the
+    event loop enters and exits what it returns. Any error of the call other than RetryableError and
+    PermanentError ends everything and is raised here, after the responses before it. ModelError is
+    raised if the server pauses all calls for longer than a request may take, or if only failures
+    come: once the calls in flight have ended, and if any request is left. Closing the generator
+    cancels the calls in flight. `capacity` is what the server has borne, before and after.
     """
     remaining = iter(requests)
-    servers = connect if isinstance(connect, Mapping) else {"": connect}
     for first in remaining:
         executor = BackgroundExecutor(
             chain((first,), remaining),
-            _retrying_session(
-                {name: begin() for name, begin in servers.items()},
-                policy,
-                states,
-            ),
+            _retrying_session(connect(), policy, capacity),
             # Twice as many as may be in flight: requests that wait for a retry block no other.
-            workers=2 * policy.concurrency * len(servers),
+            workers=2 * policy.concurrency,
         )
         try:
             yield from executor.results()
@@ -169,39 +154,36 @@ def send_all(
 
 @asynccontextmanager
 async def _retrying_session(
-    sessions: Mapping[str, AbstractAsyncContextManager[Call]],
-    policy: RetryPolicy,
-    states: ServerStates | None,
+    session: AbstractAsyncContextManager[Call], policy: RetryPolicy, capacity: Capacity | None
 ) -> AsyncIterator[Worker]:
-    pool = ServerPool([*sessions], policy.concurrency, aside_s=policy.aside_s, states=states)
+    limiter = ConcurrencyLimiter(policy.concurrency, capacity)
+    outage = _Outage(max(GIVE_UP_AFTER, policy.concurrency))
     longest_s, first_s = policy.longest_wait_s, policy.first_wait_s
     growing = wait_random_exponential(multiplier=first_s, max=longest_s)
     short = wait_random(0, min(first_s, longest_s))
     retrying = AsyncRetrying(
         retry=retry_if_exception_type(RetryableError),
-        wait=lambda s: s.args[0].wait_s((short if s.args[0].is_calm else growing)(s)),
+        wait=lambda s: s.args[0].wait_s((short if limiter.is_calm else growing)(s)),
         stop=lambda state: state.args[0].is_over(state.upcoming_sleep),
         retry_error_callback=lambda state: state.args[0].give_up(),
-        sleep=pool.sleep,
+        sleep=limiter.sleep,
     )
-    breaker = CircuitBreaker(policy.concurrency * len(sessions))
+    async with session as call:
 
-    async def work(request: Request) -> Completed | None:
-        attempts = _Attempts(request, calls, policy=policy, pool=pool, breaker=breaker)
-        try:
-            completed = await attempts.attempt()
-        except RetryableError as error:
-            # Not before: tenacity takes as much time as a call's whole reply takes to be read.
-            completed = await retrying(_Attempts.attempt, attempts, error)
-        if completed is not None and (outage := breaker.record_result(completed.result)):
-            pool.close(outage)
-        return completed
+        async def work(request: Request) -> Completed | None:
+            attempts = _Attempts(request, call, policy, limiter=limiter, outage=outage)
+            try:
+                completed = await attempts.attempt()
+            except RetryableError as error:
+                # Not before: tenacity takes as long as reading a call's whole reply.
+                completed = await retrying(_Attempts.attempt, attempts, error)
+            if completed is not None and (ended := outage.record_result(completed.result)):
+                limiter.close(ended)
+            return completed
 
-    async with AsyncExitStack() as stack:
-        calls = [await stack.enter_async_context(session) for session in sessions.values()]
         yield work
-    if pool.closed_by is not None and pool.has_refused:
-        raise pool.closed_by
+    if limiter.closed_by is not None and limiter.has_refused:
+        raise limiter.closed_by
 
 
 def retry_after_seconds(retry_after: str | None, now: datetime) -> float | None:
@@ -219,21 +201,53 @@ def retry_after_seconds(retry_after: str | None, now: datetime) -> float | None:
     return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
+class _Outage:
+    """Counts failures in a row, over all requests; any other response starts the count again."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._calls = self._requests = 0
+
+    def record_call(self, error: Exception) -> None:
+        """Count a call without a reply that will be made again; log a warning after many."""
+        self._calls += 1
+        if self._calls == WARN_AFTER:
+            _log.warning(
+                "%d calls in a row got no reply, the last: %s; each is made again for a while, and "
+                "what was answered is stored",
+                WARN_AFTER,
+                error,
+            )
+
+    def record_result(self, response: Response) -> ModelError | None:
+        """Count the result of a request; an error once too many have failed in a row."""
+        if response.failure is None or response.failure.reason is not Reason.FAILED:
+            self._calls = self._requests = 0
+            return None
+        self._requests += 1
+        if self._requests < self._most:
+            return None
+        return ModelError(
+            f"the last {self._requests} requests failed one after the other, the last with: "
+            f"{response.failure.message}; nothing more was asked, and what was answered is stored: "
+            "mend that and repeat the command, which asks them again (--retry none leaves them out)"
+        )
+
+
 class _Attempts:
+    """The attempts at one request, until it has a response or is given up."""
+
     def __init__(
         self,
         request: Request,
-        calls: Sequence[Call],
-        *,
+        call: Call,
         policy: RetryPolicy,
-        pool: ServerPool,
-        breaker: CircuitBreaker,
+        *,
+        limiter: ConcurrencyLimiter,
+        outage: _Outage,
     ) -> None:
-        self._request, self._calls, self._policy = request, calls, policy
-        self._pool, self._breaker = pool, breaker
-        self._lane: Lane | None = None
-        self._wait_ends_s: dict[Lane, float] = {}  # of the servers that asked to wait
-        self._refused: dict[Lane, PermanentError] = {}  # by the servers that refused the request
+        self._request, self._call, self._policy = request, call, policy
+        self._limiter, self._outage = limiter, outage
         self._count = 0
         self._is_repeated = False
         self._end_s = math.inf
@@ -246,102 +260,72 @@ class _Attempts:
     async def attempt(self, first: RetryableError | None = None) -> Completed | None:
         """Make one attempt, once a slot is free; a final response holds its slot.
 
-        None where the request was never called, and no other may be. The error in which the
-        `first` attempt has ended is raised in its place.
+        None if the request was never called, and no other may be. The error in which the `first`
+        attempt has ended is raised in its place.
         """
-        if first is not None and self._count == 1 and not self._is_repeated:
+        if first is not None and not self._is_repeated:
             self._is_repeated = True
             raise first
-        while True:
-            lane = self._lane = await self._pool.acquire(self._lane, self._barred)
-            if lane is None:
-                self._why_over = ": nothing more is asked of the server; repeat the command later"
-                return self.give_up() if self._count else None
-            if self._end_s == math.inf:
-                self._end_s = _now() + self._policy.total_s
-            elif self._left_s <= 0:
-                lane.limiter.release(1)
-                self._why_over = self._too_long
-                return self.give_up()
-            if (response := await self._asked_at(lane)) is not None:
-                return Completed(self._with_all_usage(response), lane.limiter)
-
-    async def _asked_at(self, lane: Lane) -> Response | None:
-        """One attempt at one server; None where it is to be made at another instead."""
+        if not await self._limiter.acquire():
+            self._why_over = ": nothing more is asked of the server; repeat the command later"
+            return self.give_up() if self._count else None
+        if self._end_s == math.inf:
+            self._end_s = _now() + self._policy.total_s
+        elif self._left_s <= 0:
+            self._limiter.release()
+            self._why_over = self._too_long
+            return self.give_up()
         start_s = _now()
         try:
-            response = await self._response(self._calls[lane.number])
+            response = await self._response()
         except RetryableError as error:
-            self._count += 1
-            self._record_failure(error, lane, took_s=_now() - start_s)
+            self._record_failure(error, took_s=_now() - start_s)
+            self._limiter.release()
             raise
-        except ModelError as error:
-            # Other servers may have another key, or the model that this one lacks.
-            if not self._pool.leave(lane, error):
-                raise
-            lane.limiter.release(1)
-            return None
         except PermanentError as error:
-            if self._is_for_others(error, lane):
-                self._refused[lane] = error
-                self._pool.record(lane, CallOutcome.COMPLETED)
-                return None
             usage = total_usage([self._partial_usage, error.usage])
             response = self._failure(error.reason, str(error), usage)
-        else:
-            self._pool.compare(lane, self._refused)
         self._count += 1
-        self._pool.record(lane, CallOutcome.COMPLETED, holds_slot=True)
-        return response
+        self._limiter.record(CallOutcome.COMPLETED)
+        return Completed(self._with_all_usage(response), self._limiter)
 
-    def _is_for_others(self, error: PermanentError, lane: Lane) -> bool:
-        """Whether another server may answer what one has refused without doing anything."""
-        is_free = error.reason is Reason.FAILED and error.usage == UNCHARGED
-        is_new = lane not in self._refused
-        return is_free and is_new and self._pool.has_other([lane, *self._refused])
-
-    async def _response(self, call: Call) -> Response:
+    async def _response(self) -> Response:
         while True:
             most_s = min(self._policy.timeout_s, max(0.0, self._left_s))
             try:
                 async with asyncio.timeout(most_s):
-                    reply = await call(self._request)
+                    reply = await self._call(self._request)
             except TimeoutError:
                 raise RetryableError(f"no answer within {round(most_s, 3):g} s") from None
             if isinstance(reply, Response):
                 return reply
             self._partial_usage = reply.usage
 
-    def _record_failure(self, error: RetryableError, lane: Lane, *, took_s: float) -> None:
+    def _record_failure(self, error: RetryableError, *, took_s: float) -> None:
+        self._count += 1
         self._error = error
         self._failed_usages.append(error.usage)
-        if error.retry_after_s is not None:
-            self._wait_ends_s[lane] = _now() + error.retry_after_s
-        if error.is_rate_limited:
-            outcome = CallOutcome.RATE_LIMITED
-        else:
+        outcome = CallOutcome.RATE_LIMITED
+        if not error.is_rate_limited:
             outcome = CallOutcome.SERVER_ERROR
-            if not self._pool.has_other([lane]):
-                self._breaker.record_failure(error)
-        pause_s = self._pool.record(lane, outcome, error=error, wait_s=error.retry_after_s)
+            self._outage.record_call(error)
+        pause_s = self._limiter.record(outcome, wait_s=error.retry_after_s)
         if pause_s is None:
             return
         message, total_s = f"{error}; the server asks to wait {pause_s:.0f} s", self._policy.total_s
-        if took_s + pause_s > total_s and self._pool.has_other([lane]):
-            self._pool.leave(lane, ModelError(message))
-        elif took_s + pause_s > total_s:
+        if took_s + pause_s > total_s:
             message += (
                 f", and a request may take {total_s:g} s in all: nothing more was asked, and what "
                 "was answered is stored; repeat the command later, or raise total_s in the model's "
                 "YAML"
             )
-            self._pool.close(ModelError(message))
+            self._limiter.close(ModelError(message))
         elif pause_s >= LONG_PAUSE_S:
             _log.warning("%s: no call is made until then", message)
 
     def wait_s(self, own: float) -> float:
         """The seconds to the next attempt, of which `own` are our own backing off."""
-        asked = self._asked_s
+        asked = self._error.retry_after_s
         if asked is None:
             self._own_waits_s += own
             return own
@@ -351,7 +335,7 @@ class _Attempts:
 
     def is_over(self, wait_s: float) -> bool:
         """Whether no further attempt is made after such a wait; keeps the reason."""
-        policy, asked, left_s = self._policy, self._asked_s, self._left_s
+        policy, asked, left_s = self._policy, self._error.retry_after_s, self._left_s
         if self._count >= policy.attempts:
             return True
         if asked is not None and asked > left_s:
@@ -383,23 +367,6 @@ class _Attempts:
         whole = total_usage([response.usage, *known])
         unknown = (whole.unanswered or 0) + len(self._failed_usages) - len(known)
         return replace(response, usage=replace(whole, unanswered=unknown or UNSET))
-
-    @property
-    def _barred(self) -> list[Lane]:
-        """The servers that refused this request, or asked it to wait longer than until now."""
-        waiting = [lane for lane, end_s in self._wait_ends_s.items() if end_s > _now()]
-        return [*self._refused, *waiting]
-
-    @property
-    def _asked_s(self) -> float | None:
-        """The wait that the server asked for; None without one, and where another is called."""
-        asked = self._error.retry_after_s
-        return None if asked is None or self._pool.has_other(self._barred) else asked
-
-    @property
-    def is_calm(self) -> bool:
-        """Whether the server of the last attempt had no more errors than chance explains."""
-        return self._lane is not None and self._lane.limiter.is_calm
 
     @property
     def _left_s(self) -> float:

@@ -5,25 +5,32 @@ Requests and replies are those of single calls. Nothing here waits, retries or k
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
+from urllib.parse import quote
 
+import msgspec
 from msgspec import Struct
 
 from harness.core import Request, Response
-from harness.models.client.batch_api import BatchRecord, BatchServer, BatchStatus, read_lines
-from harness.models.client.hosted import json_body
+from harness.models.client.batch_api import (
+    BatchRecord,
+    BatchServer,
+    BatchStatus,
+    Listed,
+    Page,
+    read_lines,
+)
 from harness.models.client.replies import nth_request
 from harness.models.client.retry import PermanentError
 from harness.models.openai.bodies import (
     TooFewRepliesError,
-    chat_arguments,
-    embedding_arguments,
+    chat_body,
+    embedding_body,
     is_filtered,
     read_reply,
     read_response,
     read_vector,
-    response_arguments,
+    response_body,
 )
 from harness.models.openai.model import OpenAIModel
 from harness.parts import UNCHARGED, Mode, Reason
@@ -53,8 +60,7 @@ class _Errors(Struct):
     data: list[_Error] | None = None
 
 
-class _Batch(Struct):
-    id: str
+class _Batch(Listed):
     status: str
     created_at: float = 0.0
     metadata: dict[str, str] | None = None
@@ -63,10 +69,9 @@ class _Batch(Struct):
     error_file_id: str | None = None
     errors: _Errors | None = None
 
-
-class _Page(Struct):
-    data: list[_Batch]
-    has_more: bool = False
+    @property
+    def made_s(self) -> float:
+        return self.created_at
 
 
 class _Reply(Struct):
@@ -86,7 +91,7 @@ class OpenAIBatches(BatchServer):
     Limits from OpenAI's API reference, "Create batch": 50,000 requests, also of embeddings, 200 MB.
     """
 
-    kind = "openai"
+    kind, path, after = "openai", "/batches", "after"
     most_entries, most_bytes = 50_000, 200_000_000
 
     def __init__(self, model: OpenAIModel) -> None:
@@ -103,47 +108,40 @@ class OpenAIBatches(BatchServer):
     def entries(self, request: Request) -> tuple[bytes, ...]:
         """One line of the file, or one line a reply where a line gives one reply."""
         names, url = self._names(request), self.endpoints[request.mode]
-        arguments = response_arguments if self._spec.api == "responses" else chat_arguments
-        arguments = embedding_arguments if request.mode is Mode.EMBED else arguments
+        body_of = response_body if self._spec.api == "responses" else chat_body
+        body_of = embedding_body if request.mode is Mode.EMBED else body_of
         entries = []
         for index, name in enumerate(names):
             single = nth_request(request, index) if len(names) > 1 else request
-            body = json_body(arguments(single, self._model, self._spec))
+            body = body_of(single, self._model, self._spec)
             line = {"custom_id": name, "method": "POST", "url": url, "body": body}
             entries.append(json.dumps(line).encode())
         return tuple(entries)
 
     def _create(self, entries: Sequence[bytes], *, endpoint: str, nonce: str) -> str:
-        content = b"".join(entry + b"\n" for entry in entries)
-        file = (f"{nonce}.jsonl", content, "application/jsonl")
-        files, batches = self._client.files, self._client.batches
-        upload = partial(files.with_raw_response.create, file=file, purpose="batch")
-        arguments: dict[str, Any] = {
-            "input_file_id": self._read(upload, _Named).id,
+        from aiohttp import FormData
+
+        form = FormData({"purpose": "batch"})
+        lines = b"".join(entry + b"\n" for entry in entries)
+        form.add_field("file", lines, filename=f"{nonce}.jsonl", content_type="application/jsonl")
+        batch = {
+            "input_file_id": self._read(_Named, "POST", "/files", body=form).id,
             "endpoint": endpoint,
             "completion_window": "24h",
             "metadata": {NONCE: nonce},
         }
-        return self._read(partial(batches.with_raw_response.create, **arguments), _Named).id
+        return self._read(_Named, "POST", self.path, body=msgspec.json.encode(batch)).id
 
     def find(self, record: BatchRecord, *, known: Collection[str | None]) -> str | None:
         """The batch that has our name for it, among those of our record's age or younger."""
-        after: dict[str, Any] = {}
-        while True:
-            list_page = partial(self._client.batches.with_raw_response.list, limit=100, **after)
-            page = self._read(list_page, _Page)
-            for batch in page.data:
-                if (batch.metadata or {}).get(NONCE) == record.nonce and batch.id not in known:
-                    return batch.id
-            if not (page.has_more and page.data):
-                return None
-            if page.data[-1].created_at < record.created - OLDEST_S:
-                return None
-            after = {"after": page.data[-1].id}
+        for batch in self._listed(Page[_Batch], since=record.created - OLDEST_S):
+            if (batch.metadata or {}).get(NONCE) == record.nonce and batch.id not in known:
+                return batch.id
+        return None
 
     def status(self, name: str) -> BatchStatus:
         """The progress of a batch; one that failed was rejected as a whole."""
-        batch = self._read(partial(self._client.batches.with_raw_response.retrieve, name), _Batch)
+        batch = self._read(_Batch, "GET", f"{self.path}/{quote(name, safe='')}")
         counts, has_failed = batch.request_counts or _Counts(), batch.status == "failed"
         errors = (batch.errors or _Errors()).data or []
         why = "; ".join(f"{error.message or error.code}" for error in errors)
@@ -157,10 +155,11 @@ class OpenAIBatches(BatchServer):
             error=self._server.quote(why or "it does not say why") if has_failed else None,
         )
 
-    def _lines(self, name: str, files: Sequence[str] = ()) -> Iterator[_Line]:
-        for file in files:
-            content = self._content(partial(self._client.files.with_raw_response.content, file))
-            yield from read_lines(content, _Line, where=f"batch {name}")
+    def _lines(self, status: BatchStatus, record: BatchRecord) -> Iterator[_Line]:
+        for file in status.files:
+            path = f"/files/{quote(file, safe='')}/content"
+            content = self._content("GET", path, entries=record.entries)
+            yield from read_lines(content, _Line, where=f"batch {status.id}")
 
     def _names(self, request: Request) -> tuple[str, ...]:
         is_one = request.mode is Mode.EMBED or not self._spec.is_one_by_one

@@ -7,7 +7,7 @@ cannot be read raises RetryableError where another attempt may help, else Perman
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
@@ -15,7 +15,8 @@ from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.client import replies
 from harness.models.client.endpoint import Endpoint
-from harness.models.client.hosted import ClientLibrary, passing_error
+from harness.models.client.hosted import passing_error
+from harness.models.client.http import HttpError
 from harness.models.client.replies import (
     endless,
     error_in,
@@ -31,9 +32,6 @@ from harness.models.client.retry import PermanentError, RetryableError, attach_u
 from harness.parts import UNCHARGED, Reason, Usage, vector_fault
 from harness.specs.models import OpenAISpec
 from harness.text.cleanup import repair_surrogates
-
-if TYPE_CHECKING:
-    import openai
 
 POLICY_CODES = frozenset(
     {
@@ -108,38 +106,32 @@ def read_usage(usage: object) -> Usage:
     return replies.read_usage(usage, "prompt_tokens")
 
 
-def chat_arguments(request: Request, model: str, spec: OpenAISpec) -> dict[str, Any]:
-    """A request for texts as arguments of the client library."""
+def chat_body(request: Request, model: str, spec: OpenAISpec) -> dict[str, Any]:
+    """A request for texts as the body of a chat completion."""
     decoding = request.decoding
-    arguments: dict[str, Any] = {
+    body: dict[str, Any] = {
         "model": model,
         "messages": [{"role": m.role, "content": m.content} for m in request.messages],
         spec.token_field: decoding.max_tokens + spec.reasoning_max_tokens,
     }
     if spec.reasoning_effort is not None:
-        arguments["reasoning_effort"] = spec.reasoning_effort
+        body["reasoning_effort"] = spec.reasoning_effort
     if spec.sends_temperature:
-        arguments["temperature"] = decoding.temperature
+        body["temperature"] = decoding.temperature
     if decoding.n > 1:
-        arguments["n"] = decoding.n
+        body["n"] = decoding.n
     if decoding.seed is not None and spec.sends_seed:
-        arguments["seed"] = decoding.seed
+        body["seed"] = decoding.seed
     if request.schema is not None and spec.is_structured_output:
         form = {"name": "reply", "strict": True, "schema": dict(request.schema)}
-        arguments["response_format"] = {"type": "json_schema", "json_schema": form}
-    if spec.extra_body:
-        arguments["extra_body"] = spec.extra_body
-    return arguments
+        body["response_format"] = {"type": "json_schema", "json_schema": form}
+    return body | spec.extra_body
 
 
-def embedding_arguments(request: Request, model: str, spec: OpenAISpec) -> dict[str, Any]:
-    """A request for a vector as arguments of the client library."""
-    return {
-        "model": model,
-        "input": "\n".join(message.content for message in request.messages),
-        "encoding_format": "float",
-        "extra_body": spec.extra_body or None,
-    }
+def embedding_body(request: Request, model: str, spec: OpenAISpec) -> dict[str, Any]:
+    """A request for a vector as the body of an embedding."""
+    text = "\n".join(message.content for message in request.messages)
+    return {"model": model, "input": text, "encoding_format": "float"} | spec.extra_body
 
 
 def read_reply(content: bytes, request: Request, server: Endpoint) -> Response:
@@ -222,26 +214,24 @@ class _Body(Struct):
     incomplete_details: _Incomplete | None = None
 
 
-def response_arguments(request: Request, model: str, spec: OpenAISpec) -> dict[str, Any]:
-    """A request as arguments of the client library; the API knows neither seed nor n."""
+def response_body(request: Request, model: str, spec: OpenAISpec) -> dict[str, Any]:
+    """A request as the body of a call of the responses API, which knows neither seed nor n."""
     most_tokens = request.decoding.max_tokens + spec.reasoning_max_tokens
-    arguments: dict[str, Any] = {
+    body: dict[str, Any] = {
         "model": model,
         "input": [{"role": m.role, "content": m.content} for m in request.messages],
         "max_output_tokens": max(LEAST_TOKENS, most_tokens),
         "store": False,
     }
     if spec.sends_temperature:
-        arguments["temperature"] = request.decoding.temperature
+        body["temperature"] = request.decoding.temperature
     if spec.reasoning_effort is not None:
-        arguments["reasoning"] = {"effort": spec.reasoning_effort}
+        body["reasoning"] = {"effort": spec.reasoning_effort}
     if request.schema is not None and spec.is_structured_output:
         form = {"name": "reply", "strict": True, "schema": dict(request.schema)}
         text = spec.extra_body.get("text") or {}
-        arguments["text"] = {**text, "format": {"type": "json_schema", **form}}
-    if extra := {name: value for name, value in spec.extra_body.items() if name not in arguments}:
-        arguments["extra_body"] = extra
-    return arguments
+        body["text"] = {**text, "format": {"type": "json_schema", **form}}
+    return {**spec.extra_body, **body}
 
 
 def read_response(content: bytes, request: Request, server: Endpoint) -> Response:
@@ -305,41 +295,38 @@ def _error_of(read: _Body, server: Endpoint) -> Exception:
     return PermanentError(Reason.FAILED, message)
 
 
-def status_error(
-    error: "openai.APIStatusError", server: Endpoint, *, model: str, has_form: bool
-) -> Exception:
+def status_error(error: HttpError, server: Endpoint, *, model: str, has_form: bool) -> Exception:
     """Our error for an HTTP status and the code in the reply's body."""
-    body = error.body if isinstance(error.body, dict) else {}
-    words = server.quote(str(body.get("message") or error.message))
-    message = f"{server.address} answered {error.status_code}: {words}"
-    if error.status_code < 500 and is_filtered(body):
+    body, status = error.problem, error.status
+    words = server.quote(str(body.get("message") or error.text))
+    message = f"{server.address} answered {status}: {words}"
+    if status < 500 and is_filtered(body):
         return PermanentError(Reason.FILTERED, message, usage=UNCHARGED)
-    if error.status_code == 429 and NO_CREDIT & _codes(body):
+    if status == 429 and NO_CREDIT & _codes(body):
         return ModelError(f"{message}; see the account's limits, then repeat the command")
     if ONE_ALONE in words.lower():
         return ModelError(f"{message}; set sends_n: false for {model!r}")
     if passing := passing_error(error, message):
         return passing
     setting = SETTINGS.get(str(body.get("param"))) if NOT_TAKEN & _codes(body) else None
-    if error.status_code in (400, 422) and setting:
+    if status in (400, 422) and setting:
         return ModelError(f"{message}; set {setting} for {model!r}")
-    if has_form and error.status_code in (400, 422):
+    if has_form and status in (400, 422):
         message += f"; if it knows no JSON schemas, set is_structured_output: false for {model!r}"
         named = f"{words} {body.get('param')}"
         if "response_format" in named or "text.format" in named:
             return ModelError(message)
-    if remedy := _remedies(error, server, model=model).get(error.status_code):
+    if remedy := _remedies(error, server, model=model).get(status):
         return ModelError(f"{message}; {remedy}")
     return PermanentError(Reason.FAILED, message, usage=UNCHARGED)
 
 
-def _remedies(error: "openai.APIStatusError", server: Endpoint, *, model: str) -> dict[int, str]:
-    """What to do, by HTTP status, where another request would fail in the same way."""
+def _remedies(error: HttpError, server: Endpoint, *, model: str) -> dict[int, str]:
+    """What to do, by HTTP status, if another request would fail in the same way."""
     remedies = server.remedies(model, hint=server.hint)
-    path = error.request.url.path if hasattr(error, "request") else ""
-    if path.endswith("/responses"):
+    if error.path.endswith("/responses"):
         remedies |= dict.fromkeys((404, 405, 501), f"{remedies[404]}, or set api: chat")
-    elif "v1/responses" in error.message:
+    elif "v1/responses" in error.text:
         remedies |= dict.fromkeys((400, 404), f"set api: responses for {model!r}")
     return remedies
 
@@ -355,6 +342,3 @@ def is_filtered(body: Mapping[str, Any]) -> bool:
 
 def _codes(body: Mapping[str, Any]) -> set[str]:
     return {str(body.get("code")), str(body.get("type"))}
-
-
-LIBRARY = ClientLibrary("openai", "OpenAI", status_error)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, fsum, inf, log
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
@@ -19,14 +19,12 @@ from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.boundary import choice_starts
 from harness.models.client.endpoint import Endpoint
-from harness.models.client.replies import read_as, read_object, read_served
+from harness.models.client.http import Connection, HttpError
+from harness.models.client.replies import read_as, read_json, read_object, read_served
 from harness.models.client.retry import PermanentError, attach_usage
 from harness.models.openai.bodies import read_usage
 from harness.parts import UNCHARGED, ChoiceScore, Decoding, Message, Mode, Reason
 from harness.specs.models import OpenAISpec
-
-if TYPE_CHECKING:
-    import openai
 
 MOST_TOKENS = 20
 """Next tokens that a server is asked for: the most that OpenAI and vLLM return."""
@@ -111,10 +109,10 @@ class OpenAIChoiceScorer:
     """Scores choices on one server, after a tiny call that shows whether the server can."""
 
     def __init__(
-        self, client: "openai.AsyncOpenAI", model: str, *, server: Endpoint, spec: OpenAISpec
+        self, connection: Connection, model: str, *, server: Endpoint, spec: OpenAISpec
     ) -> None:
-        """Use an open client."""
-        self._client = client
+        """Use an open connection."""
+        self._connection = connection
         self._model = model
         self._server = server
         self._spec = spec
@@ -122,8 +120,6 @@ class OpenAIChoiceScorer:
 
     async def probe(self, mode: Mode) -> None:
         """Call the server once; ModelError with a remedy where it lacks what `mode` needs."""
-        import openai
-
         if mode in self._lacking:
             raise ModelError(self._lacking[mode])
         try:
@@ -133,10 +129,10 @@ class OpenAIChoiceScorer:
             if error.reason not in (Reason.FAILED, Reason.UNSUPPORTED):
                 return
             fact = str(error)
-        except openai.APIStatusError as error:
-            if error.status_code not in LACKING:
+        except HttpError as error:
+            if error.status not in LACKING:
                 raise
-            fact = f"it answered {error.status_code}: {self._server.quote(error.message)}"
+            fact = f"it answered {error.status}: {self._server.quote(error.text)}"
         self._lacking[mode] = (
             f"{self._server.address} cannot score choices with model {self._model!r}: {fact}; "
             f"{REMEDIES[mode]}"
@@ -152,16 +148,9 @@ class OpenAIChoiceScorer:
         refuse_wordless(request.choices)
         context = "\n".join(message.content for message in request.messages)
         prompts = [context + choice for choice in request.choices]
-        reply = await self._client.completions.with_raw_response.create(
-            model=self._model,
-            prompt=prompts,
-            max_tokens=1,
-            temperature=0.0,
-            echo=True,
-            logprobs=1,
-            extra_body=self._spec.extra_body or None,
-        )
-        content = reply.http_response.content
+        sent = {"model": self._model, "prompt": prompts, "max_tokens": 1, "temperature": 0.0}
+        sent |= {"echo": True, "logprobs": 1, **self._spec.extra_body}
+        content = await self._connection.post("/completions", sent)
         body = read_object(content, self._server, key="choices", usage_of=read_usage)
         usage = read_usage(body.get("usage"))
         with attach_usage(usage):
@@ -192,14 +181,12 @@ class OpenAIChoiceScorer:
 
     async def _tokenize(self, prompt: str) -> list[str]:
         """A prompt's tokens as the server's vocabulary writes them; empty where it cannot."""
-        import openai
-
         root = self._server.url.rstrip("/").removesuffix("/v1")
         body = {"model": self._model, "prompt": prompt, "return_token_strs": True}
         try:
-            reply = await self._client.post(f"{root}/tokenize", body=body, cast_to=object)
-        except openai.APIStatusError as error:
-            if error.status_code not in LACKING:
+            reply = read_json(await self._connection.post(f"{root}/tokenize", body), self._server)
+        except HttpError as error:
+            if error.status not in LACKING:
                 raise
             return []
         pieces = reply.get("token_strs") if isinstance(reply, dict) else None
@@ -208,20 +195,18 @@ class OpenAIChoiceScorer:
 
     async def _score_tokens(self, request: Request) -> Response:
         refuse_long(request.choices)
-        arguments: dict[str, Any] = {
+        sent: dict[str, Any] = {
             "model": self._model,
             "messages": [{"role": m.role, "content": m.content} for m in request.messages],
             self._spec.token_field: 1,
             "logprobs": True,
             "top_logprobs": MOST_TOKENS,
-            "extra_body": self._spec.extra_body or None,
         }
         if self._spec.sends_temperature:
-            arguments["temperature"] = 0.0
+            sent["temperature"] = 0.0
         if self._spec.reasoning_effort is not None:
-            arguments["reasoning_effort"] = self._spec.reasoning_effort
-        reply = await self._client.chat.completions.with_raw_response.create(**arguments)
-        content = reply.http_response.content
+            sent["reasoning_effort"] = self._spec.reasoning_effort
+        content = await self._connection.post("/chat/completions", sent | self._spec.extra_body)
         body = read_object(content, self._server, key="choices", usage_of=read_usage)
         usage = read_usage(body.get("usage"))
         with attach_usage(usage):

@@ -5,10 +5,9 @@ it. A reply of another form is missing: it is never taken for safe.
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from harness.core import Request, Response
-from harness.models.client.hosted import post
+from harness.models.client.http import Connection
 from harness.models.client.replies import no_answer
 from harness.models.labels import FLAGGED, chosen
 from harness.models.openai.bodies import read_reply
@@ -16,9 +15,6 @@ from harness.models.openai.model import ModerationModel
 from harness.parts import Reason
 from harness.specs.models import GuardSpec
 from harness.text.parsers import SafetyVerdict, safety_verdict
-
-if TYPE_CHECKING:
-    import openai
 
 
 class GuardModel(ModerationModel):
@@ -33,12 +29,12 @@ class GuardModel(ModerationModel):
         parts = [*super()._identity_parts(), f"hazards={hazards}", f"max_tokens={spec.max_tokens}"]
         return parts + ([f"counted={counted}"] if counted else [])
 
-    async def _ask(self, client: "openai.AsyncOpenAI", request: Request) -> Response:
+    async def _ask(self, connection: Connection, request: Request) -> Response:
         asked = {"role": "user", "content": self._questions.question(request).text}
         limits = {"temperature": 0, "max_tokens": self.spec.max_tokens}
         body = {"model": self.spec.model, "messages": [asked], **limits}
         with self.translating():
-            content = await post(client, "/chat/completions", body)
+            content = await connection.post("/chat/completions", body)
         reply = read_reply(content, request, self.server)
         return self._labelled(request, reply) if reply.texts else reply
 

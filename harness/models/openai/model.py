@@ -1,6 +1,6 @@
-"""Requests to Responses through any OpenAI-compatible server, with the official client.
+"""Requests to Responses through any OpenAI-compatible server.
 
-It uses chat completions, or the responses API where the YAML says so. `bodies` words requests and
+It uses chat completions, or the responses API if the YAML says so. `bodies` words requests and
 reads replies and errors; `choices` scores choices. `ModerationModel` gives texts one of two labels:
 the moderation endpoint gets the text of a sample, and no prompt.
 """
@@ -11,14 +11,15 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct, field
 
 from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.client.endpoint import Endpoint
-from harness.models.client.hosted import HostedModel, post
+from harness.models.client.hosted import HostedModel
+from harness.models.client.http import Connection, ConnectionFailed, HttpError
 from harness.models.client.replies import (
     LONGEST_NAME,
     Ask,
@@ -31,22 +32,19 @@ from harness.models.client.replies import (
 from harness.models.client.retry import Call, PartialReply, PermanentError, RetryableError
 from harness.models.labels import FLAGGED, LabelQuestions, chosen, other_label, undecided
 from harness.models.openai.bodies import (
-    LIBRARY,
     TooFewRepliesError,
-    chat_arguments,
-    embedding_arguments,
+    chat_body,
+    embedding_body,
     read_reply,
     read_response,
     read_usage,
     read_vector,
-    response_arguments,
+    response_body,
+    status_error,
 )
 from harness.models.openai.choices import OpenAIChoiceScorer
 from harness.parts import UNCHARGED, Mode, Reason, digest
 from harness.specs.models import ModerationSpec, OpenAISpec
-
-if TYPE_CHECKING:
-    import openai
 
 CHOICES: Mapping[str, frozenset[Mode]] = {
     "none": frozenset(),
@@ -56,11 +54,15 @@ CHOICES: Mapping[str, frozenset[Mode]] = {
 MOST_CATEGORIES = 100
 
 
+def bearer(server: Endpoint) -> dict[str, str]:
+    """The header that carries the key of an OpenAI-compatible server."""
+    return {"Authorization": f"Bearer {key}"} if (key := server.key) else {}
+
+
 class OpenAIModel(HostedModel[OpenAISpec]):
     """A model behind an OpenAI-compatible server."""
 
     kind = "openai"
-    library = LIBRARY
 
     def __init__(self, name: str, spec: OpenAISpec, environ: Mapping[str, str]) -> None:
         """Keep the settings; nothing is read or called yet."""
@@ -108,41 +110,17 @@ class OpenAIModel(HostedModel[OpenAISpec]):
         return parts + ([] if spec.sends_n else ["n=1"])
 
     def _only_model(self) -> dict[str, Any]:
-        """The one model that all servers list; of several, those that can be reached."""
-        import openai
-
-        self.wait_for_servers()
-        found, away = list[dict[str, Any]](), list[str]()
-        for server in self.servers:
-            try:
-                found.append(self._only_model_of(server))
-            except openai.APIConnectionError as error:
-                away.append(self._unreached(error, server))
-        if not found:
-            raise self._no_server(away) from None
-        for part in ("id", "root"):
-            if len(named := {str(entry.get(part)) for entry in found}) > 1:
-                shown = self.server.quote(", ".join(sorted(named)))
-                raise ModelError(
-                    f"model: auto needs servers of the same model, and the {part} of theirs "
-                    f"differs: {shown}; name in base_urls those that serve one"
-                )
-        self._is_checked = not away
-        return found[0]
-
-    def _only_model_of(self, server: Endpoint) -> dict[str, Any]:
-        import openai
-
+        """The one model that the server lists."""
+        server = self.server
+        self.wait_for_server()
         try:
-            listed = self._list_models(server)
-        except openai.APIConnectionError:
-            raise
-        except (openai.OpenAIError, RetryableError, PermanentError, ValueError) as error:
-            hint = server.hint if getattr(error, "status_code", None) == 404 else ""
-            raise ModelError(
-                f"{server.address} does not list its models ({server.quote(str(error))}){hint}; "
-                f"{server.remedy}, or name the model instead of auto"
-            ) from None
+            listed = self._list_models()
+        except ConnectionFailed as error:
+            if error.is_unmade:
+                raise self._no_server(error) from None
+            raise self._unlisted(error) from None
+        except (HttpError, RetryableError, PermanentError, ValueError, RecursionError) as error:
+            raise self._unlisted(error) from None
         names = server.quote(", ".join(sorted(str(entry.get("id")) for entry in listed)))
         if len(listed) != 1 or not names:
             raise ModelError(
@@ -155,15 +133,31 @@ class OpenAIModel(HostedModel[OpenAISpec]):
                     f"{server.address} lists a model whose {part} has {len(name)} characters; "
                     "name the model instead of auto"
                 )
+        self._is_checked = True
         return listed[0]
 
-    def _call(self, client: "openai.AsyncOpenAI", server: Endpoint) -> Call:
-        self._replies.clear()  # a request that was given up starts anew; its usage is stored
-        scorer = OpenAIChoiceScorer(client, self.model, server=server, spec=self.spec)
-        choose = partial(self._choose, scorer, asyncio.Lock())
-        return partial(self._ask, server, partial(self._reply, client, server, choose))
+    def _unlisted(self, error: Exception) -> ModelError:
+        server = self.server
+        hint = server.hint if isinstance(error, HttpError) and error.status == 404 else ""
+        return ModelError(
+            f"{server.address} does not list its models ({server.quote(str(error))}){hint}; "
+            f"{server.remedy}, or name the model instead of auto"
+        )
 
-    async def _ask(self, server: Endpoint, ask: Ask, request: Request) -> Response | PartialReply:
+    @property
+    def _headers(self) -> dict[str, str]:
+        return bearer(self.server)
+
+    def _translated(self, error: HttpError, *, has_form: bool = False) -> Exception:
+        return status_error(error, self.server, model=self.model, has_form=has_form)
+
+    def _call(self, connection: Connection) -> Call:
+        self._replies.clear()  # a request that was given up starts again; its usage is stored
+        scorer = OpenAIChoiceScorer(connection, self.model, server=self.server, spec=self.spec)
+        choose = partial(self._choose, scorer, asyncio.Lock())
+        return partial(self._ask, partial(self._reply, connection, choose))
+
+    async def _ask(self, ask: Ask, request: Request) -> Response | PartialReply:
         if self._fatal_error is not None:
             raise self._fatal_error
         if request.mode not in self.modes:
@@ -178,26 +172,24 @@ class OpenAIModel(HostedModel[OpenAISpec]):
                 return await collect_n(request, self._replies, ask)
             return await ask(request)
         except TooFewRepliesError as error:
-            self._fatal_error = ModelError(f"{server.address}: {error}")
+            self._fatal_error = ModelError(f"{self.server.address}: {error}")
             return error.response
 
-    async def _reply(
-        self, client: "openai.AsyncOpenAI", server: Endpoint, choose: Ask, request: Request
-    ) -> Response:
-        model, spec = self.model, self.spec
+    async def _reply(self, connection: Connection, choose: Ask, request: Request) -> Response:
+        model, spec, server = self.model, self.spec, self.server
         has_form = request.schema is not None and spec.is_structured_output
-        with self.translating(server, has_form=has_form):
+        with self.translating(has_form=has_form):
             if request.mode in (Mode.CHOOSE, Mode.CHOOSE_TOKEN):
                 return await choose(request)
             if request.mode is Mode.EMBED:
-                body = embedding_arguments(request, model, spec)
-                return read_vector(await post(client, "/embeddings", body), request, server)
+                body = embedding_body(request, model, spec)
+                return read_vector(await connection.post("/embeddings", body), request, server)
             if spec.api == "responses":
                 # Some servers stream here unless the request says that they must not.
-                body = response_arguments(request, model, spec) | {"stream": False}
-                return read_response(await post(client, "/responses", body), request, server)
-            body = chat_arguments(request, model, spec)
-            return read_reply(await post(client, "/chat/completions", body), request, server)
+                body = response_body(request, model, spec) | {"stream": False}
+                return read_response(await connection.post("/responses", body), request, server)
+            body = chat_body(request, model, spec)
+            return read_reply(await connection.post("/chat/completions", body), request, server)
 
     async def _choose(
         self, scorer: OpenAIChoiceScorer, lock: asyncio.Lock, request: Request
@@ -229,7 +221,6 @@ class ModerationModel(HostedModel[ModerationSpec]):
     """The moderation endpoint of OpenAI, or of a server that answers as it does."""
 
     kind = "moderation"
-    library = LIBRARY
     modes = frozenset({Mode.CHOOSE})
 
     def __init__(
@@ -253,18 +244,26 @@ class ModerationModel(HostedModel[ModerationSpec]):
     def _identity_parts(self) -> list[str]:
         return [self.kind, self.spec.model, f"positive={self.spec.positive}"]
 
-    def _connect(self, server: Endpoint) -> AbstractAsyncContextManager[Call]:
-        self.wait_for_servers()
-        return self._session(server)  # not checked: a key for moderation alone may list no models
+    def connect(self) -> AbstractAsyncContextManager[Call]:
+        """How one attempt is made; a key for moderation alone may list no models."""
+        self.wait_for_server()
+        return self._session()
 
-    def _call(self, client: "openai.AsyncOpenAI", server: Endpoint) -> Call:
-        return partial(self._ask, client)
+    @property
+    def _headers(self) -> dict[str, str]:
+        return bearer(self.server)
 
-    async def _ask(self, client: "openai.AsyncOpenAI", request: Request) -> Response:
+    def _translated(self, error: HttpError, *, has_form: bool = False) -> Exception:
+        return status_error(error, self.server, model=self.model, has_form=has_form)
+
+    def _call(self, connection: Connection) -> Call:
+        return partial(self._ask, connection)
+
+    async def _ask(self, connection: Connection, request: Request) -> Response:
         question = self._questions.question(request)
         body = {"model": self.spec.model, "input": question.text}
         with self.translating():
-            content = await post(client, "/moderations", body)
+            content = await connection.post("/moderations", body)
         reply = read_object(content, self.server, key="results", usage_of=read_usage)
         result = read_as(_Result, reply["results"][0], what="a moderation")
         _refuse_odd({*result.categories, *result.category_scores})

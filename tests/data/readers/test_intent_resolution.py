@@ -192,7 +192,7 @@ def test_a_cell_under_no_name_can_be_taken(tmp_path: Path) -> None:
     assert texts(sample) == texts(released) | {"person1": "dear.", "person2": "Oh,"}
 
 
-def test_a_cell_that_the_row_lacks_cannot_be_taken(tmp_path: Path) -> None:
+def test_a_cell_that_the_row_has_not_cannot_be_taken(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"\(a slip\) takes unnamed cell 3 of .*csv:2, which has 2"):
         read(table(tmp_path, OWN), repairs({"take": {"person1": 3}}))
 

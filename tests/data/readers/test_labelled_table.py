@@ -90,7 +90,7 @@ def test_further_columns_are_kept_under_their_names(tmp_path: Path) -> None:
     assert expected.items() <= one.references.items()
 
 
-def test_ids_come_from_texts_and_repeated_ones_are_told_apart(tmp_path: Path) -> None:
+def test_ids_come_from_texts_and_repeated_ones_are_separated(tmp_path: Path) -> None:
     rows = [row("Reeds burn."), row("Rain.", "0"), row("Reeds burn.")]
 
     found = samples(tmp_path, rows, duplicates="keep")
@@ -127,32 +127,32 @@ def test_a_number_is_hateful_from_the_threshold_on(
 
 
 @pytest.mark.parametrize(
-    ("label", "told"),
+    ("label", "error"),
     [
         ({"column": "label", "at_least": 3}, r"a\.jsonl:1: column 'label' says 'hot', .*no number"),
         (PLAIN["label"], r"a\.jsonl:1: column 'label' says 'hot', which `label`.*known: 0, 1"),
     ],
 )
-def test_a_value_that_the_map_does_not_know_is_told_by_its_row(
-    tmp_path: Path, label: object, told: str
+def test_a_value_that_the_map_does_not_know_is_named_by_its_row(
+    tmp_path: Path, label: object, error: str
 ) -> None:
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=error):
         samples(tmp_path, [row("x", "hot")], label=label)
 
 
 @pytest.mark.parametrize("text", [5, 2.5, True, ["a"], {"a": 1}])
-def test_a_text_that_is_none_is_told_by_its_row(tmp_path: Path, text: object) -> None:
+def test_a_text_that_is_none_is_named_by_its_row(tmp_path: Path, text: object) -> None:
     with pytest.raises(DataError, match=r"a\.jsonl:2: column 'text' holds .*, which is no text"):
         samples(tmp_path, [row("x"), row(text)])
 
 
-def test_a_missing_column_is_told_with_the_nearest_and_the_map(tmp_path: Path) -> None:
+def test_a_missing_column_is_named_with_the_nearest_and_the_map(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no column 'txt'; did you mean text\?.*column map"):
         samples(tmp_path, [row("x")], text="txt")
 
 
 @pytest.mark.parametrize(
-    ("left_out", "told"),
+    ("left_out", "error"),
     [
         (row(None), "1 of 3 rows left out: no text"),
         (row("\0 \t\u0007"), "1 of 3 rows left out: no text"),
@@ -160,12 +160,12 @@ def test_a_missing_column_is_told_with_the_nearest_and_the_map(tmp_path: Path) -
     ],
 )
 def test_what_cannot_be_asked_about_is_left_out_and_counted(
-    tmp_path: Path, left_out: Cells, told: str, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, left_out: Cells, error: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     found = samples(tmp_path, [row("x"), left_out, row("z")])
 
     assert [one.fields["text"] for one in found] == ["x", "z"]
-    assert told in caplog.text
+    assert error in caplog.text
 
 
 def test_a_row_left_out_by_its_map_is_not_one_without_a_label(
@@ -209,7 +209,7 @@ def test_a_column_of_implicitness_is_taken_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["high", "nan", "inf"])
-def test_implicitness_that_is_no_number_is_told_by_its_row(tmp_path: Path, value: str) -> None:
+def test_implicitness_that_is_no_number_is_named_by_its_row(tmp_path: Path, value: str) -> None:
     with pytest.raises(DataError, match=r"a\.jsonl:1: column 'i' says .*, which is no number"):
         samples(tmp_path, [row("x", i=value)], implicitness="i")
 
@@ -229,7 +229,7 @@ def test_labels_without_a_choice_are_not_asked_about(
     assert "1 of 3 rows left out: a label not asked about" in caplog.text
 
 
-def test_a_choice_of_no_label_is_told_with_the_labels(tmp_path: Path) -> None:
+def test_a_choice_of_no_label_is_named_with_the_labels(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="label 'toxic', which this table's map does not"):
         read([written(tmp_path, [row("x")])], spec(), {"toxic": "yes", "benign": "no"})
 
@@ -290,7 +290,7 @@ def test_made_rows_share_the_cluster_of_their_original(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("with_made", [False, True])
-def test_a_value_of_originals_that_no_row_has_is_told(tmp_path: Path, with_made: bool) -> None:
+def test_a_value_of_originals_that_no_row_has_is_reported(tmp_path: Path, with_made: bool) -> None:
     rule = {"column": "how", "value": "nowhere", "with_made": with_made}
 
     with pytest.raises(
@@ -316,7 +316,7 @@ def test_a_named_cluster_goes_before_the_words(tmp_path: Path) -> None:
     assert found[2].cluster not in ("toys-7", "toys-")
 
 
-def test_clusters_by_an_absent_column_are_told_of(
+def test_clusters_by_an_absent_column_are_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     samples(tmp_path, [row("x")], cluster="c", optional=["c"])
@@ -328,7 +328,7 @@ def test_clusters_by_an_absent_column_are_told_of(
 
 
 @each(
-    ("changes", "told"),
+    ("changes", "error"),
     [
         ({"label": {"column": "l"}}, "given by `classes` or by `at_least`"),
         (
@@ -344,8 +344,8 @@ def test_clusters_by_an_absent_column_are_told_of(
         ({"texts": "x"}, "unknown key `texts`; did you mean text"),
     ],
 )
-def test_a_map_that_contradicts_itself_is_refused(changes: Cells, told: str) -> None:
-    with pytest.raises(SpecError, match=told):
+def test_a_map_that_contradicts_itself_is_refused(changes: Cells, error: str) -> None:
+    with pytest.raises(SpecError, match=error):
         spec(**changes)
 
 
@@ -472,7 +472,7 @@ def test_cases_of_one_hatecheck_template_are_one_cluster(tmp_path: Path) -> None
     assert {one.cluster for one in read([path], shipped("hatecheck"), CHOICES)} == {"hatecheck-12"}
 
 
-def test_what_toxigen_and_sbic_say_beside_the_label_is_kept(tmp_path: Path) -> None:
+def test_what_toxigen_and_sbic_say_besides_the_label_is_kept(tmp_path: Path) -> None:
     kept = []
     for name, key in (("toxigen", "intent"), ("sbic", "stereotype")):
         file, rows, _ = RELEASES[name]

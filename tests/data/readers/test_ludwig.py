@@ -1,4 +1,4 @@
-"""Implicatures to samples: yes or no, with people's answers and the type beside them."""
+"""Implicatures to samples: yes or no, with people's answers and the type."""
 
 import os
 import re

@@ -79,7 +79,7 @@ def test_a_map_names_a_job_that_shows_what_the_map_collects(name: str) -> None:
     assert set(step.sees.values()) <= {"sentence", *spec.fields}
 
 
-def test_a_relation_without_its_connective_is_put_beside_one_with_it(tmp_path: Path) -> None:
+def test_a_relation_without_its_connective_is_put_with_one_with_it(tmp_path: Path) -> None:
     (sample,) = collected(tmp_path, "pdtb", ROWS["pdtb"][0])
 
     assert sample.references["explicit"] == ("It is cold so I am shivering",)

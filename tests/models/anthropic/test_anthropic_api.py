@@ -13,9 +13,10 @@ from support.stub_server import StubProcess, StubServer
 
 from harness.core import Model, Request, Response
 from harness.errors import ModelError
-from harness.models.anthropic.model import LIBRARY, AnthropicModel
+from harness.models.anthropic.model import AnthropicModel, status_error
 from harness.models.client.endpoint import Endpoint
-from harness.models.client.retry import PermanentError, RetryableError
+from harness.models.client.http import HttpError
+from harness.models.client.retry import RetryableError
 from harness.parts import UNCHARGED, Decoding, Message, Mode, Reason, Usage
 from harness.specs.models import AnthropicSpec
 from harness.text.parsers import rating
@@ -482,44 +483,11 @@ def test_it_is_a_model() -> None:
     assert one.modes == {Mode.GENERATE}
 
 
-def library_errors() -> dict[str, type[Exception]]:
-    """Every exception class the client library raises."""
-    import anthropic
+@pytest.mark.parametrize(("status", "is_limited"), [(429, True), (529, True), (500, False)])
+def test_a_server_with_too_many_calls_gets_fewer(status: int, *, is_limited: bool) -> None:
+    error = HttpError(status, b"busy", path="/v1/messages", headers={})
 
-    found, queue = {}, [anthropic.AnthropicError]
-    while queue:
-        kind = queue.pop()
-        queue += kind.__subclasses__()
-        found[kind.__name__] = kind
-    return {name: kind for name, kind in found.items() if kind.__module__.startswith("anthropic")}
-
-
-@each("name", library_errors)
-def test_every_exception_of_the_library_is_translated(name: str) -> None:
-    kind = library_errors()[name]
-    error = kind.__new__(kind)
-    error.args = (f"trouble with {KEY}",)
-    status = {"APIStatusError": 418}.get(name) or getattr(kind, "status_code", 500)
-    reply = type("Reply", (), {"headers": {"retry-after": "3"}})()
-    told = {"status_code": status, "body": None, "message": error.args[0], "request_id": None}
-    vars(error).update(told, response=reply)
-
-    became = LIBRARY.translate(error, Endpoint("http://h", None, "K", {"K": KEY}), model="m")
-
-    assert type(became) in (RetryableError, PermanentError, ModelError)
-    assert KEY not in str(became)
-    assert "[K]" in str(became)
-
-
-@pytest.mark.parametrize(("fault", "is_told"), [("429", True), ("529", True), ("500", False)])
-def test_a_server_that_is_asked_too_much_is_asked_less(fault: str, is_told: bool) -> None:
-    import anthropic
-
-    error = anthropic.APIStatusError.__new__(anthropic.APIStatusError)
-    reply = type("Reply", (), {"headers": {}})()
-    vars(error).update(status_code=int(fault), body=None, message="busy", response=reply)
-
-    became = LIBRARY.translate(error, Endpoint("http://h", None, None, {}), model="m")
+    became = status_error(error, Endpoint("http://h", None, None, {}), model="m", has_form=False)
 
     assert isinstance(became, RetryableError)
-    assert became.is_rate_limited == is_told
+    assert became.is_rate_limited == is_limited

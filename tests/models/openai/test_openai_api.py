@@ -1,4 +1,4 @@
-"""The OpenAI back end, with the real client library against a scripted server on loopback."""
+"""The OpenAI back end against a scripted server on loopback."""
 
 import socket
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,9 +13,7 @@ from support.stub_server import StubProcess, StubServer
 
 from harness.core import Model, Request, Response
 from harness.errors import ModelError
-from harness.models.client.endpoint import Endpoint
-from harness.models.client.retry import PermanentError, RetryableError
-from harness.models.openai.bodies import LIBRARY, SETTINGS
+from harness.models.openai.bodies import SETTINGS
 from harness.models.openai.model import OpenAIModel
 from harness.parts import UNCHARGED, Decoding, Message, Mode, Reason, Usage
 from harness.specs.models import OpenAISpec
@@ -605,34 +603,3 @@ def test_it_is_a_model() -> None:
 
     assert (one.name, one.kind, one.revision) == ("any", "openai", None)
     assert one.modes == {Mode.GENERATE, Mode.EMBED, Mode.CHOOSE_TOKEN}
-
-
-def library_errors() -> dict[str, type[Exception]]:
-    """Every exception class the client library raises."""
-    import openai
-
-    found, queue = {}, [openai.OpenAIError]
-    while queue:
-        kind = queue.pop()
-        queue += kind.__subclasses__()
-        found[kind.__name__] = kind
-    return {name: kind for name, kind in found.items() if kind.__module__.startswith("openai")}
-
-
-STATUS = {"APIStatusError": 418, "InternalServerError": 500, "OAuthError": 401}
-
-
-@each("name", library_errors)
-def test_every_exception_of_the_library_is_translated(name: str) -> None:
-    kind = library_errors()[name]
-    error = kind.__new__(kind)
-    error.args = (f"trouble with {KEY}",)
-    status = STATUS.get(name) or getattr(kind, "status_code", 500)
-    reply = type("Reply", (), {"headers": {"retry-after": "3"}})()
-    vars(error).update(status_code=status, body=None, message=error.args[0], response=reply)
-
-    became = LIBRARY.translate(error, Endpoint("http://h/v1", None, "K", {"K": KEY}), model="m")
-
-    assert type(became) in (RetryableError, PermanentError, ModelError)
-    assert KEY not in str(became)
-    assert "[K]" in str(became)

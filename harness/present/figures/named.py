@@ -1,19 +1,18 @@
-"""The figures that have names, each with what it is drawn from, and how its chart is made.
+"""The figures that have names, each with what it is drawn from, and how it is made.
 
 A name with a number is that of a figure of a paper. Nothing here draws or writes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from harness.analysis.curves import curve_rows, together
-from harness.analysis.figures import comparisons, detection, people, texts
-from harness.analysis.figures.chart import Chart
-from harness.analysis.figures.comparisons import Layout, ScoreFilter
-from harness.analysis.leaderboard import BoardRow, collect
-from harness.analysis.panels import AgreementQuery, Panel, match_ratings
+from harness.analysis.curves import CurveRow, curve_rows, scale_of
+from harness.analysis.curves import together as joined
+from harness.analysis.leaderboard import BOARD_COLUMNS, board_cells, collect
+from harness.analysis.panels import AgreementQuery, Panel, panels_of
 from harness.analysis.profile import Profile, Sampling, profile
 from harness.analysis.rankings import read_people, scorer_judged
 from harness.core import Sample
@@ -24,10 +23,16 @@ from harness.implicitness.pairs import read_pairs
 from harness.implicitness.scorer import Flag, Scorer, text_of
 from harness.models.encoders.encoders import Encoder
 from harness.models.vectors import Progress
+from harness.present.figures import detection, people, scores, texts, training
+from harness.present.figures.figure import Figure
+from harness.present.figures.scores import Layout, ScoreFilter
 from harness.storage import tables
 from harness.storage.find_runs import find_runs, run_folders
 from harness.storage.runs import RunFolder, StoredRun
 from harness.storage.tables import Table, column_of
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 Source = Literal["runs", "runs and --ratings", "files", "files or data", "pairs", "grid.csv"]
 
@@ -59,38 +64,30 @@ class Inputs:
         return self.choice.judges[0] if self.choice.judges else "gold"
 
     def folders(self) -> list[RunFolder]:
-        """The folders of the runs that are named; all without names."""
+        """The runs that are named, else all, of the tasks that were chosen."""
         if self.given:
-            return find_runs(self.results, self.given)
-        if not (found := run_folders(self.results)):
+            found = find_runs(self.results, self.given)
+        elif not (found := run_folders(self.results)):
             raise StoreError(f"no run below {self.results}/runs; `harness run` makes one")
-        return found
-
-    def rows(self) -> list[BoardRow]:
-        """The stored scores of the runs."""
-        return collect(self.folders())
-
-    def runs(self) -> list[StoredRun]:
-        """The runs, of the tasks that were chosen."""
         tasks = self.choice.tasks
-        read = ((folder, folder.read()) for folder in self.folders())
-        return [
-            StoredRun(file, folder.read_rows())
-            for folder, file in read
-            if not tasks or file.run.task in tasks
-        ]
+        return [one for one in found if not tasks or one.read().run.task in tasks]
+
+    def scores(self) -> "DataFrame":
+        """The stored scores of the runs, with the columns of leaderboard.csv."""
+        import pandas
+
+        rows = map(board_cells, collect(self.folders()))
+        numbers = dict.fromkeys(("value", "low", "high", "n", "chance"), "float64")
+        return pandas.DataFrame(rows, columns=BOARD_COLUMNS).astype(numbers)
 
     def panels(self) -> list[Panel]:
         """People's ratings with the judges of the runs; SpecError without ratings."""
         if self.ratings is None:
             raise SpecError("this figure is of ratings by people: give --ratings FILE")
-        ratings = read_ratings(self.ratings)
         query = AgreementQuery(self.choice.judges, self.choice.variants)
-        runs, found = self.runs(), list[Panel]()
-        for task in dict.fromkeys(rating.task for rating in ratings):
-            own = [run for run in runs if run.file.run.task == task]
-            rated = [rating for rating in ratings if rating.task == task]
-            found += match_ratings(own, rated, query) if own else []
+        known = {folder.read().run.task for folder in self.folders()}
+        ratings = [one for one in read_ratings(self.ratings) if one.task in known]
+        found = [*panels_of(ratings, self.folders(), query)]
         if not any(panel.documents for panel in found):
             raise StoreError(f"{self.ratings}: no rating is of a response of these runs")
         return [panel for panel in found if panel.documents]
@@ -113,8 +110,7 @@ class Inputs:
         found: list[tuple[str, str]] = []
         for name, table in self.tables():
             cells = [text_of(cell) for cell in column_of(table, self.column, where=name)]
-            labels = self._labels(table, name)
-            pairs = zip(cells, labels, strict=True)
+            pairs = zip(cells, self._labels(table, name), strict=True)
             found += [(cell, label) for cell, label in pairs if not isinstance(cell, Flag)]
         if not found:
             raise DataError(f"{', '.join(self.given)}: no text to draw")
@@ -126,14 +122,9 @@ class Inputs:
             return self.labelled()
         if self.column is not None or self.label is not None:
             raise SpecError("--column and --label are of files: name one, or leave them out")
-        held = self.samples(task)
-        labels = tuple(sample.references["label"][0] for sample in held)
-        return texts.TextGroups(tuple(sample.fields[tables.TEXT] for sample in held), labels)
-
-    def encoded_map(self, task: str) -> Chart:
-        """The embeddings of those texts, by the encoder that is named, else by the scorer's."""
-        encoder = self.encoder() if self.encoder else self.scorer().encoder
-        return texts.embedding_map(self.labelled_or(task), encoder, self.progress, seed=self.seed)
+        samples = self.samples(task)
+        labels = tuple(sample.references["label"][0] for sample in samples)
+        return texts.TextGroups(tuple(one.fields[tables.TEXT] for one in samples), labels)
 
     def _labels(self, table: Table, name: str) -> list[str]:
         if self.label is None:
@@ -146,10 +137,10 @@ class Inputs:
 
     def profile(self) -> Profile:
         """The implicitness and the distances of the texts of each file or label."""
-        held = self.labelled()
-        sampling = Sampling(seed=self.seed)
+        groups, sampling = self.labelled(), Sampling(seed=self.seed)
+        scorer = self.scorer()
         return profile(
-            held.texts, held.labels, self.scorer(), sampling=sampling, progress=self.progress
+            groups.texts, groups.labels, scorer, sampling=sampling, progress=self.progress
         )
 
 
@@ -161,63 +152,61 @@ def _table(path: str, *, has_column: bool) -> Table:
     return tables.read_table(path, data, tables.detect_format(path, data, has_column=has_column))
 
 
-@dataclass(frozen=True, slots=True)
-class NamedFigure:
-    """A figure of a name: what it shows, what it is drawn from, and its chart."""
+def curve_frame(rows: Sequence[CurveRow]) -> "DataFrame":
+    """Bins and curves as a frame with a column for each field."""
+    import pandas
 
-    about: str
-    source: Source
-    chart: Callable[[Inputs], Chart]
+    names = [field.name for field in fields(CurveRow)]
+    found = ([getattr(row, name) for name in names] for row in rows)
+    numbers = dict.fromkeys(("at", "to", "value", "low", "high"), "float64")
+    return pandas.DataFrame(found, columns=names).astype(numbers)
 
 
-def _bins(inputs: Inputs) -> Chart:
-    variants = inputs.choice.variants
-    tables = [curve_rows(run, inputs.judge, variants=variants) for run in inputs.runs()]
-    if not (rows := together(tables)):
+def _bins(inputs: Inputs) -> Figure:
+    runs, variants = map(StoredRun.read, inputs.folders()), inputs.choice.variants
+    rows = joined([curve_rows(run, inputs.judge, variants=variants) for run in runs])
+    if not rows:
         raise StoreError(
             f"nothing to draw: judge {inputs.judge} has read no text whose implicitness is known; "
             "run hate_speech, or another task that measures it"
         )
-    return detection.curve_chart(rows, with_curves=False)
+    return detection.curve_figure(curve_frame(rows), scale_of(rows[0]), with_curves=False)
 
 
-def _violins(inputs: Inputs) -> Chart:
+def _intentions(inputs: Inputs) -> Figure:
+    folders = inputs.folders()
+    judges = {entry.name: entry for folder in folders for entry in folder.read().judges}
+    return scores.intentions(judges, inputs.scores(), inputs.choice)
+
+
+def _violins(inputs: Inputs) -> Figure:
     pairs = [pair for name, table in inputs.tables() for pair in read_pairs(table, where=name)]
     return texts.pair_violins(pairs, inputs.scorer(), inputs.progress)
 
 
-def _margins(metric: str) -> Callable[[Inputs], Chart]:
-    def chart(inputs: Inputs) -> Chart:
-        points = [point for name, table in inputs.tables() for point in _points(name, table)]
-        return texts.margins(points, metric)
+def _margins(inputs: Inputs, metric: str) -> Figure:
+    import pandas
 
-    return chart
+    grid = pandas.concat([_grid(name, table) for name, table in inputs.tables()])
+    return training.margins(grid, metric)
 
 
-def _points(name: str, table: Table) -> list[texts.GridPoint]:
-    wanted = [*texts.SYMBOLS, "implicitness", "pragmatics", "test_pairs"]
+def _grid(name: str, table: Table) -> "DataFrame":
+    import pandas
+
+    wanted = [*training.SYMBOLS, "implicitness", "pragmatics", "test_pairs"]
     if absent := [column for column in wanted if column not in table.columns]:
         raise DataError(
             f"{name}: no column {absent[0]!r}; give the grid.csv of `impscore ablate --grid`"
         )
-    columns = [
-        [_number(name, cell) for cell in table.cells(table.columns.index(column))]
-        for column in wanted
-    ]
-    return [
-        texts.GridPoint(a or 0.0, b or 0.0, c or 0.0, first, second, int(pairs or 0))
-        for a, b, c, first, second, pairs in zip(*columns, strict=True)
-    ]
-
-
-def _number(name: str, cell: object) -> float | None:
+    cells = {column: table.cells(table.columns.index(column)) for column in wanted}
     try:
-        return None if cell in (None, "") else float(str(cell))
-    except ValueError:
-        raise DataError(f"{name}: {cell!r} is no number; give the grid.csv as written") from None
+        return pandas.DataFrame(cells).replace("", None).astype("float64")
+    except ValueError as error:
+        raise DataError(f"{name}: {error}; give the grid.csv as written") from None
 
 
-def _raters(inputs: Inputs) -> Chart:
+def _raters(inputs: Inputs) -> Figure:
     if inputs.given and all(Path(name).is_file() for name in inputs.given):
         return _rankers(inputs)
     panels = inputs.panels()
@@ -227,38 +216,63 @@ def _raters(inputs: Inputs) -> Chart:
     return people.rater_agreement(panels[0])
 
 
-def _rankers(inputs: Inputs) -> Chart:
+def _rankers(inputs: Inputs) -> Figure:
     """People's ranks of the sets of a file, and those of the scorer."""
     if inputs.ratings is None or len(inputs.given) > 1:
         raise SpecError("this figure is of one file of graded sentences: give --ratings FILE, too")
-    ((name, table),) = [(path, _table(path, has_column=True)) for path in inputs.given]
-    items = read_items(table, where=name)
+    path = inputs.given[0]
+    items = read_items(_table(path, has_column=True), where=path)
     result = evaluate(items, inputs.scorer(), progress=inputs.progress)
     judged = [*read_people([inputs.ratings], items), scorer_judged(items, result)]
     return people.ranking_agreement([one for one in judged if one.ranks])
 
 
-def _with_verdicts(
-    chart: Callable[[Sequence[StoredRun], str, Sequence[str]], Chart],
-) -> Callable[[Inputs], Chart]:
-    return lambda inputs: chart(inputs.runs(), inputs.judge, inputs.choice.variants)
+def _features(inputs: Inputs) -> Figure:
+    return texts.features_map(inputs.labelled(), inputs.scorer(), inputs.progress, seed=inputs.seed)
+
+
+def _embeddings(inputs: Inputs, task: str) -> Figure:
+    """The embeddings of texts, by the encoder that is named, else by the scorer's."""
+    groups = inputs.labelled_or(task)
+    encoder = inputs.encoder() if inputs.encoder else inputs.scorer().encoder
+    return texts.embedding_map(groups, encoder, inputs.progress, seed=inputs.seed)
+
+
+_OfVerdicts = Callable[[Sequence[RunFolder], str, Sequence[str]], Figure]
+
+
+def _of_verdicts(figure: _OfVerdicts) -> Callable[[Inputs], Figure]:
+    return lambda inputs: figure(inputs.folders(), inputs.judge, inputs.choice.variants)
+
+
+def _of_scores(figure: "Callable[[DataFrame, ScoreFilter], Figure]") -> Callable[[Inputs], Figure]:
+    return lambda inputs: figure(inputs.scores(), inputs.choice)
+
+
+def _of_profile(figure: Callable[[Profile], Figure]) -> Callable[[Inputs], Figure]:
+    return lambda inputs: figure(inputs.profile())
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFigure:
+    """A figure of a name: what it shows, what it is drawn from, and how it is made."""
+
+    about: str
+    source: Source
+    make: Callable[[Inputs], Figure]
 
 
 FIGURES: Final[Mapping[str, NamedFigure]] = {
     "intent-resolution-2": NamedFigure(
-        "Picking the intention beside replying, models x phenomena",
+        "Picking the intention and replying, models x phenomena",
         "runs",
-        lambda inputs: comparisons.understanding(inputs.rows(), inputs.choice),
+        _of_scores(scores.understanding),
     ),
     "intent-resolution-3": NamedFigure(
-        "Accuracy by level of the prompt, a line a model",
-        "runs",
-        lambda inputs: comparisons.levels(inputs.rows(), inputs.choice),
+        "Accuracy by level of the prompt, a line a model", "runs", _of_scores(scores.levels)
     ),
     "intent-resolution-4": NamedFigure(
-        "Intention against reply accuracy, over models and levels",
-        "runs",
-        lambda inputs: comparisons.intentions(inputs.folders(), inputs.rows(), inputs.choice),
+        "Intention against reply accuracy, over models and levels", "runs", _intentions
     ),
     "emphasized-talk-4": NamedFigure(
         "Judges against people, with r and tau",
@@ -267,65 +281,55 @@ FIGURES: Final[Mapping[str, NamedFigure]] = {
     ),
     "impscore-3": NamedFigure("Violins of implicitness and distance", "pairs", _violins),
     "impscore-4": NamedFigure(
-        "Accuracy of implicitness over both margins and alpha", "grid.csv", _margins("implicitness")
+        "Accuracy of implicitness over both margins and alpha",
+        "grid.csv",
+        partial(_margins, metric="implicitness"),
     ),
     "impscore-5": NamedFigure(
-        "Mean implicitness of data sets",
-        "files",
-        lambda inputs: texts.datasets_mean(inputs.profile()),
+        "Mean implicitness of data sets", "files", _of_profile(texts.datasets_mean)
     ),
     "impscore-6": NamedFigure(
-        "Pragmatic distances within data sets",
-        "files",
-        lambda inputs: texts.datasets_distance(inputs.profile()),
+        "Pragmatic distances within data sets", "files", _of_profile(texts.datasets_distance)
     ),
     "impscore-7": NamedFigure("Hits and false alarms by bin of implicitness", "runs", _bins),
     "impscore-9": NamedFigure(
-        "Agreement of raters and judges, or on graded sentences",
-        "runs and --ratings",
-        _raters,
+        "Agreement of raters and judges, or on graded sentences", "runs and --ratings", _raters
     ),
     "impscore-10": NamedFigure(
-        "Accuracy of pragmatics over both margins and alpha", "grid.csv", _margins("pragmatics")
+        "Accuracy of pragmatics over both margins and alpha",
+        "grid.csv",
+        partial(_margins, metric="pragmatics"),
     ),
     "impscore-11": NamedFigure(
-        "t-SNE of pragmatic and semantic features (also 12, 13)",
-        "files",
-        lambda inputs: texts.features_map(
-            inputs.labelled(), inputs.scorer(), inputs.progress, seed=inputs.seed
-        ),
+        "t-SNE of pragmatic and semantic features (also 12, 13)", "files", _features
     ),
     "impscore-14": NamedFigure(
         "Distribution of implicitness of data sets",
         "files",
-        lambda inputs: texts.datasets_distribution(inputs.profile()),
+        _of_profile(texts.datasets_distribution),
     ),
     "ishate-1": NamedFigure(
         "t-SNE of embeddings: not hateful, explicit, implicit",
         "files or data",
-        lambda inputs: inputs.encoded_map("ishate_implicit"),
+        partial(_embeddings, task="ishate_implicit"),
     ),
     "ishate-2": NamedFigure(
         "t-SNE of embeddings: not hateful, plain, subtle",
         "files or data",
-        lambda inputs: inputs.encoded_map("ishate_subtle"),
+        partial(_embeddings, task="ishate_subtle"),
     ),
     "confusion": NamedFigure(
-        "True labels against given ones", "runs", _with_verdicts(detection.confusion)
+        "True labels against given ones", "runs", _of_verdicts(detection.confusion)
     ),
     "reliability": NamedFigure(
-        "Share right by probability", "runs", _with_verdicts(detection.reliability)
+        "Share right by probability", "runs", _of_verdicts(detection.reliability)
     ),
-    "roc": NamedFigure("ROC, precision and recall", "runs", _with_verdicts(detection.roc)),
-    "forest": NamedFigure(
-        "A leaderboard with its intervals",
-        "runs",
-        lambda inputs: comparisons.forest(inputs.rows(), inputs.choice),
-    ),
+    "roc": NamedFigure("ROC, precision and recall", "runs", _of_verdicts(detection.roc)),
+    "forest": NamedFigure("A leaderboard with its intervals", "runs", _of_scores(scores.forest)),
     "judge-agreement": NamedFigure(
         "Agreement of judges, a matrix",
         "runs",
-        lambda inputs: people.judge_agreement(inputs.runs(), inputs.choice.judges),
+        lambda inputs: people.judge_agreement(inputs.folders(), inputs.choice.judges),
     ),
 }
 ALIASES: Final[Mapping[str, str]] = {
@@ -335,17 +339,13 @@ ALIASES: Final[Mapping[str, str]] = {
 """Figures of the same form on other texts or models."""
 
 
-def chart_of(figure: str | Layout, inputs: Inputs) -> Chart:
-    """The chart of a figure that has a name, or of scores by some of their properties."""
-    if isinstance(figure, str):
-        return figure_named(figure).chart(inputs)
-    by_group = "group" in (figure.x, figure.panel, figure.series)
-    return comparisons.comparison(inputs.choice.of(inputs.rows(), by_group=by_group), figure, "")
-
-
-def figure_named(name: str) -> NamedFigure:
-    """The figure of a name; SpecError for an unknown one."""
-    if (found := FIGURES.get(ALIASES.get(name, name))) is None:
+def make_figure(figure: str | Layout, inputs: Inputs) -> Figure:
+    """A figure that has a name, or one of scores by some of their properties."""
+    if isinstance(figure, Layout):
+        selected = inputs.choice.select(inputs.scores(), by_group="group" in figure.used)
+        return scores.comparison(selected, figure)
+    if (found := FIGURES.get(ALIASES.get(figure, figure))) is None:
         known = [*FIGURES, *ALIASES]
-        raise SpecError(f"no figure {name!r}{did_you_mean(name, known)}; `harness plot` lists all")
-    return found
+        close = did_you_mean(figure, known)
+        raise SpecError(f"no figure {figure!r}{close}; `harness plot` lists all")
+    return found.make(inputs)

@@ -1,9 +1,11 @@
-"""How every figure looks: colours that the colour-blind distinguish, and marks that grey keeps.
+"""How every figure looks: colours that the colour-blind distinguish, marks that grey keeps.
 
 Text of models and data is shown as it is: nothing in it is mathematics, and control characters are
-gone. Lengths are in centimetres, sizes of letters in points.
+removed. Lengths are in centimetres, sizes of letters in points.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -13,14 +15,12 @@ from harness.text.cleanup import repair_surrogates, without_controls
 
 WIDTH: Final = 16.0
 TEXT, SMALL, TITLE = 8.0, 7.0, 9.0
-INK, PALE = "#222222", "#dddddd"
-LINE_CM: Final = 0.42
-"""The height of a line of text, with the space to the next."""
+INK, PALE, GREY = "#222222", "#dddddd", "#555555"
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How one series looks: colour, marker, line and, where areas are filled, hatching."""
+    """How one series looks: colour, marker, line and, for areas, hatching."""
 
     colour: str
     marker: str
@@ -59,9 +59,12 @@ SETTINGS: Final[dict[str, Any]] = {
     "ytick.major.width": 0.6,
     "xtick.major.size": 2.5,
     "ytick.major.size": 2.5,
-    "lines.linewidth": 1.3,
+    "lines.linewidth": 1.4,
     "lines.markersize": 4.0,
+    "lines.markeredgecolor": INK,
+    "lines.markeredgewidth": 0.4,
     "hatch.linewidth": 0.5,
+    "errorbar.capsize": 2,
     "text.parse_math": False,
     "text.usetex": False,
     "axes.formatter.use_mathtext": False,
@@ -70,6 +73,19 @@ SETTINGS: Final[dict[str, Any]] = {
     "svg.hashsalt": "pragmatics-harness",
     "pdf.fonttype": 42,
 }
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Our settings alone, whatever the user's own file of settings says."""
+    import warnings
+
+    import matplotlib.style
+
+    with matplotlib.style.context(["default", SETTINGS]), warnings.catch_warnings():
+        # A letter that the font does not have is drawn as a box; the data file has it.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
 
 
 def shown(text: str) -> str:
@@ -93,42 +109,33 @@ def cut(text: str, room_cm: float, size: float = TEXT) -> str:
     text = shown(text)
     if width_cm(text, size) <= room_cm:
         return text
-    low, high = 0, len(text)
-    while low < high:
-        middle = (low + high + 1) // 2
-        fits = width_cm(text[:middle].rstrip() + "…", size) <= room_cm
-        low, high = (middle, high) if fits else (low, middle - 1)
-    return text[:low].rstrip() + "…"
+    end = len(text) - 1
+    while end > 0 and width_cm(text[:end].rstrip() + "…", size) > room_cm:
+        end = min(end - 1, int(end * 0.97))
+    return text[:end].rstrip() + "…"
 
 
 def wrapped(text: str, room_cm: float, size: float = TEXT, *, most: int = 3) -> list[str]:
     """The text in at most `most` lines; what has no room ends in an ellipsis."""
     lines, left = list[str](), shown(text)
-    while left and len(lines) < most:
-        if len(lines) == most - 1 or width_cm(left, size) <= room_cm:
-            return [*lines, cut(left, room_cm, size)]
-        end = _end_of_line(left, room_cm, size)
+    while left and len(lines) < most - 1 and width_cm(left, size) > room_cm:
+        ends = [at for at in _breaks(left) if width_cm(left[:at].rstrip(), size) <= room_cm]
+        end = ends[-1] if ends else max(1, len(cut(left, room_cm, size)) - 1)
         lines.append(left[:end].rstrip())
         left = left[end:].lstrip()
-    return lines
+    return [*lines, cut(left, room_cm, size)] if left else lines
 
 
 def fits(text: str, room_cm: float, size: float = TEXT, *, most: int = 1) -> bool:
     """Whether the text has room in at most `most` lines, none of which ends within a word."""
     text = shown(text)
-    places = [0, *breaks(text), len(text)]
+    places = [0, *_breaks(text), len(text)]
     parts = [text[start:end].rstrip() for start, end in pairwise(places)]
-    if most == 1 or any(width_cm(part, size) > room_cm for part in parts):
-        return width_cm(text, size) <= room_cm
     lines = wrapped(text, room_cm, size, most=most)
-    return "".join(lines).replace(" ", "") == text.replace(" ", "")
+    is_whole = "".join(lines).replace(" ", "") == text.replace(" ", "")
+    return is_whole and (most == 1 or all(width_cm(part, size) <= room_cm for part in parts))
 
 
-def breaks(text: str) -> list[int]:
+def _breaks(text: str) -> list[int]:
     """The places where a line may end: after a space or a mark that joins words."""
     return [at + 1 for at, char in enumerate(text[:-1]) if char in " -_/|:,+"]
-
-
-def _end_of_line(text: str, room_cm: float, size: float) -> int:
-    fitting = [at for at in breaks(text) if width_cm(text[:at].rstrip(), size) <= room_cm]
-    return fitting[-1] if fitting else max(1, len(cut(text, room_cm, size)) - 1)

@@ -1,0 +1,99 @@
+"""A server that is not there, or not yet; what a later step knows of it."""
+
+import socket
+import time
+from threading import Thread
+
+import pytest
+from support.stub_script import Script
+from support.stub_server import StubServer
+
+from harness.core import Request
+from harness.errors import ModelError
+from harness.models.client.limiter import FIRST, Capacity
+from harness.models.client.retry import RetryPolicy, send_all
+from harness.models.openai.model import OpenAIModel
+from harness.parts import Decoding, Message
+from harness.specs.models import OpenAISpec
+
+
+def model_at(url: str, **more: object) -> OpenAIModel:
+    """A model behind a server."""
+    given = {"model": "stub-model", "key_env": None, "base_url": url, "concurrency": 8, **more}
+    return OpenAIModel("mine", OpenAISpec(**given), {})  # type: ignore[arg-type]
+
+
+def asked(model: OpenAIModel, count: int) -> list[Request]:
+    """Requests to it."""
+    model.resolve()
+    words = [(Message("user", f"question {number}"),) for number in range(count)]
+    return [Request("s", "base", "answer", model.identity, one, Decoding(0, 8)) for one in words]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+    return port
+
+
+def test_the_next_step_begins_with_as_many_calls_at_once_as_the_server_has_borne() -> None:
+    with StubServer(Script(delay_s=0.02)) as server:
+        model, capacity = model_at(server.url), Capacity()
+        rules = RetryPolicy(64, 6, timeout_s=5)
+        requests = asked(model, 160)
+        list(send_all(requests[:80], model.connect, rules, capacity))
+        borne = capacity.limit
+
+        answers = list(send_all(requests[80:], model.connect, rules, capacity))
+
+    assert (borne > FIRST, capacity.limit) == (True, 64)
+    assert not any(answer.failure for answer in answers)
+
+
+def test_a_server_that_only_fails_ends_the_run_soon() -> None:
+    with StubServer(Script(shares={"500": 1.0})) as server:
+        model = model_at(server.url, attempts=2)
+
+        with pytest.raises(ModelError, match="the last 20 requests failed one after the other"):
+            list(model.answer(asked(model, 200)))
+
+        assert server.stats()["requests"] < 80
+
+
+def test_no_server_at_the_address_is_said_before_anything_is_asked() -> None:
+    model = model_at(f"http://127.0.0.1:{free_port()}/v1")
+
+    with pytest.raises(
+        ModelError, match=r"no server at http://127\.0\.0\.1.*set base_url;"
+    ) as caught:
+        list(model.answer(asked(model, 3)))
+    assert "--wait-for-server SECONDS" in str(caught.value)
+    assert "ssl" not in str(caught.value)
+
+
+def test_a_server_that_starts_late_is_waited_for() -> None:
+    port = free_port()
+    model = model_at(f"http://127.0.0.1:{port}/v1", model="auto")
+    model.patience_s = 20
+
+    def later() -> None:
+        time.sleep(0.2)
+        with StubServer(port=port) as stub:
+            while stub.stats()["requests"] < 3:
+                time.sleep(0.01)
+
+    starting = Thread(target=later)
+    starting.start()
+    answers = list(model.answer(asked(model, 3)))
+    starting.join()
+
+    assert [answer.failure for answer in answers] == [None] * 3
+
+
+def test_a_server_that_never_starts_is_given_up_in_time() -> None:
+    model = model_at(f"http://127.0.0.1:{free_port()}/v1")
+    requests = asked(model, 3)
+    model.patience_s = 0.2
+
+    with pytest.raises(ModelError, match=r"answered within 0\.2 s: .* --wait-for-server"):
+        list(model.answer(requests))

@@ -1,0 +1,339 @@
+"""Scores, ratings and verdicts to figures: what is in them, and what is refused."""
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from support.hate_rows import planted, stored, text
+from support.rated_runs import ANN, BOB, FAR, NEAR
+from support.rated_runs import ratings as rated
+from support.rated_runs import runs as judged
+
+from harness.analysis.leaderboard import BOARD_COLUMNS
+from harness.analysis.panels import AgreementQuery, Panel, match_ratings
+from harness.errors import SpecError, StoreError
+from harness.parts import Reason
+from harness.pipeline.score import score_rows
+from harness.present.figures import detection, people, scores, style
+from harness.present.figures.figure import Figure, Subplot, data_csv, drawable, each, values
+from harness.present.figures.marks import bars, curve, points, violin
+from harness.present.figures.named import ALIASES, FIGURES, make_figure
+from harness.present.figures.scores import Layout, ScoreFilter
+from harness.stats.classification import auc
+from harness.stats.estimate import Clusters
+from harness.storage.runs import JudgeEntry, RunFolder, StoredRun
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+NAN = float("nan")
+Cells = dict[str, object]
+
+
+def row(model: str = "small", value: float = 0.5, **changes: object) -> Cells:
+    """A stored score of forty texts, with an interval of a tenth to either side."""
+    found: Cells = {"task": "toy", "variant": "base", "judge": "near", "group": "all", "data": "d1"}
+    found |= {"model": model, "value": value, "low": value - 0.1, "high": value + 0.1} | changes
+    found |= {"n": 40.0 if value == value else 0.0, "decoding": "T0", "metric": "accuracy"}
+    found |= {"chance": 0.5, "limit": "all", "seed": "0", "version": "scripted@1"}
+    found["signature"] = (
+        f"{found['task']}:aa|data:{found['data']},all|{found['variant']}|{model}:scripted@1|"
+        f"T0,n1,s0|{found['judge']}:00|way|v1"
+    )
+    return found
+
+
+def frame(rows: Iterable[Cells]) -> "DataFrame":
+    import pandas
+
+    return pandas.DataFrame(list(rows)).reindex(columns=BOARD_COLUMNS)
+
+
+def rows_of(figure: Figure) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(data_csv(figure))))
+
+
+def folders(results: Path, runs: Sequence[StoredRun]) -> list[RunFolder]:
+    """Runs as folders on disk."""
+    numbers = count()
+    found = []
+    for run in runs:
+        folder = RunFolder(results / "runs" / run.file.run.task / "m" / f"{next(numbers):04d}")
+        folder.write(run.file, run.rows, score_rows(run.file, run.rows))
+        found.append(folder)
+    return found
+
+
+# The rules of every figure
+
+
+def test_what_has_fewer_than_ten_texts_is_not_drawn_but_written() -> None:
+    rows = values("s", [1, 2], [0.5, 0.6], to=[1.5, 2.5], n=[10, 9])
+    figure = Figure("t", (Subplot("p", rows, each(bars), x_names=("one", "two")),))
+
+    drawn = drawable(figure)
+
+    assert drawn.panels[0].rows.y.fillna(-1).tolist() == [0.5, -1]
+    assert drawn.notes == ("1 value of fewer than 10 texts not drawn",)
+    assert [(r["x_name"], r["y"], r["n"], r["note"]) for r in rows_of(figure)] == [
+        ("one", "0.5", "10", ""),
+        ("two", "0.6", "9", "not drawn: fewer than 10 texts"),
+    ]
+
+
+@pytest.mark.parametrize(("number", "is_drawn"), [(9, False), (10, True)])
+@pytest.mark.parametrize("mark", [points, violin])
+def test_a_group_of_few_texts_is_not_drawn(mark: object, number: int, is_drawn: bool) -> None:
+    rows = values("s", [1.0] * number, [0.5] * number)
+
+    drawn = drawable(Figure("t", (Subplot("p", rows, each(mark)),)))  # type: ignore[arg-type]  # a mark
+
+    assert bool(drawn.labels) == is_drawn
+
+
+@pytest.mark.parametrize(("number", "panels"), [(6, 1), (7, 7)])
+def test_more_than_six_series_get_a_panel_each(number: int, panels: int) -> None:
+    import pandas
+
+    rows = pandas.concat([values(f"m{n}", [1, 2], [0, 1], n=20) for n in range(number)])
+
+    drawn = drawable(Figure("t", (Subplot("p", rows, each(curve)),)))
+
+    assert len(drawn.panels) == panels
+    assert drawn.panels[-1].title == ("p" if panels == 1 else "p | m6")
+    assert all(len(panel.labels) <= 6 for panel in drawn.panels)
+
+
+def test_no_cell_of_the_data_is_a_formula_or_a_mark_of_missing() -> None:
+    (found,) = rows_of(Figure("t", (Subplot("@p", values("=1+1", [1], [NAN], n=20), each(curve)),)))
+
+    assert (found["panel"], found["series"], found["y"]) == ("'@p", "'=1+1", "")
+
+
+def test_text_is_shown_as_it_is_without_control_characters() -> None:
+    assert style.shown("a\x1b[31m $x^2$\n\\frac\ud800") == "a[31m $x^2$ \\frac\ufffd"
+
+
+# Scores
+
+
+def test_a_layout_draws_each_score_at_its_properties() -> None:
+    made = [("a", "near", 0.2), ("a", "far", 0.4), ("b", "near", 0.6)]
+
+    figure = scores.comparison(
+        frame(row(m, v, judge=j) for m, j, v in made), Layout("model", "", "judge")
+    )
+
+    (panel,) = figure.panels
+    assert list(panel.x_names) == ["a", "b"]
+    by_series = panel.rows.groupby("series").y.apply(list).to_dict()
+    assert by_series == {"near": [0.2, 0.6], "far": [0.4]}
+
+
+def test_several_scores_at_one_place_are_refused_and_never_averaged() -> None:
+    rows = frame([row("a", 0.2, judge="near"), row("a", 0.4, judge="far")])
+
+    with pytest.raises(SpecError, match=r"differ in judge \(near, far\); give --judge"):
+        scores.comparison(rows, Layout("model"))
+
+
+def test_a_missing_score_is_not_drawn_as_zero() -> None:
+    figure = scores.comparison(frame([row("a", 0.2), row("b", NAN)]), Layout("model"))
+
+    assert np.isnan(figure.panels[0].rows.y.iloc[1])
+    assert rows_of(figure)[1]["y"] == ""
+
+
+def test_figure_2_has_a_panel_a_model_and_both_tasks_by_phenomenon() -> None:
+    tasks = {scores.RESOLUTION: "base", scores.DETECTION: "all"}
+    rows = frame(
+        row(model, value, task=task, variant=variant, group=group)
+        for model, value in (("a", 0.3), ("b", 0.6))
+        for task, variant in tasks.items()
+        for group in ("irony", "maxims")
+    )
+
+    figure = scores.understanding(rows, ScoreFilter())
+
+    assert [panel.title for panel in figure.panels] == ["a", "b"]
+    assert figure.labels == [*tasks]
+    assert list(figure.panels[0].x_names) == ["irony", "maxims"]
+
+
+def test_figure_3_has_a_line_a_model_over_the_levels() -> None:
+    rows = frame(
+        row(model, 0.5, task=scores.RESOLUTION, variant=level)
+        for level in ("cot1", "base", "cot0")
+        for model in ("a", "b")
+    )
+
+    (panel,) = scores.levels(rows, ScoreFilter()).panels
+
+    assert list(panel.x_names) == ["base", "cot0", "cot1"]
+    assert panel.rows.groupby("series").size().to_dict() == {"a": 3, "b": 3}
+
+
+def test_a_forest_orders_the_models_of_a_board_and_says_of_how_many() -> None:
+    rows = [row("low", 0.2), row("none", NAN), row("worse", -0.2), row("high", 0.8)]
+
+    (panel,) = scores.forest(frame(rows), ScoreFilter()).panels
+
+    assert panel.y_names == ["high (n=40)", "low (n=40)", "worse (n=40)", "none (n=0)"]
+    assert panel.rows.low.iloc[:2].tolist() == pytest.approx([0.7, 0.1])
+
+
+@pytest.mark.parametrize(
+    ("rows", "titles", "notes"),
+    [
+        (
+            [row(judge="near"), row(judge="far"), row(judge="far", variant="cot")],
+            ["base, near", "base, far", "cot, far"],
+            ("task toy",),
+        ),
+        ([row(), row(data="d2")], ["toy, base, near (data d1)", "toy, base, near (data d2)"], ()),
+    ],
+)
+def test_the_panels_of_a_forest_are_named_by_what_differs_and_share_the_rest(
+    rows: list[Cells], titles: list[str], notes: tuple[str, ...]
+) -> None:
+    figure = scores.forest(frame(rows), ScoreFilter())
+
+    assert [panel.title for panel in figure.panels] == titles
+    assert figure.notes == notes
+
+
+# People and judges
+
+
+def panel_of_talk() -> Panel:
+    runs, ratings = judged(near=NEAR, far=FAR), rated("base", ann=ANN, bob=BOB)
+    return match_ratings(runs, ratings, AgreementQuery())[0]
+
+
+def correlation(first: object, second: object) -> float:
+    return float(np.corrcoef(np.array(first).ravel(), np.array(second).ravel())[0, 1])
+
+
+def test_judges_are_drawn_against_people_with_r_and_tau() -> None:
+    figure = people.judges_against_people([panel_of_talk()])
+
+    r = correlation((np.array(ANN) + np.array(BOB)) / 2, NEAR)
+    panel = next(panel for panel in figure.panels if panel.title == "near")
+    assert panel.note.startswith(f"r {r:.2f}, tau ")
+    assert panel.note.endswith("n 12")
+    assert panel.rows.z.sum() == 12
+
+
+def test_a_matrix_has_each_pair_of_raters_and_judges_once() -> None:
+    figure = people.rater_agreement(panel_of_talk())
+
+    panel = next(panel for panel in figure.panels if panel.title == "Pearson's r")
+    assert (panel.x_names, panel.y_names) == (["ann", "bob", "far"], ["bob", "far", "near"])
+    assert len(panel.rows) == 6
+    assert panel.rows.z.iloc[0] == pytest.approx(correlation(ANN, BOB))
+
+
+def test_judges_of_runs_are_compared_on_what_both_have_read(tmp_path: Path) -> None:
+    figure = people.judge_agreement(folders(tmp_path, judged(near=NEAR, far=FAR)))
+
+    assert figure.panels[1].rows.z.tolist() == pytest.approx([correlation(NEAR, FAR)])
+    assert figure.panels[1].rows.n.tolist() == [12]
+
+
+def test_one_judge_alone_makes_no_matrix(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="a matrix needs two"):
+        people.judge_agreement(folders(tmp_path, judged(near=NEAR)))
+
+
+# Verdicts on labelled texts
+
+
+def sure_run(number: int = 60) -> StoredRun:
+    draw = np.random.default_rng(1)
+    rows = []
+    for n in range(number):
+        sure = float(np.clip(0.3 + 0.4 * (n % 2 == 0) + draw.normal(0, 0.2), 0.01, 0.99))
+        made = text(f"t{n}", is_hateful=n % 2 == 0, at=0.5, said=float(sure > 0.5), sure=sure)
+        verdict = replace(made.verdicts["gold"], shares=(sure, 1 - sure))
+        rows.append(replace(made, verdicts={"gold": verdict}))
+    return stored(rows, judges=(JudgeEntry("gold", "accuracy", "gold:00|raw"),))
+
+
+def test_a_confusion_counts_each_text_once_and_those_without_an_answer_in_a_note(
+    tmp_path: Path,
+) -> None:
+    rows = [text(f"t{n}", is_hateful=n < 12, at=0.1, said=float(n % 3 == 0)) for n in range(24)]
+    rows.append(text("lost", is_hateful=True, at=0.1, said=Reason.REFUSED))
+
+    figure = detection.confusion(folders(tmp_path, [stored(rows)]), "gold")
+
+    (panel,) = figure.panels
+    assert panel.x_names == ["benign", "hateful"]
+    assert panel.y_names == ["benign (n=12)", "hateful (n=12)"]
+    assert panel.rows.name.tolist() == ["8", "4", "8", "4"]
+    assert "1 texts without an answer" in figure.notes[-1]
+
+
+def test_the_area_below_a_roc_curve_is_its_auc(tmp_path: Path) -> None:
+    run = sure_run()
+
+    figure = detection.roc(folders(tmp_path, [run]), "gold")
+
+    roc, precision = (panel.rows for panel in figure.panels)
+    area = float(np.trapezoid(roc.y, roc.x))
+    sure = np.array([r.verdicts["gold"].detail["prob_label_hateful"] for r in run.rows])
+    clusters = Clusters.named([r.sample.cluster for r in run.rows])
+    assert area == pytest.approx(auc(sure, [n % 2 == 0 for n in range(60)], clusters).value)
+    assert figure.notes[0].startswith(f"small: AUC {area:.2f} (")
+    assert precision.y.iloc[-1] == pytest.approx(0.5)  # all flagged: the base rate
+
+
+def test_curves_of_several_tasks_are_named_by_their_tasks(tmp_path: Path) -> None:
+    run = sure_run()
+    other = replace(run, file=replace(run.file, run=replace(run.file.run, task="posts")))
+
+    labels = detection.roc(folders(tmp_path, [run, other]), "gold").labels
+
+    assert labels == [
+        f"{run.file.run.task}, {run.file.model.name}",
+        f"posts, {run.file.model.name}",
+    ]
+
+
+def test_reliability_has_every_probability_in_its_bin(tmp_path: Path) -> None:
+    run = sure_run()
+
+    (panel,) = detection.reliability(folders(tmp_path, [run]), "gold").panels
+
+    assert panel.bins is not None
+    assert panel.bins.n.sum() == 60
+    sures = [max(row.verdicts["gold"].shares) for row in run.rows]
+    assert np.average(panel.rows.x, weights=panel.rows.n) == pytest.approx(np.mean(sures))
+
+
+def test_verdicts_without_probabilities_have_no_roc(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no run has probabilities"):
+        detection.roc(folders(tmp_path, [stored(planted(40))]), "gold")
+
+
+def test_a_judge_that_has_read_nothing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no run was read by judge other"):
+        detection.confusion(folders(tmp_path, [stored(planted(40))]), "other")
+
+
+# Names
+
+
+def test_every_alias_is_of_a_figure_and_the_list_fits_a_terminal() -> None:
+    widest = max(map(len, FIGURES))
+
+    assert set(ALIASES.values()) <= set(FIGURES)
+    assert [name for name, one in FIGURES.items() if widest + 2 + len(one.about) > 80] == []
+    with pytest.raises(SpecError, match="no figure 'impscore-99'; did you mean"):
+        make_figure("impscore-99", None)  # type: ignore[arg-type]  # nothing is read
