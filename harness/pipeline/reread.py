@@ -16,7 +16,7 @@ from harness.pipeline.resolve import JudgePlan
 from harness.pipeline.setup import JudgeSetup
 from harness.pipeline.walk import cases_of, questions, rebuild
 from harness.storage.run_tables import RunTables
-from harness.storage.runs import ANSWERS, SampleRecord, VerdictRecord
+from harness.storage.runs import SampleRecord, VerdictRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,9 @@ def reread(plan: JudgePlan) -> RereadResult:
         records = found.read(chunk)
         scored.add(records)
         tables.add(records)
-    if ANSWERS in plan.folder.changed() and tables.digests["answers"] != file.tables.get("answers"):
-        plan.folder.check_sum(ANSWERS)
+    for name in ("samples", "answers"):  # verdicts are derived again
+        if tables.digests[name] != file.tables.get(name):
+            plan.folder.check_sum(f"{name}.parquet")
     if not altered:
         put_run(plan.folder, file, scored, tables)
     return RereadResult(tuple(found.changes), found.stale, tuple(altered))

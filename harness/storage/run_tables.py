@@ -35,8 +35,7 @@ class TableFile:
         self._folder = next(one for one in (folder, *folder.parents) if one.is_dir())
         self._kinds = {column.name: column.kind for column in STORED[table]}
         self._sums = {name: sha256() for name in self._kinds}
-        self._opened: list[IO[bytes]] = []
-        self._writer: Any = None
+        self._opened: list[tuple[IO[bytes], Any]] = []  # a file and its writer, at most one
         finalize(self, _close, self._opened)
 
     def add(self, values: Values) -> None:
@@ -67,10 +66,8 @@ class TableFile:
     def blocks(self) -> Iterator[bytes]:
         """The file, in parts of at most a megabyte; nothing can be added after that."""
         try:
-            if self._writer is None:
-                self._begin()
-            self._writer.close()
-            file = self._opened[-1]
+            file, writer = self._open()
+            writer.close()
             file.seek(0)
             while block := file.read(_BLOCK):
                 yield block
@@ -83,17 +80,17 @@ class TableFile:
 
         return pyarrow.schema([(name, arrow_type(kind)) for name, kind in self._kinds.items()])
 
-    def _begin(self) -> None:
+    def _open(self) -> tuple[IO[bytes], Any]:
         from pyarrow.parquet import ParquetWriter
 
-        self._opened.append(TemporaryFile(dir=self._folder))  # noqa: SIM115 - see `_close`
-        self._writer = ParquetWriter(self._opened[-1], self._schema(), compression="zstd")
+        if not self._opened:
+            file = TemporaryFile(dir=self._folder)  # noqa: SIM115 - see `_close`
+            self._opened.append((file, ParquetWriter(file, self._schema(), compression="zstd")))
+        return self._opened[0]
 
     def _put(self, rows: Any) -> None:  # noqa: ANN401 - pyarrow has no types
         try:
-            if self._writer is None:
-                self._begin()
-            self._writer.write_table(rows)
+            self._open()[1].write_table(rows)
         except OSError as error:
             raise _full(error) from error
 
@@ -102,24 +99,25 @@ class TableFile:
         import pyarrow
         from pyarrow.parquet import ParquetFile
 
-        self._writer.close()
-        self._writer, schema = None, self._schema()
-        [earlier] = self._opened
-        with ParquetFile(earlier) as source:
+        schema, earlier = self._schema(), list(self._opened)
+        self._opened.clear()
+        earlier[0][1].close()
+        with ParquetFile(earlier[0][0]) as source:
             for place in range(source.num_row_groups):
                 rows = source.read_row_group(place)
                 for name in (name for name in schema.names if name not in rows.column_names):
                     empty = pyarrow.nulls(len(rows), schema.field(name).type)
                     rows = rows.append_column(name, empty)
                 self._put(rows.select(schema.names))
-        earlier.close()
-        self._opened.remove(earlier)
+        _close(earlier)
 
 
-def _close(files: list[IO[bytes]]) -> None:
-    for file in files:
+def _close(opened: list[tuple[IO[bytes], Any]]) -> None:
+    for file, writer in opened:
+        if not file.closed:
+            writer.close()
         file.close()
-    files.clear()
+    opened.clear()
 
 
 def _full(error: OSError) -> StoreError:
