@@ -56,7 +56,7 @@ class LabelQuestions:
 
     @classmethod
     def of(cls, task: TaskSpec, samples: Sequence[Sample], *, model: str) -> "LabelQuestions":
-        """The questions of a task; SpecError if a sample lacks labels or a text."""
+        """The questions of a task; SpecError if a sample has no labels or no text."""
         for sample in samples:
             if TEXT not in sample.fields or LABELS not in sample.references:
                 raise SpecError(

@@ -94,7 +94,7 @@ def test_choices_score_what_a_plain_forward_pass_gives(
 @pytest.mark.parametrize("way", ["process", "server"])
 @pytest.mark.parametrize(
     ("context", "choices", "fact"),
-    [("", (" 1", " 2"), "nothing stands before"), ("Answer:", (" 1", " "), "without a word")],
+    [("", (" 1", " 2"), "there is nothing before"), ("Answer:", (" 1", " "), "without a word")],
 )
 def test_what_nothing_can_score_is_unsupported(
     models: dict[str, tuple[Model, Path]],

@@ -105,7 +105,7 @@ class TrainedClassifier:
 def write_trained(
     folder: Path, card: ClassifierCard, texts: Iterable[str], weights: Sequence[Path]
 ) -> TrainedClassifier:
-    """Write card and texts beside the weights; the card, written last, completes the folder."""
+    """Write texts and card into the folder of the weights; the card, written last, completes it."""
     seen = frozenset(map(fingerprint, texts))
     write_whole(folder / TEXTS, "".join(f"{one}\n" for one in sorted(seen)).encode())
     files = [*weights, folder / TEXTS]

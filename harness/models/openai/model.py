@@ -11,13 +11,12 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
 from math import isfinite
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
 from harness.core import Request, Response
 from harness.errors import ModelError
-from harness.models.client.endpoint import Endpoint
 from harness.models.client.hosted import HostedModel
 from harness.models.client.http import Connection, ConnectionFailed, HttpError
 from harness.models.client.replies import (
@@ -54,12 +53,21 @@ CHOICES: Mapping[str, frozenset[Mode]] = {
 MOST_CATEGORIES = 100
 
 
-def bearer(server: Endpoint) -> dict[str, str]:
-    """The header that carries the key of an OpenAI-compatible server."""
-    return {"Authorization": f"Bearer {key}"} if (key := server.key) else {}
+_Spec = TypeVar("_Spec", OpenAISpec, ModerationSpec)
 
 
-class OpenAIModel(HostedModel[OpenAISpec]):
+class OpenAIServed(HostedModel[_Spec]):
+    """A model behind an OpenAI-compatible server: how it is given the key, and words errors."""
+
+    @property
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {key}"} if (key := self.server.key) else {}
+
+    def _translated(self, error: HttpError, *, has_form: bool = False) -> Exception:
+        return status_error(error, self.server, model=self.model, has_form=has_form)
+
+
+class OpenAIModel(OpenAIServed[OpenAISpec]):
     """A model behind an OpenAI-compatible server."""
 
     kind = "openai"
@@ -144,13 +152,6 @@ class OpenAIModel(HostedModel[OpenAISpec]):
             f"{server.remedy}, or name the model instead of auto"
         )
 
-    @property
-    def _headers(self) -> dict[str, str]:
-        return bearer(self.server)
-
-    def _translated(self, error: HttpError, *, has_form: bool = False) -> Exception:
-        return status_error(error, self.server, model=self.model, has_form=has_form)
-
     def _call(self, connection: Connection) -> Call:
         self._replies.clear()  # a request that was given up starts again; its usage is stored
         scorer = OpenAIChoiceScorer(connection, self.model, server=self.server, spec=self.spec)
@@ -217,7 +218,7 @@ def _refuse_odd(categories: Collection[str]) -> None:
         raise PermanentError(Reason.FAILED, "the reply has a name that no category has")
 
 
-class ModerationModel(HostedModel[ModerationSpec]):
+class ModerationModel(OpenAIServed[ModerationSpec]):
     """The moderation endpoint of OpenAI, or of a server that answers as it does."""
 
     kind = "moderation"
@@ -248,13 +249,6 @@ class ModerationModel(HostedModel[ModerationSpec]):
         """How one attempt is made; a key for moderation alone may list no models."""
         self.wait_for_server()
         return self._session()
-
-    @property
-    def _headers(self) -> dict[str, str]:
-        return bearer(self.server)
-
-    def _translated(self, error: HttpError, *, has_form: bool = False) -> Exception:
-        return status_error(error, self.server, model=self.model, has_form=has_form)
 
     def _call(self, connection: Connection) -> Call:
         return partial(self._ask, connection)

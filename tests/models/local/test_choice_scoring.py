@@ -177,14 +177,6 @@ def test_a_model_that_cannot_follow_a_tree_is_scored_right_all_the_same(
     assert told == [f"choices are scored in padded batches by this {kind} model: {REASONS[kind]}"]
 
 
-@pytest.mark.parametrize("way", ScoringMode)
-def test_all_ways_agree(llama: PreTrainedModel, expected: list[float], way: ScoringMode) -> None:
-    chooser = ChoiceScorer(llama, batch_tokens=100)
-    chooser.mode = way
-
-    assert apart(chooser.sums(ROWS), expected) < 1e-5
-
-
 @pytest.mark.parametrize("way", [ScoringMode.TREE, ScoringMode.PADDED])
 @pytest.mark.parametrize("batch_tokens", [1, 50, 10**6])
 @pytest.mark.parametrize("seed", [1, 2])
@@ -198,37 +190,6 @@ def test_order_and_batch_size_change_nothing_but_rounding(
     found = chooser.sums([ROWS[place] for place in order])
 
     assert apart(found, [expected[place] for place in order]) < 1e-5
-
-
-def test_one_by_one_and_repeated_rows_are_equal_too(
-    llama: PreTrainedModel, expected: list[float]
-) -> None:
-    chooser = ChoiceScorer(llama, batch_tokens=100)
-
-    alone = [chooser.sums([row, row]) for row in ROWS]
-
-    assert [first == second for first, second in alone] == [True] * len(ROWS)
-    assert apart([first for first, _ in alone], expected) < 1e-5
-
-
-def test_alone_a_row_has_a_pass_of_its_own(llama: PreTrainedModel, expected: list[float]) -> None:
-    chooser = ChoiceScorer(llama, batch_tokens=100)
-    sizes = list[tuple[int, int]]()
-    hook = llama.register_forward_pre_hook(
-        lambda _, args, kwargs: sizes.append((*kwargs["input_ids"].shape,)), with_kwargs=True
-    )
-
-    found = [chooser.alone(row) for row in ROWS]
-    hook.remove()
-
-    assert apart(found, expected) < 1e-5
-    assert sizes == [(1, row.fed) for row in ROWS]
-
-
-def test_the_same_rows_give_the_same_bits(llama: PreTrainedModel) -> None:
-    assert ChoiceScorer(llama, batch_tokens=90).sums(ROWS) == ChoiceScorer(
-        llama, batch_tokens=90
-    ).sums(ROWS)
 
 
 @pytest.mark.parametrize("batch_tokens", [40, 10**6])
@@ -253,14 +214,6 @@ def test_each_node_is_computed_once_and_only_what_is_read_is_projected(batch_tok
     assert seen["computed"] == len(tree.tokens) < sum(row.fed for row in ROWS) / 3
     # a pass that reads nothing projects one place
     assert 0 <= seen["projected"] - len({node for node, _ in tree.reads}) <= seen["passes"]
-
-
-def test_the_models_own_attention_is_back_after(llama: PreTrainedModel) -> None:
-    before = llama.config._attn_implementation, by_itself(llama, ROWS[5])
-
-    ChoiceScorer(llama, batch_tokens=100).sums(ROWS)
-
-    assert (llama.config._attn_implementation, by_itself(llama, ROWS[5])) == before
 
 
 def cramped(room: int) -> PreTrainedModel:
@@ -341,7 +294,3 @@ def test_half_types_follow_the_tree_within_their_rounding(dtype: str, most: floa
 
     assert apart(chooser.sums(ROWS), [by_itself(model, row) for row in ROWS]) < most
     assert chooser.mode is ScoringMode.TREE
-
-
-def test_nothing_to_score_is_no_work(llama: PreTrainedModel) -> None:
-    assert ChoiceScorer(llama, batch_tokens=100).sums([]) == []
