@@ -258,7 +258,7 @@ def _of(stored: SampleRecord, derived: SampleRecord) -> Iterator[str]:
     where = f"{stored.sample.id} {stored.variant} {stored.decoding}"
     if stored.answer != derived.answer:
         yield f"{where}: answer {stored.answer!r} is stored, {derived.answer!r} derived"
-    elif replace(stored, verdicts={}) != replace(derived, verdicts={}):
+    elif replace(stored, verdicts={}) != replace(derived.unprompted, verdicts={}):
         yield f"{where}: another call or another text of it is derived"
     for name, verdict in stored.verdicts.items():
         other: VerdictRecord | None = derived.verdicts.get(name)

@@ -1,7 +1,7 @@
 """The records of a run while it is answered and judged: steps, verdicts, answers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from harness.core import Sample
 from harness.parts import ChoiceScore, Message, Reason, Usage
@@ -56,3 +56,8 @@ class SampleRecord:
     answer: str | None
     served: str | None = None
     verdicts: Mapping[str, VerdictRecord] = field(default_factory=dict)
+
+    @property
+    def unprompted(self) -> "SampleRecord":
+        """The record as it is stored: without prompts, which are in the ledger."""
+        return replace(self, steps=tuple(replace(step, messages=()) for step in self.steps))

@@ -195,9 +195,7 @@ def _of_answers(records: Sequence[SampleRecord]) -> Values:
         "prompt_tokens": [step.usage.prompt_tokens for step in last],
         "completion_tokens": [step.usage.completion_tokens for step in last],
         "cost_usd": [step.usage.cost_usd for step in last],
-        "earlier": [
-            _json(record.steps[:-1]) if len(record.steps) > 1 else None for record in records
-        ],
+        "earlier": [_earlier(record.steps) for record in records],
         "more": [_more(step) for step in last],
     }
 

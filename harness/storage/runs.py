@@ -22,7 +22,6 @@ from harness.parts import Reason, UnbatchedCheck, Usage, possible
 from harness.specs.tasks import TaskSpec
 from harness.storage.cells import csv_text, finite, formula_text, long_cells
 from harness.storage.files import refuse_unwritable, write_whole
-from harness.storage.ledger import Ledger
 from harness.storage.rebuilt import decoded, found_sum, read_bytes, refused
 from harness.storage.records import SampleRecord as SampleRecord
 from harness.storage.records import StepRecord as StepRecord
@@ -439,6 +438,8 @@ class StoredRows(Iterable[SampleRecord]):
         return self._prompted(rows) if self._with_prompts else rows
 
     def _prompted(self, rows: Iterator[SampleRecord]) -> Iterator[SampleRecord]:
+        from harness.storage.ledger import Ledger
+
         path = self._folder.path
         ledger = Ledger(path.parents[3] / "calls" / path.parent.name)
         while some := list(islice(rows, _PROMPTED)):

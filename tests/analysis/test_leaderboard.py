@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 from support.each import each
+from support.sketches import run_file
 
 from harness.analysis.leaderboard import BoardRow, collect, headlines, pair_sensitivities
 from harness.analysis.standings import JudgeMatrix, RankedTable, judge_matrices, ranked_tables
 from harness.core import Score
 from harness.parts import Reason
-from harness.storage.files import write_whole
-from harness.storage.runs import RunFolder, table_text
+from harness.storage.runs import RunFolder
 
 FIELDS = "toy:9f31|data:d1f3,all|base|{model}:{kind}@a1|{decoding},n1,s0|near:00|minilm|v0.1.0"
 
@@ -58,7 +58,7 @@ def signed(row: BoardRow, place: int, field: str) -> BoardRow:
 
 def run(results: Path, name: str, *rows: BoardRow) -> RunFolder:
     folder = RunFolder(results / name)
-    write_whole(folder.scores, table_text(rows).encode())
+    folder.write(run_file(), [], rows)
     return folder
 
 

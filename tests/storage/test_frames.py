@@ -20,7 +20,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[RunFolder]:
 
 
 def test_every_table_begins_with_its_run_and_has_its_columns(runs: list[RunFolder]) -> None:
-    rows = {name: load(runs, name) for name in ("samples", "answers", "verdicts", "scores")}  # type: ignore[arg-type]
+    rows = {name: load(runs, name) for name in ("samples", "answers", "verdicts", "scores")}
 
     assert tuple(rows["samples"].columns)[: len(RUN) + len(SAMPLE)] == (*RUN, *SAMPLE)
     assert rows["samples"].fields[0].keys() == {

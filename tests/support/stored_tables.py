@@ -1,6 +1,7 @@
 """The tables of a run folder, looked at and changed as somebody's hand might change them."""
 
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -33,3 +34,15 @@ def replace_text(folder: Path, table: str, column: str, change: Callable[[str], 
             for row in found
         ],
     )
+
+
+def samples(folder: Path) -> list[str]:
+    """The ids of the samples of a run, in order."""
+    return [row["sample"] for row in rows(folder, "samples")]
+
+
+def renew_sums(folder: Path) -> None:
+    """Make the list of sums fit what lies in the folder now."""
+    names = sorted(line.split("  ")[1] for line in (folder / "SHA256SUMS").read_text().splitlines())
+    sums = {name: sha256((folder / name).read_bytes()).hexdigest() for name in names}
+    (folder / "SHA256SUMS").write_text("".join(f"{sums[name]}  {name}\n" for name in names))
