@@ -22,7 +22,6 @@ from harness.cli.output import (
     log,
     prepare_streams,
     stream_fault,
-    take_words,
 )
 from harness.errors import BudgetReached, HarnessError
 
@@ -41,7 +40,6 @@ COMMANDS: Mapping[str, Entry] = {
     "run": Entry("run:run", "Answer a task with models, judge the answers and score them."),
     "judge": Entry("run:judge", "Judge a stored run with more judges."),
     "merge": Entry("clusters.merge:merge", "Make the runs of shards from their stored calls."),
-    "slurm": Entry("clusters.slurm:slurm", "Print a Slurm script that runs a plan in shards."),
     "read": Entry("run:read", "Parse a run's stored replies again; list changed verdicts."),
     "import": Entry("run:import_files", "Make a run from answers that another program stored."),
     "tokens": Entry("catalogue:tokens", "Show how a tokenizer reads a task's choices."),
@@ -62,8 +60,8 @@ COMMANDS: Mapping[str, Entry] = {
     "drift": Entry("texts.moderation:drift", "Test what has moved between two tables or runs."),
     "card": Entry("texts.moderation:card", "Write the card of a moderation model."),
     "profile": Entry("impscore:profile", "Describe how implicit and varied texts are."),
-    "report": Entry("report:report", "Write one HTML page of runs and their answers."),
-    "view": Entry("report:view", "Show that page in a browser while runs go on."),
+    "report": Entry("report:report", "Write or serve one HTML page of runs and answers."),
+    "view": Entry("report:view", "Renamed: harness report --serve."),
     "bundle": Entry("exports:bundle", "Put runs into a zip that derives their numbers."),
     "prove": Entry("exports:prove", "Derive the numbers of a bundle again, offline."),
     "verify": Entry("catalogue:verify", "Recompute published numbers from their data."),
@@ -134,7 +132,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     handler.setFormatter(LogLines("%(levelname)s: %(message)s"))
     logging.basicConfig(handlers=[handler], force=True)
     words = list(sys.argv[1:] if arguments is None else arguments)
-    take_words(words)
     command = _command(next((word for word in words if not word.startswith("-")), ""))
     code = outcome(lambda: command(args=words, prog_name="harness", standalone_mode=False))
     stream_fault(sys.stderr)

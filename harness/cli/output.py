@@ -13,8 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import suppress
-from contextvars import ContextVar
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from io import TextIOWrapper, UnsupportedOperation
 from math import ceil, floor, log10
 from operator import attrgetter
@@ -24,12 +23,12 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import msgspec
 
-from harness.parts import PROCESSES, possible
+from harness.parts import possible
 from harness.storage.files import write_whole
 from harness.text.cleanup import TURNING, for_display
 
 if TYPE_CHECKING:
-    from harness.models.client.cached import Others, Stage
+    from harness.models.client.cached import Stage
     from harness.present.figures.figure import Figure
 
 HEADINGS = {"interval": "95% interval"}
@@ -113,11 +112,6 @@ def stream_fault(stream: TextIO, *, is_tried: bool = False) -> str | None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         return error.strerror or str(error)
     return None
-
-
-def is_child() -> bool:
-    """Whether another process, which tells the user the same, has started this one."""
-    return PROCESSES in os.environ
 
 
 def log(message: str) -> None:
@@ -358,19 +352,6 @@ def folded(names: Sequence[str]) -> str:
 
 _T = TypeVar("_T")
 EVERY_S, LIVE_EVERY_S = 10.0, 0.1
-MARK = "\x1e"
-"""What begins a line of progress that a child process tells its parent, as JSON."""
-_words: ContextVar[tuple[str, ...]] = ContextVar("words of the command", default=())
-
-
-def command_words() -> tuple[str, ...]:
-    """The words of the command that runs here, without the name of the program."""
-    return _words.get()
-
-
-def take_words(words: Sequence[str]) -> None:
-    """Keep the words of the command that runs here."""
-    _words.set(tuple(words))
 
 
 class ProgressLine:
@@ -382,10 +363,7 @@ class ProgressLine:
         self._shown = self._began = 0.0
         self._stage, self._run, self._first = "", "", 0
         self._spent: dict[str, float] = {}
-        self._is_child = is_child()
         self._is_live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-        self.others: Others | None = None
-        """Processes whose own progress is shown while they run; of this one's what is whole."""
 
     def each(self, names: Sequence[str], runs: Iterable[_T]) -> Iterator[_T]:
         """The runs of some names as they end; meanwhile a live line says which one it is of."""
@@ -393,10 +371,6 @@ class ProgressLine:
         for place, name in enumerate(names, 1):
             self._run = f"[{place}/{len(names)} {name}] "
             yield next(ended)
-
-    def of(self, run: str) -> None:
-        """What follows is of the run that these words name on a live line."""
-        self._run = run
 
     def __call__(
         self,
@@ -410,18 +384,13 @@ class ProgressLine:
 
         `spent_usd` is what the calls of this stage have cost so far.
         """
-        if self.others is not None and done < total and not self.others.wait(0):
-            return
         now, name = time.monotonic(), f"{self._run}{stage}"
         if name != self._stage:
             self._began, self._first = now, done
-        elif done < total and now - self._shown < (EVERY_S if self._is_plain else LIVE_EVERY_S):
+        elif done < total and now - self._shown < (LIVE_EVERY_S if self._is_live else EVERY_S):
             return
         self._stage, self._shown = name, now
         self._spent[name] = spent_usd or 0.0
-        if self._is_child:
-            self._tell(stage, (done, total, failed, spent_usd))
-            return
         lost = f", {failed} failed" if failed else ""
         if not self._is_live:
             line = f"{stage}: {done - failed} of {total} {self._verb}{lost}"
@@ -432,17 +401,6 @@ class ProgressLine:
         room = (screen_width(sys.stderr) or 80) - 1
         with suppress(OSError):
             print(f"{ERASE}{_one_line(line)[:room]}", end="", file=sys.stderr, flush=True)
-
-    @property
-    def _is_plain(self) -> bool:
-        return not (self._is_live or self._is_child)
-
-    def _tell(self, stage: "Stage | str", counts: tuple[int, int, int, float | None]) -> None:
-        """Tell a parent process how far a stage is."""
-        named = stage if isinstance(stage, str) else astuple(stage)
-        text = json.dumps({"run": self._run, "stage": named, "counts": counts})
-        with suppress(OSError):
-            print(f"{MARK}{text}", file=sys.stderr, flush=True)
 
     def _live(self, stage: "Stage | str", done: int, total: int) -> str:
         words = stage if isinstance(stage, str) else stage.short

@@ -12,7 +12,6 @@ from support.toy import Toy
 
 from harness.cli import main
 from harness.cli.output import echo_json, echo_json_rows
-from harness.errors import SpecError
 from harness.storage.parquet import ROWS, parquet_blocks
 
 
@@ -103,27 +102,13 @@ def test_lines_fit_a_narrow_screen(
 def test_the_library_has_a_flat_table_of_answers(judged: Toy) -> None:
     import harness as ph
 
-    frame = ph.load_runs(judged.results, judged.space()).items.to_pandas()
+    frame = ph.items(ph.load_runs(judged.results, judged.space()))
 
     literal = frame[frame["model"] == "literal"]
     assert len(literal) == 12
     assert literal["expected"].iloc[0] == "yes 0"
     assert literal["reason_near"].isna().all()
     assert frame.groupby("model")["value_near"].mean().to_dict() == {"literal": 0.0, "oracle": 1.0}
-
-
-def test_the_table_of_the_library_comes_in_parts(judged: Toy) -> None:
-    import harness as ph
-
-    runs = ph.load_runs(judged.results, judged.space())
-
-    chunks = [*runs.item_chunks(5)]
-
-    assert [len(chunk) for chunk in chunks] == [5, 5, 5, 5, 4]
-    assert [row for chunk in chunks for row in chunk.rows] == [*runs.items.rows]
-    assert [len(chunk) for chunk in runs[0].item_chunks()] == [12]
-    with pytest.raises(SpecError, match="rows 0: give 1 or more"):
-        next(runs.item_chunks(0))
 
 
 def test_parquet_and_json_come_row_by_row(

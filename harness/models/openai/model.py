@@ -6,7 +6,7 @@ the moderation endpoint gets the text of a sample, and no prompt.
 """
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
@@ -29,7 +29,14 @@ from harness.models.client.replies import (
     read_served,
 )
 from harness.models.client.retry import Call, PartialReply, PermanentError, RetryableError
-from harness.models.labels import FLAGGED, LabelQuestions, chosen, other_label, undecided
+from harness.models.labels import (
+    FLAGGED,
+    LabelQuestion,
+    LabelQuestions,
+    TextLabeller,
+    chosen,
+    other_label,
+)
 from harness.models.openai.bodies import (
     TooFewRepliesError,
     chat_body,
@@ -218,11 +225,10 @@ def _refuse_odd(categories: Collection[str]) -> None:
         raise PermanentError(Reason.FAILED, "the reply has a name that no category has")
 
 
-class ModerationModel(OpenAIServed[ModerationSpec]):
+class ModerationModel(TextLabeller, OpenAIServed[ModerationSpec]):
     """The moderation endpoint of OpenAI, or of a server that answers as it does."""
 
     kind = "moderation"
-    modes = frozenset({Mode.CHOOSE})
 
     def __init__(
         self, name: str, spec: ModerationSpec, questions: LabelQuestions, environ: Mapping[str, str]
@@ -232,15 +238,8 @@ class ModerationModel(OpenAIServed[ModerationSpec]):
         self._questions = questions
         self._negative = other_label(questions.labels, spec.positive, model=name)
 
-    def text_of(self, request: Request) -> str | None:
-        """The text of a request that it reads; None at a step that shows none."""
-        return self._questions.question(request).text
-
-    def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
-        """Answer each request once, in the order in which the answers come."""
-        questions = [self._questions.question(request) for request in requests]
-        yield from (undecided(question) for question in questions if question.text is None)
-        yield from super().answer(q.request for q in questions if q.text is not None)
+    def _labelled(self, asked: Sequence[LabelQuestion]) -> Iterator[Response]:
+        return OpenAIServed.answer(self, [question.request for question in asked])
 
     def _identity_parts(self) -> list[str]:
         return [self.kind, self.spec.model, f"positive={self.spec.positive}"]

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypedDict, Unpack
 
+from harness.analysis.board_scores import board_scores, whole_scores
 from harness.analysis.curves import CurveRow, curve_rows, scale_of
 from harness.analysis.curves import together as joined
-from harness.analysis.leaderboard import BOARD_COLUMNS, board_cells, collect
 from harness.analysis.panels import AgreementQuery, Panel, panels_of
 from harness.analysis.profile import Profile, Sampling, profile
 from harness.analysis.rankings import read_people, scorer_judged
@@ -30,6 +30,7 @@ from harness.storage import tables
 from harness.storage.find_runs import find_runs, run_folders
 from harness.storage.runs import RunFolder, StoredRun
 from harness.storage.tables import Table, column_of
+from harness.workspace import Workspace
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -74,11 +75,9 @@ class Inputs:
 
     def scores(self) -> "DataFrame":
         """The stored scores of the runs, with the columns of leaderboard.csv."""
-        import pandas
-
-        rows = map(board_cells, collect(self.folders()))
-        numbers = dict.fromkeys(("value", "low", "high", "n", "chance"), "float64")
-        return pandas.DataFrame(rows, columns=BOARD_COLUMNS).astype(numbers)
+        found = board_scores({folder: whole_scores(folder) for folder in self.folders()})
+        names = [name for name in found if found[name].dtype == "category"]
+        return found.astype({**dict.fromkeys(names, "object"), "n": "float64"})
 
     def panels(self) -> list[Panel]:
         """People's ratings with the judges of the runs; SpecError without ratings."""
@@ -162,7 +161,7 @@ def curve_frame(rows: Sequence[CurveRow]) -> "DataFrame":
     return pandas.DataFrame(found, columns=names).astype(numbers)
 
 
-def _bins(inputs: Inputs) -> Figure:
+def _bins(inputs: Inputs, *, with_curves: bool = False) -> Figure:
     runs, variants = map(StoredRun.read, inputs.folders()), inputs.choice.variants
     rows = joined([curve_rows(run, inputs.judge, variants=variants) for run in runs])
     if not rows:
@@ -170,7 +169,7 @@ def _bins(inputs: Inputs) -> Figure:
             f"nothing to draw: judge {inputs.judge} has read no text whose implicitness is known; "
             "run hate_speech, or another task that measures it"
         )
-    return detection.curve_figure(curve_frame(rows), scale_of(rows[0]), with_curves=False)
+    return detection.curve_figure(curve_frame(rows), scale_of(rows[0]), with_curves=with_curves)
 
 
 def _intentions(inputs: Inputs) -> Figure:
@@ -318,6 +317,11 @@ FIGURES: Final[Mapping[str, NamedFigure]] = {
         "files or data",
         partial(_embeddings, task="ishate_subtle"),
     ),
+    "curve": NamedFigure(
+        "Hits and false alarms by implicitness, with curves",
+        "runs",
+        partial(_bins, with_curves=True),
+    ),
     "confusion": NamedFigure(
         "True labels against given ones", "runs", _of_verdicts(detection.confusion)
     ),
@@ -337,6 +341,57 @@ ALIASES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("impscore-15", "impscore-16"), "impscore-7"),
 }
 """Figures of the same form on other texts or models."""
+
+
+class FigureOptions(TypedDict, total=False):
+    """What a figure shows: properties of scores, choices among them, and files."""
+
+    x: str
+    panel: str
+    series: str
+    metric: str
+    judges: Sequence[str]
+    variants: Sequence[str]
+    tasks: Sequence[str]
+    ratings: str | Path | None
+    column: str | None
+    label: str | None
+    seed: int
+    scorer: str
+
+
+def figure_of(
+    figure: str,
+    given: Sequence[str],
+    *,
+    results: Path,
+    workspace: Workspace,
+    **options: Unpack[FigureOptions],
+) -> Figure:
+    """The figure of a name, or of scores by `x`; SpecError for neither and for both."""
+    x, ratings = options.get("x", ""), options.get("ratings")
+    if bool(figure) == bool(x):
+        raise SpecError(f"plot: give x, or one figure of {', '.join(FIGURES)}")
+    choice = {name: options.get(name, ()) for name in ("judges", "variants", "tasks")}
+    for name, given_names in choice.items():
+        if isinstance(given_names, str):
+            raise SpecError(f"{name} {given_names!r}: give a list of names")
+    chosen: list[tuple[str, ...]] = [tuple(names) for names in choice.values()]  # type: ignore[arg-type]  # lists of names
+    registry = workspace.registry
+    inputs = Inputs(
+        given=tuple(given),
+        results=results,
+        choice=ScoreFilter(chosen[0], chosen[1], chosen[2], options.get("metric", "")),
+        scorer=lambda: registry.scorer(options.get("scorer", "impscore-minilm")),
+        progress=lambda *_: None,
+        samples=lambda task: workspace.samples(registry.load("tasks", task).data)[0],
+        ratings=None if ratings is None else Path(ratings),
+        column=options.get("column"),
+        label=options.get("label"),
+        seed=options.get("seed", 0),
+    )
+    layout = Layout(x, options.get("panel", ""), options.get("series", "")) if x else figure
+    return make_figure(layout, inputs)
 
 
 def make_figure(figure: str | Layout, inputs: Inputs) -> Figure:

@@ -71,18 +71,6 @@ def test_a_command_killed_while_it_stores_is_gone_on_with(bench: Bench, taken: i
     assert bench.submitted == [KEYS]
 
 
-def test_what_waits_is_collected_before_the_rest_is_handed_in(bench: Bench) -> None:
-    bench.stub.batches.polls = 1
-    with pytest.raises(Killed):
-        bench.answers(ASKED[:4], sleep=killed)
-    responses = bench.model().answer(ASKED)
-
-    first = [next(responses).key for _ in range(4)]
-    assert bench.submitted == [KEYS[:4]]
-    assert [*first, *(response.key for response in responses)][4:] == KEYS[:3:-1]
-    assert bench.submitted == [KEYS[:4], KEYS[4:]]
-
-
 def test_the_rest_is_handed_in_while_what_was_handed_in_is_worked_on(bench: Bench) -> None:
     bench.stub.batches.polls = 3
     with pytest.raises(Killed):
@@ -266,29 +254,6 @@ def test_a_passing_fault_while_waiting_is_outlived(bench: Bench, fault: str) -> 
 
     assert not failures(bench.answers(ASKED))
     assert bench.submitted == [KEYS]
-
-
-def test_a_lasting_fault_while_waiting_leaves_what_was_handed_in(bench: Bench) -> None:
-    bench.stub.batches.faults = {f"GET {bench.path}/batch_1": ["500"] * 3}
-
-    with pytest.raises(ModelError, match="the same command collects it"):
-        bench.answers(ASKED)
-    assert not failures(bench.answers(ASKED))
-    assert bench.submitted == [KEYS]
-
-
-def test_an_interrupt_says_that_the_same_command_collects(
-    bench: Bench, caplog: pytest.LogCaptureFixture
-) -> None:
-    def interrupt(_: float) -> None:
-        raise KeyboardInterrupt
-
-    bench.stub.batches.polls = 1
-    with pytest.raises(KeyboardInterrupt):
-        bench.answers(ASKED, sleep=interrupt)
-
-    assert "the same command collects it" in caplog.text
-    assert [record.state for record in bench.files.read()] == ["submitted"]
 
 
 def test_neither_keys_nor_words_are_in_the_files_or_in_messages(bench: Bench) -> None:

@@ -234,16 +234,6 @@ def hooked(hook: Callable[..., object]) -> PreTrainedModel:
 
 
 @pytest.mark.parametrize("way", ScoringMode)
-def test_what_does_not_fit_in_memory_is_tried_in_halves(
-    expected: list[float], way: ScoringMode
-) -> None:
-    chooser = ChoiceScorer(cramped(30), batch_tokens=10**6)
-    chooser.mode = way
-
-    assert apart(chooser.sums(ROWS), expected) < 1e-5
-
-
-@pytest.mark.parametrize("way", ScoringMode)
 def test_a_row_too_long_for_memory_is_missing_and_the_others_are_not(
     expected: list[float], way: ScoringMode
 ) -> None:

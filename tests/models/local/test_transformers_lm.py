@@ -92,14 +92,6 @@ def test_usage_counts_no_padding_and_stop_says_a_cut_answer(tiny: TransformersMo
     assert (usage.prompt_tokens, usage.completion_tokens) == (9, 40)
 
 
-def test_texts_hold_no_markers(tiny: TransformersModel) -> None:
-    requests = [ask(text, temperature=1.5, n=20) for text in QUESTIONS]
-
-    texts = [text for response in tiny.answer(requests) for text in response.texts or ()]
-
-    assert not [text for text in texts if "<|" in text or "</s>" in text]
-
-
 def changed(folder: Path, target: Path, name: str, settings: dict[str, object]) -> Path:
     """A copy of a checkpoint, one of its JSON files changed."""
     copytree(folder, target)
@@ -191,16 +183,6 @@ def test_identity_names_version_tokenizer_and_dtype_and_not_the_engine(
     assert resolved(model(folder, batch_tokens=1, device="cpu")).identity == identity
     assert resolved(model(folder, dtype="bfloat16")).identity != identity
     assert resolved(model(folder, choice_prompt="chat")).identity == f"{identity}:chat-choices"
-
-
-def test_the_built_checkpoint_is_the_folder_it_is_built_into(
-    tiny: TransformersModel, folder: Path
-) -> None:
-    spec = TransformersSpec(model="tiny-random", build="tiny-llama")
-
-    built = TransformersModel("tiny-random", spec, folder.parent)
-
-    assert resolved(built).identity == resolved(tiny).identity
 
 
 SCORED = Decoding(max_tokens=1)
@@ -329,16 +311,6 @@ def test_what_goes_wrong_with_the_weights_is_said_where_they_are_used(
             list(broken.answer([CHOOSING[0]]))
 
 
-def test_requests_to_choose_and_to_write_may_come_mixed(tiny: TransformersModel) -> None:
-    mixed = Random(3).sample([*CHOOSING, *MIXED], len(CHOOSING) + len(MIXED))
-
-    found = answers(tiny, mixed)
-
-    assert {key: found[key] for key in answers(tiny, MIXED)} == answers(tiny, MIXED)
-    chosen = [found[request.key] for request in CHOOSING]
-    assert differ(logprobs(chosen), logprobs(tiny.answer(CHOOSING))) < 1e-5
-
-
 def test_a_run_taken_up_again_scores_the_same_together(tiny: TransformersModel) -> None:
     requests = [choose(f"{number} ", " 1", " 2") for number in range(600)]
     requests[5], requests[300] = choose("no " * 4100, " 1"), choose("no " * 4200, " 1")
@@ -351,21 +323,6 @@ def test_a_run_taken_up_again_scores_the_same_together(tiny: TransformersModel) 
     taken = [r for r in requests if r.key not in kept or kept[r.key].failure is not None]
 
     assert kept | answers(tiny, taken) == whole
-
-
-def test_a_whole_window_is_scored_before_any_of_it_is_reported(tiny: TransformersModel) -> None:
-    taken = []
-
-    def endless() -> Iterable[Request]:
-        while True:
-            taken.append(1)
-            yield choose(f"Is {len(taken) % 7} odd?", " yes", " no")
-
-    responses = tiny.answer(endless())
-    for _ in range(256):
-        next(responses)
-
-    assert len(taken) == 256
 
 
 @pytest.mark.parametrize(

@@ -100,17 +100,6 @@ def test_all_choices_of_a_request_are_one_call_behind_the_plain_text(stub: StubS
     assert stub.stats()["requests"] == 2
 
 
-@pytest.mark.parametrize("fault", ["undrawn", "trimmed"])
-def test_what_else_a_server_says_does_not_change_a_score(fault: str) -> None:
-    words = "One <x> Answer:"
-    asked = request(" He wants tea", " now", words=words)
-    with faulty(fault, has_tokenizer=True) as server:
-        [response] = model(server).answer([asked])
-
-    wanted = [summed(words, " He wants tea", 3), summed(words, " now", 1)]
-    assert [score.logprob for score in scores_of(response)] == pytest.approx(wanted)
-
-
 @each(
     ("fault", "has_tokenizer", "fact"),
     [
@@ -216,14 +205,6 @@ def test_a_server_that_says_no_next_tokens_is_refused_before_the_first_request(f
         assert server.stats()["requests"] == 1
 
 
-@pytest.mark.parametrize("status", ["401", "403"])
-def test_a_refused_key_is_reported_as_such_by_the_probe(status: str) -> None:
-    script = Script(faults={"": (status,) * 9}, models_status=500)
-    told = f"answered {status}.*name the variable that holds a key as key_env"
-    with StubServer(script) as server, pytest.raises(ModelError, match=told):
-        list(model(server).answer([request("1", "2")]))
-
-
 def test_a_server_is_probed_once(stub: StubServer) -> None:
     one = model(stub, concurrency=8)
 
@@ -306,12 +287,6 @@ def test_numbers_behind_a_space_of_its_own_are_not_scored_by_those_without_it() 
     assert "--answers written" in message
 
 
-def test_probabilities_of_choices_reported_are_not_above_one(stub: StubServer) -> None:
-    [response] = model(stub, "top_logprobs").answer([listing(" 1", " 2")])
-
-    assert sum(exp(score.logprob) for score in scores_of(response)) <= 1
-
-
 def test_the_likeliest_tokens_are_asked_for_by_the_chat(stub: StubServer) -> None:
     list(model(stub, "top_logprobs", extra_body={"top_k": 0}).answer([listing(" 1", " 2")]))
 
@@ -365,9 +340,3 @@ def test_a_chat_reply_without_likeliest_tokens_has_its_reason(
 
     assert failure_of(response)[0] == reason
     assert fact in failure_of(response)[1]
-
-
-@pytest.mark.parametrize("nexts", [{}, {"1": 0.9, "2": 0.1}, {"1": float("nan")}])
-def test_likeliest_tokens_that_are_none_are_refused(nexts: Mapping[str, float]) -> None:
-    with StubServer(Script(nexts=nexts)) as server, pytest.raises(ModelError, match="cannot score"):
-        list(model(server, "top_logprobs").answer([listing("1", "2")]))
