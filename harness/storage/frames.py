@@ -17,7 +17,10 @@ Table = Literal["samples", "answers", "verdicts", "scores"]
 RUN = ("task", "model", "run")
 """The columns that every loaded frame begins with; `run` is the digest that names the folder."""
 SAMPLE, ANSWER, VERDICT = (tuple(column.name for column in columns) for columns in STORED.values())
-"""The columns of a frame, in their order; those of fields, references and details come after."""
+"""The columns of a frame, in their order; those of fields, references and details come after.
+
+The first column of answers is `row`, their place, by which verdicts name them.
+"""
 _CATEGORIES = frozenset(
     {
         *(*RUN, "metric"),
@@ -77,6 +80,8 @@ def _stored(folder: RunFolder, table: str, columns: Sequence[str] | None) -> "Da
             found = file.read([*wanted, *more]).to_pandas(self_destruct=True)
     except (ArrowException, OSError) as error:
         raise StoreError(f"{path}: damaged ({error}); repeat the run to rebuild it") from error
+    if table == "answers":
+        found.insert(0, "row", range(len(found)))
     for name, own in gathered.items():
         found[name] = _dicts(found[own], _GATHERED[name])
     return found

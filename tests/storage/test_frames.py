@@ -26,7 +26,7 @@ def test_every_table_begins_with_its_run_and_has_its_columns(runs: list[RunFolde
     assert rows["samples"].fields[0].keys() == {
         name.removeprefix("field_") for name in rows["samples"] if name.startswith("field_")
     }
-    assert tuple(rows["answers"].columns) == (*RUN, *ANSWER)
+    assert tuple(rows["answers"].columns) == (*RUN, "row", *ANSWER)
     assert tuple(rows["verdicts"].columns)[: len(RUN) + len(VERDICT)] == (*RUN, *VERDICT)
     assert set(rows["scores"].columns) == {*RUN, *COLUMNS}
     assert set(rows["verdicts"].model) == {"oracle", "random"}
