@@ -177,7 +177,8 @@ def test_a_difference_that_may_be_chance_is_called_so(tmp_path: Path) -> None:
     lines = section(data_of(page_text(page_data(run_folders(tmp_path), tmp_path))), "headline")
 
     assert re.search(
-        r"are not told apart: the difference lies between -?\d+ and \d+ points", lines["lines"][0]
+        r"are not significantly different: the difference lies between -?\d+ and \d+ points",
+        lines["lines"][0],
     )
 
 

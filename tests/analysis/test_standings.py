@@ -272,7 +272,7 @@ def test_two_models_of_one_group_are_not_told_apart_and_nothing_missing_has_no_c
 
     out, _ = printed(tmp_path, capsys)
 
-    assert "models of one group are not told apart (clusters swapped)" in out
+    assert "models of one group are not significantly different (clusters swapped)" in out
     assert "; nothing missing\n" in out
     assert "  missing" not in out
 
@@ -285,7 +285,10 @@ def test_a_board_says_on_what_it_ranks_and_what_is_told_apart(
     out, _ = printed(tmp_path, capsys)
 
     assert "ranked on the 20 verdicts that all 3 have, of 20 independent items" in out
-    assert "not all within a group are told apart (clusters swapped, Holm over 3 pairs)" in out
+    assert (
+        "not all within a group are significantly different (clusters swapped, Holm over 3 pairs)"
+        in out
+    )
     assert "  missing  " in out
     lines = [line.split() for line in out.splitlines() if len(line.split()) > 5]
     cells = {words[1]: (words[0], words[-1]) for words in lines}
