@@ -24,6 +24,7 @@ from harness.implicitness.scorer import Flag, text_of
 from harness.storage.cells import cell_text, csv_text, json_text
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.find_runs import find_run, find_runs
+from harness.storage.limits import limited
 from harness.storage.runs import RunFolder, ScoreRow, StoredRun, read_table
 from harness.storage.tables import column_of
 from harness.text.dedup import near_copies
@@ -200,7 +201,8 @@ def prove(file: Path = argument("FILE", "Bundle to prove."), is_json: AsJson = F
     """
     from harness.pipeline.bundle import prove_bundle
 
-    found = prove_bundle(file, ProgressLine())
+    with limited(str(file)):  # its prompts are templates, which may compute anything
+        found = prove_bundle(file, ProgressLine())
     if is_json:
         echo_json(found)
     else:

@@ -14,7 +14,7 @@ Kind = Literal["name", "text", "whole", "number", "texts", "numbers", "wholes"]
 """A name is a text of which few differ; texts, numbers and wholes are lists."""
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column: what it holds, and what an empty cell means."""
 
     name: str
@@ -27,51 +27,51 @@ FIELD, REFERENCE = "field_", "reference_"
 """How the columns of a sample's fields and references begin."""
 
 SAMPLES = (
-    Column("sample", "text", "the sample's id, which depends on its content"),
-    Column("cluster", "text", "what is resampled together: a dialogue, an original"),
-    Column("group", "name", "phenomenon or bin"),
-    Column("gold", "text", "the right choice", "a task without choices"),
-    Column("choices", "texts", "the choices, in the data's order", "a task without choices"),
-    Column("flags", "texts", "what the reader of the data noticed", "nothing"),
+    TableColumn("sample", "text", "the sample's id, which depends on its content"),
+    TableColumn("cluster", "text", "what is resampled together: a dialogue, an original"),
+    TableColumn("group", "name", "phenomenon or bin"),
+    TableColumn("gold", "text", "the right choice", "a task without choices"),
+    TableColumn("choices", "texts", "the choices, in the data's order", "a task without choices"),
+    TableColumn("flags", "texts", "what the reader of the data noticed", "nothing"),
 )
 ANSWERS = (
-    Column("sample", "text", "the sample that was asked"),
-    Column("variant", "name", "the variant of the prompt"),
-    Column("decoding", "name", "how the answer was drawn, such as T0.3"),
-    Column("answer", "text", "the answer as judges read it", "there is no answer"),
-    Column("text", "text", "the last reply as it came", "no reply, or choices were scored"),
-    Column("reason", "name", "why the last call has no answer", "it has one"),
-    Column("note", "text", "the error behind the reason", "none"),
-    Column("stop", "name", "why the model stopped; `length` is a cut answer", "unknown"),
-    Column("served", "name", "the snapshot that the server named", "none was named"),
-    Column("step", "name", "the last step that was asked"),
-    Column("key", "text", "the key of its call in the ledger, where the prompt is"),
-    Column("logprobs", "numbers", "nats of each choice, in the order shown", "not scored"),
-    Column("tokens", "wholes", "tokens of each choice; -1 is unknown", "not scored"),
-    Column("bytes", "wholes", "bytes of each choice", "not scored"),
-    Column("prompt_tokens", "whole", "tokens of the last prompt", "not reported"),
-    Column("completion_tokens", "whole", "tokens of the last reply", "not reported"),
-    Column("cost_usd", "number", "US dollars of the last call", "not known, or nobody pays"),
-    Column("earlier", "text", "JSON: the steps before the last", "there is one step"),
-    Column("more", "text", "JSON: rarer facts of the last call", "none"),
+    TableColumn("sample", "text", "the sample that was asked"),
+    TableColumn("variant", "name", "the variant of the prompt"),
+    TableColumn("decoding", "name", "how the answer was drawn, such as T0.3"),
+    TableColumn("answer", "text", "the answer as judges read it", "there is no answer"),
+    TableColumn("text", "text", "the last reply as it came", "no reply, or choices were scored"),
+    TableColumn("reason", "name", "why the last call has no answer", "it has one"),
+    TableColumn("note", "text", "the error behind the reason", "none"),
+    TableColumn("stop", "name", "why the model stopped; `length` is a cut answer", "unknown"),
+    TableColumn("served", "name", "the snapshot that the server named", "none was named"),
+    TableColumn("step", "name", "the last step that was asked"),
+    TableColumn("key", "text", "the key of its call in the ledger, where the prompt is"),
+    TableColumn("logprobs", "numbers", "nats of each choice, in the order shown", "not scored"),
+    TableColumn("tokens", "wholes", "tokens of each choice; -1 is unknown", "not scored"),
+    TableColumn("bytes", "wholes", "bytes of each choice", "not scored"),
+    TableColumn("prompt_tokens", "whole", "tokens of the last prompt", "not reported"),
+    TableColumn("completion_tokens", "whole", "tokens of the last reply", "not reported"),
+    TableColumn("cost_usd", "number", "US dollars of the last call", "not known, or nobody pays"),
+    TableColumn("earlier", "text", "JSON: the steps before the last", "there is one step"),
+    TableColumn("more", "text", "JSON: rarer facts of the last call", "none"),
 )
 VERDICTS = (
-    Column("row", "whole", "the place of the answer in the table of answers, from 0"),
-    Column("sample", "text", "the sample"),
-    Column("cluster", "text", "its cluster"),
-    Column("group", "name", "its group"),
-    Column("variant", "name", "the variant of the prompt"),
-    Column("decoding", "name", "how the answer was drawn"),
-    Column("judge", "name", "the judge"),
-    Column("value", "number", "the verdict, on the judge's scale", "see `reason`"),
-    Column("reason", "name", "why there is no value", "there is a value"),
-    Column("note", "text", "the error, or what a judge remarks", "none"),
-    Column("served", "name", "the judge model's snapshot", "unknown, or it asks none"),
-    Column("model_served", "name", "the answering model's snapshot", "unknown"),
-    Column("probabilities", "numbers", "of each choice, in the data's order", "not known"),
-    Column("keys", "texts", "the keys of the judge's calls", "it asks none"),
-    Column("replies", "texts", "the judge model's replies, null for none", "it asks none"),
-    Column("usages", "text", "JSON: tokens and cost of each of its calls", "it asks none"),
+    TableColumn("row", "whole", "the place of the answer in the table of answers, from 0"),
+    TableColumn("sample", "text", "the sample"),
+    TableColumn("cluster", "text", "its cluster"),
+    TableColumn("group", "name", "its group"),
+    TableColumn("variant", "name", "the variant of the prompt"),
+    TableColumn("decoding", "name", "how the answer was drawn"),
+    TableColumn("judge", "name", "the judge"),
+    TableColumn("value", "number", "the verdict, on the judge's scale", "see `reason`"),
+    TableColumn("reason", "name", "why there is no value", "there is a value"),
+    TableColumn("note", "text", "the error, or what a judge remarks", "none"),
+    TableColumn("served", "name", "the judge model's snapshot", "unknown, or it asks none"),
+    TableColumn("model_served", "name", "the answering model's snapshot", "unknown"),
+    TableColumn("probabilities", "numbers", "of each choice, in the data's order", "not known"),
+    TableColumn("keys", "texts", "the keys of the judge's calls", "it asks none"),
+    TableColumn("replies", "texts", "the judge model's replies, null for none", "it asks none"),
+    TableColumn("usages", "text", "JSON: tokens and cost of each of its calls", "it asks none"),
 )
 """Each further column of verdicts is a number that a judge gives: a detail."""
 STORED = {"samples": SAMPLES, "answers": ANSWERS, "verdicts": VERDICTS}
