@@ -194,19 +194,16 @@ def plain_boards(
 
 def board_notes(board: "DataFrame") -> list[str]:
     """Why models, other than controls, have no rank, and why values have no interval: sentences."""
-    rows = [*board.itertuples()]
-    has_ranks = any(not np.isnan(row.rank) for row in rows)
-    ranks = [
-        (row.model, _without_rank(row, has_ranks=has_ranks))
-        for row in rows
-        if np.isnan(row.rank) and not row.is_control
-    ]
-    ends = [
-        (row.model, _without_bounds(row))
-        for row in rows
-        if not np.isnan(row.value) and np.isnan(row.low)
-    ]
-    return [*_sentences("No rank", ranks), *_sentences("No interval", ends)]
+    open_ = board[board["value"].notna() & board["low"].isna()]
+    ends = ((row.model, _without_bounds(row)) for row in open_.itertuples())
+    return [*rank_notes(board), *_sentences("No interval", ends)]
+
+
+def rank_notes(board: "DataFrame") -> list[str]:
+    """Why models, other than controls, have no rank: a sentence a reason."""
+    is_open, has_ranks = board["rank"].isna(), bool(board["rank"].notna().any())
+    rows = board[is_open & ~board["is_control"]].itertuples()
+    return _sentences("No rank", ((r.model, _without_rank(r, has_ranks=has_ranks)) for r in rows))
 
 
 def _sentences(what: str, found: Iterable[tuple[str, str]]) -> list[str]:

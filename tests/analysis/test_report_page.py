@@ -102,11 +102,11 @@ def test_what_was_asked_says_how_answers_were_given_by_which_models() -> None:
     [
         (
             "ab",
-            "verdicts that both have, of 4 independent items. Models of one group are not told",
+            "verdicts that both have, of 4 independent items. Models of one group are not significantly",
         ),
         (
             "abc",
-            "all 3 have, of 4 independent items. Not all models within a group are told apart",
+            "all 3 have, of 4 independent items. Not all models within a group are significantly",
         ),
     ],
 )
