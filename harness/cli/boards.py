@@ -105,10 +105,8 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
         return ExitCode.of(left_out)
     special = choice.of_metric(asked)
     if is_json:
-        chosen = (
-            special if choice.metric or choice.has_metrics else scores_of.ranked_metrics(special)
-        )
-        echo_json(scores_of.records(chosen))
+        has_all = choice.metric or choice.has_metrics
+        echo_json(scores_of.records(special if has_all else scores_of.ranked_metrics(special)))
         return ExitCode.of(left_out)
     if choice.decoding is not None:
         verdicts = verdicts_of([f for f in folders if f not in left_out], asked)
