@@ -1,6 +1,6 @@
 """The command leaderboard: one board of models by variants on one screen, the others on request."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -103,26 +103,34 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
         boards = operating_boards(screen.folders, asked, choice.fpr)
         screen.put(boards, is_json=is_json)
         return ExitCode.of(left_out)
-    special = choice.of_metric(asked)
     if is_json:
+        special = choice.of_metric(asked)
         has_all = choice.metric or choice.has_metrics
         echo_json(scores_of.records(special if has_all else scores_of.ranked_metrics(special)))
         return ExitCode.of(left_out)
-    if choice.decoding is not None:
+    if len(asked) < len(rows):
         verdicts = verdicts_of([f for f in folders if f not in left_out], asked)
+        boards = standings(asked, verdicts)
     if choice.metric is None and choice.in_group in (None, ALL):
-        if len(asked) < len(rows):
-            boards = standings(asked, verdicts)
         screen.put(boards)
         screen.put_judges(asked, boards, verdicts)
     else:
-        group, constant = choice.in_group or ALL, constant_runs(found)
-        screen.put(views.plain_boards(special, choice.metric, group, constant=constant))
+        _put_plain(choice, screen, asked, constant_runs(found))
     log_alarms(asked, most=None if choice.is_all else MOST_ALARMS)
     wrote = "" if named else f"wrote {len(kept)} rows to {table}"
     if line := f"{wrote}{screen.rest}".removeprefix("; "):
         echo(line, is_prose=True)
     return ExitCode.of(left_out)
+
+
+def _put_plain(
+    choice: BoardChoice, screen: BoardScreen, asked: "DataFrame", constant: Collection[str]
+) -> None:
+    """Print the boards of another metric, or of one group, which are not ranked."""
+    special = choice.of_metric(asked)
+    screen.put(
+        views.plain_boards(special, choice.metric, choice.in_group or ALL, constant=constant)
+    )
 
 
 def _chosen(rows: "DataFrame", what: str, wanted: str | None, where: str = "") -> "DataFrame":
