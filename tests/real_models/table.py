@@ -1,4 +1,4 @@
-"""Prints the table of docs/real_runs.md: what a model did on each task, with intervals and alarms.
+"""Prints the table of the README: what a model did on each task, with intervals and alarms.
 
 Usage: python table.py RESULTS [MODEL]. Reads stored runs and asks nothing.
 """
