@@ -1,4 +1,4 @@
-"""All runs' scores as records; `analysis.board_scores` has them as a frame.
+"""All runs' scores as records; `analysis.boards.scores` has them as a frame.
 
 A row of the leaderboard is a score with the run it is of and, where it is ranked, its standing
 (`analysis.standings`). Nothing here computes a score.
@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from harness.analysis.board_scores import whole_scores
+from harness.analysis.boards.scores import whole_scores
 from harness.pipeline.score import ALL, RIGHT_OR_WRONG
 from harness.storage.runs import COLUMNS, RunFolder, ScoreRow, cells_of
 

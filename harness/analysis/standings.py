@@ -17,8 +17,8 @@ from typing import Final
 
 import numpy as np
 
-from harness.analysis.alarms import constant_runs
-from harness.analysis.board_scores import scores_frame
+from harness.analysis.boards.alarms import constant_runs
+from harness.analysis.boards.scores import scores_frame
 from harness.analysis.leaderboard import (
     BoardRow,
     by_signature,

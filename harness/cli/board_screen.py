@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.analysis import board_scores as scores_of
-from harness.analysis import board_views as views
-from harness.analysis.alarms import Row, alarms, judge_fitness, sensitivities
-from harness.analysis.boards import RANKING
+from harness.analysis.boards import scores as scores_of
+from harness.analysis.boards import views
+from harness.analysis.boards.alarms import Row, alarms, judge_fitness, sensitivities
+from harness.analysis.boards.ranked import RANKING
 from harness.cli.output import (
     Cell,
     Marked,

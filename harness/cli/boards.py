@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.analysis import board_scores as scores_of
-from harness.analysis import board_views as views
-from harness.analysis.alarms import constant_runs
-from harness.analysis.board_scores import whole_scores
-from harness.analysis.boards import leaderboard as boards_of
-from harness.analysis.boards import placed, standings, verdicts_of
-from harness.analysis.operating import operating_boards
+from harness.analysis.boards import scores as scores_of
+from harness.analysis.boards import views
+from harness.analysis.boards.alarms import constant_runs
+from harness.analysis.boards.operating import operating_boards
+from harness.analysis.boards.ranked import leaderboard as boards_of
+from harness.analysis.boards.ranked import placed, standings, verdicts_of
+from harness.analysis.boards.scores import whole_scores
 from harness.cli import options
 from harness.cli.board_screen import MOST_ALARMS, BoardScreen, log_alarms
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option

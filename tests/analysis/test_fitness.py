@@ -9,8 +9,8 @@ import pytest
 from support.board_frames import scores_of, verdicts_on
 from support.each import each
 
-from harness.analysis.alarms import judge_fitness
-from harness.analysis.boards import standings
+from harness.analysis.boards.alarms import judge_fitness
+from harness.analysis.boards.ranked import standings
 from harness.core import Score
 from harness.parts import Reason
 from harness.stats.estimate import mean_interval

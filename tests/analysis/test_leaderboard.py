@@ -12,9 +12,9 @@ from support.board_frames import scores_of, verdicts_on
 from support.each import each
 from support.sketches import run_file
 
-from harness.analysis.alarms import sensitivities
-from harness.analysis.board_scores import board_scores, headlines, records, whole_scores
-from harness.analysis.boards import standings
+from harness.analysis.boards.alarms import sensitivities
+from harness.analysis.boards.ranked import standings
+from harness.analysis.boards.scores import board_scores, headlines, records, whole_scores
 from harness.core import Score
 from harness.parts import Reason
 from harness.storage.runs import RunFolder, ScoreRow

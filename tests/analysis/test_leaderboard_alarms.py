@@ -11,7 +11,7 @@ from support.board_frames import scores_of
 from support.choice_cases import choice_run, chosen, lost, sample, shared, task, variants
 from support.each import each
 
-from harness.analysis.alarms import place_alarms
+from harness.analysis.boards.alarms import place_alarms
 from harness.pipeline.score import score_rows
 from harness.specs.tasks import TaskSpec
 from harness.storage.runs import SampleRecord, ScoreRow, VerdictRecord

@@ -13,7 +13,7 @@ from support.each import each
 from support.hate_rows import VARIANT, constant, planted, run_of, text
 from support.sketches import row
 
-from harness.analysis.alarms import constant_alarms, place_alarms
+from harness.analysis.boards.alarms import constant_alarms, place_alarms
 from harness.core import Sample
 from harness.pipeline.score import score_rows
 from harness.specs.tasks import ClassesSpec

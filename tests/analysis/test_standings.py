@@ -16,9 +16,9 @@ from support.hate_rows import VARIANT, run_of, text
 from support.paired_runs import SMALL, stored, words_task
 from support.sketches import row
 
-from harness.analysis.alarms import constant_runs
-from harness.analysis.board_scores import BOARD_COLUMNS, board_scores, board_text, whole_scores
-from harness.analysis.board_views import plain_boards
+from harness.analysis.boards.alarms import constant_runs
+from harness.analysis.boards.scores import BOARD_COLUMNS, board_scores, board_text, whole_scores
+from harness.analysis.boards.views import plain_boards
 from harness.analysis.leaderboard import collect
 from harness.analysis.standings import RankedBy, RankedTable, placed, ranked_tables, verdicts_of
 from harness.cli import main

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from harness.analysis.alarms import alarms
-from harness.analysis.board_scores import board_scores, whole_scores
+from harness.analysis.boards.alarms import alarms
+from harness.analysis.boards.scores import board_scores, whole_scores
 from harness.analysis.leaderboard import BoardRow, collect, headlines
 from harness.pipeline.choice_scores import AUC, FALSE_ALARMS, HITS, MACRO, PERMUTED
 from harness.storage.find_runs import run_folders

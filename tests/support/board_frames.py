@@ -6,8 +6,8 @@ from pathlib import Path
 import pandas
 from pandas import DataFrame
 
-from harness.analysis.board_scores import board_scores
-from harness.analysis.board_verdicts import sorted_names
+from harness.analysis.boards.scores import board_scores
+from harness.analysis.boards.verdicts import sorted_names
 from harness.storage.runs import RunFolder, ScoreRow
 
 NAMES = ("signature", "sample", "variant", "decoding", "cluster")
