@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.analysis import curves
-from harness.analysis.board_scores import whole_scores
+from harness.analysis.boards.scores import whole_scores
 from harness.analysis.compare import (
     ComparisonRow,
     comparison_name,
