@@ -95,7 +95,6 @@ COMMANDS: Mapping[str, Entry] = {
     "export sheet": Entry("texts.questions:export_sheet", "Write a questionnaire on sentences."),
     "export copies": Entry("exports:export_copies", "List the near copies among texts."),
     "export inspect": Entry("exports:export_inspect", "Write a run as a log of Inspect."),
-    "export parquet": Entry("exports:export_parquet", "Write the records of a run as Parquet."),
     "export lm-eval": Entry("exports:export_lm_eval", "Write scores for lm-evaluation-harness."),
     "export every-eval-ever": Entry(
         "exports:export_every_eval_ever", "Write a run for Every Eval Ever."

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Siz
 from contextlib import suppress
 from dataclasses import dataclass
 from io import TextIOWrapper, UnsupportedOperation
-from math import ceil, floor, log10
+from math import ceil, floor, fsum, log10
 from operator import attrgetter
 from pathlib import Path
 from textwrap import TextWrapper
@@ -427,3 +427,9 @@ def duration(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest} s" if minutes < 10 and rest else f"{minutes} min"
     return f"{minutes // 60} h {minutes % 60} min"
+
+
+def usd_range(spans: Sequence[tuple[float, float]]) -> str:
+    """What some calls cost together, from the least to the most."""
+    least, most = (fsum(span[end] for span in spans) for end in range(2))
+    return f"{usd(least)} to {usd(most)}"
