@@ -16,15 +16,10 @@ import typer
 
 from harness import __version__
 from harness.cli.options import ExitCode, expanded
-from harness.cli.output import (
-    LogLines,
-    OncePerCommand,
-    log,
-    prepare_streams,
-    stream_fault,
-    take_words,
-)
+from harness.cli.output import take_words
 from harness.errors import BudgetReached, HarnessError
+from harness.present.screen import Messages, Progress, prepare_streams, stream_fault
+from harness.present.screen import warn as log
 
 KEPT = "what was stored stays: repeat the command with another stdout"
 ABOUT = "Measures how well language models handle meaning beyond the literal."
@@ -130,10 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     atexit.register(gc.freeze)
     # Records hold no circles: seldom looked for, garbage costs a tenth less of a large run.
     gc.set_threshold(50_000, 20, 10)
-    handler = logging.StreamHandler(sys.stderr)
-    handler.addFilter(OncePerCommand())
-    handler.setFormatter(LogLines("%(levelname)s: %(message)s"))
-    logging.basicConfig(handlers=[handler], force=True)
+    logging.basicConfig(handlers=[Messages()], force=True)
     words = list(sys.argv[1:] if arguments is None else arguments)
     take_words(words)
     command = _command(next((word for word in words if not word.startswith("-")), ""))
@@ -172,6 +164,8 @@ def outcome(command: Callable[[], object]) -> int:
         log(traceback.format_exc())
         log("harness: this is a bug of the harness, not your mistake; stored calls are safe")
         return ExitCode.OUR_BUG
+    finally:
+        Progress.close()
     return code if isinstance(code, int) else ExitCode.DONE
 
 
