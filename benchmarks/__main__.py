@@ -1,4 +1,4 @@
-"""All ratios in one command: this program beside its peers and beside limits by hand.
+"""All ratios in one command: this program against its peers and against limits by hand.
 
     python -m benchmarks --data DIR
 
@@ -39,39 +39,39 @@ Part = Callable[[argparse.Namespace], Iterator[tuple[str, str, str, list[Turned]
 """Gives the name and title of each comparison, its work in words, and what was measured."""
 
 
-def choices(told: argparse.Namespace) -> Iterator[tuple[str, str, str, list[Turned]]]:
+def choices(args: argparse.Namespace) -> Iterator[tuple[str, str, str, list[Turned]]]:
     """Log-probabilities of choices: a digit, and the text of an option."""
-    data = choice.released(told.data)
+    data = choice.released(args.data)
     if data is None:
         raise WayFailed("choices: --data DIR names the folder that holds hu2022/prompts")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         model = choice.model_of(folder / "model", data.absolute())
         for answers in choice.ANSWERS:
-            cases = tuple(choice.read_cases(data, answers, told.items))
-            job = choice.Job(model, cases, peers=told.peers, vllm=told.vllm)
+            cases = tuple(choice.read_cases(data, answers, args.items))
+            job = choice.Job(model, cases, peers=args.peers, vllm=args.vllm)
             if job.peers is not None:
                 (folder / answers).mkdir()
                 job = replace(job, batch=choice.fair_batch(job, folder / answers))
             work = f"124 million parameters, {len(cases)} prompts, {job.choices} choices"
-            seen = turns.take_turns(choice.ways(job), told.turns)
+            seen = turns.take_turns(choice.ways(job), args.turns)
             title = f"Choices by log-probability, answered with {answers}"
             yield f"choices-{answers}", title, work, seen
 
 
-def calls(told: argparse.Namespace) -> Iterator[tuple[str, str, str, list[Turned]]]:
+def calls(args: argparse.Namespace) -> Iterator[tuple[str, str, str, list[Turned]]]:
     """Calls of a hosted model, by the ways of api.py."""
-    needing = () if told.peers else ("inspect", "lm_eval")
+    needing = () if args.peers else ("inspect", "lm_eval")
     names = [name for name in api.WAYS if name not in needing]
-    own, sys.executable = sys.executable, str(told.peers or sys.executable)  # api.py starts that
+    own, sys.executable = sys.executable, str(args.peers or sys.executable)  # api.py starts that
     seen: dict[str, list[turns.Seen]] = {name: [] for name in names}
     os.environ |= {"OPENAI_API_KEY": "none", "PYTHONPATH": str(ROOT), "DELAY_S": "0.2"}
     with ServerProcess() as server:
         os.environ["OPENAI_BASE_URL"] = server.url
-        for turn in range(told.turns):
+        for turn in range(args.turns):
             for name in names:
                 with tempfile.TemporaryDirectory() as folder:
-                    job = api.Job(Path(folder), told.calls, 200)
+                    job = api.Job(Path(folder), args.calls, 200)
                     api.prepare(job)
                     one = api.measure(name, job, server)
                 seen[name].append(turns.Seen(one.whole_s, one.cpu_s, one.most_mb))
@@ -83,7 +83,7 @@ def calls(told: argparse.Namespace) -> Iterator[tuple[str, str, str, list[Turned
         Turned(Way(kept.get(name, name), titles[name], _unused), tuple(seen[name]), ())
         for name in names
     ]
-    work = f"{told.calls:,} calls, 200 in flight, against a server that answers after 200 ms"
+    work = f"{args.calls:,} calls, 200 in flight, against a server that answers after 200 ms"
     yield "calls", "Calls of a hosted model", work, found
 
 
@@ -91,19 +91,19 @@ def _unused(folder: Path) -> turns.Command:
     raise AssertionError(f"{folder}: api.py starts its processes itself")
 
 
-def bert(told: argparse.Namespace) -> Iterator[tuple[str, str, str, list[Turned]]]:
+def bert(args: argparse.Namespace) -> Iterator[tuple[str, str, str, list[Turned]]]:
     """BERTScore of answers."""
-    cases = bertscore.read_cases(told.data)
+    cases = bertscore.read_cases(args.data)
     pairs = sum(len(texts) for _, texts in cases)
-    seen = turns.take_turns(bertscore.ways(cases), told.turns)
+    seen = turns.take_turns(bertscore.ways(cases), args.turns)
     yield "bertscore", "BERTScore", f"{len(cases)} answers, {pairs} pairs, MiniLM", seen
 
 
-def implicit(told: argparse.Namespace) -> Iterator[tuple[str, str, str, list[Turned]]]:
+def implicit(args: argparse.Namespace) -> Iterator[tuple[str, str, str, list[Turned]]]:
     """Scores of implicitness."""
-    texts = implicitness.read_texts(told.data)
+    texts = implicitness.read_texts(args.data)
     work = f"{len(texts):,} texts, {len(set(texts)):,} different, `impscore-minilm`"
-    seen = turns.take_turns(implicitness.ways(texts), told.turns)
+    seen = turns.take_turns(implicitness.ways(texts), args.turns)
     yield "implicitness", "Implicitness", work, seen
 
 
@@ -148,12 +148,12 @@ def others(seen: Sequence[Turned]) -> float | None:
     return median(shares) if shares else None
 
 
-def peers_of(told: Path) -> Path | None:
+def peers_of(args: Path) -> Path | None:
     """The interpreter of an environment; None, and a line that says so, where there is none."""
-    python = told / "bin" / "python"
+    python = args / "bin" / "python"
     if python.exists():
         return python.absolute()
-    print(f"{told}: not there, so peers are left out; tests/peers/install.sh {told} makes it")
+    print(f"{args}: not there, so peers are left out; tests/peers/install.sh {args} makes it")
     return None
 
 
@@ -171,12 +171,12 @@ def options() -> argparse.Namespace:
     parser.add_argument("--peers", type=Path, default=ROOT / ".venv-peers")
     parser.add_argument("--vllm", type=Path, help="environment that has vllm")
     parser.add_argument("--force", action="store_true", help="measure on a loaded machine, too")
-    told = parser.parse_args()
-    if unknown := sorted(set(told.only.split(",")) - set(PARTS)):
+    args = parser.parse_args()
+    if unknown := sorted(set(args.only.split(",")) - set(PARTS)):
         parser.error(f"--only {', '.join(unknown)}: give {', '.join(PARTS)}")
-    if told.turns < LEAST_TURNS and not told.force:
-        parser.error(f"--turns {told.turns}: {LEAST_TURNS} at least, or --force")
-    return told
+    if args.turns < LEAST_TURNS and not args.force:
+        parser.error(f"--turns {args.turns}: {LEAST_TURNS} at least, or --force")
+    return args
 
 
 def alike() -> None:
@@ -187,26 +187,26 @@ def alike() -> None:
 
 def main() -> None:
     """Measure the parts that are asked for; each is written as soon as it is done."""
-    told = options()
+    args = options()
     alike()
     try:
-        is_idle = machine.check_idle(os.getloadavg()[0], machine.cores(), is_forced=told.force)
+        is_idle = machine.check_idle(os.getloadavg()[0], machine.cores(), is_forced=args.force)
     except machine.Busy as busy:
         sys.exit(str(busy))
-    told.peers = peers_of(told.peers)
-    told.vllm = peers_of(told.vllm) if told.vllm else None
+    args.peers = peers_of(args.peers)
+    args.vllm = peers_of(args.vllm) if args.vllm else None
     packages = machine.versions()
-    for name, number in (machine.versions_of(told.peers) if told.peers else {}).items():
+    for name, number in (machine.versions_of(args.peers) if args.peers else {}).items():
         if packages.setdefault(name, number) != number:
             packages[f"{name} of the peers"] = number
     setting = Setting(machine.described(), packages, str(date.today()), is_idle)
-    for part in told.only.split(","):
+    for part in args.only.split(","):
         if part == "scale":
-            sizes = [int(size) for size in told.sizes.split(",")]
+            sizes = [int(size) for size in args.sizes.split(",")]
             found = scale.measured(sizes, scale.WORKERS, is_idle=is_idle)
             results.write(replace(results.read(), scale=found), root=ROOT)
             continue
-        for name, title, work, seen in MEASURES[part](told):
+        for name, title, work, seen in MEASURES[part](args):
             one = compared(name, title, work, seen=seen, setting=setting)
             results.write(results.read().having(one), root=ROOT)
             print(results.section(one), flush=True)

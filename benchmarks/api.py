@@ -209,8 +209,8 @@ async def raw(connections: int) -> AsyncIterator[Ask]:
 
         async def ask(body: dict[str, Any]) -> str:
             async with session.post(url, json=body) as reply:
-                told = await reply.json()
-            return str(told["choices"][0]["message"]["content"])
+                reply = await reply.json()
+            return str(reply["choices"][0]["message"]["content"])
 
         yield ask
 
@@ -250,18 +250,18 @@ def measure(way: str, job: Job, server: ServerProcess) -> Seen:
     """Run one way in a process of its own; all questions must have been answered."""
     server.configure(float(os.environ["DELAY_S"]))
     start = time.monotonic()
-    with tempfile.TemporaryFile() as heard:
-        process = subprocess.Popen(WAYS[way][1](job), stdout=heard, stderr=heard, cwd=job.folder)
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(WAYS[way][1](job), stdout=output, stderr=output, cwd=job.folder)
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-        whole_s, told = time.monotonic() - start, server.stats()
-        if told["answered"] < job.calls or process.returncode not in (0, 1):
-            heard.seek(0)
+        whole_s, stats = time.monotonic() - start, server.stats()
+        if stats["answered"] < job.calls or process.returncode not in (0, 1):
+            output.seek(0)
             raise SystemExit(
-                f"{way} ended with {process.returncode}, {told}: {heard.read()[-500:]!r}"
+                f"{way} ended with {process.returncode}, {stats}: {output.read()[-500:]!r}"
             )
     cpu_s = used.ru_utime + used.ru_stime
-    return Seen(whole_s, told["span_s"], cpu_s, told["cpu_s"], used.ru_maxrss / 1024)
+    return Seen(whole_s, stats["span_s"], cpu_s, stats["cpu_s"], used.ru_maxrss / 1024)
 
 
 def compare(calls: int, concurrency: int, *, ways: list[str], rounds: int) -> None:
@@ -296,8 +296,8 @@ def compare(calls: int, concurrency: int, *, ways: list[str], rounds: int) -> No
         pairs = [(seen["program"], seen[bare]) for seen in found]
         wall = statistics.median(ours.whole_s / limit.whole_s for ours, limit in pairs)
         spent = statistics.median(ours.cpu_s / limit.cpu_s for ours, limit in pairs)
-        beside = f"this program beside {WAYS[bare][0]}"
-        print(f"{beside}: {wall:.2f} of its seconds, {spent:.2f} of its CPU", flush=True)
+        against = f"this program against {WAYS[bare][0]}"
+        print(f"{against}: {wall:.2f} of its seconds, {spent:.2f} of its CPU", flush=True)
 
 
 def main() -> None:

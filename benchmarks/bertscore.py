@@ -53,9 +53,9 @@ def command(cases: Sequence[Case], folder: Path, words: Sequence[str], *more: st
     """A process that reads cases from a file and writes scores into another."""
     (folder / "cases.json").write_text(json.dumps(cases), "utf-8")
     out = folder / "out.json"
-    told = [sys.executable, *words, str(folder / "cases.json"), str(out), *more]
+    command = [sys.executable, *words, str(folder / "cases.json"), str(out), *more]
     environment = {"PYTHONPATH": str(ROOT)}
-    return Command(told, folder, environment, read=lambda: json.loads(out.read_text("utf-8")))
+    return Command(command, folder, environment, read=lambda: json.loads(out.read_text("utf-8")))
 
 
 def ways(cases: Sequence[Case]) -> list[Way]:

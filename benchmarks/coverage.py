@@ -187,7 +187,7 @@ def area(count: int, draw: Generator, *, apart: float, each: int = 1) -> Found:
     truth = np.arange(count * each) % 2 == 0
     effect = np.repeat(draw.normal(size=count), each) if each > 1 else 0
     scores = effect + draw.normal(size=count * each) + apart * truth
-    # The effect stands between texts of two clusters, not between those of one.
+    # The effect is between texts of two clusters, not between those of one.
     far, near = (float(ndtr(apart / spread)) for spread in (2 if each > 1 else sqrt(2), sqrt(2)))
     clusters = Clusters.named(names(count, each))
     yield far + (near - far) / count, auc(scores, truth.tolist(), clusters)
@@ -205,10 +205,10 @@ def classes(count: int, draw: Generator, *, what: str, each: int = 1) -> Found:
     chosen = (at[:, None] > CONFUSED.cumsum(axis=1)[actual]).sum(axis=1)
     rows = one_hot(actual.tolist(), 3), one_hot(chosen.tolist(), 3)
     found = classification_metrics(*rows, Clusters.named(names(count, each)))
-    hits, told = CONFUSED.diagonal(), CONFUSED.sum(axis=0)
-    f1 = 2 * hits / (1 + told)
+    hits, chosen = CONFUSED.diagonal(), CONFUSED.sum(axis=0)
+    f1 = 2 * hits / (1 + chosen)
     yield {
-        "precision": lambda: (hits[0] / told[0], found.classes[0].precision),
+        "precision": lambda: (hits[0] / chosen[0], found.classes[0].precision),
         "recall": lambda: (hits[0], found.classes[0].recall),
         "f1": lambda: (f1[0], found.classes[0].f1),
         "macro_f1": lambda: (f1.mean(), found.macro_f1),
@@ -263,7 +263,7 @@ def panel_truths() -> dict[str, float]:
 
 
 def judged(count: int, draw: Generator, *, what: str) -> Found:
-    """A judge beside three raters of documents x 4 systems."""
+    """A judge with three raters of documents x 4 systems."""
     human, judge, raters = panel(count, draw)
     resamples = Resamples.of(names(count), seed=SEED, draws=DRAWS)
     truth = panel_truths()[what]
@@ -483,11 +483,11 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(known))
     parser.add_argument("--runs", type=int, default=1000, help="trials a cell")
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="numbers of clusters")
-    told = parser.parse_args()
-    if unknown := sorted(set(told.names) - set(known)):
+    args = parser.parse_args()
+    if unknown := sorted(set(args.names) - set(known)):
         sys.exit(f"unknown: {', '.join(unknown)}; known: {', '.join(known)}")
-    sizes = tuple(int(size) for size in told.sizes.split(","))
-    for line in tables(told.names or known, told.runs, sizes):
+    sizes = tuple(int(size) for size in args.sizes.split(","))
+    for line in tables(args.names or known, args.runs, sizes):
         print(line, flush=True)
 
 

@@ -69,7 +69,7 @@ def start(folder: Path, cases: Sequence[choice.Case]) -> "tuple[ChoiceScorer, li
     return scorer, timed("tokens", lambda: list(rows()))
 
 
-def score(scorer: "ChoiceScorer", rows: "Sequence[ScoredRow]", told: argparse.Namespace) -> None:
+def score(scorer: "ChoiceScorer", rows: "Sequence[ScoredRow]", args: argparse.Namespace) -> None:
     """Score all rows by each way, and say how far the values are from those row by row."""
     from harness.models.local.choice_scoring import token_batches
     from harness.models.local.prefix_tree import prefix_tree
@@ -80,12 +80,12 @@ def score(scorer: "ChoiceScorer", rows: "Sequence[ScoredRow]", told: argparse.Na
     print(
         f"{len(rows)} rows, {fed} different, {sum(r.fed for r in distinct)} tokens, {nodes} nodes"
     )
-    alone = timed("row by row", lambda: [*map(scorer.alone, distinct)]) if told.alone else None
+    alone = timed("row by row", lambda: [*map(scorer.alone, distinct)]) if args.alone else None
     found = {}
-    for pack, most in itertools.product(told.packs, told.nodes):
+    for pack, most in itertools.product(args.packs, args.nodes):
         name = f"prefix tree, packs of {pack}, passes of {most}"
         found[name] = timed(name, lambda p=pack, m=most: scorer._as_tree(distinct, p, m))
-    for most in told.nodes:
+    for most in args.nodes:
 
         def padded(most: int = most) -> list[float]:
             batches = token_batches(distinct, most, shape=lambda row: (0, row.fed))
@@ -140,15 +140,15 @@ def main() -> None:
     parser.add_argument("--packs", default="128,256,512")
     parser.add_argument("--nodes", default="1024,2048,4096")
     parser.add_argument("--alone", action="store_true", help="row by row, too: slow")
-    told = parser.parse_args()
-    data = choice.released(told.data)
+    args = parser.parse_args()
+    data = choice.released(args.data)
     if data is None:
         sys.exit("--data DIR names the folder that holds hu2022/prompts")
-    told.packs, told.nodes = ([int(n) for n in o.split(",")] for o in (told.packs, told.nodes))
-    cases = choice.read_cases(data, told.answers, told.items)
-    scorer, rows = start(told.model, cases)
+    args.packs, args.nodes = ([int(n) for n in o.split(",")] for o in (args.packs, args.nodes))
+    cases = choice.read_cases(data, args.answers, args.items)
+    scorer, rows = start(args.model, cases)
     parts(scorer, rows)
-    score(scorer, rows, told)
+    score(scorer, rows, args)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Measured numbers to the page results.md, and to the sentences about speed in the README.
 
-The numbers are kept in results.json beside the page: a part that is measured again takes the place
-of its earlier numbers, and the page is written anew from all of them. Nothing here measures.
+The numbers are kept in results.json next to the page: a part that is measured again takes the place
+of its earlier numbers, and the page is written again from all of them. Nothing here measures.
 """
 
 import json
@@ -22,7 +22,7 @@ BEGIN, END = "<!-- speed: written by python -m benchmarks -->", "<!-- end of spe
 CAPACITY = "<!-- capacity: written by python -m benchmarks.scale -->", "<!-- end of capacity -->"
 """Between which lines of the README, and of docs/capacity.md, what was measured is written."""
 AT = (10_000, 1_000_000, 100_000_000)
-"""The numbers of items whose cost docs/capacity.md tells."""
+"""The numbers of items whose cost docs/capacity.md has."""
 INTRODUCTION = """# Results
 
 Written by `python -m benchmarks`; [README.md](README.md) says what is measured and how. Whole
@@ -53,7 +53,7 @@ class Setting:
     """Where a part was measured.
 
     `is_idle` is false where the measurement was forced on a loaded machine; `others` is the share
-    of the machine that other processes used meanwhile, None where the system does not tell.
+    of the machine that other processes used meanwhile, None where the system does not say.
     """
 
     machine: str
@@ -157,9 +157,9 @@ def capacity(scale: Scale | None) -> str:
     """
     if scale is None:
         return "Nothing has been measured since the last change."
-    told = "" if scale.setting.is_quiet else " **on a loaded machine: not to be quoted**"
+    caveat = "" if scale.setting.is_quiet else " **on a loaded machine: not to be quoted**"
     heads = [f"{items:,} items" for items in AT]
-    lines = [f"Measured{told}: {scale.setting.date}, {scale.setting.machine}.", ""]
+    lines = [f"Measured{caveat}: {scale.setting.date}, {scale.setting.machine}.", ""]
     lines += [f"| command | {' | '.join(heads)} |", "|---" * (len(AT) + 1) + "|"]
     alone = [stage for stage in scale.stages if stage.workers == 1]
     for command in dict.fromkeys(stage.command for stage in alone):
@@ -249,8 +249,10 @@ def _told(setting: Setting) -> str:
 def speed(results: Results) -> str:
     """The sentences about speed that the README has; of quiet machines alone."""
     quiet = {one.name: one for one in results.comparisons if one.setting.is_quiet}
-    told = [said for claim in CLAIMS if (said := claim.said(quiet))]
-    return " ".join(told) or "Nothing has been measured on an idle machine since the last change."
+    sentences = [said for claim in CLAIMS if (said := claim.said(quiet))]
+    return (
+        " ".join(sentences) or "Nothing has been measured on an idle machine since the last change."
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@
 
 Each command is a whole process: `run --dry-run`, `run`, the same again (`repeat`), `run PLAN
 --status`, `read`, `items`, `judge`, `leaderboard`, `report`, and a run of a thousand answers more
-beside the stored ones (`more`). Then, with each number of workers, that many shards at once, whose
+next to the stored ones (`more`). Then, with each number of workers, that many shards at once, whose
 seconds are of all together and whose memory is of the largest, and their `merge`. The largest size
 is measured with one worker alone. Writes the table into results.md.
 """
@@ -59,8 +59,8 @@ class Job:
 
     def command(self, *words: str) -> Command:
         """A command of this program on them."""
-        told = [sys.executable, "-m", "harness", *words]
-        return Command(told, self.folder, {"PYTHONPATH": str(ROOT), "HARNESS_DATA": ""})
+        command = [sys.executable, "-m", "harness", *words]
+        return Command(command, self.folder, {"PYTHONPATH": str(ROOT), "HARNESS_DATA": ""})
 
     def part(self, name: str, *more: str) -> Command:
         """A shard, or the merge, of a run in a results folder of its own."""
@@ -105,7 +105,7 @@ def prepare(job: Job) -> None:
 
 
 def item(number: int) -> dict[str, object]:
-    """One item; ten items stand in a cluster."""
+    """One item; ten items make a cluster."""
     words = f"Someone says the words of number {number}. Is it meant as it is said?"
     return {
         "id": f"{number:07}",
@@ -144,7 +144,7 @@ def stages(items: int, workers: int) -> Iterator[Stage]:
 
 
 def measured(sizes: Sequence[int], workers: Sequence[int], *, is_idle: bool) -> Scale:
-    """The table of all sizes and numbers of workers; each line is told as it is measured."""
+    """The table of all sizes and numbers of workers; each line is given as it is measured."""
     with tempfile.TemporaryDirectory() as folder:
         base = measure(Job(Path(folder), 0).command("list"))
     found = []

@@ -53,7 +53,7 @@ class Server:
         self.listener.setblocking(False)
         self._poll, self._replies = select.epoll(), replies()
         self._open: dict[int, socket.socket] = {}
-        self._begun: dict[int, bytes] = {}  # requests of which a part has come
+        self._begun: dict[int, bytes] = {}  # requests that have come in part
         self._waiting: deque[tuple[float, socket.socket, bytes]] = deque()
         self.configure(0.0)
 
@@ -113,12 +113,12 @@ class Server:
     def _aside(self, what: bytes, content: bytes) -> bytes:
         if what == b"config":
             self.configure(json.loads(content)["delay_s"])
-        told = {
+        stats = {
             "answered": self._answered,
             "span_s": self._last_s - self._first_s,
             "cpu_s": time.process_time() - self._cpu_s,
         }
-        return packed({"data": [{"id": "stub-model"}]} if what == b"v1/models" else told)
+        return packed({"data": [{"id": "stub-model"}]} if what == b"v1/models" else stats)
 
     def _send(self, connection: socket.socket, reply: bytes) -> None:
         """Send a reply, which fits what the kernel holds; who has gone gets none."""
@@ -149,8 +149,8 @@ class ServerProcess:
 
     def stats(self) -> dict[str, Any]:
         """Answers, the seconds from the first question to the last answer, and its CPU seconds."""
-        told: dict[str, Any] = json.loads(self._fetch("stats"))
-        return told
+        stats: dict[str, Any] = json.loads(self._fetch("stats"))
+        return stats
 
     def _fetch(self, path: str, content: bytes | None = None) -> bytes:
         link = HTTPConnection(urlsplit(self.url).netloc, timeout=10)

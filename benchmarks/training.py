@@ -1,6 +1,6 @@
-"""Training of a scorer of implicitness on sentences that are encoded once, beside each epoch anew.
+"""Training of a scorer of implicitness on sentences encoded once, against encoding in each epoch.
 
-30 epochs on 20,000 pairs, as this program trains, beside encoding all sentences again in each
+30 epochs on 20,000 pairs, as this program trains, against encoding all sentences again in each
 epoch, as the released code does. One such epoch is measured, on a tenth of the sentences, and
 counted for all; that is said in the output. The loop alone is timed, not a process.
 """
@@ -30,7 +30,7 @@ def known_words() -> list[str]:
 
 
 def invented_pairs(count: int) -> "list[TrainingPair]":  # noqa: F821  # imported where it is used
-    """Pairs of random words, none of which are alike; as long as those that ship, on average."""
+    """Pairs of random words, no two alike; as long as those that ship, on average."""
     from harness.implicitness.pairs import TrainingPair
 
     draw = np.random.default_rng(0)
@@ -44,7 +44,7 @@ def invented_pairs(count: int) -> "list[TrainingPair]":  # noqa: F821  # importe
 
 
 def training(rounds: int) -> None:
-    """Training on cached rows beside encoding anew in each epoch; the median of the rounds."""
+    """Training on cached rows against encoding again in each epoch; the median of the rounds."""
     from harness.implicitness.losses import Embedded, examples, train
     from harness.implicitness.pairs import with_negatives
     from harness.models.encoders.encoders import MiniLM

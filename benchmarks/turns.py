@@ -3,7 +3,7 @@ meets every way alike.
 
 What is measured is the process as a user starts it: imports, loading, work and writing. Its seconds
 on the clock, the CPU seconds of it and of its children, and the most memory that it held. Beside
-them stand the CPU seconds of everybody else in the meantime, where the system tells them.
+them are the CPU seconds of everybody else in the meantime, where the system has them.
 """
 
 import os
@@ -100,7 +100,7 @@ def busy_s() -> float | None:
 
 
 def take_turns(
-    ways: Sequence[Way], turns: int, *, tell: Callable[[str], None] = print
+    ways: Sequence[Way], turns: int, *, say: Callable[[str], None] = print
 ) -> list[Turned]:
     """Run all ways one after the other, and again, so many turns."""
     seen: dict[str, list[Seen]] = {way.name: [] for way in ways}
@@ -113,5 +113,5 @@ def take_turns(
                 if turn == 0:
                     values[way.name] = tuple(command.read()) if command.read else ()
             seen[way.name].append(one)
-            tell(f"  turn {turn + 1}, {way.title}: {one.wall_s:.2f} s, CPU {one.cpu_s:.2f} s")
+            say(f"  turn {turn + 1}, {way.title}: {one.wall_s:.2f} s, CPU {one.cpu_s:.2f} s")
     return [Turned(way, tuple(seen[way.name]), values[way.name]) for way in ways]

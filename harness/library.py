@@ -1,46 +1,33 @@
-"""The library: evaluate models, read stored runs and get tables, from a notebook or a script.
+"""The library: evaluate models, read stored runs and get frames, from a notebook or a script.
 
-The same engine as the command line: same files, same ledger, same numbers. Results are small
-objects whose `to_pandas()` gives a frame. `import harness as ph` exports what is public here.
+The same engine as the command line: same files, same ledger, same numbers. Every table is a pandas
+frame; its `attrs` may have `title`, `notes` and `signatures`. `import harness as ph` exports it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import fields, replace
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack, get_args
+from typing import TYPE_CHECKING, Literal, TypeVar, Unpack, get_args
 
 from harness.core import Judge, Model
 from harness.errors import HarnessError, SpecError, StoreError, did_you_mean
-from harness.frames import (
-    PlotOptions,
-    ResultTable,
-    ResultTables,
-    TableOptions,
-    errors_of,
-    figure_of,
-    item_chunks,
-    items_of,
-    page_of,
-    probe_table,
-    rates_of,
-    tables_of,
-)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
+    from harness.analysis.tables.build import Changes
     from harness.implicitness.probe import By
     from harness.judges.asking import Orders
+    from harness.present.figures.named import FigureOptions
     from harness.specs.layouts import LayoutSpec
     from harness.stats.agreement import Scale
-    from harness.storage.runs import RunFile, RunFolder, SampleRecord, ScoreRow
+    from harness.storage.runs import RunFile, RunFolder
     from harness.workspace import Workspace
 
-SAMPLE_COLUMNS = (
-    *("task", "model", "sample_id", "cluster", "group", "variant", "decoding"),
-    *("answer", "gold", "judge", "value", "reason", "note"),
-)
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
 
 
 class EvaluatedRun:
@@ -77,40 +64,36 @@ class EvaluatedRun:
         return tuple(entry.name for entry in self._file.judges)
 
     @property
-    def missing(self) -> ResultTable:
+    def missing(self) -> "DataFrame":
         """What is missing: by judge (empty: no answer at all) and reason, with its count."""
-        found = self._file.missing or ()
-        rows = tuple((part.judge, str(part.reason), part.count) for part in found)
-        return ResultTable(("judge", "reason", "count"), rows)
+        found = [(one.judge, str(one.reason), one.count) for one in self._file.missing or ()]
+        return _frame(("judge", "reason", "count"), found)
 
     @property
     def cost_usd(self) -> float | None:
-        """What all calls of the run cost in US dollars; None where one of them is not known."""
+        """What all calls of the run cost in US dollars; None if one of them is not known."""
         return self._file.costs.total.cost_usd if self._file.costs else None
 
     @property
-    def scores(self) -> ResultTable:
+    def scores(self) -> "DataFrame":
         """One row a score, with the columns of scores.csv."""
-        return _score_table(self._folder.read_scores())
+        from harness.storage.runs import COLUMNS, cells_of
+
+        return _frame(COLUMNS, map(cells_of, self._folder.read_scores()))
 
     @property
-    def samples(self) -> ResultTable:
-        """One row an answer and judge; `value` is None where the verdict is missing (`reason`)."""
-        rows = [row for record in self._folder.read_rows() for row in self._rows_of(record)]
-        return ResultTable(SAMPLE_COLUMNS, tuple(rows))
+    def samples(self) -> "DataFrame":
+        """One row an answer and judge; `value` is NaN if the verdict is missing (`reason`)."""
+        return samples([self])
 
     @property
-    def items(self) -> ResultTable:
+    def items(self) -> "DataFrame":
         """One row an answer, with the columns of items.csv: `value_J` is judge J's, NaN if missing.
 
         `item` has the texts of the item, `expected` the right answers, `missing` says why there is
         no answer, `reason_J` why there is no value.
         """
-        return items_of([self._folder])
-
-    def item_chunks(self, rows: int = 10_000) -> Iterator[ResultTable]:
-        """The table `items` in parts of at most so many rows, of which one is held at a time."""
-        return item_chunks([self._folder], rows)
+        return items([self])
 
     def judge(
         self,
@@ -140,26 +123,31 @@ class EvaluatedRun:
         judge: str = "gold",
         fpr: float | None = None,
         data: str | Path | None = None,
-    ) -> ResultTable:
+    ) -> "DataFrame":
         """TPR, FPR and precision of all texts and by columns of the data, with intervals.
 
-        Columns that the run did not keep are read from its table, where it read that, or from the
-        file `data`. With `fpr` a text is flagged from the threshold on that keeps the FPR so low on
-        one half of the benign originals; the other half is measured, and in precision each benign
-        text of it counts for about two.
+        Columns that the run did not keep are read from its table, if it read one, or from the file
+        `data`. With `fpr` a text is flagged from the threshold on that keeps the FPR so low on one
+        half of the benign originals; the other half is measured, and in precision each benign text
+        of it counts for about two.
         """
-        return rates_of(self._with_data(data), self._folder, by, judge, fpr)
+        from harness.analysis.tables.run_frames import rates_frame
+
+        space = self._with_data(data)
+        return rates_frame(space, self._folder, _names(by, "by"), judge=judge, fpr=fpr)
 
     def errors(
         self, kind: str = "all", *, judge: str = "gold", data: str | Path | None = None
-    ) -> ResultTable:
+    ) -> "DataFrame":
         """The texts that were missed or flagged falsely: `kind` is missed, false-alarm or all.
 
         All columns of the run's table, as texts, and what the run says of each text. The table is
-        read where the run read it, or from the file `data`; one of its columns that has the name of
-        one of ours is called `data_` and its name.
+        the one that the run read, or the file `data`; one of its columns that has the name of one
+        of ours is called `data_` and its name.
         """
-        return errors_of(self._with_data(data), self._folder, kind, judge)
+        from harness.analysis.tables.run_frames import errors_frame
+
+        return errors_frame(self._with_data(data), self._folder, kind, judge)
 
     def _with_data(self, data: str | Path | None) -> "Workspace":
         """The workspace of this run, with a file of data in place of its own."""
@@ -168,130 +156,42 @@ class EvaluatedRun:
         return self._workspace if data is None else replace(self._workspace, data=Path(data))
 
     def bundle(self, out: str | Path) -> Path:
-        """Write a zip with all that derives this run's numbers again; `harness prove` does it."""
+        """Write a zip with all that derives this run's numbers again."""
         from harness.pipeline.bundle import write_bundle
 
         write_bundle(self._workspace, [self._folder], Path(out))
         return Path(out)
-
-    def _rows_of(self, record: "SampleRecord") -> Iterator[tuple[object, ...]]:
-        sample = record.sample
-        left = (
-            *(self.task, self.model, sample.id, sample.cluster, sample.group),
-            *(record.variant, record.decoding, record.answer, sample.gold),
-        )
-        for name, verdict in record.verdicts.items():
-            reason = None if verdict.reason is None else str(verdict.reason)
-            yield (*left, name, verdict.value, reason, verdict.note)
-        if not record.verdicts:
-            yield (*left, None, None, None, None)
 
     def __repr__(self) -> str:
         """The task, the model and the folder."""
         return f"<run of {self.task} by {self.model}: {self.path}>"
 
     def _repr_html_(self) -> str:
+        """The overall scores, for a notebook."""
         from harness.pipeline.score import ALL
 
-        table = self.scores
-        place = table.columns.index("group")
-        rows = tuple(row for row in table.rows if row[place] == ALL)
-        return ResultTable(table.columns, rows)._repr_html_()
+        scores = self.scores
+        html: str = scores[scores.group == ALL].to_html(escape=True, index=False, na_rep="")
+        return html
 
 
-class EvaluatedRuns(Sequence[EvaluatedRun]):
-    """The runs below a results folder, in the order of their paths."""
-
-    def __init__(self, runs: Sequence[EvaluatedRun]) -> None:
-        """Keep the runs."""
-        self._runs = tuple(runs)
-
-    def __len__(self) -> int:
-        """The number of runs."""
-        return len(self._runs)
-
-    def __getitem__(self, place: int) -> EvaluatedRun:  # type: ignore[override]  # no slices
-        """The run at a place."""
-        return self._runs[place]
-
-    def leaderboard(self, task: str | None = None) -> ResultTable:
-        """The scores of all runs, or of one task's, with the columns of leaderboard.csv."""
-        from harness.analysis.leaderboard import BOARD_COLUMNS, board_cells, collect
-        from harness.analysis.standings import placed, ranked_tables, verdicts_of
-
-        known = sorted({run.task for run in self._runs})
-        if task is not None and task not in known:
-            raise StoreError(f"no run of task {task!r}{did_you_mean(task, known)}")
-        folders = self._folders
-        rows = collect(folders)
-        found = placed(rows, ranked_tables(rows, verdicts_of(folders, rows)))
-        chosen = (row for row in found if task in (None, row.task))
-        return ResultTable(BOARD_COLUMNS, tuple(tuple(board_cells(row)) for row in chosen))
-
-    def table(
-        self, layout: "str | LayoutSpec" = "", **options: Unpack[TableOptions]
-    ) -> ResultTables:
-        """A table of these runs; the options are those of `table`."""
-        return tables_of(layout, self._folders, options, self._workspace)
-
-    def plot(self, figure: str = "", **options: Unpack[PlotOptions]) -> "Figure":
-        """A figure of these runs, for matplotlib; the options are those of `plot`."""
-        paths = [folder.path for folder in self._folders]
-        if not paths:
-            raise StoreError("no run to draw; `load_runs` has those below a results folder")
-        space = self._workspace
-        return figure_of(figure, paths, options, results=space.results, workspace=space)
-
-    def report(self, out: str | Path = "", *, ratings: str | Path | None = None) -> Path:
-        """Write one HTML page of these runs, by default results/report.html; where it is."""
-        return page_of(self._folders, self._workspace.results, out, ratings)
-
-    @property
-    def _folders(self) -> "list[RunFolder]":
-        return [run._folder for run in self._runs]
-
-    @property
-    def _workspace(self) -> "Workspace":
-        return self._runs[0]._workspace if self._runs else _opened(None)
-
-    @property
-    def samples(self) -> ResultTable:
-        """One row an answer and judge, of all runs."""
-        rows = (row for run in self._runs for row in run.samples.rows)
-        return ResultTable(SAMPLE_COLUMNS, tuple(rows))
-
-    @property
-    def items(self) -> ResultTable:
-        """One row an answer, of all runs; None in the columns of judges that have not read it."""
-        return items_of(self._folders)
-
-    def item_chunks(self, rows: int = 10_000) -> Iterator[ResultTable]:
-        """The table `items` in parts of at most so many rows, of which one is held at a time."""
-        return item_chunks(self._folders, rows)
+Runs = Sequence[str | EvaluatedRun]
+"""Runs, or names of runs as commands take them; without them, all below the results folder."""
 
 
-def tasks(workspace: "Workspace | None" = None) -> list[str]:
-    """The names of all tasks."""
-    return _opened(workspace).registry.names("tasks")
-
-
-def models(workspace: "Workspace | None" = None) -> list[str]:
-    """The names of all models."""
-    return _opened(workspace).registry.names("configs/models")
-
-
-def judges(workspace: "Workspace | None" = None) -> list[str]:
-    """The names of all judges."""
-    return _opened(workspace).registry.names("configs/judges")
-
-
-@contextmanager
-def _own_words() -> Iterator[None]:
-    """Raise our errors without those behind them, whose tracebacks hide what they say."""
-    try:
-        yield
-    except HarnessError as error:
-        raise error from None
+def names(
+    kind: Literal["tasks", "models", "judges"], workspace: "Workspace | None" = None
+) -> list[str]:
+    """The names of all tasks, models or judges."""
+    registry = _opened(workspace).registry
+    match kind:
+        case "tasks":
+            return registry.names("tasks")
+        case "models":
+            return registry.names("configs/models")
+        case "judges":
+            return registry.names("configs/judges")
+    raise SpecError(f"names {kind!r}: give one of tasks, models, judges")
 
 
 def evaluate(
@@ -330,9 +230,11 @@ def evaluate(
         limit=limit,
         is_self_judge_allowed=allow_self_judge,
     )
-    with _own_words():
-        opened = _opened(workspace)
+    opened = _opened(workspace)
+    try:
         [result] = run_each([resolve(opened.with_budget(budget_usd), options, is_told_again=True)])
+    except HarnessError as error:  # the errors behind it hide what it says
+        raise error from None
     if tag is not None:
         result.folder.write_tag(tag)
     return EvaluatedRun(opened, result.folder)
@@ -343,8 +245,8 @@ def load_runs(
     workspace: "Workspace | None" = None,
     *,
     name: str | None = None,
-) -> EvaluatedRuns:
-    """The stored runs below a results folder; one run where `results` is a run's folder.
+) -> list[EvaluatedRun]:
+    """The stored runs below a results folder; one run if `results` is a run's folder.
 
     With `name` the one run that commands know by it: TASK/MODEL, @TAG, the start of a digest.
     """
@@ -358,68 +260,123 @@ def load_runs(
     folders = folders if name is None else [find_run(path, name)]
     opened = _opened(workspace)
     spaces = [replace(opened, results=folder.results(opened.results)) for folder in folders]
-    return EvaluatedRuns([*map(EvaluatedRun, spaces, folders)])
+    return [*map(EvaluatedRun, spaces, folders)]
+
+
+def samples(runs: Runs | None = None, *, results: str | Path = "results") -> "DataFrame":
+    """One row an answer and judge; `value` is NaN if the verdict is missing (`reason`).
+
+    Columns: task, model, sample_id, cluster, group, variant, decoding, answer, gold, judge, value,
+    reason, note. An answer that no judge has read has one row without a judge.
+    """
+    from harness.analysis.tables.run_frames import samples_frame
+
+    return samples_frame(_folders(runs, results))
+
+
+def items(runs: Runs | None = None, *, results: str | Path = "results") -> "DataFrame":
+    """One row an answer, with the columns of items.csv and of the judges of all runs."""
+    from harness.analysis.tables.run_frames import items_frame
+
+    return items_frame(_folders(runs, results))
+
+
+def leaderboard(
+    runs: Runs | None = None, task: str | None = None, *, results: str | Path = "results"
+) -> "DataFrame":
+    """The scores of some runs, or of one task's, with the columns of leaderboard.csv."""
+    from harness.analysis.tables.run_frames import board_frame
+
+    folders = _folders(runs, results)
+    known = sorted({folder.read().run.task for folder in folders})
+    if task is not None and task not in known:
+        raise StoreError(f"no run of task {task!r}{did_you_mean(task, known)}")
+    board = board_frame(folders)
+    return board if task is None else board[board.task == task].reset_index(drop=True)
 
 
 def table(
-    layout: "str | LayoutSpec" = "",
-    runs: Sequence[str] = (),
+    layout: "str | LayoutSpec | None" = None,
+    runs: Runs | None = None,
     *,
+    ratings: str | Path | None = None,
+    files: Sequence[str | Path] = (),
+    out: str | Path | None = None,
     results: str | Path = "results",
     workspace: "Workspace | None" = None,
-    **options: Unpack[TableOptions],
-) -> ResultTables:
+    **changes: "Unpack[Changes]",
+) -> "DataFrame":
     """A table of stored runs, of people's ratings or of data, as `harness table` makes it.
 
+    The values in full precision, NaN if missing; several tables one below the other, with their
+    titles in the column `table`. `out` also writes it, to .tex, .md, .html or .csv.
     `layout` is a name in configs/layouts/, the path of a YAML file, or a spec; without it, models
-    by judges. `runs` are names of runs, by default all. Options: `rows`, `columns` and `groups`
-    replace the layout's; `where` keeps some values of a name, by patterns; `cell` is some of
-    value, interval, sd, n, rank, and `digits` those after the point; `ratings` is a file of
-    people's; `files` are read in place of those that the layout names.
+    by judges. `rows`, `columns` and `groups` replace the layout's; `where` keeps some
+    values of a name, by patterns; `cell` is some of value, interval, sd, n, rank, and `digits`
+    those after the point; `ratings` is a file of people's; `files` replaces those that the layout
+    names.
     """
-    return tables_of(layout, _named(results, runs), options, _opened(workspace))
+    from harness.analysis.tables.build import TableInput, adapted, build
+    from harness.present.document import frame_of, write
+
+    opened = _opened(workspace)
+    if isinstance(layout, str):
+        layout = opened.registry.load("configs/layouts", layout) if layout else None
+    data = opened.data or opened.registry.cache / "data"
+    given = TableInput(_folders(runs, results), _path(ratings), tuple(map(Path, files)), data)
+    made = build(adapted(layout, **changes), given)
+    if out is not None:
+        write(made, Path(out))
+    return frame_of(made)
 
 
 def plot(
     figure: str = "",
-    of: Sequence[str | Path] = (),
+    of: "Sequence[str | Path | EvaluatedRun] | None" = None,
     *,
+    width_cm: float = 16.0,
     results: str | Path = "results",
     workspace: "Workspace | None" = None,
-    **options: Unpack[PlotOptions],
+    **options: "Unpack[FigureOptions]",
 ) -> "Figure":
     """A figure of runs, ratings or texts for matplotlib, as `harness plot` draws it.
 
     `figure` is a name that `harness plot` lists; without it, `x` is what scores are drawn by:
-    model, variant, group, judge, task, metric. `of` are names of runs, by default all, or files.
-    Options: `panel`, `series` and `metric` go with `x`; `judges`, `variants` and `tasks` choose
-    scores; `ratings` is a file of people's; `column`, `label`, `seed` and `scorer` are for texts;
-    `width_cm`, 16 by default. Raises HarnessError without matplotlib (extra `plots`).
+    model, variant, group, judge, task, metric. `of` are runs, by default all, or files. `panel`,
+    `series` and `metric` go with `x`; `judges`, `variants` and `tasks` choose scores; `ratings` is
+    a file of people's; `column`, `label`, `seed` and `scorer` are for texts. Raises HarnessError
+    without matplotlib (extra `plots`).
     """
-    return figure_of(figure, of, options, results=Path(results), workspace=_opened(workspace))
+    from harness.present.figures.figure import draw
+    from harness.present.figures.named import figure_of
+
+    if of is not None and not of:
+        raise StoreError("no run to draw; `load_runs` has those below a results folder")
+    given = [str(o.path if isinstance(o, EvaluatedRun) else o) for o in _names(of, "of")]
+    opened = _opened(workspace)
+    made = figure_of(figure, given, results=Path(results), workspace=opened, **options)
+    return draw(made, width_cm=width_cm)
 
 
 def report(
     out: str | Path = "",
-    runs: Sequence[str] = (),
+    runs: Runs | None = None,
     *,
     ratings: str | Path | None = None,
     results: str | Path = "results",
 ) -> Path:
-    """Write one HTML page of stored runs, as `harness report` does; where it is.
+    """Write one HTML page of stored runs, as `harness report` does; its path.
 
-    `out` is the file, by default report.html in `results`; `runs` are names of runs, by default
-    all; `ratings`, a file of people's, adds how well judges agree with them.
+    `out` is the file, by default report.html in `results`; `ratings`, a file of people's, adds how
+    well judges agree with them.
     """
-    return page_of(_named(results, runs), Path(results), out, ratings)
+    from harness.analysis.report.page import REPORT, write_page
 
-
-def _named(results: str | Path, runs: Sequence[str]) -> "list[RunFolder]":
-    from harness.storage.find_runs import find_runs, run_folders
-
-    if isinstance(runs, str):
-        raise SpecError(f"runs {runs!r}: give a list of names")
-    return find_runs(Path(results), runs) or run_folders(Path(results))
+    path = Path(out) if out else Path(results) / REPORT
+    data, _ = write_page(_folders(runs, results), Path(results), path, _path(ratings))
+    for note in data.notes:
+        _log.warning("%s", note)
+    return path
 
 
 def agreement(
@@ -432,7 +389,7 @@ def agreement(
     orders: "Orders" = "both",
     seed: int = 0,
     draws: int = 1000,
-) -> ResultTable:
+) -> "DataFrame":
     """How far each judge agrees with people's ratings: the columns of agreement.csv.
 
     `ratings` is a CSV file with the columns task, sample_id, model, rater, value, scale. `level`
@@ -441,9 +398,9 @@ def agreement(
     """
     from harness.analysis.agreement import EPSILONS, AgreementRow, AgreementSettings, agreement_rows
     from harness.analysis.panels import AgreementQuery, rated_panels
+    from harness.analysis.tables.run_frames import records_frame
     from harness.judges.asking import Orders
     from harness.stats.agreement import Scale
-    from harness.storage.find_runs import run_folders
 
     if orders not in get_args(Orders):
         raise SpecError(f"orders {orders!r}: give one of {', '.join(get_args(Orders))}")
@@ -453,32 +410,35 @@ def agreement(
             f"of {', '.join(EPSILONS)}"
         )
     settings = AgreementSettings(seed, draws, level, EPSILONS[rater_kind])
-    query, rows = AgreementQuery(tuple(judges), orders=orders), list[AgreementRow]()
-    for panel in rated_panels(Path(ratings), run_folders(Path(results)), query):
-        rows += agreement_rows(panel, settings)
-    columns = tuple(field.name for field in fields(AgreementRow))
-    return ResultTable(columns, tuple(tuple(getattr(r, name) for name in columns) for r in rows))
+    query = AgreementQuery(tuple(judges), orders=orders)
+    panels = rated_panels(Path(ratings), _folders(None, results), query)
+    return records_frame(AgreementRow, (r for p in panels for r in agreement_rows(p, settings)))
 
 
-def implicitness(texts: Iterable[str], scorer: str = "impscore-minilm") -> ResultTable:
+def score_implicitness(texts: Iterable[str], scorer: str = "impscore-minilm") -> "DataFrame":
     """How implicit each text is by the ImpScore metric: higher is more implicit.
 
-    `value` is None where a text has no score; `flag` says why, or what limits the score.
+    `value` is NaN if a text has no score; `flag` says why, or what limits the score.
     """
     given = list(texts)
     if isinstance(texts, str):
-        raise SpecError("implicitness takes a list of texts, not one text")
+        raise SpecError("score_implicitness takes a list of texts, not one text")
     scored = _opened(None).registry.scorer(scorer).score(given)
-    rows = tuple(
+    rows = (
         (text, one.value, None if one.flag is None else str(one.flag))
         for text, one in zip(given, scored, strict=True)
     )
-    return ResultTable(("text", "value", "flag"), rows)
+    return _frame(("text", "value", "flag"), rows)
 
 
-def probe_scorer(scorer: str = "impscore-minilm", by: "By | None" = None) -> ResultTable:
+def probe_scorer(scorer: str = "impscore-minilm", by: "By | None" = None) -> "DataFrame":
     """What a scorer knows and what it does not: the columns of `harness impscore probe -o`."""
-    return probe_table(_opened(None).registry.scorer(scorer), by)
+    from harness.analysis.tables.run_frames import records_frame
+    from harness.implicitness.probe import ProbeFigure, parts_of, probe_figures, scores_of
+
+    opened = _opened(None).registry.scorer(scorer)
+    found = probe_figures(scores_of(opened), by=parts_of(by), scorer=opened.signature)
+    return records_frame(ProbeFigure, found)
 
 
 def _opened(workspace: "Workspace | None") -> "Workspace":
@@ -487,7 +447,31 @@ def _opened(workspace: "Workspace | None") -> "Workspace":
     return workspace or Workspace.open()
 
 
-def _score_table(rows: "Iterable[ScoreRow]") -> ResultTable:
-    from harness.storage.runs import COLUMNS, cells_of
+def _folders(runs: Runs | None, results: str | Path) -> "list[RunFolder]":
+    from harness.storage.find_runs import find_runs, run_folders
 
-    return ResultTable(COLUMNS, tuple(tuple(cells_of(row)) for row in rows))
+    if isinstance(runs, str):
+        raise SpecError(f"runs {runs!r}: give a list of names or of runs")
+    if runs is None:
+        return run_folders(Path(results))
+    found = [
+        [one._folder] if isinstance(one, EvaluatedRun) else find_runs(Path(results), [one])
+        for one in runs
+    ]
+    return [folder for folders in found for folder in folders]
+
+
+def _frame(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> "DataFrame":
+    import pandas
+
+    return pandas.DataFrame([list(row) for row in rows], columns=list(columns))
+
+
+def _path(given: str | Path | None) -> Path | None:
+    return None if given is None else Path(given)
+
+
+def _names(given: Sequence[_T] | None, name: str) -> tuple[_T, ...]:
+    if isinstance(given, str):
+        raise SpecError(f"{name} {given!r}: give a list of names")
+    return tuple(given or ())

@@ -13,7 +13,7 @@ ROOT = Path(harness.__file__).parent
 ORDER = (
     *("errors", "parts", "core", "specs", "stats", "text", "storage", "data", "models"),
     *("implicitness", "judges", "registry", "workspace", "pipeline", "importers", "analysis"),
-    *("present", "frames", "library"),
+    *("present", "library"),
     *("cli", "__main__"),
 )
 """A package imports from those to its left alone."""

@@ -156,13 +156,13 @@ class Llama:
     def logprobs(self, states: Tensor, places: Tensor, tokens: Tensor) -> Tensor:
         """Log-probabilities of tokens behind the states at some places, which are in order."""
         distinct, line = torch.unique_consecutive(places, return_inverse=True)
-        told = torch.empty(len(places))
+        logprobs = torch.empty(len(places))
         for start in range(0, len(distinct), BLOCK):
             logits = functional.linear(states[distinct[start : start + BLOCK]], self.head)
             of = (line >= start) & (line < start + BLOCK)
             rows = line[of] - start
-            told[of] = logits[rows, tokens[of]] - logits.logsumexp(-1)[rows]
-        return told
+            logprobs[of] = logits[rows, tokens[of]] - logits.logsumexp(-1)[rows]
+        return logprobs
 
 
 def mask(tree: Tree, pack: Pack) -> Tensor:
@@ -191,11 +191,11 @@ def passes(tree: Tree) -> Iterator[list[int]]:
 def scored(folder: Path, cases: Sequence[tuple[str, list[str]]]) -> list[float]:
     """The log-probability of each choice of each case, in order."""
     tokenizer, llama = Tokenizer.from_file(str(folder / "tokenizer.json")), Llama(folder)
-    firsts = [len(told.ids) for told in tokenizer.encode_batch_fast([c for c, _ in cases])]
+    firsts = [len(one.ids) for one in tokenizer.encode_batch_fast([c for c, _ in cases])]
     texts = [context + choice for context, choices in cases for choice in choices]
     owners = [first for first, (_, part) in zip(firsts, cases, strict=True) for _ in part]
     encoded = tokenizer.encode_batch_fast(texts)
-    tree = Tree([(told.ids, first) for told, first in zip(encoded, owners, strict=True)])
+    tree = Tree([(one.ids, first) for one, first in zip(encoded, owners, strict=True)])
     nodes, tokens, rows = torch.tensor(tree.reads).T.contiguous().unbind(0)
     values: Any = torch.empty(len(nodes))
     for batch in passes(tree):

@@ -4,7 +4,7 @@ Nothing of this program is imported; the encoder runs in plain transformers, as 
 
     python implicitness.py HEAD ENCODER TEXTS OUT [sentence-transformers]
 
-HEAD is a head's file of matrices, with its JSON file beside it, TEXTS a JSON list. With the last
+HEAD is a head's file of matrices, with its JSON file next to it, TEXTS a JSON list. With the last
 word, sentence-transformers' own `encode` gets all texts instead, and nothing is scored.
 """
 

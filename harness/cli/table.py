@@ -4,15 +4,15 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from harness.cli import options
 from harness.cli.options import HOME, RESULTS, AsJson, ExitCode, Home, Results, argument, option
 from harness.cli.output import echo, echo_json, echo_table, log
 from harness.errors import SpecError
 from harness.registry import Registry
-from harness.specs.layouts import LayoutSpec, Shown
-from harness.storage.files import refuse_source, write_whole
+from harness.specs.layouts import LayoutSpec
+from harness.storage.files import refuse_source
 from harness.storage.find_runs import find_runs, run_folders
 
 if TYPE_CHECKING:
@@ -53,16 +53,13 @@ class TableChoice:
         """The layout of a name, or the plain one, as the options change it."""
         from harness.analysis.tables.build import adapted
 
-        axes = {
+        lists = {
             name: options.names(given, f"--{name}")
-            for name in ("rows", "columns", "groups")
+            for name in ("rows", "columns", "groups", "cell")
             if (given := getattr(self, name)) is not None
         }
-        cell: dict[str, object] = {} if self.digits is None else {"digits": self.digits}
-        if self.cell is not None:
-            shown = options.names(self.cell, "--cell")
-            cell["shows"] = tuple(options.one_of("--cell", one, *get_args(Shown)) for one in shown)
-        return adapted(found, axes, dict(map(_condition, self.where or ())), cell)
+        where = dict(map(_condition, self.where or ()))
+        return adapted(found, **lists, where=where, digits=self.digits)
 
 
 def table(
@@ -79,10 +76,11 @@ def table(
       harness table --rows model --columns group --where variant=base
       harness table intent-phenomena -o phenomena.tex
     """
-    from harness.analysis.tables.build import FORMS, TableInput, build
+    from harness.analysis.tables.build import TableInput, build
+    from harness.present.document import check_form, write
 
-    if choice.out is not None and choice.out.suffix not in FORMS:
-        raise SpecError(f"-o {choice.out}: end its name in {', '.join(FORMS)}")
+    if choice.out is not None:
+        check_form(choice.out)
     registry = options.registry(home)
     layout_name, runs = _split(choice.names or [], registry)
     found = registry.load("configs/layouts", layout_name) if layout_name else None
@@ -103,7 +101,7 @@ def table(
         return ExitCode.DONE
     for path in (*files, *([choice.ratings] if choice.ratings else [])):
         refuse_source(choice.out, path)
-    write_whole(choice.out, FORMS[choice.out.suffix](tables).encode())
+    write(tables, choice.out)
     if choice.out.suffix == ".tex":
         _warn_of_width(tables)
     echo(f"wrote {len(tables)} {'table' if len(tables) == 1 else 'tables'} to {choice.out}")
@@ -111,7 +109,7 @@ def table(
 
 
 def _warn_of_width(tables: Sequence["PaperTable"]) -> None:
-    from harness.analysis.tables.render import TEXT_WIDTH, too_wide
+    from harness.present.document import TEXT_WIDTH, too_wide
 
     for label, width in too_wide(tables):
         log(
@@ -143,7 +141,7 @@ def _from_environment(registry: Registry) -> Path | None:
 
 
 def _put(tables: Sequence["PaperTable"]) -> None:
-    from harness.analysis.tables.render import screen_cells
+    from harness.present.document import screen_cells
 
     for one in tables:
         head, rows = screen_cells(one)

@@ -3,10 +3,3 @@
 Read `formula.py` first, then `scorer.py`, which applies a head to texts; `open.py` opens a scorer
 by its name, `train.py` makes heads. Nothing here knows a model that answers, a judge or a run.
 """
-
-import sys
-
-from harness import CallablePackage
-
-# `ph.implicitness()` is a function of the library.
-sys.modules[__name__].__class__ = CallablePackage

@@ -5,7 +5,7 @@ A column is a name or, for nested content, a path such as `doc.id`.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, log
@@ -71,13 +71,10 @@ class FileAnswers:
     answers: tuple[StoredAnswer, ...]
     notes: tuple[FileNote, ...] = ()
 
-    @classmethod
-    def of(
-        cls, path: Path, answers: Iterable[StoredAnswer], counts: Mapping[str, int]
-    ) -> "FileAnswers":
-        """The answers of a file, with a note for each count of rows above 0."""
-        notes = (FileNote(path, what, rows) for what, rows in counts.items() if rows)
-        return cls(tuple(answers), tuple(notes))
+
+def notes_of(path: Path, counts: Mapping[str, int]) -> tuple[FileNote, ...]:
+    """A note about a file for each count of rows above 0."""
+    return tuple(FileNote(path, what, rows) for what, rows in counts.items() if rows)
 
 
 LEAST = log(5e-324)
@@ -163,11 +160,10 @@ class SampleLookup:
         names = tuple(sorted(fields))
         if names not in self._indices:
             index = self._indices[names] = defaultdict(list)
-            for sample in self.samples:
-                if sample.fields.keys() >= set(names):
-                    index[tuple(sample.fields[n] for n in names)].append(sample)
-        matching = self._indices[names].get(tuple(fields[name] for name in names), [])
-        return [sample for sample in matching if group in (None, sample.group)]
+            for sample in (one for one in self.samples if one.fields.keys() >= set(names)):
+                index[tuple(sample.fields[name] for name in names)].append(sample)
+        same = self._indices[names].get(tuple(fields[name] for name in names), [])
+        return [sample for sample in same if group in (None, sample.group)]
 
     def asked(self, text: str) -> list[tuple[str, Sample]]:
         """The variants and samples with this prompt, ignoring outer white space."""
@@ -331,6 +327,27 @@ def distinct_sources(found: Sequence[Sequence[Match]]) -> list[Match]:
         chosen.append(narrowed[min(seen[key], len(narrowed) - 1)])
         seen[key] += 1
     return chosen
+
+
+def read_answers(
+    path: Path,
+    records: Sequence[ImportedRecord],
+    lookup: SampleLookup,
+    *,
+    spec: MapSpec | None,
+    prompts: Callable[[ImportedRecord], Sequence[str]],
+    answer: Callable[[ImportedRecord, Match], StoredAnswer],
+    counts: Mapping[str, int],
+) -> FileAnswers:
+    """The answers of some records of a file, each to the sample and variant that it belongs to.
+
+    `prompts` gives the texts of a record's prompt, `answer` what it answers; `counts` has the rows
+    that were left out, by the reason.
+    """
+    matched = [matches(one, lookup, spec=spec, prompts=prompts(one)) for one in records]
+    pairs = zip(records, distinct_sources(matched), strict=True)
+    found = tuple(answer(record, match) for record, match in pairs)
+    return FileAnswers(found, notes_of(path, counts))
 
 
 def _sample(

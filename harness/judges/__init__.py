@@ -4,10 +4,3 @@ A judge may ask its own model (`ask`); it reads cases (`read`) and gives each a 
 Read `core.Judge` first, then `custom`, which all judges and those of other people build on. A judge
 knows no task, no run folder and no other judge.
 """
-
-import sys
-
-from harness import CallablePackage
-
-# `ph.judges()` is a function of the library.
-sys.modules[__name__].__class__ = CallablePackage

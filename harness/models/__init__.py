@@ -4,10 +4,3 @@ Read `scripted` first, the smallest model; then `client`, which calls and stores
 `anthropic` are hosted, `local` runs weights, `encoders` turn texts into vectors. A model knows
 requests alone: no task, judge or score.
 """
-
-import sys
-
-from harness import CallablePackage
-
-# `ph.models()` is a function of the library.
-sys.modules[__name__].__class__ = CallablePackage

@@ -19,7 +19,7 @@ def choice_starts(
     """For each choice the index of its first scored token; how many context characters it covers.
 
     `offsets` has the offsets of context and choice together, one entry a choice; `tokens`, if
-    given, the tokens' ids or texts, which are compared beside their offsets. `boundary` is the
+    given, the tokens' ids or texts, which are compared like their offsets. `boundary` is the
     length of the context in characters. The first scored index is equal for all choices.
     ValueError for a choice without a token.
     """

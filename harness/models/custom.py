@@ -14,7 +14,7 @@ from harness.specs.tasks import TaskSpec
 
 @dataclass(frozen=True, slots=True)
 class ModelContext:
-    """What a model may use beside its spec: the environment, a cache folder, task and samples.
+    """What a model may use: the environment, a cache folder, task and samples.
 
     `task` is None, and `samples` empty, for a model that a judge or a builder asks.
     """

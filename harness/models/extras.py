@@ -25,7 +25,7 @@ def _is_installed(package: str) -> bool:
 def uncollected() -> Iterator[None]:
     """Switch the garbage collector off while large packages are imported.
 
-    They make millions of objects, of which none is garbage; looking for it is a fifth of the time
+    They make millions of objects, none of them garbage; looking for it is a fifth of the time
     that transformers needs to be imported.
     """
     was_on = gc.isenabled()

@@ -4,7 +4,8 @@ For models that label a text and read no prompt: classifiers and moderation. The
 `text` of a sample as a prompt shows it, without the words around it.
 """
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
 from typing import Protocol, runtime_checkable
@@ -56,7 +57,7 @@ class LabelQuestions:
 
     @classmethod
     def of(cls, task: TaskSpec, samples: Sequence[Sample], *, model: str) -> "LabelQuestions":
-        """The questions of a task; SpecError if a sample lacks labels or a text."""
+        """The questions of a task; SpecError if a sample has no labels or no text."""
         for sample in samples:
             if TEXT not in sample.fields or LABELS not in sample.references:
                 raise SpecError(
@@ -82,6 +83,27 @@ class LabelQuestions:
         labels = tuple(sample.references[LABELS][option.index] for option in options)
         is_neutral = (request.variant, request.step) in self.neutral
         return LabelQuestion(request, None if is_neutral else shown(sample), labels)
+
+
+class TextLabeller(ABC):
+    """A model that gives the texts of samples a label."""
+
+    modes = frozenset({Mode.CHOOSE})
+    _questions: LabelQuestions
+
+    def text_of(self, request: Request) -> str | None:
+        """The text of a request that it reads; None at a step that shows none."""
+        return self._questions.question(request).text
+
+    def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
+        """Answer each request once."""
+        asked = [self._questions.question(request) for request in requests]
+        yield from (undecided(one) for one in asked if one.text is None)
+        yield from self._labelled([one for one in asked if one.text is not None])
+
+    @abstractmethod
+    def _labelled(self, asked: Sequence[LabelQuestion]) -> Iterator[Response]:
+        """The response to each question, each of which has a text."""
 
 
 def shown(sample: Sample) -> str:

@@ -73,7 +73,7 @@ def test_ranks_leave_controls_out_and_controls_stand_below(tmp_path: Path) -> No
     run_on_disk(tmp_path, "ant", "1110")
     style = CellStyle(shows=("value", "rank"))
 
-    [table] = made(tmp_path, adapted(PLAIN, cell={"shows": style.shows}))  # type: ignore[arg-type]
+    [table] = made(tmp_path, adapted(PLAIN, cell=style.shows))
     assert [(row.names[0], row.block, row.cells[0].rank) for row in table.rows] == [
         ("ant", 0, 1),
         ("bee", 0, 2),
@@ -141,7 +141,7 @@ def test_no_runs_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
 
 def test_axes_that_repeat_a_name_are_refused() -> None:
     with pytest.raises(SpecError, match="'model' is named twice"):
-        adapted(PLAIN, {"columns": ("model",)})
+        adapted(PLAIN, columns=["model"])
 
 
 def labelled(results: Path, model: str, chosen: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.analysis.tables.pivot import LayoutCell, LayoutRow, PaperTable
-from harness.analysis.tables.render import latex, to_csv, to_html, to_latex, to_markdown
+from harness.present.document import latex, to_csv, to_html, to_latex, to_markdown
 from harness.specs.layouts import CellStyle
 
 HOSTILE = (

@@ -7,8 +7,8 @@ from support.run_tables import run_on_disk
 
 from harness.analysis.tables.build import TableInput, adapted, build
 from harness.analysis.tables.pivot import LayoutCell, LayoutRow, PaperTable
-from harness.analysis.tables.render import to_latex, too_wide
 from harness.cli import main
+from harness.present.document import to_latex, too_wide
 from harness.registry import Registry
 from harness.specs.layouts import CellStyle
 from harness.storage.find_runs import run_folders
@@ -17,7 +17,7 @@ SHIPPED = Registry.open(Path(__file__).parents[2])
 
 
 def made(results: Path, columns: str = "judge", shows: tuple[str, ...] = ("value",)) -> PaperTable:
-    layout = adapted(None, {"columns": (columns,)}, None, {"shows": shows})
+    layout = adapted(None, columns=[columns], cell=shows)
     [table] = build(layout, TableInput(run_folders(results)))
     return table
 
@@ -100,6 +100,6 @@ def test_a_legend_explains_the_values_alone_that_a_table_has(tmp_path: Path) -> 
     layout = SHIPPED.load("configs/layouts", "intent-levels")
 
     where = {"task": ("toy",), "metric": ("accuracy",)}
-    [table] = build(adapted(layout, None, where), TableInput(run_folders(tmp_path)))
+    [table] = build(adapted(layout, where=where), TableInput(run_folders(tmp_path)))
     assert "base: the plain prompt." in table.notes
     assert not any("counterfactual" in note for note in table.notes)

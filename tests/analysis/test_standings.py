@@ -22,7 +22,7 @@ from harness.analysis.matrices import plain_tables
 from harness.analysis.standings import RankedBy, RankedTable, placed, ranked_tables, verdicts_of
 from harness.cli import main
 from harness.core import Sample
-from harness.library import load_runs
+from harness.library import leaderboard
 from harness.pipeline.score import score_rows
 from harness.specs.tasks import ClassesSpec
 from harness.storage.runs import RunFile, RunFolder, SampleRecord, StoredRun, VerdictRecord
@@ -251,7 +251,7 @@ def test_the_file_and_the_library_have_rank_and_group(tmp_path: Path) -> None:
 
     rows = collect(folders)
     found = placed(rows, ranked_tables(rows, verdicts_of(folders, rows)))
-    frame = load_runs(tmp_path).leaderboard()
+    frame = leaderboard(results=tmp_path)
 
     standing = {
         (row.model, row.score.group): (row.rank, row.rank_group, row.rank_items) for row in found
@@ -259,8 +259,8 @@ def test_the_file_and_the_library_have_rank_and_group(tmp_path: Path) -> None:
     assert standing["ant", "all"] == (1, 1, 20)
     assert standing["bee", "all"] == (2, 2, 20)
     assert standing["oracle", "all"] == standing["ant", "odd"] == (None, None, None)
-    assert frame.columns == BOARD_COLUMNS
-    assert len(frame.rows) == len(found)
+    assert tuple(frame.columns) == BOARD_COLUMNS
+    assert len(frame) == len(found)
 
 
 def test_results_of_version_0_1_are_still_read(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def test_ways_take_turns_and_each_has_a_new_folder(tmp_path: Path) -> None:
 
         return Way(name, name, command)
 
-    found = take_turns([way("a"), way("b")], 3, tell=lambda line: None)
+    found = take_turns([way("a"), way("b")], 3, say=lambda line: None)
 
     assert log.read_text().split() == ["0a", "0b"] * 3
     assert [(one.way.name, len(one.seen), one.values) for one in found] == [

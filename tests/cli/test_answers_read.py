@@ -11,7 +11,6 @@ from support.stub_server import StubServer
 from support.toy import Toy
 
 from harness.cli import main
-from harness.errors import SpecError
 from harness.present.screen import show_json, show_json_rows
 from harness.storage.parquet import ROWS, parquet_blocks
 
@@ -116,26 +115,12 @@ def test_the_table_of_the_library_is_that_of_the_folder(judged: Toy) -> None:
 
     import harness as ph
 
-    frame = ph.load_runs(judged.results, judged.space()).items.to_pandas()
+    frame = ph.items(ph.load_runs(judged.results, judged.space()))
 
     stored = pandas.concat([pandas.read_csv(path / "items.csv") for path in judged.runs()])
     assert list(frame.columns) == list(stored.columns)
     assert frame["value_near"].tolist() == stored["value_near"].tolist()
     assert frame.groupby("model")["value_near"].mean().to_dict() == {"literal": 0.0, "oracle": 1.0}
-
-
-def test_the_table_of_the_library_comes_in_parts(judged: Toy) -> None:
-    import harness as ph
-
-    runs = ph.load_runs(judged.results, judged.space())
-
-    chunks = [*runs.item_chunks(5)]
-
-    assert [len(chunk) for chunk in chunks] == [5, 5, 5, 5, 4]
-    assert [row for chunk in chunks for row in chunk.rows] == [*runs.items.rows]
-    assert [len(chunk) for chunk in runs[0].item_chunks()] == [12]
-    with pytest.raises(SpecError, match="rows 0: give 1 or more"):
-        next(runs.item_chunks(0))
 
 
 def test_parquet_and_json_come_row_by_row(

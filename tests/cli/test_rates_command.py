@@ -282,8 +282,8 @@ def test_python_has_the_columns_of_the_data_too(mine: tuple[Toy, Path]) -> None:
     space = ph.Workspace.open(toy.home, toy.results)
     [run] = ph.load_runs(toy.results, space)
 
-    rates = run.rates(by=["source"]).to_pandas()
-    missed = run.errors("missed").to_pandas()
+    rates = run.rates(by=["source"])
+    missed = run.errors("missed")
 
     assert set(rates[rates["column"] == "source"]["group"]) == {"x", "y"}
     assert missed["note, with comma"].tolist() == [
@@ -302,7 +302,7 @@ def test_python_takes_the_data_that_was_moved(mine: tuple[Toy, Path]) -> None:
 
     with pytest.raises(ph.HarnessError, match="data=FILE"):
         run.rates(by=["source"])
-    assert {row[7] for row in run.rates(by=["source"], data=moved).rows} == {"all", "x", "y"}
+    assert set(run.rates(by=["source"], data=moved)["group"]) == {"all", "x", "y"}
 
 
 def test_no_bundle_has_the_path_of_the_data(mine: tuple[Toy, Path], tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def rate(folder: Path) -> None:
     lines = ["task,sample_id,model,rater,value,scale"]
     for run in load_runs(folder / "results"):
         if run.task == "emphasized_talk":
-            for place, sample in enumerate(dict.fromkeys(row[2] for row in run.samples.rows)):
+            for place, sample in enumerate(run.samples.sample_id.unique()):
                 for rater, more in (("ann", 0), ("ben", 1)):
                     value = (place + more) % 3 + 2 * (run.model == "oracle")
                     lines.append(f"{run.task},{sample},{run.model},{rater},{value},marker:quotes")

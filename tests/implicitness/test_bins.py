@@ -10,7 +10,7 @@ from support.standin_scorer import Standin
 
 from harness.core import Sample
 from harness.errors import DataError, SpecError
-from harness.implicitness.open import add_implicitness, overlap_line, with_options
+from harness.implicitness.open import add_implicitness, with_options
 from harness.specs.tasks import ImplicitnessSpec, TaskSpec
 from harness.storage.runs import DataEntry
 from harness.text.dedup import fingerprint
@@ -73,14 +73,6 @@ def test_nothing_is_measured_where_nothing_is_asked_for(spec: ImplicitnessSpec |
     assert measured(held, spec=spec) == ((held,), "d1f3")
 
 
-def test_a_tables_own_column_counts_for_nothing_where_none_is_asked_for() -> None:
-    spec = structs.replace(SPEC, scorer="none")
-
-    found, label = measured(sample("a", "abc", implicitness="1.25", level="1"), spec=spec)
-
-    assert (found[0].references, label) == ({"level": ("1",)}, "d1f3")
-
-
 def test_texts_the_scorer_was_trained_on_are_flagged_and_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -110,17 +102,6 @@ def test_where_nobody_knows_what_a_scorer_was_trained_on_that_is_reported(
 
     assert (held[0].flags, data.is_training_known) == ((), False)
     assert "nobody knows which texts scorer standin@00112233 was trained on" in caplog.text
-
-
-def test_what_a_run_knows_of_the_overlap_can_be_reported_again() -> None:
-    trained = Standin(seen=frozenset({fingerprint("It rains.")}))
-    samples = [sample("a", "It rains."), sample("b", "It pours.")]
-
-    held, data = add_implicitness(samples, DATA, spec=SPEC, scorer=lambda name: trained)
-
-    # A sample has a row a variant: it counts once.
-    assert "trained on 1 of the 2 texts" in overlap_line(data, [*held, *held])
-    assert overlap_line(DATA, samples) == ""
 
 
 TABLE = structs.replace(

@@ -261,11 +261,6 @@ def test_a_damaged_checkpoint_is_refused_with_the_fact(
         opened(folder, stock)
 
 
-def test_a_folder_that_is_not_there_is_the_users_mistake(stock: Path) -> None:
-    with pytest.raises(ModelError, match="no such folder"):
-        opened(Path("/nowhere/at/all"), stock)
-
-
 def test_an_encoder_of_another_shape_is_refused(stock: Path, tuned: Path, tmp_path: Path) -> None:
     folder = write_released(tmp_path, random_maps(WIDTH), PUBLISHED, tuned=tuned)
     add(folder, **_renamed(folder))

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
 import pytest
 from support.each import each
 from support.impscore_heads import random_head, random_scorer
 
 from harness.errors import ModelError
 from harness.implicitness.formula import FORMS
-from harness.implicitness.scorer import AT_ONCE, Flag, Scored, Scorer, text_of
+from harness.implicitness.scorer import AT_ONCE, Flag, Scored, Scorer
 from harness.models.encoders.encoders import CharNgrams, MiniLM
 from harness.models.vectors import Vectors
 from harness.specs.implicitness import Form
@@ -67,12 +66,6 @@ def test_what_cannot_be_scored_is_flagged_and_has_no_number(value: object, flag:
 
     assert scored[1] == Scored(None, flag)
     assert values(scored)[::2] == values(random_scorer().score(["It is cold.", "It is warm."]))
-
-
-@each("text", ["\U0001f642", "שלום", "مرحبا", "\u202eabc", ".", "\ud800", "a\nb"])
-def test_what_leaves_a_mark_is_text(text: str) -> None:
-    assert text_of(text) == text
-    assert np.isfinite(random_scorer().score([text])[0].value or np.nan)
 
 
 def test_each_text_that_differs_is_encoded_once_the_short_ones_first() -> None:

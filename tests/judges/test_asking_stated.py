@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from harness.core import Case, Judge, Response, Sample, Verdict
+from harness.core import Case, Response, Sample, Verdict
 from harness.judges.asking import StatedJudge
-from harness.parts import ChoiceScore, Reason
+from harness.parts import Reason
 from harness.specs.judges import Scale, StatedSpec
 
 SPEC = StatedSpec(about="a toy", scale=Scale(low=1, high=3))
@@ -17,14 +17,6 @@ SAMPLE = Sample("s1", {"source": "a dialogue"})
 def read(*texts: str, spec: StatedSpec = SPEC) -> Verdict:
     [verdict] = StatedJudge("toy", spec).read([Case(SAMPLE, Response("key", texts=texts))])
     return verdict
-
-
-def test_it_is_a_judge_that_asks_nothing() -> None:
-    one: Judge = StatedJudge("toy", SPEC)
-
-    assert one.ask(SAMPLE, Response("key", texts=("2",))) == ()
-    assert (one.name, one.metric) == ("toy", "mean_rating")
-    assert one.recipe.endswith("|strict-1-3")
 
 
 @pytest.mark.parametrize(
@@ -51,27 +43,6 @@ def test_where_no_text_can_be_read_there_is_no_number(texts: tuple[str, ...]) ->
 
     assert (verdict.value, verdict.reason) == (None, Reason.UNPARSED)
     assert (verdict.note, verdict.detail) == (texts[0], {})
-
-
-@pytest.mark.parametrize(
-    ("response", "reason"),
-    [
-        (Response.failed("key", Reason.REFUSED, "rather not"), Reason.REFUSED),
-        (Response("key", choice_scores=(ChoiceScore(-1.0, 1, 1),)), Reason.UNSUPPORTED),
-    ],
-)
-def test_a_response_without_texts_is_a_reason(response: Response, reason: Reason) -> None:
-    [verdict] = StatedJudge("toy", SPEC).read([Case(SAMPLE, response)])
-
-    assert (verdict.value, verdict.reason) == (None, reason)
-
-
-def test_verdicts_are_in_the_order_of_their_cases() -> None:
-    cases = [Case(SAMPLE, Response(key, texts=(text,))) for key, text in (("x", "3"), ("y", "1"))]
-
-    verdicts = StatedJudge("toy", SPEC).read(cases)
-
-    assert [(v.response_key, v.value) for v in verdicts] == [("x", 3.0), ("y", 1.0)]
 
 
 def test_the_reading_of_the_released_scripts_is_there_for_their_replies_alone() -> None:

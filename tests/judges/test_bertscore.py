@@ -112,9 +112,9 @@ def roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "vocab.json").write_text(json.dumps(model["vocab"]), "utf-8")
     merges = "\n".join(m if isinstance(m, str) else " ".join(m) for m in model["merges"])
     (place / "merges.txt").write_text(f"#version: 0.2\n{merges}", "utf-8")
-    config = {"tokenizer_class": "RobertaTokenizer", "model_max_length": 512}
-    config["add_prefix_space"] = True
-    (place / "tokenizer_config.json").write_text(json.dumps(config), "utf-8")
+    tokenizer = {"tokenizer_class": "RobertaTokenizer", "model_max_length": 512}
+    tokenizer["add_prefix_space"] = True
+    (place / "tokenizer_config.json").write_text(json.dumps(tokenizer), "utf-8")
     config = RobertaConfig(
         vocab_size=400,
         hidden_size=32,

@@ -81,23 +81,6 @@ def test_several_answers_count_their_mean_without_the_blank_ones() -> None:
     assert verdict.value == pytest.approx(2 / 3)
 
 
-def test_a_failed_response_keeps_its_reason_and_message() -> None:
-    response = Response.failed("k", Reason.REFUSED, "the server declined")
-
-    [verdict] = judge().read([Case(case("x").sample, response)])
-
-    assert (verdict.value, verdict.reason) == (None, Reason.REFUSED)
-    assert verdict.note == "the server declined"
-
-
-def test_verdicts_come_in_the_order_of_the_cases() -> None:
-    cases = [case(NEAR_TRUE, key="a"), case("", key="b"), case(NEAR_LITERAL, key="c")]
-
-    verdicts = judge().read(cases)
-
-    assert [(v.response_key, v.value) for v in verdicts] == [("a", 1.0), ("b", None), ("c", 0.0)]
-
-
 def test_every_text_is_encoded_once_in_one_call() -> None:
     angles = Angles()
 
@@ -173,13 +156,6 @@ def test_a_reference_is_put_before_the_texts_it_is_named_for(
     assert words.texts == expected
 
 
-def test_a_prepended_reference_that_is_missing_is_the_users_mistake() -> None:
-    led = spec(prepend=Prepended(accept="scne"))
-
-    with pytest.raises(SpecError, match="s1 has no reference 'scne'"):
-        CosineJudge("led", led, Words()).read([case("x")])
-
-
 # --- a hosted encoder ---
 
 PLANE = {"0": (2.0, 0.0), "60": (0.5, 0.75**0.5), "90": (0.0, 0.5)}  # not of length 1
@@ -231,15 +207,6 @@ def test_a_text_without_a_vector_leaves_its_reason_and_not_a_zero(place: int) ->
     [verdict] = judge.read([Case(one.sample, one.response, tuple(answers))])
 
     assert (verdict.value, verdict.reason, verdict.note) == (None, Reason.FILTERED, "held back")
-
-
-def test_a_reply_in_words_is_no_vector() -> None:
-    one, judge = case("0", true=["60"]), hosted()
-    answers = [Response(r.key, texts=("0.1",)) for r in judge.ask(one.sample, one.response)]
-
-    [verdict] = judge.read([Case(one.sample, one.response, tuple(answers))])
-
-    assert verdict.reason == Reason.UNSUPPORTED
 
 
 def test_the_recipe_of_a_hosted_encoder_changes_with_its_model() -> None:

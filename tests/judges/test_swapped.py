@@ -105,15 +105,6 @@ def test_a_sample_without_a_partner_has_no_verdict_but_keeps_its_place() -> None
     assert verdicts[1].note == "no other sample of its cluster to swap it with"
 
 
-def test_the_judge_asks_about_the_partner_and_nothing_without_one() -> None:
-    a, b, alone = stressed("a"), stressed("b"), stressed("x", cluster="two")
-    swapped = judge(a, b, alone)
-
-    asked = [swapped.ask(case.sample, case.response) for case in cases(a, b, alone)]
-
-    assert [[q.messages[0].content for q in part] for part in asked] == [["b"], ["a"], []]
-
-
 def test_a_swapped_judge_bears_a_name_of_its_own_everywhere() -> None:
     a, alone = stressed("a"), stressed("x", cluster="two")
     swapped = judge(a, stressed("b"), alone)

@@ -17,7 +17,7 @@ from support.stub_server import StubServer
 
 import harness as ph
 from harness.cli import main
-from harness.library import EvaluatedRuns
+from harness.library import EvaluatedRun
 
 ROOT = Path(ph.__file__).parents[1]
 PAGE = (ROOT / "docs/python.md").read_text("utf-8")
@@ -25,10 +25,10 @@ BLOCKS = re.findall(r"```python\n(.+?)```", PAGE, re.DOTALL)
 SNIPPET = """
 import harness as ph
 
-ph.tasks(), ph.models(), ph.judges()
+ph.names("tasks"), ph.names("models"), ph.names("judges")
 run = ph.evaluate("intent_resolution", model="local-server", judges=["minilm-cosine"], limit=4)
-scores = run.scores.to_pandas()
-samples = run.samples.to_pandas()
+scores = run.scores
+samples = run.samples
 run = run.judge(["gpt4-contextual"], budget_usd=5)
 
 class Exact(ph.Judge):
@@ -41,11 +41,11 @@ class Exact(ph.Judge):
 
 mine = ph.FunctionModel("mine", reply=lambda messages: "four")
 own = ph.evaluate("my_task", model=mine, judges=[Exact()])
-board = ph.load_runs("results").leaderboard().to_pandas()
+board = ph.leaderboard(ph.load_runs("results"))
 rated = samples.query("variant == 'base' and decoding == 'T0.3' and judge == 'minilm-cosine'")
 rated.assign(rater="ann", value=1, scale="base").to_csv("ratings.csv")
-agreed = ph.agreement("ratings.csv", draws=20).to_pandas()
-implicit = ph.implicitness(["It is cold in here."]).to_pandas()
+agreed = ph.agreement("ratings.csv", draws=20)
+implicit = ph.score_implicitness(["It is cold in here."])
 """
 FILES = {
     "tasks/my_task.yaml": """
@@ -126,7 +126,7 @@ def test_the_snippet_runs_twice_in_one_process_and_inside_a_running_loop(served:
     same = again["scores"].query("judge == 'minilm-cosine'").reset_index(drop=True)
     assert first["scores"].equals(same)
     assert len(first["samples"]) == 4 * 8 * 2  # samples, variants, temperatures
-    assert first["own"].scores.to_pandas().value.tolist() == [1 / 3] * len(first["own"].scores)
+    assert first["own"].scores.value.tolist() == [1 / 3] * len(first["own"].scores)
     assert set(first["board"].model) == {"stub-model", "mine"} or "mine" in set(
         first["board"].model
     )
@@ -139,7 +139,7 @@ def test_the_page_runs_from_top_to_bottom_as_a_script(folder: Path) -> None:
     names = ran("\n".join(BLOCKS))
 
     assert len(BLOCKS) > 10
-    assert names["runs"].leaderboard("intent_resolution").to_pandas().model.nunique() >= 3
+    assert ph.leaderboard(names["runs"], "intent_resolution").model.nunique() >= 3
     assert (folder / "results/runs").is_dir()
 
 
@@ -162,20 +162,18 @@ def test_the_page_runs_as_a_notebook(folder: Path) -> None:
 
 
 def test_what_is_public_is_on_the_page() -> None:
-    listed = re.findall(r"`(\w+)`", PAGE.split("## What is public")[1].split("`harness.")[0])
+    listed = re.findall(r"`(\w+)`", PAGE.split("## What is public")[1].split("Every mistake")[0])
 
     assert sorted(listed) == sorted(ph.__all__)
     assert len(ph.__all__) <= 23
     assert all(getattr(ph, name) is not None for name in ph.__all__)
 
 
-def test_packages_are_functions_too(folder: Path) -> None:
-    import harness.judges.gold
-    import harness.models.scripted
-
-    assert "gold" in ph.judges()  # type: ignore[operator]  # type checkers see the package
-    assert "oracle" in ph.models()  # type: ignore[operator]  # as above
-    assert harness.judges.gold.GoldJudge.metric == "accuracy"
+def test_the_names_are_those_of_the_list(folder: Path) -> None:
+    assert "gold" in ph.names("judges")
+    assert "oracle" in ph.names("models")
+    with pytest.raises(ph.HarnessError, match="give one of tasks, models, judges"):
+        ph.names("people")  # type: ignore[arg-type]  # the mistake under test
 
 
 def failing(messages: list[dict[str, str]]) -> str:
@@ -203,16 +201,16 @@ def test_what_a_function_does_wrong_is_missing_and_never_zero(
 ) -> None:
     run = ph.evaluate("my_task", model=ph.FunctionModel("mine", reply=reply))  # type: ignore[arg-type]  # mistakes
 
-    assert set(run.samples.to_pandas().reason) == {reason}
-    assert run.samples.to_pandas().value.isna().all()
-    assert run.missing.rows == (("", reason, 3),)
+    assert set(run.samples.reason) == {reason}
+    assert run.samples.value.isna().all()
+    assert run.missing.to_numpy().tolist() == [["", reason, 3]]
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
 def test_a_function_may_be_async_and_see_how_to_decode(served: Path, concurrency: int) -> None:
     model = ph.FunctionModel("mine", reply=waiting, concurrency=concurrency)
 
-    answers = ph.evaluate("my_task", model=model).samples.to_pandas().answer
+    answers = ph.evaluate("my_task", model=model).samples.answer
 
     assert len(answers) == 3
     assert answers.str.startswith("1 Decoding(temperature=0.0").all()
@@ -229,7 +227,7 @@ def test_other_code_or_another_version_is_another_model() -> None:
 def test_text_of_a_model_is_escaped_in_a_notebook(served: Path) -> None:
     run = ph.evaluate("my_task", model=ph.FunctionModel("mine", reply=lambda messages: "<script>"))
 
-    html = run.samples._repr_html_()
+    html = run.samples._repr_html_()  # type: ignore[operator]  # pandas has it
 
     assert "<script>" not in html
     assert "&lt;script&gt;" in html
@@ -241,7 +239,7 @@ def test_text_of_a_model_is_escaped_in_a_notebook(served: Path) -> None:
         (lambda: ph.FunctionModel("mine"), "give a function"),
         (lambda: ph.FunctionModel("mine", reply=silent, concurrency=0), "at least 1"),
         (lambda: ph.load_runs("nowhere"), "no such folder"),
-        (lambda: ph.implicitness("one text"), "a list of texts"),  # type: ignore[operator]  # a package
+        (lambda: ph.score_implicitness("one text"), "a list of texts"),
         (lambda: ph.agreement("ratings.csv", level="cardinal"), "nominal, ordinal, interval"),  # type: ignore[arg-type]  # the mistake
         (lambda: ph.agreement("ratings.csv", orders="third"), "both, first, second"),  # type: ignore[arg-type]  # the mistake
         (lambda: ph.evaluate("intent_resolutoin", model="oracle"), "intent_resolution"),
@@ -295,9 +293,9 @@ def styled(style: str) -> Callable[..., str]:
 
 def test_what_a_function_holds_makes_it_another_model(served: Path) -> None:
     answers = [
-        ph.evaluate("my_task", model=ph.FunctionModel("mine", reply=partial(speak, style)))
-        .samples.to_pandas()
-        .answer[0]
+        ph.evaluate(
+            "my_task", model=ph.FunctionModel("mine", reply=partial(speak, style))
+        ).samples.answer[0]
         for style in ("polite", "rude")
     ]
     keywords = [ph.FunctionModel("mine", reply=styled(style)) for style in ("polite", "rude")]
@@ -374,7 +372,7 @@ def test_runs_of_another_folder_can_be_judged_and_read_on_the_command_line(serve
     assert run.judges == ("long", "ngram-cosine")
     assert main(["read", str(run.path)]) == 0
     with pytest.raises(ph.HarnessError, match="no run of task 'mi_task'; did you mean my_task"):
-        ph.load_runs("elsewhere").leaderboard(task="mi_task")
+        ph.leaderboard(ph.load_runs("elsewhere"), "mi_task")
 
 
 def test_a_judge_object_may_read_choices(served: Path) -> None:
@@ -391,7 +389,7 @@ def test_a_judge_object_may_read_choices(served: Path) -> None:
 
     run = ph.evaluate("ludwig", model=model, judges=[First()], limit=4)
 
-    assert set(run.samples.to_pandas().value) == {2.0}
+    assert set(run.samples.value) == {2.0}
 
 
 def test_a_workspaces_budget_stays(served: Path) -> None:
@@ -414,8 +412,8 @@ def test_rates_errors_and_a_bundle_come_from_a_run_of_labelled_texts(
     monkeypatch.chdir(tmp_path)
     run = ph.evaluate("ishate_implicit", model="random", limit=40)
 
-    rates = run.rates(by=["group"]).to_pandas()
-    missed = run.errors("missed").to_pandas()
+    rates = run.rates(by=["group"])
+    missed = run.errors("missed")
 
     [tpr] = rates.query("column == '' and rate == 'tpr'").itertuples()
     assert len(missed) == round((1 - tpr.value) * tpr.n)
@@ -427,7 +425,7 @@ def test_rates_errors_and_a_bundle_come_from_a_run_of_labelled_texts(
 
 
 @pytest.fixture
-def two(folder: Path) -> EvaluatedRuns:
+def two(folder: Path) -> list[EvaluatedRun]:
     """The runs of two models."""
     for model in ("literal", "oracle"):
         ph.evaluate("intent_resolution", model, ["ngram-cosine"], limit=12, tag="pair")
@@ -435,37 +433,37 @@ def two(folder: Path) -> EvaluatedRuns:
 
 
 def test_a_figure_of_runs_is_one_of_matplotlib_with_the_numbers_of_the_command(
-    folder: Path, two: EvaluatedRuns
+    folder: Path, two: list[EvaluatedRun]
 ) -> None:
     matplotlib = pytest.importorskip("matplotlib")
     options = {"x": "variant", "series": "model", "tasks": ["intent_resolution"]}
     assert main(["plot", "--x", "variant", "--series", "model", "-o", "by"]) == 0
 
-    drawn, all_runs = two.plot(**options), ph.plot(**options)  # type: ignore[arg-type]  # one dict
+    drawn, all_runs = ph.plot(of=two, **options), ph.plot(**options)  # type: ignore[arg-type]  # one dict
 
     texts = {found.get_text() for found in drawn.findobj(matplotlib.text.Text)}
     assert {"literal", "oracle", "base", "cot3"} <= texts
     assert drawn._repr_png_() == all_runs._repr_png_() == Path("by.png").read_bytes()  # type: ignore[attr-defined]
     with pytest.raises(ph.HarnessError, match="no figure 'forst'; did you mean forest"):
-        two.plot("forst")
+        ph.plot("forst", two)
     with pytest.raises(ph.HarnessError, match="judges 'gold': give a list"):
-        two.plot("forest", judges="gold")
+        ph.plot("forest", two, judges="gold")
     with pytest.raises(ph.HarnessError, match="plot: give x, or one figure of"):
-        two.plot()
+        ph.plot(of=two)
 
 
-def test_a_page_of_runs_is_that_of_the_command(folder: Path, two: EvaluatedRuns) -> None:
+def test_a_page_of_runs_is_that_of_the_command(folder: Path, two: list[EvaluatedRun]) -> None:
     assert main(["report", "-o", "own.html"]) == 0
 
-    assert two.report() == Path("results/report.html")
+    assert ph.report(runs=two) == Path("results/report.html")
     assert Path("results/report.html").read_bytes() == Path("own.html").read_bytes()
     assert ph.report("one.html", ["intent_resolution/oracle"]).stat().st_size > 10_000
     with pytest.raises(ph.HarnessError, match="a folder; name a file in it"):
-        two.report("results")
+        ph.report("results", two)
 
 
 def test_a_table_of_named_runs_shows_what_its_cells_are_asked_for(
-    folder: Path, two: EvaluatedRuns
+    folder: Path, two: list[EvaluatedRun]
 ) -> None:
     where = {"variant": ["base"]}
     assert (
@@ -486,12 +484,12 @@ def test_a_table_of_named_runs_shows_what_its_cells_are_asked_for(
         == 0
     )
 
-    found = ph.table(runs=["@pair"], where=where, cell=["value", "n"], digits=1)
+    ph.table(runs=["@pair"], where=where, cell=["value", "n"], digits=1, out="own.tex")
 
-    assert found.to_latex() == Path("t.tex").read_text("utf-8")
-    assert len(ph.table(runs=["intent_resolution/oracle"], where=where).to_pandas()) == 1
+    assert Path("own.tex").read_bytes() == Path("t.tex").read_bytes()
+    assert len(ph.table(runs=["intent_resolution/oracle"], where=where)) == 1
     with pytest.raises(ph.HarnessError, match="cell 'valu': give some of value"):
-        two.table(where=where, cell=["valu"])
+        ph.table(runs=two, where=where, cell=["valu"])
 
 
 def test_an_error_of_the_library_comes_without_those_behind_it(

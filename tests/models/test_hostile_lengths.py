@@ -69,14 +69,6 @@ def test_a_reply_beyond_the_limit_fails_by_a_reason_of_its_own(api: str, packing
     assert response.usage == UNKNOWN_USAGE
 
 
-@each("packing", list(PACKINGS))
-def test_a_long_reply_below_the_limit_is_read(packing: str) -> None:
-    pack, headers = PACKINGS[packing]
-    padded = json.dumps(CHAT).encode() + b" " * (4 * MIB)
-
-    assert answered("chat", pack(padded), headers).texts == ("An answer.",)
-
-
 @each("encoding", ["br", "zstd", "gzip, gzip", "gzip,deflate", "compress", "x" * 900, "\x1b[2J"])
 def test_a_packing_that_nobody_asked_for_is_not_unpacked(encoding: str) -> None:
     body = gzip.compress(gzip.compress(json.dumps(CHAT).encode()))
@@ -108,12 +100,6 @@ def test_an_answer_of_more_characters_than_its_tokens_can_have_is_not_stored(
     assert failure_of(response)[0] is Reason.FAILED
     assert "characters, which no 20 tokens have" in failure_of(response)[1]
     assert (response.usage.prompt_tokens, response.usage.completion_tokens) == (2, 3)
-
-
-def test_a_long_answer_that_its_tokens_can_have_is_stored() -> None:
-    body = json.dumps(CHAT | {"choices": [{"message": {"content": "w" * 80_000}}]}).encode()
-
-    assert answered("chat", body, {}, decoding=Decoding(max_tokens=1000)).texts == ("w" * 80_000,)
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])

@@ -1,6 +1,5 @@
 """Vectors of a server that have no direction, and of one whose model was exchanged."""
 
-import json
 from collections.abc import Callable
 from itertools import count
 
@@ -72,20 +71,6 @@ def test_a_server_of_useless_vectors_gives_no_accuracy(toy: Toy, vector: list[fl
 
     assert judged(toy, lambda: vector) == 1
     assert value(toy) == ""
-
-
-def test_useless_vectors_that_an_earlier_version_stored_are_asked_for_anew(toy: Toy) -> None:
-    spaced(toy)
-    numbers = count(1)
-    judged(toy, lambda: [float(next(numbers)), 1.0])
-    [segment] = (toy.results / "calls" / "space").glob("*.jsonl")
-    records = [json.loads(line) for line in segment.read_text().split("\n") if line]
-    for record in records[::2]:
-        record["response"]["vectors"] = [[1e200, 1e200]]
-    segment.write_text("".join(f"{json.dumps(record)}\n" for record in records))
-
-    assert judged(toy, lambda: [float(next(numbers)), 1.0]) == 0
-    assert value(toy) != ""
 
 
 @each("first", [1, 2, 3])

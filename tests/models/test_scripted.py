@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from support.each import each
 
-from harness.core import Model, Request, Response, Sample
+from harness.core import Request, Sample
 from harness.errors import SpecError
 from harness.models.scripted import ScriptedModel, control
-from harness.parts import Decoding, Message, Mode
+from harness.parts import Decoding, Message
 
 SAMPLES = tuple(
     Sample(
@@ -79,15 +79,6 @@ def test_draws_are_even_over_samples_and_over_seeds() -> None:
         assert 80 <= drawn["Meant"] <= 120
 
 
-@each("other", ["cot0", "cot1", "cot2", "cot3", "cot4"])
-def test_requests_of_one_key_have_one_answer(other: str) -> None:
-    asked = [replace(ASKED, sample_id=s.id, decoding=Decoding(0.0)) for s in SAMPLES[:20]]
-    under_another_name = [replace(request, variant=other) for request in asked]
-
-    assert [r.key for r in asked] == [r.key for r in under_another_name]
-    assert [said("random", r) for r in asked] == [said("random", r) for r in under_another_name]
-
-
 def test_the_identity_of_a_control_covers_what_it_answers_from() -> None:
     corrected = (replace(SAMPLES[0], references={"meant": ("M.",), "said": ("S.",)}), *SAMPLES[1:])
 
@@ -128,14 +119,6 @@ def test_what_a_control_cannot_answer_is_a_mistake_in_the_task(
 ) -> None:
     with pytest.raises(SpecError, match=words):
         said(policy, replace(ASKED, step=step))
-
-
-def test_a_scripted_model_says_whatever_its_function_says() -> None:
-    fake: Model = ScriptedModel("fake", lambda asked: Response(asked.key, texts=(asked.step,)))
-
-    assert [response.texts for response in fake.answer([ASKED])] == [("response",)]
-    assert fake.modes == frozenset(Mode)
-    assert fake.revision is None
 
 
 TURN = {"before": "He said ", "emphasis": "two", "after": "."}

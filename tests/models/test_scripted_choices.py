@@ -122,14 +122,6 @@ def test_a_random_choice_is_drawn_for_each_prompt_evenly() -> None:
     assert 24 <= sum(first == second for first, second in drawn) <= 56
 
 
-def test_a_random_choice_is_the_same_each_time_and_for_equal_prompts() -> None:
-    request = asked()
-
-    other_name = replace(request, variant="order0")
-
-    assert said("random", request) == said("random", other_name) == said("random", request)
-
-
 @pytest.mark.parametrize(
     ("policy", "fact"),
     [

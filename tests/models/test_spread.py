@@ -106,18 +106,17 @@ def test_as_many_copies_as_fit_on_each_machine(needs: Needs, count: int) -> None
 class TestAWorkerRefuses:
     """A worker that might give other answers than the process of the command."""
 
-    def worker(self) -> RayWorker:
-        return RayWorker(partial(MiniLM), Needs())
-
     def test_to_compute_with_other_versions(self) -> None:
         expected = Expected(MiniLM().fingerprint, versions() | {"torch": "0.1"})
 
         with pytest.raises(ModelError, match=r"torch 0\.1.*same versions on all machines"):
-            self.worker().open(expected)
+            RayWorker(partial(MiniLM), expected, Needs()).compute([])
 
     def test_to_compute_with_another_checkpoint(self) -> None:
+        expected = Expected("another", versions())
+
         with pytest.raises(ModelError, match=r"'another'.*same files on all machines"):
-            self.worker().open(Expected("another", versions()))
+            RayWorker(partial(MiniLM), expected, Needs()).compute([])
 
 
 @pytest.mark.skipif("ray" in packages_distributions(), reason="Ray is installed here")

@@ -159,16 +159,6 @@ def test_the_recipe_changes_with_source_and_settings_alone(
     assert judge(own).recipe.startswith("exact:")
 
 
-def test_a_recipe_is_the_same_wherever_the_home_is(own: Toy, tmp_path: Path) -> None:
-    before = judge(own).recipe
-
-    own.home.rename(own.folder / "moved")
-    registry = Registry((own.folder / "moved",), {}, tmp_path)
-    spec = registry.load("configs/judges", "exact")
-
-    assert registry.judge("exact", spec, identity=None).recipe == before
-
-
 def test_a_file_that_was_edited_is_run_as_it_is_now(own: Toy) -> None:
     assert verdict(judge(own), "yes1") == 1.0
 
@@ -296,9 +286,3 @@ def test_a_class_may_be_in_an_installed_module(own: Toy, module: str) -> None:
     assert built.revision
     assert built.kind == "python"
     assert Message("user", "a")
-
-
-def test_a_judge_for_choices_says_so(own: Toy) -> None:
-    own.edit("configs/judges/exact.yaml", "kind: python", "kind: python\nreads: choices")
-
-    assert own.run("--judge", "exact", model="says") == 2

@@ -295,7 +295,7 @@ def test_while_others_hold_all_cores_the_command_says_what_it_waits_for(driver: 
     assert doubled == "0 2 4 6 8 10 12 14 16"
 
 
-def test_workers_of_a_cluster_lack_the_keys_of_the_command(driver: Driver) -> None:
+def test_workers_of_a_cluster_do_not_have_the_keys_of_the_command(driver: Driver) -> None:
     assert driver.said("with_key") == "[None]\n"
 
 

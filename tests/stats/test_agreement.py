@@ -83,23 +83,6 @@ def test_the_judge_meets_each_rater_alone() -> None:
     assert found == Estimate((0.75 + 1) / 2, n=2)
 
 
-@pytest.mark.parametrize(
-    ("raters", "reason"),
-    [
-        (np.zeros((3, 0)), NoValue.ONE_RATER),
-        (np.full((3, 2), NAN), NoValue.TOO_FEW),
-        (np.array([[1, NAN], [2, NAN], [3, NAN]]), None),
-    ],
-)
-def test_a_judge_without_raters_says_so(raters: Floats, reason: NoValue | None) -> None:
-    together = np.column_stack([raters, [1.0, 2.0, 3.0]])
-    last = raters.shape[1]
-
-    found = percent_agreement(together, [(rater, last) for rater in range(last)])
-
-    assert found.reason == reason
-
-
 def test_percent_agreement_is_the_mean_over_pairs_of_raters() -> None:
     # By hand: raters 0-1 agree in 1 of 2, 0-2 in 1 of 1, 1-2 never met.
     ratings = [[1, 1, NAN], [1, 2, NAN], [3, NAN, 3], [NAN, NAN, 1]]
@@ -115,18 +98,6 @@ def test_kappa_is_cohens_by_hand() -> None:
 
     assert found.value == pytest.approx(0.4)
     assert (found.n, found.skipped) == (50, 1)
-
-
-@pytest.mark.parametrize(
-    ("ratings", "reason"),
-    [
-        ([[1, 1], [1, 1]], NoValue.CONSTANT),
-        ([[1, NAN]], NoValue.TOO_FEW),
-        (np.ones((0, 2)), NoValue.TOO_FEW),
-    ],
-)
-def test_kappa_says_why_it_is_missing(ratings: Floats, reason: NoValue) -> None:
-    assert cohen_kappa(ratings).reason == reason
 
 
 @each("measure", MEASURES)
@@ -162,14 +133,3 @@ def test_a_reliability_of_a_half_caps_any_judge_at_71_percent() -> None:
     human = Estimate(0.5066, n=100)
 
     assert attainable_r(human, Estimate(1.0, n=100)).value == pytest.approx(0.7118, abs=5e-5)
-
-
-@pytest.mark.parametrize(
-    ("human", "reason"),
-    [
-        (Estimate(-0.1, n=5), NoValue.UNRELIABLE),
-        (Estimate(None, n=5, reason=NoValue.ONE_RATER), NoValue.ONE_RATER),
-    ],
-)
-def test_unreliable_raters_set_no_ceiling(human: Estimate, reason: NoValue) -> None:
-    assert attainable_r(human, Estimate(1.0, n=5)).reason == reason

@@ -69,11 +69,6 @@ def test_williams_test_says_why_it_is_missing(
     assert williams_test(*correlations, n=n).reason == reason
 
 
-def test_a_correlation_beyond_one_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"-1\.\.1"):
-        williams_test(1.1, 0.5, 0.1, n=9)
-
-
 def exact_p(human: Floats, first: Floats, second: Floats, statistic: Statistic) -> float:
     """The share of all swaps of cells that differ as much as the data, by enumeration."""
     first, second = ((rows - rows.mean()) / rows.std() for rows in (first, second))
@@ -237,16 +232,6 @@ def test_a_constant_or_silent_judge_cannot_be_compared(judge: Floats, reason: No
     assert (found.p, found.reason) == (None, reason)
 
 
-def test_draws_without_a_value_are_counted() -> None:
-    # Swapping one of the two cells of the only document makes a judge constant there.
-    human, first, second = [[1.0, 2.0]], [[1.0, 2.0]], [[2.0, 1.0]]
-
-    found = permutation_test(human, (first, second), document_tau, seed="s", draws=100)
-
-    assert 30 < found.skipped < 70
-    assert (found.n + found.skipped, found.p) == (100, 1)
-
-
 def test_holms_values_are_those_done_by_hand() -> None:
     # Least first: 3 x .01, then 2 x .02 and 1 x .03, which may not fall below the one before.
     assert holm([0.03, None, 0.01, 0.02]) == pytest.approx((0.04, None, 0.03, 0.04))
@@ -279,15 +264,6 @@ def test_documents_of_one_cluster_are_flipped_together() -> None:
 
     sums = [rows.reshape(3, 2, 2).sum(axis=1) for rows in (human, judge)]
     assert whole == soft_pairwise_accuracy(*sums, seed="s", draws=400)
-
-
-def test_the_order_of_the_systems_does_not_change_the_soft_accuracy() -> None:
-    human, judge = table_pair(6, documents=9)
-
-    forth = soft_pairwise_accuracy(human, judge, seed="s", draws=200)
-    back = soft_pairwise_accuracy(human[:, ::-1], judge[:, ::-1], seed="s", draws=200)
-
-    assert forth.value == pytest.approx(back.value)
 
 
 @pytest.mark.parametrize(

@@ -59,14 +59,6 @@ def test_bins_of_equal_size_have_the_quantiles_for_edges(
     assert equal_mass_edges(values, count) == edges
 
 
-def test_bins_of_equal_size_hold_equally_many() -> None:
-    values = np.random.default_rng(2).gamma(2, 0.2, 1000)
-
-    edges = equal_mass_edges(values, 5)
-
-    assert np.bincount(bins_of(values, edges)).tolist() == [200] * 5
-
-
 @each(
     ("values", "clusters", "size"),
     [
@@ -111,15 +103,6 @@ def test_the_area_of_small_tables(scores: list[float], truth: str, value: float)
     assert found.value == pytest.approx(value)
 
 
-@pytest.mark.parametrize(
-    ("truth", "why"), [([], NoValue.TOO_FEW), ([True, True], NoValue.CONSTANT)]
-)
-def test_there_is_no_area_of_one_kind(truth: list[bool], why: NoValue) -> None:
-    found = auc(np.ones(len(truth)), truth, alone(len(truth)))
-
-    assert (found.value, found.reason) == (None, why)
-
-
 def test_the_error_of_an_area_is_that_of_delong() -> None:
     # DeLong's variance from the share of the other kind that each text beats; with so many texts
     # Wilson's interval is that of log-odds.
@@ -134,17 +117,6 @@ def test_the_error_of_an_area_is_that_of_delong() -> None:
 
     odds = np.log(area / (1 - area)) + reach * np.array([-1, 1])
     assert (found.low, found.high) == pytest.approx(tuple(1 / (1 + np.exp(-odds))), rel=5e-3)
-
-
-def test_an_area_of_texts_said_twice_is_no_surer() -> None:
-    draw = np.random.default_rng(8)
-    scores, truth = draw.random(40).round(1), draw.random(40) < 0.5
-    twice = Clusters.named([f"{at % 40:03}" for at in range(80)])
-
-    once = auc(scores, truth.tolist(), alone(40))
-    again = auc(np.tile(scores, 2), np.tile(truth, 2).tolist(), twice)
-
-    assert (again.low, again.high) == pytest.approx((once.low, once.high))
 
 
 Fit = Callable[[Floats, Floats, Clusters, Floats], Curve | NoValue]

@@ -150,10 +150,6 @@ def test_raters_that_agree_throughout_are_reliable_without_an_interval() -> None
     assert found.why == NoValue.DEGENERATE
 
 
-def test_four_clusters_are_too_few_for_an_interval() -> None:
-    assert reliability_of_means(SIX_BY_FOUR[:4, None], alone(4)).why == NoValue.TOO_FEW
-
-
 def sets(*raters: list[int]) -> Floats:
     """Ratings of two systems in five documents, each by raters of its own among six."""
     ratings = np.full((5, 2, 6), NAN)

@@ -18,7 +18,6 @@ from support.rating_tables import (
 )
 
 from harness.stats.agreement import (
-    AgreementStats,
     Scale,
     agreement_stats,
     alpha,
@@ -134,14 +133,6 @@ def test_the_rows_of_a_document_are_averaged_before_documents_are() -> None:
     assert (found.document_tau.value, found.document_tau.n) == (0.0, 2)
 
 
-def test_units_without_systems_may_be_resampled_too() -> None:
-    ratings, resamples = rater_table(1), drawn(documents_of(40, 9))
-
-    flat = alpha_ci(ratings, resamples, scale="interval")
-
-    assert_same(flat, alpha_ci(ratings[:, None], resamples, scale="interval"))
-
-
 def test_a_cluster_is_drawn_with_all_its_documents() -> None:
     resamples = drawn(["b", "a", "b", "c"])
 
@@ -149,15 +140,6 @@ def test_a_cluster_is_drawn_with_all_its_documents() -> None:
         taken = np.bincount(rows, minlength=4)
         assert taken[0] == taken[2]
         assert taken[[0, 1, 3]].sum() == 3
-
-
-def test_draws_are_the_same_in_pieces_and_each_time() -> None:
-    resamples = drawn(documents_of(30, 11))
-
-    rows = [list(r.tolist()) for r in drawn_rows(resamples)]
-
-    assert rows == [list(r.tolist()) for r in drawn_rows(resamples)]
-    assert rows != [list(r.tolist()) for r in drawn_rows(drawn(documents_of(30, 11), seed="t"))]
 
 
 def some_draws(clusters: int, draws: int) -> list[Floats]:
@@ -169,20 +151,6 @@ def test_how_many_draws_a_block_has_does_not_change_them() -> None:
     [few], many = some_draws(5000, 60), np.vstack(some_draws(5000, 400))
 
     np.testing.assert_array_equal(many[:60], few)
-
-
-def test_the_order_of_the_documents_is_without_effect() -> None:
-    human, judge = table_pair(5, documents=30)
-    names = documents_of(30, 12)
-    order = np.random.default_rng(1).permutation(30)
-
-    first = agreement_stats(human, judge, drawn(names)).document_tau
-    shuffled = agreement_stats(
-        human[order], judge[order], drawn([names[k] for k in order])
-    ).document_tau
-
-    assert shuffled.low == pytest.approx(first.low)
-    assert shuffled.high == pytest.approx(first.high)
 
 
 @pytest.mark.slow
@@ -225,30 +193,6 @@ def test_barren_tables_have_figures_without_values(name: str) -> None:
         figure: Estimate = getattr(found, correlation)
         assert figure.reason is not None
         assert figure.why == figure.reason
-
-
-@each("scale", SCALES)
-@each("name", ["no documents", "no systems", "all missing", "all alike"])
-def test_raters_without_agreement_have_an_alpha_without_value(name: str, scale: Scale) -> None:
-    rows = BARREN[name]
-
-    figure = alpha_ci(rows, drawn(documents_of(len(rows), 3)), scale=scale)
-
-    assert figure.why == figure.reason is not None
-
-
-def mismatched(resamples: Resamples) -> list[Callable[[], AgreementStats | Estimate]]:
-    rows = np.ones((3, 2))
-    return [
-        lambda: agreement_stats(rows, rows, resamples),
-        lambda: alpha_ci(rows, resamples, scale="ordinal"),
-    ]
-
-
-@pytest.mark.parametrize("which", [0, 1])
-def test_other_rows_than_were_resampled_are_refused(which: int) -> None:
-    with pytest.raises(ValueError, match=r"4 rows.*not.* 3"):
-        mismatched(drawn(["a", "b", "c", "d"]))[which]()
 
 
 @pytest.mark.parametrize(("draws", "level"), [(0, 0.95), (10, 1.0)])

@@ -147,23 +147,3 @@ def test_without_a_pair_there_is_a_reason_and_no_epsilon(name: str) -> None:
     for found in (calibrated_acc_eq(rows, rows), crossed):
         assert found.estimate.reason in (NoValue.TOO_FEW, NoValue.ONE_SYSTEM)
         assert found.epsilons == ()
-
-
-def test_one_cluster_cannot_be_cross_fitted() -> None:
-    human, judge = table_pair(1, documents=4)
-
-    found, _ = cross_fitted_acc_eq(human, judge, ["only"] * 4, seed="s")
-
-    assert found.estimate == Estimate(None, n=0, skipped=4, reason=NoValue.TOO_FEW)
-
-
-@pytest.mark.parametrize(("clusters", "folds"), [(["a"], 5), (["a", "b"], 1)])
-def test_folds_that_cannot_be_are_refused(clusters: list[str], folds: int) -> None:
-    with pytest.raises(ValueError, match="one cluster a document and two folds"):
-        cross_fitted_acc_eq([[1, 2], [1, 2]], [[1, 2], [1, 2]], clusters, seed="s", folds=folds)
-
-
-@pytest.mark.parametrize("epsilon", [-0.1, NAN])
-def test_a_negative_epsilon_is_refused(epsilon: float) -> None:
-    with pytest.raises(ValueError, match="0 or more"):
-        acc_eq([[1, 2]], [[1, 2]], epsilon=epsilon)

@@ -264,13 +264,6 @@ def test_a_long_reply_is_read_at_once(grammar: Grammar, text: str) -> None:
     assert grammar(f"{text} x", low=2, high=3) == (1.0 if has_digit else Reason.UNPARSED)
 
 
-@pytest.mark.parametrize("filling", [" ", "\n", "\t \r\n"])
-def test_a_long_blank_reply_is_read_at_once(filling: str) -> None:
-    # Backtracking over the blanks would take hours here.
-    assert option_number(filling * 100_000 + "neither", count=2) == Reason.UNPARSED
-    assert option_number("option" + filling * 100_000 + "2", count=2) == 2
-
-
 @each(
     ("text", "expected"),
     [
@@ -314,10 +307,6 @@ def test_the_first_paragraph_ends_at_the_first_blank_line(text: str, expected: s
 )
 def test_the_answer_is_behind_the_last_line_that_says_so(text: str, expected: str) -> None:
     assert answer_line(text) == expected
-
-
-def test_the_whole_answer_keeps_its_blank_lines() -> None:
-    assert POSTPROCESSORS["none"]("\n Sure.\n\nNote \n") == "Sure.\n\nNote"
 
 
 @pytest.mark.parametrize("cut", POSTPROCESSORS.values())

@@ -88,23 +88,11 @@ def test_a_broken_template_is_an_error_before_it_is_used(
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["{% if %}", b"caf\xe9", "{{ b|nonsense }}"], ids=str)
-def test_a_broken_template_is_named_when_rendered(tmp_path: Path, text: str | bytes) -> None:
-    with pytest.raises(SpecError, match=r"toy/base\.user\.j2"):
-        rendered(folder(tmp_path, base=text))
-
-
 def test_a_broken_parent_is_named_instead_of_its_child(tmp_path: Path) -> None:
     path = folder(tmp_path, base='{% extends "toy/kin.user.j2" %}', kin="{% if %}")
 
     with pytest.raises(SpecError, match=r"toy/kin\.user\.j2"):
         rendered(path)
-
-
-@pytest.mark.parametrize("asks", [Prompts.variables, Prompts.digest])
-def test_a_template_without_files_has_no_slots_and_no_digest(asks: Asks, tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"'toy/gone\.user\.j2' is in none of"):
-        asks(Prompts([tmp_path]), "toy/gone")
 
 
 def test_the_first_folder_that_has_a_name_wins(tmp_path: Path) -> None:
@@ -260,12 +248,6 @@ def test_the_digest_covers_all_that_a_text_depends_on(tmp_path: Path, changed: s
     after = Prompts([folder(tmp_path, **{changed: FAMILY[changed] + " "})]).digest("toy/base")
 
     assert after != before
-
-
-def test_the_digest_does_not_cover_what_is_next_to_it(tmp_path: Path) -> None:
-    before = Prompts([folder(tmp_path / "a", base="a")]).digest("toy/base")
-
-    assert Prompts([folder(tmp_path / "b", base="a", other="b")]).digest("toy/base") == before
 
 
 def test_the_digest_of_a_folder_covers_each_template_in_it_and_nothing_else(tmp_path: Path) -> None:

@@ -12,18 +12,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from in_process import answers, embed, failure_of, merged, model, written_adapter
+from in_process import answers, embed, merged, model, written_adapter
 from posed import OURS, loaded, tokenizer
 from served import served
 from support.resolved import resolved
 from support.toy import Toy
 
 from harness.core import Response
-from harness.models.encoders.encoders import PACKAGE, MiniLM, package_folder
 from harness.models.local.vllm_model import VllmModel
 from harness.models.openai.model import OpenAIModel
 from harness.models.vectors import Vectors
-from harness.parts import Reason
 from harness.specs.models import OpenAISpec
 
 pytest_plugins = ["vllm_fixtures"]
@@ -143,17 +141,6 @@ def test_vectors_with_an_adapter_are_those_of_merged_weights(folder: Path, tmp_p
     np.testing.assert_allclose(vectors(found), expected, rtol=0, atol=1e-4)
 
 
-def test_an_encoder_gives_the_vectors_of_its_own_package() -> None:
-    texts = [text for text in TEXTS if len(text) < 900]
-    one = model(package_folder(PACKAGE), pooling="mean")
-
-    found = answers(one, map(embed, texts))
-    one.close()
-
-    rows = [(found[embed(text).key].vectors or ((),))[0] for text in texts]
-    np.testing.assert_allclose(rows, MiniLM().encode(texts), rtol=0, atol=1e-4)
-
-
 def test_vllms_server_gives_the_same_vectors(mean: VllmModel, folder: Path, tmp_path: Path) -> None:
     options = ("--runner", "pooling", "--pooler-config", '{"seq_pooling_type": "MEAN"}')
     with served(folder, tmp_path / "server.log", *options) as url:
@@ -163,28 +150,6 @@ def test_vllms_server_gives_the_same_vectors(mean: VllmModel, folder: Path, tmp_
     here = answers(mean, REQUESTS)
     np.testing.assert_allclose(vectors(found), vectors(here), rtol=0, atol=1e-5)
     assert [found[r.key].usage for r in REQUESTS] == [here[r.key].usage for r in REQUESTS]
-
-
-@pytest.mark.parametrize(
-    ("text", "fact"), [("", "the text is empty"), ("no " * 4100, "the text has 4102 tokens")]
-)
-def test_what_has_no_vector_is_unsupported(mean: VllmModel, text: str, fact: str) -> None:
-    [response] = mean.answer([embed(text)])
-
-    reason, message = failure_of(response)
-    assert reason is Reason.UNSUPPORTED
-    assert fact in message
-
-
-def test_how_vectors_are_pooled_is_part_of_the_identity(folder: Path, tmp_path: Path) -> None:
-    copies = [
-        as_sentence_transformer(folder, tmp_path / says, says)
-        for says in ("mean_tokens", "cls_token")
-    ]
-    models = [model(folder, pooling=pooling) for pooling in (None, "mean", "last", "auto")]
-    models += [model(copy, pooling="auto") for copy in copies]
-
-    assert len({resolved(one).identity for one in models}) == len(models)
 
 
 def test_a_judge_reads_vectors_of_one_engine_after_another_wrote_the_answers(

@@ -74,23 +74,6 @@ def test_replies_of_one_request_differ_and_so_do_repeats_and_seeds(tiny: VllmMod
     assert len(set(texts)) == 9
 
 
-def test_draws_of_more_prompts_than_are_read_at_once_are_those_of_each_alone(
-    tiny: VllmModel,
-) -> None:
-    long = [ask(f"{n} {'no ' * 900}", temperature=1.0, seed=n, max_tokens=8) for n in range(12)]
-    alone = answers(tiny, [long[7]])
-
-    assert answers(tiny, long)[long[7].key] == alone[long[7].key]
-
-
-def test_usage_counts_the_prompt_once_and_all_that_is_drawn(tiny: VllmModel) -> None:
-    [response] = tiny.answer([ask("Hello.", temperature=1.0, n=2, seed=4)])
-
-    assert response.usage.prompt_tokens == 9
-    assert (response.usage.completion_tokens or 0) <= 48
-    assert "</s>" not in "".join(response.texts or ())
-
-
 def changed(folder: Path, target: Path, **settings: object) -> Path:
     """A copy of a checkpoint with other habits of generating."""
     copytree(folder, target)
@@ -118,23 +101,6 @@ def test_of_a_checkpoints_habits_its_end_tokens_are_kept_and_no_other(
     assert found[request.key].stop == "stop"
 
 
-def test_a_prompt_too_long_is_unsupported_and_both_numbers_are_named(tiny: VllmModel) -> None:
-    [response] = tiny.answer([ask("no " * 4100)])
-
-    reason, message = failure_of(response)
-    assert reason is Reason.UNSUPPORTED
-    assert "4107 tokens" in message
-    assert "4096" in message
-
-
-def test_an_answer_is_cut_where_the_models_positions_end(
-    tiny: VllmModel, other: TransformersModel
-) -> None:
-    request = ask("no " * 4080, max_tokens=500)
-
-    assert answers(tiny, [request]) == answers(other, [request])
-
-
 def test_what_the_engine_has_no_room_for_is_refused_and_never_cut(
     tiny: VllmModel, folder: Path
 ) -> None:
@@ -159,27 +125,6 @@ def test_closing_early_frees_the_engine_for_others(tiny: VllmModel) -> None:
     assert not tiny._engine()._engine.has_unfinished_requests()
 
 
-def test_a_closed_engine_starts_again(folder: Path, tiny: VllmModel) -> None:
-    one = model(folder)
-    first = answers(one, GREEDY)
-    one.close()
-
-    assert answers(one, GREEDY) == first == answers(tiny, GREEDY)
-    one.close()
-
-
-def test_identity_is_that_of_transformers_but_for_the_kind(
-    tiny: VllmModel, other: TransformersModel, folder: Path
-) -> None:
-    knobs = model(folder, tensor_parallel_size=2, gpu_memory_utilization=0.3, max_model_len=99)
-
-    for one in (tiny, other, knobs):
-        one.resolve()
-
-    assert tiny.identity.removeprefix("vllm:") == other.identity.removeprefix("transformers:")
-    assert (tiny.revision, knobs.identity) == (other.revision, tiny.identity)
-
-
 @pytest.mark.parametrize(
     "settings", [{"dtype": "bfloat16"}, {"quantization": "fp8"}, {"choice_prompt": "chat"}]
 )
@@ -187,17 +132,6 @@ def test_what_changes_answers_changes_the_identity(
     tiny: VllmModel, folder: Path, settings: dict[str, object]
 ) -> None:
     assert resolved(model(folder, **settings)).identity != resolved(tiny).identity
-
-
-def test_choices_in_chat_form_open_the_models_turn(folder: Path) -> None:
-    one = model(folder, choice_prompt="chat")
-    requests = [asked(context, choices) for context, choices in OURS]
-
-    found = answers(one, requests)
-    one.close()
-
-    for request in requests:
-        assert_scored(found[request.key], by_forward_pass(folder, request, is_chat=True))
 
 
 def test_choices_with_an_adapter_score_what_merged_weights_give(
@@ -213,19 +147,6 @@ def test_choices_with_an_adapter_score_what_merged_weights_give(
     for request in requests:
         assert_scored(found[request.key], by_forward_pass(folder, request, merged(folder, adapter)))
     assert found != answers(tiny, requests)
-
-
-def test_an_adapter_changes_answers_and_identity(
-    tiny: VllmModel, folder: Path, tmp_path: Path
-) -> None:
-    folders = [written_adapter(tmp_path / name, seed) for seed, name in enumerate("ab")]
-    adapted = [model(folder, lora=str(each)) for each in folders]
-
-    texts = [answers(one, GREEDY)[GREEDY[2].key].texts for one in (tiny, *adapted)]
-    adapted[1].close()
-
-    assert len({*texts}) == 3
-    assert len({resolved(one).identity for one in (tiny, *adapted)}) == 3
 
 
 def test_one_engine_runs_at_a_time_and_an_idle_one_gives_way(tiny: VllmModel, folder: Path) -> None:
@@ -265,16 +186,6 @@ def test_an_engine_that_does_not_start_is_one_message_with_a_remedy(
 ) -> None:
     with pytest.raises(ModelError, match=fact):
         list(model(folder, **settings).answer([ask("Hello.")]))
-
-
-def test_nothing_is_printed_where_results_go(
-    tiny: VllmModel, folder: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    one = model(folder)
-    list(one.answer(GREEDY))
-    one.close()
-
-    assert capfd.readouterr().out == ""
 
 
 @pytest.mark.parametrize("task", ["intent_resolution", "intent_detection"])

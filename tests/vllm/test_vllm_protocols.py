@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from in_process import answers, ask, embed, failure_of, model
+from in_process import answers, ask, failure_of, model
 from support.resolved import resolved
 
 from harness.core import Model, Request, Response
-from harness.errors import ModelError
 from harness.models.anthropic.model import AnthropicModel
 from harness.models.local.vllm_model import VllmModel
 from harness.models.openai.model import OpenAIModel
@@ -93,22 +92,6 @@ def test_system_turns_cuts_and_tokens_are_those_of_the_engine_in_process(
     assert found.served == "tiny-random"
 
 
-def test_a_system_turn_changes_the_answer(hosted: Model) -> None:
-    with_it, without = posed(*TERSE), posed(*TERSE[1:])
-
-    found = answers(hosted, [with_it, without])
-
-    assert found[with_it.key].texts != found[without.key].texts
-
-
-def test_an_answer_that_is_cut_says_so_and_counts_its_tokens(
-    hosted: Model,
-) -> None:
-    [response] = hosted.answer([ask("Hello.", max_tokens=SHORT)])
-
-    assert (response.stop, tokens(response)) == ("length", (9, SHORT))
-
-
 def test_several_replies_are_one_response_and_all_their_tokens_count(
     hosted: Model,
 ) -> None:
@@ -153,12 +136,6 @@ def test_a_reply_in_a_given_form_follows_it(server: str, way: str) -> None:
     assert len({reply["score"] for reply in replies}) > 1
 
 
-def test_a_reply_in_a_given_form_that_is_cut_says_so(server: str) -> None:
-    [response] = as_openai(server).answer([formed("Hello.", max_tokens=4)])
-
-    assert response.stop == "length"
-
-
 def test_a_prompt_too_long_is_a_missing_item_and_both_numbers_are_named(
     hosted: Model,
 ) -> None:
@@ -167,10 +144,3 @@ def test_a_prompt_too_long_is_a_missing_item_and_both_numbers_are_named(
     reason, message = failure_of(response)
     assert reason is Reason.FAILED
     assert "4096" in message
-
-
-def test_vectors_of_a_server_that_writes_are_refused_with_what_it_says(
-    server: str,
-) -> None:
-    with pytest.raises(ModelError, match="404"):
-        list(as_openai(server).answer([embed("Hello.")]))

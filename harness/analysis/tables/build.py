@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypedDict, Unpack, get_args
 
 from msgspec import structs
 
@@ -14,7 +14,6 @@ from harness.analysis.tables import sources
 from harness.analysis.tables.facts import Fact, run_facts
 from harness.analysis.tables.pivot import PaperTable, paper_tables
 from harness.analysis.tables.ranking import ranks_of
-from harness.analysis.tables.render import to_csv, to_html, to_latex, to_markdown
 from harness.data.ratings import read_ratings
 from harness.errors import DataError, SpecError, StoreError
 from harness.specs.layouts import (
@@ -25,13 +24,11 @@ from harness.specs.layouts import (
     FilesLayout,
     LayoutSpec,
     RunsLayout,
+    Shown,
     ValuesLayout,
 )
 from harness.storage.find_runs import data_words, is_trial
 from harness.storage.runs import RunFolder, StoredRun
-
-FORMS: Final = {".tex": to_latex, ".md": to_markdown, ".csv": to_csv, ".html": to_html}
-"""The ending of a file's name to what writes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,24 +51,44 @@ PLAIN: Final = RunsLayout(
     cell=CellStyle(shows=("value", "interval", "n")),
 )
 """The layout of a table that no other describes: models by judges, values with intervals."""
-Axes = Mapping[str, tuple[str, ...]]
 
 
-def adapted(
-    layout: LayoutSpec | None,
-    axes: Axes | None = None,
-    where: Axes | None = None,
-    cell: Mapping[str, object] | None = None,
-) -> LayoutSpec:
+class Changes(TypedDict, total=False):
+    """What replaces parts of a layout: its axes, conditions, and the parts and digits of a cell."""
+
+    rows: Sequence[str] | None
+    columns: Sequence[str] | None
+    groups: Sequence[str] | None
+    where: Mapping[str, Sequence[str]] | None
+    cell: Sequence[str] | None
+    digits: int | None
+
+
+def adapted(layout: LayoutSpec | None, **changes: Unpack[Changes]) -> LayoutSpec:
     """A layout with other rows, columns, groups, conditions or cells; without one, the plain one.
 
-    Raises SpecError where these do not fit together.
+    Raises SpecError if these do not fit together.
     """
     base = layout or PLAIN
+    lists = dict[str, Sequence[str]](changes.get("where") or {})
+    for name in ("rows", "columns", "groups", "cell"):
+        if (given := changes.get(name)) is not None:
+            lists[name] = given  # type: ignore[assignment]  # each is a list of names
+    if texts := [name for name, value in lists.items() if isinstance(value, str)]:
+        raise SpecError(f"{texts[0]} {lists[texts[0]]!r}: give a list of names")
+    shown = changes.get("cell") or base.cell.shows
+    if unknown := [name for name in shown if name not in get_args(Shown)]:
+        raise SpecError(f"cell {unknown[0]!r}: give some of {', '.join(get_args(Shown))}")
+    digits = changes.get("digits")
     try:
-        style: CellStyle = structs.replace(base.cell, **(cell or {}))
-        conditions = {**base.where, **(where or {})}
-        made: LayoutSpec = structs.replace(base, **(axes or {}), where=conditions, cell=style)
+        style: CellStyle = structs.replace(
+            base.cell, shows=tuple(shown), digits=base.cell.digits if digits is None else digits
+        )
+        where = base.where | {name: tuple(v) for name, v in (changes.get("where") or {}).items()}
+        axes: dict[str, Any] = {
+            name: tuple(lists[name]) for name in ("rows", "columns", "groups") if name in lists
+        }
+        made: LayoutSpec = structs.replace(base, **axes, where=where, cell=style)
         made.__post_init__()  # `replace` does not check
     except ValueError as error:
         raise SpecError(f"rows, columns, groups and cell of the table: {error}") from error

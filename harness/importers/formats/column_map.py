@@ -13,9 +13,8 @@ from harness.importers.record import (
     Match,
     SampleLookup,
     StoredAnswer,
-    distinct_sources,
-    matches,
     numbers_by_option,
+    read_answers,
     scores_of_logprobs,
     scores_of_probabilities,
 )
@@ -62,16 +61,21 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
         "not of the map's `only`: left out": len(records) - len(selected),
         "without an answer: missing": len(selected) - len(answered),
     }
-    prompts = [record.text(spec.prompt) if spec.prompt else "" for record in answered]
-    matched = [
-        matches(record, lookup, spec=spec, prompts=(text,) if text else ())
-        for record, text in zip(answered, prompts, strict=True)
-    ]
-    answers = (
-        _answer(record, lookup, spec=answer, match=match, prompt=prompt)
-        for record, match, prompt in zip(answered, distinct_sources(matched), prompts, strict=True)
+
+    def prompt(record: ImportedRecord) -> str:
+        return record.text(spec.prompt) if spec.prompt else ""
+
+    return read_answers(
+        path,
+        answered,
+        lookup,
+        spec=spec,
+        prompts=lambda record: tuple(filter(None, (prompt(record),))),
+        answer=lambda record, match: _answer(
+            record, lookup, spec=answer, match=match, prompt=prompt(record)
+        ),
+        counts=counts,
     )
-    return FileAnswers.of(path, answers, counts)
 
 
 def _answer(

@@ -20,6 +20,7 @@ from harness.importers.record import (
     FileAnswers,
     SampleLookup,
     StoredAnswer,
+    notes_of,
     numbers_by_option,
     scores_of_probabilities,
 )
@@ -72,7 +73,7 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
         else:
             answers.append(_answer(line, lookup, is_control=is_control))
             counts[_CONTRADICTED] += _is_contradicted(line, answers[-1])
-    return FileAnswers.of(path, answers, counts)
+    return FileAnswers(tuple(answers), notes_of(path, counts))
 
 
 def _line(row: TableRow, lookup: SampleLookup) -> _Line:

@@ -16,9 +16,8 @@ from harness.importers.record import (
     Match,
     SampleLookup,
     StoredAnswer,
-    distinct_sources,
-    matches,
     prompt_text,
+    read_answers,
 )
 from harness.parts import Message
 from harness.specs.data import MapSpec
@@ -45,23 +44,28 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
     samples: Sequence[EvalSample] = log.samples or ()
     selected = [sample for sample in samples if _record(sample, path).is_selected(spec)]
     answered = [sample for sample in selected if sample.error is None and sample.output.choices]
-    by_id: dict[str, list[EvalSample]] = {}
+    epochs: dict[str, list[EvalSample]] = {}
     for sample in sorted(answered, key=lambda sample: sample.epoch):
-        by_id.setdefault(str(sample.id), []).append(sample)
-    matched = []
-    for first in (epochs[0] for epochs in by_id.values()):
-        record = _record(first, path)
-        prompts = (prompt_text(_asked(first, place=record.place)), str(record.content["input"]))
-        matched.append(matches(record, lookup, spec=spec, prompts=[*filter(None, prompts)]))
-    answers = [
-        _answer(epochs, path, lookup=lookup, match=match, model=log.eval.model)
-        for epochs, match in zip(by_id.values(), distinct_sources(matched), strict=True)
-    ]
-    counts = {
-        "not of the map's `only`: left out": len(samples) - len(selected),
-        "ended in an error, without an answer: missing": len(selected) - len(answered),
-    }
-    return FileAnswers.of(path, answers, counts)
+        epochs.setdefault(_record(sample, path).place, []).append(sample)
+
+    def prompts(record: ImportedRecord) -> list[str]:
+        asked = prompt_text(_asked(epochs[record.place][0], place=record.place))
+        return [text for text in (asked, str(record.content["input"])) if text]
+
+    return read_answers(
+        path,
+        [_record(parts[0], path) for parts in epochs.values()],
+        lookup,
+        spec=spec,
+        prompts=prompts,
+        answer=lambda record, match: _answer(
+            epochs[record.place], record.place, lookup=lookup, match=match, model=log.eval.model
+        ),
+        counts={
+            "not of the map's `only`: left out": len(samples) - len(selected),
+            "ended in an error, without an answer: missing": len(selected) - len(answered),
+        },
+    )
 
 
 def _log(path: Path) -> Any:  # noqa: ANN401 - EvalLog, of a library that need not be there
@@ -96,10 +100,9 @@ def _asked(part: "EvalSample", *, place: str) -> tuple[Message, ...]:
 
 
 def _answer(
-    parts: "Sequence[EvalSample]", path: Path, *, lookup: SampleLookup, match: Match, model: str
+    parts: "Sequence[EvalSample]", where: str, *, lookup: SampleLookup, match: Match, model: str
 ) -> StoredAnswer:
     variant, sample = match
-    where = f"{path}, sample {parts[0].id}"
     asked = [_asked(part, place=where) for part in parts]
     if any(other != asked[0] for other in asked):
         raise DataError(f"{where}: asked differently in its epochs; import them apart")

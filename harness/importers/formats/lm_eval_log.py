@@ -15,11 +15,11 @@ from harness.errors import DataError
 from harness.importers.record import (
     FileAnswers,
     ImportedRecord,
+    Match,
     SampleLookup,
     StoredAnswer,
-    distinct_sources,
-    matches,
     prompt_text,
+    read_answers,
     scores_of_logprobs,
 )
 from harness.parts import Message
@@ -61,19 +61,16 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
         for record, line in read
         if line.filter == read[0][1].filter and record.is_selected(spec)
     ]
-    asked = [_asked(line, place=record.place) for record, line in kept]
-    matched = [
-        matches(record, lookup, spec=spec, prompts=(prompt_text(parts[0].context),))
-        for (record, _), parts in zip(kept, asked, strict=True)
-    ]
-    answers = (
-        _answer(record.place, parts, lookup, variant=variant, sample=sample)
-        for (record, _), parts, (variant, sample) in zip(
-            kept, asked, distinct_sources(matched), strict=True
-        )
+    asked = {record.place: _asked(line, place=record.place) for record, line in kept}
+    return read_answers(
+        path,
+        [record for record, _ in kept],
+        lookup,
+        spec=spec,
+        prompts=lambda record: (prompt_text(asked[record.place][0].context),),
+        answer=lambda record, match: _answer(record.place, asked[record.place], lookup, match),
+        counts={"of another filter, or not of the map's `only`: left out": len(read) - len(kept)},
     )
-    left_out = "of another filter, or not of the map's `only`: left out"
-    return FileAnswers.of(path, answers, {left_out: len(read) - len(kept)})
 
 
 def _line(place: str, line: str) -> tuple[ImportedRecord, _Line]:
@@ -123,8 +120,9 @@ def _messages(context: object, *, place: str) -> tuple[Message, ...]:
 
 
 def _answer(
-    place: str, asked: Sequence[_Asked], lookup: SampleLookup, *, variant: str, sample: Sample
+    place: str, asked: Sequence[_Asked], lookup: SampleLookup, match: Match
 ) -> StoredAnswer:
+    variant, sample = match
     messages = asked[0].context
     if any(part.context != messages for part in asked):
         raise DataError(f"{place}: its choices have contexts of their own; ask in one context")

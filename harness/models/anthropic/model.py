@@ -104,8 +104,12 @@ class _Block(Struct):
 def read_reply(content: bytes, request: Request, server: Endpoint) -> Response:
     """The response in the body of a message, or why there is none."""
     body = read_object(content, server, key="content", usage_of=_read_usage, may_be_empty=True)
-    told, usage, served = body.get("stop_reason"), _read_usage(body.get("usage")), read_served(body)
-    stop = bounded(told) if isinstance(told, str) else None
+    reason, usage, served = (
+        body.get("stop_reason"),
+        _read_usage(body.get("usage")),
+        read_served(body),
+    )
+    stop = bounded(reason) if isinstance(reason, str) else None
     with attach_usage(usage):
         blocks = read_as(list[_Block], body["content"], what="a message")
     if stop == "refusal":

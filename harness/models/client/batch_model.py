@@ -106,11 +106,11 @@ class BatchModel:
         wanted = {request.key: request for request in requests}
         if not wanted:
             return
-        if lacking := {request.mode for request in wanted.values()} - set(self._server.endpoints):
-            chooses = lacking & {Mode.CHOOSE, Mode.CHOOSE_TOKEN}
+        if unknown := {request.mode for request in wanted.values()} - set(self._server.endpoints):
+            chooses = unknown & {Mode.CHOOSE, Mode.CHOOSE_TOKEN}
             remedy = ", or have the choices written: --answers written" if chooses else ""
             raise ModelError(
-                f"batches cannot be asked to {', '.join(sorted(lacking))}; "
+                f"batches cannot be asked to {', '.join(sorted(unknown))}; "
                 f"leave out --batch{remedy}"
             )
         self._server.check()

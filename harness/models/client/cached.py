@@ -35,7 +35,7 @@ def price_of(spec: PriceSpec, *, reasoning_max_tokens: int = 0) -> "Price | None
     usd = spec.input_usd, spec.output_usd or 0.0
     try:
         read = date.fromisoformat(spec.read or "")
-    except ValueError:  # such as "spring", of which no age is known
+    except ValueError:  # such as "spring", whose age is unknown
         read = None
     return Price(*usd, spec.batch_share, reasoning_max_tokens, read)
 
@@ -44,8 +44,8 @@ def price_of(spec: PriceSpec, *, reasoning_max_tokens: int = 0) -> "Price | None
 class Price:
     """US dollars a million tokens, and the share of the full price that a batch costs.
 
-    `reasoning_max_tokens` are the reasoning tokens that a reply may have beside the max_tokens of
-    its decoding. `read` is the day on which the price was read; None where that is not told.
+    `reasoning_max_tokens` are the reasoning tokens that a reply may have in addition to the
+    max_tokens of its decoding. `read` is the day on which the price was read, if known.
     """
 
     input_usd: float
@@ -72,7 +72,7 @@ class Price:
         words = sum(len(m.content.encode()) + MESSAGE_TOKENS for m in request.messages)
         if request.schema is not None:
             words += len(json.encode(request.schema)) + FORM_TOKENS
-        # A prompt may be paid for with each reply, and stands before each choice that is echoed.
+        # A prompt may be paid for with each reply, and precedes each choice that is echoed.
         times = len(request.choices) if request.mode is Mode.CHOOSE else request.decoding.n
         echoed = sum(len(choice.encode()) for choice in request.choices)
         generated = (request.decoding.max_tokens + self.reasoning_max_tokens) * times
@@ -110,7 +110,7 @@ class Budget:
     def record(self, key: str, cost_usd: float | None) -> None:
         """Count a call that has ended; where its cost is None, the highest it may have cost.
 
-        It counts beside an earlier attempt at it that was stored as a failure.
+        It counts in addition to an earlier attempt at it that was stored as a failure.
         """
         with self._lock:
             most = self._reserved.pop(key, 0.0)
@@ -141,7 +141,7 @@ class Stage:
 
     @property
     def short(self) -> str:
-        """The words for where the model is named beside them."""
+        """The words without the model's name."""
         return f"step {self.step}/{self.steps} {self.what}" if self.model else self.what
 
 
@@ -157,7 +157,7 @@ class Progress(Protocol):
         spent_usd: float | None = None,
         /,
     ) -> None:
-        """`done` of `total` calls are stored, of which `failed` got no reply.
+        """`done` of `total` calls are stored; `failed` of these got no reply.
 
         `spent_usd` is what those made now have cost so far; None where no price is known.
         """
@@ -313,8 +313,8 @@ class CachedClient:
                 if budget and price:
                     budget.record(priced.key, _worst_case_cost(priced.usage, request, price))
                 failed += _count_failed([response])
-                told = spent if price else None
-                self.progress(stage, total - len(left), total, failed, told)
+                cost_usd = spent if price else None
+                self.progress(stage, total - len(left), total, failed, cost_usd)
             if len(left) == before:
                 raise self._budget_error(left.values(), stage)
 

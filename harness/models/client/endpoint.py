@@ -107,7 +107,7 @@ class Endpoint:
 
     @property
     def hint(self) -> str:
-        """What an address without a version may lack; empty for one that has it."""
+        """What to add to an address without a version; empty for one that has it."""
         has_version = any(part.startswith("v") for part in urlsplit(self.url).path.split("/"))
         return "" if has_version else f"; most such servers answer at {self.address}/v1"
 
@@ -196,7 +196,7 @@ class Endpoint:
 
     @property
     def _secrets(self) -> dict[str, str]:
-        """What no message and no file may hold, and what stands in its place."""
+        """What no message and no file may hold, and what replaces it."""
         names = [*self.headers_env.values(), *([self.key_env] if self.key_env else [])]
         found = {self.environ.get(name, "").strip(): f"[{name}]" for name in names}
         return {secret: mask for secret, mask in found.items() if secret}

@@ -21,7 +21,7 @@ Ask = Callable[[Request], Awaitable[Response]]
 RepliesByKey = MutableMapping[str, list[Response]]
 _T = TypeVar("_T")
 SPARE_CHARACTERS, TOKEN_CHARACTERS = 10_000, 256
-"""The longest text of a reply, beside and by its tokens; the longest tokens are runs of spaces."""
+"""The longest text of a reply: so many characters, and so many a token (runs of spaces)."""
 LONGEST_NAME = 200
 """In characters."""
 MOST_TOKENS = 10**9
@@ -177,7 +177,7 @@ def error_in(body: Mapping[str, Any], server: Endpoint) -> str:
 
 
 def read_served(body: Mapping[str, Any]) -> str | None:
-    """The model that the server says it used, which stands in signatures."""
+    """The model that the server says it used, which is part of signatures."""
     served = body.get("model")
     return bounded(served) if isinstance(served, str) else None
 

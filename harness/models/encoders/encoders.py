@@ -149,7 +149,7 @@ class MiniLM(Spreadable):
         folder = self._folder or package_folder(PACKAGE)
         for path, expected in ((folder / name, expected) for name, expected in self.files):
             if not path.is_file():
-                raise ModelError(f"MiniLM lacks its file {path}; {REMEDY}")
+                raise ModelError(f"MiniLM has no file {path}; {REMEDY}")
             if (actual := checksum(path)) != expected:
                 raise ModelError(
                     f"{path} is not the MiniLM file we know: sha256 {actual}, expected {expected}; "
@@ -330,7 +330,7 @@ class SentenceTransformers(Spreadable):
 class BareTexts:
     """An encoder that reads texts without the quotation marks around them and their full stop.
 
-    How a text is quoted and ended is of the file that it stands in, not of what it says.
+    Quotation marks and full stops depend on the file, not on what a text says.
     """
 
     encoder: "MiniLM | SentenceTransformers"

@@ -247,7 +247,7 @@ class Llm2VecPackage(Llm2Vec):
             model = models.LlamaBiModel.from_pretrained(
                 base.source, revision=base.commit or "main", torch_dtype=getattr(torch, self._dtype)
             )
-        # The package chooses the turn by this name, which a folder lacks.
+        # The package chooses the turn by this name, which a folder does not have.
         model.config._name_or_path = next(
             (name for name, turn in TURNS.items() if turn == self._stack.turn), ""
         )
@@ -313,7 +313,7 @@ def _with_adapter(
     missing = [name for name in loading.missing_keys if "lora_" in name]
     if strays := missing + list(loading.unexpected_keys):
         raise ModelError(
-            f"{adapter.source}: {len(strays)} weights of the adapter and of the model do not meet "
+            f"{adapter.source}: {len(strays)} weights of the adapter and of the model do not match "
             f"({', '.join(strays[:2])}, ...); give the adapters of this base, in their order"
         )
     finish = tuned.merge_and_unload if is_merged else tuned.get_base_model

@@ -87,7 +87,7 @@ class TokenEncoder(Spreadable):
 
     @cached_property
     def layer(self) -> int:
-        """The layer that is read; a layer that the model lacks is an error."""
+        """The layer that is read; a layer that the model does not have is an error."""
         layer = self._asked or self._layers
         if not self._asked and self._source != PACKAGED:
             layer = int(_library().model2layers.get(self._source, layer))

@@ -194,8 +194,8 @@ class ChoiceScorer:
         """Why the model cannot follow a tree, tried in passes of a few nodes; None if it can."""
         if not getattr(self._model, "_supports_attention_backend", False):
             return "its attention cannot be exchanged"
-        if lacking := sorted({"position_ids", "logits_to_keep"} - self._takes):
-            return f"it takes no {' and '.join(lacking)}"
+        if missing := sorted({"position_ids", "logits_to_keep"} - self._takes):
+            return f"it takes no {' and '.join(missing)}"
         rows, plain = self._trial
         try:
             sums = self._as_tree(rows, pack_nodes=6, most_nodes=12)

@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from harness.core import Request, Response, Sample
+from harness.core import Response, Sample
 from harness.errors import ModelError, SpecError
 from harness.models.extras import require
 from harness.models.labels import (
     SCORE,
     LabelQuestion,
     LabelQuestions,
+    TextLabeller,
     chosen,
     shown,
-    undecided,
     with_probabilities,
 )
 from harness.models.local.checkpoints import (
@@ -39,7 +39,7 @@ from harness.models.local.checkpoints import (
 )
 from harness.models.local.heads import ScoringHead, load_head, log_shares
 from harness.models.vectors import Progress, Vectors, chunks, without_surrogates
-from harness.parts import Mode, digest
+from harness.parts import digest
 from harness.specs.models import ClassifierSpec
 from harness.storage.cells import decode_json
 from harness.storage.files import inside, write_whole
@@ -105,7 +105,7 @@ class TrainedClassifier:
 def write_trained(
     folder: Path, card: ClassifierCard, texts: Iterable[str], weights: Sequence[Path]
 ) -> TrainedClassifier:
-    """Write card and texts beside the weights; the card, written last, completes the folder."""
+    """Write texts and card into the folder of the weights; the card, written last, completes it."""
     seen = frozenset(map(fingerprint, texts))
     write_whole(folder / TEXTS, "".join(f"{one}\n" for one in sorted(seen)).encode())
     files = [*weights, folder / TEXTS]
@@ -158,11 +158,10 @@ def check_fit(trained: TrainedClassifier, labels: Sequence[str], samples: Sequen
         _log.warning("%s, by their words: their answers say %s", fact, TRAINED_ON)
 
 
-class SklearnModel:
+class SklearnModel(TextLabeller):
     """A trained head on the vectors of an encoder."""
 
     kind = "sklearn"
-    modes = frozenset({Mode.CHOOSE})
 
     def __init__(
         self,
@@ -182,15 +181,8 @@ class SklearnModel:
     def resolve(self) -> None:
         """Do nothing: the training has a digest."""
 
-    def text_of(self, request: Request) -> str | None:
-        """The text it reads; None at a step that shows none."""
-        return self._questions.question(request).text
-
-    def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
-        """Answer each request once, in batches."""
-        asked = [self._questions.question(request) for request in requests]
-        yield from (undecided(one) for one in asked if one.text is None)
-        for batch in chunks([one for one in asked if one.text is not None], BATCH):
+    def _labelled(self, asked: Sequence[LabelQuestion]) -> Iterator[Response]:
+        for batch in chunks(asked, BATCH):
             rows = self._encode([one.text or "" for one in batch])
             scores = self._head.scores(rows)
             values_by_class = log_shares(scores) if self._has_odds else scores

@@ -3,11 +3,11 @@
 A classifier was trained here, or is a checkpoint whose own labels the YAML names.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from harness.core import Request, Response
+from harness.core import Response
 from harness.errors import ModelError, SpecError
 from harness.models.custom import Resolvable
 from harness.models.labels import (
@@ -15,9 +15,9 @@ from harness.models.labels import (
     SCORE,
     LabelQuestion,
     LabelQuestions,
+    TextLabeller,
     chosen,
     other_label,
-    undecided,
     with_probabilities,
 )
 from harness.models.local.checkpoints import ResolvedCheckpoint, device_of, explain, resolve
@@ -29,18 +29,17 @@ from harness.models.local.classifiers import (
 )
 from harness.models.spread import Needs, Part, Spreadable
 from harness.models.vectors import chunks
-from harness.parts import Mode, digest
+from harness.parts import digest
 from harness.specs.models import ClassifierSpec, FlagSpec
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-class SequenceClassifier(Resolvable, Spreadable):
+class SequenceClassifier(TextLabeller, Resolvable, Spreadable):
     """A sequence classifier on this machine."""
 
     kind = "classifier"
-    modes = frozenset({Mode.CHOOSE})
 
     def __init__(
         self,
@@ -66,16 +65,9 @@ class SequenceClassifier(Resolvable, Spreadable):
         settings = digest((self._spec.labels, self._spec.max_tokens))[:12]
         return f"classifier:{self._checkpoint.origin}|{settings}", self._checkpoint.version[:7]
 
-    def text_of(self, request: Request) -> str | None:
-        """The text it reads; None at a step that shows none."""
-        return self._questions.question(request).text
-
-    def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
-        """Answer each request once, texts of like length together."""
-        asked = [self._questions.question(request) for request in requests]
-        yield from (undecided(one) for one in asked if one.text is None)
-        texts = [one for one in asked if one.text is not None]
-        texts.sort(key=lambda one: (len(one.text or ""), one.text or ""))
+    def _labelled(self, asked: Sequence[LabelQuestion]) -> Iterator[Response]:
+        """The responses, texts of like length together."""
+        texts = sorted(asked, key=lambda one: (len(one.text or ""), one.text or ""))
         batches = [*chunks(texts, self._spec.batch)]
         found = self._computed([one.text or "" for one in batch] for batch in batches)
         for batch, rows in zip(batches, found, strict=True):

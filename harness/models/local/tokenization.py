@@ -193,12 +193,12 @@ def _bare(tokenizer: "PreTrainedTokenizerBase") -> "Tokenizer":
     """The tokenizer without its post-processor, which in some trims blanks off the offsets."""
     if not tokenizer.is_fast:
         raise ModelError(
-            f"{tokenizer.name_or_path}: its tokenizer does not say which characters a token "
-            "stands for; use a checkpoint with a fast tokenizer (tokenizer.json)"
+            f"{tokenizer.name_or_path}: its tokenizer does not give the characters of a "
+            "token; use a checkpoint with a fast tokenizer (tokenizer.json)"
         )
     from tokenizers import Tokenizer
 
-    # A copy would read the vocabulary anew, seconds where it is large: its parts are shared.
+    # Its parts are shared: a copy would read the vocabulary again, which may take seconds.
     whole = tokenizer.backend_tokenizer
     bare = Tokenizer(whole.model)
     bare.normalizer, bare.pre_tokenizer = whole.normalizer, whole.pre_tokenizer
@@ -437,7 +437,7 @@ class CheckpointModel(Resolvable, Spreadable, Generic[AnySpec]):
     ) -> Response:
         decode = self._checkpoint.tokenizer.decode
         options = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
-        # A cut reply lacks the end token.
+        # A cut reply has no end token.
         written = [list(tokens if is_cut else tokens[:-1]) for tokens, is_cut in replies]
         return Response(
             key=request.key,

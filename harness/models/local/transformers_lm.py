@@ -250,7 +250,7 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
     def compute(self, part: Part) -> Any:  # noqa: ANN401 - as the rows of the part are
         """Sample a reply for each row, or sum its log-probabilities; None for a row too big.
 
-        Beside these sums stand those of the rows that are also scored without batches.
+        With them come the sums of the rows that are also scored without batches.
         """
         if isinstance(part, _Scoring):
             return self._scorer.sums(part.rows), [*map(self._scorer.alone, part.checked)]
@@ -264,8 +264,8 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
         if min(tokens.firsts) < 1:
             return self._failed(
                 request,
-                "nothing stands before the choices, and this model's tokenizer puts no BOS there; "
-                "put words before them, or use another model",
+                "there is nothing before the choices, and this model's tokenizer puts no BOS "
+                "there; put words before them, or use another model",
             )
         if (fed := max(map(len, tokens.rows)) - 1) > self._positions:
             return self._failed(
@@ -392,7 +392,7 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
         return checkpoint
 
     def _begin_loading(self) -> None:
-        """Load the weights beside this thread, which reads and tokenizes requests meanwhile.
+        """Load the weights in another thread, while this one reads and tokenizes requests.
 
         What goes wrong is raised where the weights are used. The thread ends with the process: a
         command that fails meanwhile does not wait for it.

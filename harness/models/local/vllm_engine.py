@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from itertools import count
 from logging import getLogger
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from harness.core import Response
 from harness.errors import ModelError, install
@@ -51,26 +51,6 @@ class EngineRequest:
     read: Callable[[list[Any]], Response]
 
 
-class Output(Protocol):
-    """The engine's output for a row."""
-
-    request_id: str
-    finished: bool
-
-
-class SteppedEngine(Protocol):
-    """An engine that works on named rows; each step advances all of them."""
-
-    def add(self, name: str, row: EngineRow) -> None:
-        """Add a row."""
-
-    def step(self) -> Sequence[Output]:
-        """Advance all rows; return the outputs of those that have news."""
-
-    def drop(self, names: Sequence[str]) -> None:
-        """Remove rows."""
-
-
 @dataclass(slots=True)
 class _Open:
     """A request under way: its outputs by place, and the queue it joins when all are there."""
@@ -86,10 +66,10 @@ class RequestQueue:
     `open_engine` returns the engine for a row; it changes only when all rows are done.
     """
 
-    def __init__(self, open_engine: Callable[[], SteppedEngine]) -> None:
+    def __init__(self, open_engine: Callable[[], "VllmEngine"]) -> None:
         """Start with no rows."""
         self._open_engine = open_engine
-        self._engine: SteppedEngine | None = None
+        self._engine: VllmEngine | None = None
         self._names = map(str, count())
         self._waiting: dict[str, tuple[_Open, int]] = {}
 

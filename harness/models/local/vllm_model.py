@@ -193,7 +193,7 @@ class VllmModel(CheckpointModel[VllmSpec]):
     def _choosing(self, request: Request) -> EngineRequest | Response:
         tokens = self._choice_tokens(request)
         if min(tokens.firsts) < 1:
-            fact = "nothing stands before the choices to score them by; give them a prompt"
+            fact = "there is nothing before the choices to score them by; give them a prompt"
             return self._failed(request, fact)
         if refusal := self._too_long(request, max(map(len, tokens.rows))):
             return refusal
@@ -269,7 +269,7 @@ class VllmModel(CheckpointModel[VllmSpec]):
 
     @property
     def _modules(self) -> list[str]:
-        """Digest of the pooling modules beside the weights in a folder, if any."""
+        """Digest of the pooling modules in the folder of the weights, if any."""
         checkpoint = self._checkpoint
         if checkpoint.commit is not None:
             return []

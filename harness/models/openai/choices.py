@@ -119,7 +119,7 @@ class OpenAIChoiceScorer:
         self._lacking: dict[Mode, str] = {}
 
     async def probe(self, mode: Mode) -> None:
-        """Call the server once; ModelError with a remedy where it lacks what `mode` needs."""
+        """Call the server once; ModelError with a remedy if it does not have what `mode` needs."""
         if mode in self._lacking:
             raise ModelError(self._lacking[mode])
         try:
@@ -346,7 +346,7 @@ def echo_scores(
     if min(firsts) < 1:
         raise PermanentError(
             Reason.UNSUPPORTED,
-            "nothing stands before the choices to score them by; give the prompt a text",
+            "there is nothing before the choices to score them by; give the prompt a text",
         )
     rows = [
         echo.logprobs[first : len(echo.tokens)] for echo, first in zip(echoes, firsts, strict=True)

@@ -36,9 +36,9 @@ class GuardModel(ModerationModel):
         with self.translating():
             content = await connection.post("/chat/completions", body)
         reply = read_reply(content, request, self.server)
-        return self._labelled(request, reply) if reply.texts else reply
+        return self._read_label(request, reply) if reply.texts else reply
 
-    def _labelled(self, request: Request, reply: Response) -> Response:
+    def _read_label(self, request: Request, reply: Response) -> Response:
         """The reply as a label; UNPARSED where it is of another form or names an unknown hazard."""
         said = (reply.texts or ("",))[0]
         found = safety_verdict(said)

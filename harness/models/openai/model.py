@@ -6,18 +6,17 @@ the moderation endpoint gets the text of a sample, and no prompt.
 """
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
 from math import isfinite
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
 from harness.core import Request, Response
 from harness.errors import ModelError
-from harness.models.client.endpoint import Endpoint
 from harness.models.client.hosted import HostedModel
 from harness.models.client.http import Connection, ConnectionFailed, HttpError
 from harness.models.client.replies import (
@@ -30,7 +29,14 @@ from harness.models.client.replies import (
     read_served,
 )
 from harness.models.client.retry import Call, PartialReply, PermanentError, RetryableError
-from harness.models.labels import FLAGGED, LabelQuestions, chosen, other_label, undecided
+from harness.models.labels import (
+    FLAGGED,
+    LabelQuestion,
+    LabelQuestions,
+    TextLabeller,
+    chosen,
+    other_label,
+)
 from harness.models.openai.bodies import (
     TooFewRepliesError,
     chat_body,
@@ -54,12 +60,21 @@ CHOICES: Mapping[str, frozenset[Mode]] = {
 MOST_CATEGORIES = 100
 
 
-def bearer(server: Endpoint) -> dict[str, str]:
-    """The header that carries the key of an OpenAI-compatible server."""
-    return {"Authorization": f"Bearer {key}"} if (key := server.key) else {}
+_Spec = TypeVar("_Spec", OpenAISpec, ModerationSpec)
 
 
-class OpenAIModel(HostedModel[OpenAISpec]):
+class OpenAIServed(HostedModel[_Spec]):
+    """A model behind an OpenAI-compatible server: how it is given the key, and words errors."""
+
+    @property
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {key}"} if (key := self.server.key) else {}
+
+    def _translated(self, error: HttpError, *, has_form: bool = False) -> Exception:
+        return status_error(error, self.server, model=self.model, has_form=has_form)
+
+
+class OpenAIModel(OpenAIServed[OpenAISpec]):
     """A model behind an OpenAI-compatible server."""
 
     kind = "openai"
@@ -144,13 +159,6 @@ class OpenAIModel(HostedModel[OpenAISpec]):
             f"{server.remedy}, or name the model instead of auto"
         )
 
-    @property
-    def _headers(self) -> dict[str, str]:
-        return bearer(self.server)
-
-    def _translated(self, error: HttpError, *, has_form: bool = False) -> Exception:
-        return status_error(error, self.server, model=self.model, has_form=has_form)
-
     def _call(self, connection: Connection) -> Call:
         self._replies.clear()  # a request that was given up starts again; its usage is stored
         scorer = OpenAIChoiceScorer(connection, self.model, server=self.server, spec=self.spec)
@@ -217,11 +225,10 @@ def _refuse_odd(categories: Collection[str]) -> None:
         raise PermanentError(Reason.FAILED, "the reply has a name that no category has")
 
 
-class ModerationModel(HostedModel[ModerationSpec]):
+class ModerationModel(TextLabeller, OpenAIServed[ModerationSpec]):
     """The moderation endpoint of OpenAI, or of a server that answers as it does."""
 
     kind = "moderation"
-    modes = frozenset({Mode.CHOOSE})
 
     def __init__(
         self, name: str, spec: ModerationSpec, questions: LabelQuestions, environ: Mapping[str, str]
@@ -231,15 +238,8 @@ class ModerationModel(HostedModel[ModerationSpec]):
         self._questions = questions
         self._negative = other_label(questions.labels, spec.positive, model=name)
 
-    def text_of(self, request: Request) -> str | None:
-        """The text of a request that it reads; None at a step that shows none."""
-        return self._questions.question(request).text
-
-    def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
-        """Answer each request once, in the order in which the answers come."""
-        questions = [self._questions.question(request) for request in requests]
-        yield from (undecided(question) for question in questions if question.text is None)
-        yield from super().answer(q.request for q in questions if q.text is not None)
+    def _labelled(self, asked: Sequence[LabelQuestion]) -> Iterator[Response]:
+        return OpenAIServed.answer(self, [question.request for question in asked])
 
     def _identity_parts(self) -> list[str]:
         return [self.kind, self.spec.model, f"positive={self.spec.positive}"]
@@ -248,13 +248,6 @@ class ModerationModel(HostedModel[ModerationSpec]):
         """How one attempt is made; a key for moderation alone may list no models."""
         self.wait_for_server()
         return self._session()
-
-    @property
-    def _headers(self) -> dict[str, str]:
-        return bearer(self.server)
-
-    def _translated(self, error: HttpError, *, has_form: bool = False) -> Exception:
-        return status_error(error, self.server, model=self.model, has_form=has_form)
 
     def _call(self, connection: Connection) -> Call:
         return partial(self._ask, connection)

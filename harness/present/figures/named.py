@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypedDict, Unpack
 
 from harness.analysis.curves import CurveRow, curve_rows, scale_of
 from harness.analysis.curves import together as joined
@@ -30,6 +30,7 @@ from harness.storage import tables
 from harness.storage.find_runs import find_runs, run_folders
 from harness.storage.runs import RunFolder, StoredRun
 from harness.storage.tables import Table, column_of
+from harness.workspace import Workspace
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -337,6 +338,57 @@ ALIASES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("impscore-15", "impscore-16"), "impscore-7"),
 }
 """Figures of the same form on other texts or models."""
+
+
+class FigureOptions(TypedDict, total=False):
+    """What a figure shows: properties of scores, choices among them, and files."""
+
+    x: str
+    panel: str
+    series: str
+    metric: str
+    judges: Sequence[str]
+    variants: Sequence[str]
+    tasks: Sequence[str]
+    ratings: str | Path | None
+    column: str | None
+    label: str | None
+    seed: int
+    scorer: str
+
+
+def figure_of(
+    figure: str,
+    given: Sequence[str],
+    *,
+    results: Path,
+    workspace: Workspace,
+    **options: Unpack[FigureOptions],
+) -> Figure:
+    """The figure of a name, or of scores by `x`; SpecError for neither and for both."""
+    x, ratings = options.get("x", ""), options.get("ratings")
+    if bool(figure) == bool(x):
+        raise SpecError(f"plot: give x, or one figure of {', '.join(FIGURES)}")
+    choice = {name: options.get(name, ()) for name in ("judges", "variants", "tasks")}
+    for name, given_names in choice.items():
+        if isinstance(given_names, str):
+            raise SpecError(f"{name} {given_names!r}: give a list of names")
+    chosen: list[tuple[str, ...]] = [tuple(names) for names in choice.values()]  # type: ignore[arg-type]  # lists of names
+    registry = workspace.registry
+    inputs = Inputs(
+        given=tuple(given),
+        results=results,
+        choice=ScoreFilter(chosen[0], chosen[1], chosen[2], options.get("metric", "")),
+        scorer=lambda: registry.scorer(options.get("scorer", "impscore-minilm")),
+        progress=lambda *_: None,
+        samples=lambda task: workspace.samples(registry.load("tasks", task).data)[0],
+        ratings=None if ratings is None else Path(ratings),
+        column=options.get("column"),
+        label=options.get("label"),
+        seed=options.get("seed", 0),
+    )
+    layout = Layout(x, options.get("panel", ""), options.get("series", "")) if x else figure
+    return make_figure(layout, inputs)
 
 
 def make_figure(figure: str | Layout, inputs: Inputs) -> Figure:

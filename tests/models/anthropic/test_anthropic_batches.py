@@ -41,7 +41,7 @@ def test_a_reply_is_an_entry_of_its_own_and_all_are_joined(bench: Bench) -> None
     assert {response.usage.completion_tokens for response in whole.values()} == {18}
 
 
-def test_replies_of_which_one_failed_are_a_failure_and_asked_anew(bench: Bench) -> None:
+def test_replies_of_which_one_failed_are_a_failure_and_asked_again(bench: Bench) -> None:
     bench.stub.batches.end = "expired"
     first = bench.answers(THRICE)
     bench.stub.batches.end = "completed"
@@ -63,7 +63,7 @@ def test_what_a_filter_held_back_in_a_batch_is_filtered(bench: Bench) -> None:
     assert reasons == [None, Reason.FILTERED, None]
 
 
-def test_replies_of_which_one_is_lacking_are_a_failure(bench: Bench) -> None:
+def test_replies_of_which_one_is_missing_are_a_failure(bench: Bench) -> None:
     bench.stub.batches.polls = 1
     responses = bench.model(lambda _: bench.stub.batches.made["batch_1"].asked.popitem())
 

@@ -23,22 +23,6 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "calls/m/batches").iterdir()] == ["aa.json"]
 
 
-def test_records_come_by_age_and_then_by_name(tmp_path: Path) -> None:
-    files = BatchFiles(tmp_path)
-    for nonce, created in [("c", 2.0), ("b", 1.0), ("a", 2.0)]:
-        files.write(replace(ONE, nonce=nonce, created=created))
-
-    assert [record.nonce for record in files.read()] == ["b", "a", "c"]
-
-
-def test_reading_makes_no_folder_and_removing_twice_is_removing(tmp_path: Path) -> None:
-    files = BatchFiles(tmp_path / "none")
-
-    assert files.read() == []
-    files.remove(ONE)
-    assert not (tmp_path / "none").exists()
-
-
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"nonce": "aa"}', '{"nonce": 3}'])
 def test_a_damaged_record_is_named_with_the_remedy(tmp_path: Path, content: str) -> None:
     (tmp_path / "aa.json").write_text(content)
@@ -47,7 +31,9 @@ def test_a_damaged_record_is_named_with_the_remedy(tmp_path: Path, content: str)
         BatchFiles(tmp_path).read()
 
 
-def test_a_record_that_cannot_be_written_is_told_before_anything_is_paid(tmp_path: Path) -> None:
+def test_a_record_that_cannot_be_written_is_reported_before_anything_is_paid(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(StoreError, match="cannot be written"):

@@ -2,12 +2,10 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.batch_bench import KEY, Bench, Killed, killed, request, requests
-from support.resolved import resolved
 from support.stub_batches import End
 from support.stub_script import Script
 from support.stub_server import StubServer
@@ -15,7 +13,7 @@ from support.stub_server import StubServer
 from harness.core import Response
 from harness.errors import ModelError
 from harness.models.client.cached import Budget, CachedClient, CallPolicy, Price
-from harness.parts import Decoding, Mode, Reason
+from harness.parts import Mode, Reason
 from harness.storage.ledger import Ledger
 
 ASKED = requests(6)
@@ -40,28 +38,7 @@ def test_answers_are_what_single_calls_would_have_given(bench: Bench) -> None:
     assert [record.state for record in bench.files.read()] == ["collected"]
 
 
-def test_what_is_sent_is_what_single_calls_would_have_sent(bench: Bench) -> None:
-    asked = [request("Rate.", schema={"type": "object"}, decoding=Decoding(0.5, 7, seed=3))]
-    list(bench.live(extra_body={"top_k": 4}).answer(asked))
-    bench.answers(asked, extra_body={"top_k": 4})
-
-    alone, in_batch = bench.stub.bodies
-    assert in_batch == alone
-
-
-def test_it_is_the_model_it_stands_in_for(bench: Bench) -> None:
-    batched, live = resolved(bench.model()), resolved(bench.live())
-
-    for name in ("name", "kind", "identity", "revision", "modes"):
-        assert getattr(batched, name) == getattr(live, name)
-
-
-def test_nothing_to_ask_needs_neither_key_nor_server(bench: Bench) -> None:
-    assert bench.answers([]) == {}
-    assert bench.stub.batches.log == []
-
-
-def test_waits_grow_up_to_a_minute_and_each_look_is_told(bench: Bench) -> None:
+def test_waits_grow_up_to_a_minute_and_each_look_is_reported(bench: Bench) -> None:
     bench.stub.batches.polls = 12
 
     bench.answers(ASKED)
@@ -92,25 +69,6 @@ def test_a_command_killed_while_it_stores_is_gone_on_with(bench: Bench, taken: i
 
     assert sorted(bench.answers(ASKED)) == sorted(KEYS)
     assert bench.submitted == [KEYS]
-
-
-def test_answers_lost_after_they_were_collected_are_fetched_again(bench: Bench) -> None:
-    first = bench.answers(ASKED)
-
-    assert bench.answers(ASKED) == first
-    assert bench.submitted == [KEYS]
-
-
-def test_what_waits_is_collected_before_the_rest_is_handed_in(bench: Bench) -> None:
-    bench.stub.batches.polls = 1
-    with pytest.raises(Killed):
-        bench.answers(ASKED[:4], sleep=killed)
-    responses = bench.model().answer(ASKED)
-
-    first = [next(responses).key for _ in range(4)]
-    assert bench.submitted == [KEYS[:4]]
-    assert [*first, *(response.key for response in responses)][4:] == KEYS[:3:-1]
-    assert bench.submitted == [KEYS[:4], KEYS[4:]]
 
 
 def test_the_rest_is_handed_in_while_what_was_handed_in_is_worked_on(bench: Bench) -> None:
@@ -146,18 +104,6 @@ def test_a_batch_whose_name_was_lost_with_the_command_is_found_again(bench: Benc
     assert bench.submitted == [KEYS]
 
 
-def test_a_lost_batch_is_found_among_many(bench: Bench) -> None:
-    bench.stub.batches.faults = {f"POST {bench.path}": ["lost"]}
-    bench.stub.batches.page = 1
-    with pytest.raises(ModelError):
-        bench.answers(ASKED, attempts=1)
-    for count in (1, 2, 3):
-        replace(bench, folder=bench.folder / str(count)).answers(requests(9)[6 : 6 + count])
-
-    assert not failures(bench.answers(ASKED))
-    assert len(bench.submitted) == 4
-
-
 def test_a_reply_lost_on_its_way_is_not_handed_in_again(bench: Bench) -> None:
     bench.stub.batches.faults = {f"POST {bench.path}": ["lost"]}
 
@@ -166,7 +112,7 @@ def test_a_reply_lost_on_its_way_is_not_handed_in_again(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("attempts", [1, 3])
-def test_a_batch_that_never_arrived_is_handed_in_anew(bench: Bench, attempts: int) -> None:
+def test_a_batch_that_never_arrived_is_handed_in_again(bench: Bench, attempts: int) -> None:
     bench.stub.batches.faults = {f"POST {bench.path}": ["500"]}
     if attempts == 1:
         with pytest.raises(ModelError):
@@ -186,7 +132,7 @@ def test_where_batches_are_not_listed_a_lost_one_is_left_to_the_user(bench: Benc
 
 
 @pytest.mark.parametrize("end", ["expired", "cancelled"])
-def test_what_a_batch_answered_before_its_end_is_kept_and_the_rest_asked_anew(
+def test_what_a_batch_answered_before_its_end_is_kept_and_the_rest_asked_again(
     bench: Bench, end: End
 ) -> None:
     bench.stub.batches.end = end
@@ -199,7 +145,7 @@ def test_what_a_batch_answered_before_its_end_is_kept_and_the_rest_asked_anew(
     assert bench.submitted == [KEYS, KEYS[::2]]
 
 
-def test_damaged_lines_and_strangers_are_told_of_and_cost_nothing_else(
+def test_damaged_lines_and_strangers_are_reported_and_cost_nothing_else(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.stub.batches.noise = True
@@ -209,16 +155,7 @@ def test_damaged_lines_and_strangers_are_told_of_and_cost_nothing_else(
     assert "1 results of no request of ours" in caplog.text
 
 
-def test_results_of_requests_not_wanted_now_are_no_strangers(
-    bench: Bench, caplog: pytest.LogCaptureFixture
-) -> None:
-    bench.answers(ASKED)
-    bench.answers(ASKED[:1])
-
-    assert caplog.text == ""
-
-
-def test_a_request_without_a_result_is_a_failure_and_asked_anew(bench: Bench) -> None:
+def test_a_request_without_a_result_is_a_failure_and_asked_again(bench: Bench) -> None:
     bench.stub.batches.polls = 1
     with pytest.raises(Killed):
         bench.answers(ASKED, sleep=killed)
@@ -294,7 +231,7 @@ def test_a_batch_that_is_gone_is_an_error_that_names_its_file(
     assert not failures(bench.answers(ASKED))
 
 
-def test_a_server_without_batches_is_told_with_the_remedy(bench: Bench) -> None:
+def test_a_server_without_batches_is_reported_with_the_remedy(bench: Bench) -> None:
     bench.stub.batches.faults = {f"POST {path}": ["404"] for path in (bench.path, "/v1/files")}
 
     with pytest.raises(ModelError, match=r"has no batches .*leave out --batch"):
@@ -319,30 +256,7 @@ def test_a_passing_fault_while_waiting_is_outlived(bench: Bench, fault: str) -> 
     assert bench.submitted == [KEYS]
 
 
-def test_a_lasting_fault_while_waiting_leaves_what_was_handed_in(bench: Bench) -> None:
-    bench.stub.batches.faults = {f"GET {bench.path}/batch_1": ["500"] * 3}
-
-    with pytest.raises(ModelError, match="the same command collects it"):
-        bench.answers(ASKED)
-    assert not failures(bench.answers(ASKED))
-    assert bench.submitted == [KEYS]
-
-
-def test_an_interrupt_says_that_the_same_command_collects(
-    bench: Bench, caplog: pytest.LogCaptureFixture
-) -> None:
-    def interrupt(_: float) -> None:
-        raise KeyboardInterrupt
-
-    bench.stub.batches.polls = 1
-    with pytest.raises(KeyboardInterrupt):
-        bench.answers(ASKED, sleep=interrupt)
-
-    assert "the same command collects it" in caplog.text
-    assert [record.state for record in bench.files.read()] == ["submitted"]
-
-
-def test_neither_keys_nor_words_stand_in_the_files_or_in_messages(bench: Bench) -> None:
+def test_neither_keys_nor_words_are_in_the_files_or_in_messages(bench: Bench) -> None:
     bench.answers(ASKED)
     bench.stub.script = Script(key="another")
 
@@ -384,14 +298,3 @@ def test_a_failure_is_not_taken_from_its_batch_a_second_time(bench: Bench, tmp_p
     assert not failures(again.answer(ASKED, stage="x"))
     again.ledger.close()
     assert bench.submitted == [KEYS, [KEYS[2]]]
-
-
-def test_two_models_keep_their_batches_apart(bench: Bench, tmp_path: Path) -> None:
-    other = replace(bench, folder=tmp_path / "other")
-    twins = [replace(asked, model="another") for asked in ASKED]
-
-    bench.answers(ASKED)
-    other.answers(twins)
-
-    assert bench.submitted == [KEYS, [asked.key for asked in twins]]
-    assert len(bench.files.read()) == len(other.files.read()) == 1

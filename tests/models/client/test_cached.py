@@ -42,21 +42,16 @@ def desk(
     return CachedClient(model, Ledger(folder), lambda *_: None, terms or CallPolicy(), price)
 
 
-def test_a_stored_answer_tells_what_it_cost(tmp_path: Path) -> None:
+def test_a_stored_answer_says_what_it_cost(tmp_path: Path) -> None:
     with desk(tmp_path) as at:
         found = at.answer(requests(), stage="answers")
 
     assert {response.usage.cost_usd for response in found.values()} == {2.0}
 
 
-def test_without_a_price_the_cost_is_not_known(tmp_path: Path) -> None:
-    with desk(tmp_path, price=None) as at:
-        found = at.answer(requests(), stage="answers")
-
-    assert {response.usage.cost_usd for response in found.values()} == {None}
-
-
-def test_what_got_no_reply_is_told_apart_also_where_it_is_not_asked_again(tmp_path: Path) -> None:
+def test_what_got_no_reply_is_distinguished_also_where_it_is_not_asked_again(
+    tmp_path: Path,
+) -> None:
     told: list[tuple[object, ...]] = []
     asked: tuple[tuple[int, Retry], ...] = ((2, "failed"), (3, "none"))
     for count, retry in asked:
@@ -70,7 +65,7 @@ def test_what_got_no_reply_is_told_apart_also_where_it_is_not_asked_again(tmp_pa
 @pytest.mark.parametrize(
     ("price", "spent"), [(DOLLAR, [None, 2.0, 4.0, 6.0]), (None, [None, None, None, None])]
 )
-def test_progress_tells_what_the_calls_of_a_stage_cost_so_far(
+def test_progress_says_what_the_calls_of_a_stage_cost_so_far(
     tmp_path: Path, price: Price | None, spent: list[float | None]
 ) -> None:
     told: list[tuple[object, ...]] = []
@@ -116,7 +111,7 @@ def test_a_budget_that_is_used_up_keeps_what_was_answered_and_goes_on_when_raise
         assert len(at.answer(requests(), stage="answers")) == 4
 
 
-def test_what_failed_before_counts_with_its_most_and_what_is_asked_again_beside_it(
+def test_what_failed_before_counts_with_its_most_and_what_is_asked_again_with_it(
     tmp_path: Path,
 ) -> None:
     with desk(tmp_path, reply=lost) as at:
@@ -143,7 +138,7 @@ def test_what_failed_before_counts_with_its_most_and_what_is_asked_again_beside_
         (Usage(unanswered=1), 40.0),
     ],
 )
-def test_each_attempt_that_nobody_tells_of_counts_with_its_most_now_and_when_stored(
+def test_each_attempt_that_nobody_says_of_counts_with_its_most_now_and_when_stored(
     tmp_path: Path, usage: Usage, cost_usd: float
 ) -> None:
     spent = []
@@ -155,17 +150,6 @@ def test_each_attempt_that_nobody_tells_of_counts_with_its_most_now_and_when_sto
         spent.append(budget.spent_usd)
 
     assert spent == [cost_usd] * 2
-
-
-def test_an_answer_stored_without_a_price_counts_with_todays(tmp_path: Path) -> None:
-    with desk(tmp_path, price=None) as at:
-        at.answer(requests(), stage="answers")
-    budget = Budget(100)
-
-    with desk(tmp_path, CallPolicy(budget=budget)) as at:
-        at.answer(requests(), stage="answers")
-
-    assert budget.spent_usd == 8.0
 
 
 def without(reason: Reason) -> Callable[[Request], Response]:
@@ -213,7 +197,7 @@ ASKED_AGAIN: dict[Retry, set[Reason]] = {
 
 @pytest.mark.parametrize("reason", Reason)
 @pytest.mark.parametrize("retry", ASKED_AGAIN)
-def test_a_reply_without_an_answer_stands_unless_all_is_to_be_asked_again(
+def test_a_reply_without_an_answer_is_unless_all_is_to_be_asked_again(
     tmp_path: Path, retry: Retry, reason: Reason
 ) -> None:
     with desk(tmp_path, reply=without(reason)) as at:

@@ -36,10 +36,6 @@ def test_a_cost_is_known_where_both_counts_are(
     assert PRICE.cost(usage, is_batch=is_batch) == expected
 
 
-def test_a_batch_without_a_price_of_its_own_has_no_cost() -> None:
-    assert Price(1, 1).cost(Usage(1, 1), is_batch=True) is None
-
-
 @pytest.mark.parametrize(("cap", "count"), [(MOST - 1, 0), (MOST, 1), (3.5 * MOST, 3)])
 def test_requests_pass_while_the_most_they_may_cost_is_within_the_cap(
     cap: float, count: int
@@ -57,25 +53,7 @@ def test_what_a_call_did_not_cost_is_free_for_the_next() -> None:
     assert (budget.spent_usd, len(let_through(budget))) == (2.0, 1)
 
 
-def test_a_call_whose_cost_nobody_tells_counts_with_the_most_it_may_have_cost() -> None:
-    budget = Budget(2 * MOST)
-    [first, _] = let_through(budget)
-
-    budget.record(first, None)
-
-    assert budget.spent_usd == MOST
-
-
-def test_a_call_stored_before_counts_once() -> None:
-    budget = Budget(10)
-
-    for _ in range(2):
-        budget.record_stored("stored", 3.0)
-
-    assert budget.spent_usd == 3.0
-
-
-def test_a_call_made_now_counts_beside_its_failure_stored_before_and_not_when_found_later() -> None:
+def test_a_call_made_now_counts_with_its_failure_stored_before_and_not_when_found_later() -> None:
     budget = Budget(3 * MOST)
     budget.record_stored(requests(1)[0].key, 3.0)
 

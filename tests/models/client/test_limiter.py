@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 from support.each import each
 
-from harness.models.client.limiter import FIRST, CallOutcome, Capacity, ConcurrencyLimiter
+from harness.models.client.limiter import FIRST, CallOutcome, ConcurrencyLimiter
 
 OK, AWAY, TROUBLE = CallOutcome.COMPLETED, CallOutcome.RATE_LIMITED, CallOutcome.SERVER_ERROR
 
@@ -37,11 +37,6 @@ def mixed(limit: int, turned_away: int) -> list[CallOutcome]:
     return [AWAY] * turned_away + [OK] * (limit - turned_away)
 
 
-@pytest.mark.parametrize(("most", "expected"), [(200, FIRST), (4, 4), (1, 1)])
-def test_a_gate_opens_to_a_few(most: int, expected: int) -> None:
-    assert ConcurrencyLimiter(most).limit == expected
-
-
 @each(
     ("outcomes", "expected"),
     [
@@ -59,25 +54,6 @@ def test_a_round_of_calls_sets_the_limit(outcomes: list[CallOutcome], expected: 
     assert after(ConcurrencyLimiter(200), outcomes) == expected
 
 
-@each(
-    ("outcomes", "is_calm"),
-    [
-        ([OK] * (FIRST - 1), False),
-        (mixed(FIRST, 3), True),
-        (mixed(FIRST, 4), False),
-        ([TROUBLE] * 4 + [OK] * 12, False),
-        ([TROUBLE] * 3 + [AWAY] * 3 + [OK] * 10, True),
-    ],
-)
-def test_a_round_without_more_trouble_than_chance_is_calm(
-    outcomes: list[CallOutcome], is_calm: bool
-) -> None:
-    limiter = ConcurrencyLimiter(200)
-    after(limiter, outcomes)
-
-    assert limiter.is_calm is is_calm
-
-
 def test_after_a_cut_the_limit_grows_by_the_same_number_each_round() -> None:
     limiter = ConcurrencyLimiter(200)
     after(limiter, mixed(FIRST, 8))
@@ -87,16 +63,6 @@ def test_after_a_cut_the_limit_grows_by_the_same_number_each_round() -> None:
         28,
         38,
     ]  # by a twentieth of 200
-
-
-def test_a_later_limiter_of_a_server_goes_on_from_the_limit_that_it_has_borne() -> None:
-    grown, cut = Capacity(), Capacity()
-    after(ConcurrencyLimiter(200, grown), [OK] * (FIRST + 64))
-    after(ConcurrencyLimiter(200, cut), mixed(FIRST, 8))
-
-    assert ConcurrencyLimiter(200, grown).limit == 200
-    assert ConcurrencyLimiter(50, grown).limit == 50
-    assert after(ConcurrencyLimiter(200, cut), [OK] * 8) == 18  # slowly, as after a cut
 
 
 def test_no_more_are_inside_than_the_limit_and_all_come_through() -> None:
@@ -117,39 +83,6 @@ def test_no_more_are_inside_than_the_limit_and_all_come_through() -> None:
     asyncio.run(all_of_them())
 
     assert (inside, most > FIRST) == (0, True)
-
-
-def test_one_who_gives_up_waiting_takes_no_place() -> None:
-    limiter = ConcurrencyLimiter(1)
-
-    async def scene() -> str:
-        await limiter.acquire()
-        impatient = asyncio.create_task(limiter.acquire())
-        patient = asyncio.create_task(limiter.acquire())
-        await asyncio.sleep(0)
-        impatient.cancel()
-        await asyncio.sleep(0)
-        end(limiter, OK)
-        await asyncio.wait_for(patient, 5)
-        return "in"
-
-    assert asyncio.run(scene()) == "in"
-
-
-def test_one_who_is_cancelled_as_he_is_called_in_calls_in_the_next() -> None:
-    limiter = ConcurrencyLimiter(1)
-
-    async def scene() -> str:
-        await limiter.acquire()
-        called = asyncio.create_task(limiter.acquire())
-        other = asyncio.create_task(limiter.acquire())
-        await asyncio.sleep(0)
-        end(limiter, OK)
-        called.cancel()
-        await asyncio.wait_for(other, 5)
-        return "in"
-
-    assert asyncio.run(scene()) == "in"
 
 
 def paused(limiter: ConcurrencyLimiter, waits_s: Sequence[float]) -> list[float | None]:
@@ -181,22 +114,7 @@ def test_all_are_to_wait_where_clearly_more_than_chance_brings_are_asked_to(
     assert paused(ConcurrencyLimiter(most), waits_s) == expected
 
 
-def test_what_was_asked_of_an_earlier_round_brings_about_no_pause() -> None:
-    """3 of 16 and 8 of 64 may each be chance; 14 of 64 could not."""
-
-    async def scene() -> list[float | None]:
-        limiter = ConcurrencyLimiter(200)
-        waits_s = [5.0] * 3 + [None] * 13 + [5.0] * 8
-        told = []
-        for wait_s in waits_s:
-            await limiter.acquire()
-            told.append(end(limiter, AWAY if wait_s else OK, wait_s))
-        return told
-
-    assert not any(asyncio.run(scene()))
-
-
-def test_a_pause_that_grows_is_told_again_and_one_that_does_not_is_not() -> None:
+def test_a_pause_that_grows_is_reported_again_and_one_that_does_not_is_not() -> None:
     async def scene() -> list[float | None]:
         limiter = ConcurrencyLimiter(200)
         for _ in range(12):

@@ -2,10 +2,8 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
-from support.each import each
 
 from harness.core import Request, Response
 from harness.models.client.replies import (
@@ -13,9 +11,6 @@ from harness.models.client.replies import (
     collect_n,
     merge,
     no_answer,
-    nth_request,
-    read_usage,
-    truncated,
 )
 from harness.models.client.retry import PartialReply, PermanentError
 from harness.parts import Decoding, Message, Reason, Usage, total_usage
@@ -55,29 +50,12 @@ def test_several_replies_are_one_response_in_their_order() -> None:
 @pytest.mark.parametrize(
     ("counts", "whole"), [((1, 2, 3), 6), ((1, None, 3), None), ((None, None, None), None)]
 )
-def test_tokens_of_reasoning_add_up_where_each_reply_tells_them(
+def test_tokens_of_reasoning_add_up_where_each_reply_says_them(
     counts: tuple[int | None, ...], whole: int | None
 ) -> None:
     replies = [reply("a", usage=Usage(2, 5, reasoning_tokens=count)) for count in counts]
 
     assert merge(ASKED, replies).usage == Usage(6, 15, reasoning_tokens=whole)
-
-
-@pytest.mark.parametrize(("seed", "seeds"), [(None, [None] * 3), (11, [11, 12, 13])])
-def test_each_of_several_replies_is_drawn_with_a_seed_of_its_own(
-    seed: int | None, seeds: list[int | None]
-) -> None:
-    asked = replace(ASKED, decoding=Decoding(0.7, n=3, seed=seed))
-
-    assert [nth_request(asked, place).decoding.seed for place in range(3)] == seeds
-    assert nth_request(asked, 2).decoding.n == 1
-
-
-def test_a_reply_without_an_answer_is_told_beside_the_others_and_was_paid() -> None:
-    whole = merge(ASKED, [REFUSED, reply("a"), reply("b")])
-
-    assert (whole.texts, whole.lost, whole.stop) == (("a", "b"), (Reason.REFUSED,), "stop")
-    assert (whole.failure, whole.usage) == (None, Usage(6, 11))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +72,7 @@ def test_without_any_answer_or_where_a_reply_never_came_all_are_one_failure(
     assert whole.failure.message == why
 
 
-def test_what_was_heard_before_a_call_failed_is_not_asked_for_again() -> None:
+def test_what_was_received_before_a_call_failed_is_not_asked_for_again() -> None:
     heard: RepliesByKey = {}
     with pytest.raises(TimeoutError):
         asyncio.run(told([reply("a"), TimeoutError()], heard))
@@ -117,41 +95,3 @@ def test_what_is_refused_by_an_error_is_one_of_the_replies() -> None:
 
     assert (whole.texts, whole.lost) == (("a", "b"), (Reason.FILTERED,))
     assert whole.usage == Usage()  # nobody tells what the filtered one cost
-
-
-@pytest.mark.parametrize(
-    ("usage", "words"),
-    [
-        (Usage(), "of an answer: give"),
-        (Usage(2, 9), "of an answer after 9 tokens: give"),
-        (Usage(2, 9, reasoning_tokens=0), "of an answer after 9 tokens: give"),
-        (Usage(2, 9, reasoning_tokens=8), "after 9 tokens, 8 of them of reasoning: give"),
-    ],
-)
-def test_a_reply_cut_before_its_first_word_tells_what_the_tokens_went_into(
-    usage: Usage, words: str
-) -> None:
-    failure = truncated(ASKED, usage=usage, served=None).failure
-
-    assert failure is not None
-    assert failure.reason == Reason.TRUNCATED
-    assert words in failure.message
-
-
-@each(
-    ("details", "count"),
-    [
-        ({"reasoning_tokens": 4}, 4),
-        ({"reasoning_tokens": "4"}, None),
-        ({}, None),
-        (None, None),
-        ([4], None),
-        ("4", None),
-    ],
-)
-def test_tokens_of_reasoning_are_read_where_they_are_a_count(
-    details: object, count: int | None
-) -> None:
-    usage = {"prompt_tokens": 1, "completion_tokens_details": details}
-
-    assert read_usage(usage, "prompt_tokens").reasoning_tokens == count

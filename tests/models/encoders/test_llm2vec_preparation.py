@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.tiny_llm2vec import LLAMA_3, build_tiny_llm2vec
 
-from harness.models.encoders.llm2vec import SEPARATOR, TEXT_TOKENS, TURNS, Preparation
+from harness.models.encoders.llm2vec import TEXT_TOKENS, TURNS, Preparation
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -43,7 +43,7 @@ def read(
         ("", "", f"{HEADER}<|eot_id|>", "<|eot_id|>"),
     ],
 )
-def test_a_turn_stands_around_both_and_only_text_and_its_end_are_pooled(
+def test_a_turn_is_around_both_and_only_text_and_its_end_are_pooled(
     tokenizer: "PreTrainedTokenizerBase", text: str, instruction: str, whole: str, pooled: str
 ) -> None:
     assert read(tokenizer, text, instruction=instruction) == (whole, pooled)
@@ -71,15 +71,6 @@ def test_a_text_without_a_token_is_read_as_an_end(tokenizer: "PreTrainedTokenize
     prepared = Preparation(without_start, None, "", 512).read("")  # type: ignore[arg-type]  # stands in
 
     assert (prepared.ids, prepared.pooled) == ([tokenizer.eos_token_id], 1)
-
-
-@pytest.mark.parametrize("name", [LLAMA_3, "other"])
-def test_a_separator_within_a_text_is_no_error(
-    tokenizer: "PreTrainedTokenizerBase", name: str
-) -> None:
-    whole, _ = read(tokenizer, f"one {SEPARATOR} two", name=name)
-
-    assert "one  two" in whole
 
 
 @pytest.mark.parametrize("text", [BLANKS, NO_BLANKS, "\n" * 2000])

@@ -73,14 +73,14 @@ def test_other_weights_are_another_checkpoint(folder: Path, tmp_path: Path, at: 
     assert fingerprint(copy) != fingerprint(folder)
 
 
-def test_notes_beside_a_checkpoint_do_not_change_it(folder: Path, tmp_path: Path) -> None:
+def test_notes_with_a_checkpoint_do_not_change_it(folder: Path, tmp_path: Path) -> None:
     copy = copytree(folder, tmp_path / "copy")
     (copy / "README.md").write_text("notes")
 
     assert fingerprint(copy) == fingerprint(folder)
 
 
-def test_a_large_weight_file_is_told_apart_by_header_length_and_blocks(tmp_path: Path) -> None:
+def test_a_large_weight_file_is_distinguished_by_header_length_and_blocks(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     seen = set()
     for length, at in [(32 << 20, 0), (32 << 20, 5_000_000), (32 << 20, -1), (33 << 20, 0)]:
@@ -166,7 +166,7 @@ def test_a_checkpoint_without_all_its_weights_is_refused(folder: Path, tmp_path:
         load_weights(opened(copy), dtype="float32", device="cpu")
 
 
-def test_the_hub_does_not_tell_of_its_retries_while_a_checkpoint_is_opened(
+def test_the_hub_does_not_say_of_its_retries_while_a_checkpoint_is_opened(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     hub = logging.getLogger("huggingface_hub.utils._http")

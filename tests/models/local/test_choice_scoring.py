@@ -177,14 +177,6 @@ def test_a_model_that_cannot_follow_a_tree_is_scored_right_all_the_same(
     assert told == [f"choices are scored in padded batches by this {kind} model: {REASONS[kind]}"]
 
 
-@pytest.mark.parametrize("way", ScoringMode)
-def test_all_ways_agree(llama: PreTrainedModel, expected: list[float], way: ScoringMode) -> None:
-    chooser = ChoiceScorer(llama, batch_tokens=100)
-    chooser.mode = way
-
-    assert apart(chooser.sums(ROWS), expected) < 1e-5
-
-
 @pytest.mark.parametrize("way", [ScoringMode.TREE, ScoringMode.PADDED])
 @pytest.mark.parametrize("batch_tokens", [1, 50, 10**6])
 @pytest.mark.parametrize("seed", [1, 2])
@@ -198,37 +190,6 @@ def test_order_and_batch_size_change_nothing_but_rounding(
     found = chooser.sums([ROWS[place] for place in order])
 
     assert apart(found, [expected[place] for place in order]) < 1e-5
-
-
-def test_one_by_one_and_repeated_rows_are_equal_too(
-    llama: PreTrainedModel, expected: list[float]
-) -> None:
-    chooser = ChoiceScorer(llama, batch_tokens=100)
-
-    alone = [chooser.sums([row, row]) for row in ROWS]
-
-    assert [first == second for first, second in alone] == [True] * len(ROWS)
-    assert apart([first for first, _ in alone], expected) < 1e-5
-
-
-def test_alone_a_row_has_a_pass_of_its_own(llama: PreTrainedModel, expected: list[float]) -> None:
-    chooser = ChoiceScorer(llama, batch_tokens=100)
-    sizes = list[tuple[int, int]]()
-    hook = llama.register_forward_pre_hook(
-        lambda _, args, kwargs: sizes.append((*kwargs["input_ids"].shape,)), with_kwargs=True
-    )
-
-    found = [chooser.alone(row) for row in ROWS]
-    hook.remove()
-
-    assert apart(found, expected) < 1e-5
-    assert sizes == [(1, row.fed) for row in ROWS]
-
-
-def test_the_same_rows_give_the_same_bits(llama: PreTrainedModel) -> None:
-    assert ChoiceScorer(llama, batch_tokens=90).sums(ROWS) == ChoiceScorer(
-        llama, batch_tokens=90
-    ).sums(ROWS)
 
 
 @pytest.mark.parametrize("batch_tokens", [40, 10**6])
@@ -255,14 +216,6 @@ def test_each_node_is_computed_once_and_only_what_is_read_is_projected(batch_tok
     assert 0 <= seen["projected"] - len({node for node, _ in tree.reads}) <= seen["passes"]
 
 
-def test_the_models_own_attention_is_back_after(llama: PreTrainedModel) -> None:
-    before = llama.config._attn_implementation, by_itself(llama, ROWS[5])
-
-    ChoiceScorer(llama, batch_tokens=100).sums(ROWS)
-
-    assert (llama.config._attn_implementation, by_itself(llama, ROWS[5])) == before
-
-
 def cramped(room: int) -> PreTrainedModel:
     """The model, without memory for more than some tokens at a time."""
     import torch
@@ -278,16 +231,6 @@ def hooked(hook: Callable[..., object]) -> PreTrainedModel:
     model = build("llama")
     model.register_forward_pre_hook(hook, with_kwargs=True)
     return model
-
-
-@pytest.mark.parametrize("way", ScoringMode)
-def test_what_does_not_fit_in_memory_is_tried_in_halves(
-    expected: list[float], way: ScoringMode
-) -> None:
-    chooser = ChoiceScorer(cramped(30), batch_tokens=10**6)
-    chooser.mode = way
-
-    assert apart(chooser.sums(ROWS), expected) < 1e-5
 
 
 @pytest.mark.parametrize("way", ScoringMode)
@@ -341,7 +284,3 @@ def test_half_types_follow_the_tree_within_their_rounding(dtype: str, most: floa
 
     assert apart(chooser.sums(ROWS), [by_itself(model, row) for row in ROWS]) < most
     assert chooser.mode is ScoringMode.TREE
-
-
-def test_nothing_to_score_is_no_work(llama: PreTrainedModel) -> None:
-    assert ChoiceScorer(llama, batch_tokens=100).sums([]) == []

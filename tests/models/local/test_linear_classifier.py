@@ -4,12 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.numpy import save
 from support.packages import needs
 
-from harness.errors import ModelError
 from harness.models.local.heads import (
-    RadialHead,
     ScoringHead,
     fit,
     load_head,
@@ -73,12 +70,6 @@ def test_a_radial_kernel_decides_as_that_of_scikit_learn(count: int, weight: str
     assert found.argmax(axis=1).tolist() == theirs.predict(fresh).tolist()
 
 
-def test_a_narrow_kernel_is_another_head_than_a_wide_one() -> None:
-    narrow, wide = (fitted("svm-rbf", 3, gamma=gamma).scores(rows()) for gamma in (5.0, 0.01))
-
-    assert (narrow.argmax(axis=1) != wide.argmax(axis=1)).any()
-
-
 def test_gamma_is_of_a_radial_kernel_alone() -> None:
     with pytest.raises(ValueError, match="head: svm-rbf"):
         SklearnSpec(head="svm", encoder=CharNgramsSpec(), gamma=1.0)
@@ -90,18 +81,3 @@ def test_a_saved_head_scores_as_before(tmp_path: Path, head: str) -> None:
     save_head(before, tmp_path)
 
     assert (load_head(tmp_path, 3).scores(rows()) == before.scores(rows())).all()
-
-
-@pytest.mark.parametrize(
-    ("name", "shape"),
-    [("pairs", (2, 60)), ("pairs", (3, 1)), ("offsets", (2,)), ("gamma", (2,)), ("support", (60,))],
-)
-def test_a_radial_head_of_another_shape_is_refused(
-    tmp_path: Path, name: str, shape: tuple[int, ...]
-) -> None:
-    head = fitted("svm-rbf", 3)
-    assert isinstance(head, RadialHead)
-    (tmp_path / "head.safetensors").write_bytes(save({**head.arrays, name: np.ones(shape)}))
-
-    with pytest.raises(ModelError, match="train it again"):
-        load_head(tmp_path, 3)

@@ -73,40 +73,10 @@ def test_tokens_a_choice_are_the_scored_ones(
     assert (report.fewest, report.median, report.most) == expected
 
 
-def test_the_longest_context_is_that_of_any_choice() -> None:
-    requests = [asked("So:", " 1"), asked("She is un", " 1"), asked("So", " 1")]
-
-    report = token_report(requests, built("metaspace-never"), is_chat=False)
-
-    assert report.longest_context == len(["<s>", "She", "▁is", "▁un"])
-
-
-def test_a_space_that_ends_the_context_spans_where_it_is_in_the_choices_token() -> None:
-    trailing = [asked("Answer: ", "1"), asked("So:", " 1")]
-
-    assert token_report(trailing, built("gpt2"), is_chat=False).spanning == 1
-    assert token_report(trailing, built("llama2"), is_chat=False).spanning == 0
-
-
 def test_a_request_that_several_samples_share_counts_once() -> None:
     same = replace(NUMBERS, sample_id="two", model="nobody#two")
 
     assert token_report([NUMBERS, same], built("gpt2"), is_chat=False).choices == 2
-
-
-def test_requests_without_choices_are_left_out() -> None:
-    written = replace(NUMBERS, mode=Mode.GENERATE, choices=())
-
-    assert token_report([written, WORDS], built("gpt2"), is_chat=False).requests == 1
-    with pytest.raises(ValueError, match="needs requests with choices"):
-        token_report([written], built("gpt2"), is_chat=False)
-
-
-@pytest.mark.parametrize(("family", "ungiven"), [("gpt2", 2), ("llama2", 0)])
-def test_choices_with_no_token_before_them_are_counted(family: str, ungiven: int) -> None:
-    report = token_report([asked("", " 1", " 2")], built(family), is_chat=False)
-
-    assert report.ungiven == ungiven
 
 
 def test_examples_show_choices_that_are_other_tokens_apart_first() -> None:
@@ -130,12 +100,6 @@ def test_blanks_in_the_names_of_tokens_are_visible() -> None:
     assert report.examples[0].scored == ("Ġ", "tea\\nor\u2423now")
 
 
-def test_in_chat_form_a_choice_stands_behind_the_template() -> None:
-    report = token_report([NUMBERS], built("gpt2", TURNS), is_chat=True)
-
-    assert [(part.choice, part.given[-1]) for part in report.examples] == [("1", "]"), ("2", "]")]
-
-
 def test_a_template_that_refuses_the_turns_is_named_with_the_sample() -> None:
     refusing = built("gpt2", "{{ raise_exception('users only') }}")
 
@@ -150,9 +114,3 @@ def test_the_tokenizer_of_a_folder_is_opened_without_its_weights(tmp_path: Path)
     tokenizer = open_spec(TransformersSpec(model=str(folder)), tmp_path).tokenizer
 
     assert token_report([NUMBERS], tokenizer, is_chat=False).choices == 2
-
-
-def test_the_tokenizer_of_a_checkpoint_to_be_built_is_that_of_the_build(tmp_path: Path) -> None:
-    spec = TransformersSpec(model="tiny-random", build="tiny-llama")
-
-    assert open_spec(spec, tmp_path).tokenizer.convert_ids_to_tokens([0]) == ["<s>"]

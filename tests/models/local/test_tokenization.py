@@ -92,10 +92,6 @@ def test_a_template_without_a_system_role_gets_the_text_in_the_first_user_turn(
     assert text == "[user]Be brief.\n\nHello.[assistant]Hi.[user]Again.[assistant]"
 
 
-def test_a_template_with_a_system_role_keeps_it(build: Build) -> None:
-    assert prompt_text([SYSTEM, USER], build(TURNS)) == "[system]Be brief.[user]Hello.[assistant]"
-
-
 def test_a_system_turn_alone_becomes_the_user_turn_where_it_is_refused(build: Build) -> None:
     assert prompt_text([SYSTEM], build(NO_SYSTEM)) == "[user]Be brief.[assistant]"
 
@@ -107,9 +103,3 @@ def test_without_a_template_the_prompt_is_the_texts_line_by_line(build: Build) -
 def test_turns_a_template_refuses_in_any_form_are_refused(build: Build) -> None:
     with pytest.raises(TemplateError, match="must alternate"):
         prompt_text([SYSTEM, USER, NEXT], build(ALTERNATING))
-
-
-def test_text_with_template_syntax_is_text(build: Build) -> None:
-    hostile = Message("user", "{{ 7*7 }} {% raw %}")
-
-    assert prompt_text([hostile], build(TURNS)) == "[user]{{ 7*7 }} {% raw %}[assistant]"

@@ -1,8 +1,6 @@
 """Choices behind contexts, over the families of tokenizers that language models use."""
 
-import json
 from collections.abc import Sequence
-from copy import deepcopy
 
 import pytest
 from jinja2 import TemplateError
@@ -13,7 +11,6 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from harness.errors import DataError, ModelError
 from harness.models.local.tokenization import (
     ChoiceTokens,
-    _bare,
     choice_tokens,
     prompt_tokens,
 )
@@ -172,7 +169,7 @@ def test_a_token_across_the_boundary_in_one_choice_moves_it_back_for_all(
 
 @each("template", TEMPLATES)
 @each("family", FAMILIES)
-def test_in_chat_form_choices_stand_behind_the_prompt_that_answers_are_drawn_from(
+def test_in_chat_form_choices_are_behind_the_prompt_that_answers_are_drawn_from(
     family: str, template: str
 ) -> None:
     tokenizer = built(family, TEMPLATES[template])
@@ -209,23 +206,6 @@ def test_a_choice_opens_the_models_turn_as_the_template_has_it(template: str, op
     assert pieces(found, tokenizer) == [opens]
 
 
-@pytest.mark.parametrize("said", ["<think></think>{{ m.content }}", "{{ m.content | upper }}", ""])
-def test_what_a_template_adds_to_an_answer_beside_blanks_is_no_part_of_a_choice(said: str) -> None:
-    turn = "{% if m.role == 'user' %}[user]{{ m.content }}[model]{% else %}" + said + "{% endif %}"
-    tokenizer = built("gpt2", "{% for m in messages %}" + turn + "{% endfor %}")
-
-    found = read("Tea?", [" 1"], tokenizer, is_chat=True)
-
-    assert pieces(found, tokenizer) == ["1"]
-
-
-def test_a_template_that_takes_no_answer_gets_the_choice_all_the_same() -> None:
-    refusing = "{% for m in messages %}{% if m.role == 'assistant' %}{{ raise_exception('no') }}"
-    tokenizer = built("gpt2", refusing + "{% endif %}{{ m.content }}{% endfor %}:")
-
-    assert pieces(read("Tea?", [" 1"], tokenizer, is_chat=True), tokenizer) == ["1"]
-
-
 def test_turns_that_a_template_refuses_are_refused() -> None:
     tokenizer = built("gpt2", "{{ raise_exception('no turns at all') }}")
 
@@ -241,36 +221,6 @@ def test_a_marker_that_swallows_the_blanks_of_a_choice_is_scored_with_it() -> No
 
     assert pieces(plain, tokenizer) == ["<|answer|> 1", "<|answer|> 2"]
     assert plain.spanned == len("<|answer|>")
-
-
-@each("family", FAMILIES)
-def test_choices_are_read_by_the_whole_tokenizer_but_for_what_it_does_afterwards(
-    family: str,
-) -> None:
-    tokenizer = built(family)
-    with_marker(tokenizer, "<|answer|>")
-    copied = deepcopy(tokenizer.backend_tokenizer)
-    copied.post_processor = None
-    left_out = {"decoder": None, "padding": None, "truncation": None}
-
-    assert json.loads(_bare(tokenizer).to_str()) == json.loads(copied.to_str()) | left_out
-
-
-def test_a_bos_written_in_the_context_is_not_counted_as_scored() -> None:
-    tokenizer = built("llama3")
-
-    found = read("<s>un", ["happy"], tokenizer)
-
-    assert (pieces(found, tokenizer), found.spanned) == (["unhappy"], len("un"))
-
-
-def test_several_turns_are_joined_by_line_breaks_where_no_template_is_wanted() -> None:
-    tokenizer = built("gpt2", TEMPLATES["turns"])
-    turns = [Message("system", "Be brief."), Message("user", "Tea?")]
-
-    found = choice_tokens(turns, [" 1"], tokenizer, is_chat=False)
-
-    assert text(found.rows[0], tokenizer) == "Be brief.\nTea? 1"
 
 
 @each("family", FAMILIES)
@@ -290,7 +240,7 @@ def test_chat_form_without_a_chat_template_is_refused() -> None:
         read("Answer:", [" 1"], built("gpt2"), is_chat=True)
 
 
-def test_a_tokenizer_that_does_not_tell_characters_is_refused() -> None:
+def test_a_tokenizer_that_does_not_say_characters_is_refused() -> None:
     class Slow(PreTrainedTokenizerFast):
         is_fast = False
 
@@ -298,37 +248,3 @@ def test_a_tokenizer_that_does_not_tell_characters_is_refused() -> None:
 
     with pytest.raises(ModelError, match="fast tokenizer"):
         read("Answer:", [" 1"], slow)
-
-
-def test_nothing_is_cut_off_where_a_tokenizer_was_set_to_truncate() -> None:
-    tokenizer = built("llama3")
-    tokenizer.backend_tokenizer.enable_truncation(4)
-    tokenizer.backend_tokenizer.enable_padding(length=4000)
-
-    found = read("So:", [" tea" * 1000, " 1"], tokenizer)
-
-    assert [len(row) - first for row, first in zip(found.rows, found.firsts, strict=True)] == [
-        1000,
-        2,
-    ]
-
-
-def test_reading_choices_leaves_the_tokenizer_as_it_was() -> None:
-    tokenizer = built("llama2-adds-eos")
-    before = tokenizer.backend_tokenizer.to_str()
-
-    read("Answer:", [" 1", " 2"], tokenizer)
-
-    assert tokenizer.backend_tokenizer.to_str() == before
-
-
-def test_scores_count_the_tokens_and_bytes_of_each_choice() -> None:
-    choices = [" 1", " \u2019tis"]
-    found = read("Answer:", choices, built("gpt2"))
-
-    scores = found.scored([-1.5, -7.0], choices)
-
-    assert [(s.logprob, s.tokens, s.bytes, s.spanned) for s in scores] == [
-        (-1.5, 1, 2, 0),
-        (-7.0, 3, 7, 0),
-    ]

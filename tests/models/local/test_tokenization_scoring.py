@@ -81,13 +81,6 @@ def test_sums_are_those_of_each_row_by_itself(rows: Rows, first: int, is_stepwis
     assert found == pytest.approx([by_hand(row, first) for row in rows])
 
 
-def test_stepwise_no_prompt_is_scored_and_shared_ones_are_read_once() -> None:
-    assert scoring_prompts(tokens(SPACE_APART, 2), is_stepwise=True) == [
-        ScoringPrompt((7, 8), (5,), is_scored=False),
-        ScoringPrompt((7, 8, 5), (1, 2), is_scored=False),
-    ]
-
-
 def test_more_choices_than_an_engine_takes_at_once_are_asked_in_several_readings() -> None:
     choices = tokens([(7, number) for number in range(MOST_NEXTS + 2)], 1)
 
@@ -95,11 +88,3 @@ def test_more_choices_than_an_engine_takes_at_once_are_asked_in_several_readings
 
     assert [len(each.nexts) for each in asked] == [MOST_NEXTS, 2]
     assert total_logprobs(choices, map(told, asked)) == [by_hand(row, 1) for row in choices.rows]
-
-
-def test_a_prompt_of_which_too_little_is_told_is_an_error() -> None:
-    choices = tokens(SPACE_APART, 2)
-    [reading] = scoring_prompts(choices)
-
-    with pytest.raises(ValueError, match="1 log-probabilities of a prompt are needed, got 0"):
-        total_logprobs(choices, [PromptLogprobs(reading, [], {1: -1.0, 2: -2.0})])

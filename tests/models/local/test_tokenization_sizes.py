@@ -1,14 +1,12 @@
 """The size of a prompt is what its call is charged for, before it is made."""
 
 import pytest
-from support.sketches import reply
 from support.tokenizer_families import built
 
 from harness.core import Request
 from harness.models.local.tiny_llama import build_tiny_llama
 from harness.models.local.tokenization import MeasuresPrompts, estimated, prompt_size
 from harness.models.local.transformers_lm import TransformersModel
-from harness.models.scripted import ScriptedModel
 from harness.parts import Decoding, Message, Mode
 from harness.specs.models import TransformersSpec
 
@@ -29,7 +27,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> TransformersModel:
 @pytest.mark.parametrize(
     "question", [asked(), asked(TEXT, Mode.CHOOSE, " yes", " no, not a drop"), asked("Tea\n\n" * 9)]
 )
-def test_a_size_is_what_the_answer_then_tells(tiny: TransformersModel, question: Request) -> None:
+def test_a_size_is_what_the_answer_then_says(tiny: TransformersModel, question: Request) -> None:
     [response] = tiny.answer([question])
 
     assert isinstance(tiny, MeasuresPrompts)
@@ -43,14 +41,6 @@ def test_a_chat_template_counts_with_its_own_words() -> None:
 
     texts = (TEXT, f"[user]{TEXT}[end]")
     assert found == [len(plain(text)["input_ids"]) for text in texts]
-
-
-def test_a_text_to_embed_is_as_long_as_its_tokens() -> None:
-    tokenizer = built("bert")
-
-    found = prompt_size(asked(TEXT, Mode.EMBED), tokenizer, is_chat=False)
-
-    assert found == len(tokenizer(TEXT)["input_ids"])
 
 
 @pytest.mark.parametrize(
@@ -78,7 +68,3 @@ def test_an_estimate_is_four_characters_a_token_with_each_choice_behind_its_cont
     question: Request, characters: int
 ) -> None:
     assert estimated(question) == characters // 4
-
-
-def test_a_model_without_a_tokenizer_does_not_size() -> None:
-    assert not isinstance(ScriptedModel("m", reply), MeasuresPrompts)

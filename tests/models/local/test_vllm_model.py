@@ -1,7 +1,5 @@
 """The vLLM back end where vLLM is not needed: what it is, and what is said without it."""
 
-import subprocess
-import sys
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Literal
@@ -65,19 +63,3 @@ def test_what_it_cannot_do_is_unsupported(
     assert response.failure is not None
     assert response.failure.reason is Reason.UNSUPPORTED
     assert response.failure.message == f"tiny: cannot {mode}; it can {able}"
-
-
-def test_nothing_to_answer_opens_nothing(tmp_path: Path) -> None:
-    one = model(tmp_path)
-
-    assert list(one.answer([])) == []
-    one.close()
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_importing_the_back_end_imports_no_heavy_package() -> None:
-    code = "import sys, harness.models.local.vllm_model; print(*sys.modules)"
-
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    assert not {"torch", "transformers", "tokenizers", "vllm"} & {*done.stdout.split()}

@@ -135,7 +135,7 @@ def test_a_run_asks_a_guard_and_counts_what_it_flags(tmp_path: Path) -> None:
     assert code == 1  # some replies are neither safe nor unsafe
     [run] = load_runs(tmp_path / "results")
     answers = Counter(row.answer for row in run._folder.read_rows())
-    lost = sum(int(str(row[2])) for row in run.missing.rows if row[1] == "unparsed")
+    lost = run.missing.query("reason == 'unparsed'")["count"].sum()
     assert answers["yes"] + answers["no"] + lost == len(said) == 24
     assert min(answers["yes"], answers["no"], lost) > 0
     assert any(row.steps[-1].detail.get("flagged_S10") for row in run._folder.read_rows())

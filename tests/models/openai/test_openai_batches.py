@@ -140,7 +140,7 @@ def test_a_result_that_is_no_answer_is_its_reason(
     assert word in failure.message
 
 
-def test_a_batch_refused_as_a_whole_is_told_and_can_be_asked_again(bench: Bench) -> None:
+def test_a_batch_refused_as_a_whole_is_reported_and_can_be_asked_again(bench: Bench) -> None:
     bench.stub.batches.end = "failed"
     with pytest.raises(ModelError, match=r"took none of 1 batches \(batch batch_1: Too much"):
         bench.answers(ASKED)

@@ -10,14 +10,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from itertools import groupby, takewhile
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
 from harness.analysis.tables.pivot import LayoutCell, LayoutRow, PaperTable, number
+from harness.errors import SpecError
 from harness.specs.layouts import CellStyle
 from harness.storage.cells import csv_text
+from harness.storage.files import write_whole
 from harness.text.cleanup import without_controls
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 _PLAIN: Final = frozenset(
     "§ßæøåœÆØÅŒ…“”\N{EN DASH}\N{EM DASH}\N{LEFT SINGLE QUOTATION MARK}"
@@ -44,12 +50,48 @@ _LATEX: Final[Mapping[str, str]] = {
 }
 
 
+FORMS: Final = (".tex", ".md", ".csv", ".html")
+"""The endings of the files that a table can be written to."""
 TEXT_WIDTH: Final = 345.0
 """The width of the text of LaTeX's `article` at ten points, in points."""
 _LONGEST: Final = 48
 """So many characters of a title stand in a label."""
 _NARROW, _WIDE, _THIN = 0.3, 0.53, frozenset(" .,[]()-:;il|")
 """The width of a thin letter and of any other as a share of their size, and the thin letters."""
+
+
+def check_form(path: Path) -> None:
+    """SpecError for a file whose ending is no form."""
+    if path.suffix not in FORMS:
+        raise SpecError(f"-o {path}: end its name in {', '.join(FORMS)}")
+
+
+def write(tables: Sequence[PaperTable], path: Path) -> None:
+    """Write tables to a file by its ending: LaTeX, Markdown, CSV or HTML."""
+    check_form(path)
+    forms = {".tex": to_latex, ".md": to_markdown, ".csv": to_csv, ".html": to_html}
+    write_whole(path, forms[path.suffix](tables).encode())
+
+
+def frame_of(tables: Sequence[PaperTable]) -> "DataFrame":
+    """The values in full precision, NaN if missing; several tables one below the other.
+
+    `attrs` has `title`, `notes` and `signatures`.
+    """
+    import pandas
+
+    frames = []
+    for one in tables:
+        rows = [[*row.names, *(cell.value for cell in row.cells)] for row in one.rows]
+        frames.append(pandas.DataFrame(rows, columns=[*one.head, *_headings(one)]))
+    for one, frame in zip(tables, frames, strict=True):
+        if len(tables) > 1:
+            frame.insert(0, "table", one.title)
+    made = pandas.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+    made.attrs["title"] = "; ".join(one.caption for one in tables)
+    made.attrs["notes"] = list(dict.fromkeys(note for one in tables for note in one.notes))
+    made.attrs["signatures"] = sorted({text for one in tables for text in one.signatures})
+    return made
 
 
 def cell_text(cell: LayoutCell, style: CellStyle) -> str:

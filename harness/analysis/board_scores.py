@@ -1,0 +1,116 @@
+"""Runs to one frame of scores, each score once, and the headlines among them.
+
+Nothing here computes a score or ranks.
+"""
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from harness.errors import HarnessError, StoreError
+from harness.pipeline.score import ALL, RIGHT_OR_WRONG, score_rows
+from harness.storage.runs import COLUMNS, SCORES, RunFolder, ScoreRow, StoredRows, cells_of
+from harness.storage.signature import Signature
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+_log = logging.getLogger(__name__)
+HEADLINES = frozenset({RIGHT_OR_WRONG, "mean_rating", "mean_f1"})
+"""The metrics that a judge's verdicts may have."""
+BOARD_COLUMNS = (
+    *COLUMNS,
+    *("run", "data", "limit", "seed", "prompts", "version", "judge_version"),
+    *("rank", "rank_group", "rank_items"),
+)
+"""The columns of leaderboard.csv."""
+_FACTS = (
+    *("data", "limit", "seed", "prompts", "version", "judge_version"),
+    *("kind", "tested", "recipe", "alike"),
+)
+_PLACE = ("task", "judge", "variant", "decoding", "model", "group", "metric")
+
+
+def whole_scores(folder: RunFolder) -> list[ScoreRow] | None:
+    """The scores of a run, computed from its verdicts where their table has changed.
+
+    None, after a warning, where the verdicts have changed as well.
+    """
+    changed = [folder.path / name for name in folder.changed() if name != SCORES]
+    try:
+        rows = folder.read_scores()
+    except StoreError as error:
+        fact = str(error).partition(";")[0]
+        try:
+            rows = score_rows(folder.read(), StoredRows(folder))
+        except HarnessError as other:
+            _log.warning("%s; %s: the run is left out", fact, other)
+            return None
+        _log.warning("%s; its scores are computed from its verdicts", fact)
+    else:
+        for path in changed:
+            words = "changed since it was written; its stored scores are shown; repeat the run"
+            _log.warning("%s: %s", path, words)
+    return rows
+
+
+def board_scores(tables: Mapping[RunFolder, Sequence[ScoreRow] | None]) -> "DataFrame":
+    """The scores of some runs as one frame, each score once, in a fixed order.
+
+    The columns of scores.csv, then `run`, and what the signature says: `data`, `limit`, `seed`,
+    `prompts`, `version`, `judge_version`, `kind`, `tested` (the model with its version), `recipe`
+    (all but the model: rows of one recipe share a board) and `alike` (what headlines share).
+    """
+    import pandas
+
+    rows = [
+        [*cells_of(row), folder.path.name] for folder, own in tables.items() for row in own or ()
+    ]
+    frame = pandas.DataFrame(rows, columns=[*COLUMNS, "run"])
+    names = [name for name in frame if name in _PLACE or name in ("signature", "run")]
+    frame = frame.astype(dict.fromkeys(names, "category"))
+    numbers = ("value", "low", "high", "chance", "cost_usd")
+    frame = frame.astype(dict.fromkeys(numbers, "float64"))
+    key = ["signature", "group", "metric"]
+    frame["first"] = frame.groupby(key, observed=True, sort=False).ngroup()
+    frame = frame.sort_values("n", ascending=False, kind="stable").drop_duplicates("first")
+    frame = frame.sort_values("first").drop(columns="first")
+    overall = frame["group"].astype(str).where(frame["group"] != ALL, "")
+    ordered = frame.assign(group=overall.astype("category")).sort_values([*_PLACE], kind="stable")
+    return with_facts(frame.loc[ordered.index].reset_index(drop=True))
+
+
+def with_facts(frame: "DataFrame") -> "DataFrame":
+    """A frame of scores with the columns that its signatures say."""
+    import pandas
+
+    signatures = frame["signature"].astype("category").cat
+    facts = pandas.DataFrame(map(_facts, signatures.categories), columns=[*_FACTS])
+    facts = facts.astype("category").take(signatures.codes).set_axis(frame.index)
+    return pandas.concat([frame, facts], axis=1)
+
+
+def _facts(signature: str) -> tuple[str, ...]:
+    made = Signature.parse(signature)
+    alike = signature.split("|")
+    # All of a recipe but the temperatures of the decoding.
+    drawn = f",n{made.repeats},s{made.seed}"
+    return (
+        *(made.data, made.limit, made.seed, made.prompts, f"{made.kind}@{made.version}"),
+        *(made.judge.partition(":")[2], made.kind, made.fields["model"], made.without("model")),
+        "|".join([*alike[:2], drawn, *alike[5:]]),
+    )
+
+
+def headlines(
+    scores: "DataFrame", metrics: Collection[str] = HEADLINES, group: str = ALL
+) -> "DataFrame":
+    """The rows of `board_scores` over all decodings together: one a run, variant and judge."""
+    chosen = scores[(scores["group"] == group) & scores["metric"].isin(metrics)]
+    key = ["task", "tested", "variant", "judge", "alike"]
+    chosen = chosen.assign(
+        first=chosen.groupby(key, observed=True, sort=False).ngroup(),
+        pooled=-chosen["decoding"].astype(str).str.count(r"\+"),
+    )
+    chosen = chosen.sort_values(["first", "pooled"], kind="stable").drop_duplicates("first")
+    return chosen.drop(columns=["first", "pooled"])

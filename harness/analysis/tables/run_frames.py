@@ -1,0 +1,92 @@
+"""Runs to the frames that the library gives: answers, items, the leaderboard, rates, errors."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from harness.analysis.error_table import (
+    KINDS,
+    joined_query,
+    original_errors,
+    originals_of,
+    run_errors,
+)
+from harness.analysis.leaderboard import BOARD_COLUMNS, board_cells, collect
+from harness.analysis.rates import OperatingPoint, RateQuery, RateRow, flagged_blocks, rate_rows
+from harness.analysis.standings import placed, ranked_tables, verdicts_of
+from harness.errors import SpecError
+from harness.pipeline.items import item_cells, item_columns
+from harness.storage.frames import load
+from harness.storage.runs import RunFolder, StoredRows, StoredRun
+from harness.workspace import Workspace
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+SAMPLE_COLUMNS = (
+    *("task", "model", "sample_id", "cluster", "group", "variant", "decoding"),
+    *("answer", "gold", "judge", "value", "reason", "note"),
+)
+
+
+def records_frame(kind: type[Any], records: Iterable[object]) -> "DataFrame":
+    """Records of one dataclass: a column a field, a row a record."""
+    import pandas
+
+    names = [field.name for field in fields(kind)]
+    rows = ([getattr(one, name) for name in names] for one in records)
+    return pandas.DataFrame(rows, columns=names)
+
+
+def samples_frame(folders: Sequence[RunFolder]) -> "DataFrame":
+    """One row an answer and judge: the columns of SAMPLE_COLUMNS."""
+    answers = load(folders, "answers", ["row", "sample", "variant", "decoding", "answer"])
+    known = load(folders, "samples", ["sample", "cluster", "group", "gold"])
+    verdicts = load(folders, "verdicts", ["row", "judge", "value", "reason", "note"])
+    keys = ["task", "model", "run"]
+    found = answers.merge(known, on=[*keys, "sample"])
+    found = found.merge(verdicts, on=[*keys, "row"], how="left")
+    return found.rename(columns={"sample": "sample_id"})[list(SAMPLE_COLUMNS)]
+
+
+def items_frame(folders: Sequence[RunFolder]) -> "DataFrame":
+    """One row an answer, with the columns of items.csv and of the judges of all runs."""
+    import pandas
+
+    read = [(folder.read(), StoredRows(folder)) for folder in folders]
+    judges = tuple({entry.name: entry for file, _ in read for entry in file.judges}.values())
+    cells = (item_cells(file, record, judges) for file, rows in read for record in rows)
+    return pandas.DataFrame(cells, columns=item_columns(judges))
+
+
+def board_frame(folders: Sequence[RunFolder]) -> "DataFrame":
+    """All scores with their ranks: the columns of leaderboard.csv."""
+    import pandas
+
+    rows = collect(folders)
+    found = placed(rows, ranked_tables(rows, verdicts_of(folders, rows)))
+    return pandas.DataFrame(map(board_cells, found), columns=BOARD_COLUMNS)
+
+
+def rates_frame(
+    workspace: Workspace, folder: RunFolder, by: Sequence[str], *, judge: str, fpr: float | None
+) -> "DataFrame":
+    """TPR, FPR and precision of all texts and by columns: the columns of `harness rates`."""
+    point = None if fpr is None else OperatingPoint(fpr=fpr)
+    run = StoredRun.read_all(folder)
+    query = RateQuery(by=tuple(by), judge=judge, point=point)
+    query = joined_query(workspace, folder, run, query)
+    return records_frame(RateRow, rate_rows(flagged_blocks(run, query), query))
+
+
+def errors_frame(workspace: Workspace, folder: RunFolder, kind: str, judge: str) -> "DataFrame":
+    """The texts that were missed or flagged falsely, with all columns of the run's data."""
+    import pandas
+
+    if kind not in KINDS:
+        raise SpecError(f"kind {kind!r}: give one of {', '.join(KINDS)}")
+    run = StoredRun.read_all(folder)
+    found = run_errors(flagged_blocks(run, RateQuery(judge=judge)), kind)
+    originals = originals_of(workspace, folder, run) if found else None
+    return pandas.DataFrame([dict(row) for row in original_errors(found, originals)])
