@@ -48,7 +48,7 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix harness tests docs benchmarks
 
 docs: $(VENV)/.dev
-	COLUMNS=100 $(BIN)/python docs/generate.py
+	$(BIN)/python docs/generate.py
 
 # this program beside its peers and beside limits by hand, on an idle machine: BENCH="--data DIR"
 bench: $(VENV)/.dev

@@ -40,8 +40,9 @@ ALARMS = ("alarm", "WARNING", "ERROR")
 """Messages that begin so are coloured."""
 _ESCAPED = re.compile(rf"[\x7f-\x9f{TURNING}]")
 _FEWEST_COLUMNS, _GAP, _NARROWEST_TEXT = 20, 2, 16
-_NUMBER = re.compile(r"[-+~<]?[-\d.,]*%?( (to|/) -?[\d.]+)*")
+_NUMBER = re.compile(r"[-+~<]?[-\d.,]*%?( (to|/) -?[\d.]+)*|\u2500")
 ATTENTION = "yellow"
+_RULE = "\u2500"
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,13 +233,13 @@ def show_records(
 def show_rows(
     title: str, head: Sequence[str], rows: Iterable[Sequence[Cell] | None], keys: int = 1
 ) -> None:
-    """Print a table: numbers to the right; None for a row leaves a line free.
+    """Print a table: numbers to the right; None for a row draws a line.
 
     If it is too wide for the screen, long texts are wrapped; if that is not enough, it is split
     into blocks of columns, each with the first `keys` columns.
     """
-    lines = [("",) * len(head) if row is None else row for row in rows]
-    columns = [*zip(head, *lines, strict=True)]
+    lines = [(_RULE,) * len(head) if row is None else row for row in rows]
+    columns: list[Sequence[Cell]] = [*zip(head, *lines, strict=True)]
     texts = [[_flat(value) for value in column] for column in columns]
     room = screen_width()
     if title:
@@ -269,7 +270,13 @@ def _print_block(
     console = _console(sys.stdout, room)
     with console.capture() as captured:
         console.print(table)
-    print("\n".join(line.rstrip() for line in captured.get().split("\n")))
+    lines = captured.get().split("\n")
+    width = max(map(cell_len, lines))
+    print(
+        "\n".join(
+            "-" * width if _RULE in x and not x.strip(_RULE + " ") else x.rstrip() for x in lines
+        )
+    )
 
 
 def _console(stream: TextIO, room: int | None) -> "Console":

@@ -11,7 +11,7 @@ from typing import Annotated
 import pytest
 
 from harness.cli import main
-from harness.cli.app import COMMANDS, GROUPS
+from harness.cli.app import BELOW, RENAMED, TOP
 from harness.cli.options import ExitCode, Only, expanded, option
 
 
@@ -43,7 +43,7 @@ def test_a_narrowed_record_keeps_the_defaults_of_its_other_fields() -> None:
     assert command(name="tea") == 2
 
 
-@pytest.mark.parametrize("entries", [COMMANDS, GROUPS])
+@pytest.mark.parametrize("entries", [TOP, BELOW])
 def test_every_line_in_the_list_of_commands_fits_and_leads_to_a_function(
     entries: dict[str, tuple[str, str]],
 ) -> None:
@@ -69,8 +69,9 @@ def test_help_fits_80_columns_and_calls_values_by_words(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    for name in ("", *GROUPS, *COMMANDS):
+    for name in ("", *TOP, *BELOW):
         main([*name.split(), "--help"])
+        main([*name.split(), "--help-all"])
 
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if len(line) > 80 or re.search(r"[<{]", line)] == []
@@ -88,3 +89,36 @@ def test_a_mistyped_command_is_a_mistake_of_the_user(capsys: pytest.CaptureFixtu
     assert main(["rnu"]) == ExitCode.USER_MISTAKE
 
     assert "No such command 'rnu'" in capsys.readouterr().err
+
+
+def test_there_are_26_commands_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--help"])
+
+    out = capsys.readouterr().out
+    assert len(TOP) == 26
+    assert [name for name in TOP if f"\n  {name} " not in out] == []
+    assert re.findall(r"(?m)^(\S.*):$", out)[1:3] == ["Measure", "See"]
+
+
+@pytest.mark.parametrize("old", RENAMED)
+def test_a_renamed_command_names_its_new_name(old: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*old.split(), "a", "--limit", "3"]) == ExitCode.USER_MISTAKE
+
+    said = capsys.readouterr().err
+    assert said == f"harness: `harness {old}` is now `harness {RENAMED[old]}`\n"
+    assert RENAMED[old].split()[0] in TOP
+
+
+def test_the_help_of_a_run_fits_a_screen_and_names_the_rest(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    main(["run", "--help"])
+    short = capsys.readouterr().out
+    main(["run", "--help-all"])
+    whole = capsys.readouterr().out
+
+    assert len(short.splitlines()) <= 44
+    assert "--ray-address" not in short
+    assert "--ray-address" in whole
+    assert "harness run --help-all" in short.splitlines()[-1]

@@ -1,4 +1,4 @@
-"""`harness report` writes a page; `harness view` serves it to this machine alone."""
+"""`harness report` writes a page; `harness report --serve` serves it to this machine alone."""
 
 import http.client
 import json
@@ -175,5 +175,5 @@ def test_a_port_that_cannot_be_had_is_named(
     server: PageServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for port in (server.server_port, 70000):
-        assert main(["view", "--port", str(port), "--results", str(tmp_path)]) == 2
+        assert main(["report", "--serve", "--port", str(port), "--results", str(tmp_path)]) == 2
         assert f"port {port}: " in capsys.readouterr().err

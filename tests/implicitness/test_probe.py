@@ -177,7 +177,7 @@ def test_the_line_on_plain_probes_names_the_reported_bins_alone() -> None:
 def test_the_table_of_the_page_is_of_the_head_that_ships() -> None:
     page = (Path(__file__).parents[2] / "docs/impscore.md").read_text("utf-8")
     head = load_head(PAIRS.parents[1] / "heads/impscore-minilm")
-    section = page.partition("docs/generate.py probes -->")[2].partition("<!-- end")[0]
+    section = page.partition("docs/generate.py -->")[2].partition("<!-- end")[0]
 
     assert f"`impscore-minilm@{head.digest[:8]}` on {len(probes()) // 11} sets" in section
     for kind in IMPLICIT:
