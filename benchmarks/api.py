@@ -125,11 +125,6 @@ def by_program(job: Job) -> list[str]:
     return [*command, "--home", str(job.folder / "home"), "--results", str(job.folder / "results")]
 
 
-def by_processes(job: Job) -> list[str]:
-    """This program, its calls shared by two processes."""
-    return [*by_program(job), "--processes", "2"]
-
-
 def by_inspect(job: Job) -> list[str]:
     """Inspect AI with as many connections and samples as calls may be in flight."""
     width = str(job.concurrency)
@@ -172,7 +167,6 @@ def by_loop(client: str) -> Callable[[Job], list[str]]:
 
 WAYS: dict[str, tuple[str, Callable[[Job], list[str]]]] = {
     "program": ("(a) this program", by_program),
-    "processes": ("(a) this program, two processes", by_processes),
     "inspect": ("(b) Inspect AI", by_inspect),
     "lm_eval": ("(c) lm-evaluation-harness", by_lm_eval),
     "sdk": ("(d) bare loop, official client", by_loop("sdk")),

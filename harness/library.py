@@ -370,7 +370,7 @@ def report(
     `out` is the file, by default report.html in `results`; `ratings`, a file of people's, adds how
     well judges agree with them.
     """
-    from harness.analysis.report.page import REPORT, write_page
+    from harness.present.page.page import REPORT, write_page
 
     path = Path(out) if out else Path(results) / REPORT
     data, _ = write_page(_folders(runs, results), Path(results), path, _path(ratings))

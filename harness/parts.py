@@ -10,9 +10,6 @@ from typing import Literal, TypeVar
 
 from msgspec import UNSET, UnsetType, json
 
-PROCESSES = "HARNESS_PROCESSES"
-"""The variable that a child process finds: with how many it shares the calls of one command."""
-
 
 class Reason(StrEnum):
     """Why a value is missing; each has its own column in every table."""

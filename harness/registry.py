@@ -19,7 +19,6 @@ from harness.errors import SpecError, did_you_mean
 from harness.judges.custom import JudgeContext, SourcedJudge
 from harness.models.custom import ModelContext, SourcedModel
 from harness.models.spread import HERE, Executor, placed
-from harness.parts import PROCESSES
 from harness.specs import plugins
 from harness.specs.data import GoldenSpec, MapSpec, OverlaySpec, PairMapSpec, SourceSpec, TableSpec
 from harness.specs.encoders import LocalEncoderSpec
@@ -258,8 +257,6 @@ class Registry:
         entry = content.get("entry", "") if kind == plugins.OWN else ""
         if entry.partition(":")[0].endswith(".py"):  # counts from the YAML's folder
             spec = structs.replace(spec, entry=str(path.parent / Path(entry).expanduser()))
-        if section == "configs/models" and PROCESSES in self.environ:
-            return _of_process(spec, int(self.environ[PROCESSES]))
         return spec
 
     def overlay(self, name: str) -> OverlaySpec:
@@ -420,12 +417,6 @@ def _made_by(group: plugins.Group, spec: Struct, *, where: str) -> Extension:
     if kind in known:
         return plugins.shipped(known[kind])
     return plugins.plugin(group, kind, known=known, where=where)
-
-
-def _of_process(spec: Struct, count: int) -> Struct:
-    """A model as one of `count` processes asks it: together they have as many calls in flight."""
-    most = getattr(spec, "concurrency", None)
-    return spec if most is None else structs.replace(spec, concurrency=max(1, most // count))
 
 
 def _kind(spec: Struct) -> str:

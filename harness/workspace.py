@@ -32,7 +32,7 @@ from harness.models.client.cached import (
     OfflineModel,
     Progress,
 )
-from harness.parts import PROCESSES, digest
+from harness.parts import digest
 from harness.registry import Registry
 from harness.specs.data import OverlaySpec, TableSpec
 from harness.specs.tasks import DataSpec, ImplicitnessSpec
@@ -297,7 +297,7 @@ class Workspace:
 
     def _tell_of_sample_set(self, spec: DataSpec, entry: DataEntry) -> None:
         """Warn, once a command, that samples stand in for the data, and how to have that."""
-        if self.told is None or spec.sample in self.told or PROCESSES in self.registry.environ:
+        if self.told is None or spec.sample in self.told:
             return
         self.told.add(spec.sample)
         is_fetched = spec.source in self.registry.names("configs/data")

@@ -40,9 +40,9 @@ def test_the_wheel_carries_every_file_of_a_home_folder(wheel: Path, folder: str)
     [
         "harness/py.typed",
         "harness/cli/app.py",
-        "harness/analysis/report/assets/report.css",
-        "harness/analysis/report/assets/report.html",
-        "harness/analysis/report/assets/report.js",
+        "harness/present/page/assets/report.css",
+        "harness/present/page/assets/report.html",
+        "harness/present/page/assets/report.js",
         "harness/implicitness/data/pairs.jsonl",
         "harness/implicitness/heads/impscore-minilm.json",
         "harness/implicitness/heads/impscore-minilm.safetensors",

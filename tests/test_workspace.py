@@ -9,7 +9,6 @@ from support.toy import SAMPLES, Toy, lines
 
 from harness.data.download import sha256
 from harness.errors import DataError, SpecError
-from harness.parts import PROCESSES
 from harness.registry import shipped_home
 from harness.specs.tasks import ReferenceChoiceSpec
 from harness.storage.find_runs import owner
@@ -46,7 +45,6 @@ def test_the_sample_set_is_told_of_once_a_command_and_not_with_what_is_stored(
     data = space.registry.load("tasks", "toy").data
 
     space.of_stored().samples(data)
-    toy.space({PROCESSES: "2"}).samples(data)  # the command that started it has told of it
     assert caplog.messages == []
 
     for _ in range(2):

@@ -81,7 +81,6 @@ BELOW: Mapping[str, Entry] = {
     "plot curve": Entry("compare:curve", "Plot hits and false alarms against implicitness."),
     "rates --card": Entry("texts.moderation:card", "Write the card of a moderation model."),
     "train --grid": Entry("make:grid", "Train and evaluate models under each augmentation."),
-    "report --serve": Entry("report:view", "Show the page in a browser while runs go on."),
     "bundle --check": Entry("exports:prove", "Derive the numbers of a bundle again, offline."),
     "show schema": Entry("catalogue:schema", "Print the JSON schema of a kind of YAML file."),
     "show tokens": Entry("catalogue:tokens", "Show how a tokenizer reads a task's choices."),
@@ -113,14 +112,14 @@ BELOW: Mapping[str, Entry] = {
     "sheet read-stress": Entry("texts.questions:import_stress", "Read marked stresses as samples."),
     "export copies": Entry("exports:export_copies", "List the near copies among texts."),
     "export inspect": Entry("exports:export_inspect", "Write a run as a log of Inspect."),
+    "export parquet": Entry("exports:export_parquet", "Write the records of a run as Parquet."),
     "export lm-eval": Entry("exports:export_lm_eval", "Write scores for lm-evaluation-harness."),
     "export every-eval-ever": Entry("exports:export_every_eval_ever", "Write a run for that site."),
     "export errors": Entry("rates:export_errors", "Write the texts a run missed or flagged."),
 }
 """The commands below another one: by a second word, or by an option that makes it another."""
-LEAVING = {"slurm": Entry("clusters.slurm:slurm", "Print a Slurm script for a plan.")}
 TOP = {name: entry for panel in PANELS.values() for name, entry in panel.items()}
-COMMANDS = {name: one for name, one in (TOP | BELOW | LEAVING).items() if one.place}
+COMMANDS = {name: one for name, one in (TOP | BELOW).items() if one.place}
 RENAMED = {
     "gate": "compare --gate",
     "curve": "plot curve",
@@ -173,7 +172,7 @@ def command_of(words: Sequence[str]) -> tuple[str, list[str]]:
         place = words.index(second) if second in words else 0
         if words[:1] == [first] and (place == 1 or (place and second.startswith("-"))):
             return name, [name, *words[1:place], *words[place + 1 :]]
-    name = words[0] if words and words[0] in TOP | LEAVING else ""
+    name = words[0] if words and words[0] in TOP else ""
     return name, [*words]
 
 

@@ -193,7 +193,7 @@ def grid(
 
     \b
     Example:
-      harness train --grid --model minilm-svm --task ishate --augment none,bt
+      harness train --grid --model grams --task ishate_subtle --augment none,bt
     """
     plan = GridPlan(
         models=options.names(choice.model, "--model"),

@@ -1,15 +1,12 @@
 """Files that commands write beside what they print, and older names of `harness.present.screen`."""
 
-import os
-from collections.abc import Callable, Mapping, Sequence, Sized
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.parts import PROCESSES
 from harness.present.screen import Cell as Cell
 from harness.present.screen import Marked as Marked
-from harness.present.screen import Progress
+from harness.present.screen import Progress as ProgressLine
 from harness.present.screen import cell as cell
 from harness.present.screen import duration as duration
 from harness.present.screen import folded as folded
@@ -25,35 +22,18 @@ from harness.present.screen import warn as log
 from harness.present.screen import wrapped as wrapped
 from harness.storage.files import write_whole
 
-__all__ = ["echo", "echo_json", "echo_json_rows", "echo_records", "echo_table", "log"]
+__all__ = [
+    "ProgressLine",
+    "echo",
+    "echo_json",
+    "echo_json_rows",
+    "echo_records",
+    "echo_table",
+    "log",
+]
 
 if TYPE_CHECKING:
-    from harness.models.client.cached import Others
     from harness.present.figures.figure import Figure
-
-MARK = "\x1e"
-_words: ContextVar[tuple[str, ...]] = ContextVar("words of the command", default=())
-
-
-class ProgressLine(Progress):
-    """Progress of a command that may have other processes."""
-
-    others: "Others | None" = None
-
-
-def is_child() -> bool:
-    """Whether another process, which shows the same, has started this one."""
-    return PROCESSES in os.environ
-
-
-def command_words() -> tuple[str, ...]:
-    """The words of the command that runs here, without the name of the program."""
-    return _words.get()
-
-
-def take_words(words: Sequence[str]) -> None:
-    """Keep the words of the command that runs here."""
-    _words.set(tuple(words))
 
 
 def put_rows(

@@ -19,9 +19,9 @@ from typing import Self
 import msgspec
 
 from harness.analysis.agreement import AgreementRow
-from harness.analysis.report.items import MOST_ANSWERS
-from harness.analysis.report.page import compressed, page_data, policy, shell_text
 from harness.errors import HarnessError, StoreError
+from harness.present.page.items import MOST_ANSWERS
+from harness.present.page.page import compressed, page_data, policy, shell_text
 from harness.storage.runs import RunFolder
 
 _log = logging.getLogger(__name__)

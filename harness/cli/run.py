@@ -1,6 +1,6 @@
 """The commands run, judge, read, import: options become RunOptions, the pipeline does the rest."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 from harness.cli import options
 from harness.cli.clusters import parts
 from harness.cli.options import AsJson, ExitCode, Only, Shown, Where, argument, one_of, option
-from harness.cli.output import ProgressLine, echo, echo_json, echo_table, is_child, log
+from harness.cli.output import ProgressLine, echo, echo_json, echo_table, log
 from harness.errors import SpecError
 from harness.storage.find_runs import find_run
 
 if TYPE_CHECKING:
     from harness.importers.import_files import Imported
     from harness.pipeline import execute, resolve
-    from harness.workspace import Workspace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +37,6 @@ class JudgeOptions:
         "Part of the calls, i/N with i from 1 to N: make these alone, and write no run; `harness "
         "merge` makes the run of all parts (docs/clusters.md).",
         None,
-    )
-    processes: int | None = option(
-        "Split the calls over this many processes of this machine; for hosted models.",
-        None,
-        min=1,
     )
 
 
@@ -146,24 +140,24 @@ def run(
       harness run demo --status
     """
     from harness.cli.run_report import put_dry_runs, put_runs
-    from harness.pipeline import preview, resolve
+    from harness.pipeline import execute, preview, resolve
     from harness.pipeline.studies import shards
 
     options.checked_tag(asking.tag)
-    part = parts.part_of(asking, calling)
+    part = parts.part_of(asking.shard, calling, is_dry=asking.is_dry)
     if choice.plan is not None:
         return _run_plan(choice.plan, choice, asking, where=where, calling=calling, shown=shown)
     tasks, line = choice.tasks, ProgressLine()
     space = parts.on_part(where.workspace(calling, progress=line), part)
-    for task in () if choice.judge or is_child() else tasks:
+    for task in () if choice.judge else tasks:
         judges = ", ".join(space.registry.load("tasks", task).judges)
         log(f"judges of task {task}: {judges} (choose others with --judge)")
     wanted = choice.resolved(asking, where.table)
     if part is None and not asking.is_dry:
-        with parts.children(asking.processes, calling) as others:
-            line.others = others
-            runs = _carried_out(parts.beside(space, others), wanted, line)
-            return put_runs(tagged(runs, asking.tag), shown, is_all=calling.retry == "all")
+        plans = [resolve.resolve(space, one, is_told_again=True) for one in wanted]
+        named = [plan.client.model.name for plan in plans]
+        runs = line.each(named, execute.run_each(plans))
+        return put_runs(tagged(runs, asking.tag), shown, is_all=calling.retry == "all")
     plans = [resolve.resolve(space, one) for one in wanted]
     if part is not None:
         named = [plan.client.model.name for plan in plans]
@@ -172,18 +166,6 @@ def run(
     models = options.names(choice.model, "--model")
     options.tell_of_keys(space.registry, models, [one for plan in plans for one in plan.judges])
     return put_dry_runs(calls, is_json=shown.is_json, terms=space.terms)
-
-
-def _carried_out(
-    space: "Workspace", wanted: "Sequence[resolve.RunOptions]", line: ProgressLine
-) -> "Iterator[execute.RunResult]":
-    """The runs as they end, whose calls other processes make if there are any."""
-    from harness.pipeline import execute, resolve
-
-    plans = [resolve.resolve(space, one, is_told_again=True) for one in wanted]
-    if new := [plan for plan in plans if not plan.noted]:
-        parts.begin(space.terms, parts.models_of(new))
-    yield from line.each([p.client.model.name for p in plans], execute.run_each(plans))
 
 
 def _run_plan(
@@ -201,11 +183,11 @@ def _run_plan(
     command = PlanCommand.open(name, where, calling, is_self_judge=asking.is_self_judge_allowed)
     if choice.is_status:
         return command.status(shown)
-    if (part := parts.part_of(asking, calling)) is not None:
+    if (part := parts.part_of(asking.shard, calling, is_dry=asking.is_dry)) is not None:
         return command.run_part(shown, part)
     if asking.is_dry:
         return command.dry_run(shown)
-    return command.run(shown, asking.tag, processes=asking.processes)
+    return command.run(shown, asking.tag)
 
 
 def judge(
@@ -224,20 +206,18 @@ def judge(
       harness judge 3f9a --judge contextual --budget 5
     """
     from harness.cli.run_report import put_dry_runs, put_runs
-    from harness.models.client.cached import CallPolicy
     from harness.pipeline import execute, preview, resolve
     from harness.pipeline.setup import JudgeModelOptions
     from harness.pipeline.studies import shards
 
     options.checked_tag(asking.tag)
-    part, folder = parts.part_of(asking, calling), find_run(where.results, run)
+    part, folder = (
+        parts.part_of(asking.shard, calling, is_dry=asking.is_dry),
+        find_run(where.results, run),
+    )
     space = parts.on_part(where.workspace(calling, folder.results(where.results)), part)
     how = JudgeModelOptions(asking.judge_model, asking.is_self_judge_allowed)
-    with parts.children(None if asking.is_dry else asking.processes, calling) as others:
-        if others is not None:
-            others.start()
-        plan = resolve.resolve_stored(space, folder, options.names(judge, "--judge"), asking=how)
-        parts.begin(CallPolicy(others=others), parts.models_of([plan]), is_waiting=True)
+    plan = resolve.resolve_stored(space, folder, options.names(judge, "--judge"), asking=how)
     if part is not None:
         return parts.put_parts((shards.judge_part(one, part) for one in [plan]), shown)
     if not asking.is_dry:

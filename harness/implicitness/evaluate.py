@@ -308,14 +308,7 @@ def evaluate(items: Items, scorer: Scorer, *, progress: Progress | None = None) 
         trained_on=scorer.overlap(item.sentences for item in items.all),
         measured=tuple(measured),
         rankings=tuple(ranked),
-        means=(
-            _mean("implicit", [implicit for implicit, _ in scores]),
-            _mean("explicit", [explicit for _, explicit in scores]),
-            _mean("pair", own),
-            _mean("negative", others),
-        )
-        if items.pairs
-        else (),
+        means=_means(scores, own, others) if items.pairs else (),
         closest=tuple(closest),
     )
 
@@ -333,6 +326,14 @@ def _distances(
     others = [one.negative or (None, None) for one in pairs]
     found = [scored.value for scored in scorer.distances([*own, *others], progress)]
     return found[: len(pairs)], found[len(pairs) :]
+
+
+def _means(
+    scores: Sequence[tuple[Value, Value]], own: Sequence[Value], others: Sequence[Value]
+) -> tuple[MeanEstimate, ...]:
+    implicit, explicit = zip(*scores, strict=True)
+    sides = (_mean("implicit", implicit), _mean("explicit", explicit))
+    return *sides, _mean("pair", own), _mean("negative", others)
 
 
 def _mean(

@@ -6,7 +6,7 @@ out; nothing here writes a file.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Final, Literal, Protocol, cast, get_args
@@ -169,7 +169,7 @@ def _of_part(part: _Part, scorer: str) -> Iterator[ProbeFigure]:
     row = partial(_row, part.name, scorer)
     for kind, kinds in implicit:
         for against, others in plain:
-            yield row("auc", kind, _auc(part, kinds, others), against=against)
+            yield replace(row("auc", kind, _auc(part, kinds, others)), against=against)
     for kind, kinds in (*plain, *implicit):
         yield row("mean", kind, mean_interval(*part.of(kinds), is_share=False))
     for kind, kinds in (*plain, *implicit):
@@ -177,7 +177,7 @@ def _of_part(part: _Part, scorer: str) -> Iterator[ProbeFigure]:
         for edge in EDGES:
             reached = [float(value >= edge) for value in values]
             found = mean_interval(reached, clusters, is_share=True)
-            yield row("share", kind, found, at_least=edge)
+            yield replace(row("share", kind, found), at_least=edge)
 
 
 def _own(kinds: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
@@ -190,23 +190,12 @@ def _auc(part: _Part, kinds: Sequence[str], others: Sequence[str]) -> Estimate:
     return auc(np.array(above[0] + below[0]), truth, Clusters.named(above[1] + below[1]))
 
 
-def _row(
-    part: str,
-    scorer: str,
-    figure: Figure,
-    kind: str,
-    found: Estimate,
-    *,
-    against: str | None = None,
-    at_least: float | None = None,
-) -> ProbeFigure:
+def _row(part: str, scorer: str, figure: Figure, kind: str, found: Estimate) -> ProbeFigure:
     least = found.value if found.low is None else found.low
     return ProbeFigure(
         figure=figure,
         part=part,
         kind=kind,
-        against=against,
-        at_least=at_least,
         value=found.value,
         low=found.low,
         high=found.high,

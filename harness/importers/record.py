@@ -330,24 +330,20 @@ def distinct_sources(found: Sequence[Sequence[Match]]) -> list[Match]:
 
 
 def read_answers(
-    path: Path,
     records: Sequence[ImportedRecord],
     lookup: SampleLookup,
     *,
     spec: MapSpec | None,
     prompts: Callable[[ImportedRecord], Sequence[str]],
     answer: Callable[[ImportedRecord, Match], StoredAnswer],
-    counts: Mapping[str, int],
-) -> FileAnswers:
-    """The answers of some records of a file, each to the sample and variant that it belongs to.
+) -> tuple[StoredAnswer, ...]:
+    """The answers of some records, each to the sample and variant that it belongs to.
 
-    `prompts` gives the texts of a record's prompt, `answer` what it answers; `counts` has the rows
-    that were left out, by the reason.
+    `prompts` gives the texts of a record's prompt, `answer` what it answers.
     """
     matched = [matches(one, lookup, spec=spec, prompts=prompts(one)) for one in records]
     pairs = zip(records, distinct_sources(matched), strict=True)
-    found = tuple(answer(record, match) for record, match in pairs)
-    return FileAnswers(found, notes_of(path, counts))
+    return tuple(answer(record, match) for record, match in pairs)
 
 
 def _sample(

@@ -50,10 +50,8 @@ from harness.storage.runs import (
 from harness.storage.spool import Spool
 
 _log = logging.getLogger(__name__)
-CHUNK, FOLLOWED = 8_000, 1_000
-"""The responses that are asked, judged and written together; fewer where others make the calls, so
-that what they have made is judged while they make the rest.
-"""
+CHUNK = 8_000
+"""The responses that are asked, judged and written together."""
 Chunk = list[SampleRecord]
 _NOTHING = (0, 0, 0, 0.0)
 
@@ -116,13 +114,9 @@ def run_one(plan: RunPlan) -> RunResult:
     names = [client.ledger.name for client in asked]
     ledgers, before = ledgers_of(plan.results, names), _before(plan)
     while True:  # at most once more for each reason: the answers are stored by then
-        unanswered, others = Unanswered(), _Others(asked)
+        unanswered = Unanswered()
         try:
-            result = _carried_out(
-                plan, before, partial(_seen, unanswered=unanswered, others=others)
-            )
-        except _OtherRepliesError:
-            continue
+            result = _carried_out(plan, before, partial(_seen, unanswered=unanswered))
         except _OtherAnswersError:
             before = before.without_verdicts({setup.entry.name for setup in plan.judges})
         except _NotAgainError as error:
@@ -136,8 +130,6 @@ def run_one(plan: RunPlan) -> RunResult:
     for setup in before.again:
         _log.warning("judge %s: its verdicts are derived anew", setup.entry.name)
     write_data_paths(plan.folder, plan.sources)
-    if others.were_there:  # what they have stored meanwhile is of this command
-        ledgers = ledgers_of(plan.results, names)
     if plan.inputs is not None:
         noted = Manifest(
             *(plan.inputs, ledgers_of(plan.results, names), tuple(sorted(unanswered.ways))),
@@ -172,27 +164,6 @@ class _Before:
 
 class _OtherAnswersError(Exception):
     """A run's answers are not those that its stored verdicts are of."""
-
-
-class _OtherRepliesError(Exception):
-    """A call was made twice while others made calls: the reply that was read may not count."""
-
-
-class _Others:
-    """Other processes that may make calls of a run while this one reads them."""
-
-    def __init__(self, clients: Sequence[CachedClient]) -> None:
-        self._terms = clients[0].terms
-        self.were_there = not self._terms.is_alone
-        self._ledgers = [client.ledger for client in clients if self.were_there]
-        self._repeats = [ledger.repeats for ledger in self._ledgers]
-
-    def settle(self) -> None:
-        """Wait for their end; _OtherRepliesError where what was read may not be what counts."""
-        if self.were_there and self._terms.others is not None:
-            self._terms.others.wait()
-            if [ledger.repeats for ledger in self._ledgers] != self._repeats:
-                raise _OtherRepliesError
 
 
 class _NotAgainError(Exception):
@@ -231,11 +202,10 @@ def _carried_out(
         return _written(plan.folder, file, seen(chunks))
 
 
-def _seen(chunks: Iterable[Chunk], *, unanswered: Unanswered, others: _Others) -> Iterator[Chunk]:
+def _seen(chunks: Iterable[Chunk], *, unanswered: Unanswered) -> Iterator[Chunk]:
     for chunk in chunks:
         unanswered.add(chunk)
         yield chunk
-    others.settle()
 
 
 def _smoke_test(plan: RunPlan) -> None:
@@ -273,9 +243,8 @@ def answered(
     shown = GatheredProgress(client.progress, planned)
     asking = _Asking(plan, replace(client, progress=shown), [first])
     # A provider's batches take a day each: they are handed in at once.
-    is_alone = client.terms.is_alone
-    size = planned if client.is_batch else CHUNK if is_alone else FOLLOWED
-    is_split = is_alone and planned > size and len(plan.run.variants) * len(plan.task.decodings) > 1
+    size = planned if client.is_batch else CHUNK
+    is_split = planned > size and len(plan.run.variants) * len(plan.task.decodings) > 1
     for cells in plan.chunks_by_sample(size) if is_split else ():
         shown.next_chunk(len(cells))
         asking.calls(cells)
@@ -313,7 +282,7 @@ class _Asking:
         return [found[place] for place in range(len(planned))]
 
     def _answer(self, asked: Sequence[Request], wave: int) -> Mapping[str, Response]:
-        if self.first and self.client.lacks([part.key for part in asked]):
+        if self.first and self.client.ledger.lacks([part.key for part in asked]):
             self.first.pop()()
         variants = [self.plan.task.variants[name] for name in self.plan.run.variants]
         steps = max((len(variant.steps) for variant in variants), default=1)

@@ -7,7 +7,6 @@ cannot answer is refused before the first call. References reach a prompt only w
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from heapq import nsmallest
@@ -460,16 +459,6 @@ def is_alike(plan: Plan, one: str, other: str) -> bool:
         == _asked(plan, PlannedResponse(sample, other, drawn))
         for sample in chain((full, first), shared)
     )
-
-
-def alike_elsewhere(plan: Plan) -> list[tuple[str, str]]:
-    """Each variant of a run with one that is not run and asks the same in the same words."""
-    others = [name for name in plan.task.variants if name not in plan.run.variants]
-    found = []
-    for pair in product(plan.run.variants, others):
-        with suppress(SpecError):  # what is not run need not be fit to be run
-            found += [pair] if is_alike(plan, *pair) else []
-    return found
 
 
 def _asked(

@@ -24,7 +24,6 @@ from harness.pipeline import manifest
 from harness.pipeline.plan import (
     AnswerMode,
     Plan,
-    alike_elsewhere,
     check_templates,
     chosen_variants,
     decodings,
@@ -265,8 +264,6 @@ def _told_again(workspace: Workspace, repeat: RepeatOptions, known: Known) -> Ru
 
 
 def _resolved(workspace: Workspace, options: RunOptions, repeat: RepeatOptions) -> RunPlan:
-    if workspace.terms.others is not None:  # not before: of an unchanged run there are no calls
-        workspace.terms.others.start()
     task, variants, judges = repeat.task, repeat.variants, repeat.judges
     samples, data = workspace.read(repeat.source), repeat.source.entry
     chosen = _limited(workspace, task, samples, options)
@@ -278,8 +275,6 @@ def _resolved(workspace: Workspace, options: RunOptions, repeat: RepeatOptions) 
     run = run_of(options, task, variants, identity=model.identity, data=data, prompts=digest(words))
     plan = Plan(run, task, chosen, prompts, model.identity)
     check_templates(plan)
-    for variant, other in alike_elsewhere(plan):
-        _log.warning("with these prompts variant %s is worded as %s, not run here", variant, other)
     language = workspace.language(task.data)
     warn_of_languages(workspace, task, judges, samples=chosen, declared=language)
     asking = JudgeModelOptions(options.judge_model, options.is_self_judge_allowed)

@@ -164,11 +164,6 @@ class Ledger:
         """Whether there is no stored call of one of these keys."""
         return self._index.count(keys) < len(set(keys))
 
-    @property
-    def repeats(self) -> int:
-        """How many stored calls have the key of another."""
-        return self._index.repeats
-
     def asked(self, keys: Collection[str]) -> dict[str, Request]:
         """The stored requests of these keys."""
         return dict(self.asked_each(keys))

@@ -105,13 +105,6 @@ class LedgerIndex:
         self._refresh()
         return len(np.unique(self._places(keys)["key"]))
 
-    @property
-    def repeats(self) -> int:
-        """How many lines have the key of another, or its beginning."""
-        self._refresh()
-        keys = np.concatenate([np.empty(0, dtype=np.uint64), *(p["key"] for p in self._parts)])
-        return len(keys) - len(np.unique(keys))
-
     def _places(self, keys: Collection[str]) -> _Places:
         wanted = np.unique(np.fromiter(map(_short, keys), dtype=np.uint64, count=len(keys)))
         found = [np.empty(0, dtype=_PLACE)]

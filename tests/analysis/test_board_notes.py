@@ -13,11 +13,11 @@ from support.report_runs import Sketch, write_runs
 
 from harness.analysis.findings import board_notes
 from harness.analysis.leaderboard import collect
-from harness.analysis.report.page import page_data
 from harness.analysis.standings import RankedTable, ranked_tables, verdicts_of
 from harness.cli import main
 from harness.parts import Reason
 from harness.pipeline.score import score_rows
+from harness.present.page.page import page_data
 from harness.specs.tasks import DataSpec
 from harness.storage.find_runs import run_folders
 from harness.storage.runs import DataEntry, RunFolder, SampleRecord, StepRecord

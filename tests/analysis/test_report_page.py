@@ -15,11 +15,11 @@ from msgspec import structs
 from support.hate_rows import run_of
 from support.report_runs import Sketch, write_runs
 
-from harness.analysis.report.page import page_data, page_text, shell_text
-from harness.analysis.report.words import asked
 from harness.errors import SpecError, StoreError
 from harness.parts import Mode
 from harness.pipeline.columns.stored import ColumnRun
+from harness.present.page.page import page_data, page_text, shell_text
+from harness.present.page.words import asked
 from harness.storage.find_runs import run_folders
 from harness.storage.runs import DataEntry
 
@@ -247,7 +247,7 @@ def test_without_the_calls_ledger_the_page_says_that_prompts_are_lacking(
 
 
 def test_half_a_character_becomes_a_mark_and_does_no_harm() -> None:
-    from harness.analysis.report.records import PageTexts
+    from harness.present.page.records import PageTexts
 
     table = PageTexts()
     table.place("cut \ud83d here")

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from support.report_runs import Sketch, write_runs
 
-from harness.analysis.report.page import page_data
 from harness.cli import main
+from harness.present.page.page import page_data
 from harness.storage.find_runs import run_folders
 
 

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterable
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -20,12 +19,7 @@ from support.stub_server import StubServer
 from support.toy import PRICES, Toy, lines
 
 from harness.cli import main
-from harness.cli.clusters.parts import begin
-from harness.cli.clusters.processes import Children, shard_words
-from harness.cli.options import Calling
 from harness.core import Sample
-from harness.errors import SpecError
-from harness.models.client.cached import CallPolicy, OfflineModel
 from harness.pipeline.studies.shards import Shard, share_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "clusters.md"
@@ -40,7 +34,6 @@ PLAN = """
     allow_self_judge: true
     budget_usd: 9
 """
-HAS_WAIT = any(part.name == "wait_s" for part in fields(Calling))
 
 
 def results(toy: Toy, name: str) -> Toy:
@@ -86,7 +79,6 @@ def test_what_is_no_shard_is_refused_with_the_form(
 @pytest.mark.parametrize(
     ("words", "fact"),
     [
-        (("--shard", "1/2", "--processes", "2"), "give one"),
         (("--shard", "1/2", "--batch"), "not with --batch"),
         (("--shard", "1/2", "--dry-run"), "not with --dry-run"),
     ],
@@ -344,12 +336,6 @@ def test_shares_of_a_budget_leave_what_a_shard_has_cost_before() -> None:
     assert [share_of(1.0, [2.0, 0.0], n) for n in (1, 2)] == [2.0, 0.0]
 
 
-def test_the_command_of_a_shard_is_that_of_its_parent() -> None:
-    words = ["run", "a.yaml", "--processes", "4", "--tag", "b", "--processes=4"]
-
-    assert shard_words(words, 2, 4) == ["run", "--shard", "2/4", "a.yaml", "--tag", "b"]
-
-
 def test_a_shard_of_which_a_run_failed_is_no_success_that_a_merge_may_follow(
     toy: Toy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -361,76 +347,6 @@ def test_a_shard_of_which_a_run_failed_is_no_success_that_a_merge_may_follow(
     out, err = capsys.readouterr()
     assert "no server at" in err
     assert "quiz, oracle (written): shard 1/2, " in out
-
-
-def test_a_plan_with_a_wrong_name_is_refused_before_a_script_is_printed(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
-    plan = str(toy.write("night.yaml", PLAN.replace("task: quiz", "task: quizz")))
-
-    assert toy.main("slurm", plan) == 2
-    out, err = capsys.readouterr()
-    assert (out, "quizz" in err) == ("", True)
-
-
-@pytest.mark.slow
-def test_processes_share_the_calls_and_end_in_the_same_bytes(
-    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    toy.run(*JUDGED, model="alpha")
-    other = results(toy, "processes")
-    capsys.readouterr()
-
-    code = other.run(*JUDGED, "--processes", "2", model="alpha")
-
-    err = capsys.readouterr().err
-    segments = sorted(path.name[-14:] for path in other.results.glob("calls/alpha/*"))
-    assert (code, segments) == (0, ["shard1of2.jsonl"[-14:], "shard2of2.jsonl"[-14:]])
-    assert files(other) == files(toy)
-    assert "answers of alpha, step 1: 24 of 24 stored" in err
-    assert "\x1e" not in err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("fault", "words", "code", "told"),
-    [
-        ("401", (), 2, "ended with code 2; this one tries its calls\n"),
-        ("", ("--budget", "0.0004"), 130, "tries its calls, as far as a budget allows it\n"),
-    ],
-)
-def test_what_an_ended_process_leaves_is_tried_and_no_more_is_promised(
-    toy: Toy,
-    stub: StubServer,
-    capsys: pytest.CaptureFixture[str],
-    fault: str,
-    words: tuple[str, ...],
-    code: int,
-    told: str,
-) -> None:
-    stub.script = Script(shares={fault: 1.0})
-
-    assert toy.run("--processes", "2", *words, model="alpha") == code
-
-    err = capsys.readouterr().err
-    assert told in err
-    assert err.count("judges of task toy: near") == 1
-
-
-def test_processes_are_refused_where_each_would_load_weights() -> None:
-    model = OfflineModel("mistral", "transformers", "a checkpoint", frozenset())
-
-    with pytest.raises(SpecError, match="each process would load mistral; leave it out, or give"):
-        begin(CallPolicy(others=Children(2)), [model])
-
-
-def script(toy: Toy, capsys: pytest.CaptureFixture[str], *words: str) -> Path:
-    """The script that `harness slurm` prints, in a file."""
-    capsys.readouterr()
-    assert toy.main("slurm", *words) == 0
-    path: Path = toy.folder / "a night's plan.sh"
-    path.write_text(capsys.readouterr().out)
-    return path
 
 
 def bash(*words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
@@ -446,111 +362,8 @@ def program(path: Path, text: str) -> None:
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
 
-@pytest.mark.slow
-def test_the_slurm_script_runs_each_shard_and_the_merge(
-    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    plan = toy.write("it's $(touch broken) `a`/night.yaml", PLAN.replace("alpha, beta", "alpha"))
-    path = script(toy, capsys, str(plan), "--shards", "2", "--sbatch=--partition=a")
-
-    ran = [bash(str(path), SLURM_ARRAY_TASK_ID=index) for index in ("1", "0")]
-    merged = bash(str(path), "merge")
-
-    other = results(toy, "whole")
-    whole = other.main("run", str(plan))
-    assert whole in (0, 1)  # which is no failure of a merge
-    assert [one.returncode for one in (*ran, merged)] == [0, 0, 0], merged.stderr
-    assert files(toy) == files(other)
-    assert "#SBATCH --array=0-1\n#SBATCH --partition=a\n" in path.read_text()
-    assert not list(Path.cwd().glob("broken")) + list(toy.folder.rglob("broken"))
-
-
-def test_the_slurm_script_submits_the_array_and_the_merge_after_it(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
-    plan = str(toy.write("night.yaml", PLAN))
-    path = script(toy, capsys, plan, "--gpus", "1", "--time", "1:00:00")
-    log = toy.folder / "log"
-    program(toy.folder / "bin/sbatch", f'#!/bin/bash\nprintf "%s\\n" "$@" - >> "{log}"\necho 71\n')
-
-    done = bash(str(path), "submit", PATH=f"{toy.folder}/bin:{os.environ['PATH']}")
-
-    first, second, _ = log.read_text().split("-\n")
-    logs = toy.results / "slurm"
-    assert logs.is_dir()
-    output = f"--output={logs}/%x-%A-%a.log"
-    assert (done.returncode, first.split("\n")[:3]) == (0, ["--parsable", output, str(path)])
-    assert second.split("\n")[:2] == ["--dependency=afterok:71", "--kill-on-invalid-dep=yes"]
-    assert "--time=1:00:00" in second
-    assert "--gpus" not in second
-    wrapped = second.split("--wrap\n")[1].strip()
-    assert bash("-n", "-c", wrapped).returncode == 0
-    assert wrapped.endswith(" merge")
-
-
-@pytest.mark.skipif(not HAS_WAIT, reason="--wait-for-server is not there yet")
-@pytest.mark.slow
-def test_a_task_starts_its_own_server_and_ends_it(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = PLAN.replace("[alpha, beta]", "[local-server]").replace("choice/beta", "near")
-    plan = str(toy.write("night.yaml", text))
-    path = script(toy, capsys, plan, "--shards", "1", "--serve", "a/b")
-    stub = f"cd {PAGE.parents[1]}/tests && exec {sys.executable} -m support.stub_server --port"
-    program(toy.folder / "vllm", f'#!/bin/bash\nsleep 1\n{stub} "$6"\n')
-
-    ran = bash(str(path), SLURM_ARRAY_TASK_ID="0", VLLM=str(toy.folder / "vllm"))
-
-    assert ran.returncode == 0, ran.stderr
-    assert bash(str(path), "merge").returncode == 0
-    assert (toy.results / "slurm/vllm-0-0.log").is_file()
-
-
-@pytest.mark.slow
-def test_a_task_whose_server_ends_ends_with_it_and_shows_why(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = PLAN.replace("[alpha, beta]", "[local-server]").replace("choice/beta", "near")
-    path = script(toy, capsys, str(toy.write("night.yaml", text)), "--serve", "a/b")
-    program(toy.folder / "vllm", "#!/bin/bash\necho no GPU is free\nexit 1\n")
-
-    ran = bash(str(path), SLURM_ARRAY_TASK_ID="0", VLLM=str(toy.folder / "vllm"))
-
-    log = toy.results / "slurm/vllm-0-0.log"
-    assert ran.returncode == 2
-    assert f"the last lines of {log}:\nno GPU is free\n" in ran.stderr
-
-
-@pytest.mark.parametrize("text", ["--partition=a b", "partition", "--x=$(id)", "--a\n#SBATCH --b"])
-def test_what_is_no_option_of_sbatch_is_refused(
-    toy: Toy, text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    plan = str(toy.write("night.yaml", PLAN))
-
-    assert toy.main("slurm", plan, f"--sbatch={text}") == 2
-    assert toy.main("slurm", plan, f"--time={text}") == 2
-
-    assert "give an option of sbatch, as --partition=gpu" in capsys.readouterr().err
-    assert toy.main("slurm", plan, "--sbatch=--array=0-99%1") == 2
-    assert "the script sets it itself" in capsys.readouterr().err
-
-
 def blocks(kind: str) -> list[str]:
     return re.findall(rf"```{kind}\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-
-
-def test_a_server_that_no_model_of_the_plan_asks_is_refused(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for model in ("alpha", "beta"):
-        toy.edit(f"configs/models/{model}.yaml", "base_url_env: HARNESS_SERVER_URL", "")
-    night = str(toy.write("night.yaml", PLAN))
-
-    assert toy.main("slurm", night, "--serve", "a/b") == 2
-    assert "would start (oracle, beta, alpha); name local-server" in capsys.readouterr().err
-
-    toy.write("night.yaml", PLAN.replace("[alpha, beta]", "[local-server]"))
-    assert toy.main("slurm", night, "--serve", "a/b") == 0
 
 
 def test_every_script_on_the_page_of_clusters_is_bash() -> None:
@@ -581,9 +394,56 @@ def test_the_loop_over_ssh_on_the_page_gives_every_host_its_shard_and_merges(toy
     assert lines[-1] == f"harness merge night.yaml {sources}"
 
 
-def test_help_of_merge_and_slurm_is_there(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["merge", "--help"]) == main(["slurm", "--help"]) == 0
+def program_of_harness(toy: Toy) -> dict[str, str]:
+    """Variables with which `python -m harness` in a script uses the toy's folders."""
+    path = toy.folder / "bin/python"
+    own = f"--home {toy.home} --results {toy.results}"
+    program(path, f'#!/bin/bash\nshift 2\nexec {sys.executable} -m harness "$@" {own}\n')
+    return {"PATH": f"{path.parent}:{os.environ['PATH']}"}
 
-    out = capsys.readouterr().out
-    assert "--from" in out
-    assert "--serve" in out
+
+def slurm_script(toy: Toy, *, serves: bool = False) -> Path:
+    """The page's script for two shards of the toy's plan."""
+    text, serving = (block for block in blocks("sh") if "SLURM_ARRAY_TASK_ID" in block)
+    if serves:
+        line = next(one for one in text.splitlines() if "--shard" in one)
+        text = text.replace(line, serving.rstrip("\n").replace('"vllm-', f'"{toy.folder}/vllm-'))
+    plan = toy.write(
+        "night.yaml", PLAN.replace("[alpha, beta]", "[local-server]" if serves else "[alpha]")
+    )
+    path = Path(toy.folder / "night.sh")
+    path.write_text(text.replace("night.yaml", str(plan)).replace("/8", "/2"))
+    return path
+
+
+@pytest.mark.slow
+def test_the_slurm_script_of_the_page_submits_its_shards_and_the_merge(
+    toy: Toy, stub: StubServer
+) -> None:
+    path, variables = slurm_script(toy), program_of_harness(toy)
+    log = toy.folder / "log"
+    program(toy.folder / "bin/sbatch", f'#!/bin/bash\nprintf "%s\\n" "$@" - >> "{log}"\necho 71\n')
+
+    ran = [bash(str(path), "submit", **variables)]
+    ran += [bash(str(path), SLURM_ARRAY_TASK_ID=index, **variables) for index in ("1", "0")]
+    array, after, _ = log.read_text().split("-\n")
+    ran.append(bash("-c", after.split("--wrap\n")[1], **variables))
+
+    other = results(toy, "whole")
+    assert other.main("run", str(toy.home / "night.yaml")) in (0, 1)
+    assert [one.returncode for one in ran] == [0] * 4, ran[-1].stderr
+    assert array.split() == ["--parsable", str(path)]
+    assert after.split("\n")[:2] == ["--dependency=afterok:71", "--kill-on-invalid-dep=yes"]
+    assert files(toy) == files(other) != {}
+
+
+@pytest.mark.slow
+def test_a_slurm_task_serves_its_own_checkpoint_and_ends_it(toy: Toy) -> None:
+    path, variables = slurm_script(toy, serves=True), program_of_harness(toy)
+    stub = f"cd {PAGE.parents[1]}/tests && exec {sys.executable} -m support.stub_server --port"
+    program(toy.folder / "bin/vllm", f'#!/bin/bash\nsleep 1\n{stub} "$6"\n')
+
+    ran = [bash(str(path), SLURM_ARRAY_TASK_ID=one, **variables) for one in ("0", "1")]
+
+    assert [one.returncode for one in ran] == [0, 0], ran[0].stderr
+    assert bash(str(path), "merge", **variables).returncode == 0

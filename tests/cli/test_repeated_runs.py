@@ -163,18 +163,6 @@ def test_two_runs_of_one_command_are_both_told_again(
     assert "answers of oracle" not in capsys.readouterr().err
 
 
-def test_no_process_is_started_for_runs_that_are_told_again(
-    toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan = str(toy.write("p.yaml", "about: x\nmodels: [oracle]\ntasks:\n  - {task: toy}\n"))
-    assert (toy.run(), toy.main("run", plan)) == (0, 0)
-    monkeypatch.setattr(sys, "executable", str(toy.folder / "none"))
-
-    assert is_told_again(toy, capsys, "--processes", "2")
-    assert toy.main("run", plan, "--processes", "2") == 0
-    assert toy.run("--seed", "1", "--processes", "2") == 70, "these would be started"
-
-
 def test_a_run_whose_manifest_cannot_be_written_is_whole(
     toy: Toy, capsys: pytest.CaptureFixture[str]
 ) -> None:

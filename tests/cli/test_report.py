@@ -1,4 +1,4 @@
-"""`harness report` writes a page; `harness report --serve` serves it to this machine alone."""
+"""`harness report` writes a page; with --serve it is for this machine alone."""
 
 import http.client
 import json
@@ -11,9 +11,9 @@ from support.report_runs import Sketch, write_runs
 from support.stub_server import StubServer
 from support.toy import Toy
 
-from harness.analysis.report.page import page_data
 from harness.cli import main
 from harness.cli.page_server import LiveRuns, PageServer
+from harness.present.page.page import page_agreement, page_data
 from harness.storage.find_runs import run_folders
 
 
@@ -69,8 +69,6 @@ def test_report_without_runs_says_what_makes_one(
 def test_ratings_add_the_agreement_with_people(
     toy: Toy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from harness.cli.report import PageChoice
-
     toy.run("--variant", "base")
     lines = (toy.runs()[0] / "samples.jsonl").read_text("utf-8").splitlines()
     names = dict.fromkeys(json.loads(line)["sample"]["id"] for line in lines)
@@ -82,8 +80,8 @@ def test_ratings_add_the_agreement_with_people(
     ]
     ratings.write_text("task,sample_id,model,rater,value,scale\n" + "\n".join(rated), "utf-8")
 
-    choice = PageChoice(runs=None, ratings=ratings)
-    data = page_data(choice.folders(toy.results), toy.results, choice.agreement(toy.results))
+    folders = run_folders(toy.results)
+    data = page_data(folders, toy.results, page_agreement(ratings, folders))
 
     [section] = [one for one in data.sections if one.name == "agreement"]
     heads = [column.name for column in section.tables[0].columns]
@@ -177,3 +175,8 @@ def test_a_port_that_cannot_be_had_is_named(
     for port in (server.server_port, 70000):
         assert main(["report", "--serve", "--port", str(port), "--results", str(tmp_path)]) == 2
         assert f"port {port}: " in capsys.readouterr().err
+
+
+def test_the_old_name_of_the_server_says_the_new_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "--serve"]) == 2
+    assert "is now `harness report --serve`" in capsys.readouterr().err

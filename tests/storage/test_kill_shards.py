@@ -1,11 +1,11 @@
-"""Shards and processes that are killed at any moment end, repeated, as one undisturbed run."""
+"""Shards that are killed at any moment end, repeated, as one undisturbed run."""
 
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from subprocess import Popen
-from time import monotonic, sleep
+from time import sleep
 
 import pytest
 from support.killed_runs import (
@@ -37,16 +37,6 @@ def killed(process: "Popen[bytes]", stub: StubServer, calls: float) -> bool:
         sleep(0.005)
     process.send_signal(signal.SIGKILL)
     return process.wait() != 0
-
-
-def children(process: "Popen[bytes]") -> list[int]:
-    path = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    return [int(word) for word in path.read_text().split()] if path.exists() else []
-
-
-def is_running(pid: int) -> bool:
-    path = Path(f"/proc/{pid}/stat")
-    return path.exists() and path.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 @pytest.mark.parametrize("count", [1, 2, 7])
@@ -93,30 +83,3 @@ def test_a_plan_in_three_shards_killed_at_ten_moments_ends_in_the_bytes_of_one_p
         assert final_files(toy.folder / place) == whole
         assert 0 < stored_cost(toy.folder / place) <= PLAN_USD
     assert hits >= MOMENTS // 2
-
-
-@pytest.mark.parametrize("has_budget", [False, True])  # with one the parent waits for all calls
-@pytest.mark.parametrize("is_parent", [False, True])
-def test_processes_of_which_one_is_killed_end_in_the_same_bytes(
-    toy: Toy, stub: StubServer, *, is_parent: bool, has_budget: bool
-) -> None:
-    assert start_plan(stub, toy, "whole", has_budget=has_budget).wait() in (0, 1)
-    asked = stub.stats()["answered"]
-
-    first = start_plan(stub, toy, "parts", "--processes", "2", has_budget=has_budget)
-    while stub.stats()["answered"] < 1.3 * asked and first.poll() is None:
-        sleep(0.01)
-    begun = children(first)
-    if is_parent:
-        killed(first, stub, 0)
-        end = monotonic() + 60
-        while any(map(is_running, begun)) and monotonic() < end:
-            sleep(0.05)
-        assert not any(map(is_running, begun))
-        first = start_plan(stub, toy, "parts", "--processes", "2", has_budget=has_budget)
-    else:
-        Popen(["kill", "-9", str(begun[0])]).wait()
-
-    assert len(begun) == 2
-    assert first.wait() in (0, 1)
-    assert final_files(toy.folder / "parts") == final_files(toy.folder / "whole")

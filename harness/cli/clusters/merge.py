@@ -1,20 +1,15 @@
 """The command merge: the runs of shards, from their stored calls alone."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from harness.cli import options
 from harness.cli.clusters import parts
 from harness.cli.options import Only, Shown, Where, argument, option
 from harness.cli.run import JudgeOptions, RunChoice, tagged
-from harness.errors import SpecError, StoreError
+from harness.errors import SpecError
 from harness.storage.find_runs import find_run
-
-if TYPE_CHECKING:
-    from harness.pipeline import resolve
-    from harness.pipeline.execute import RunResult
 
 ASKED = "task model judge variant limit seed backend answers scorer"
 
@@ -72,6 +67,7 @@ def _is_plan(name: str, where: Where) -> bool:
 def _merge_runs(
     choice: RunChoice, asking: JudgeOptions, where: Where, sources: tuple[Path, ...], shown: Shown
 ) -> int:
+    from harness.cli.run_report import put_runs
     from harness.pipeline import execute, resolve
     from harness.pipeline.studies import shards
 
@@ -79,20 +75,8 @@ def _merge_runs(
     chosen = choice.resolved(asking, where.table)
     parts.gathered(sources, space.results, shards.asked_of(space.registry, chosen))
     plans = [resolve.resolve(space, one) for one in chosen]
-    if len(plans) > 1:  # so that none is written where another lacks calls
-        _refuse_gaps(plans)
-    try:
-        ended = [*execute.run_each(plans)]
-    except StoreError:
-        _refuse_gaps(plans)
-        raise
-    return _put(ended, asking, shown)
-
-
-def _refuse_gaps(plans: "Sequence[resolve.RunPlan]") -> None:
-    from harness.pipeline.studies import shards
-
-    shards.refuse_gaps([gap for plan in plans for gap in shards.gaps(plan)])
+    shards.refuse_missing(map(shards.unstored_calls, plans))  # before any run is written
+    return put_runs(tagged(execute.run_each(plans), asking.tag), shown)
 
 
 def _merge_judges(
@@ -104,6 +88,7 @@ def _merge_judges(
     sources: tuple[Path, ...],
     shown: Shown,
 ) -> int:
+    from harness.cli.run_report import put_runs
     from harness.pipeline import execute, resolve
     from harness.pipeline.setup import JudgeModelOptions
     from harness.pipeline.studies import shards
@@ -116,11 +101,5 @@ def _merge_judges(
     models = shards.asked_models(space.registry, tested, judges, asking.judge_model)
     parts.gathered(sources, space.results, models)
     plan = resolve.resolve_stored(space, folder, judges, asking=how)
-    shards.refuse_gaps(shards.judge_gaps(plan))
-    return _put([execute.judge(plan)], asking, shown)
-
-
-def _put(ended: "list[RunResult]", asking: JudgeOptions, shown: Shown) -> int:
-    from harness.cli.run_report import put_runs
-
-    return put_runs(tagged(ended, asking.tag), shown)
+    shards.refuse_missing([shards.unstored_questions(plan)])
+    return put_runs(tagged([execute.judge(plan)], asking.tag), shown)

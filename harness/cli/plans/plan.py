@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.analysis.leaderboard import board_text, collect
-from harness.analysis.report.page import REPORT, write_page
 from harness.analysis.standings import placed, ranked_tables, verdicts_of
 from harness.cli.boards import put_joint_boards
 from harness.cli.clusters import parts
@@ -27,6 +26,7 @@ from harness.pipeline.studies.plans import (
     ReadyCell,
 )
 from harness.pipeline.studies.shards import Shard
+from harness.present.page.page import REPORT, write_page
 from harness.storage.files import refuse_unwritable, write_whole
 from harness.storage.runs import RunFolder
 from harness.workspace import Workspace
@@ -95,7 +95,6 @@ class PlanCommand:
         """Make the calls of a shard of every cell; no run is written, and no leaderboard."""
         names, ended = [cell.model for cell in self.cells], list[CellOutcome]()
         ready = plans.resolved_cells(parts.on_part(self.space, part), self.cells)
-        parts.wait_to_begin()
         for done in self.line.each(names, plans.carry_out_shard(ready, part)):
             ended.append(done)
             if done.part is None:
@@ -117,14 +116,13 @@ class PlanCommand:
         parts.gathered(sources, space.results, asked)
         ready = plans.resolved_cells(space, self.cells)
         found = [one.plan for one in ready if one.plan]
-        shards.refuse_gaps([gap for plan in found for gap in shards.gaps(plan)])
+        shards.refuse_missing(map(shards.unstored_calls, found))
         return replace(self, space=space).run(shown, tag, ready=ready)
 
     def run(
         self,
         shown: Shown,
         tag: str | None,
-        processes: int | None = None,
         ready: list[ReadyCell] | None = None,
     ) -> int:
         """Carry out every cell, then rank and report all of them together.
@@ -139,7 +137,7 @@ class PlanCommand:
                 one.plan.folder.write_tag(tag)  # before it is asked whether the page is as it was
         if noted := self._noted(known):
             ready = known
-        for done in plans.carry_out(ready) if ready else self._carried_out(processes):
+        for done in plans.carry_out(ready) if ready else self._carried_out():
             ended.append(done)
             folders += [done.stored] if done.stored else []
             if done.result is not None:
@@ -173,15 +171,9 @@ class PlanCommand:
             spent = budget.spent_usd if before_usd is None else before_usd
             echo(f"cost: {usd(spent)} of {budget.cap_usd:g} USD", is_prose=True)
 
-    def _carried_out(self, processes: int | None) -> Iterator[CellOutcome]:
-        """The cells as they end; their calls are made by so many processes."""
-        with parts.children(processes, self.calling) as others:
-            self.line.others, space = others, parts.beside(self.space, others)
-            ready = plans.resolved_cells(space, self.cells, is_told_again=True)
-            if new := [one.plan for one in ready if one.plan and not one.plan.noted]:
-                parts.begin(space.terms, parts.models_of(new))
-            names = [cell.model for cell in self.cells]
-            yield from self.line.each(names, plans.carry_out(ready))
+    def _carried_out(self) -> Iterator[CellOutcome]:
+        ready = plans.resolved_cells(self.space, self.cells, is_told_again=True)
+        yield from self.line.each([cell.model for cell in self.cells], plans.carry_out(ready))
 
     def _lost(self, ended: Sequence[CellOutcome]) -> list[str]:
         """The cells whose runs are on the stored board and cannot be found now, in words."""

@@ -13,6 +13,7 @@ from harness.importers.record import (
     Match,
     SampleLookup,
     StoredAnswer,
+    notes_of,
     numbers_by_option,
     read_answers,
     scores_of_logprobs,
@@ -65,8 +66,7 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
     def prompt(record: ImportedRecord) -> str:
         return record.text(spec.prompt) if spec.prompt else ""
 
-    return read_answers(
-        path,
+    answers = read_answers(
         answered,
         lookup,
         spec=spec,
@@ -74,8 +74,8 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
         answer=lambda record, match: _answer(
             record, lookup, spec=answer, match=match, prompt=prompt(record)
         ),
-        counts=counts,
     )
+    return FileAnswers(answers, notes_of(path, counts))
 
 
 def _answer(

@@ -16,6 +16,7 @@ from harness.importers.record import (
     Match,
     SampleLookup,
     StoredAnswer,
+    notes_of,
     prompt_text,
     read_answers,
 )
@@ -52,8 +53,7 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
         asked = prompt_text(_asked(epochs[record.place][0], place=record.place))
         return [text for text in (asked, str(record.content["input"])) if text]
 
-    return read_answers(
-        path,
+    answers = read_answers(
         [_record(parts[0], path) for parts in epochs.values()],
         lookup,
         spec=spec,
@@ -61,11 +61,12 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
         answer=lambda record, match: _answer(
             epochs[record.place], record.place, lookup=lookup, match=match, model=log.eval.model
         ),
-        counts={
-            "not of the map's `only`: left out": len(samples) - len(selected),
-            "ended in an error, without an answer: missing": len(selected) - len(answered),
-        },
     )
+    counts = {
+        "not of the map's `only`: left out": len(samples) - len(selected),
+        "ended in an error, without an answer: missing": len(selected) - len(answered),
+    }
+    return FileAnswers(answers, notes_of(path, counts))
 
 
 def _log(path: Path) -> Any:  # noqa: ANN401 - EvalLog, of a library that need not be there

@@ -18,6 +18,7 @@ from harness.importers.record import (
     Match,
     SampleLookup,
     StoredAnswer,
+    notes_of,
     prompt_text,
     read_answers,
     scores_of_logprobs,
@@ -62,15 +63,15 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
         if line.filter == read[0][1].filter and record.is_selected(spec)
     ]
     asked = {record.place: _asked(line, place=record.place) for record, line in kept}
-    return read_answers(
-        path,
+    answers = read_answers(
         [record for record, _ in kept],
         lookup,
         spec=spec,
         prompts=lambda record: (prompt_text(asked[record.place][0].context),),
         answer=lambda record, match: _answer(record.place, asked[record.place], lookup, match),
-        counts={"of another filter, or not of the map's `only`: left out": len(read) - len(kept)},
     )
+    left_out = "of another filter, or not of the map's `only`: left out"
+    return FileAnswers(answers, notes_of(path, {left_out: len(read) - len(kept)}))
 
 
 def _line(place: str, line: str) -> tuple[ImportedRecord, _Line]:

@@ -163,23 +163,6 @@ class Progress(Protocol):
         """
 
 
-class Others(Protocol):
-    """Other processes that make this command's calls."""
-
-    def start(self) -> None:
-        """Have them read what the command reads; nothing where they do already."""
-
-    def begin(self) -> None:
-        """Have them make the calls."""
-
-    def wait(self, seconds: float | None = None) -> bool:
-        """Whether all have ended, after so many seconds at most; None: until they have."""
-
-
-POLLING_S = 0.25
-"""Between two looks for calls that others make."""
-
-
 @dataclass(frozen=True, slots=True)
 class CallPolicy:
     """What a command may call: nothing at all, what of the stored failures again, for how much.
@@ -187,7 +170,7 @@ class CallPolicy:
     `retry` says which stored failures are asked again: `failed` those without a reply, `all` also
     those that were refused, filtered or cut, `none` none. With `is_batch`, hosted models are called
     in their providers' batches. `wait_s` is for how long a server is waited for that cannot be
-    reached yet. No call is made while `others` may make it.
+    reached yet.
     """
 
     is_offline: bool = False
@@ -195,12 +178,6 @@ class CallPolicy:
     budget: Budget | None = None
     is_batch: bool = False
     wait_s: float = 0.0
-    others: Others | None = None
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether no other process makes calls of this command, or none any more."""
-        return self.others is None or self.others.wait(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +209,8 @@ class CachedClient:
     def answer(self, requests: Iterable[Request], *, stage: Stage | str) -> dict[str, Response]:
         """The response to each request, by key: stored ones, and the missing ones asked now."""
         planned = {request.key: request for request in requests}
-        in_ledger, final = self._looked_up(planned)
+        in_ledger = self.ledger.find(planned)
+        final = self._final(in_ledger)
         missing = {key: request for key, request in planned.items() if key not in final}
         self.progress(stage, len(final), len(planned), _count_failed(final.values()))
         self._record_stored(planned, in_ledger)
@@ -248,27 +226,6 @@ class CachedClient:
         except ModelError as error:
             raise ModelError(of_model(self.model.name, error)) from error
         return self.ledger.find(planned)
-
-    def lacks(self, keys: Collection[str]) -> bool:
-        """Whether a call is not stored; others that are to make it are waited for."""
-        while is_lacking := self.ledger.lacks(keys):
-            if self.terms.others is None or self.terms.others.wait(POLLING_S):
-                return self.ledger.lacks(keys)
-        return is_lacking
-
-    def _looked_up(
-        self, planned: Mapping[str, Request]
-    ) -> tuple[dict[str, Response], dict[str, Response]]:
-        """What is stored of some calls, and what of that is not asked for again."""
-        others = None if self.terms.is_alone else self.terms.others
-        if others is not None and self.lacks(planned):
-            others = None
-        in_ledger = self.ledger.find(planned)
-        final = self._final(in_ledger)
-        if others is None or len(final) == len(planned):
-            return in_ledger, final
-        others.wait()
-        return self._looked_up(planned)
 
     def stored(self, requests: Iterable[Request]) -> dict[str, Response]:
         """The stored responses to some requests, without those that would be asked for again."""

@@ -71,6 +71,10 @@ def number_of(sample: Sample, seed: int, count: int) -> int:
     return int(digest((seed, sample.cluster))[:15], 16) % count + 1
 
 
+Missing = Counter[tuple[str, str]]
+"""Calls that are not stored, by run and by the shard that should have made them ("": unknown)."""
+
+
 @dataclass(frozen=True, slots=True)
 class ShardResult:
     """What a shard of a run has stored: its answers and its questions to judges.
@@ -84,19 +88,6 @@ class ShardResult:
     answers: int
     questions: int
     missing: int
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """Calls of a run that are not stored; `shard` should have made them, None where none is known.
-
-    There may be more: what a second step asks is known when the first is answered.
-    """
-
-    task: str
-    model: str
-    shard: str | None
-    calls: int
 
 
 def run_each(plans: Sequence[RunPlan], shard: Shard) -> Iterator[ShardResult]:
@@ -263,37 +254,43 @@ def _judges_on(judges: Sequence[JudgeSetup], terms: CallPolicy) -> tuple[JudgeSe
     )
 
 
-def gaps(plan: RunPlan) -> list[Gap]:
-    """The calls of a run that are not stored, by the shard that should have made them."""
+def unstored_calls(plan: RunPlan) -> Missing:
+    """The calls of a run that are not stored.
+
+    There may be more: what a second step asks is known when the first is answered.
+    """
     asking = [(setup, setup.client) for setup in plan.judges if setup.client is not None]
-    found = _Unstored([plan.client, *(client for _, client in asking)], plan.plan.run.seed)
+    clients = [plan.client, *(client for _, client in asking)]
+    run = plan.plan.run
+    found = _Unstored(clients, f"{run.task}, {plan.client.model.name}", run.seed)
     for cells in plan.plan.chunks(MOST_HELD):
         sequences = preview(plan.plan, plan.client, cells=cells)
-        pairs = [(part.cell.sample, call) for part in sequences for call in part.calls]
-        found.add(plan.client, pairs)
+        found.add(plan.client, [(one.cell.sample, call) for one in sequences for call in one.calls])
         for setup, client in asking:
             each = [(part.cell.sample, judge_calls(plan.plan, [part], setup)) for part in sequences]
             found.add(client, [(sample, call) for sample, calls in each for call in calls])
-    return found.by_shard(plan.plan.run.task, plan.client.model.name)
+    return found.missing
 
 
-def judge_gaps(plan: JudgePlan) -> list[Gap]:
-    """The questions of judges about a stored run that have no stored reply, by shard."""
+def unstored_questions(plan: JudgePlan) -> Missing:
+    """The questions of judges about a stored run that have no stored reply."""
     asking = [(setup, setup.client) for setup in plan.judges if setup.client is not None]
-    found = _Unstored([client for _, client in asking], plan.file.run.seed)
+    run, name = plan.file.run, f"{plan.file.run.task}, {plan.file.model.name}"
+    found = _Unstored([client for _, client in asking], name, run.seed)
     for setup, client in asking:
         for asked in stored_questions(plan, setup):
             found.add(client, [(record.sample, PlannedCall(q, q)) for record, q in asked])
-    return found.by_shard(plan.file.run.task, plan.file.model.name)
+    return found.missing
 
 
 class _Unstored:
     """Counts planned calls that are not stored, each once, by the shard of its sample."""
 
-    def __init__(self, clients: Sequence[CachedClient], seed: int) -> None:
-        self._count, self._seed = max((c.ledger.shards for c in clients), default=0), seed
-        self._lost = Counter[int | None]()
+    def __init__(self, clients: Sequence[CachedClient], run: str, seed: int) -> None:
+        self._count = max((c.ledger.shards for c in clients), default=0)
+        self._run, self._seed = run, seed
         self._seen = {id(client): set[str]() for client in clients}
+        self.missing: Missing = Counter()
 
     def add(self, client: CachedClient, calls: Sequence[tuple[Sample, PlannedCall]]) -> None:
         """Count those of some calls of one client; open ones are not stored."""
@@ -304,28 +301,23 @@ class _Unstored:
         for sample, call in calls:
             if (key := call.longest.key) not in stored and key not in seen:
                 seen.add(key)
-                number = number_of(sample, self._seed, self._count) if self._count else None
-                self._lost[number] += 1
-
-    def by_shard(self, task: str, model: str) -> list[Gap]:
-        """The gaps of a run, in the order of the shards."""
-        return [
-            Gap(task, model, f"{number}/{self._count}" if number else None, calls)
-            for number, calls in sorted(self._lost.items(), key=lambda pair: pair[0] or 0)
-        ]
+                number = number_of(sample, self._seed, self._count) if self._count else 0
+                shard = f"{number}/{self._count}" if number else ""
+                self.missing[self._run, shard] += 1
 
 
-def refuse_gaps(found: Sequence[Gap]) -> None:
+def refuse_missing(found: Iterable[Missing]) -> None:
     """Raise StoreError where calls are not stored: how many, and which shards have them."""
-    if not found:
+    missing = sum(found, Missing())
+    if not missing:
         return
-    lost, runs = Counter[str](), {(gap.task, gap.model) for gap in found}
-    for gap in found:
-        lost[f"shard {gap.shard}" if gap.shard else "no known shard"] += gap.calls
-    each = ", ".join(f"{count} of {shard}" for shard, count in lost.items())
-    where = ", ".join(next(iter(runs))) if len(runs) == 1 else f"{len(runs)} runs"
-    shards = list(dict.fromkeys(f"--shard {gap.shard}" for gap in found if gap.shard))
-    again = f"run the command again with {', '.join(shards)}" if shards else "run its shards first"
+    lost, runs = Counter[str](), {run for run, _ in missing}
+    for (_, shard), count in sorted(missing.items(), key=lambda one: one[0][1]):
+        lost[shard] += count
+    each = ", ".join(f"{n} of {f'shard {s}' if s else 'no known shard'}" for s, n in lost.items())
+    where = runs.pop() if len(runs) == 1 else f"{len(runs)} runs"
+    shards = ", ".join(f"--shard {shard}" for shard in lost if shard)
+    again = f"run the command again with {shards}" if shards else "run its shards first"
     raise StoreError(
         f"{where}: {lost.total()} calls are not stored ({each}): {again}, or name the results "
         "folder of the machine that has them with --from; --limit, --seed, --variant and --judge "

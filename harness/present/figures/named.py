@@ -163,7 +163,7 @@ def curve_frame(rows: Sequence[CurveRow]) -> "DataFrame":
     return pandas.DataFrame(found, columns=names).astype(numbers)
 
 
-def _bins(inputs: Inputs) -> Figure:
+def _bins(inputs: Inputs, *, with_curves: bool = False) -> Figure:
     runs, variants = map(StoredRun.read, inputs.folders()), inputs.choice.variants
     rows = joined([curve_rows(run, inputs.judge, variants=variants) for run in runs])
     if not rows:
@@ -171,7 +171,7 @@ def _bins(inputs: Inputs) -> Figure:
             f"nothing to draw: judge {inputs.judge} has read no text whose implicitness is known; "
             "run hate_speech, or another task that measures it"
         )
-    return detection.curve_figure(curve_frame(rows), scale_of(rows[0]), with_curves=False)
+    return detection.curve_figure(curve_frame(rows), scale_of(rows[0]), with_curves=with_curves)
 
 
 def _intentions(inputs: Inputs) -> Figure:
@@ -318,6 +318,11 @@ FIGURES: Final[Mapping[str, NamedFigure]] = {
         "t-SNE of embeddings: not hateful, plain, subtle",
         "files or data",
         partial(_embeddings, task="ishate_subtle"),
+    ),
+    "curve": NamedFigure(
+        "Hits and false alarms by implicitness, with curves",
+        "runs",
+        partial(_bins, with_curves=True),
     ),
     "confusion": NamedFigure(
         "True labels against given ones", "runs", _of_verdicts(detection.confusion)

@@ -13,7 +13,14 @@ import msgspec
 from msgspec import Raw
 
 from harness.analysis.curves import CurveRow, curve_rows_of
-from harness.analysis.report.records import (
+from harness.analysis.standings import CONTROL
+from harness.core import Sample
+from harness.parts import Message, digest
+from harness.pipeline.columns.readings import chunks
+from harness.pipeline.columns.run import RunColumns
+from harness.pipeline.columns.stored import ColumnRun, SaidColumns
+from harness.pipeline.score import OF_CHOICE, RIGHT_OR_WRONG
+from harness.present.page.records import (
     NONE,
     PageItem,
     PageJudge,
@@ -23,13 +30,6 @@ from harness.analysis.report.records import (
     PageTexts,
     PageVerdict,
 )
-from harness.analysis.standings import CONTROL
-from harness.core import Sample
-from harness.parts import Message, digest
-from harness.pipeline.columns.readings import chunks
-from harness.pipeline.columns.run import RunColumns
-from harness.pipeline.columns.stored import ColumnRun, SaidColumns
-from harness.pipeline.score import OF_CHOICE, RIGHT_OR_WRONG
 from harness.storage.find_runs import data_words
 from harness.storage.ledger import Ledger
 from harness.storage.runs import (

@@ -19,12 +19,12 @@ from harness.analysis import leaderboard as scores
 from harness.analysis.agreement import AgreementRow, AgreementSettings, agreement_rows
 from harness.analysis.fitness import judge_fitness
 from harness.analysis.panels import AgreementQuery, rated_panels
-from harness.analysis.report import pairs, tables, words
-from harness.analysis.report.items import MOST_ANSWERS, PageParts, collect_items
-from harness.analysis.report.records import PageData, PageSection, PageTable
-from harness.analysis.report.tables import PageNumbers
 from harness.analysis.standings import RankedTable, ranked_tables, verdicts_of
 from harness.errors import SpecError, StoreError
+from harness.present.page import pairs, tables, words
+from harness.present.page.items import MOST_ANSWERS, PageParts, collect_items
+from harness.present.page.records import PageData, PageSection, PageTable
+from harness.present.page.tables import PageNumbers
 from harness.storage.files import write_whole
 from harness.storage.runs import RunFolder
 
@@ -136,7 +136,7 @@ def _html(title: str, block: str, *, connect: str) -> str:
 
 
 def _asset(name: str) -> str:
-    return (files("harness.analysis.report") / "assets" / name).read_text("utf-8")
+    return (files("harness.present.page") / "assets" / name).read_text("utf-8")
 
 
 def _digest(text: str) -> str:

@@ -11,12 +11,12 @@ import numpy as np
 
 from harness.analysis.compare import DIFFERENCE, GIVEN_RIGHT, ComparisonRow, comparison_rows
 from harness.analysis.pairings import Kind, Pairing, PairingQuery, between, have_common, within
-from harness.analysis.report.records import PageCell, PageColumn, PageTable, PageWhy, Value
-from harness.analysis.report.tables import PageNumbers, best, members
 from harness.analysis.standings import RankedTable
 from harness.errors import HarnessError
 from harness.pipeline.columns.stored import PairedItems
 from harness.pipeline.score import ALL
+from harness.present.page.records import PageCell, PageColumn, PageTable, PageWhy, Value
+from harness.present.page.tables import PageNumbers, best, members
 from harness.stats.comparison import holm
 from harness.stats.estimate import Bools, BootstrapSettings
 

@@ -12,11 +12,11 @@ from harness.analysis.findings import (
 )
 from harness.analysis.fitness import ControlFinding, JudgeFitness
 from harness.analysis.leaderboard import constant_alarms, headlines, place_alarms
-from harness.analysis.report.pairs import ComparedRuns
-from harness.analysis.report.tables import PageNumbers, best
 from harness.analysis.standings import RankedTable
 from harness.parts import Mode
 from harness.pipeline.columns.stored import ColumnRun
+from harness.present.page.pairs import ComparedRuns
+from harness.present.page.tables import PageNumbers, best
 from harness.specs.models import CLASSIFIERS
 from harness.storage.find_runs import data_words, is_trial, owner
 from harness.storage.runs import RunFile, ScoreRow

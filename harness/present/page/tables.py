@@ -13,8 +13,12 @@ from harness.analysis.curves import CurveRow
 from harness.analysis.findings import board_notes
 from harness.analysis.leaderboard import BoardRow
 from harness.analysis.matrices import recipe_labels
-from harness.analysis.report.items import PageParts
-from harness.analysis.report.records import (
+from harness.analysis.standings import BoardVerdicts, RankedBy, RankedTable, Standing
+from harness.judges.custom import JudgeLabel
+from harness.pipeline.columns.stored import ColumnRun
+from harness.pipeline.score import ALL, averages
+from harness.present.page.items import PageParts
+from harness.present.page.records import (
     NONE,
     PageCell,
     PageColumn,
@@ -23,10 +27,6 @@ from harness.analysis.report.records import (
     PageWhy,
     Value,
 )
-from harness.analysis.standings import BoardVerdicts, RankedBy, RankedTable, Standing
-from harness.judges.custom import JudgeLabel
-from harness.pipeline.columns.stored import ColumnRun
-from harness.pipeline.score import ALL, averages
 from harness.specs.tasks import TaskSpec
 from harness.storage.runs import Cost
 
