@@ -15,7 +15,7 @@ def junit_text(gate: Gate) -> bytes:
     said = [row.decision for row in gate.rows]
     suite = Element(
         "testsuite",
-        name="harness compare --gate",
+        name="harness gate",
         tests=str(len(said) + len(gate.lacking)),
         failures=str(said.count(Decision.REGRESSION)),
         errors=str(said.count(Decision.INCONCLUSIVE) + len(gate.lacking)),
