@@ -119,7 +119,7 @@ BELOW: Mapping[str, Entry] = {
 }
 """The commands below another one: by a second word, or by an option that makes it another."""
 TOP = {name: entry for panel in PANELS.values() for name, entry in panel.items()}
-COMMANDS = {name: one for name, one in (TOP | BELOW).items() if one.place}
+COMMANDS = {name: one for name, one in {**TOP, **BELOW}.items() if one.place}
 RENAMED = {
     "gate": "compare --gate",
     "curve": "plot curve",

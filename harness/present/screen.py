@@ -205,8 +205,9 @@ def show(
     """
     head = [HEADINGS.get(name, str(name).replace("_", " ")) for name in frame.columns]
     cells = [shown.get(name, lambda value: value) for name in frame.columns]
-    rows = frame.astype(object).where(frame.notna(), None).itertuples(index=False)
-    show_rows(title, head, ([f(v) for f, v in zip(cells, row, strict=True)] for row in rows), keys)
+    values = frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
+    rows = ([f(v) for f, v in zip(cells, row, strict=True)] for row in values)
+    show_rows(title, head, rows, keys)
     for note in notes:
         say(note, is_prose=True)
 
