@@ -30,7 +30,7 @@ class Sample:
         if not self.id:
             raise ValueError(f"a sample needs an id (fields: {sorted(self.fields)})")
         if self.references and (both := sorted(set(self.fields) & set(self.references))):
-            raise ValueError(f"sample {self.id}: {both} stand in fields and in references")
+            raise ValueError(f"sample {self.id}: {both} are in fields and in references")
         if self.choices and (self.choices.count(self.gold or "") != 1 or len(self.choices) < 2):
             raise ValueError(f"sample {self.id}: {self.gold!r} is not one of {self.choices}")
         if not self.cluster:

@@ -344,7 +344,7 @@ class Registry:
         return spec if isinstance(spec, HostedSpec) else None
 
     def check_key(self, name: str) -> None:
-        """Refuse a hosted model whose key the environment lacks."""
+        """Refuse a hosted model whose key is not in the environment."""
         from harness.models.client.endpoint import Endpoint
 
         if spec := self.hosted(name):
@@ -365,16 +365,16 @@ class Registry:
 
         if (spec := self.hosted(name)) is None:
             return None
-        beside = spec.reasoning_max_tokens
+        reasoning = spec.reasoning_max_tokens
         if isinstance(spec, OpenAISpec) and spec.api == "responses":
             from harness.models.openai.bodies import LEAST_TOKENS
 
-            beside = max(beside, LEAST_TOKENS - 1)
+            reasoning = max(reasoning, LEAST_TOKENS - 1)
         for home in self.homes:
             if (path := home / "configs" / "prices.yaml").is_file():
                 listed: PricesSpec = load_spec(read_yaml(path), PricesSpec, where=str(path))
                 if (found := listed.prices.get(spec.model)) is not None:
-                    return price_of(found, reasoning_max_tokens=beside)
+                    return price_of(found, reasoning_max_tokens=reasoning)
         return None
 
     def scorer(self, name: str) -> "Scorer":

@@ -57,8 +57,8 @@ class Workspace:
 
     `opened` are the models that runs share, by name, each as long as one of them has it; None
     where each run opens its own. `shard` is the part of a run that a command makes the calls of, as
-    its number and their count; None for all of it. `told` are the sample sets that a warning has
-    told of, None where an earlier command has told of them all.
+    its number and their count; None for all of it. `warned` are the sample sets that a
+    warning has named, None where an earlier command has named them all.
     """
 
     registry: Registry
@@ -69,7 +69,7 @@ class Workspace:
     terms: CallPolicy = field(default_factory=CallPolicy)
     opened: WeakValueDictionary[str, Model] | None = None
     shard: tuple[int, int] | None = None
-    told: set[str] | None = field(default_factory=set)
+    warned: set[str] | None = field(default_factory=set)
 
     @classmethod
     def open(
@@ -108,8 +108,8 @@ class Workspace:
         return replace(self, terms=replace(self.terms, budget=Budget(usd)))
 
     def of_stored(self) -> "Workspace":
-        """The same workspace for what is stored: no call is made, and no sample set told of."""
-        return replace(self, terms=replace(self.terms, is_offline=True), told=None)
+        """The same workspace for what is stored: no call is made, and no sample set warned of."""
+        return replace(self, terms=replace(self.terms, is_offline=True), warned=None)
 
     @property
     def is_offline(self) -> bool:
@@ -191,7 +191,7 @@ class Workspace:
         if not is_sample:
             self._compare(entry, files)
         elif spec.files or table:
-            self._tell_of_sample_set(spec, entry)
+            self._warn_of_sample_set(spec, entry)
         table = None if is_sample else table
         return DataSource(spec, tuple(files), table, overlay, entry, is_own=bool(code))
 
@@ -207,7 +207,7 @@ class Workspace:
         elif reader == SAMPLES_JSONL:
             read = StoredSamples(samples_jsonl.each(files, source.overlay))
             if read.repeated():
-                samples_jsonl.read(files, source.overlay)  # which says where they stand
+                samples_jsonl.read(files, source.overlay)  # which says where they are
         else:
             read = StoredSamples(self.registry.read(reader, files, source.overlay))
         _check_ids(read, files)
@@ -295,11 +295,11 @@ class Workspace:
             if (expected := stated.get(name)) not in (None, found):
                 _warn_of_change(path, found, expected, entry.source)
 
-    def _tell_of_sample_set(self, spec: DataSpec, entry: DataEntry) -> None:
-        """Warn, once a command, that samples stand in for the data, and how to have that."""
-        if self.told is None or spec.sample in self.told:
+    def _warn_of_sample_set(self, spec: DataSpec, entry: DataEntry) -> None:
+        """Warn, once a command, that samples are used in place of the data, and how to get that."""
+        if self.warned is None or spec.sample in self.warned:
             return
-        self.told.add(spec.sample)
+        self.warned.add(spec.sample)
         is_fetched = spec.source in self.registry.names("configs/data")
         fetch = f"`harness data fetch {spec.source}` or " if is_fetched else ""
         name, whose = spec.sample.removeprefix("samples/"), owner(entry.files)
@@ -327,7 +327,7 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True)
 class DataSource:
-    """The files of a task's data, how they are read, and how they are told of.
+    """The files of a task's data, how they are read, and how they are described.
 
     `is_own` says that a reader of one's own reads them.
     """

@@ -99,7 +99,7 @@ def test_a_sample_without_an_id_cannot_be_built() -> None:
 
 
 def test_a_reference_never_stands_in_the_fields() -> None:
-    with pytest.raises(ValueError, match=r"s1: \['gist'\] stand in fields and in references"):
+    with pytest.raises(ValueError, match=r"s1: \['gist'\] are in fields and in references"):
         Sample("s1", {"gist": "a"}, references={"gist": ("a",)})
 
 

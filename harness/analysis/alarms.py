@@ -211,7 +211,7 @@ def _is_beaten(kinds: Sequence[Row], clusters: int) -> bool:
     lost = kinds[most].n * (1 - right[most])
     mean = (gained - lost) / total
     error = sqrt(max(0.0, (gained + lost) / total - mean**2) / clusters)
-    return mean + 1.96 * error < 0
+    return bool(mean + 1.96 * error < 0)
 
 
 def sensitivities(scores: "DataFrame") -> "DataFrame":

@@ -8,7 +8,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from harness.errors import HarnessError, StoreError
+from harness.parts import Reason
+from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, MACRO
 from harness.pipeline.score import ALL, RIGHT_OR_WRONG, score_rows
+from harness.storage.cells import csv_text
 from harness.storage.runs import COLUMNS, SCORES, RunFolder, ScoreRow, StoredRows, cells_of
 from harness.storage.signature import Signature
 
@@ -24,6 +27,8 @@ BOARD_COLUMNS = (
     *("rank", "rank_group", "rank_items"),
 )
 """The columns of leaderboard.csv."""
+DIGITS = 6
+"""The digits of a number in leaderboard.csv; the scores.csv of a run has all, and is read again."""
 _FACTS = (
     *("data", "limit", "seed", "prompts", "version", "judge_version"),
     *("kind", "tested", "recipe", "alike"),
@@ -59,7 +64,8 @@ def board_scores(tables: Mapping[RunFolder, Sequence[ScoreRow] | None]) -> "Data
 
     The columns of scores.csv, then `run`, and what the signature says: `data`, `limit`, `seed`,
     `prompts`, `version`, `judge_version`, `kind`, `tested` (the model with its version), `recipe`
-    (all but the model: rows of one recipe share a board) and `alike` (what headlines share).
+    (all but the model: rows of one recipe share a board), `alike` (what headlines share), and
+    `missing`, the sum over reasons.
     """
     import pandas
 
@@ -77,7 +83,9 @@ def board_scores(tables: Mapping[RunFolder, Sequence[ScoreRow] | None]) -> "Data
     frame = frame.sort_values("first").drop(columns="first")
     overall = frame["group"].astype(str).where(frame["group"] != ALL, "")
     ordered = frame.assign(group=overall.astype("category")).sort_values([*_PLACE], kind="stable")
-    return with_facts(frame.loc[ordered.index].reset_index(drop=True))
+    frame = frame.loc[ordered.index].reset_index(drop=True)
+    frame["missing"] = frame[[f"missing_{reason}" for reason in Reason]].sum(axis=1)
+    return with_facts(frame)
 
 
 def with_facts(frame: "DataFrame") -> "DataFrame":
@@ -114,3 +122,27 @@ def headlines(
     )
     chosen = chosen.sort_values(["first", "pooled"], kind="stable").drop_duplicates("first")
     return chosen.drop(columns=["first", "pooled"])
+
+
+def ranked_metrics(scores: "DataFrame") -> "DataFrame":
+    """The scores of the metrics that boards rank by, by variant, decoding and group."""
+    return scores[scores["metric"].isin({*HEADLINES, MACRO, HITS, FALSE_ALARMS})]
+
+
+def board_text(scores: "DataFrame") -> str:
+    """The leaderboard as CSV, for people: floats to 6 digits, what is missing is empty."""
+    return csv_text(
+        BOARD_COLUMNS,
+        (
+            [float(f"{c:.{DIGITS}g}") if isinstance(c, float) else c for c in row.values()]
+            for row in records(scores)
+        ),
+    )
+
+
+def records(scores: "DataFrame") -> list[dict[str, object]]:
+    """The rows of a leaderboard, with None for what is missing."""
+    columns = [name for name in BOARD_COLUMNS if name in scores.columns]
+    found = scores[columns].astype(object)
+    rows: list[dict[str, object]] = found.where(found.notna(), None).to_dict("records")
+    return rows

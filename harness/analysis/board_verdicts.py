@@ -26,7 +26,7 @@ _NAMES = ("sample", "variant", "decoding", "cluster", "group")
 _COLUMNS = (*_NAMES, "judge", "value", "served", "model_served")
 
 
-class Head(NamedTuple):
+class HeadlineKey(NamedTuple):
     """What a headline score is of."""
 
     run: str
@@ -88,8 +88,10 @@ def board_verdicts(folders: Sequence[RunFolder], heads: "DataFrame") -> "DataFra
     """
     import pandas
 
-    wanted: dict[tuple[str, str], list[Head]] = {}
-    for head in map(Head._make, zip(*(heads[name] for name in Head._fields), strict=True)):
+    wanted: dict[tuple[str, str], list[HeadlineKey]] = {}
+    for head in map(
+        HeadlineKey._make, zip(*(heads[name] for name in HeadlineKey._fields), strict=True)
+    ):
         wanted.setdefault((head.run, head.judge), []).append(head)
     runs = {run for run, _ in wanted}
     files = {f.path.name: f.read() for f in folders if f.path.name in runs}
@@ -115,7 +117,7 @@ def sorted_names(column: "Series[Any]") -> "Series[Any]":
 def _of_task(
     folders: Sequence[RunFolder],
     files: Mapping[str, RunFile],
-    wanted: Mapping[tuple[str, str], Sequence[Head]],
+    wanted: Mapping[tuple[str, str], Sequence[HeadlineKey]],
 ) -> "DataFrame":
     spec = files[folders[0].path.name].task
     labels = Labels.of(folders) if spec.implicitness or spec.classes else None
@@ -182,10 +184,10 @@ class _Snapshots:
             return np.ones(len(places), dtype=bool)
         is_of = ~self._is_known[places]
         both = (one.are(places, [name]) for one, name in zip(self._sides, pair, strict=True))
-        return is_of | np.logical_and(*both)
+        return np.asarray(is_of | np.logical_and(*both), dtype=bool)
 
 
-def _snapshot(file: RunFile, head: Head, found: Sequence[_Pair]) -> _Pair | None:
+def _snapshot(file: RunFile, head: HeadlineKey, found: Sequence[_Pair]) -> _Pair | None:
     """The snapshots that a headline is of, where verdicts are of several; else None."""
     if len(found) < 2:
         return None

@@ -7,7 +7,7 @@ have no rank. Rows are rows of frames. Nothing here writes a file.
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -19,7 +19,7 @@ from harness.analysis.board_verdicts import Held, board_verdicts, held_verdicts
 from harness.errors import StoreError
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, MACRO
 from harness.pipeline.score import ALL
-from harness.stats.estimate import Clusters, Estimate, Floats
+from harness.stats.estimate import Clusters, Estimate
 from harness.stats.jackknife import jackknife_interval
 from harness.stats.ranks import (
     ModelRanking,
@@ -40,6 +40,7 @@ CONTROL: Final = "scripted"
 LEAST_SHARED = 0.5
 """A model without this share of the verdicts that others have would leave them too few items."""
 _SEED = "0"
+_RANKED = ("rank", "rank_group", "shared", "rank_items", "rank_clusters")
 POOLED: Final[Mapping[str, Pooled]] = {
     "mean": mean_of,
     MACRO: macro_f1_of,
@@ -47,6 +48,8 @@ POOLED: Final[Mapping[str, Pooled]] = {
     "tpr_at_fpr": mean_of,  # of positive texts alone
 }
 """What a board may be ranked by, with the score that sums over items make."""
+RANKING: Final = {MACRO: "macro F1", "tpr_less_fpr": "TPR-FPR", "tpr_at_fpr": "TPR"}
+"""What people call it; the mean has the name of its metric."""
 
 
 def leaderboard(
@@ -103,11 +106,26 @@ def standings(scores: "DataFrame", verdicts: "DataFrame") -> "DataFrame":
     - `shared`: the value on the items that all ranked models have;
     - `rank`, `rank_group`: NaN without a rank; models of which no order is known share a group;
     - `rank_items`, `rank_clusters`: what the board ranks on, NaN where verdicts are not known;
-    - `tpr`, `fpr`: the rates; `why`: why their difference has no interval.
+    - `tpr`, `fpr`, `has_rates`: the rates; `why`: why their difference has no interval.
     """
-    heads = _ranked_values(headlines(scores).reset_index(drop=True), scores)
-    heads["is_constant"] = heads["signature"].isin(constant_runs(scores))
-    return ranked(heads, verdicts)
+    heads = unranked(headlines(scores), constant_runs(scores))
+    return ranked(_ranked_values(heads, scores), verdicts)
+
+
+def unranked(heads: "DataFrame", constant: Collection[str]) -> "DataFrame":
+    """Headlines with the columns of `standings`, ranked by their mean and without a rank so far.
+
+    `constant` has the signatures of runs that give all texts one label.
+    """
+    heads = heads.reset_index(drop=True)
+    return heads.assign(
+        **{"score": heads["value"], "score_low": heads["low"], "score_high": heads["high"]},
+        **{"tpr": np.nan, "fpr": np.nan, "has_rates": False, "why": None, "ranked_by": "mean"},
+        **dict.fromkeys(_RANKED, np.nan),
+        board=heads.groupby("recipe", observed=True, sort=False).ngroup(),
+        is_control=(heads["kind"] == CONTROL).astype(bool),
+        is_constant=heads["signature"].isin(constant),
+    )
 
 
 def _ranked_values(heads: "DataFrame", scores: "DataFrame") -> "DataFrame":
@@ -119,13 +137,9 @@ def _ranked_values(heads: "DataFrame", scores: "DataFrame") -> "DataFrame":
     }
     signatures = heads["signature"].astype("object")
     tpr, fpr = (signatures.map(of[m]["value"]).astype(float) for m in (HITS, FALSE_ALARMS))
-    has_rates = heads["signature"].isin({*of[HITS].index, *of[FALSE_ALARMS].index})
-    has_macro = heads["signature"].isin({*of[MACRO].index}) & ~has_rates
-    heads = heads.assign(
-        **{"score": heads["value"], "score_low": heads["low"], "score_high": heads["high"]},
-        **{"tpr": tpr, "fpr": fpr, "why": None, "ranked_by": "mean"},
-    )
-    heads["is_control"] = heads["kind"] == CONTROL
+    has_rates = signatures.isin({*of[HITS].index, *of[FALSE_ALARMS].index})
+    has_macro = signatures.isin({*of[MACRO].index}) & ~has_rates
+    heads = heads.assign(tpr=tpr, fpr=fpr, has_rates=has_rates)
     for name in ("value", "low", "high"):
         macro = signatures.map(of[MACRO][name]).astype(float)
         rates = tpr - fpr if name == "value" else np.nan
@@ -136,19 +150,13 @@ def _ranked_values(heads: "DataFrame", scores: "DataFrame") -> "DataFrame":
 
 
 def ranked(heads: "DataFrame", verdicts: "DataFrame") -> "DataFrame":
-    """Rows with a value that boards rank by, as `standings`: with ranks, and in their order."""
+    """Rows of `unranked`, as `standings`: with ranks, and in their order."""
     held = held_verdicts(verdicts)
-    heads = heads.reset_index(drop=True)
-    heads["board"] = heads.groupby("recipe", observed=True, sort=False).ngroup()
-    made: dict[str, Floats] = {
-        name: np.full(len(heads), np.nan)
-        for name in ("rank", "rank_group", "shared", "rank_items", "rank_clusters")
-    }
-    if "low" not in heads or heads["low"].isna().any():
-        heads = _with_intervals(heads, held)
+    heads = _with_intervals(heads, held)
+    made = {name: heads[name].to_numpy(copy=True) for name in _RANKED}
     values, signatures = heads["value"].to_numpy(), heads["signature"].tolist()
-    by = heads["ranked_by"].tolist()
-    is_able = ~(np.isnan(values) | heads["is_control"] | heads["is_constant"]).to_numpy(dtype=bool)
+    is_apart = (heads["is_control"] | heads["is_constant"]).to_numpy(dtype=bool)
+    is_able, by = ~np.isnan(values) & ~is_apart, heads["ranked_by"].tolist()
     for places in heads.groupby("board").indices.values():
         able = places[is_able[places]]
         if len(able) < 2 or any(signatures[at] not in held for at in able):
@@ -176,7 +184,7 @@ def in_order(heads: "DataFrame") -> "DataFrame":
 
 def _with_intervals(heads: "DataFrame", held: Mapping[str, Held]) -> "DataFrame":
     """The jackknife's interval of each difference of rates, which has none so far."""
-    heads = heads.copy()
+    heads = heads.astype({"why": "object"})
     open_ = heads.index[(heads["ranked_by"] == "tpr_less_fpr") & heads["value"].notna()]
     for at in open_:
         one = held.get(str(heads.at[at, "signature"]))

@@ -167,7 +167,7 @@ def _names(row: ComparisonRow) -> tuple[str, str]:
 
 
 def difference_words(row: ComparisonRow, names: tuple[str, str]) -> str:
-    """Which of two sides is better and by how much, or that they are not told apart."""
+    """Which of two sides is better and by how much, or that they do not differ significantly."""
     is_above = row.above_chance is not None
     value = row.above_chance if is_above else row.value
     low, high = (row.above_chance_low, row.above_chance_high) if is_above else (row.low, row.high)
@@ -183,8 +183,8 @@ def difference_words(row: ComparisonRow, names: tuple[str, str]) -> str:
         lies = "above chance " if is_above else ""
         seen = _seen(row, least) if p is None or p > LEVEL else _tests(row, p)
         return (
-            f"{first} and {second} are not told apart: the difference {lies}lies between "
-            f"{low_text} and {high_text}{_unit(row)}, on {_items(row)}; {seen}"
+            f"{first} and {second} are not significantly different: the difference {lies}lies "
+            f"between {low_text} and {high_text}{_unit(row)}, on {_items(row)}; {seen}"
         )
     better, worse = (first, second) if value > 0 else (second, first)
     small, large = _shown(row, sorted((abs(low), abs(high))))
@@ -225,7 +225,7 @@ def _without_interval(row: ComparisonRow, value: float, names: tuple[str, str]) 
     size = f"{_shown(row, (abs(value),))[0]}{_unit(row)}"
     is_sure = p is not None and p <= LEVEL and not _is_open(row)
     how = f"{better} {_verb(row)} {_better(row)} {worse} by {size}" if is_sure else ""
-    how = how or f"{first} and {second} are not told apart: they differ by {size}"
+    how = how or f"{first} and {second} are not significantly different: they differ by {size}"
     return f"{how}, on {_items(row)} (no interval: {_reason(row)}{tested})"
 
 
@@ -311,14 +311,14 @@ def judge_finding(judge: str, rows: Iterable[AgreementRow]) -> str:
 
 
 def pairs_finding(rows: Iterable[AgreementRow]) -> list[str]:
-    """Which judges' correlations are told apart, and how many pairs are not."""
+    """Which judges' correlations differ significantly, and how many pairs do not."""
     tested = [row for row in rows if row.statistic == "difference_pearson" and row.p is not None]
     found = [_told_apart(row) for row in tested if (row.p_holm or 0.0) <= LEVEL]
     if left := [row for row in tested if (row.p_holm or 0.0) > LEVEL]:
         names = left[0].judge.replace(" vs ", " and ")
         pair = f"{names} are" if len(tested) == 1 else f"{len(left)} of {len(tested)} pairs are"
         p = f" (p {left[0].p:.2f})".replace("0.", ".") if len(left) == 1 else ""
-        found.append(f"{pair} not told apart by r{p}")
+        found.append(f"{pair} not significantly different by r{p}")
     return found
 
 

@@ -4,11 +4,14 @@ Each model has a threshold of its own, chosen as in `rates` on one half of the b
 which is the same half for all models of the same data. Nothing here writes a file.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from harness.analysis.leaderboard import BoardRow, headlines
+from harness.analysis.alarms import Row
+from harness.analysis.board_scores import headlines
+from harness.analysis.board_verdicts import PARTS, sorted_names
+from harness.analysis.boards import ranked, unranked
 from harness.analysis.rates import (
     PROBABILITY,
     FlaggedBlock,
@@ -18,43 +21,49 @@ from harness.analysis.rates import (
     positive_labels,
     rate_rows,
 )
-from harness.analysis.standings import (
-    BoardVerdicts,
-    RankedBy,
-    RankedTable,
-    Standing,
-    by_recipe,
-    ranked,
-)
 from harness.errors import SpecError, StoreError
 from harness.models.labels import SCORE
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS
 from harness.storage.runs import RunFolder, StoredRun
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
-def operating_tables(
-    folders: Mapping[str, RunFolder], rows: Sequence[BoardRow], fpr: float
-) -> list[RankedTable]:
-    """A board a recipe, ranked by the TPR at an FPR of at most `fpr`, between 0 and 1.
+_NAMES = ("sample", "variant", "decoding", "cluster")
+
+
+def operating_boards(
+    folders: Mapping[str, RunFolder], scores: "DataFrame", fpr: float
+) -> "DataFrame":
+    """The boards of some scores, as `standings`, ranked by the TPR at an FPR of at most `fpr`.
 
     A model without a probability, or a score of the label to detect, has no value and no rank; one
-    that flags all texts or none has no rank. StoreError where no run has labels to detect.
+    that flags all texts or none has no rank. `attrs` has `at_fpr`. StoreError where no run has
+    labels to detect.
     """
-    made, kept = [], {}
-    for recipe, members in by_recipe(headlines(rows)).items():
-        runs = {row.run: StoredRun.read(folders[row.run]) for row in members}
-        if not any(_labels(run) for run in runs.values()):
-            continue
-        lines = []
-        for row in members:
-            block = _block(row, runs[row.run], fpr)
-            lines.append(Standing(row, None) if block is None else _standing(row, block))
-            if block is not None:
-                kept[row.signature] = _verdicts(block)
-        made.append(ranked(RankedTable(recipe, RankedBy.TPR_AT_FPR, tuple(lines)), kept))
-    if not made:
+    import pandas
+
+    heads = unranked(headlines(scores), ()).assign(ranked_by="tpr_at_fpr", has_rates=True)
+    runs = {name: StoredRun.read(folders[name]) for name in dict.fromkeys(heads["run"])}
+    able = {name for name, run in runs.items() if _labels(run)}
+    heads = heads[heads.groupby("board")["run"].transform(lambda own: own.isin(able).any())]
+    if not len(heads):
         raise StoreError("--fpr: none of these runs is of a task with labels to detect")
-    return made
+    rows, verdicts = [], []
+    for head in heads.itertuples():
+        block = _block(head, runs[head.run], fpr)
+        rows.append(_rates(head, block))
+        verdicts += _verdicts(head.signature, block) if block is not None else []
+    names = ["value", "low", "high", "fpr", "is_constant"]
+    found = pandas.DataFrame(rows, columns=names, index=heads.index)
+    heads = heads.assign(**{name: found[name] for name in names}, tpr=found["value"])
+    heads = heads.astype(dict.fromkeys(("value", "low", "high", "tpr", "fpr"), "float64"))
+    kept = pandas.DataFrame(verdicts, columns=["signature", *_NAMES, f"{PARTS}0", f"{PARTS}1"])
+    for name in ("signature", *_NAMES):
+        kept[name] = sorted_names(kept[name])
+    boards = ranked(heads.reset_index(drop=True), kept.assign(parts=2))
+    boards.attrs["at_fpr"] = fpr
+    return boards
 
 
 def _labels(run: StoredRun) -> tuple[str, ...]:
@@ -63,13 +72,13 @@ def _labels(run: StoredRun) -> tuple[str, ...]:
     return ()
 
 
-def _block(row: BoardRow, run: StoredRun, fpr: float) -> FlaggedBlock | None:
+def _block(row: Row, run: StoredRun, fpr: float) -> FlaggedBlock | None:
     """The readings behind a row, flagged at the threshold; None where there is no score for one."""
     labels = _labels(run)
     for score in (PROBABILITY, *([SCORE.format(*labels)] if len(labels) == 1 else [])):
         query = RateQuery(
-            judge=row.score.judge,
-            variants=(row.score.variant,),
+            judge=row.judge,
+            variants=(row.variant,),
             point=OperatingPoint(score, fpr=fpr),
         )
         try:
@@ -80,23 +89,23 @@ def _block(row: BoardRow, run: StoredRun, fpr: float) -> FlaggedBlock | None:
     return None
 
 
-def _standing(row: BoardRow, block: FlaggedBlock) -> Standing:
-    found = {one.rate: one for one in rate_rows([block], RateQuery(judge=row.score.judge))}
+def _rates(head: Row, block: FlaggedBlock | None) -> tuple[float | None, ...]:
+    """The rates at the threshold, the interval of the first, and whether all flags are equal."""
+    if block is None:
+        return None, None, None, None, False
+    found = {one.rate: one for one in rate_rows([block], RateQuery(judge=head.judge))}
     hits, false = found[HITS], found[FALSE_ALARMS]
     flags = {one.flagged for one in block.readings if one.flagged is not None}
-    line = Standing(row, hits.value, hits.low, hits.high, rates=(hits.value, false.value))
-    return replace(line, is_constant=len(flags) < 2)
+    return hits.value, hits.low, hits.high, false.value, len(flags) < 2
 
 
-def _verdicts(block: FlaggedBlock) -> BoardVerdicts:
+def _verdicts(signature: str, block: FlaggedBlock) -> list[tuple[object, ...]]:
     """What positive texts add to the share of those found: whether it was, and one."""
-    known = {
-        (one.record.sample.id, one.record.variant, one.record.decoding): one
+    return [
+        (
+            *(signature, one.record.sample.id, one.record.variant, one.record.decoding),
+            *(one.cluster, one.flagged * one.weight, one.weight),
+        )
         for one in block.readings
         if one.is_positive and one.flagged is not None
-    }
-    values = {name: one.flagged or 0.0 for name, one in known.items()}
-    sums = {
-        name: (value * known[name].weight, known[name].weight) for name, value in values.items()
-    }
-    return BoardVerdicts.of(values, sums, {name: one.cluster for name, one in known.items()})
+    ]

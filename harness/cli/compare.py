@@ -33,6 +33,8 @@ from harness.storage.files import refuse_file
 from harness.storage.find_runs import find_runs
 from harness.storage.runs import RunFolder, ScoreRow, StoredRun
 
+MOST_SENTENCES, MOST_LINES = 3, 11
+"""So many differences are printed in words, or as lines of a table, without --all."""
 INTENTION, KNOW = "intention_and_response", "know_versus_act"
 
 
@@ -72,6 +74,9 @@ def compare(
     sides: Sides,
     seed: options.Seed = 0,
     draws: int = option("Draws for each interval and permutation test.", 2000, min=1),
+    is_all: bool = option(
+        "Print the tables of groups, decodings and counts.", False, flags="--all"
+    ),
     results: Results = RESULTS,
     is_json: AsJson = False,
 ) -> int:
@@ -96,7 +101,7 @@ def compare(
         words = "; ".join(f"{name} {one} in A, {two} in B" for name, one, two in other)
         log(f"computed with other versions, which may be part of a difference: {words}")
     files = {table: records_csv(ComparisonRow, rows)}
-    put_rows(rows, files, lambda: _put_findings(rows), is_json=is_json)
+    put_rows(rows, files, lambda: _put_findings(rows, is_all=is_all), is_json=is_json)
     return ExitCode.of(_log_missing(rows) or pairings.unmatched)
 
 
@@ -115,19 +120,54 @@ def _log_missing(rows: Sequence[ComparisonRow]) -> bool:
     return bool(lacking)
 
 
-def _put_findings(rows: Sequence[ComparisonRow]) -> None:
-    """What the comparison shows, in words, and then the tables."""
-    for finding in comparison_findings(rows):
+def _put_findings(rows: Sequence[ComparisonRow], *, is_all: bool) -> None:
+    """What the comparison shows: the main differences in words, or in a table if there are many.
+
+    All tables with `is_all`; else the last line says what is left.
+    """
+    main = sorted(main_differences(rows), key=lambda row: not _is_average(row))
+    is_long = len(main) > MOST_SENTENCES and not is_all
+    for finding in comparison_findings(main)[: 1 if is_long else None]:
         echo(finding, is_prose=True)
     echo("")
-    _put_comparisons(rows)
+    if is_all:
+        _put_comparisons(rows)
+        return
+    if is_long:
+        _put_main(main[:MOST_LINES])
+    more, parts = len(main) - MOST_LINES if is_long else 0, len(rows) - len(main)
+    left = [f"{more} more differences"] * (more > 0)
+    left += [f"{parts} rows of groups, decodings and relations"] * (parts > 0)
+    if left:
+        echo(f"--all prints {' and '.join(left)}, with counts and tests", is_prose=True)
+
+
+def _is_average(row: ComparisonRow) -> bool:
+    return any(name.split(":")[-1] == "all" for name in (row.variant_a, row.variant_b))
+
+
+def _put_main(main: Sequence[ComparisonRow]) -> None:
+    """A line for each main difference."""
+    first = main[0]
+    same = {(row.model_a, row.task_a, row.model_b, row.task_b) for row in main}
+    title = f"A: {first.model_a} on {first.task_a}; B: {first.model_b} on {first.task_b}"
+    kinds = "comparison, " * (len({row.comparison for row in main}) > 1)
+    judges = ", judge=judge_b" * (len({row.judge_b for row in main}) > 1)
+    echo_records(
+        f"{title if len(same) == 1 else 'the main differences'}; p after Holm",
+        main,
+        f"{kinds}variant=variants{judges}; A=mean_a, B=mean_b, A-B=value, interval, p",
+        variants=lambda row: ", ".join(dict.fromkeys((row.variant_a, row.variant_b))),
+        interval=_span,
+        p=lambda row: p_value(row.p_holm),
+    )
 
 
 def _put_comparisons(rows: Sequence[ComparisonRow]) -> None:
     tables: dict[str, list[ComparisonRow]] = {}
     for row in rows:
         tables.setdefault(_title(row), []).append(row)
-    if any(name.split(":")[-1] == "all" for row in rows for name in (row.variant_a, row.variant_b)):
+    if any(map(_is_average, rows)):
         echo("all: a sample's choices averaged over their orders, as in accuracy_permuted\n")
     for title, members in tables.items():
         if members[0].comparison == INTENTION:

@@ -143,7 +143,7 @@ def train(
     if card.made:
         echo(f"of these augmented: {_counts(card.made)}")
     if isinstance(card.repeated, Mapping):
-        echo(f"repeated beside these: {_counts(card.repeated)}")
+        echo(f"repeated in addition: {_counts(card.repeated)}")
     echo(f"stored in {trained.folder} ({card.digest[:7]})")
     return ExitCode.DONE
 
@@ -212,7 +212,7 @@ def grid(
     table = choice.out or where.results / "grids" / f"{digest(plan)[:16]}.csv"
     files = {table: records_csv(GridRow, rows)}
     put_rows(rows, files, lambda: _put_rows(rows), is_json=is_json)
-    _tell_of_copies(rows)
+    _warn_of_copies(rows)
     return ExitCode.of(any(row.missing for row in rows))
 
 
@@ -233,7 +233,7 @@ NEARLY_SEEN = 0.1
 """The share of texts with near copies among those trained on, from which a figure is suspect."""
 
 
-def _tell_of_copies(rows: Sequence[GridRow]) -> None:
+def _warn_of_copies(rows: Sequence[GridRow]) -> None:
     """One line for each augmentation under which many evaluated texts were nearly trained on."""
     seen = {(row.task, row.augmentation, row.label): row for row in rows}
     for (task, arm, label), row in seen.items():

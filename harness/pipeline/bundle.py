@@ -36,7 +36,7 @@ from harness.workspace import Workspace
 HOME, RESULTS, CALLS = "home", "results", "calls{mark}.jsonl"
 ABOUT, INDEX = "README.md", "bundle.json"
 PACKAGES = ("jinja2", "msgspec", "numpy", "scipy")
-"""The packages that numbers come from, beside this one."""
+"""The packages that numbers come from, in addition to this one."""
 _LEAST_SECRET = 8
 
 README = """# A bundle of evaluation results
@@ -71,7 +71,7 @@ bundle: mind the licence of the data, and that some of it may offend.
 
 @dataclass(frozen=True, slots=True)
 class BundleProof:
-    """The files of a bundle that are not as its sums say, and each of its runs derived anew."""
+    """The files of a bundle that are not as its sums say, and each of its runs derived again."""
 
     changed: tuple[str, ...]
     runs: tuple[Proof, ...]
@@ -91,7 +91,7 @@ def write_bundle(workspace: Workspace, folders: Sequence[RunFolder], out: Path) 
 
 
 def prove_bundle(path: Path, progress: Progress) -> BundleProof:
-    """Derive every run of a bundle anew, offline, in a temporary folder.
+    """Derive every run of a bundle again, offline, in a temporary folder.
 
     Only what the bundle brings is used: no file of a home folder, and no key. Raises StoreError
     for what is no bundle, or not safe to unpack.
@@ -111,15 +111,15 @@ def prove_bundle(path: Path, progress: Progress) -> BundleProof:
 
 def _unlisted(folder: Path, folders: Sequence[RunFolder]) -> Iterator[str]:
     """What an index says that its runs do not, and results that nothing derives."""
-    told = {_place(one): one for one in _listed(folder / INDEX)}
+    named = {_place(one): one for one in _listed(folder / INDEX)}
     found = dict[str, dict[str, object]]()
     for run in folders:
         with suppress(StoreError):  # its proof says so
             found |= {_place(entry := _entry(run.read())): entry}
-    for place in sorted({*told, *found}):
+    for place in sorted({*named, *found}):
         if place not in found:
             yield f"{INDEX}: names the run {place}, which is not in the bundle"
-        elif told.get(place) != found[place]:
+        elif named.get(place) != found[place]:
             yield f"{INDEX}: says otherwise of the run {place} than its run.json"
     for path in sorted(p for p in (folder / RESULTS).rglob("*") if p.is_file()):
         match path.relative_to(folder / RESULTS).parts:
@@ -267,9 +267,9 @@ def _left_out(registry: Registry, file: RunFile) -> Iterator[str]:
     for entry in file.judges:
         name = JudgeLabel.parse(entry.name).name
         if name not in known:
-            yield f"judge {entry.name}: has no YAML; its verdicts stand as stored"
+            yield f"judge {entry.name}: has no YAML; its verdicts are kept as stored"
         elif str(type(registry.load("configs/judges", name)).__struct_config__.tag) == OWN:
-            yield f"judge {entry.name}: Python code; its verdicts stand as stored"
+            yield f"judge {entry.name}: Python code; its verdicts are kept as stored"
 
 
 def _index(files: Iterable[RunFile], left_out: Sequence[str]) -> bytes:

@@ -253,12 +253,12 @@ def _answers(model: Model, requests: Sequence[Request]) -> str | None:
         return f"{len(responses)} responses to {len(requests)} requests, or keys of other requests"
     for part in responses:
         request = asked[part.key]
-        if part.failure is None and (lacking := _lacking(part, request)):
-            return f"asked to {request.mode}, it gives {lacking}"
+        if part.failure is None and (missing := _missing(part, request)):
+            return f"asked to {request.mode}, it gives {missing}"
     return None
 
 
-def _lacking(response: Response, request: Request) -> str | None:
+def _missing(response: Response, request: Request) -> str | None:
     if request.mode is Mode.GENERATE:
         count = len(response.texts or ()) + len(response.lost)
         return None if count == request.decoding.n else f"{count} texts of {request.decoding.n}"

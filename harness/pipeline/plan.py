@@ -331,7 +331,7 @@ def template_values(
         if not sample.references.get(name):
             raise SpecError(
                 f"tasks/{plan.run.task}.yaml: variant {cell.variant} reveals {name!r}, which "
-                f"sample {sample.id} lacks"
+                f"sample {sample.id} does not have"
                 f"{did_you_mean(name, list(sample.references))}"
             )
         slots[name] = "\n".join(sample.references[name])

@@ -181,7 +181,7 @@ _STAND_IN = re.compile(r"\((?P<step>[^()\n]+) [0-9a-f]{8}\)\.+")
 
 
 def _explained(message: Message) -> Message:
-    """A message of an example in which a stand-in says what it stands for, in place of its dots."""
+    """A message of an example whose stand-ins say what they replace, in place of their dots."""
 
     def words(found: re.Match[str]) -> str:
         tokens = len(found[0]) // CHARACTERS_A_TOKEN
@@ -234,11 +234,11 @@ class CallSummary:
 
     def plus(self, more: Self) -> Self:
         """The summary of these and more calls of the same kind."""
-        told = [one.stored for one in (self, more) if one.calls] or [0]
+        known = [one.stored for one in (self, more) if one.calls] or [0]
         return replace(
             self,
             calls=self.calls + more.calls,
-            stored=None if told.count(None) == len(told) else sum(n or 0 for n in told),
+            stored=None if known.count(None) == len(known) else sum(n or 0 for n in known),
             prompt_characters=self.prompt_characters + more.prompt_characters,
             prompt_tokens=self.prompt_tokens + more.prompt_tokens,
             max_tokens=self.max_tokens + more.max_tokens,

@@ -1,7 +1,7 @@
 """Stored runs derived once more from their stored calls, and what differs from what is stored.
 
 Prompts are rendered again, so that every call is found by what it asked; answers are read, judged
-and scored again. The samples of a run are taken as they stand in it. No model is called, and no
+and scored again. The samples of a run are taken from it unchanged. No model is called, and no
 judge's own code is run.
 """
 
@@ -50,9 +50,9 @@ MOST_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """One run derived anew: its name, how many calls it is of, and each thing that differs.
+    """One run derived again: its name, how many calls it is of, and each thing that differs.
 
-    `unproven` are judges whose verdicts were not derived, and why: these stand as stored.
+    `unproven` are judges whose verdicts were not derived, and why: these are kept as stored.
     """
 
     run: str
@@ -164,7 +164,7 @@ def _why_unproven(workspace: Workspace, entry: JudgeEntry) -> str | None:
     """Why a judge is not run again: it has no YAML, or code of its own, which is never run here."""
     registry, name = workspace.registry, JudgeLabel.parse(entry.name).name
     if name not in registry.names("configs/judges"):
-        return "it has no YAML, so that its verdicts stand as stored"
+        return "it has no YAML, so that its verdicts are kept as stored"
     kind = str(type(registry.load("configs/judges", name)).__struct_config__.tag)
     if kind == OWN or kind not in JUDGES:
         return f"it is code of its own (kind {kind}), which is not run; read it, then run it"

@@ -92,7 +92,7 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A run that is as it was when it was written, and what was noted of it."""
+    """A run that is as it was when it was written, and what was recorded of it."""
 
     folder: RunFolder
     manifest: manifest.Manifest
@@ -109,10 +109,10 @@ class RepeatOptions:
     judges: tuple[JudgeSource, ...]
 
     @property
-    def is_told_by_files(self) -> bool:
+    def is_known_by_files(self) -> bool:
         """Whether files and names say all that the run is made of: no objects, no foreign code.
 
-        Implicitness that is measured does not tell its scorer's files, and a swapped judge needs
+        Implicitness that is measured does not say its scorer's files, and a swapped judge needs
         samples.
         """
         named = [JudgeLabel.parse(one) for one in self.judges if isinstance(one, str)]
@@ -128,7 +128,7 @@ class RepeatOptions:
         `retry` says which stored failures would be asked again; None: as the workspace has it.
         """
         name = self.options.model
-        if not self.is_told_by_files or not isinstance(name, str) or workspace.terms.budget:
+        if not self.is_known_by_files or not isinstance(name, str) or workspace.terms.budget:
             return None
         place = workspace.results / "runs" / self.options.task / name
         if not manifest.noted(workspace.results, place):
@@ -148,16 +148,16 @@ class RepeatOptions:
     def inputs(
         self, workspace: Workspace, model: Model, setups: Sequence[JudgeSetup]
     ) -> manifest.RunInputs | None:
-        """What a repeat of the run is recognised by; None where files do not tell all of it."""
+        """What a repeat of the run is recognised by; None where files do not say all of it."""
         name = self.options.model
-        if not self.is_told_by_files or not isinstance(name, str):
+        if not self.is_known_by_files or not isinstance(name, str):
             return None
         registry = workspace.registry
         spec = registry.load("configs/models", name, self.options.backend)
         is_own = any(isinstance(setup.judge, SourcedJudge) for setup in setups)
         if is_own or not isinstance(spec, HostedSpec | LocalSpec | ScriptedSpec):
             return None
-        # The identity of a control is made of its samples and its task, which are told below.
+        # The identity of a control is made of its samples and its task, which are given below.
         identity = "" if isinstance(spec, ScriptedSpec) else model.identity
         words = [
             variant_digest(self.task, one, prompts=registry.prompts, name=self.options.task)
@@ -182,7 +182,7 @@ class RunPlan:
     """A run ready to be answered and judged; nothing has been asked yet.
 
     `again` are the judges that have read it before, where what they said was changed since: it is
-    derived anew, from stored replies alone. `sources` are the tables that it reads, and
+    derived again, from stored replies alone. `sources` are the tables that it reads, and
     `beside` where rows of these that repeat others are listed.
 
     `inputs` is what a repeat is recognised by, None where it is not, `told` the warnings of its
@@ -225,7 +225,7 @@ def resolve(workspace: Workspace, options: RunOptions, *, is_told_again: bool = 
     """
     repeat = _repeat(workspace, options)
     if is_told_again and (known := repeat.recognised(workspace)) is not None:
-        return _told_again(workspace, repeat, known)
+        return _as_stored(workspace, repeat, known)
     with manifest.heard() as told:
         return replace(_resolved(workspace, options, repeat), told=tuple(told))
 
@@ -238,7 +238,7 @@ def unchanged(workspace: Workspace, options: RunOptions) -> RunPlan | None:
     terms = replace(workspace.terms, budget=None, is_offline=True)
     space, repeat = replace(workspace, terms=terms), _repeat(workspace, options)
     known = repeat.recognised(space, "none" if workspace.is_offline else workspace.terms.retry)
-    return _told_again(space, repeat, known) if known else None
+    return _as_stored(space, repeat, known) if known else None
 
 
 def _repeat(workspace: Workspace, options: RunOptions) -> RepeatOptions:
@@ -254,7 +254,7 @@ def _repeat(workspace: Workspace, options: RunOptions) -> RepeatOptions:
     return RepeatOptions(replace(options, judges=()), task, variants, source, judges)
 
 
-def _told_again(workspace: Workspace, repeat: RepeatOptions, known: Known) -> RunPlan:
+def _as_stored(workspace: Workspace, repeat: RepeatOptions, known: Known) -> RunPlan:
     folder, noted, file = known.folder, known.manifest, known.folder.read()
     model = OfflineModel(file.model.name, file.model.kind, file.model.identity, frozenset())
     plan = Plan(file.run, repeat.task, (), workspace.registry.prompts, file.model.identity)
@@ -336,9 +336,9 @@ def resolve_stored(
 
 
 def resolve_reread(workspace: Workspace, folder: RunFolder) -> JudgePlan:
-    """The plan of reading a stored run anew, as its task and its judges read answers today.
+    """The plan of reading a stored run again, as its task and its judges read answers today.
 
-    Its records need not be whole: reading anew mends verdicts, and refuses what else was changed.
+    Its records need not be whole: reading again mends verdicts, and refuses what else was changed.
     """
     file, records = folder.read(), StoredRows.whole(folder, is_checked=False)
     today = workspace.registry.load("tasks", file.run.task)

@@ -494,7 +494,7 @@ def _judge(
     if not (swapped := partners(samples)):
         count = sum(1 for _ in samples)
         raise SpecError(
-            f"judge {label}: no two of these {count} samples stand in one cluster with "
+            f"judge {label}: no two of these {count} samples are in one cluster with "
             "references of their own; leave it out, or raise --limit"
         )
     return Swapped(judge, swapped)

@@ -2,7 +2,7 @@
 
 Each step of a job sees only what its spec names; its calls are kept like a run's. A perturbed
 sample is its original with one field changed: same references, choices, orders and cluster. What
-lacks an answer, or cannot be changed, is left out and counted, never filled in. No file is written.
+has no answer, or cannot be changed, is left out and counted, never filled in. No file is written.
 """
 
 import re
@@ -125,8 +125,8 @@ def check_slots(samples: Sequence[Sample], spec: BuildSpec, *, prompts: Prompts)
     rule = spec.takes
     for sample in samples:
         known = {*sample.fields, *sample.references}
-        if rule and (lacking := {rule.context, rule.turn} - set(sample.fields)):
-            name = min(lacking)
+        if rule and (missing := {rule.context, rule.turn} - set(sample.fields)):
+            name = min(missing)
             raise SpecError(
                 f"sample {sample.id} has no field {name!r}, by which this job takes samples"
                 f"{did_you_mean(name, sorted(sample.fields))}"
@@ -140,7 +140,7 @@ def check_slots(samples: Sequence[Sample], spec: BuildSpec, *, prompts: Prompts)
             if step.makes == "reference" and step.name in sample.references:
                 raise SpecError(
                     f"sample {sample.id} has the reference {step.name!r} already, which this job "
-                    "makes; remove it from the file to have it made anew"
+                    "makes; remove it from the file to have it made again"
                 )
             known.add(step.name)
 
@@ -228,7 +228,7 @@ def _judged(draft: Draft, step: BuildStepSpec, said: str, stop: str | None) -> D
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Who writes texts anew: a model's client and the templates it is asked in."""
+    """Who rewrites texts: a model's client and the templates it is asked in."""
 
     client: CachedClient
     prompts: Prompts

@@ -124,10 +124,11 @@ class TableSpec(Spec, frozen=True, kw_only=True):
 
     `source` names the folder in the data folder, `files` its files; without `files`, all tables
     in it. `train` are the files that a classifier is trained on. `group` is what scores
-    are given for beside all rows, `origin` where a text comes from, `keep` further columns by the
-    names they are kept under. `cluster` names what rows of one original share. Of columns in
-    `optional` a file may lack some; any other that is named must be there. `rows: ratings`: each
-    row is one rater's, and rows of equal text are one item, labelled by their mean or majority.
+    are given for in addition to all rows, `origin` where a text comes from, `keep` further
+    columns by the names they are kept under. `cluster` names what rows of one original share. Of
+    columns in `optional` a file may lack some; any other that is named must be there. `rows:
+    ratings`: each row is one rater's, and rows of equal text are one item, labelled by their mean
+    or majority.
     `duplicates: drop` keeps the first of texts with the same words. `language` is that of the
     texts, such as en.
     """

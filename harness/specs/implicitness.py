@@ -47,12 +47,12 @@ class SettingsSpec(Spec, frozen=True, kw_only=True):
     """How one set of matrices is trained; as published unless said otherwise.
 
     `margin` (gamma 1), `pragmatic_margin` (gamma 2) and `pragmatic_weight` (alpha) are those of
-    the paper; the number of features and the weight decay stand in the released code alone.
+    the paper; the number of features and the weight decay are in the released code alone.
     `level_margin` is asked for between neighbouring levels, and as often as levels are apart.
     `plain_weight` is that of plain sentences: implicit sides must score above the pair's own plain
     sentence and a drawn one by `margin`, and above a drawn second level by `level_margin`.
     Explicit and plain sentences should score at most `ceiling`, with `ceiling_weight`.
-    `noise` is the mean length of what is added anew to each row, itself of length 1. `is_scaled`
+    `noise` is the mean length of what is drawn for each row, itself of length 1. `is_scaled`
     learns of equally wide columns.
     """
 
@@ -88,7 +88,7 @@ class RecipeSpec(Spec, frozen=True, kw_only=True):
     `split` has the shares to learn from, to choose the epoch by, and to test on; the last two may
     be 0. `folds` parts of the data are each tested on once by a head of the others, for each seed
     of `fold_seeds`; 0 leaves that out. With `leave_writers_out` each writer's pairs are also tested
-    on by a head of the other writers'. With `probes` the card tells what the head knows of plain
+    on by a head of the other writers'. With `probes` the card says what the head knows of plain
     text (`harness impscore probe`).
     """
 

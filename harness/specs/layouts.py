@@ -1,4 +1,4 @@
-"""What a layout's YAML may say: which numbers stand in a table, where, and how they are printed."""
+"""What a layout's YAML may say: which numbers a table has, at which place, how they are printed."""
 
 from typing import Annotated, Literal
 
@@ -100,7 +100,7 @@ class FilesLayout(TableLayout, frozen=True, kw_only=True):
 
 
 class CountsLayout(FilesLayout, frozen=True, kw_only=True, tag="data", tag_field="kind"):
-    """Counts of rows by the values of columns; the name `split` stands for the file.
+    """Counts of rows by the values of columns; the name `split` means the file.
 
     A row counts for each value of a list, and for each column of a name that has several.
     `share_of` prints shares of their row, column or table in place of counts. `totals` adds a
@@ -113,7 +113,7 @@ class CountsLayout(FilesLayout, frozen=True, kw_only=True, tag="data", tag_field
     always: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # `super()` without arguments fails in a class that msgspec has made anew.
+        # `super()` without arguments fails in a class that msgspec has made again.
         TableLayout.__post_init__(self)
         if unknown := sorted(set(self.always) - set(self.axes)):
             raise ValueError(f"`always` names {unknown[0]!r}, which is no row, column or group")

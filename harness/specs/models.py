@@ -60,7 +60,7 @@ class LocalSpec(Spec, frozen=True, kw_only=True):
 
     `revision`, `dtype`, `build` and `choice_prompt` change answers and belong to the identity;
     `device`, `batch_tokens` (prompt and answer tokens in one batch) and `replica` do not. Choices
-    stand behind the `plain` text of a prompt, as published, or open the model's turn, as `chat`.
+    follow the `plain` text of a prompt, as published, or open the model's turn, as `chat`.
     """
 
     model: str
@@ -167,7 +167,7 @@ class OpenAISpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", tag="o
     `is_structured_output` is false for servers that cannot enforce a JSON schema. `choices`
     says what log-probabilities the server returns: `echo`, those of the prompt; `top_logprobs`,
     those of the most probable next tokens of a chat; or `none`, as with `api: responses`.
-    `reasoning_max_tokens` are the tokens a reply may have for reasoning, beside the max_tokens of
+    `reasoning_max_tokens` are the tokens a reply may have for reasoning, besides the max_tokens of
     its decoding.
     """
 
@@ -188,7 +188,7 @@ class OpenAISpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", tag="o
         check_variables(self)
         check_body(self.extra_body, self.api)
         if self.api == "responses" and self.choices == "echo":
-            raise ValueError("api: responses tells nothing of choices; leave out choices: echo")
+            raise ValueError("api: responses says nothing of choices; leave out choices: echo")
         if self.reasoning_effort and {"reasoning", "reasoning_effort"} & set(self.extra_body):
             raise ValueError("give reasoning_effort by itself or within extra_body, not both")
 
@@ -286,7 +286,7 @@ class ClassifierSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="cla
 
     def __post_init__(self) -> None:
         if self.labels and self.flags:
-            raise ValueError("give `labels`, of which one is right, or `flags`, not both")
+            raise ValueError("give `labels`, one of them right, or `flags`, not both")
         named = [*self.labels.values()]
         if twice := [name for name in named if named.count(name) > 1]:
             raise ValueError(

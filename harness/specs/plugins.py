@@ -35,7 +35,7 @@ OWN = "python"
 class Extension:
     """An object to be used as it is, where it comes from, and the sha256 of its source.
 
-    `source` is empty for an object of this package, which the version stands for.
+    `source` is empty for an object of this package, which the version identifies.
     """
 
     value: Any
@@ -101,7 +101,7 @@ def own_entry(entry: str, folder: Path, *, where: str) -> Extension:
 def build(made_by: Extension, *arguments: object, protocol: type, where: str) -> Any:  # noqa: ANN401 - one of ours by its protocol
     """Call the `build` of a class, which gives an object of a protocol.
 
-    Raises SpecError for a foreign object that is no class, that raises, or that lacks a member.
+    Raises SpecError for a foreign object that is no class, that raises, or has a member missing.
     """
     if not made_by.source:
         return made_by.value.build(*arguments)
@@ -113,8 +113,8 @@ def build(made_by: Extension, *arguments: object, protocol: type, where: str) ->
         built = made_by.value.build(*arguments)
     required = [name for name in vars(protocol) if not name.startswith("_")]
     # Looked up without running a property, which may open a connection.
-    if lacking := [name for name in required if inspect.getattr_static(built, name, ...) is ...]:
-        fact = f"{type(built).__name__} of {made_by.origin} lacks {', '.join(lacking)}"
+    if missing := [name for name in required if inspect.getattr_static(built, name, ...) is ...]:
+        fact = f"{type(built).__name__} of {made_by.origin} has no {', '.join(missing)}"
         raise SpecError(f"{where}: {fact}, which every {protocol.__name__} has; add it")
     return built
 

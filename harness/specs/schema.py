@@ -112,7 +112,7 @@ def _endless(text: str) -> str:
         match event:
             case yaml.AliasEvent(anchor=name):
                 if name in [anchor for anchor, _ in around]:
-                    return f"alias *{str(name)[:LONGEST_SHOWN]} stands within what it names"
+                    return f"alias *{str(name)[:LONGEST_SHOWN]} is within what it names"
                 count += sizes.get(str(name), 0)
             case yaml.CollectionStartEvent(anchor=name):
                 around.append((name, count))
@@ -279,7 +279,7 @@ _SENTENCE = re.compile(r"(?<=[.;])\s+")
 
 
 def json_schema(spec: Any, *, title: str) -> dict[str, Any]:  # noqa: ANN401 - a spec or a union of specs
-    """Return the JSON schema (draft 2020-12) of a spec, or of a union of specs told by `kind`.
+    """Return the JSON schema (draft 2020-12) of a spec, or of a union of specs by `kind`.
 
     A key is described by the sentences of its spec's docstring that name it. A key that has an
     older name may have either.

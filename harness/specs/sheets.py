@@ -31,7 +31,7 @@ class SheetSpec(Spec, frozen=True, kw_only=True):
 
     `of` says what a row asks of: `answers` of runs; or of a file `pairs` (fields implicit and
     explicit), `rankings` (whole sets of graded sentences; field topic), `sentences` (each of such
-    a set; likewise) or `choices` (each beside the field sentence). `item` shows a sample as people
+    a set; likewise) or `choices` (each next to the field sentence). `item` shows a sample as people
     read it, and `question` asks of its answer; both are Jinja templates, which see the sample's
     fields and the references in `shows`, one text a line. The marks of the `scale` are its rubric.
     Raters read `guide` before they begin.

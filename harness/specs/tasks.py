@@ -51,7 +51,7 @@ class VariantSpec(Spec, frozen=True, kw_only=True):
     """The steps of a variant, the references its prompts may show, and slots of its own.
 
     `slots` maps a slot to the template that words it, without .j2; it may show what the step's own
-    template may. A sample that lacks a field of `needs` is not asked under the variant.
+    template may. A sample without a field of `needs` is not asked under the variant.
     `averaged_over` names the rows of tables that average over all variants of that name. A step
     that `is_unconditional` scores the choices without what the sample says; it is left out where
     answers are written.
@@ -93,7 +93,7 @@ class PairsSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="minimal_
 class ReferenceChoiceSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="references"):
     """Choices between the first texts of two references of a sample, labelled in that order.
 
-    `join` adds a field made of others, put one behind the other as they stand.
+    `join` adds a field made of others, put one behind the other unchanged.
     """
 
     right: str
@@ -174,7 +174,7 @@ class TaskSpec(Spec, frozen=True, kw_only=True):
     headline value of an answer given blindly, null where there is none. `imports` are the
     layouts in which others store answers to it; `rated` the variants whose samples hold
     people's mean rating as the reference of that name; `gaps` names differences of two variants
-    or averages, the first less the second; `implicitness` says what scores are told against,
+    or averages, the first less the second; `implicitness` says what scores are compared with,
     `classes` that each label has scores of its own. `made_of` names the task that this one was
     made of by changing its samples: its phrases, and what was trained for it, serve this one too.
     """
@@ -203,12 +203,12 @@ class TaskSpec(Spec, frozen=True, kw_only=True):
         if len(set(temperatures)) < len(temperatures):
             raise ValueError(
                 f"a temperature is given twice in `decodings` ({temperatures}), "
-                "and tables tell decodings apart by it; keep one"
+                "and tables distinguish decodings by it; keep one"
             )
         with_choices = [name for name, spec in self.variants.items() if spec.choice]
         if len(with_choices) not in (0, len(self.variants)):
-            lacking = next(name for name in self.variants if name not in with_choices)
-            raise ValueError(f"some variants have a `choice` and {lacking!r} has none; give it one")
+            other = next(name for name in self.variants if name not in with_choices)
+            raise ValueError(f"some variants have a `choice` and {other!r} has none; give it one")
         if with_choices and len(self.decodings) > 1:
             raise ValueError("choices are drawn in one way: give one decoding")
         if not with_choices and self.mode is not Mode.GENERATE:
@@ -322,9 +322,9 @@ class InsertSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="i
 class DegreeSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="degree"):
     """Exchanges a degree modifier for another of its group, else puts one before an adjective.
 
-    Those of `groups` are exchanged before one of `adjectives` alone, those of `anywhere` where they
-    stand. Those put in are of the first group; they go before one of `adjectives` that stands
-    behind one of `behind` or behind an indefinite article.
+    Those of `groups` are exchanged before one of `adjectives` alone, those of `anywhere` at any
+    place. Those put in are of the first group; they go before one of `adjectives` that follows
+    one of `behind` or an indefinite article.
     """
 
     groups: Groups
@@ -345,7 +345,7 @@ class SwapSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="swa
 
 
 class NamesSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="names"):
-    """Exchanges one name, wherever it stands, for an invented one of its kind.
+    """Exchanges one name, wherever it is, for an invented one of its kind.
 
     A capitalised name is a person's after one of `titles` or if it is one of `known_people`, an
     organisation's before one of `ends`, a place's after one of `near`. Words of `not_names` are no
@@ -387,7 +387,7 @@ class GroupName(Spec, frozen=True, kw_only=True):
 
 
 class GroupNamesSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="group_names"):
-    """Exchanges one named group, wherever it stands, for another of its kind, such as a faith.
+    """Exchanges one named group, wherever it is, for another of its kind, such as a faith.
 
     `groups` are found and put in, those of `found` are found alone. A group is exchanged for one
     of the same kind whose forms are equal where its own are.

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
+from pandas import DataFrame
 from support.hate_rows import constant, run_of, text
 from support.paired_runs import SMALL
 from support.report_runs import Sketch, write_runs
 
-from harness.analysis.findings import board_notes
-from harness.analysis.leaderboard import collect
-from harness.analysis.standings import RankedTable, ranked_tables, verdicts_of
+from harness.analysis.board_scores import board_scores, whole_scores
+from harness.analysis.board_views import board_notes
+from harness.analysis.boards import standings, verdicts_of
 from harness.cli import main
 from harness.parts import Reason
 from harness.pipeline.score import score_rows
@@ -53,10 +54,9 @@ def kept(results: Path, **rows: Rows) -> list[RunFolder]:
     return folders
 
 
-def board(folders: Sequence[RunFolder]) -> RankedTable:
-    rows = collect(folders)
-    [made] = ranked_tables(rows, verdicts_of(folders, rows))
-    return made
+def board(folders: Sequence[RunFolder]) -> DataFrame:
+    rows = board_scores({folder: whole_scores(folder) for folder in folders})
+    return standings(rows, verdicts_of(folders, rows))
 
 
 def perfect(count: int = 40) -> list[SampleRecord]:

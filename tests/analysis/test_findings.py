@@ -46,9 +46,9 @@ def test_what_is_not_told_apart_says_what_would_have_been() -> None:
     said = finding(value=0.01, low=-0.03, high=0.05, p=0.6)
 
     assert said == (
-        "A (ant) and B (bee) are not told apart: the difference lies between -3 and 5 points, on "
-        "112 answers of 56 independent items; a difference of 6 points would have been seen (80% "
-        "power)"
+        "A (ant) and B (bee) are not significantly different: the difference lies between -3 and "
+        "5 points, on 112 answers of 56 independent items; a difference of 6 points would "
+        "have been seen (80% power)"
     )
 
 
@@ -65,7 +65,7 @@ def test_too_few_items_promise_no_difference_beyond_all_points() -> None:
         ({"tests": 40, "p_holm": 0.12}, " .120 by the paired test, corrected for 40 differences"),
         (
             {"tests": 40, "p_holm": 0.12},
-            "A (ant) and B (bee) are not told apart: the difference lies between 4 and 11 points",
+            "B (bee) are not significantly different: the difference lies between 4 and 11 points",
         ),
         (
             {"p_holm": 0.06},
@@ -74,8 +74,8 @@ def test_too_few_items_promise_no_difference_beyond_all_points() -> None:
         (
             {"tests": 9, "p_holm": 0.5, "low": None, "high": None, "p": None, "p_exact": 0.01,
              "reason": "no interval: constant"},
-            "not told apart: they differ by 8 points, on 112 answers of 56 independent items (no "
-            "interval: constant, p .010, but .500 by the paired test, corrected for 9 differences)",
+            "by 8 points, on 112 answers of 56 independent items (no interval: constant, p .010, "
+            "but .500 by the paired test, corrected for 9 differences)",
         ),
         ({"p": 0.00001}, "(p <.001)"),
         ({"low": 0.004}, "by 0.4 to 11.0 points"),
@@ -96,7 +96,7 @@ def test_too_few_items_promise_no_difference_beyond_all_points() -> None:
         ),
         (
             {"value": 0.5, "low": None, "high": None, "p": None, "reason": "too few"},
-            "A (ant) and B (bee) are not told apart: they differ by 50 points, on 112",
+            "A (ant) and B (bee) are not significantly different: they differ by 50 points, on 112",
         ),
         (
             {"above_chance": 0.2, "above_chance_low": 0.1, "above_chance_high": 0.3,
@@ -186,6 +186,6 @@ def test_pairs_of_judges_are_told_apart_by_the_corrected_p() -> None:
 
     assert pairs_finding(rows) == [
         "b agrees better than a: r by 0.11 (p .010)",
-        "1 of 2 pairs are not told apart by r (p .04)",
+        "1 of 2 pairs are not significantly different by r (p .04)",
     ]
-    assert pairs_finding(rows[1:]) == ["a and c are not told apart by r (p .04)"]
+    assert pairs_finding(rows[1:]) == ["a and c are not significantly different by r (p .04)"]

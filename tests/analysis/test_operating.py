@@ -1,18 +1,18 @@
 """Boards of the share of hateful texts that is found at a fixed rate of false alarms."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.hate_rows import run_of, text
 from support.paired_runs import SMALL
 
-from harness.analysis.leaderboard import collect
-from harness.analysis.operating import operating_tables
-from harness.analysis.standings import RankedBy, RankedTable
+from harness.analysis.board_scores import board_scores, whole_scores
+from harness.analysis.operating import operating_boards
 from harness.cli import main
-from harness.errors import StoreError
 from harness.pipeline.score import score_rows
 from harness.storage.runs import RunFolder, SampleRecord
 
@@ -46,30 +46,32 @@ def kept(results: Path, name: str, rows: list[SampleRecord]) -> RunFolder:
     return folder
 
 
-def boards(results: Path, fpr: float) -> list[RankedTable]:
+def boards(results: Path, fpr: float) -> dict[str, dict[str, Any]]:
+    """The rows of the only board, by model."""
     folders = [kept(results, name, rows) for name, rows in MODELS.items()]
     named = {folder.path.name: folder for folder in folders}
-    return operating_tables(named, collect(folders), fpr)
+    scores = board_scores({folder: whole_scores(folder) for folder in folders})
+    made = operating_boards(named, scores, fpr)
+    assert made["board"].nunique() == 1
+    return {row["model"]: row for row in made.to_dict("records")}
 
 
 def test_each_model_is_ranked_at_its_own_threshold(tmp_path: Path) -> None:
-    [made] = boards(tmp_path, 0.05)
+    made = boards(tmp_path, 0.05)
 
-    assert made.ranked_by is RankedBy.TPR_AT_FPR
-    assert [line.row.model for line in made.lines] == ["eager", "brash", "constant"]
-    assert [line.rank for line in made.lines] == [1, 2, None]
-    eager, brash, constant = made.lines
-    assert (eager.value, eager.rates) == (1.0, (1.0, 0.0))
-    assert brash.value == 0.05  # one benign text in ten is surer than nearly all hateful ones
-    assert constant.is_apart
+    assert list(made) == ["eager", "brash", "constant"]
+    eager, brash, constant = made.values()
+    assert {row["ranked_by"] for row in made.values()} == {"tpr_at_fpr"}
+    assert (eager["rank"], brash["rank"], constant["is_constant"]) == (1, 2, True)
+    assert math.isnan(constant["rank"])
+    assert (eager["value"], eager["tpr"], eager["fpr"]) == (1.0, 1.0, 0.0)
+    assert brash["value"] == 0.05  # one benign text in ten is surer than nearly all hateful ones
 
 
 def test_a_looser_rate_lets_more_be_found(tmp_path: Path) -> None:
-    [made] = boards(tmp_path, 0.2)
+    made = boards(tmp_path, 0.2)
 
-    found = {line.row.model: line.value for line in made.lines}
-    assert found["brash"] == 0.95
-    assert found["constant"] == 0.0
+    assert (made["brash"]["value"], made["constant"]["value"]) == (0.95, 0.0)
 
 
 def test_the_command_prints_the_board_with_its_rate(
@@ -96,7 +98,5 @@ def test_runs_without_labels_to_detect_have_no_such_board(
     run = "run --task ludwig --model oracle --limit 4 --results"
     assert main([*run.split(), str(tmp_path)]) == 0
 
-    with pytest.raises(StoreError, match="labels to detect"):
-        operating_tables({}, [], 0.05)
     assert main(["leaderboard", "--fpr", "0.05", "--results", str(tmp_path)]) == 2
     assert "labels to detect" in capsys.readouterr().err

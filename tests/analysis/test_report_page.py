@@ -102,11 +102,11 @@ def test_what_was_asked_says_how_answers_were_given_by_which_models() -> None:
     [
         (
             "ab",
-            "verdicts that both have, of 4 independent items. Models of one group are not told",
+            "verdicts that both have, of 4 independent items. Models of one group are not significantly",
         ),
         (
             "abc",
-            "all 3 have, of 4 independent items. Not all models within a group are told apart",
+            "all 3 have, of 4 independent items. Not all models within a group are significantly",
         ),
     ],
 )
@@ -177,7 +177,8 @@ def test_a_difference_that_may_be_chance_is_called_so(tmp_path: Path) -> None:
     lines = section(data_of(page_text(page_data(run_folders(tmp_path), tmp_path))), "headline")
 
     assert re.search(
-        r"are not told apart: the difference lies between -?\d+ and \d+ points", lines["lines"][0]
+        r"are not significantly different: the difference lies between -?\d+ and \d+ points",
+        lines["lines"][0],
     )
 
 

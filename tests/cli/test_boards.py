@@ -103,7 +103,8 @@ def test_another_metric_group_or_decoding_is_printed_on_request(
 ) -> None:
     lines = board(ran, capsys, *options)
 
-    rows = [row for row in read_table(ran.results / "leaderboard.csv") if row.model == "oracle"]
+    stored = [row for run in ran.runs() for row in read_table(run / "scores.csv")]
+    rows = [row for row in stored if row.model == "oracle"]
     [row] = [
         row.score
         for row in rows
@@ -136,26 +137,28 @@ def test_what_no_run_has_is_told(
     assert told in capsys.readouterr().err
 
 
-def test_json_holds_every_row_unless_rows_are_chosen(
+def test_json_has_the_rows_of_the_file_and_of_a_metric_that_is_chosen(
     ran: Toy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = {}
-    for options in ((), ("--metric", "margin", "--group", "odd")):
+    for options in ((), ("--metric", "margin", "--group", "odd"), ("--metrics",)):
         capsys.readouterr()
         main(["leaderboard", "--results", str(ran.results), "--json", *options])
         found[options] = json.loads(capsys.readouterr().out)
 
-    whole, chosen = found.values()
-    assert len(whole) == len(read_table(ran.results / "leaderboard.csv"))
-    assert chosen == [
-        row for row in whole if (row["score"]["metric"], row["score"]["group"]) == ("margin", "odd")
-    ]
+    whole, chosen, every = found.values()
+    assert main(["leaderboard", "--results", str(ran.results)]) == 0
+    assert len(whole) == len(read_table(ran.results / "leaderboard.csv")) < len(every)
+    assert {row["metric"] for row in whole} == {"accuracy"}
+    assert chosen == [row for row in every if (row["metric"], row["group"]) == ("margin", "odd")]
+    assert main(["leaderboard", "--results", str(ran.results), "--metrics"]) == 0
+    assert len(read_table(ran.results / "leaderboard.csv")) == len(every)
 
 
 def test_the_file_has_the_digits_a_person_reads_and_that_of_the_run_has_all(
     ran: Toy, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    board(ran, capsys)
+    board(ran, capsys, "--metrics")
 
     shown = read_table(ran.results / "leaderboard.csv")
     exact = [row for run in ran.runs() for row in read_table(run / "scores.csv")]
@@ -195,7 +198,10 @@ def test_chance_that_differs_by_model_is_said_below_the_board(
     lines = capsys.readouterr().out.splitlines()
     [floor] = [line.split() for line in lines if line.startswith("chance  ")]
     assert floor == ["chance", "0.417"]
-    assert f"chance differs by model, for each lacks other verdicts: order0 {span}" in lines
+    assert (
+        f"chance differs by model, for each model other verdicts are missing: order0 {span}"
+        in lines
+    )
 
 
 def test_variants_within_an_average_are_printed_on_request(
@@ -225,7 +231,7 @@ def test_runs_of_two_recipes_stand_in_two_tables_that_say_what_differs(
     toy.run("--variant", "base")
     capsys.readouterr()
 
-    main(["leaderboard", "--results", str(toy.results)])
+    main(["leaderboard", "--results", str(toy.results), "--all"])
 
     titles = re.findall(r"^toy, base: .*", capsys.readouterr().out, re.MULTILINE)
     assert len({*titles}) == 3
@@ -254,7 +260,8 @@ def test_twelve_models_and_eight_variants_fit_a_terminal(
 
     code = (
         "import os, sys\nfrom harness.cli import main\nfor columns in ('80', '120'):\n"
-        "    os.environ['COLUMNS'] = columns\n    main(['leaderboard', '--results', sys.argv[1]])"
+        "    os.environ['COLUMNS'] = columns\n"
+        "    main(['leaderboard', '--results', sys.argv[1], '--all'])"
     )
     out, _ = on_terminal("-c", code, str(toy.results))
     [end, _] = [place for place, line in enumerate(out) if line.startswith("wrote")]
@@ -268,3 +275,28 @@ def test_twelve_models_and_eight_variants_fit_a_terminal(
             *("base", "think"),
         ]
         assert sum(line.startswith("a-model") for line in shown) == 12 * blocks
+
+
+def test_one_screen_has_the_main_board_and_says_what_the_rest_is(
+    toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    near = (toy.home / "configs/judges/near.yaml").read_text("utf-8")
+    toy.write("configs/judges/turned.yaml", near.replace("accept: right", "accept: wrong"))
+    for seed in range(3):
+        toy.run("--variant", "base", "--judge=near", "--judge=turned", f"--seed={seed}")
+    toy.main("run", "--task", "quiz", "--model", "first,random")
+    capsys.readouterr()
+
+    assert main(["leaderboard", "--results", str(toy.results)]) == 0
+
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
+    assert len(lines) + len(err.splitlines()) <= 24
+    assert max(len(line) for line in lines if "/" not in line) <= 80
+    assert " ".join(lines[-4:]).count("--all prints") == 1
+    capsys.readouterr()
+    main(["leaderboard", "--results", str(toy.results), "--task", "toy", "--judge", "near"])
+    shown = capsys.readouterr().out
+    assert "seeds 0 to 2" in shown or "seeds 0, 1, 2" in shown
+    assert len(re.findall("^oracle.* sd .00", shown, re.MULTILINE)) == 1

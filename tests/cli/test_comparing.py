@@ -83,7 +83,7 @@ def run_of(toy: Toy, task: str, model: str) -> str:
 
 
 def compare(toy: Toy, *arguments: str) -> int:
-    given = ("--results", str(toy.results), "--draws", "50")
+    given = ("--results", str(toy.results), "--draws", "50", "--all")
     return main(["compare", *arguments, *given])
 
 
@@ -143,9 +143,9 @@ def test_what_is_printed_fits_a_page_and_names_the_table(
     said = rest.splitlines()
     [table] = tables(ran)
     assert findings.splitlines()[0] == (
-        "base, by gold and near: A (toy_choices) and B (toy) are not told apart: they differ by "
-        "100 points, on 12 answers of 6 independent items (no interval: constant, p .031, but "
-        ".094 by the paired test, corrected for 3 differences)"
+        "base, by gold and near: A (toy_choices) and B (toy) are not significantly different: "
+        "they differ by 100 points, on 12 answers of 6 independent items (no interval: constant, "
+        "p .031, but .094 by the paired test, corrected for 3 differences)"
     )
     assert max(len(line) for line in said[:-1]) <= 100
     assert said[-1] == f"wrote {len(rows(table))} rows to {table}"
@@ -301,3 +301,25 @@ def test_a_gate_that_cannot_tell_says_which_drop_it_would_have_seen(
     out = capsys.readouterr().out
     assert "samples are in one run alone" in out
     assert "gate: inconclusive" in out
+
+
+def test_one_screen_has_the_main_differences_and_says_what_the_rest_is(
+    toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    toy.main(
+        "run", "--task", "quiz", "--model", "first,random", "--variant", "order0,order1,hinted"
+    )
+    capsys.readouterr()
+
+    shown = {}
+    for more in ((), ("--all",)):
+        main(["compare", *map(str, toy.runs()), "--results", str(toy.results), "--draws=9", *more])
+        shown[more] = capsys.readouterr().out.splitlines()
+
+    few, every = shown.values()
+    assert len(few) <= 24 < len(every)
+    assert max(len(line) for line in few if "/" not in line) <= 80
+    assert few[0].startswith("all: A (first) and B (random)")
+    assert sum(line.startswith("--all prints") for line in few) == 1
+    assert not any(line.startswith("--all prints") for line in every)

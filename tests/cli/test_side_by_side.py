@@ -27,7 +27,7 @@ def judged(toy: Toy) -> Toy:
 def printed(toy: Toy, title: str, capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
     """The cells of the only table with a title, its head first."""
     capsys.readouterr()
-    assert main(["leaderboard", "--results", str(toy.results)]) == 0
+    assert main(["leaderboard", "--all", "--results", str(toy.results)]) == 0
     [table] = [part for part in capsys.readouterr().out.split("\n\n") if part.startswith(title)]
     return [re.split(" {2,}", line) for line in table.splitlines()[1:]]
 

@@ -157,7 +157,7 @@ def test_a_stored_run_is_judged_and_read_again_swapped(paired: Toy) -> None:
 @pytest.mark.parametrize(
     ("judge", "words"),
     [
-        ("near:swapped", "judge near:swapped: no two of these 6 samples stand in one cluster"),
+        ("near:swapped", "judge near:swapped: no two of these 6 samples are in one cluster"),
         ("nera:swapped", "no judge 'nera' in .*; did you mean near"),
         ("near:swapped:swapped", "no judge 'near:swapped' in "),
         ("near:swap", "no judge 'near:swap' in .*did you mean near"),

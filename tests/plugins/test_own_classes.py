@@ -249,7 +249,7 @@ def test_a_member_that_is_missing_is_named(own: Toy) -> None:
         "        return cls()\n    name = 'exact'\n    def read(self, cases):\n        return []\n",
     )
 
-    with pytest.raises(SpecError, match=r"lacks metric, recipe, ask, which every Judge has; add"):
+    with pytest.raises(SpecError, match=r"has no metric, recipe, ask, which every Judge has; add"):
         judge(own)
 
 

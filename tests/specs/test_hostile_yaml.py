@@ -24,9 +24,9 @@ def read(path: Path, kind: Any = ModelSpec) -> Any:  # noqa: ANN401 - a spec or 
 @each(
     ("text", "told"),
     [
-        (f"{MODEL}me: &me {{again: *me}}", "alias *me stands within what it names"),
-        (f"{MODEL}me: &me [1, [*me]]", "alias *me stands within what it names"),
-        ("&top\nabout: *top", "alias *top stands within what it names"),
+        (f"{MODEL}me: &me {{again: *me}}", "alias *me is within what it names"),
+        (f"{MODEL}me: &me [1, [*me]]", "alias *me is within what it names"),
+        ("&top\nabout: *top", "alias *top is within what it names"),
         (f"{MODEL}a: " + "{a: " * 3_000 + "1" + "}" * 3_000, "nests more than 100 deep"),
         (f"{MODEL}a: " + "[" * 200_000 + "]" * 200_000, "nests more than 100 deep"),
         (f"{MODEL}a: " + "[" * 200_000, "nests more than 100 deep"),
@@ -34,7 +34,7 @@ def read(path: Path, kind: Any = ModelSpec) -> Any:  # noqa: ANN401 - a spec or 
         ("\n".join(" " * n + "a:" for n in range(2_000)), "nests more than 100 deep"),
         ("a: &l0 [1]\nb:\n" + LAUGHS, "more than 1000000 values"),
         (f"{MODEL}l0: &l0 [1]\n{LAUGHS}", "more than 1000000 values"),
-        (f"{MODEL}<<: &x {{a: 1, <<: *x}}", "alias *x stands within what it names"),
+        (f"{MODEL}<<: &x {{a: 1, <<: *x}}", "alias *x is within what it names"),
         (f"{MODEL}a: *nobody", "not valid YAML"),
         (f"{MODEL}a: {'9' * 10_000}", "not valid YAML"),
         (f"{MODEL}a: !!python/object/apply:os.getpid []", "not valid YAML"),

@@ -103,7 +103,7 @@ def test_the_kind_picks_the_spec(tmp_path: Path, kind: object, text: str, expect
     ("text", "words"),
     [
         ("api: response", ("Invalid enum value 'response'", "mean responses")),
-        ("api: responses, choices: echo", ("api: responses tells nothing of choices",)),
+        ("api: responses, choices: echo", ("api: responses says nothing of choices",)),
         ("reasoning_effort: most", ("'most'", "known: high, low, max, medium, minimal, none")),
         (
             "reasoning_effort: low, extra_body: {reasoning: {effort: high}}",

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from harness.analysis.board_scores import BOARD_COLUMNS, whole_scores
+from harness.analysis.boards import leaderboard, placed
 from harness.analysis.error_table import (
     KINDS,
     joined_query,
@@ -11,9 +13,7 @@ from harness.analysis.error_table import (
     originals_of,
     run_errors,
 )
-from harness.analysis.leaderboard import BOARD_COLUMNS, board_cells, collect
 from harness.analysis.rates import OperatingPoint, RateQuery, RateRow, flagged_blocks, rate_rows
-from harness.analysis.standings import placed, ranked_tables, verdicts_of
 from harness.errors import SpecError
 from harness.pipeline.items import item_cells, item_columns
 from harness.storage.frames import load
@@ -62,11 +62,8 @@ def items_frame(folders: Sequence[RunFolder]) -> "DataFrame":
 
 def board_frame(folders: Sequence[RunFolder]) -> "DataFrame":
     """All scores with their ranks: the columns of leaderboard.csv."""
-    import pandas
-
-    rows = collect(folders)
-    found = placed(rows, ranked_tables(rows, verdicts_of(folders, rows)))
-    return pandas.DataFrame(map(board_cells, found), columns=BOARD_COLUMNS)
+    scores, boards, _, _ = leaderboard({folder: whole_scores(folder) for folder in folders})
+    return placed(scores, boards)[list(BOARD_COLUMNS)]
 
 
 def rates_frame(

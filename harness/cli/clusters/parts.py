@@ -36,7 +36,7 @@ def on_part(space: "Workspace", part: "Shard | None") -> "Workspace":
 def gathered(sources: "Sequence[Path]", results: "Path", models: "Iterable[str]") -> None:
     """Copy what other machines have stored of some models' calls; say how much of it is new.
 
-    It comes before the runs are resolved: the stored calls tell which model `auto` was.
+    It comes before the runs are resolved: the stored calls say which model `auto` was.
     """
     from harness.pipeline.studies import shards
 

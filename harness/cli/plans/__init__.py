@@ -1,1 +1,1 @@
-"""What `harness run` does with a plan: its cells counted, told and carried out."""
+"""What `harness run` does with a plan: its cells counted, reported and carried out."""

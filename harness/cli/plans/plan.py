@@ -7,8 +7,13 @@ from math import fsum
 from pathlib import Path
 from typing import Any
 
-from harness.analysis.leaderboard import board_text, collect
-from harness.analysis.standings import placed, ranked_tables, verdicts_of
+from harness.analysis.board_scores import (
+    board_scores,
+    board_text,
+    ranked_metrics,
+    whole_scores,
+)
+from harness.analysis.boards import placed, standings, verdicts_of
 from harness.cli.boards import put_joint_boards
 from harness.cli.clusters import parts
 from harness.cli.options import Calling, ExitCode, Shown, Where, plain_name, tell_of_keys
@@ -162,7 +167,7 @@ class PlanCommand:
         return _worst(ended)
 
     def _noted(self, known: Sequence[ReadyCell]) -> PlanManifest | None:
-        """What was noted of the plan, if its runs, leaderboard and page are as it wrote them."""
+        """What was recorded of the plan, if its runs, leaderboard and page are as it wrote them."""
         folders = [one.plan.folder for one in known if one.plan]
         return recognised_plan(self.space.results, self.name, folders) if folders else None
 
@@ -197,8 +202,8 @@ class PlanCommand:
             )
             return named
         own = list({folder.path: folder for folder in folders}.values())
-        rows = collect(own)
-        rows = placed(rows, ranked_tables(rows, verdicts_of(own, rows)))
+        rows = board_scores({folder: whole_scores(folder) for folder in own})
+        rows = ranked_metrics(placed(rows, standings(rows, verdicts_of(own, rows))))
         write_whole(self.folder / BOARD, board_text(rows).encode())
         data, _ = write_page(own, self.space.results, self.folder / REPORT)
         for note in data.notes:
@@ -214,20 +219,20 @@ def _title(cell: PlanCell) -> str:
     return f"{cell.task}, {cell.model}" + (f" ({cell.words})" if cell.words else "")
 
 
-def _told(cell: PlanCell) -> dict[str, Any]:
+def _cell_facts(cell: PlanCell) -> dict[str, Any]:
     options = cell.options
     facts = {"task": cell.task, "model": cell.model, "seed": options.seed, "limit": options.limit}
     return facts | {"answers": options.answers, "map": options.table}
 
 
 def _facts(row: CellCalls | CellState | CellOutcome, names: Sequence[str]) -> dict[str, Any]:
-    return _told(row.cell) | {name: getattr(row, name) for name in names}
+    return _cell_facts(row.cell) | {name: getattr(row, name) for name in names}
 
 
 def _ended(done: CellOutcome) -> dict[str, Any]:
     found = done.result
     facts = {"end": done.end, "error": done.error, "folder": found and str(found.folder.path)}
-    return _told(done.cell) | facts | {"missing": found and sum(found.missing.values())}
+    return _cell_facts(done.cell) | facts | {"missing": found and sum(found.missing.values())}
 
 
 def _put_calls(name: str, rows: Sequence[CellCalls]) -> None:

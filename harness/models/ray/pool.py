@@ -148,20 +148,22 @@ class Pool:
         self.is_busy = True
         try:
             while True:
-                most = following + AHEAD * len(self._seats)
-                while not is_read and handed < most and (seat := self._free_seat()) is not None:
-                    if is_read := (numbered_part := next(source, None)) is None:
-                        break
-                    place, part = numbered_part
+                placed = [seat for seat in self._seats if seat.is_placed]
+                room = sum(AT_HAND - seat.at_hand for seat in placed)
+                room = max(0, min(room, following + AHEAD * len(self._seats) - handed))
+                before = handed
+                for place, part in islice(source, room):
+                    seat = min(placed, key=lambda seat: seat.at_hand)
                     computing[seat.actor.compute.remote(part)] = place, seat
                     seat.at_hand, handed = seat.at_hand + 1, handed + 1
+                is_read = is_read or handed - before < room
                 if following in done:
                     yield done.pop(following)
                     following += 1
-                elif is_read and not computing:
+                    continue
+                if is_read and not computing:
                     return
-                else:
-                    self._receive(computing, done)
+                self._receive(computing, done)
         finally:
             self.is_busy = False
             if computing:  # broken off: nobody waits for these
@@ -175,11 +177,6 @@ class Pool:
             seat = self._seats.pop()
             opened_ray().kill(seat.actor)
             remove_placement_group(seat.room)
-
-    def _free_seat(self) -> _Seat | None:
-        """The worker with the fewest parts at hand; None if each has as many as it may have."""
-        free = [seat for seat in self._seats if seat.is_placed and seat.at_hand < AT_HAND]
-        return min(free, key=lambda seat: seat.at_hand, default=None)
 
     def _receive(self, computing: dict[Any, tuple[int, _Seat]], done: dict[int, Any]) -> None:
         """Wait for a result, or for room for a worker."""

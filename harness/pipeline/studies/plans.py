@@ -1,4 +1,4 @@
-"""A plan's YAML to its cells, each a run: counted before, carried out one by one, told after.
+"""A plan's YAML to its cells, each a run: counted before it is carried out, one by one.
 
 All of a model's runs follow each other and share it, so that weights are loaded once; all calls
 share one budget. A cell that fails stops no other. Nothing here prints.
@@ -39,7 +39,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class PlanCell:
-    """One run of a plan; `words` says what it has beside its task and model, such as its seed."""
+    """One run of a plan; `words` has its other settings, such as its seed."""
 
     task: str
     model: str
@@ -49,7 +49,7 @@ class PlanCell:
 
 @dataclass(frozen=True, slots=True)
 class ReadyCell:
-    """A cell with the run it stands for; or why it cannot be one, in words.
+    """A cell with its run, or why it cannot be one, in words.
 
     No error is kept itself: what raised it would hold a model's weights.
     """
@@ -96,7 +96,7 @@ class CellCalls:
 class CellState:
     """How far a cell is: its calls that are stored, `done`, and those that are `left`.
 
-    `missing` counts answers and verdicts that its stored run lacks, None before it is written.
+    `missing` counts missing answers and verdicts of its stored run, None before it is written.
     `is_whole` says that nothing is left, and that all of its judges have read what is stored.
     `cost_usd` is what its stored calls have cost, as a budget counts them, but for those that an
     earlier cell has, `rest_usd` what is left costs at least and at most. Both are None where
@@ -239,7 +239,7 @@ def carry_out(ready: list[ReadyCell]) -> Iterator[CellOutcome]:
         done = _carried_out(left.popleft())
         if done.result is not None:
             written.append(done.result.folder)
-        if not left:  # before the last one is told, after which nobody may ask for more
+        if not left:  # before the last one is given, after which nobody may ask for more
             manifest.renew(written)
         yield done
 
@@ -270,14 +270,14 @@ def _carried_out(ready: ReadyCell, shard: Shard | None = None) -> CellOutcome:
             return CellOutcome(ready.cell, CellEnd.DONE, part=run_part(ready.plan, shard))
         return CellOutcome(ready.cell, CellEnd.DONE, execute.run_one(ready.plan))
     except BudgetReached as error:
-        end, told = CellEnd.BUDGET, str(error)
+        end, why = CellEnd.BUDGET, str(error)
     except HarnessError as error:
-        end, told = CellEnd.FAILED, str(error)
+        end, why = CellEnd.FAILED, str(error)
     # A bug, also one of a model or judge of one's own, stops its cell alone, and is shown whole.
     except Exception:
-        end, told = CellEnd.BUG, traceback.format_exc()
+        end, why = CellEnd.BUG, traceback.format_exc()
     folder = ready.plan.folder
-    return CellOutcome(ready.cell, end, error=told, stored=folder if _is_stored(folder) else None)
+    return CellOutcome(ready.cell, end, error=why, stored=folder if _is_stored(folder) else None)
 
 
 def _is_stored(folder: RunFolder) -> bool:

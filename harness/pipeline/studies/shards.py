@@ -103,7 +103,7 @@ def run_part(plan: RunPlan, shard: Shard) -> ShardResult:
     if not plan.client.terms.is_offline:
         smoke_test_judges(plan.plan, plan.judges)
     judging = JudgePlan(plan.file, plan.folder, plan.file.task, (), lambda _: {}, plan.judges)
-    with _share_told(shard, plan.client.terms.budget), plan.client as client:
+    with _naming_share(shard, plan.client.terms.budget), plan.client as client:
         return _asked(judging, execute.answered(part_of(plan, shard).plan, client), shard)
 
 
@@ -121,7 +121,7 @@ def judge_part(plan: JudgePlan, shard: Shard) -> ShardResult:
 
     if budget is not None:
         _share(budget, shard, charge)
-    with _share_told(shard, budget):
+    with _naming_share(shard, budget):
         own = (record for record in plan.records if shard.has(record.sample, seed))
         return _asked(plan, parted(own, execute.CHUNK), shard)
 
@@ -187,7 +187,7 @@ def _is_failed(response: Response) -> bool:
 
 
 @contextmanager
-def _share_told(shard: Shard, budget: Budget | None) -> Iterator[None]:
+def _naming_share(shard: Shard, budget: Budget | None) -> Iterator[None]:
     """Say of a budget that is used up that it was a shard's share of it."""
     try:
         yield

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypedDict, Unpack
 
+from harness.analysis.board_scores import board_scores, whole_scores
 from harness.analysis.curves import CurveRow, curve_rows, scale_of
 from harness.analysis.curves import together as joined
-from harness.analysis.leaderboard import BOARD_COLUMNS, board_cells, collect
 from harness.analysis.panels import AgreementQuery, Panel, panels_of
 from harness.analysis.profile import Profile, Sampling, profile
 from harness.analysis.rankings import read_people, scorer_judged
@@ -75,11 +75,9 @@ class Inputs:
 
     def scores(self) -> "DataFrame":
         """The stored scores of the runs, with the columns of leaderboard.csv."""
-        import pandas
-
-        rows = map(board_cells, collect(self.folders()))
-        numbers = dict.fromkeys(("value", "low", "high", "n", "chance"), "float64")
-        return pandas.DataFrame(rows, columns=BOARD_COLUMNS).astype(numbers)
+        found = board_scores({folder: whole_scores(folder) for folder in self.folders()})
+        names = [name for name in found if found[name].dtype == "category"]
+        return found.astype({**dict.fromkeys(names, "object"), "n": "float64"})
 
     def panels(self) -> list[Panel]:
         """People's ratings with the judges of the runs; SpecError without ratings."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from harness.analysis.leaderboard import HEADLINE_METRICS
+from harness.analysis.board_scores import HEADLINES
 from harness.errors import SpecError, StoreError
 from harness.pipeline.score import ALL
 from harness.present.figures import marks
@@ -67,7 +67,7 @@ class ScoreFilter:
 
     def select(self, scores: "DataFrame", *, by_group: bool = False) -> "DataFrame":
         """The scores, over all decodings together; overall ones, or those of groups."""
-        metrics = (self.metric,) if self.metric else HEADLINE_METRICS
+        metrics = (self.metric,) if self.metric else HEADLINES
         kept = scores[((scores.group != ALL) == by_group) & scores.metric.isin(metrics)]
         wanted = {"judge": self.judges, "variant": self.variants, "task": self.tasks}
         for name, names in wanted.items():

@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Raw
 
+from harness.analysis.boards import CONTROL
 from harness.analysis.curves import CurveRow, curve_rows_of
-from harness.analysis.standings import CONTROL
 from harness.core import Sample
 from harness.parts import Message, digest
 from harness.pipeline.columns.readings import chunks

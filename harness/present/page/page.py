@@ -11,15 +11,16 @@ from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from harness import __version__
-from harness.analysis import leaderboard as scores
 from harness.analysis.agreement import AgreementRow, AgreementSettings, agreement_rows
-from harness.analysis.fitness import judge_fitness
+from harness.analysis.alarms import judge_fitness
+from harness.analysis.board_scores import board_scores, whole_scores
+from harness.analysis.boards import standings, verdicts_of
 from harness.analysis.panels import AgreementQuery, rated_panels
-from harness.analysis.standings import RankedTable, ranked_tables, verdicts_of
 from harness.errors import SpecError, StoreError
 from harness.present.page import pairs, tables, words
 from harness.present.page.items import MOST_ANSWERS, PageParts, collect_items
@@ -27,6 +28,9 @@ from harness.present.page.records import PageData, PageSection, PageTable
 from harness.present.page.tables import PageNumbers
 from harness.storage.files import write_whole
 from harness.storage.runs import RunFolder
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 REPORT = "report.html"
 """The page's name in a results folder, where no other is given."""
@@ -72,11 +76,12 @@ def page_data(
         raise SpecError(f"--answers {answers}: give 1 or more")
     if not folders:
         raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")
-    rows = scores.collect(folders)
+    rows = board_scores({folder: whole_scores(folder) for folder in folders})
     verdicts = verdicts_of(folders, rows)
+    boards = standings(rows, verdicts)
     made = collect_items(folders, results, answers)
-    numbers = PageNumbers(made, rows, ranked_tables(rows, verdicts), verdicts)
-    sections = [*_sections(numbers, agreement)]
+    numbers = PageNumbers(made, rows, [own for _, own in boards.groupby("board")])
+    sections = [*_sections(numbers, judge_fitness(boards, verdicts), agreement)]
     calls = made.calls()
     return PageData(
         title=_title(made),
@@ -149,10 +154,11 @@ def _title(made: PageParts) -> str:
     return f"{len(made.runs)} run{'s' * (len(made.runs) != 1)} of {shown}"
 
 
-def _sections(numbers: PageNumbers, agreement: Sequence[AgreementRow]) -> list[PageSection]:
+def _sections(
+    numbers: PageNumbers, fitness: "DataFrame", agreement: Sequence[AgreementRow]
+) -> list[PageSection]:
     made = numbers.made
     lines, differences = _headlines(numbers)
-    fitness = judge_fitness(numbers.boards, numbers.verdicts)
     boards = [*tables.leaderboards(numbers)]
     known = pairs.know_and_act(numbers)
     found = [
@@ -184,13 +190,14 @@ def _sections(numbers: PageNumbers, agreement: Sequence[AgreementRow]) -> list[P
 def _headlines(numbers: PageNumbers) -> tuple[list[str], list[PageTable]]:
     """A sentence and a table of differences for each task's main board by each of its judges."""
     lines, made = list[str](), list[PageTable]()
-    unranked, ranked = list[RankedTable](), set[str]()
+    ranked = set[str]()
+    unranked: list[DataFrame] = []
     boards = tables.in_order(numbers)
     for board, pick in zip(boards, tables.picks(numbers, boards), strict=True):
-        task = board.rows[0].task
+        task = tables.first(board).task
         if not _is_main(numbers, board):
             continue
-        if not board.ranked:
+        if board["rank"].isna().all():
             unranked.append(board)
             continue
         ranked.add(task)
@@ -198,11 +205,11 @@ def _headlines(numbers: PageNumbers) -> tuple[list[str], list[PageTable]]:
         lines += [words.headline(board, compared, pick), *notes]
         if compared:
             made.append(pairs.difference_table(numbers, compared, task, pick))
-    left = [board for board in unranked if board.rows[0].task not in ranked]
+    left = [board for board in unranked if tables.first(board).task not in ranked]
     return [*lines, *words.unranked(left)], made
 
 
-def _is_main(numbers: PageNumbers, board: RankedTable) -> bool:
-    row = board.rows[0]
-    is_swapped = row.score.judge.endswith(":swapped")
-    return not is_swapped and row.score.variant == tables.main_variant(numbers.file_of(row))
+def _is_main(numbers: PageNumbers, board: "DataFrame") -> bool:
+    row = tables.first(board)
+    is_swapped = row.judge.endswith(":swapped")
+    return not is_swapped and row.variant == tables.main_variant(numbers.file_of(row))

@@ -6,12 +6,12 @@ Every statistic is a function of `analysis.compare`. The counts of a table name 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from harness.analysis.compare import DIFFERENCE, GIVEN_RIGHT, ComparisonRow, comparison_rows
 from harness.analysis.pairings import Kind, Pairing, PairingQuery, between, have_common, within
-from harness.analysis.standings import RankedTable
 from harness.errors import HarnessError
 from harness.pipeline.columns.stored import PairedItems
 from harness.pipeline.score import ALL
@@ -19,6 +19,9 @@ from harness.present.page.records import PageCell, PageColumn, PageTable, PageWh
 from harness.present.page.tables import PageNumbers, best, members
 from harness.stats.comparison import holm
 from harness.stats.estimate import Bools, BootstrapSettings
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 _MOST = 12
 """So many models are compared with the leader."""
@@ -54,25 +57,25 @@ class ComparedRuns:
 
 
 def leader_and_others(
-    numbers: PageNumbers, board: RankedTable
+    numbers: PageNumbers, board: "DataFrame"
 ) -> tuple[list[ComparedRuns], list[str]]:
     """The leader of a board with each other ranked model; and which cannot be compared, and why."""
     lines, pairs, notes = best(board), [], []
     for other in lines[1 : _MOST + 1]:
-        row, runs = lines[0].row, (numbers.run_of(lines[0].row), numbers.run_of(other.row))
-        query = PairingQuery(row.score.judge, row.score.judge)
+        row, runs = lines[0], (numbers.run_of(lines[0]), numbers.run_of(other))
+        query = PairingQuery(row.judge, row.judge)
         first, second = (numbers.made.stored[place] for place in runs)
         try:
             found = between(first, second, query).pairings
         except HarnessError as error:
-            notes.append(f"{row.model} and {other.row.model} are not compared: {error}")
+            notes.append(f"{row.model} and {other.model} are not compared: {error}")
             continue
-        label = row.score.decoding
+        label = row.decoding
         pairs += [
             (pairing, runs)
             for pairing in found
             if pairing.kind is Kind.RUNS
-            and (pairing.second.variant, pairing.decodings[0]) == (row.score.variant, label)
+            and (pairing.second.variant, pairing.decodings[0]) == (row.variant, label)
         ]
     return _compared(pairs), notes
 

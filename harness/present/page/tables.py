@@ -6,15 +6,17 @@ here computes a statistic.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isnan
+from typing import TYPE_CHECKING
 
 from harness.analysis import curves
 from harness.analysis.agreement import AgreementRow
+from harness.analysis.alarms import Row
+from harness.analysis.board_views import board_notes, recipe_labels
 from harness.analysis.curves import CurveRow
-from harness.analysis.findings import board_notes
-from harness.analysis.leaderboard import BoardRow
-from harness.analysis.matrices import recipe_labels
-from harness.analysis.standings import BoardVerdicts, RankedBy, RankedTable, Standing
 from harness.judges.custom import JudgeLabel
+from harness.parts import Reason
+from harness.pipeline.choice_scores import MACRO
 from harness.pipeline.columns.stored import ColumnRun
 from harness.pipeline.score import ALL, averages
 from harness.present.page.items import PageParts
@@ -28,12 +30,12 @@ from harness.present.page.records import (
     Value,
 )
 from harness.specs.tasks import TaskSpec
-from harness.storage.runs import Cost
+from harness.storage.runs import Cost, RunFile
 
-RANKED = {
-    RankedBy.MACRO_F1: "macro F1",
-    RankedBy.INFORMEDNESS: "TPR less FPR",
-}
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+RANKED = {MACRO: "macro F1", "tpr_less_fpr": "TPR less FPR"}
 _STATISTICS = {
     "pearson_dataset": "Pearson r",
     "attainable_r": "attainable r (ceiling)",
@@ -49,20 +51,19 @@ _STATISTICS = {
 
 @dataclass
 class PageNumbers:
-    """Rows and boards of the page's runs; what is behind each number is put down here."""
+    """Scores and boards of the page's runs; what is behind each number is put down here."""
 
     made: PageParts
-    rows: Sequence[BoardRow]
-    boards: Sequence[RankedTable]
-    verdicts: Mapping[str, BoardVerdicts]
+    rows: "DataFrame"
+    boards: Sequence["DataFrame"]
     whys: list[PageWhy] = field(default_factory=list)
     chosen: list[list[int]] = field(default_factory=list)
 
-    def run_of(self, row: BoardRow) -> int:
+    def run_of(self, row: Row) -> int:
         """The place of the run that a row is of."""
         return self.made.folders[row.run]
 
-    def file_of(self, row: BoardRow) -> ColumnRun:
+    def file_of(self, row: Row) -> ColumnRun:
         """The run that a row is of."""
         return self.made.stored[self.run_of(row)]
 
@@ -71,33 +72,44 @@ class PageNumbers:
         self.whys.append(why)
         return len(self.whys) - 1
 
-    def why(self, row: BoardRow) -> int:
+    def why(self, row: Row) -> int:
         """The place of what is behind a score."""
-        text, score, run = self.made.texts, row.score, self.file_of(row)
+        text, run = self.made.texts, self.file_of(row)
         labels = run.samples.decoding.kinds
-        missing = {reason: n for reason, n in score.missing.items() if n}
+        counts = {reason: int(getattr(row, f"missing_{reason}")) for reason in Reason}
+        missing = {reason: n for reason, n in counts.items() if n}
         return self.behind(
             PageWhy(
                 recipe=text.place(row.signature),
-                n=score.n,
-                clusters=score.clusters,
+                n=int(row.n),
+                clusters=int(row.clusters),
                 missing=tuple((text.place(reason), n) for reason, n in missing.items()),
                 runs=(self.run_of(row),),
-                variants=text.places(members(run.file.task, score.variant)),
-                judge=text.place(score.judge),
-                decoding=text.place(score.decoding) if score.decoding in labels else NONE,
-                group=NONE if score.group == ALL else text.place(score.group),
+                variants=text.places(members(run.file.task, row.variant)),
+                judge=text.place(row.judge),
+                decoding=text.place(row.decoding) if row.decoding in labels else NONE,
+                group=NONE if row.group == ALL else text.place(row.group),
             )
         )
 
-    def cell(self, row: BoardRow) -> PageCell:
+    def cell(self, row: Row) -> PageCell:
         """A score with its interval."""
-        return PageCell(row.score.value, row.score.low, row.score.high, self.why(row))
+        return PageCell(known(row.value), known(row.low), known(row.high), self.why(row))
 
     def listed(self, samples: Iterable[int]) -> int:
         """The place of a list of samples."""
         self.chosen.append(sorted(set(samples)))
         return len(self.chosen) - 1
+
+
+def known(number: float) -> float | None:
+    """A number of a frame; None where it is missing."""
+    return None if isnan(number) else float(number)
+
+
+def first(board: "DataFrame") -> Row:
+    """The first row of a board: all have its task, variant and judge."""
+    return next(board.itertuples())
 
 
 def members(task: TaskSpec, variant: str) -> tuple[str, ...]:
@@ -113,57 +125,61 @@ def main_variant(run: ColumnRun) -> str:
     return average if average and set(members(task, average)) <= set(own) else first
 
 
-def in_order(numbers: PageNumbers) -> list[RankedTable]:
+def in_order(numbers: PageNumbers) -> list["DataFrame"]:
     """The boards task by task: main variants and the task's own judges first, swapped ones last."""
 
-    def key(board: RankedTable) -> tuple[object, ...]:
-        row = board.rows[0]
-        run, label = numbers.file_of(row), JudgeLabel.parse(row.score.judge)
-        task, variant = run.file.task, row.score.variant
+    def key(board: "DataFrame") -> tuple[object, ...]:
+        row = first(board)
+        run, label = numbers.file_of(row), JudgeLabel.parse(row.judge)
+        task, variant = run.file.task, row.variant
         order = [*task.variants]
         return (
             row.task,
             label.is_swapped,
             variant != main_variant(run),
-            -min(len(board.ranked), 2),  # of two recipes, the one that ranks models
+            -min(int(board["rank"].notna().sum()), 2),  # of two recipes, the one that ranks models
             order.index(variant) if variant in order else -1,
             task.judges.index(label.name) if label.name in task.judges else len(task.judges),
-            board.recipe,
+            row.recipe,
         )
 
     return sorted(numbers.boards, key=key)
 
 
-def picks(numbers: PageNumbers, boards: Sequence[RankedTable]) -> list[str]:
+def picks(numbers: PageNumbers, boards: Sequence["DataFrame"]) -> list[str]:
     """A short name for each board, with what differs where a task has two of one name."""
-    rows = [board.rows[0] for board in boards]
-    names = [f"{row.score.variant}, by {row.score.judge}" for row in rows]
+    rows = [first(board) for board in boards]
+    names = [f"{row.variant}, by {row.judge}" for row in rows]
     files = {row.run: numbers.file_of(row).file for row in rows}
     pairs = [(row.task, name) for row, name in zip(rows, names, strict=True)]
     found = []
     for row, name, pair in zip(rows, names, pairs, strict=True):
-        alike = [other for other, known in zip(rows, pairs, strict=True) if known == pair]
-        label = recipe_labels(alike, files)[alike.index(row)]
+        alike = [other for other, own in zip(rows, pairs, strict=True) if own == pair]
+        label = _label(row, alike, files)
         found.append(f"{name}, {label}" if label else name)
     return found
+
+
+def _label(row: Row, alike: Sequence[Row], files: Mapping[str, RunFile]) -> str:
+    labels = recipe_labels([(other.signature, other.run) for other in alike], files)
+    return labels[[other.signature for other in alike].index(row.signature)]
 
 
 def leaderboards(numbers: PageNumbers) -> Iterator[PageTable]:
     """A table a recipe: ranks and groups, values, chance, counts, what is missing, cost."""
     boards = in_order(numbers)
     for board, pick in zip(boards, picks(numbers, boards), strict=True):
-        has_chance = board.ranked_by is RankedBy.MEAN and any(
-            r.chance is not None for r in board.rows
-        )
-        has_rates = board.ranked_by is RankedBy.INFORMEDNESS
-        is_shared = any(line.shared not in (None, line.value) for line in board.lines)
-        has_cost = any(row.cost_usd is not None for row in board.rows)
-        has_groups = any(line.group is not None for line in board.lines)
+        task, by = first(board).task, first(board).ranked_by
+        has_chance = by == "mean" and bool(board["chance"].notna().any())
+        has_rates, has_ranks = by == "tpr_less_fpr", bool(board["rank"].notna().any())
+        is_shared = bool((board["shared"].notna() & (board["shared"] != board["value"])).any())
+        has_cost = bool(board["cost_usd"].notna().any())
+        has_groups = bool(board["rank_group"].notna().any())
         columns = [
-            *([PageColumn("rank", "count")] if board.ranked else []),
+            *([PageColumn("rank", "count")] if has_ranks else []),
             *([PageColumn("group", "count")] if has_groups else []),
             PageColumn("model"),
-            PageColumn(_ranked_name(board), "number"),
+            PageColumn(_ranked_name(first(board)), "number"),
             *([PageColumn("on shared items", "number")] if is_shared else []),
             *([PageColumn("TPR", "number"), PageColumn("FPR", "number")] if has_rates else []),
             *([PageColumn("chance", "number")] if has_chance else []),
@@ -171,58 +187,63 @@ def leaderboards(numbers: PageNumbers) -> Iterator[PageTable]:
             *([PageColumn("cost USD", "usd")] if has_cost else []),
         ]
         lines = []
-        for line in board.lines:
-            row, why = line.row, numbers.why(line.row)
-            model = f"{row.model} (control)" if line.is_control else row.model
-            model += " (constant answer)" * (line.is_constant and not line.is_control)
+        for row in board.itertuples():
+            why = numbers.why(row)
+            model = f"{row.model} (control)" if row.is_control else row.model
+            model += " (constant answer)" * (row.is_constant and not row.is_control)
             lines.append(
                 [
-                    *([line.rank] if board.ranked else []),
-                    *([line.group] if has_groups else []),
+                    *([_whole(row.rank)] if has_ranks else []),
+                    *([_whole(row.rank_group)] if has_groups else []),
                     model,
-                    PageCell(line.value, line.low, line.high, why),
-                    *([line.shared] if is_shared else []),
-                    *([*(line.rates or (None, None))] if has_rates else []),
-                    *([row.chance] if has_chance else []),
-                    PageCell(row.score.n, why=why),
-                    PageCell(sum(row.score.missing.values()), why=why),
-                    *([row.cost_usd] if has_cost else []),
+                    PageCell(known(row.value), known(row.low), known(row.high), why),
+                    *([known(row.shared)] if is_shared else []),
+                    *([known(row.tpr), known(row.fpr)] if has_rates else []),
+                    *([known(row.chance)] if has_chance else []),
+                    PageCell(int(row.n), why=why),
+                    PageCell(int(row.missing), why=why),
+                    *([known(row.cost_usd)] if has_cost else []),
                 ]
             )
-        title = f"{board.rows[0].task}: {pick}"
         about, notes = _on_what(board), board_notes(board)
-        yield PageTable(title, tuple(columns), lines, board.rows[0].task, pick, about, notes)
+        yield PageTable(f"{task}: {pick}", tuple(columns), lines, task, pick, about, notes)
 
 
-def _ranked_name(board: RankedTable) -> str:
+def _whole(number: float) -> int | None:
+    return None if isnan(number) else int(number)
+
+
+def _ranked_name(row: Row) -> str:
     """The name of what a board ranks by: that of its metric."""
-    return RANKED.get(board.ranked_by, board.rows[0].score.metric.replace("_", " "))
+    return RANKED.get(row.ranked_by, row.metric.replace("_", " "))
 
 
-def _on_what(board: RankedTable) -> str:
-    count = len(board.ranked)
+def _on_what(board: "DataFrame") -> str:
+    count = int(board["rank"].notna().sum())
     if count < 2:
-        return "Controls have no rank." if any(line.is_control for line in board.lines) else ""
-    if board.items is None:
+        return "Controls have no rank." if board["is_control"].any() else ""
+    items, clusters = map(_whole, (first(board).rank_items, first(board).rank_clusters))
+    if items is None:
         return "Ranked by value alone; no group is known."
     models = "both" if count == 2 else f"all {count}"
     apart = "Models of one group are not" if count == 2 else "Not all models within a group are"
     return (
-        f"Ranked on the {board.items} verdicts that {models} have, of {board.clusters} independent "
-        f"items. {apart} told apart. Controls have no rank."
+        f"Ranked on the {items} verdicts that {models} have, of {clusters} independent "
+        f"items. {apart} significantly different. Controls have no rank."
     )
 
 
 def phenomena(numbers: PageNumbers) -> Iterator[PageTable]:
     """Models by the groups of samples, for each board that has groups."""
-    found = {(row.signature, row.score.group, row.score.metric): row for row in numbers.rows}
+    found = {(row.signature, row.group, row.metric): row for row in numbers.rows.itertuples()}
     groups: dict[str, list[str]] = {}
-    for row in numbers.rows:
-        groups.setdefault(row.signature, []).append(row.score.group)
+    for signature, group, _ in found:
+        groups.setdefault(signature, []).append(group)
     boards = in_order(numbers)
     for board, pick in zip(boards, picks(numbers, boards), strict=True):
-        own = {group for row in board.rows for group in groups[row.signature]} - {ALL}
-        named = sorted(group for group in own if _has_headline(board, group, found))
+        rows = [*board.itertuples()]
+        own = {group for row in rows for group in groups[row.signature]} - {ALL}
+        named = sorted(g for g in own if any(_key(row, g) in found for row in rows))
         if len(named) < 2:
             continue
         lines = [
@@ -233,47 +254,41 @@ def phenomena(numbers: PageNumbers) -> Iterator[PageTable]:
                     for group in (ALL, *named)
                 ),
             ]
-            for row in board.rows
+            for row in rows
         ]
         columns = (PageColumn("model"), *(PageColumn(group, "number") for group in (ALL, *named)))
-        metric = board.rows[0].score.metric
-        title = f"{board.rows[0].task}, {metric} by group: {pick}"
-        yield PageTable(title, columns, lines, board.rows[0].task, pick)
+        task, metric = rows[0].task, rows[0].metric
+        yield PageTable(f"{task}, {metric} by group: {pick}", columns, lines, task, pick)
 
 
-def _key(row: BoardRow, group: str) -> tuple[str, str, str]:
-    return row.signature, group, row.score.metric
-
-
-def _has_headline(
-    board: RankedTable, group: str, found: Mapping[tuple[str, str, str], BoardRow]
-) -> bool:
-    return any(_key(row, group) in found for row in board.rows)
+def _key(row: Row, group: str) -> tuple[str, str, str]:
+    return row.signature, group, row.metric
 
 
 def levels(numbers: PageNumbers) -> Iterator[PageTable]:
     """Models by variants, for each task and judge that were asked under several."""
-    grouped: dict[tuple[str, ...], list[RankedTable]] = {}
+    grouped: dict[tuple[str, ...], list[DataFrame]] = {}
     for board in in_order(numbers):
-        row = board.rows[0]
-        made = row.parsed
-        key = (row.task, row.score.judge, made.data, made.limit, made.seed, made.judge)
+        row = first(board)
+        key = (row.task, row.judge, row.data, row.limit, row.seed, row.judge_version)
         grouped.setdefault(key, []).append(board)
-    heads = [boards[0].rows[0] for boards in grouped.values()]
+    heads = [first(boards[0]) for boards in grouped.values()]
     files = {row.run: numbers.file_of(row).file for row in heads}
     for (task, judge, *_), boards in grouped.items():
-        variants = list(dict.fromkeys(board.rows[0].score.variant for board in boards))
+        variants = list(dict.fromkeys(first(board).variant for board in boards))
         if len(variants) < 2:
             continue
         cells: dict[str, dict[str, PageCell]] = {}
-        for row in (row for board in boards for row in board.rows):
-            cells.setdefault(row.model, {}).setdefault(row.score.variant, numbers.cell(row))
+        for row in (row for board in boards for row in board.itertuples()):
+            ends = known(row.score), known(row.score_low), known(row.score_high)
+            own = cells.setdefault(row.model, {})
+            own.setdefault(row.variant, PageCell(*ends, numbers.why(row)))
         lines = [[name, *(own.get(variant) for variant in variants)] for name, own in cells.items()]
         columns = (PageColumn("model"), *(PageColumn(variant, "number") for variant in variants))
-        alike = [row for row in heads if (row.task, row.score.judge) == (task, judge)]
-        label = recipe_labels(alike, files)[alike.index(boards[0].rows[0])]
+        alike = [row for row in heads if (row.task, row.judge) == (task, judge)]
+        label = _label(first(boards[0]), alike, files)
         pick = f"by {judge} ({label})" if label else f"by {judge}"
-        metric = boards[0].rows[0].score.metric
+        metric = first(boards[0]).metric
         yield PageTable(f"{task}, {metric} by variant: {pick}", columns, lines, task, pick)
 
 
@@ -364,13 +379,17 @@ def costs(numbers: PageNumbers) -> PageTable:
             lines.append([page.task, page.label, *[None] * 6, "not stored by that version"])
             continue
         judged = [cost.told.cost_usd for cost in found.judges.values()]
-        known = [usd for usd in judged if usd is not None]
+        priced = [usd for usd in judged if usd is not None]
         total = found.total
         lines.append(
             [
                 *(page.task, page.label, total.calls),
                 *(total.told.prompt_tokens, total.told.completion_tokens),
-                *(found.answers.told.cost_usd, sum(known) if known else None, total.told.cost_usd),
+                *(
+                    found.answers.told.cost_usd,
+                    sum(priced) if priced else None,
+                    total.told.cost_usd,
+                ),
                 "" if page.is_control and total.told.cost_usd is None else _unknown(total),
             ]
         )
@@ -394,6 +413,7 @@ def _unknown(total: Cost) -> str:
     return "; ".join(facts)
 
 
-def best(board: RankedTable) -> list[Standing]:
-    """The ranked lines of a board, the first rank first."""
-    return sorted(board.ranked, key=lambda line: line.rank or 0)
+def best(board: "DataFrame") -> list[Row]:
+    """The ranked rows of a board, the first rank first."""
+    ranked = board[board["rank"].notna()].sort_values("rank", kind="stable")
+    return [*ranked.itertuples()]

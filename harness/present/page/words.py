@@ -3,23 +3,22 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from harness.analysis.findings import (
-    constant_words,
-    difference_words,
-    fitness_words,
-    rank_notes,
-)
-from harness.analysis.fitness import ControlFinding, JudgeFitness
-from harness.analysis.leaderboard import constant_alarms, headlines, place_alarms
-from harness.analysis.standings import RankedTable
+from harness.analysis.alarms import Row
+from harness.analysis.alarms import alarms as alarms_of
+from harness.analysis.board_views import rank_notes
+from harness.analysis.findings import difference_words
 from harness.parts import Mode
 from harness.pipeline.columns.stored import ColumnRun
 from harness.present.page.pairs import ComparedRuns
-from harness.present.page.tables import PageNumbers, best
+from harness.present.page.tables import PageNumbers, best, first, known
 from harness.specs.models import CLASSIFIERS
 from harness.storage.find_runs import data_words, is_trial, owner
-from harness.storage.runs import RunFile, ScoreRow
+from harness.storage.runs import RunFile
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 _ANSWERED = {
     Mode.CHOOSE: "chosen by log-probability",
@@ -85,42 +84,42 @@ def _listed(name: str, parts: Sequence[str]) -> str:
     return f"{name}: {', '.join(parts) or 'none'}."
 
 
-def unranked(boards: Sequence[RankedTable]) -> list[str]:
+def unranked(boards: Sequence["DataFrame"]) -> list[str]:
     """The tasks of boards on which no model is ranked, and why: a line a reason."""
     tasks: dict[str, dict[str, None]] = {}
     for board in boards:
-        is_any = any(not line.is_control for line in board.lines)
+        is_any = not board["is_control"].all()
         why = rank_notes(board) if is_any else ["Only controls have answered."]
-        tasks.setdefault(" ".join(why), {})[board.rows[0].task] = None
+        tasks.setdefault(" ".join(why), {})[first(board).task] = None
     return [f"No model is ranked on {', '.join(own)}. {why}" for why, own in tasks.items()]
 
 
-def headline(board: RankedTable, compared: Sequence[ComparedRuns], pick: str) -> str:
+def headline(board: "DataFrame", compared: Sequence[ComparedRuns], pick: str) -> str:
     """Who leads a board that ranks a model, and by how much, in words; `pick` is its name."""
     lines = best(board)
-    where = f"On {board.rows[0].task} ({pick})"
+    where = f"On {first(board).task} ({pick})"
     if len(lines) == 1:
-        return f"{where} one model is ranked. {_alone(board)}"
+        return f"{where} one model is ranked. {_alone(lines[0])}"
     facts = [_difference(one, len(compared)) for one in compared[:1]] or [
-        f"{lines[0].row.model} has the highest value; no difference was computed"
+        f"{lines[0].model} has the highest value; no difference was computed"
     ]
-    first = [line.row.model for line in lines if line.group == 1]
-    if len(first) > 2:
-        facts.append(f"not all of the first {len(first)} are told apart: {', '.join(first)}")
+    top = [row.model for row in lines if row.rank_group == 1]
+    if len(top) > 2:
+        words = f"not all of the first {len(top)} are significantly different"
+        facts.append(f"{words}: {', '.join(top)}")
     return f"{where}, {'; '.join(facts)}."
 
 
-def _alone(board: RankedTable) -> str:
-    [line] = best(board)
-    score, chance = line.row.score, line.row.chance
-    said = f"{line.row.model} has {line.value:.3f}"
-    if line.low is not None:
-        said += f" ({line.low:.3f} to {line.high:.3f})"
-    if chance is None or score.low is None or score.high is None:
+def _alone(row: Row) -> str:
+    said = f"{row.model} has {row.value:.3f}"
+    if known(row.low) is not None:
+        said += f" ({row.low:.3f} to {row.high:.3f})"
+    low, high, chance = known(row.score_low), known(row.score_high), known(row.chance)
+    if chance is None or low is None or high is None:
         return f"{said}."
-    if score.low > chance:
+    if low > chance:
         return f"{said}: above chance, which is {chance:.3f}."
-    side = "below" if score.high < chance else "not told apart from"
+    side = "below" if high < chance else "not significantly different from"
     return f"{said}: {side} chance, which is {chance:.3f}."
 
 
@@ -133,16 +132,12 @@ def _difference(one: ComparedRuns, tests: int) -> str:
     return difference_words(replace(row, p_holm=one.p, tests=tests), (first, second))
 
 
-def alarms(numbers: PageNumbers, fitness: Sequence[JudgeFitness]) -> Iterator[str]:
+def alarms(numbers: PageNumbers, fitness: "DataFrame") -> Iterator[str]:
     """What makes a number untrustworthy: constant, cut or missing answers, and unfit judges."""
-    for place in place_alarms(numbers.rows):
-        yield f"{_where(numbers, place.row)}: {place.words}."
-    for alarm in constant_alarms(numbers.rows, headlines(numbers.rows)):
-        yield f"{_where(numbers, alarm.row)}: {constant_words(alarm)}."
-    for one in fitness:
-        if one.finding is not ControlFinding.FIT:
-            task = one.recipe.partition(":")[0]
-            yield f"Judge {one.ceiling.judge} {fitness_words(one)}: {task}, {one.ceiling.variant}."
+    for alarm in alarms_of(numbers.rows).itertuples():
+        yield f"{_where(numbers, alarm)}: {alarm.words}."
+    for one in fitness[fitness["finding"] != "fit"].itertuples():
+        yield f"Judge {one.judge} {one.words}: {one.task}, {one.variant}."
     for run, cut in zip(numbers.made.stored, numbers.made.cut, strict=True):
         if cut > ALARMING_CUT * len(run):
             where = f"{run.file.model.name} on {run.file.run.task}"
@@ -153,15 +148,19 @@ def alarms(numbers: PageNumbers, fitness: Sequence[JudgeFitness]) -> Iterator[st
         yield from _gaps(run)
 
 
-def _where(numbers: PageNumbers, row: ScoreRow) -> str:
+def _where(numbers: PageNumbers, row: Row) -> str:
     """The model, task and variant of a score, and its data where the task was asked on several."""
     data = {
         run.file.data.label: data_words(run.file)
         for run in numbers.made.stored
         if run.file.run.task == row.task
     }
-    own = f", {data.get(row.parsed.data, '')}" if len(data) > 1 else ""
-    return f"{row.model} on {row.task}, {row.score.variant}{own}"
+    own = (
+        f", {data.get(row.data.removeprefix('data:').rpartition(',')[0], '')}"
+        if len(data) > 1
+        else ""
+    )
+    return f"{row.model} on {row.task}, {row.variant}{own}"
 
 
 def _gaps(run: ColumnRun) -> Iterator[str]:
