@@ -297,7 +297,7 @@ def test_a_run_of_several_models_ends_with_their_joint_table(
     toy.run("--variant", "base", model=models)
 
     out = capsys.readouterr().out
-    *_, last = out.split("more metrics: --metrics all, or scores.csv of each run\n")
+    last, *_ = out.split("more metrics: --metrics all, or scores.csv of each run\n")
     assert last.count("toy, base: accuracy by near") == boards
     assert [line.split()[1] for line in last.splitlines() if line.split()[:1] == ["-"]] == (
         ["oracle", "literal"] if boards else []

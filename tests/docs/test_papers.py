@@ -162,7 +162,7 @@ def test_tables_of_runs_are_made_of_the_samples(
 def test_tables_of_texts_are_split_cleaned_and_labelled(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    own = ("split", "clean", "export annotation", "ratings labels")
+    own = ("data split", "data clean", "sheet labels", "sheet read-labels")
     made = [c for c in every_command() if c.removeprefix("harness ").startswith(own)]
 
     assert len(made) == 4
