@@ -20,9 +20,9 @@ FOLDER = Path(__file__).parent
 FIGURES, PAGE = FOLDER / "results.json", FOLDER / "results.md"
 BEGIN, END = "<!-- speed: written by python -m benchmarks -->", "<!-- end of speed -->"
 CAPACITY = "<!-- capacity: written by python -m benchmarks.scale -->", "<!-- end of capacity -->"
-"""Between which lines of the README, and of docs/capacity.md, what was measured is written."""
+"""Between which lines of the README, and of docs/money.md, what was measured is written."""
 AT = (10_000, 1_000_000, 100_000_000)
-"""The numbers of items whose cost docs/capacity.md has."""
+"""The numbers of items whose cost docs/money.md has."""
 INTRODUCTION = """# Results
 
 Written by `python -m benchmarks`; [README.md](README.md) says what is measured and how. Whole
@@ -141,7 +141,7 @@ def write(results: Results, folder: Path = FOLDER, root: Path | None = None) -> 
     (folder / PAGE.name).write_text(page(results), "utf-8")
     if root is not None:
         _fill(root / "README.md", (BEGIN, END), speed(results))
-        _fill(root / "docs" / "capacity.md", CAPACITY, capacity(results.scale))
+        _fill(root / "docs" / "money.md", CAPACITY, capacity(results.scale))
 
 
 def _fill(path: Path, marks: tuple[str, str], text: str) -> None:

@@ -1,4 +1,4 @@
-"""Alarms, fitness of judges, and rows of comparisons or agreement to sentences: what they show.
+"""Rows of comparisons or agreement to sentences: what they show.
 
 The screen and the page have their words from here. A sentence has no number that its rows do not
 have, but for the difference that a test of the same precision would find. Nothing here tests or
@@ -9,129 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from harness.analysis.agreement import AgreementRow
 from harness.analysis.compare import ComparisonRow, main_differences
-from harness.analysis.fitness import ControlFinding, JudgeFitness
-from harness.analysis.leaderboard import (
-    FEWEST_CLUSTERS,
-    ConstantBaseline,
-    ConstantBaselineAlarm,
-)
 from harness.analysis.pairings import Kind
-from harness.analysis.standings import RankedBy, RankedTable, Standing
-from harness.core import Score
 from harness.stats.clustered import detectable_difference
-from harness.stats.estimate import LEAST_CLUSTERS, NoValue
 
 LEVEL, POWER = 0.05, 0.8
 PEOPLE = ("alpha_raters", "agreement_pairwise_raters", "noise_ceiling", "attainable_r")
 """The statistics of the raters alone, which are the same for every judge of a panel."""
 _PASSING = 0.5  # the winning rate of the alternative annotator test (Calderon et al. 2025)
-_CONSTANTS = {
-    ConstantBaseline.ALWAYS: "nearly every text is flagged, whatever its kind",
-    ConstantBaseline.NEVER: "nearly no text is flagged, whatever its kind",
-    ConstantBaseline.ONE_LABEL: "nearly every text gets one label",
-    ConstantBaseline.ONE_KIND: "all texts are of one kind, and a constant answer is always right",
-    ConstantBaseline.BEATEN: "its accuracy is no better than that of the best constant answer",
-}
-
-
-def constant_words(alarm: ConstantBaselineAlarm) -> str:
-    """Why a run shows no more than a constant answer would; it follows the name of the run."""
-    rates = (alarm.hits, alarm.false_alarms, alarm.auc)
-    named = zip(("TPR", "FPR", "AUC"), map(_three, rates), strict=True)
-    shown = "" if alarm.label else ", ".join(" ".join(pair) for pair in named) + "; "
-    answer = f"constant answer {alarm.label or ''}".strip()
-    return (
-        f"{_CONSTANTS[alarm.finding]} ({shown}accuracy {_three(alarm.row.score.value)}, {answer} "
-        f"{_three(alarm.constant)})"
-    )
-
-
-def board_notes(board: RankedTable) -> list[str]:
-    """Why models, other than controls, have no rank, and why values have no interval: sentences."""
-    unbounded = [line for line in board.lines if line.value is not None and line.low is None]
-    why = ((line.row.model, _without_bounds(line)) for line in unbounded)
-    return [*rank_notes(board), *_told("No interval", why)]
-
-
-def rank_notes(board: RankedTable) -> list[str]:
-    """Why models, other than controls, have no rank: a sentence a reason.
-
-    Where nothing is ranked, as of one group, constant answers and models without a value are told
-    of alone.
-    """
-    unranked = [line for line in board.lines if line.rank is None and not line.is_control]
-    return _told("No rank", ((one.row.model, _without_rank(board, one)) for one in unranked))
-
-
-def _told(what: str, found: Iterable[tuple[str, str]]) -> list[str]:
-    """A sentence a reason, with the names of those that have it."""
-    models: dict[str, list[str]] = {}
-    for model, reason in found:
-        models.setdefault(reason, []).append(model)
-    return [f"{what} for {', '.join(own)}: {reason}." for reason, own in models.items() if reason]
-
-
-def _without_rank(board: RankedTable, line: Standing) -> str:
-    if line.is_constant:
-        shown = zip(("TPR", "FPR"), map(_three, line.rates or ()), strict=False)
-        facts = ["all texts, or nearly all, get one label", ", ".join(map(" ".join, shown))]
-        return f"a constant answer ({'; '.join(filter(None, facts))})"
-    if line.value is None and line.row.score.n == 0:
-        return f"nothing could be read ({_missing(line.row.score)})"
-    if line.value is None and board.ranked_by is RankedBy.TPR_AT_FPR:
-        return "it gives no probability or score, or texts of one kind are lacking"
-    if line.value is None:
-        return "texts of one kind are lacking, or were not read"
-    return "it has too few of the verdicts that others have" if board.ranked else ""
-
-
-def _without_bounds(line: Standing) -> str:
-    few = line.row.score.clusters < LEAST_CLUSTERS
-    match line.unbounded or (NoValue.TOO_FEW if few else None):
-        case NoValue.TOO_FEW:
-            return f"too few independent items ({line.row.score.clusters})"
-        case None if line.rates is not None:
-            return "its verdicts are not at hand"
-        case None | NoValue.CONSTANT:
-            return "all answers of a kind are alike, so that nothing shows how far they may vary"
-        case other:
-            return str(other)
-
-
-def fitness_words(found: JudgeFitness) -> str:
-    """What the controls show of a judge; it follows the judge's name."""
-    ceiling, floor = found.ceiling, found.floor
-    both = f"oracle ({_three(ceiling.value)}) from literal ({_three(floor.value)})"
-    low, high = map(_three, found.gap)
-    gap = "-" if found.gap == (None, None) else f"{low} to {high}"
-    gap = f"gap {gap}{'' if found.is_paired else ', unpaired'}"
-    match found.finding:
-        case ControlFinding.UNHEARD:
-            controls = (("oracle", ceiling), ("literal", floor))
-            lost = "; ".join(f"{name} {_missing(one)}" for name, one in controls if not one.n)
-            return f"has given no verdict that could be read: {lost}"
-        case ControlFinding.FEW:
-            samples = min(ceiling.clusters, floor.clusters)
-            return (
-                f"has read too few samples to know whether it is fit ({samples} of "
-                f"{FEWEST_CLUSTERS})"
-            )
-        case ControlFinding.UNSURE:
-            return f"may be fit or unfit here, these items cannot tell: {both}, {gap}"
-        case ControlFinding.UNFIT:
-            return f"is unfit here: it does not distinguish {both}, {gap}"
-        case ControlFinding.WEAK:
-            return f"is weak here: it distinguishes {both} by less than half of its scale, {gap}"
-        case ControlFinding.FIT:
-            return f"is fit here: it distinguishes {both}, {gap}"
-
-
-def _three(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
-
-
-def _missing(score: Score) -> str:
-    return ", ".join(f"{n} {reason}" for reason, n in score.missing.items() if n) or "none"
 
 
 def comparison_findings(rows: Iterable[ComparisonRow]) -> list[str]:

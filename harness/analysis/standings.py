@@ -17,16 +17,13 @@ from typing import Final
 
 import numpy as np
 
+from harness.analysis.boards.alarms import constant_runs
+from harness.analysis.boards.scores import scores_frame
 from harness.analysis.leaderboard import (
     BoardRow,
     by_signature,
-    constant_runs,
     headlines,
-    merged,
-    tested,
 )
-from harness.errors import StoreError
-from harness.judges.custom import JudgeLabel
 from harness.judges.gold import LABELLED
 from harness.pipeline.choice_scores import (
     FALSE_ALARMS,
@@ -162,27 +159,6 @@ def verdicts_of(folders: Iterable[RunFolder], rows: Sequence[BoardRow]) -> dict[
     return found
 
 
-def board_of(
-    tables: Mapping[RunFolder, Sequence[ScoreRow] | None],
-) -> tuple[list[BoardRow], dict[str, BoardVerdicts], set[RunFolder]]:
-    """The rows and verdicts of some runs, and the runs that are left out, after a warning.
-
-    These are runs without a table of scores, and runs that are to be ranked with others and whose
-    verdicts are damaged.
-    """
-    lost = {folder for folder, table in tables.items() if table is None}
-    rows = merged(tables)
-    verdicts: dict[str, BoardVerdicts] = {}
-    for folder in (folder for folder in tables if folder not in lost):
-        try:
-            verdicts = verdicts_of([folder], rows) | verdicts
-        except StoreError as error:
-            _log.warning("%s: the run is left out", error)
-            lost.add(folder)
-    kept = {folder: table for folder, table in tables.items() if folder not in lost}
-    return merged(kept), verdicts, lost
-
-
 def _verdicts(folder: RunFolder, wanted: set[str]) -> dict[str, BoardVerdicts]:
     """The verdicts of a run by every judge, by signature, as far as they are wanted."""
     file = folder.read()
@@ -308,7 +284,7 @@ def ranked_tables(
     rows: Sequence[BoardRow], verdicts: Mapping[str, BoardVerdicts]
 ) -> list[RankedTable]:
     """A board a recipe, with ranks."""
-    own, constant = by_signature(rows), constant_runs(rows)
+    own, constant = by_signature(rows), constant_runs(scores_frame((row, row.run) for row in rows))
     made = []
     for recipe, members in by_recipe(headlines(rows)).items():
         found = [_unranked(row, own[row.signature]) for row in members]
@@ -441,49 +417,3 @@ def placed(rows: Sequence[BoardRow], boards: Sequence[RankedTable]) -> list[Boar
         else row
         for row in rows
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeMatrix:
-    """Models by judges for one recipe without the judges' part.
-
-    `judges` are in the order of their names. A line is a model's name with its standing by each
-    judge, None where one has not read it; lines are in the order of the first judge's board.
-    """
-
-    recipe: str
-    judges: tuple[str, ...]
-    lines: tuple[tuple[str, tuple[Standing | None, ...]], ...]
-
-
-def judge_matrices(boards: Sequence[RankedTable]) -> list[JudgeMatrix]:
-    """A matrix a task, data, variant, decoding and version: every model by every judge.
-
-    Judges that read answers under swapped samples are left out: their value is no merit of the
-    model's.
-    """
-    by_recipe: dict[str, dict[str, RankedTable]] = {}
-    for table in boards:
-        made, judge = table.rows[0].parsed, table.rows[0].score.judge
-        if not JudgeLabel.parse(judge).is_swapped:
-            recipe = made.without("model", "judge", "way")
-            by_recipe.setdefault(recipe, {})[str(made.recipe)] = table
-    return [_matrix(recipe, dict(sorted(own.items()))) for recipe, own in by_recipe.items()]
-
-
-def _matrix(recipe: str, tables: Mapping[str, RankedTable]) -> JudgeMatrix:
-    names: dict[str, str] = {}
-    standings: dict[tuple[str, str], Standing] = {}
-    for judge, table in tables.items():
-        for line in table.lines:
-            names.setdefault(tested(line.row), line.row.model)
-            standings[tested(line.row), judge] = line
-    lines = (
-        (name, tuple(standings.get((model, judge)) for judge in tables))
-        for model, name in names.items()
-    )
-    # Judges by name; by their whole recipe where two have one name.
-    judges = [judge.partition(":")[0] for judge in tables]
-    pairs = zip(judges, tables, strict=True)
-    unique = tuple(name if judges.count(name) == 1 else judge for name, judge in pairs)
-    return JudgeMatrix(recipe, unique, tuple(lines))

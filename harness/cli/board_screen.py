@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.analysis import board_scores as scores_of
-from harness.analysis import board_views as views
-from harness.analysis.alarms import Row, alarms, judge_fitness, sensitivities
-from harness.analysis.boards import RANKING
+from harness.analysis.boards import scores as scores_of
+from harness.analysis.boards import views
+from harness.analysis.boards.alarms import Row, alarms, judge_fitness, sensitivities
+from harness.analysis.boards.ranked import RANKING
 from harness.cli.output import (
     Cell,
     Marked,
@@ -30,7 +30,7 @@ from harness.cli.output import (
 )
 from harness.pipeline.score import ALL
 from harness.storage.find_runs import data_words
-from harness.storage.runs import RunFile, RunFolder
+from harness.storage.runs import RunFile, RunFolder, ScoreRow
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -394,6 +394,11 @@ def log_alarms(scores: "DataFrame", *, most: int | None = None) -> None:
         log(f"alarm: {name}{f', {row.data}' if shared[name] > 1 else ''}: {row.words}")
     if most is not None and len(found) > most:
         log(f"alarm: {len(found) - most} more alarms: --all")
+
+
+def log_run_alarms(folder: RunFolder, rows: Sequence[ScoreRow]) -> None:
+    """Warn of the alarms of one run's scores."""
+    log_alarms(scores_of.board_scores({folder: rows}))
 
 
 def log_unfit(found: "DataFrame") -> None:

@@ -1,17 +1,17 @@
 """The command leaderboard: one board of models by variants on one screen, the others on request."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.analysis import board_scores as scores_of
-from harness.analysis import board_views as views
-from harness.analysis.alarms import constant_runs
-from harness.analysis.board_scores import whole_scores
-from harness.analysis.boards import leaderboard as boards_of
-from harness.analysis.boards import placed, standings, verdicts_of
-from harness.analysis.operating import operating_boards
+from harness.analysis.boards import scores as scores_of
+from harness.analysis.boards import views
+from harness.analysis.boards.alarms import constant_runs
+from harness.analysis.boards.operating import operating_boards
+from harness.analysis.boards.ranked import leaderboard as boards_of
+from harness.analysis.boards.ranked import placed, standings, verdicts_of
+from harness.analysis.boards.scores import whole_scores
 from harness.cli import options
 from harness.cli.board_screen import MOST_ALARMS, BoardScreen, log_alarms
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
@@ -103,28 +103,34 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
         boards = operating_boards(screen.folders, asked, choice.fpr)
         screen.put(boards, is_json=is_json)
         return ExitCode.of(left_out)
-    special = choice.of_metric(asked)
     if is_json:
-        chosen = (
-            special if choice.metric or choice.has_metrics else scores_of.ranked_metrics(special)
-        )
-        echo_json(scores_of.records(chosen))
+        special = choice.of_metric(asked)
+        has_all = choice.metric or choice.has_metrics
+        echo_json(scores_of.records(special if has_all else scores_of.ranked_metrics(special)))
         return ExitCode.of(left_out)
-    if choice.decoding is not None:
+    if len(asked) < len(rows):
         verdicts = verdicts_of([f for f in folders if f not in left_out], asked)
+        boards = standings(asked, verdicts)
     if choice.metric is None and choice.in_group in (None, ALL):
-        if len(asked) < len(rows):
-            boards = standings(asked, verdicts)
         screen.put(boards)
         screen.put_judges(asked, boards, verdicts)
     else:
-        group, constant = choice.in_group or ALL, constant_runs(found)
-        screen.put(views.plain_boards(special, choice.metric, group, constant=constant))
+        _put_plain(choice, screen, asked, constant_runs(found))
     log_alarms(asked, most=None if choice.is_all else MOST_ALARMS)
     wrote = "" if named else f"wrote {len(kept)} rows to {table}"
     if line := f"{wrote}{screen.rest}".removeprefix("; "):
         echo(line, is_prose=True)
     return ExitCode.of(left_out)
+
+
+def _put_plain(
+    choice: BoardChoice, screen: BoardScreen, asked: "DataFrame", constant: Collection[str]
+) -> None:
+    """Print the boards of another metric, or of one group, which are not ranked."""
+    special = choice.of_metric(asked)
+    screen.put(
+        views.plain_boards(special, choice.metric, choice.in_group or ALL, constant=constant)
+    )
 
 
 def _chosen(rows: "DataFrame", what: str, wanted: str | None, where: str = "") -> "DataFrame":

@@ -5,9 +5,8 @@ from dataclasses import replace
 from math import fsum
 from typing import TypeVar
 
-from harness.analysis.board_scores import board_scores
 from harness.analysis.leaderboard import headlines
-from harness.cli.board_screen import log_alarms
+from harness.cli.board_screen import log_run_alarms
 from harness.cli.boards import put_joint_boards
 from harness.cli.options import ExitCode, Shown
 from harness.cli.output import (
@@ -110,7 +109,7 @@ def _put_run(done: RunResult, *, is_all: bool, has_all: bool, is_brief: bool) ->
     if not is_brief:
         put_headlines(done.file, done.scores)
         put_details(done.scores, has_all=has_all)
-    log_alarms(board_scores({done.folder: done.scores}))
+    log_run_alarms(done.folder, done.scores)
     if (line := cost_line(done.file.costs, _unpriced(done.file))) is not None:
         echo(line, is_prose=True)
     echo(f"run {done.folder.path}")

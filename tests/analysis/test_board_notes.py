@@ -12,9 +12,9 @@ from support.hate_rows import constant, run_of, text
 from support.paired_runs import SMALL
 from support.report_runs import Sketch, write_runs
 
-from harness.analysis.board_scores import board_scores, whole_scores
-from harness.analysis.board_views import board_notes
-from harness.analysis.boards import standings, verdicts_of
+from harness.analysis.boards.ranked import standings, verdicts_of
+from harness.analysis.boards.scores import board_scores, whole_scores
+from harness.analysis.boards.views import board_notes
 from harness.cli import main
 from harness.parts import Reason
 from harness.pipeline.score import score_rows

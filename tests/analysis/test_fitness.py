@@ -1,36 +1,39 @@
 """A judge is fit, or unfit, or the controls cannot tell, by the interval of the controls' gap."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+from support.board_frames import scores_of, verdicts_on
 from support.each import each
 
-from harness.analysis.fitness import ControlFinding, JudgeFitness, judge_fitness
-from harness.analysis.leaderboard import BoardRow
-from harness.analysis.standings import BoardVerdicts, ranked_tables
+from harness.analysis.boards.alarms import judge_fitness
+from harness.analysis.boards.ranked import standings
 from harness.core import Score
 from harness.parts import Reason
 from harness.stats.estimate import mean_interval
+from harness.storage.runs import ScoreRow
 
 SIGNATURE = "toy:9f31|data:d1f3,all|base|{}:scripted@a1|T0.3,n1,s0|near:00|minilm|v0.1.0"
 Ends = tuple[float | None, float | None, float | None]
-FIT, UNSURE = ControlFinding.FIT, ControlFinding.UNSURE
-UNFIT, WEAK, UNHEARD = ControlFinding.UNFIT, ControlFinding.WEAK, ControlFinding.UNHEARD
+FIT, UNSURE, UNFIT, WEAK, UNHEARD = "fit", "cannot tell", "unfit", "weak", "unheard"
 
 
-def control(model: str, ends: Ends, *, clusters: int = 40, judge: str = "near") -> BoardRow:
+def control(model: str, ends: Ends, *, clusters: int = 40, judge: str = "near") -> ScoreRow:
     """A control's headline: its value and interval."""
     n = 0 if ends[0] is None else clusters
     missing = dict.fromkeys(Reason, 0)
     score = Score(judge, "base", "T0.3", "all", "accuracy", *ends, n, n, missing)
-    return BoardRow("toy", model, score, 0.5, None, SIGNATURE.format(model))
+    return ScoreRow("toy", model, score, 0.5, None, SIGNATURE.format(model))
 
 
 def fitness(
-    rows: list[BoardRow], verdicts: dict[str, BoardVerdicts] | None = None
-) -> list[JudgeFitness]:
-    return judge_fitness(ranked_tables(rows, verdicts or {}), verdicts or {})
+    rows: list[ScoreRow], verdicts: Mapping[str, Sequence[float]] | None = None
+) -> list[Any]:
+    held = verdicts_on(verdicts or {})
+    return [*judge_fitness(standings(scores_of(rows), held), held).itertuples()]
 
 
 @each(
@@ -55,20 +58,19 @@ def fitness(
     ],
 )
 def test_without_their_verdicts_the_controls_scores_decide(
-    oracle: Ends, literal: Ends, chance: float | None, finding: ControlFinding
+    oracle: Ends, literal: Ends, chance: float | None, finding: str
 ) -> None:
     rows = [control("oracle", oracle), control("literal", literal), control("other", (0.5, 0, 1))]
 
     [found] = fitness([replace(row, chance=chance) for row in rows])
 
     assert (found.finding, found.is_paired) == (finding, False)
-    assert (found.ceiling.value, found.floor.value) == (oracle[0], literal[0])
+    known = [None if np.isnan(one) else one for one in (found.ceiling, found.floor)]
+    assert known == [oracle[0], literal[0]]
 
 
-@pytest.mark.parametrize(
-    ("clusters", "finding"), [(1, ControlFinding.FEW), (9, ControlFinding.FEW), (10, FIT)]
-)
-def test_fewer_than_ten_items_are_too_few_to_tell(clusters: int, finding: ControlFinding) -> None:
+@pytest.mark.parametrize(("clusters", "finding"), [(1, "few"), (9, "few"), (10, FIT)])
+def test_fewer_than_ten_items_are_too_few_to_tell(clusters: int, finding: str) -> None:
     rows = [
         control("oracle", (1.0, 0.7, 1.0), clusters=clusters),
         control("literal", (0.0, 0.0, 0.3)),
@@ -97,16 +99,13 @@ def test_controls_of_another_recipe_say_nothing_of_a_judge() -> None:
     assert fitness([control("oracle", (0.5, 0.4, 0.6)), other]) == []
 
 
-def read(oracle: np.ndarray, literal: np.ndarray) -> JudgeFitness:
+def read(oracle: np.ndarray, literal: np.ndarray) -> Any:  # noqa: ANN401 - a row of a frame
     """What verdicts on the same items show, each item a cluster."""
     rows, verdicts = [], {}
     for model, values in (("oracle", oracle), ("literal", literal)):
         found = mean_interval(values.tolist(), [*map(str, range(len(values)))], is_share=True)
         rows.append(control(model, (found.value, found.low, found.high), clusters=len(values)))
-        held = {(str(n), "base", "T0.3"): value for n, value in enumerate(values.tolist())}
-        clusters = {item: item[0] for item in held}
-        sums = {item: (value, 1.0) for item, value in held.items()}
-        verdicts[rows[-1].signature] = BoardVerdicts.of(held, sums, clusters)
+        verdicts[rows[-1].signature] = values.tolist()
     [one] = fitness(rows, verdicts)
     return one
 
@@ -120,8 +119,8 @@ def test_verdicts_on_the_same_items_narrow_the_gap() -> None:
     found = read(oracle, literal)
 
     assert found.is_paired
-    assert (found.gap[0] or 0) > 0.5
-    assert found.finding is FIT
+    assert found.low > 0.5
+    assert found.finding == FIT
 
 
 def test_controls_that_are_told_apart_on_every_item_make_a_fit_judge() -> None:
@@ -130,14 +129,14 @@ def test_controls_that_are_told_apart_on_every_item_make_a_fit_judge() -> None:
     assert (found.finding, found.is_paired) == (FIT, False)  # no spread, no paired interval
 
 
-def shares(finding: ControlFinding, right: float, *, count: int) -> float:
+def shares(finding: str, right: float, *, count: int) -> float:
     """How often a judge that is right so often about both controls has a finding."""
     draw = np.random.default_rng(count)
     pairs = [
         ((draw.random(count) < right) * 1.0, (draw.random(count) >= right) * 1.0)
         for _ in range(200)
     ]
-    return float(np.mean([read(*pair).finding is finding for pair in pairs]))
+    return float(np.mean([read(*pair).finding == finding for pair in pairs]))
 
 
 @pytest.mark.slow

@@ -1,17 +1,23 @@
 """Only what was made by one recipe is ranked together, and each score once."""
 
+import math
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pandas import DataFrame
+from support.board_frames import scores_of, verdicts_on
 from support.each import each
 
-from harness.analysis.leaderboard import BoardRow, collect, headlines, pair_sensitivities
-from harness.analysis.standings import JudgeMatrix, RankedTable, judge_matrices, ranked_tables
+from harness.analysis.boards.alarms import sensitivities
+from harness.analysis.boards.ranked import standings
+from harness.analysis.boards.scores import board_scores, headlines, records, whole_scores
 from harness.core import Score
 from harness.parts import Reason
 from harness.storage.files import write_whole
-from harness.storage.runs import RunFolder, table_text
+from harness.storage.runs import RunFolder, ScoreRow, table_text
 
 FIELDS = "toy:9f31|data:d1f3,all|base|{model}:{kind}@a1|{decoding},n1,s0|near:00|minilm|v0.1.0"
 
@@ -24,7 +30,7 @@ def scored(
     high: float | None = None,
     decoding: str = "T0.3",
     **changes: object,
-) -> BoardRow:
+) -> ScoreRow:
     """A row of the table; `changes` replace what else its score holds."""
     n = 0 if value is None else 10
     missing = dict.fromkeys(Reason, 0)
@@ -32,38 +38,34 @@ def scored(
     changed = replace(score, **changes)  # type: ignore[arg-type]  # checked where it is built
     kind = "scripted" if model in ("oracle", "literal") else "vllm"
     signature = FIELDS.format(model=model, decoding=decoding, kind=kind)
-    return BoardRow("toy", model, changed, 0.5, None, signature)
+    return ScoreRow("toy", model, changed, 0.5, None, signature)
 
 
-def boards(rows: list[BoardRow]) -> list[RankedTable]:
-    """The boards of rows whose verdicts are not at hand."""
-    return ranked_tables(rows, {})
+def boards(rows: list[ScoreRow]) -> list[list[Any]]:
+    """The rows of each board of scores whose verdicts were not read."""
+    made = standings(scores_of(rows), verdicts_on({}))
+    return [[*own.itertuples()] for _, own in made.groupby("board")]
 
 
-def matrices(rows: list[BoardRow]) -> list[JudgeMatrix]:
-    return judge_matrices(boards(rows))
+def collect(folders: Iterable[RunFolder]) -> DataFrame:
+    return board_scores({folder: whole_scores(folder) for folder in folders})
 
 
-def plain(rows: list[BoardRow]) -> list[BoardRow]:
-    """Rows without the name of their run."""
-    return [replace(row, run="") for row in rows]
-
-
-def signed(row: BoardRow, place: int, field: str) -> BoardRow:
+def signed(row: ScoreRow, place: int, field: str) -> ScoreRow:
     """A row with another field in its signature."""
     fields = row.signature.split("|")
     fields[place] = field
     return replace(row, signature="|".join(fields))
 
 
-def run(results: Path, name: str, *rows: BoardRow) -> RunFolder:
+def run(results: Path, name: str, *rows: ScoreRow) -> RunFolder:
     folder = RunFolder(results / name)
     write_whole(folder.scores, table_text(rows).encode())
     return folder
 
 
-def models(rows: list[BoardRow]) -> list[list[str]]:
-    return [[row.model for row in board.rows] for board in boards(rows)]
+def models(rows: list[ScoreRow]) -> list[list[str]]:
+    return [[row.model for row in board] for board in boards(rows)]
 
 
 @each(
@@ -91,14 +93,14 @@ def test_what_differs_in_more_than_the_model_is_not_ranked_together(place: int, 
 def test_what_differs_in_the_model_alone_is_ranked_together(field: str) -> None:
     [board] = boards([scored("a", 0.4), signed(scored("b", 0.6), 3, field)])
 
-    assert [row.model for row in board.rows] == ["b", "a"]
-    assert "vllm" not in board.recipe
+    assert [row.model for row in board] == ["b", "a"]
+    assert "vllm" not in board[0].recipe
 
 
 def test_two_seeds_of_one_model_both_stand() -> None:
     other = signed(scored("a", 0.7), 4, "T0.3,n1,s1")
 
-    assert len(headlines([scored("a"), other])) == 2
+    assert len(headlines(scores_of([scored("a"), other]))) == 2
 
 
 def test_the_best_comes_first_and_what_has_no_value_last() -> None:
@@ -114,9 +116,9 @@ def test_models_of_equal_value_stand_in_the_order_of_their_names() -> None:
 def test_the_headline_is_the_row_over_all_temperatures() -> None:
     rows = [scored("a", 0.1), scored("a", 0.3, decoding="T0.3+0.5"), scored("a", decoding="T0.5")]
 
-    [found] = headlines(rows)
+    [found] = headlines(scores_of(rows)).itertuples()
 
-    assert (found.score.decoding, found.score.value) == ("T0.3+0.5", 0.3)
+    assert (found.decoding, found.value) == ("T0.3+0.5", 0.3)
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "mean_rating", "mean_f1"])
@@ -125,14 +127,14 @@ def test_headline_metrics_are_ranked(metric: str) -> None:
 
 
 @pytest.mark.parametrize("row", [scored("a", metric="margin"), scored("a", group="irony")])
-def test_details_and_groups_are_not_ranked(row: BoardRow) -> None:
+def test_details_and_groups_are_not_ranked(row: ScoreRow) -> None:
     assert boards([row]) == []
 
 
 def test_a_score_that_two_runs_hold_appears_once(tmp_path: Path) -> None:
     folders = [run(tmp_path, name, scored("a"), scored("b")) for name in ("one", "two")]
 
-    assert plain(collect(folders)) == [scored("a"), scored("b")]
+    assert collect(folders)["model"].tolist() == ["a", "b"]
 
 
 @pytest.mark.parametrize("order", [("small", "large"), ("large", "small")])
@@ -143,7 +145,7 @@ def test_of_two_holders_of_one_score_the_fuller_wins(
 
     found = collect(run(tmp_path, name, held[name]) for name in order)
 
-    assert plain(found) == [held["large"]]
+    assert found[["value", "n"]].to_numpy().tolist() == [[0.8, 9]]
 
 
 def test_all_rows_of_all_runs_stand_in_one_order_whatever_came_first(tmp_path: Path) -> None:
@@ -158,8 +160,8 @@ def test_all_rows_of_all_runs_stand_in_one_order_whatever_came_first(tmp_path: P
 
     found = collect(folders)
 
-    assert collect(reversed(folders)) == found
-    assert [(r.score.decoding, r.model, r.score.group, r.score.metric) for r in found] == [
+    assert records(collect(reversed(folders))) == records(found)
+    assert [(r.decoding, r.model, r.group, r.metric) for r in found.itertuples()] == [
         ("T0.3", "a", "all", "accuracy"),
         ("T0.3", "a", "irony", "accuracy"),
         ("T0.3", "b", "all", "accuracy"),
@@ -169,83 +171,33 @@ def test_all_rows_of_all_runs_stand_in_one_order_whatever_came_first(tmp_path: P
 
 
 def test_no_runs_make_an_empty_table(tmp_path: Path) -> None:
-    assert collect([]) == collect([RunFolder(tmp_path / "unscored")]) == []
-    assert (boards([]), headlines([])) == ([], [])
+    assert len(collect([])) == len(collect([RunFolder(tmp_path / "unscored")])) == 0
+    assert boards([]) == []
 
 
-def by(judge: str, model: str, value: float | None = 0.5) -> BoardRow:
+def by(judge: str, model: str, value: float | None = 0.5) -> ScoreRow:
     """A row of a judge with a recipe of its own."""
     row = signed(scored(model, value), 5, f"{judge}:{len(judge):02}")
     return replace(row, score=replace(row.score, judge=judge))
 
 
-def ranks(rows: list[BoardRow]) -> list[tuple[str, list[tuple[float | None, int | None]]]]:
-    """The lines of the only table, a judge that has not read a model left out."""
-    [table] = matrices(rows)
-    return [
-        (model, [(part.value, part.rank) for part in ranks if part]) for model, ranks in table.lines
-    ]
-
-
-def test_models_stand_side_by_side_with_a_rank_by_each_judge() -> None:
-    # ChatGPT, Claude 3 Sonnet and Llama2-7B by BERTf1 and auto-gpt4, Lin and Lee 2024, table 1.
-    table = {"chatgpt": (88.7, 3.83), "claude": (88.5, 3.86), "llama2": (86.3, 1.85)}
-    rows = [by(judge, m, v[n]) for m, v in table.items() for n, judge in enumerate(("bert", "gpt"))]
-
-    assert ranks(rows) == [
-        ("chatgpt", [(88.7, 1), (3.83, 2)]),
-        ("claude", [(88.5, 2), (3.86, 1)]),
-        ("llama2", [(86.3, 3), (1.85, 3)]),
-    ]
-
-
 def test_models_of_equal_value_share_the_better_rank() -> None:
-    rows = [by("near", name, value) for name, value in (("a", 0.2), ("b", 0.7), ("c", 0.7))]
+    [rows] = boards(
+        [by("near", name, value) for name, value in (("a", 0.2), ("b", 0.7), ("c", 0.7))]
+    )
 
-    assert ranks(rows) == [("b", [(0.7, 1)]), ("c", [(0.7, 1)]), ("a", [(0.2, 3)])]
+    assert [(row.model, row.rank) for row in rows] == [("b", 1), ("c", 1), ("a", 3)]
 
 
 def test_a_model_without_a_value_has_no_rank_and_takes_none() -> None:
-    rows = [by("near", "a", None), by("near", "b", -0.1)]
+    [[one, other]] = boards([by("near", "a", None), by("near", "b", -0.1)])
 
-    assert ranks(rows) == [("b", [(-0.1, 1)]), ("a", [(None, None)])]
-
-
-def test_a_judge_that_has_not_read_a_model_leaves_its_cell_empty() -> None:
-    [table] = matrices([by("far", "a"), by("near", "a"), by("near", "b", 0.9)])
-
-    assert table.judges == ("far", "near")
-    found = {model: [part and part.rank for part in ranks] for model, ranks in table.lines}
-    assert found == {"a": [1, 2], "b": [None, 1]}
+    assert (one.model, one.rank) == ("b", 1)
+    assert other.model == "a"
+    assert math.isnan(other.rank)
 
 
-@each(("place", "field"), [(0, "toy:7"), (1, "data:d,2"), (2, "c"), (4, "T,n1,s0"), (7, "v")])
-def test_judges_stand_side_by_side_only_for_answers_made_alike(place: int, field: str) -> None:
-    tables = matrices([by("near", "a"), signed(by("far", "a"), place, field)])
-
-    assert [table.judges for table in tables] == [("near",), ("far",)]
-    assert field in tables[1].recipe.split("|")
-
-
-def test_two_judges_of_one_name_stand_under_their_recipes() -> None:
-    [table] = matrices([by("near", "a"), signed(by("near", "a"), 5, "near:99@j-2")])
-
-    assert table.judges == ("near:04|minilm", "near:99@j-2|minilm")
-
-
-def test_two_revisions_of_a_model_stand_on_lines_of_their_own() -> None:
-    rows = [by("near", "a"), signed(by("near", "a", 0.9), 3, "a:vllm@b2")]
-
-    assert ranks(rows) == [("a", [(0.9, 1)]), ("a", [(0.5, 2)])]
-
-
-def test_a_swapped_judge_has_no_column() -> None:
-    [table] = matrices([by("near", "a"), signed(by("near:swapped", "a"), 5, "near:swapped:04")])
-
-    assert table.judges == ("near",)
-
-
-def swapped(model: str, value: float | None = 0.5) -> BoardRow:
+def swapped(model: str, value: float | None = 0.5) -> ScoreRow:
     """A row of the judge `near` under swapped samples."""
     return signed(by("near:swapped", model, value), 5, "near:swapped:04")
 
@@ -257,11 +209,14 @@ def swapped(model: str, value: float | None = 0.5) -> BoardRow:
 def test_sensitivity_is_the_judge_less_the_same_judge_swapped(
     value: float | None, other: float | None, difference: float | None
 ) -> None:
-    [found] = pair_sensitivities([by("near", "a", value), swapped("a", other), by("near", "b")])
+    rows = [by("near", "a", value), swapped("a", other), by("near", "b")]
+    [found] = sensitivities(scores_of(rows)).itertuples()
 
-    assert (found.model, found.judge, found.difference) == ("a", "near", difference)
+    assert (found.model, found.judge) == ("a", "near")
+    assert (None if math.isnan(found.difference) else found.difference) == difference
 
 
 @pytest.mark.parametrize(("place", "field"), [(2, "cot3"), (3, "b:x@1"), (5, "near:swapped:99")])
 def test_a_judge_swapped_under_another_recipe_says_nothing(place: int, field: str) -> None:
-    assert pair_sensitivities([by("near", "a"), signed(swapped("a"), place, field)]) == []
+    rows = [by("near", "a"), signed(swapped("a"), place, field)]
+    assert sensitivities(scores_of(rows)).empty

@@ -2,22 +2,18 @@
 
 from collections.abc import Sequence
 from random import Random
+from typing import Any
 
 import pytest
 from msgspec import structs
+from support.board_frames import scores_of
 from support.choice_cases import choice_run
 from support.choice_cases import task as choices
 from support.each import each
 from support.hate_rows import VARIANT, constant, planted, run_of, text
 from support.sketches import row
 
-from harness.analysis.leaderboard import (
-    ConstantBaseline,
-    ConstantBaselineAlarm,
-    constant_alarms,
-    headlines,
-    place_alarms,
-)
+from harness.analysis.boards.alarms import constant_alarms, place_alarms
 from harness.core import Sample
 from harness.pipeline.score import score_rows
 from harness.specs.tasks import ClassesSpec
@@ -28,9 +24,8 @@ def table(rows: Sequence[SampleRecord]) -> list[ScoreRow]:
     return score_rows(run_of(rows), rows)
 
 
-def told(rows: Sequence[SampleRecord]) -> list[ConstantBaselineAlarm]:
-    found = table(rows)
-    return constant_alarms(found, headlines(found))
+def told(rows: Sequence[SampleRecord]) -> list[Any]:
+    return [*constant_alarms(scores_of(table(rows))).itertuples()]
 
 
 def mixed(hateful: int, benign: int, *, hits: int, false: int) -> list[SampleRecord]:
@@ -41,39 +36,34 @@ def mixed(hateful: int, benign: int, *, hits: int, false: int) -> list[SampleRec
     ]
 
 
-@pytest.mark.parametrize(
-    ("said", "finding"), [(1.0, ConstantBaseline.ALWAYS), (0.0, ConstantBaseline.NEVER)]
-)
-def test_a_constant_answer_is_told_of_with_its_rates(
-    said: float, finding: ConstantBaseline
-) -> None:
+@pytest.mark.parametrize(("said", "finding"), [(1.0, "always"), (0.0, "never")])
+def test_a_constant_answer_is_told_of_with_its_rates(said: float, finding: str) -> None:
     [alarm] = told(constant(said))
 
-    assert (alarm.finding, alarm.hits, alarm.false_alarms, alarm.auc) == (finding, said, said, 0.5)
-    assert alarm.constant == 0.5
+    assert alarm.finding == finding
+    assert f"(TPR {said:.3f}, FPR {said:.3f}, AUC 0.500; " in alarm.words
+    assert alarm.words.endswith("constant answer 0.500)")
 
 
 @each(
     ("rows", "finding"),
     [
-        (mixed(20, 20, hits=20, false=19), ConstantBaseline.ALWAYS),
-        (mixed(20, 20, hits=1, false=0), ConstantBaseline.NEVER),
+        (mixed(20, 20, hits=20, false=19), "always"),
+        (mixed(20, 20, hits=1, false=0), "never"),
         (mixed(20, 20, hits=20, false=0), None),
         (mixed(20, 20, hits=15, false=5), None),
-        (mixed(30, 10, hits=10, false=3), ConstantBaseline.BEATEN),  # 17 of 40, always yes 30
+        (mixed(30, 10, hits=10, false=3), "beaten"),  # 17 of 40, always yes 30
         (mixed(30, 10, hits=20, false=3), None),  # 27 of 40, which 30 does not surely beat
         (mixed(30, 10, hits=22, false=2), None),  # 30 of 40, as always yes
         (mixed(30, 10, hits=29, false=4), None),  # 35 of 40
         (mixed(10, 90, hits=9, false=4), None),  # few are flagged, as few are hateful
-        (mixed(40, 0, hits=40, false=0), ConstantBaseline.ONE_KIND),
-        (mixed(0, 40, hits=0, false=3), ConstantBaseline.ONE_KIND),
+        (mixed(40, 0, hits=40, false=0), "one kind"),
+        (mixed(0, 40, hits=0, false=3), "one kind"),
         (mixed(9, 40, hits=0, false=0), None),  # of few texts of a kind nothing is said
         (mixed(5, 5, hits=5, false=5), None),
     ],
 )
-def test_what_is_told_depends_on_both_rates(
-    rows: list[SampleRecord], finding: ConstantBaseline | None
-) -> None:
+def test_what_is_told_depends_on_both_rates(rows: list[SampleRecord], finding: str | None) -> None:
     assert [alarm.finding for alarm in told(rows)] == ([finding] if finding else [])
 
 
@@ -105,34 +95,34 @@ def _given(name: str, gold: str, chosen: str) -> SampleRecord:
 @each(
     ("counts", "finding"),
     [
-        (((60, 0, 0), (30, 0, 0), (10, 0, 0)), ConstantBaseline.ONE_LABEL),  # the most common one
-        (((0, 0, 60), (0, 0, 30), (0, 0, 10)), ConstantBaseline.ONE_LABEL),  # the rarest
+        (((60, 0, 0), (30, 0, 0), (10, 0, 0)), "one label"),  # the most common one
+        (((0, 0, 60), (0, 0, 30), (0, 0, 10)), "one label"),  # the rarest
         (
             ((20, 20, 20), (10, 10, 10), (4, 3, 3)),
-            ConstantBaseline.BEATEN,
+            "beaten",
         ),  # 33 of 100, always non 60
         (((60, 0, 0), (10, 20, 0), (9, 0, 1)), None),  # 81 of 100
         (((57, 3, 0), (20, 10, 0), (10, 0, 0)), None),  # 67 of 100
-        (((60, 0, 0), (0, 0, 0), (0, 0, 0)), ConstantBaseline.ONE_KIND),
+        (((60, 0, 0), (0, 0, 0), (0, 0, 0)), "one kind"),
         (((60, 0, 0), (9, 0, 0), (0, 0, 0)), None),  # of few texts of a label nothing is said
     ],
 )
 def test_of_classes_the_constant_answer_is_the_most_common_label(
-    counts: tuple[tuple[int, int, int], ...], finding: ConstantBaseline | None
+    counts: tuple[tuple[int, int, int], ...], finding: str | None
 ) -> None:
     found = classified(*counts)
 
-    told = constant_alarms(found, headlines(found))
+    told = [*constant_alarms(scores_of(found)).itertuples()]
 
     assert [alarm.finding for alarm in told] == ([finding] if finding else [])
-    assert {alarm.label for alarm in told} <= {"non"}
-    assert all(alarm.hits is None for alarm in told)
-    assert place_alarms(found) == []
+    assert all("constant answer non " in alarm.words for alarm in told)
+    assert not any("TPR" in alarm.words for alarm in told)
+    assert place_alarms(scores_of(found)).empty
 
 
 def test_a_model_that_finds_few_texts_because_few_are_hateful_stands_at_no_place() -> None:
     # 93 of 100 answers are no, and that is right.
-    assert place_alarms(table(mixed(10, 90, hits=7, false=0))) == []
+    assert place_alarms(scores_of(table(mixed(10, 90, hits=7, false=0)))).empty
 
 
 def test_a_model_with_a_planted_slope_is_not_told_of() -> None:
@@ -149,6 +139,6 @@ def test_a_model_better_than_a_constant_is_rarely_called_beaten(count: int) -> N
             text(f"t{n}", is_hateful=kind, at=0.5, said=float(kind == (draw.random() < 0.6)))
             for n, kind in enumerate(kinds)
         ]
-        called += ConstantBaseline.BEATEN in [alarm.finding for alarm in told(rows)]
+        called += "beaten" in [alarm.finding for alarm in told(rows)]
 
     assert called <= 5

@@ -10,8 +10,8 @@ import pytest
 from support.hate_rows import run_of, text
 from support.paired_runs import SMALL
 
-from harness.analysis.board_scores import board_scores, whole_scores
-from harness.analysis.operating import operating_boards
+from harness.analysis.boards.operating import operating_boards
+from harness.analysis.boards.scores import board_scores, whole_scores
 from harness.cli import main
 from harness.pipeline.score import score_rows
 from harness.storage.runs import RunFolder, SampleRecord

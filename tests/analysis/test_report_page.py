@@ -102,7 +102,7 @@ def test_what_was_asked_says_how_answers_were_given_by_which_models() -> None:
     [
         (
             "ab",
-            "verdicts that both have, of 4 independent items. Models of one group are not significantly",
+            "that both have, of 4 independent items. Models of one group are not significantly",
         ),
         (
             "abc",

@@ -17,8 +17,10 @@ from support.hate_rows import VARIANT, run_of, text
 from support.paired_runs import SMALL, stored, words_task
 from support.sketches import row
 
-from harness.analysis.leaderboard import BOARD_COLUMNS, board_text, collect, constant_runs
-from harness.analysis.matrices import plain_tables
+from harness.analysis.boards.alarms import constant_runs
+from harness.analysis.boards.scores import BOARD_COLUMNS, board_scores, board_text, whole_scores
+from harness.analysis.boards.views import plain_boards
+from harness.analysis.leaderboard import collect
 from harness.analysis.standings import RankedBy, RankedTable, placed, ranked_tables, verdicts_of
 from harness.cli import main
 from harness.core import Sample
@@ -211,11 +213,12 @@ def test_a_constant_classifier_is_never_first(golds: list[str], bad: list[str]) 
 def test_a_constant_classifier_is_first_by_no_metric(metric: str) -> None:
     with TemporaryDirectory() as name:
         said = {"constant": ["non"] * 12, "other": ["open"] * 6 + ["hidden"] * 6}
-        rows = collect(classified(Path(name), GOLDS, **said))
+        folders = classified(Path(name), GOLDS, **said)
+        scores = board_scores({folder: whole_scores(folder) for folder in folders})
 
-        [made] = plain_tables(rows, metric, "all", constant=constant_runs(rows))
+        made = plain_boards(scores, metric, "all", constant=constant_runs(scores))
 
-    assert [line.row.model for line in made.lines] == ["other", "constant"]
+    assert made["model"].tolist() == ["other", "constant"]
 
 
 @pytest.mark.parametrize("rate", [0.0, 1.0])
@@ -235,7 +238,7 @@ def test_no_two_rows_of_the_file_share_what_tells_them_apart(tmp_path: Path) -> 
     file = replace(other.file, run=replace(other.file.run, limit=8, seed=4), digest="f" * 16)
     folders.append(kept(tmp_path, file, other.rows, model="ant"))
 
-    rows = collect(folders)
+    rows = board_scores({folder: whole_scores(folder) for folder in folders})
     lines = [*csv.DictReader(board_text(rows).splitlines())]
     told = "task model variant decoding group judge metric run data limit seed prompts version"
     assert max(Counter(tuple(line[name] for name in told.split()) for line in lines).values()) == 1

@@ -98,7 +98,7 @@ def test_what_is_written_is_read_again_and_one_part_takes_the_place_of_its_earli
     tmp_path: Path,
 ) -> None:
     (tmp_path / "docs").mkdir()
-    readme, capacity = tmp_path / "README.md", tmp_path / "docs" / "capacity.md"
+    readme, capacity = tmp_path / "README.md", tmp_path / "docs" / "money.md"
     readme.write_text(f"above\n{results.BEGIN}\nold\n{results.END}\nbelow\n")
     capacity.write_text("\nold\n".join(results.CAPACITY))
     scale = Scale(QUIET, 200.0, (Stage("run", 1000, 1, 1.0, 1.0, 210.0),))
@@ -130,7 +130,7 @@ def test_the_page_is_that_of_the_measured_numbers_and_the_readme_says_the_same()
 
     assert results.PAGE.read_text("utf-8") == results.page(measured)
     assert f"{results.BEGIN}\n{results.speed(measured)}\n{results.END}" in readme
-    pages = (ROOT / "docs" / "capacity.md").read_text("utf-8")
+    pages = (ROOT / "docs" / "money.md").read_text("utf-8")
     assert f"{results.CAPACITY[0]}\n{results.capacity(measured.scale)}\n" in pages
     elsewhere = readme.split(results.BEGIN)[0] + readme.split(results.END)[1]
     assert re.findall(r"[\d.]+ times (?:as|\()", elsewhere) == []

@@ -363,7 +363,8 @@ def program(path: Path, text: str) -> None:
 
 
 def blocks(kind: str) -> list[str]:
-    return re.findall(rf"```{kind}\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    shards = PAGE.read_text("utf-8").partition("\n## Ray\n")[0]
+    return re.findall(rf"```{kind}\n(.*?)```", shards, re.DOTALL)
 
 
 def test_every_script_on_the_page_of_clusters_is_bash() -> None:

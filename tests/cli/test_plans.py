@@ -406,8 +406,8 @@ def test_every_shipped_plan_names_what_there_is(tmp_path: Path) -> None:
 
 
 def test_the_plan_on_the_page_of_plans_is_one(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs/plans.md").read_text("utf-8")
-    text = page.partition("```yaml\n")[2].partition("```")[0]
+    page = (Path(__file__).parents[2] / "docs/money.md").read_text("utf-8")
+    text = page.partition("## Plans")[2].partition("```yaml\n")[2].partition("```")[0]
     (tmp_path / "page.yaml").write_text(text, "utf-8")
     space = Workspace.open(tmp_path, tmp_path / "results")
 

@@ -148,7 +148,7 @@ def test_every_example_of_a_server_is_a_model() -> None:
 
 
 def test_every_slot_of_a_shipped_template_is_listed() -> None:
-    listed = page("prompts.md")
+    listed = page("tasks.md")
     texts = [path.read_text("utf-8") for path in (ROOT / "prompts").rglob("*.j2")]
     slots = {slot for text in texts for slot in re.findall(r"{{ *(\w+)", text)}
 

@@ -15,7 +15,7 @@ from support.rated_runs import ANN, BOB, FAR, NEAR
 from support.rated_runs import ratings as rated
 from support.rated_runs import runs as judged
 
-from harness.analysis.board_scores import BOARD_COLUMNS
+from harness.analysis.boards.scores import BOARD_COLUMNS
 from harness.analysis.panels import AgreementQuery, Panel, match_ratings
 from harness.errors import SpecError, StoreError
 from harness.parts import Reason

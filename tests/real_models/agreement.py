@@ -1,6 +1,6 @@
 """How far one model agrees with itself through several engines: texts and log-probabilities.
 
-Usage: python agreement.py RESULTS. Prints the table of docs/real_runs.md from runs of `capitals`.
+Usage: python agreement.py RESULTS. Prints the table of the README from runs of `capitals`.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Prints the table of docs/real_runs.md: what a model did on each task, with intervals and alarms.
+"""Prints the table of the README: what a model did on each task, with intervals and alarms.
 
 Usage: python table.py RESULTS [MODEL]. Reads stored runs and asks nothing.
 """
@@ -7,14 +7,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from harness.analysis.findings import constant_words
-from harness.analysis.leaderboard import (
-    BoardRow,
-    collect,
-    constant_alarms,
-    headlines,
-    place_alarms,
-)
+from harness.analysis.boards.alarms import alarms
+from harness.analysis.boards.scores import board_scores, whole_scores
+from harness.analysis.leaderboard import BoardRow, collect, headlines
 from harness.pipeline.choice_scores import AUC, FALSE_ALARMS, HITS, MACRO, PERMUTED
 from harness.storage.find_runs import run_folders
 from harness.storage.runs import RunFolder
@@ -87,12 +82,9 @@ def number(value: float | None) -> str:
 
 def remarks(run: RunFolder) -> Iterator[str]:
     """What the program says of a run: its alarms, and answers that a limit has cut."""
-    rows = collect([run])
     task = run.read().run.task
-    for place in place_alarms(rows):
-        yield f"`{task}`, {place.row.score.variant}: {place.words}."
-    for constant in constant_alarms(rows, headlines(rows)):
-        yield f"`{task}`, {constant.row.score.variant}: {constant_words(constant)}."
+    for alarm in alarms(board_scores({run: whole_scores(run)})).itertuples():
+        yield f"`{task}`, {alarm.variant}: {alarm.words}."
     written = [row.steps[-1].stop for row in run.read_rows() if row.steps and row.steps[-1].text]
     if cut := written.count("length"):
         yield f"`{task}`: {cut} of {len(written)} answers ended at the limit of their tokens."

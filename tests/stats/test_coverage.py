@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "coverage.py"
-PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"
+PAGE = Path(__file__).parents[2] / "benchmarks" / "coverage.md"
 
 
 def lines(names: list[str], runs: int) -> list[list[str]]:

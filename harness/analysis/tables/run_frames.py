@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from harness.analysis.board_scores import BOARD_COLUMNS, whole_scores
-from harness.analysis.boards import leaderboard, placed
+from harness.analysis.boards.ranked import leaderboard, placed
+from harness.analysis.boards.scores import BOARD_COLUMNS, whole_scores
 from harness.analysis.error_table import (
     KINDS,
     joined_query,

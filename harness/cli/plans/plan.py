@@ -7,13 +7,13 @@ from math import fsum
 from pathlib import Path
 from typing import Any
 
-from harness.analysis.board_scores import (
+from harness.analysis.boards.ranked import placed, standings, verdicts_of
+from harness.analysis.boards.scores import (
     board_scores,
     board_text,
     ranked_metrics,
     whole_scores,
 )
-from harness.analysis.boards import placed, standings, verdicts_of
 from harness.cli.boards import put_joint_boards
 from harness.cli.clusters import parts
 from harness.cli.options import Calling, ExitCode, Shown, Where, plain_name, tell_of_keys

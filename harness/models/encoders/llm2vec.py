@@ -219,7 +219,7 @@ class Llm2Vec(Spreadable):
 
 
 class Llm2VecPackage(Llm2Vec):
-    """The same vectors by the llm2vec package, in the environment of docs/llm2vec.md.
+    """The same vectors by the llm2vec package, in the environment of docs/vllm.md.
 
     Names and pinned versions are those of Llm2Vec. The empty text outside a turn includes the
     mean of its batch's padding, a habit of the package that the native engine drops.

@@ -32,7 +32,7 @@ COLUMNS: Final = (
     *("panel", "series", "name", "x", "x_name", "to", "y", "y_name"),
     *("low", "high", "z", "n", "note"),
 )
-"""The columns of a data file; docs/figures.md has what each holds."""
+"""The columns of a data file; docs/tables.md has what each holds."""
 Looks = Mapping[str, Look]
 Draw = Callable[["Axes", "DataFrame", Looks], None]
 _METADATA: Final[Mapping[Ending, dict[str, None]]] = {

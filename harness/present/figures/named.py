@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypedDict, Unpack
 
-from harness.analysis.board_scores import board_scores, whole_scores
+from harness.analysis.boards.scores import board_scores, whole_scores
 from harness.analysis.curves import CurveRow, curve_rows, scale_of
 from harness.analysis.curves import together as joined
 from harness.analysis.panels import AgreementQuery, Panel, panels_of

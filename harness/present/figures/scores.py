@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from harness.analysis.board_scores import HEADLINES
+from harness.analysis.boards.scores import HEADLINES
 from harness.errors import SpecError, StoreError
 from harness.pipeline.score import ALL
 from harness.present.figures import marks

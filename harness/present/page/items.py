@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Raw
 
-from harness.analysis.boards import CONTROL
+from harness.analysis.boards.ranked import CONTROL
 from harness.analysis.curves import CurveRow, curve_rows_of
 from harness.core import Sample
 from harness.parts import Message, digest

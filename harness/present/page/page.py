@@ -17,9 +17,9 @@ import msgspec
 
 from harness import __version__
 from harness.analysis.agreement import AgreementRow, AgreementSettings, agreement_rows
-from harness.analysis.alarms import judge_fitness
-from harness.analysis.board_scores import board_scores, whole_scores
-from harness.analysis.boards import standings, verdicts_of
+from harness.analysis.boards.alarms import judge_fitness
+from harness.analysis.boards.ranked import standings, verdicts_of
+from harness.analysis.boards.scores import board_scores, whole_scores
 from harness.analysis.panels import AgreementQuery, rated_panels
 from harness.errors import SpecError, StoreError
 from harness.present.page import pairs, tables, words

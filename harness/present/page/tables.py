@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from harness.analysis import curves
 from harness.analysis.agreement import AgreementRow
-from harness.analysis.alarms import Row
-from harness.analysis.board_views import board_notes, recipe_labels
+from harness.analysis.boards.alarms import Row
+from harness.analysis.boards.views import board_notes, recipe_labels
 from harness.analysis.curves import CurveRow
 from harness.judges.custom import JudgeLabel
 from harness.parts import Reason

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from harness.analysis.alarms import Row
-from harness.analysis.alarms import alarms as alarms_of
-from harness.analysis.board_views import rank_notes
+from harness.analysis.boards.alarms import Row
+from harness.analysis.boards.alarms import alarms as alarms_of
+from harness.analysis.boards.views import rank_notes
 from harness.analysis.findings import difference_words
 from harness.parts import Mode
 from harness.pipeline.columns.stored import ColumnRun

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from harness.analysis.alarms import constant_runs
-from harness.analysis.board_scores import board_scores, headlines
-from harness.analysis.board_verdicts import Held, board_verdicts, held_verdicts
+from harness.analysis.boards.alarms import constant_runs
+from harness.analysis.boards.scores import board_scores, headlines
+from harness.analysis.boards.verdicts import Held, board_verdicts, held_verdicts
 from harness.errors import StoreError
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, MACRO
 from harness.pipeline.score import ALL

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from harness.analysis.alarms import Row, missing_words, three
-from harness.analysis.board_scores import HEADLINES, headlines
-from harness.analysis.boards import in_order, unranked
+from harness.analysis.boards.alarms import Row, missing_words, three
+from harness.analysis.boards.ranked import in_order, unranked
+from harness.analysis.boards.scores import HEADLINES, headlines
 from harness.stats.estimate import LEAST_CLUSTERS, NoValue
 from harness.storage.find_runs import data_words
 from harness.storage.runs import RunFile

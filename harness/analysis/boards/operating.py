@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from harness.analysis.alarms import Row
-from harness.analysis.board_scores import headlines
-from harness.analysis.board_verdicts import PARTS, sorted_names
-from harness.analysis.boards import ranked, unranked
+from harness.analysis.boards.alarms import Row
+from harness.analysis.boards.ranked import ranked, unranked
+from harness.analysis.boards.scores import headlines
+from harness.analysis.boards.verdicts import PARTS, sorted_names
 from harness.analysis.rates import (
     PROBABILITY,
     FlaggedBlock,

@@ -4,7 +4,7 @@ Nothing here computes a score or ranks.
 """
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from harness.errors import HarnessError, StoreError
@@ -67,11 +67,16 @@ def board_scores(tables: Mapping[RunFolder, Sequence[ScoreRow] | None]) -> "Data
     (all but the model: rows of one recipe share a board), `alike` (what headlines share), and
     `missing`, the sum over reasons.
     """
+    return scores_frame(
+        (row, folder.path.name) for folder, own in tables.items() for row in own or ()
+    )
+
+
+def scores_frame(named: Iterable[tuple[ScoreRow, str]]) -> "DataFrame":
+    """The frame of `board_scores`, of scores with the names of their runs."""
     import pandas
 
-    rows = [
-        [*cells_of(row), folder.path.name] for folder, own in tables.items() for row in own or ()
-    ]
+    rows = [[*cells_of(row), run] for row, run in named]
     frame = pandas.DataFrame(rows, columns=[*COLUMNS, "run"])
     names = [name for name in frame if name in _PLACE or name in ("signature", "run")]
     frame = frame.astype(dict.fromkeys(names, "category"))
