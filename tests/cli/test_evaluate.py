@@ -449,7 +449,7 @@ def test_a_judge_asked_through_another_model_is_read_compared_and_ranked_by_its_
     assert [toy.main("read", name) for name in runs] == [0, 0]
     there = ("--results", str(toy.results))
     assert main(["compare", *runs, "--judge-a", "choice/beta", *there]) == 0
-    assert main(["leaderboard", *there]) == 0
+    assert main(["leaderboard", "--all", *there]) == 0
     assert "choice/beta" in capsys.readouterr().out.partition("judges side by side")[2]
     assert before.items() <= toy.bytes().items()
 
