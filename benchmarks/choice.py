@@ -197,7 +197,7 @@ def by_program(job: Job, folder: Path, kind: str = "transformers") -> Command:
 
 def stored(results: Path) -> list[float]:
     """The log-probabilities that a run has stored, by sample."""
-    [path] = results.glob("runs/*/*/*/samples.jsonl")
+    [path] = results.glob("runs/*/*/*/answers.parquet")
     rows = map(json.loads, path.read_text("utf-8").splitlines())
     found = {row["sample"]["id"]: row["steps"][-1]["choice_scores"] for row in rows}
     return [score["logprob"] for _, scores in sorted(found.items()) for score in scores]

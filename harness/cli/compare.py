@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.analysis import curves
+from harness.analysis.boards.scores import whole_scores
 from harness.analysis.compare import (
     ComparisonRow,
     comparison_name,
@@ -13,7 +14,7 @@ from harness.analysis.compare import (
 )
 from harness.analysis.curves import names as curve_names
 from harness.analysis.findings import comparison_findings
-from harness.analysis.leaderboard import by_signature, whole_scores
+from harness.analysis.leaderboard import by_signature
 from harness.analysis.pairings import PairingQuery, between, within
 from harness.cli import options
 from harness.cli.options import HOME, RESULTS, AsJson, ExitCode, Results, argument, option

@@ -24,8 +24,9 @@ from harness.implicitness.scorer import Flag, text_of
 from harness.storage.cells import cell_text, csv_text, json_text
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.find_runs import find_run, find_runs
+from harness.storage.limits import limited
 from harness.storage.runs import RunFolder, ScoreRow, StoredRun, read_table
-from harness.storage.tables import FileFormat, column_of, format_by_name
+from harness.storage.tables import column_of
 from harness.text.dedup import near_copies
 
 if TYPE_CHECKING:
@@ -88,21 +89,6 @@ def export_copies(
         copies = f"{groups} group{'s' * (groups != 1)}{most}"
         echo(f"{len(found)} of {len(texts)} texts have near copies: {copies}")
         echo(f"listed in {out}")
-    return ExitCode.DONE
-
-
-def export_parquet(
-    run: options.RunName,
-    out: Path = option("Parquet file to write.", flags="-o --out"),
-    results: Results = RESULTS,
-) -> int:
-    """Write the records of a run, all that samples.jsonl has, as Parquet; `import` reads them."""
-    if format_by_name(out.name) is not FileFormat.PARQUET:
-        raise SpecError(f"-o {out}: end its name in .parquet")
-    from harness.importers.exported import export_run
-
-    count = export_run(find_run(results, run), out)
-    echo(f"wrote {count} answers to {out}")
     return ExitCode.DONE
 
 
@@ -215,7 +201,8 @@ def prove(file: Path = argument("FILE", "Bundle to prove."), is_json: AsJson = F
     """
     from harness.pipeline.bundle import prove_bundle
 
-    found = prove_bundle(file, ProgressLine())
+    with limited(str(file)):  # its prompts are templates, which may compute anything
+        found = prove_bundle(file, ProgressLine())
     if is_json:
         echo_json(found)
     else:

@@ -25,7 +25,6 @@ from harness.storage.cells import csv_lines, csv_text
 from harness.storage.files import write_whole
 from harness.storage.find_runs import find_runs
 from harness.storage.parquet import parquet_blocks
-from harness.storage.placed_rows import PlacedRows
 from harness.storage.runs import StoredRun
 from harness.text.cleanup import without_controls
 
@@ -96,7 +95,7 @@ def items(
     """
     query = choice.query()
     found_runs = find_runs(results, choice.runs)
-    runs = [StoredRun(folder.read(), PlacedRows(folder)) for folder in found_runs]
+    runs = [StoredRun.read(folder, with_prompts=True) for folder in found_runs]
     found = select_items(runs, query)
     count = len(found.blocks)
     found = replace(found, blocks=found.blocks[: choice.limit])

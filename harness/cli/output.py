@@ -18,6 +18,7 @@ from harness.present.screen import show_json_rows as echo_json_rows
 from harness.present.screen import show_records as echo_records
 from harness.present.screen import show_rows as echo_table
 from harness.present.screen import usd as usd
+from harness.present.screen import usd_range as usd_range
 from harness.present.screen import warn as log
 from harness.present.screen import wrapped as wrapped
 from harness.storage.files import write_whole

@@ -97,7 +97,7 @@ class LiveRuns:
 def _stamp(folders: Sequence[RunFolder]) -> str:
     seen = []
     for folder in folders:
-        for name in ("run.json", "samples.jsonl", "scores.csv"):
+        for name in ("run.json", "verdicts.parquet", "scores.csv"):
             with suppress(OSError):
                 found = (folder.path / name).stat()
                 seen.append((str(folder.path), name, found.st_mtime_ns, found.st_size))

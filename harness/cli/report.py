@@ -1,5 +1,6 @@
 """The command report: runs as one HTML page, or with --serve the same page as runs go on."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from harness.cli import options
@@ -18,15 +19,22 @@ _ANSWERS = "Show about so many answers of a run that has more; tables are of all
 _MEGABYTE = 2**20
 
 
+@dataclass(frozen=True, kw_only=True)
+class PageChoice:
+    """Which runs a page shows, with what, and whether it is served."""
+
+    runs: list[str] | None = argument("RUN", _RUNS, None)
+    ratings: Path | None = option(_RATINGS, None)
+    answers: int = option(_ANSWERS, MOST_ANSWERS)
+    serve: bool = option("Show the page in a browser while runs go on, until Ctrl+C.", False)
+    port: int = option("With --serve: port on this machine; 0 takes a free one.", 0)
+
+
 def report(
-    runs: list[str] | None = argument("RUN", _RUNS, None),
+    choice: PageChoice,
     out: Path | None = option(
         "File to write. Default: RESULTS/report.html.", None, flags="-o --out"
     ),
-    ratings: Path | None = option(_RATINGS, None),
-    answers: int = option(_ANSWERS, MOST_ANSWERS),
-    serve: bool = option("Show the page in a browser while runs go on, until Ctrl+C.", False),
-    port: int = option("With --serve: port on this machine; 0 takes a free one.", 0),
     results: Results = RESULTS,
 ) -> int:
     """Write one HTML page of runs: what was asked, who is better, and every answer.
@@ -42,19 +50,21 @@ def report(
     """
 
     def folders() -> list[RunFolder]:
-        return find_runs(results, runs or ()) or run_folders(results)
+        return find_runs(results, choice.runs or ()) or run_folders(results)
 
-    if serve:
+    if choice.serve:
         if out is not None:
             raise SpecError("--serve writes no file: leave -o out")
-        live = LiveRuns(results, folders, lambda: page_agreement(ratings, folders()), answers)
+        live = LiveRuns(
+            results, folders, lambda: page_agreement(choice.ratings, folders()), choice.answers
+        )
         folders()
-        with PageServer(port, live) as server:
+        with PageServer(choice.port, live) as server:
             echo(f"{server.url} shows the runs of {results}; end with Ctrl+C")
             server.serve_until_interrupted()
         return ExitCode.DONE
     path = out or results / REPORT
-    data, size = write_page(folders(), results, path, ratings, answers=answers)
+    data, size = write_page(folders(), results, path, choice.ratings, answers=choice.answers)
     for note in data.notes:
         log(note)
     megabytes = f"{size / _MEGABYTE:.1f} MB"

@@ -271,13 +271,9 @@ def read(
 class ImportChoice:
     """Which files hold answers, to what, by whom."""
 
-    files: list[Path] = argument(
-        "FILE", "Files of stored answers; or runs that `export parquet` wrote."
-    )
-    task: str | None = option("Task that was answered: a name in tasks/. Not of runs.", None)
-    model: str | None = option(
-        "Name for the model that answered; it is not called. Not of runs.", None
-    )
+    files: list[Path] = argument("FILE", "Files of stored answers.")
+    task: str = option("Task that was answered: a name in tasks/.")
+    model: str = option("Name for the model that answered; it is not called.")
     column_map: str | None = option(
         "Column map: a name in configs/imports/, or the path of a YAML file. Default: the format "
         "is found from the content.",
@@ -297,24 +293,13 @@ def import_files(
     No model is called. Importing the same files again changes nothing.
 
     \b
-    Examples:
+    Example:
       harness import mine.csv --task intent_detection --model mine --map mine.yaml
-      harness import run.parquet
     """
     from harness.cli.run_report import put_runs
-    from harness.importers import exported
     from harness.importers import import_files as importer
 
     options.checked_tag(choice.tag)
-    if all(map(exported.is_exported, choice.files)):
-        if choice.task or choice.model or choice.column_map:
-            raise SpecError(f"{choice.files[0]}: a run; leave out --task, --model and --map")
-        made = (exported.import_run(where.results, path) for path in choice.files)
-        return put_runs(tagged(made, choice.tag), shown)
-    if choice.task is None or choice.model is None:
-        raise SpecError(
-            f"{choice.files[0]}: no run that `export parquet` wrote; say --task and --model"
-        )
     space = where.workspace(options.OFFLINE)
     files = tuple(choice.files)
     wanted = importer.ImportOptions(files, choice.task, choice.model, choice.column_map)

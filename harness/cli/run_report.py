@@ -19,8 +19,9 @@ from harness.cli.output import (
     echo_table,
     log,
     p_value,
+    usd,
+    usd_range,
 )
-from harness.cli.output import usd as usd  # also taken from here
 from harness.core import Score
 from harness.judges.custom import JudgeLabel
 from harness.models.client.cached import Budget, CallPolicy
@@ -501,9 +502,3 @@ def budget_line(calls: Sequence[CallSummary], budget: Budget, *, name: str = "--
     least = fsum(part.least_usd or 0.0 for part in calls)
     is_sure = budget.spent_usd + least > budget.cap_usd
     return f"{facts}: the calls {'will' if is_sure else 'may'} stop before their end"
-
-
-def usd_range(spans: Sequence[tuple[float, float]]) -> str:
-    """What some calls cost together, from the least to the most."""
-    least, most = (fsum(span[end] for span in spans) for end in range(2))
-    return f"{usd(least)} to {usd(most)}"

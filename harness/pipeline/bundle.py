@@ -53,7 +53,7 @@ for byte. It says `the same`, or what differs.
 | in it | is |
 |---|---|
 | `bundle.json` | the runs, the versions of the programs that made them, what is left out |
-| `results/runs/` | each run: `run.json` (what was run), `samples.jsonl` (answers), `scores.csv` |
+| `results/runs/` | each run: `run.json` (what was run), its tables, `scores.csv` |
 | `results/calls/` | the calls behind these runs alone: each request, its response, time and cost |
 | `home/` | the task, the judges and the prompts that were used; Python code is never run |
 | `SHA256SUMS` | the sum of every file; `sha256sum -c SHA256SUMS` checks them |

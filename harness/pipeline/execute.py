@@ -18,7 +18,6 @@ from harness.judges.custom import reads_each_alone
 from harness.models.client.cached import CachedClient, Progress, Stage
 from harness.parts import Failure, Reason
 from harness.pipeline.columns.run import RunColumns
-from harness.pipeline.items import items_header, items_lines
 from harness.pipeline.manifest import Manifest, Unanswered, ledgers_of, note, renew
 from harness.pipeline.plan import Plan, PlannedResponse, check_templates, parted, request
 from harness.pipeline.preview import charge_stored_calls, charge_stored_replies
@@ -35,7 +34,7 @@ from harness.pipeline.walk import Call, cases_of, questions, sample_record, walk
 from harness.specs.tasks import TaskSpec
 from harness.storage.data_paths import write_data_paths
 from harness.storage.environment import packages_of
-from harness.storage.files import write_whole
+from harness.storage.run_tables import RunTables
 from harness.storage.runs import (
     NAMES,
     SCORES,
@@ -45,9 +44,7 @@ from harness.storage.runs import (
     ScoreRow,
     StoredRows,
     VerdictRecord,
-    lines_of,
 )
-from harness.storage.spool import Spool
 
 _log = logging.getLogger(__name__)
 CHUNK = 8_000
@@ -397,28 +394,20 @@ def read(
 
 def _written(folder: RunFolder, file: RunFile, chunks: Iterable[Chunk]) -> RunResult:
     """Write the run of some records, which are not held."""
-    scored = RunColumns(file.task)
-    lines, items = Spool(folder.path), Spool(folder.path)
-    items.add(items_header(file))
+    scored, tables = RunColumns(file.task), RunTables(folder.path)
     for chunk in chunks:
         scored.add(chunk)
-        lines.add(lines_of(chunk))
-        items.add(items_lines(file, chunk))
-    return put_run(folder, file, scored, lines, items)
+        tables.add(chunk)
+    return put_run(folder, file, scored, tables)
 
 
-def put_run(
-    folder: RunFolder, file: RunFile, scored: RunColumns, lines: Spool, items: Spool
-) -> RunResult:
-    """Write a run whose records were gone through."""
+def put_run(folder: RunFolder, file: RunFile, scored: RunColumns, tables: RunTables) -> RunResult:
+    """Write a run whose records were all added to its tables."""
     scores, before = tuple(rows_of(file, scored)), file.redrawn
     file = replace(scored.summed(file), packages=packages_of(file))
-    if SCORES in folder.changed():  # the other files are told of where they are read
-        _log.warning("%s: changed since it was written; computed anew", folder.scores)
-    folder.put(file, lines, scores)
-    write_whole(folder.items, items.blocks())
-    lines.close()
-    items.close()
+    if SCORES in folder.changed():  # the tables are checked when they are read
+        _log.warning("%s: changed since it was written; computed again", folder.scores)
+    folder.put(file, tables, scores)
     missing, truncated = scored.missing.counts, scored.missing.truncated
     return RunResult(folder, file, scores, missing, truncated, again=file.redrawn - before)
 

@@ -10,7 +10,6 @@ from harness.parts import Reason
 from harness.pipeline.plan import options
 from harness.pipeline.walk import case_of
 from harness.specs.tasks import TaskSpec
-from harness.storage.cells import csv_lines, csv_text
 from harness.storage.runs import JudgeEntry, RunFile, SampleRecord
 
 STRESSED = ("before", "emphasis", "after")
@@ -99,14 +98,3 @@ def item_cells(
         replies = [reply for reply in (verdict.replies if verdict else ()) if reply is not None]
         cells += ["\n".join(replies) or None] if judge.asks else []
     return tuple(str(cell) if isinstance(cell, Reason) else cell for cell in cells)
-
-
-def items_header(file: RunFile) -> bytes:
-    """The first line of the items table of a run as CSV: items.csv in its folder."""
-    return csv_text(item_columns(file.judges), ()).encode()
-
-
-def items_lines(file: RunFile, records: Sequence[SampleRecord]) -> bytes:
-    """The lines of some records in that table."""
-    cells = (item_cells(file, record, file.judges) for record in records)
-    return csv_lines(cells).encode("utf-8", "replace")

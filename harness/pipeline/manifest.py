@@ -129,7 +129,7 @@ def note(
     where this cannot be written, it is told.
     """
     path = _place(results, folder.path)
-    own = [folder.path / name for name in (*NAMES, SUMS, folder.items.name)]
+    own = [folder.path / name for name in (*NAMES, SUMS)]
     try:
         if _of_others(before) != _of_others(manifest.ledgers):
             path.unlink(missing_ok=True)

@@ -30,8 +30,9 @@ from harness.pipeline.walk import rebuild
 from harness.registry import JUDGES
 from harness.specs.plugins import OWN
 from harness.storage.ledger import Ledger
+from harness.storage.run_tables import RunTables
 from harness.storage.runs import (
-    NAMES,
+    RUN,
     SCORES,
     JudgeEntry,
     RunFile,
@@ -197,11 +198,11 @@ def _compared(
     differing, scores = list[str](), list[ScoreRow]()
     for file in _in_orders(workspace, derived.file):
         scores = score_rows(file, derived.records)
-        differing = _differing(folder, file, derived.records, scores)
+        differing = _differing(folder, run, replace(derived, file=file), scores)
         if SCORES not in differing:
             break
     for name in differing:
-        yield f"{name}: other bytes are derived"
+        yield f"{name}: other values are derived"
     found = [line for pair in zip(run.rows, derived.records, strict=False) for line in _of(*pair)]
     if SCORES in differing:
         known = set(map(repr, folder.read_scores()))
@@ -217,17 +218,20 @@ def _compared(
 
 
 def _differing(
-    folder: RunFolder,
-    file: RunFile,
-    records: Sequence[SampleRecord],
-    scores: Sequence[ScoreRow],
+    folder: RunFolder, run: StoredRun, derived: _Derived, scores: Sequence[ScoreRow]
 ) -> list[str]:
-    """The files of a run folder that have other bytes than these records give."""
+    """The files of a run folder that hold other values than the derived records give."""
     with TemporaryDirectory() as place:
         other = RunFolder(Path(place))
+        stored, made = RunTables(other.path), RunTables(other.path)
+        stored.add(run.rows)
+        made.add(derived.records)
+        tables = made.digests
+        found = [f"{name}.parquet" for name, sum_ in stored.digests.items() if sum_ != tables[name]]
         # A run that a judge has read has scores, though somebody took them away.
-        other.write(file, records, scores if folder.scores.exists() or file.judges else None)
-        return [name for name in NAMES if _held(folder, name) != _held(other, name)]
+        has_scores = folder.scores.exists() or bool(derived.file.judges)
+        other.put(derived.file, made, scores if has_scores else None)
+        return [*found, *(n for n in (RUN, SCORES) if _held(folder, n) != _held(other, n))]
 
 
 def _held(folder: RunFolder, name: str) -> bytes | None:
@@ -254,7 +258,7 @@ def _of(stored: SampleRecord, derived: SampleRecord) -> Iterator[str]:
     where = f"{stored.sample.id} {stored.variant} {stored.decoding}"
     if stored.answer != derived.answer:
         yield f"{where}: answer {stored.answer!r} is stored, {derived.answer!r} derived"
-    elif replace(stored, verdicts={}) != replace(derived, verdicts={}):
+    elif replace(stored, verdicts={}) != replace(derived.unprompted, verdicts={}):
         yield f"{where}: another call or another text of it is derived"
     for name, verdict in stored.verdicts.items():
         other: VerdictRecord | None = derived.verdicts.get(name)

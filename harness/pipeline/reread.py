@@ -10,14 +10,13 @@ from harness.errors import StoreError
 from harness.judges.custom import reads_each_alone
 from harness.pipeline.columns.run import RunColumns
 from harness.pipeline.execute import CHUNK, put_run, read
-from harness.pipeline.items import items_header, items_lines
 from harness.pipeline.plan import parted
 from harness.pipeline.records import with_verdicts
 from harness.pipeline.resolve import JudgePlan
 from harness.pipeline.setup import JudgeSetup
 from harness.pipeline.walk import cases_of, questions, rebuild
-from harness.storage.runs import SAMPLES, SampleRecord, VerdictRecord, lines_of
-from harness.storage.spool import Spool
+from harness.storage.run_tables import RunTables
+from harness.storage.runs import SampleRecord, VerdictRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +50,16 @@ def reread(plan: JudgePlan) -> RereadResult:
         altered += [] if setup.judge.recipe == setup.entry.recipe else [f"judge {setup.entry.name}"]
     is_alone = all(reads_each_alone(setup.judge) for setup in plan.judges)
     file = replace(plan.file, version=__version__)
-    scored = RunColumns(file.task)
-    lines, items = Spool(plan.folder.path), Spool(plan.folder.path)
-    items.add(items_header(file))
+    scored, tables = RunColumns(file.task), RunTables(plan.folder.path)
     for chunk in parted(plan.records, CHUNK if is_alone else max(len(plan.records), 1)):
         records = found.read(chunk)
         scored.add(records)
-        lines.add(lines_of(records))
-        items.add(items_lines(file, records))
-    if SAMPLES in plan.folder.changed():  # it may be what it was, but for verdicts
-        plan.folder.check_sum(SAMPLES, lines.digest)
+        tables.add(records)
+    for name in ("samples", "answers"):  # verdicts are derived again
+        if tables.digests[name] != file.tables.get(name):
+            plan.folder.check_sum(f"{name}.parquet")
     if not altered:
-        put_run(plan.folder, file, scored, lines, items)
+        put_run(plan.folder, file, scored, tables)
     return RereadResult(tuple(found.changes), found.stale, tuple(altered))
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from io import TextIOWrapper, UnsupportedOperation
 from itertools import islice
-from math import ceil, floor, log10
+from math import ceil, floor, fsum, log10
 from operator import attrgetter
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
@@ -344,6 +344,12 @@ def usd(value: float | None) -> str:
         return "-" if value is None else "0"
     places = 4 if value >= 0.001 else 1 - floor(log10(value))
     return f"{value:.{places}f}"
+
+
+def usd_range(spans: Sequence[tuple[float, float]]) -> str:
+    """What some calls cost together, from the least to the most."""
+    least, most = (fsum(span[end] for span in spans) for end in range(2))
+    return f"{usd(least)} to {usd(most)}"
 
 
 def folded(names: Sequence[str]) -> str:

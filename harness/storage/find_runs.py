@@ -172,9 +172,9 @@ def run_differences(files: Sequence[RunFile]) -> list[str]:
     return ["; ".join(f"{name} {own[name]}" for name in names) for own in facts]
 
 
-def run_folders(results: Path) -> list[RunFolder]:
+def run_folders(results: str | Path) -> list[RunFolder]:
     """Every run folder below a results folder, in the order of their paths."""
-    return [RunFolder(path.parent) for path in sorted(results.glob("runs/*/*/*/run.json"))]
+    return [RunFolder(path.parent) for path in sorted(Path(results).glob("runs/*/*/*/run.json"))]
 
 
 def stored_runs(folders: Iterable[RunFolder], task: str) -> list[StoredRun]:

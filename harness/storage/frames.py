@@ -3,13 +3,12 @@
 Missing numbers are NaN, missing texts None; names are categories. Nothing here computes a score.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-import msgspec
-
-from harness.errors import SpecError
-from harness.storage.runs import COLUMNS, RunFile, RunFolder, SampleRecord, StoredRows, cells_of
+from harness.errors import SpecError, StoreError
+from harness.storage.runs import COLUMNS, RunFolder, cells_of
+from harness.storage.schema import FIELD, REFERENCE, STORED, categories
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -17,24 +16,19 @@ if TYPE_CHECKING:
 Table = Literal["samples", "answers", "verdicts", "scores"]
 RUN = ("task", "model", "run")
 """The columns that every loaded frame begins with; `run` is the digest that names the folder."""
-SAMPLE = ("sample", "cluster", "group", "gold", "choices", "fields", "references", "flags")
-ANSWER = (
-    *("row", "sample", "variant", "decoding", "answer", "stop", "reason", "note", "served"),
-    *("steps", "prompt_tokens", "completion_tokens", "cost_usd"),
-)
-VERDICT = (
-    *("row", "sample", "cluster", "group", "variant", "decoding", "judge", "value", "reason"),
-    *("note", "served", "model_served", "probabilities", "keys"),
-)
-"""The columns of every frame of verdicts; each detail that a judge gives is a further one."""
-_NAMES = frozenset(
+SAMPLE, ANSWER, VERDICT = (tuple(column.name for column in columns) for columns in STORED.values())
+"""The columns of a frame, in their order; those of fields, references and details come after.
+
+The first column of answers is `row`, their place, by which verdicts name them.
+"""
+_CATEGORIES = frozenset(
     {
-        *RUN,
-        *("sample", "cluster", "group", "variant", "decoding", "judge", "reason", "stop"),
-        *("served", "model_served", "metric"),
+        *(*RUN, "metric"),
+        *(name for table in STORED for name in categories(table)),
     }
 )
-_NUMBERS = frozenset({"value", "low", "high", "chance", "cost_usd"})
+_NUMBERS = ("value", "low", "high", "chance", "cost_usd")
+_GATHERED = {"fields": FIELD, "references": REFERENCE}
 
 
 def load(
@@ -43,98 +37,67 @@ def load(
     """One table of some runs, with the columns `task`, `model` and `run` first.
 
     `columns` chooses some of the others, in that order; a detail that no verdict has is all NaN.
-    StoreError where a file of a run was changed since it was written.
+    Of samples, `fields` and `references` are dicts of the columns that begin so. StoreError where
+    a file of a run was changed since it was written.
     """
     import pandas
 
     frames = []
     for folder in folders:
         file = folder.read()
-        found = pandas.DataFrame(_ROWS[table](folder, file))
+        found = _scores(folder) if table == "scores" else _stored(folder, table, columns)
         if columns is not None:
             found = found.reindex(columns=list(columns))
-        names = dict(zip(RUN, (file.run.task, file.model.name, folder.path.name), strict=True))
-        for place, (name, value) in enumerate(names.items()):
+        of_run = dict(zip(RUN, (file.run.task, file.model.name, folder.path.name), strict=True))
+        for place, (name, value) in enumerate(of_run.items()):
             if name not in found.columns:
                 found.insert(place, name, value)
         frames.append(found)
     if not frames:
         raise SpecError(f"{table}: no run to load")
-    made = pandas.concat(frames, ignore_index=True)
-    kinds = {name: "category" for name in made.columns if name in _NAMES}
+    made = frames[0] if len(frames) == 1 else pandas.concat(frames, ignore_index=True)
+    kinds = {name: "category" for name in made.columns if name in _CATEGORIES}
     kinds |= {name: "float64" for name in made.columns if name in _NUMBERS}
     return made.astype(kinds)
 
 
-def _samples(folder: RunFolder, file: RunFile) -> list[dict[str, Any]]:
-    found = {record.sample.id: record.sample for record in StoredRows(folder)}
+def _stored(folder: RunFolder, table: str, columns: Sequence[str] | None) -> "DataFrame":
+    from pyarrow import ArrowException
+    from pyarrow.parquet import ParquetFile
+
+    path = folder.path / f"{table}.parquet"
+    folder.check_sum(path.name)
+    try:
+        with ParquetFile(path, read_dictionary=categories(table)) as file:
+            known = file.schema_arrow.names
+            gathered = {
+                name: [column for column in known if column.startswith(start)]
+                for name, start in _GATHERED.items()
+                if table == "samples" and (columns is None or name in columns)
+            }
+            wanted = known if columns is None else [name for name in columns if name in known]
+            more = [name for some in gathered.values() for name in some if name not in wanted]
+            found = file.read([*wanted, *more]).to_pandas(self_destruct=True)
+    except (ArrowException, OSError) as error:
+        raise StoreError(f"{path}: damaged ({error}); repeat the run to rebuild it") from error
+    if table == "answers":
+        found.insert(0, "row", range(len(found)))
+    for name, own in gathered.items():
+        found[name] = _dicts(found[own], _GATHERED[name])
+    return found
+
+
+def _dicts(columns: "DataFrame", start: str) -> list[dict[str, Any]]:
+    """One dict a row of what is there, named without the beginning that all columns share."""
+    called = [name.removeprefix(start) for name in columns.columns]
     return [
-        dict(
-            zip(
-                SAMPLE,
-                (s.id, s.cluster, s.group, s.gold, s.choices, dict(s.fields), dict(s.references)),
-                strict=False,
-            )
-        )
-        | {"flags": s.flags}
-        for s in found.values()
+        {name: cell for name, cell in zip(called, row, strict=True) if cell is not None}
+        for row in columns.astype(object).where(columns.notna(), None).itertuples(index=False)
     ]
 
 
-def _answers(folder: RunFolder, file: RunFile) -> list[dict[str, Any]]:
-    return [_answer(row, record) for row, record in enumerate(StoredRows(folder))]
+def _scores(folder: RunFolder) -> "DataFrame":
+    import pandas
 
-
-def _answer(row: int, record: SampleRecord) -> dict[str, Any]:
-    last = record.steps[-1]
-    return {
-        "row": row,
-        "sample": record.sample.id,
-        "variant": record.variant,
-        "decoding": record.decoding,
-        "answer": record.answer,
-        "stop": last.stop,
-        "reason": last.reason and str(last.reason),
-        "note": last.note,
-        "served": record.served,
-        "steps": msgspec.to_builtins(record.steps),
-        "prompt_tokens": last.usage.prompt_tokens,
-        "completion_tokens": last.usage.completion_tokens,
-        "cost_usd": last.usage.cost_usd,
-    }
-
-
-def _verdicts(folder: RunFolder, file: RunFile) -> list[dict[str, Any]]:
-    return [
-        {
-            "row": row,
-            "sample": record.sample.id,
-            "cluster": record.sample.cluster,
-            "group": record.sample.group,
-            "variant": record.variant,
-            "decoding": record.decoding,
-            "judge": judge,
-            "value": verdict.value,
-            "reason": verdict.reason and str(verdict.reason),
-            "note": verdict.note,
-            "served": verdict.served,
-            "model_served": record.served,
-            "probabilities": verdict.shares or None,
-            "keys": verdict.keys,
-            **verdict.detail,
-        }
-        for row, record in enumerate(StoredRows(folder))
-        for judge, verdict in record.verdicts.items()
-    ]
-
-
-def _scores(folder: RunFolder, file: RunFile) -> list[dict[str, Any]]:
-    return [dict(zip(COLUMNS, cells_of(row), strict=True)) for row in folder.read_scores()]
-
-
-_ROWS: dict[Table, Callable[[RunFolder, RunFile], list[dict[str, Any]]]] = {
-    "samples": _samples,
-    "answers": _answers,
-    "verdicts": _verdicts,
-    "scores": _scores,
-}
+    rows = [cells_of(row) for row in folder.read_scores()]
+    return pandas.DataFrame(rows, columns=list(COLUMNS))

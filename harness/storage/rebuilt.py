@@ -1,24 +1,19 @@
-"""Files that can be rebuilt from the ledger, read: whole, in blocks, by lines, decoded.
+"""Files that can be rebuilt from the ledger, read: whole, in blocks, decoded.
 
 An error names the file and what is wrong, and says to repeat the run.
 """
 
-import logging
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import cache
-from math import nan
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from harness.core import Score
 from harness.errors import StoreError
 from harness.storage.cells import decode_json
 from harness.storage.files import sum_of
 
-_log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _BLOCK = 1 << 20
 
@@ -48,16 +43,6 @@ def blocks_of(path: Path) -> Iterator[bytes]:
         raise refused(f"{path}: cannot be read ({error.strerror})") from error
 
 
-def lines_in(path: Path) -> Iterator[bytes]:
-    """The lines of a file, without their ends."""
-    rest = b""
-    for block in blocks_of(path):
-        *lines, rest = (rest + block).split(b"\n")
-        yield from lines
-    if rest:
-        yield rest
-
-
 def decoded(data: bytes, kind: type[_T], *, where: str) -> _T:
     """What some bytes hold; StoreError where that is damaged."""
     try:
@@ -70,19 +55,3 @@ def decoded(data: bytes, kind: type[_T], *, where: str) -> _T:
 def refused(fact: str) -> StoreError:
     """The error of a file that is not to be believed."""
     return StoreError(f"{fact}; repeat the run to rebuild it")
-
-
-def is_outside(score: Score) -> bool:
-    """Whether a value is outside its own interval, as no program wrote it."""
-    low, value, high = (nan if x is None else x for x in (score.low, score.value, score.high))
-    return value < low - 1e-9 or value > high + 1e-9
-
-
-@cache
-def say_unchecked(sums: str, results: str) -> None:
-    """Say once of some results that nothing tells whether they were changed."""
-    _log.warning(
-        "%s: runs by an earlier version, which wrote no %s: what was changed in them since is not "
-        "noticed; repeat a run to have it checked",
-        *(results, sums),
-    )

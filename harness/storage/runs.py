@@ -1,41 +1,40 @@
-"""Run folders: run.json, samples.jsonl and scores.csv of one run, written whole or not at all.
+"""Run folders: run.json, the tables and scores.csv of one run, written whole or not at all.
 
 Everything here can be rebuilt from the calls ledger, and equal inputs give equal bytes: no
 clock, no host, no order of arrival. A file that was changed since it was written is not believed.
 """
 
 import csv
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from io import StringIO
+from itertools import islice
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
-from harness.core import Run, Sample, Score
+from harness.core import Run, Score
 from harness.errors import StoreError
-from harness.parts import ChoiceScore, Message, Reason, UnbatchedCheck, Usage, possible
+from harness.parts import Reason, UnbatchedCheck, Usage, possible
 from harness.specs.tasks import TaskSpec
 from harness.storage.cells import csv_text, finite, formula_text, long_cells
 from harness.storage.files import refuse_unwritable, write_whole
-from harness.storage.rebuilt import (
-    blocks_of,
-    decoded,
-    found_sum,
-    is_outside,
-    lines_in,
-    read_bytes,
-    refused,
-    say_unchecked,
-)
+from harness.storage.rebuilt import decoded, found_sum, read_bytes, refused
+from harness.storage.records import SampleRecord as SampleRecord
+from harness.storage.records import StepRecord as StepRecord
+from harness.storage.records import VerdictRecord as VerdictRecord
+from harness.storage.run_tables import RunTables, places_of, read_records
+from harness.storage.schema import STORED
 from harness.storage.signature import Signature, clean_signature
-from harness.storage.spool import Spool
 
-RUN, SAMPLES, SCORES, SUMS = "run.json", "samples.jsonl", "scores.csv", "SHA256SUMS"
-NAMES = (SAMPLES, RUN, SCORES)
+RUN, SCORES, SUMS = "run.json", "scores.csv", "SHA256SUMS"
+SAMPLES, ANSWERS, VERDICTS = (f"{table}.parquet" for table in STORED)
+NAMES = (SAMPLES, ANSWERS, VERDICTS, RUN, SCORES)
+EARLIER = ("samples.jsonl", "items.csv")
+"""What earlier versions of the program wrote into the folder of a run."""
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
@@ -143,6 +142,7 @@ class RunFile:
 
     `redrawn` counts replies without an answer that were asked for again. In earlier files `missing`
     is None, and `packages`, the versions, empty. `unbatched_check` is UNSET where none was made.
+    `tables` has the digest of the values of each table.
     """
 
     digest: str
@@ -161,53 +161,7 @@ class RunFile:
     missing: tuple[MissingCount, ...] | None = None
     unbatched_check: UnbatchedCheck | msgspec.UnsetType = msgspec.UNSET
     packages: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class StepRecord:
-    """One step of a response: its key in the ledger, the prompt, what came as it came, its cost."""
-
-    step: str
-    key: str
-    messages: tuple[Message, ...]
-    text: str | None = None
-    reason: Reason | None = None
-    note: str = ""
-    stop: str | None = None
-    choice_scores: tuple[ChoiceScore, ...] = ()
-    usage: Usage = field(default_factory=Usage)
-    detail: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class VerdictRecord:
-    """One judge's verdict, with the keys of what it asked, the replies it read and their cost."""
-
-    value: float | None
-    reason: Reason | None = None
-    note: str = ""
-    detail: Mapping[str, float] = field(default_factory=dict)
-    shares: tuple[float, ...] = ()
-    served: str | None = None
-    keys: tuple[str, ...] = ()
-    replies: tuple[str | None, ...] = ()
-    usages: tuple[Usage, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class SampleRecord:
-    """One line of samples.jsonl: a sample, what was asked, what came back, how it was read.
-
-    `answer` is a text, or the answer of the likeliest choice.
-    """
-
-    sample: Sample
-    variant: str
-    decoding: str
-    steps: tuple[StepRecord, ...]
-    answer: str | None
-    served: str | None = None
-    verdicts: Mapping[str, VerdictRecord] = field(default_factory=dict)
+    tables: Mapping[str, str] = field(default_factory=dict)
 
 
 COLUMNS = (
@@ -302,11 +256,6 @@ class RunFolder:
         """Where the scores of this run lie."""
         return self.path / SCORES
 
-    @property
-    def items(self) -> Path:
-        """Where the flat table of the answers of this run lies."""
-        return self.path / "items.csv"
-
     def results(self, given: Path) -> Path:
         """The results folder this run lies below, by its place; the given one where that fits."""
         path = self.path.resolve()
@@ -340,32 +289,41 @@ class RunFolder:
         return tail == self.tag or self.path.name.startswith(tail)
 
     def read(self) -> RunFile:
-        """What was run."""
+        """What was run; StoreError for what an earlier version of the program wrote."""
+        self.refuse_earlier()
         data = read_bytes(path := self.path / RUN)
         file = decoded(data, RunFile, where=str(path))
         self.check_sum(RUN, sha256(data).hexdigest())
         return file
 
-    def read_rows(self, *, is_checked: bool = True) -> list[SampleRecord]:
+    def refuse_earlier(self) -> None:
+        """StoreError where an earlier version of the program wrote this run."""
+        if (self.path / "samples.jsonl").exists() and not (self.path / ANSWERS).exists():
+            raise StoreError(
+                f"{self.path}: an earlier version of the program wrote this run; the same command "
+                "makes it again from the stored calls, without a call"
+            )
+
+    def read_rows(
+        self, *, is_checked: bool = True, with_prompts: bool = False
+    ) -> list[SampleRecord]:
         """What was asked, answered and judged, in the order of the plan.
 
         Unless `is_checked`, it may have been changed since it was written.
         """
-        return list(StoredRows(self, is_checked=is_checked))
+        return list(StoredRows(self, is_checked=is_checked, with_prompts=with_prompts))
 
     def read_scores(self) -> list[ScoreRow]:
         """The scores of every judge; none where no judge has read the run yet."""
-        if not self.scores.exists() and SCORES not in (self._sums() or ()):
+        if not self.scores.exists() and SCORES not in self._sums():
             return []
         rows = _rows_of(data := read_bytes(self.scores), self.scores)
         self.check_sum(SCORES, sha256(data).hexdigest())
-        for odd in filter(is_outside, [r.score for r in rows] if self._sums() is None else ()):
-            raise refused(f"{self.scores}: {odd.metric} is outside its interval")
         return rows
 
     def changed(self) -> list[str]:
-        """The files that are not as they were written; none where that is not known."""
-        sums = self._sums() or {}
+        """The files that are not as they were written; none where there is no run."""
+        sums = self._sums()
         return [name for name, known in sums.items() if found_sum(self.path / name) != known]
 
     def judges_before(self) -> tuple[JudgeEntry, ...]:
@@ -374,33 +332,24 @@ class RunFolder:
             return decoded(read_bytes(self.path / RUN), RunFile, where="").judges
         return ()
 
-    def check_sum(self, name: str, found: str) -> None:
-        """Raise StoreError unless a file had this sha256 when it was written."""
-        sums = self._sums()
-        if sums is None:
-            say_unchecked(SUMS, str(self.path.parent.parent.parent))
-        elif sums.get(name) != found:
-            fact = f"changed since it was written (see {SUMS} beside it)"
+    def check_sum(self, name: str, found: str | None = None) -> None:
+        """Raise StoreError unless a file has the sha256 that it had when it was written."""
+        self.refuse_earlier()
+        if self._sums().get(name) != (found or found_sum(self.path / name)):
+            fact = f"changed since it was written (see {SUMS} in its folder)"
             if not (self.path / SUMS).exists():
-                fact = f"no {SUMS} beside it, which its version wrote: it may have been changed"
+                fact = f"no {SUMS} in its folder: it may have been changed"
             raise refused(f"{self.path / name}: {fact}")
 
-    def _sums(self) -> dict[str, str] | None:
-        """The sha256 of each file as it was written; None in a folder of an earlier version."""
+    def _sums(self) -> dict[str, str]:
+        """The sha256 of each file as it was written; none is right where the list is damaged."""
         path = self.path / SUMS
         if not path.exists():
-            return None if self._is_earlier() else dict.fromkeys(NAMES, "gone")
+            return dict.fromkeys(NAMES, "gone") if (self.path / RUN).exists() else {}
         text = read_bytes(path).decode("utf-8", "replace")
         pairs = [line.split("  ") for line in text.splitlines()]
         sums = {pair[1]: pair[0] for pair in pairs if len(pair) == 2}
-        return sums if {RUN, SAMPLES} <= set(sums) <= {*NAMES} else dict.fromkeys(NAMES, "damaged")
-
-    def _is_earlier(self) -> bool:
-        """Whether version 0.1 wrote the run, or no run.json is there."""
-        with suppress(StoreError):
-            found = decoded(read_bytes(self.path / RUN), dict[str, object], where="")
-            return str(found.get("version")).startswith("0.1.")
-        return not (self.path / RUN).exists()
+        return sums if {RUN, ANSWERS} <= set(sums) <= {*NAMES} else dict.fromkeys(NAMES, "damaged")
 
     def check(self) -> None:
         """Raise StoreError, before a call is paid for, where the run cannot be written."""
@@ -409,71 +358,102 @@ class RunFolder:
     def write(
         self, run: RunFile, rows: Sequence[SampleRecord], scores: Sequence[ScoreRow] | None = None
     ) -> None:
-        """Replace run.json and samples.jsonl, and scores.csv where there are scores."""
-        lines = Spool(self.path)
-        lines.add(lines_of(rows))
-        self.put(run, lines, scores)
+        """Replace run.json and the tables, and scores.csv where there are scores."""
+        tables = RunTables(self.path)
+        tables.add(rows)
+        self.put(run, tables, scores)
 
-    def put(self, run: RunFile, lines: Spool, scores: Sequence[ScoreRow] | None = None) -> None:
-        """Replace them; `lines` are those of samples.jsonl."""
+    def put(
+        self, run: RunFile, tables: RunTables, scores: Sequence[ScoreRow] | None = None
+    ) -> None:
+        """Replace them by a run whose records were all added to its tables."""
+        run = replace(run, tables=tables.digests)
         files = {RUN: msgspec.json.format(_ENCODER.encode(run), indent=2) + b"\n"}
         files |= {} if scores is None else {SCORES: table_text(scores).encode()}
-        write_whole(self.path / SAMPLES, lines.blocks())
+        sums = {name: sha256(data).hexdigest() for name, data in files.items()}
+        for table in tables:
+            name, found = f"{table.table}.parquet", sha256()
+            write_whole(self.path / name, _summed(table.blocks(), found))
+            sums[name] = found.hexdigest()
         for name, data in files.items():
             write_whole(self.path / name, data)
-        sums = {name: sha256(data).hexdigest() for name, data in files.items()}
-        sums[SAMPLES] = lines.digest
         text = "".join(f"{sums[name]}  {name}\n" for name in sorted(sums))
         write_whole(self.path / SUMS, text.encode())
+        for name in EARLIER:
+            (self.path / name).unlink(missing_ok=True)
 
     def remove(self) -> None:
         """Remove the files of this run, and the folder where it has no others."""
-        for name in (*NAMES, SUMS, self.items.name, "tag", "data_paths.json"):
+        for name in (*NAMES, *EARLIER, SUMS, "tag", "data_paths.json"):
             (self.path / name).unlink(missing_ok=True)
         if not any(self.path.iterdir()):
             self.path.rmdir()
 
 
-def lines_of(rows: Iterable[SampleRecord]) -> bytes:
-    """The lines of samples.jsonl for some records."""
-    return b"".join(_ENCODER.encode(row) + b"\n" for row in rows)
+class _Hash(Protocol):
+    def update(self, data: bytes, /) -> None: ...
+
+
+def _summed(blocks: Iterable[bytes], found: _Hash) -> Iterator[bytes]:
+    for block in blocks:
+        found.update(block)
+        yield block
 
 
 class StoredRows(Iterable[SampleRecord]):
-    """The records of a run folder, decoded one by one each time they are gone through."""
+    """The records of a run folder, read chunk by chunk each time they are iterated over.
 
-    def __init__(self, folder: RunFolder, *, is_checked: bool = True) -> None:
-        """Check the file first, which StoreError tells of; without that, damage is told later."""
-        self._path, self._count, found, block = folder.path / SAMPLES, 0, sha256(), b"\n"
-        for block in blocks_of(self._path):
-            found.update(block)
-            self._count += block.count(b"\n")
-        self._count += not block.endswith(b"\n")
-        is_known = not is_checked or (folder.path / SUMS).exists()
-        try:
-            if is_checked:
-                folder.check_sum(SAMPLES, found.hexdigest())
-        except StoreError:
-            is_known = False
-            raise
-        finally:
-            deque(() if is_known else self, maxlen=0)  # a damaged line is told of first
+    With prompts, those of each step are looked up in the ledger, as far as it is there.
+    """
+
+    def __init__(
+        self, folder: RunFolder, *, is_checked: bool = True, with_prompts: bool = False
+    ) -> None:
+        """Check the tables first: StoreError where one was changed since it was written."""
+        folder.refuse_earlier()
+        tables = (SAMPLES, ANSWERS, VERDICTS)
+        for name in tables if is_checked else ():
+            folder.check_sum(name)
+        self._folder = folder
+        self._places = places_of(folder.path / SAMPLES, folder.path / ANSWERS)
+        self._with_prompts = with_prompts
 
     @classmethod
-    def whole(cls, folder: RunFolder, *, is_checked: bool = True) -> "StoredRows":
+    def whole(
+        cls, folder: RunFolder, *, is_checked: bool = True, with_prompts: bool = False
+    ) -> "StoredRows":
         """The records; StoreError where a response that was planned is not there."""
-        file, rows = folder.read(), cls(folder, is_checked=is_checked)
+        file = folder.read()
+        rows = cls(folder, is_checked=is_checked, with_prompts=with_prompts)
         if len(rows) != file.planned:
             fact = f"{len(rows)} of {file.planned} planned responses"
-            raise refused(f"{folder.path / SAMPLES}: {fact}")
+            raise refused(f"{folder.path / ANSWERS}: {fact}")
         return rows
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._places)
 
     def __iter__(self) -> Iterator[SampleRecord]:
-        for number, line in enumerate(lines_in(self._path), 1):
-            yield decoded(line, SampleRecord, where=f"{self._path}:{number}")
+        rows = read_records(self._folder.path, self._places)
+        return self._prompted(rows) if self._with_prompts else rows
+
+    def _prompted(self, rows: Iterator[SampleRecord]) -> Iterator[SampleRecord]:
+        from harness.storage.ledger import Ledger
+
+        path = self._folder.path
+        ledger = Ledger(path.parents[3] / "calls" / path.parent.name)
+        while some := list(islice(rows, _PROMPTED)):
+            asked = ledger.asked([step.key for row in some for step in row.steps])
+            for row in some:
+                steps = (
+                    replace(step, messages=asked[step.key].messages) if step.key in asked else step
+                    for step in row.steps
+                )
+                yield replace(row, steps=tuple(steps))
+
+
+_PROMPTED = 8_000
+"""The records whose prompts are looked up together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -484,14 +464,16 @@ class StoredRun:
     rows: Sequence[SampleRecord]
 
     @classmethod
-    def read(cls, folder: RunFolder) -> "StoredRun":
+    def read(cls, folder: RunFolder, *, with_prompts: bool = False) -> "StoredRun":
         """The run of a folder."""
-        return cls(folder.read(), folder.read_rows())
+        return cls(folder.read(), folder.read_rows(with_prompts=with_prompts))
 
     @classmethod
-    def read_all(cls, folder: RunFolder, *, is_checked: bool = True) -> "StoredRun":
+    def read_all(
+        cls, folder: RunFolder, *, is_checked: bool = True, with_prompts: bool = False
+    ) -> "StoredRun":
         """The run of a folder; StoreError where a response that was planned is not there."""
-        rows = list(StoredRows.whole(folder, is_checked=is_checked))
+        rows = list(StoredRows.whole(folder, is_checked=is_checked, with_prompts=with_prompts))
         return cls(folder.read(), rows)
 
     @property

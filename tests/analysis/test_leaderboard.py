@@ -10,14 +10,14 @@ import pytest
 from pandas import DataFrame
 from support.board_frames import scores_of, verdicts_on
 from support.each import each
+from support.sketches import run_file
 
 from harness.analysis.boards.alarms import sensitivities
 from harness.analysis.boards.ranked import standings
 from harness.analysis.boards.scores import board_scores, headlines, records, whole_scores
 from harness.core import Score
 from harness.parts import Reason
-from harness.storage.files import write_whole
-from harness.storage.runs import RunFolder, ScoreRow, table_text
+from harness.storage.runs import RunFolder, ScoreRow
 
 FIELDS = "toy:9f31|data:d1f3,all|base|{model}:{kind}@a1|{decoding},n1,s0|near:00|minilm|v0.1.0"
 
@@ -60,7 +60,7 @@ def signed(row: ScoreRow, place: int, field: str) -> ScoreRow:
 
 def run(results: Path, name: str, *rows: ScoreRow) -> RunFolder:
     folder = RunFolder(results / name)
-    write_whole(folder.scores, table_text(rows).encode())
+    folder.write(run_file(), [], rows)
     return folder
 
 

@@ -17,7 +17,7 @@ from harness.analysis.tables.pivot import PaperTable
 from harness.core import Sample
 from harness.errors import SpecError, StoreError
 from harness.pipeline.score import score_rows
-from harness.specs.layouts import CellStyle, RunsLayout
+from harness.specs.layouts import CellStyle, LayoutSpec, RunsLayout
 from harness.specs.tasks import ClassesSpec
 from harness.storage.find_runs import run_folders
 from harness.storage.runs import RunFolder, VerdictRecord
@@ -25,7 +25,7 @@ from harness.storage.runs import RunFolder, VerdictRecord
 PLAIN = RunsLayout(about="Scores", rows=("model",), columns=("judge",))
 
 
-def made(results: Path, layout: RunsLayout = PLAIN) -> list[PaperTable]:
+def made(results: Path, layout: LayoutSpec = PLAIN) -> list[PaperTable]:
     tables = build(layout, TableInput(run_folders(results)))
     return tables
 

@@ -287,15 +287,6 @@ def test_the_shell_for_a_server_holds_no_data_and_may_ask_its_own_server_alone()
     assert 'id="data"></script>' in shell
 
 
-def test_runs_of_an_earlier_version_are_shown() -> None:
-    stored = Path(__file__).parent / "stored_0_1"
-
-    data = page_data(run_folders(stored), stored)
-
-    assert [run.label for run in data.runs] == ["literal", "oracle", "tiny-random"]
-    assert [one.name for one in data.sections][:2] == ["asked", "headline"]
-
-
 def test_no_run_is_a_mistake_of_the_user_s(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no runs below"):
         page_data([], tmp_path)

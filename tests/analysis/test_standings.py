@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from shutil import copytree
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -27,9 +26,7 @@ from harness.core import Sample
 from harness.library import leaderboard
 from harness.pipeline.score import score_rows
 from harness.specs.tasks import ClassesSpec
-from harness.storage.runs import RunFile, RunFolder, SampleRecord, StoredRun, VerdictRecord
-
-OLD = Path(__file__).parent / "stored_0_1"
+from harness.storage.runs import RunFile, RunFolder, SampleRecord, VerdictRecord
 
 
 def kept(results: Path, file: RunFile, rows: Sequence[SampleRecord], *, model: str) -> RunFolder:
@@ -266,26 +263,6 @@ def test_the_file_and_the_library_have_rank_and_group(tmp_path: Path) -> None:
     assert len(frame) == len(found)
 
 
-def test_results_of_version_0_1_are_still_read(tmp_path: Path) -> None:
-    copytree(OLD, tmp_path / "old")
-    folders = [RunFolder(path.parent) for path in sorted(tmp_path.glob("old/runs/*/*/*/run.json"))]
-
-    rows = collect(folders)
-    verdicts = verdicts_of(folders, rows)
-    [*_, made] = ranked_tables(rows, verdicts)
-
-    assert {row.model for row in rows} == {"oracle", "literal", "tiny-random"}
-    assert {line.row.signature for line in made.lines} == {*verdicts}
-    assert [(line.row.model, line.rank) for line in made.lines] == [
-        ("oracle", None),
-        ("tiny-random", 1),
-        ("literal", None),
-    ]
-    for folder in folders:
-        run = StoredRun.read(folder)
-        assert [one.signature for one in score_rows(run.file, run.rows)]
-
-
 def printed(results: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
     assert main(["leaderboard", "--results", str(results)]) == 0
     return capsys.readouterr()
@@ -341,21 +318,3 @@ def test_what_the_controls_show_is_said_with_the_interval_of_their_gap(
 
     assert told in err
     assert ("gap " in err) == bool(told)
-
-
-def test_a_folder_of_version_0_1_is_printed_and_collected(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    copytree(OLD, tmp_path / "old")
-
-    out, _ = printed(tmp_path / "old", capsys)
-
-    shown = out.split("\n\n")[0].splitlines()[-5:]
-    assert [line.split()[:2] for line in shown if "---" not in line] == [
-        ["1", "tiny-random"],
-        ["chance", "0.500"],
-        ["-", "oracle"],
-        ["-", "literal"],
-    ]
-    lines = [*csv.DictReader((tmp_path / "old/leaderboard.csv").read_text("utf-8").splitlines())]
-    assert (len(lines), {line["limit"] for line in lines}) == (45, {"10"})

@@ -62,6 +62,6 @@ def test_a_difference_has_the_words_of_compare(
     [line] = [one for one in on_page(tmp_path, "headline") if "by choice" in one]
 
     said = line.partition("), ")[2].rstrip(".")
-    words = "alpha and beta are not significantly different: the difference lies between "
-    assert said.startswith(words)
+    start = "alpha and beta are not significantly different: the difference lies between "
+    assert said.startswith(start)
     assert said.replace("alpha", "A (alpha)").replace("beta", "B (beta)") in screen

@@ -63,7 +63,7 @@ def test_a_finished_run_in_batches_needs_no_server_to_name_its_model(
     monkeypatch.setenv("HARNESS_SERVER_URL", "http://127.0.0.1:9/v1")
 
     assert toy.run("--batch", model="beta") == 0
-    toy.runs()[0].joinpath("samples.jsonl").unlink()
+    toy.runs()[0].joinpath("answers.parquet").unlink()
     assert toy.run("--batch", model="beta") == 0
 
     assert toy.bytes() == before

@@ -2,16 +2,18 @@
 
 import json
 import re
-from shutil import copytree, rmtree
+from dataclasses import replace
+from shutil import rmtree
 
 import pytest
 from support.stub_script import Script
 from support.stub_server import StubServer
 from support.terminal import on_terminal
-from support.toy import Toy, build, make_earlier
+from support.toy import Toy, build
 
 from harness.cli import main
-from harness.storage.runs import read_table
+from harness.pipeline.score import score_rows
+from harness.storage.runs import RunFolder, read_table
 
 WORDS = {"alpha": "yes 1", "beta": "never 2"}
 TWELVE = [f"a-model-with-a-long-name-{n}" for n in range(12)]
@@ -251,11 +253,12 @@ def test_twelve_models_and_eight_variants_fit_a_terminal(
         monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
         toy.run("--variant", ",".join([*variants, "base", "think"]), model="alpha")
     [path] = toy.runs()
+    run = RunFolder(path)
+    file, rows = run.read(), run.read_rows()
     for n, name in enumerate(TWELVE):
-        copy = copytree(path, path.parents[1] / name / f"{n:016x}")
-        make_earlier(copy)
-        for file in copy.iterdir():
-            file.write_text(file.read_text("utf-8").replace("alpha", name), "utf-8")
+        other = replace(file, model=replace(file.model, name=name))
+        copy = RunFolder(path.parents[1] / name / f"{n:016x}")
+        copy.write(other, rows, score_rows(other, rows))
     rmtree(path)
 
     code = (

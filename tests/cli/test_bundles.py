@@ -6,9 +6,11 @@ import zipfile
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
-import msgspec
 import pytest
+from support import stored_tables
 from support.stub_server import StubServer
 from support.toy import Toy, build
 
@@ -41,6 +43,24 @@ def changed(path: Path, change: Change) -> Path:
     other = path.with_name("changed.zip")
     other.write_bytes(pack(files))
     return other
+
+
+def edited(
+    files: dict[str, bytes],
+    table: str,
+    change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]],
+) -> None:
+    """Change the rows of a table of the run of texts, and the sums of its folder."""
+    name = next(n for n in files if "/toy/" in n and n.endswith(f"{table}.parquet"))
+    start = name.removesuffix(f"{table}.parquet")
+    with TemporaryDirectory() as place:
+        folder = Path(place)
+        for part in (n for n in files if n.startswith(start)):
+            (folder / part.removeprefix(start)).write_bytes(files[part])
+        stored_tables.edit(folder, table, change)
+        stored_tables.renew_sums(folder)
+        for part in (n for n in files if n.startswith(start)):
+            files[part] = (folder / part.removeprefix(start)).read_bytes()
 
 
 def one(files: Mapping[str, bytes], end: str) -> str:
@@ -159,7 +179,7 @@ def test_a_number_that_was_changed_is_found_though_all_sums_fit(
     assert main(["bundle", "--check", str(changed(controls, better))]) == 1
 
     out = capsys.readouterr().out
-    assert "scores.csv: other bytes are derived" in out
+    assert "scores.csv: other values are derived" in out
     assert "score accuracy of base, all by near: 1.0 is derived" in out
     assert "quiz/random" in out
     assert ": the same" in out
@@ -169,8 +189,10 @@ def test_an_answer_that_was_changed_is_found_in_the_calls(
     controls: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def other(files: dict[str, bytes]) -> None:
-        name = next(n for n in files if "/toy/" in n and n.endswith("samples.jsonl"))
-        files[name] = files[name].replace(b'"answer":"yes 3"', b'"answer":"never 3"')
+        edited(files, "answers", lambda rows: [r | {"answer": said(r["answer"])} for r in rows])
+
+    def said(answer: str) -> str:
+        return "never 3" if answer == "yes 3" else answer
 
     assert main(["bundle", "--check", str(changed(controls, other))]) == 1
 
@@ -181,11 +203,7 @@ def test_a_verdict_that_was_changed_is_told_by_what_differs(
     controls: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def other(files: dict[str, bytes]) -> None:
-        name = next(n for n in files if "/toy/" in n and n.endswith("samples.jsonl"))
-        lines = [msgspec.json.decode(line) for line in files[name].splitlines()]
-        verdict = lines[0]["verdicts"]["near"]
-        verdict["note"] = "as I say"
-        files[name] = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+        edited(files, "verdicts", lambda rows: [rows[0] | {"note": "as I say"}, *rows[1:]])
 
     assert main(["bundle", "--check", str(changed(controls, other))]) == 1
 
@@ -246,7 +264,7 @@ def test_a_run_its_scores_or_words_of_the_index_that_were_taken_or_made_up_are_f
 
     for change, fact in (
         (no_run, "changed: bundle.json: names the run toy/oracle/"),
-        (no_scores, "scores.csv: other bytes are derived"),
+        (no_scores, "scores.csv: other values are derived"),
         (other_model, "changed: bundle.json: names the run quiz/gpt-9/"),
         (other_judge, "changed: bundle.json: says otherwise of the run toy/oracle/"),
         (no_list, "changed: bundle.json: says otherwise of the run toy/oracle/"),

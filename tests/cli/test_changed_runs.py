@@ -1,15 +1,15 @@
-"""Run folders that were changed or damaged by hand: told, rebuilt from the ledger, not believed."""
+"""Run folders that were changed or damaged by hand: reported, rebuilt, never believed."""
 
 import hashlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support import stored_tables
 from support.each import rest_slow
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import FILES, Toy, isolated, make_earlier
+from support.toy import FILES, Toy, isolated
 
 from harness.cli import main
 
@@ -43,17 +43,16 @@ def judged(toy: Toy, made: Toy) -> Path:
 
 def edit_verdicts(folder: Path, judge: str = "near", value: float = 0.25) -> None:
     """Give every verdict of a judge another value."""
-    path = folder / "samples.jsonl"
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    for row in rows:
-        row["verdicts"][judge]["value"] = value
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    stored_tables.edit(
+        folder,
+        "verdicts",
+        lambda rows: [row | {"value": value} if row["judge"] == judge else row for row in rows],
+    )
 
 
 def damage(folder: Path, kind: str) -> None:
     """Do something to a run folder that a hand, an editor or a full disk may do."""
-    run, samples, scores = (folder / n for n in ("run.json", "samples.jsonl", "scores.csv"))
-    lines = samples.read_bytes().splitlines(keepends=True)
+    run, answers, scores = (folder / n for n in ("run.json", "answers.parquet", "scores.csv"))
     match kind:
         case "run cut":
             run.write_bytes(run.read_bytes()[:300])
@@ -61,28 +60,28 @@ def damage(folder: Path, kind: str) -> None:
             run.write_bytes(b"")
         case "run of another":
             run.write_text("[]")
-        case "samples cut":
-            samples.write_bytes(samples.read_bytes()[:-40])
-        case "samples empty":
-            samples.write_bytes(b"")
-        case "samples gone":
-            samples.unlink()
-        case "line gone":
-            samples.write_bytes(b"".join(lines[:3] + lines[4:]))
-        case "line twice":
-            samples.write_bytes(b"".join([lines[0], *lines]))
-        case "lines in another order":
-            samples.write_bytes(b"".join(reversed(lines)))
+        case "answers cut":
+            answers.write_bytes(answers.read_bytes()[:-40])
+        case "answers empty":
+            answers.write_bytes(b"")
+        case "answers gone":
+            answers.unlink()
+        case "verdicts gone":
+            (folder / "verdicts.parquet").unlink()
+        case "row gone":
+            stored_tables.edit(folder, "answers", lambda rows: rows[:3] + rows[4:])
+        case "row twice":
+            stored_tables.edit(folder, "answers", lambda rows: [rows[0], *rows])
+        case "rows in another order":
+            stored_tables.edit(folder, "answers", lambda rows: rows[::-1])
         case "verdicts":
             edit_verdicts(folder)
         case "verdicts of no number":
-            text = samples.read_text("utf-8").replace('"value":1.0', '"value":1e999')
-            samples.write_text(text, "utf-8")
+            edit_verdicts(folder, value=float("inf"))
         case "answer":
-            text = samples.read_text("utf-8").replace('"answer":"', '"answer":"Not ')
-            samples.write_text(text, "utf-8")
+            stored_tables.replace_text(folder, "answers", "answer", lambda text: f"Not {text}")
         case "reference":
-            samples.write_text(samples.read_text("utf-8").replace("never", "always"), "utf-8")
+            stored_tables.replace_text(folder, "samples", "cluster", lambda text: f"{text}x")
         case "judge gone":
             text = run.read_text("utf-8").replace('"name": "far"', '"name": "gone"')
             run.write_text(text, "utf-8")
@@ -103,8 +102,9 @@ def damage(folder: Path, kind: str) -> None:
 
 DAMAGED = (
     *("run cut", "run empty", "run of another", "judge gone", "recipe", "planned"),
-    *("samples cut", "samples empty", "samples gone", "line gone", "line twice"),
-    *("lines in another order", "verdicts", "verdicts of no number", "answer", "reference"),
+    *("answers cut", "answers empty", "answers gone", "row gone", "row twice"),
+    *("rows in another order", "verdicts", "verdicts of no number", "answer", "reference"),
+    "verdicts gone",
 )
 
 
@@ -127,7 +127,7 @@ def test_repeating_a_run_rebuilds_whatever_lies_in_its_folder(
     assert "changed since" in (err := capsys.readouterr().err) or "damaged" in err or "read" in err
 
 
-@pytest.mark.parametrize("kind", ["verdicts", "line gone", "samples cut", "samples gone", "answer"])
+@pytest.mark.parametrize("kind", ["verdicts", "row gone", "answers cut", "verdicts gone", "answer"])
 def test_edited_verdicts_of_another_judge_are_derived_anew(
     toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
@@ -146,6 +146,7 @@ def test_edited_verdicts_of_a_judge_that_asked_are_read_from_the_ledger(
     assert toy.run("--judge", "choice", model="alpha") == 0
     [folder] = toy.runs()
     before, asked = toy.bytes(), stub.stats()["requests"]
+    stored = stored_tables.rows(folder, "verdicts")
     edit_verdicts(folder, "choice", 0.0)
 
     assert toy.run("--judge", "near", model="alpha") == 0
@@ -153,9 +154,9 @@ def test_edited_verdicts_of_a_judge_that_asked_are_read_from_the_ledger(
 
     assert stub.stats()["requests"] == asked
     assert [n for n in before if "scores" in n and toy.bytes()[n].count(b"choice") == 0] == []
-    rows = [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()]
-    stored = [json.loads(line) for line in before[str(folder / "samples.jsonl")].splitlines()]
-    assert [r["verdicts"]["choice"] for r in rows] == [r["verdicts"]["choice"] for r in stored]
+    after = stored_tables.rows(folder, "verdicts")
+    known = [(row["row"], row["value"], row["keys"]) for row in stored]
+    assert [(r["row"], r["value"], r["keys"]) for r in after if r["judge"] == "choice"] == known
 
 
 def test_verdicts_that_cannot_be_derived_are_left_out_and_told(
@@ -189,7 +190,7 @@ def test_reading_a_run_anew_mends_what_the_ledger_has(
 def test_no_command_believes_a_changed_run(
     toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str], *, command: str, kind: str
 ) -> None:
-    if command == "read" and kind in ("verdicts", "answer"):
+    if command == "read" and kind in ("verdicts", "verdicts of no number", "answer"):
         return  # read mends these
     damage(judged, kind)
     ratings = toy.folder / "ratings.csv"
@@ -244,14 +245,11 @@ def test_the_leaderboard_leaves_out_what_it_cannot_believe_and_keeps_the_rest(
     assert "oracle" not in table
 
 
-@pytest.mark.parametrize("kind", ["samples torn", "verdicts", "samples gone", "run cut"])
+@pytest.mark.parametrize("kind", ["verdicts", "verdicts gone", "run cut"])
 def test_one_run_with_a_damaged_file_does_not_stop_the_leaderboard_of_the_others(
     toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
     toy.run("--judge", "near", model="literal")
-    if kind == "samples torn":
-        with (judged / "samples.jsonl").open("a") as file:
-            file.write('{"foo":\n')
     damage(judged, kind)
     capsys.readouterr()
 
@@ -273,32 +271,7 @@ def test_scores_that_are_whole_stand_where_verdicts_were_edited(
 
     assert main(["leaderboard", "--results", str(toy.results)]) == 0
 
-    assert "samples.jsonl: changed since" in capsys.readouterr().err
-
-
-def test_a_run_of_an_earlier_version_is_taken_as_it_is_which_is_said_once(
-    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    toy.run("--judge", "near", model="literal")
-    for folder in toy.runs():
-        make_earlier(folder)
-    before = toy.bytes()
-    capsys.readouterr()
-
-    assert main(["leaderboard", "--results", str(toy.results)]) == 0
-    assert capsys.readouterr().err.count("by an earlier version") == 1
-    assert main(["compare", *map(str, toy.runs()), "--results", str(toy.results)]) == 0
-
-    assert toy.bytes() == before
-
-
-def test_a_run_of_an_earlier_version_is_repeated_with_sums(toy: Toy, judged: Path) -> None:
-    whole = toy.bytes()
-    make_earlier(judged)
-
-    assert toy.run("--judge", "near", "--judge", "far") == 0
-
-    assert toy.bytes() == whole
+    assert "verdicts.parquet: changed since" in capsys.readouterr().err
 
 
 def test_no_table_is_believed_where_the_sums_of_a_run_were_removed(
@@ -312,51 +285,20 @@ def test_no_table_is_believed_where_the_sums_of_a_run_were_removed(
     assert main(["leaderboard", "--results", str(toy.results)]) == 1
 
     assert f"{judged}" in (told := capsys.readouterr().err)
-    assert "no SHA256SUMS beside it, which its version wrote" in told
+    assert "no SHA256SUMS in its folder" in told
     assert "oracle" not in (toy.results / "leaderboard.csv").read_text("utf-8")
     assert toy.main("read", str(judged)) == 2
     assert toy.run("--judge", "near", "--judge", "far") == 0
     assert (judged / SUMS).is_file()
 
 
-@pytest.mark.parametrize("value", ["7.5", "-1.0", "nan", "inf", "-inf", "1e999"])
-def test_a_value_that_none_can_be_in_an_earlier_versions_table_is_not_believed(
-    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str], value: str
-) -> None:
-    main(["leaderboard", "--results", str(toy.results)])
-    whole = (toy.results / "leaderboard.csv").read_bytes()
-    make_earlier(judged)
-    scores = judged / "scores.csv"
-    text = scores.read_text("utf-8")
-    assert ",accuracy,1.0," in text
-    scores.write_text(text.replace(",accuracy,1.0,", f",accuracy,{value},", 1), "utf-8")
-    capsys.readouterr()
-
-    assert main(["leaderboard", "--results", str(toy.results)]) == 0
-
-    assert "computed from its verdicts" in capsys.readouterr().err
-    table = (toy.results / "leaderboard.csv").read_bytes()
-    assert table.replace(b"v0.1.0", b"v0.2.0").replace(b"@0.1.0", b"@0.2.0") == whole
-
-
-def test_a_line_that_is_gone_of_an_earlier_versions_run_is_told(
-    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    damage(judged, "line gone")
-    make_earlier(judged)
-
-    assert toy.main("read", str(judged)) == 2
-    assert "23 of 24" in capsys.readouterr().err
-    assert toy.run("--judge", "far") == 0
-
-    assert "judge near" in capsys.readouterr().err
-
-
 def test_the_sums_are_those_of_the_usual_tool(judged: Path) -> None:
     pairs = [line.split("  ") for line in (judged / SUMS).read_text().splitlines()]
     lines = {name: digest for digest, name in pairs}
 
-    assert set(lines) == {"run.json", "samples.jsonl", "scores.csv"}
+    assert set(lines) == {
+        *("run.json", "samples.parquet", "answers.parquet", "verdicts.parquet", "scores.csv")
+    }
     assert all(hashlib.sha256((judged / n).read_bytes()).hexdigest() == lines[n] for n in lines)
 
 

@@ -4,8 +4,10 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support import stored_tables
 from support.each import rest_slow
 from support.stub_server import StubServer
 from support.toy import QUIZ_ORDERS, QUIZ_SAMPLES, Toy
@@ -127,14 +129,23 @@ def test_reading_again_mends_a_verdict_that_is_stored_otherwise(
     toy: Toy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     quiz(toy)
-    path = toy.runs()[0] / "samples.jsonl"
-    before = path.read_bytes()
-    path.write_bytes(before.replace(b'"gold":{"value":1.0', b'"gold":{"value":0.0', 1))
+    before = toy.bytes()
+    stored_tables.edit(
+        toy.runs()[0],
+        "verdicts",
+        with_a_wrong_one,
+    )
 
     toy.main("read", str(toy.runs()[0]))
 
     assert "order0 logprob: 0.0 -> 1.0" in capsys.readouterr().out
-    assert path.read_bytes() == before
+    assert toy.bytes() == before
+
+
+def with_a_wrong_one(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of verdicts, the first right one wrong."""
+    first = next(n for n, row in enumerate(rows) if row["value"] == 1.0)
+    return [row | {"value": 0.0} if n == first else row for n, row in enumerate(rows)]
 
 
 PER_BYTE = """

@@ -1,24 +1,16 @@
 """`harness export`: runs in the forms of other programs; what is missing is no number there."""
 
 import json
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
-from msgspec import convert
-from pyarrow.parquet import ParquetFile
-from pyarrow.parquet import read_table as read_table_of_parquet
 from support.stub_script import Script
 from support.stub_server import StubServer
 from support.toy import Toy, isolated
 
 from harness.cli import main
-from harness.core import Sample
-from harness.parts import Reason, Superseded, Usage
-from harness.storage.parquet import ROWS, read_records, write_records
-from harness.storage.runs import RunFolder, SampleRecord, StepRecord, read_table
+from harness.storage.runs import read_table
 
 
 @pytest.fixture(scope="module")
@@ -52,63 +44,6 @@ def read(path: Path) -> dict[str, Any]:
     """An object of JSON."""
     found: dict[str, Any] = json.loads(path.read_text("utf-8"))
     return found
-
-
-def test_records_in_parquet_are_those_of_the_run(judged: Toy) -> None:
-    path = exported(judged, "parquet", to="x.parquet")
-
-    found = read_table_of_parquet(path).to_pylist(maps_as_pydicts="strict")
-    [folder] = judged.runs()
-    assert [record_of(row) for row in found] == RunFolder(folder).read_rows()
-    assert any(row["answer"] is None for row in found)
-
-
-def record_of(row: dict[str, Any]) -> SampleRecord:
-    """The record in a row of Parquet, which is null also where a line has no such key."""
-    usages = [step["usage"] for step in row["steps"]]
-    usages += [usage for verdict in row["verdicts"].values() for usage in verdict["usages"]]
-    for usage in usages:
-        for name in ("unanswered", "superseded"):
-            if usage[name] is None:
-                del usage[name]
-        for earlier in usage.get("superseded", ()):
-            earlier["usage"] = json.loads(earlier["usage"])
-    return convert(row, SampleRecord)
-
-
-def test_parquet_is_read_by_pandas_with_nothing_where_a_value_is_missing(judged: Toy) -> None:
-    frame = pd.read_parquet(exported(judged, "parquet", to="x.parquet"))
-
-    assert list(frame.columns) == [field.name for field in fields(SampleRecord)]
-    assert frame.answer.isna().sum() == 2
-    assert frame.verdicts[frame.answer.isna()].iloc[0][0][1]["value"] is None
-
-
-def test_records_are_written_in_parts_and_superseded_calls_as_text(tmp_path: Path) -> None:
-    earlier = Superseded(Usage(3, 2, 0.5), Reason.FAILED)
-    step = StepRecord("answer", "k", (), usage=Usage(1, 1, superseded=(earlier,)))
-    row = SampleRecord(Sample("s", {"a": "x"}), "base", "T0", (step,), None)
-    out = tmp_path / "deep" / "x.parquet"
-
-    write_records(out, (row for _ in range(ROWS + 1)))
-
-    table = read_table_of_parquet(out)
-    assert ParquetFile(out).num_row_groups == 2
-    assert record_of(table.to_pylist(maps_as_pydicts="strict")[-1]) == row
-    assert [*read_records(out)] == [[row] * ROWS, [row]]
-    assert [path.name for path in out.parent.iterdir()] == ["x.parquet"]
-
-
-def test_another_ending_than_that_of_parquet_is_refused(
-    judged: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = judged.folder / "x.csv"
-
-    assert (
-        main(["export", "parquet", "toy/alpha", "-o", str(out), "--results", str(judged.results)])
-        == 2
-    )
-    assert "end its name in .parquet" in capsys.readouterr().err
 
 
 def test_a_log_of_inspect_has_every_answer_and_no_score_where_none_is(judged: Toy) -> None:

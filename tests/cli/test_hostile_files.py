@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from support import stored_tables
 from support.toy import Toy
 
 from harness.cli import main
@@ -93,8 +94,7 @@ def test_ratings_of_any_number_are_read_or_told(
 ) -> None:
     toy.run("--variant", "base")
     [folder] = toy.runs()
-    lines = (folder / "samples.jsonl").read_text("utf-8").splitlines()
-    ids = {json.loads(line)["sample"]["id"]: None for line in lines}
+    ids = stored_tables.samples(folder)
     path = toy.folder / "ratings.csv"
     codes = {}
 
@@ -111,8 +111,7 @@ def test_ratings_of_any_number_are_read_or_told(
 def test_raters_who_rated_different_items_are_no_crash(toy: Toy) -> None:
     toy.run("--variant", "base")
     [folder] = toy.runs()
-    lines = (folder / "samples.jsonl").read_text("utf-8").splitlines()
-    ids = list({json.loads(line)["sample"]["id"]: None for line in lines})
+    ids = stored_tables.samples(folder)
     path = toy.folder / "ratings.csv"
     own = "".join(f"toy,{one},oracle,r{n},{n},base\n" for n, one in enumerate(ids))
     gaps = "".join(f"toy,{one},oracle,ann,{n if n % 2 else ''},base\n" for n, one in enumerate(ids))

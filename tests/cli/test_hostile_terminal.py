@@ -33,8 +33,8 @@ def test_a_judge_models_server_that_names_itself_in_escapes_shows_none(
     toy.main("list", "runs")
 
     tables = [path.read_text("utf-8") for path in toy.results.rglob("*.csv")]
-    assert len(tables) == 3
-    assert [obeyed(text) for text in (*capsys.readouterr(), *tables)] == [set()] * 5
+    assert len(tables) == 2
+    assert [obeyed(text) for text in (*capsys.readouterr(), *tables)] == [set()] * 4
 
 
 def test_scores_stored_with_escapes_by_an_earlier_version_are_shown_without(

@@ -9,6 +9,7 @@ from platform import python_version
 from typing import Any
 
 import pytest
+from support import stored_tables
 from support.stub_script import Script
 from support.stub_server import StubServer
 from support.toy import Toy
@@ -28,19 +29,15 @@ def stub(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
 
 
 def change(folder: Path, name: str, to: str | None) -> None:
-    """Have a run name another version; with None no versions at all, as earlier programs did."""
-    run = RunFolder(folder)
-    rows, scores, path = run.read_rows(), run.read_scores(), folder / "run.json"
-    (folder / "SHA256SUMS").unlink()
+    """Have a run name another version; with None no versions at all."""
+    path = folder / "run.json"
     content: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    content["version"] = "0.1.0"
     if to is None:
         del content["packages"]
     else:
         content["packages"][name] = to
     path.write_text(json.dumps(content), "utf-8")
-    if to is not None:
-        run.write(run.read(), rows, scores)
+    stored_tables.renew_sums(folder)
 
 
 def named(folder: Path) -> dict[str, str]:

@@ -5,12 +5,14 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.toy import Toy, isolated, make_earlier
+from support.toy import Toy, isolated
 
 from harness.cli import main
+from harness.storage.runs import RunFolder
 
 DATA = os.environ.get("HARNESS_DATA")
 PUBLISHED = [
@@ -127,13 +129,13 @@ def test_a_judge_of_two_orders_is_read_by_one_of_them(
     rate(ran, "sheet.csv")
     bring(ran, "sheet.csv", "wide")
     for folder in ran.runs():
-        lines = [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()]
-        for line in lines:
-            split = {"value": 0.5, "detail": {"slot1_share": 1.0, "consistency": 0.0}}
-            line["verdicts"]["near"].update(split)
-        text = "".join(json.dumps(line) + "\n" for line in lines)
-        (folder / "samples.jsonl").write_text(text)
-        make_earlier(folder)  # as in a folder of version 0.1
+        run = RunFolder(folder)
+        detail = {"slot1_share": 1.0, "consistency": 0.0}
+        rows = [
+            replace(row, verdicts={"near": replace(row.verdicts["near"], value=0.5, detail=detail)})
+            for row in run.read_rows()
+        ]
+        run.write(run.read(), rows, run.read_scores())
     shares = {}
     for orders in ("both", "first", "second"):
         assert agree(ran, "--orders", orders) == 0

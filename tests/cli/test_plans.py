@@ -248,13 +248,13 @@ def test_a_repeated_plan_answers_no_unchanged_run_anew_and_says_the_same(
 ) -> None:
     first = plan(toy), capsys.readouterr().out
     before = toy.bytes()
-    stamps = {path: path.stat().st_mtime_ns for path in toy.results.rglob("samples.jsonl")}
+    stamps = {path: path.stat().st_mtime_ns for path in toy.results.rglob("answers.parquet")}
 
     second = plan(toy), capsys.readouterr().out
 
     assert second == first
     assert toy.bytes() == before
-    assert {p: p.stat().st_mtime_ns for p in toy.results.rglob("samples.jsonl")} == stamps
+    assert {p: p.stat().st_mtime_ns for p in toy.results.rglob("answers.parquet")} == stamps
 
 
 def test_a_cell_that_fails_stops_no_other(

@@ -89,8 +89,8 @@ CHANGES: dict[str, Callable[[Toy], object]] = {
         "configs/judges/near.yaml", "kind: cosine", "kind: cosine\nlanguages: [de]"
     ),
     "ledger": change_ledger,
-    "samples.jsonl": lambda toy: (toy.runs()[0] / "samples.jsonl").unlink(),
-    "items.csv": lambda toy: (toy.runs()[0] / "items.csv").write_text("gone"),
+    "answers": lambda toy: (toy.runs()[0] / "answers.parquet").unlink(),
+    "verdicts": lambda toy: (toy.runs()[0] / "verdicts.parquet").write_text("gone"),
     "scores.csv": lambda toy: (toy.runs()[0] / "scores.csv").write_text("gone"),
     "sums": lambda toy: (toy.runs()[0] / "SHA256SUMS").unlink(),
     "manifest": lambda toy: next(toy.results.glob(MANIFESTS)).write_text("{"),

@@ -7,6 +7,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from support import stored_tables
 from support.report_runs import Sketch, write_runs
 from support.stub_server import StubServer
 from support.toy import Toy
@@ -70,8 +71,7 @@ def test_ratings_add_the_agreement_with_people(
     toy: Toy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     toy.run("--variant", "base")
-    lines = (toy.runs()[0] / "samples.jsonl").read_text("utf-8").splitlines()
-    names = dict.fromkeys(json.loads(line)["sample"]["id"] for line in lines)
+    names = stored_tables.samples(toy.runs()[0])
     ratings = tmp_path / "ratings.csv"
     rated = [
         f"toy,{name},oracle,{rater},{(n + len(rater)) % 3},base"
@@ -161,7 +161,7 @@ def test_a_run_that_ends_while_the_page_is_open_shows_up(
 
 def test_a_damaged_run_is_refused_without_its_path(server: PageServer, tmp_path: Path) -> None:
     write_runs(tmp_path, Sketch(samples=3, models=(("alpha", 0.9),), has_choices=False))
-    next(tmp_path.glob("runs/*/*/*/samples.jsonl")).write_text("{", "utf-8")
+    next(tmp_path.glob("runs/*/*/*/answers.parquet")).write_text("{", "utf-8")
 
     status, _, body = asked(server, "/data")
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from support import stored_tables
 from support.stub_script import Script
 from support.stub_server import StubServer
 from support.toy import DECODINGS, PRICES, SAMPLES, Toy, lines
@@ -72,8 +73,7 @@ def test_vectors_are_asked_once_and_are_read_offline_to_the_same_bytes(
 def test_vectors_stay_out_of_the_run_folder(far: Toy, stub: StubServer) -> None:
     far.run("--variant", "base", "--judge", "far")
 
-    rows = (far.runs()[0] / "samples.jsonl").read_text().splitlines()
-    replies = [json.loads(row)["verdicts"]["far"]["replies"] for row in rows]
+    replies = [row["replies"] for row in stored_tables.rows(far.runs()[0], "verdicts")]
     assert replies == [[None, None]] * SAMPLES * DECODINGS
 
 

@@ -149,7 +149,7 @@ def read_stored(content: bytes) -> None:
         allowed(lambda: Ledger(Path(name)).find([asked.key]))
         allowed(lambda: Ledger(Path(name)).asked([asked.key]))
         allowed(Ledger(Path(name)).identities)
-    for file in ("run.json", "samples.jsonl", "scores.csv", "SHA256SUMS"):
+    for file in ("run.json", "answers.parquet", "scores.csv", "SHA256SUMS"):
         with TemporaryDirectory() as name:
             (Path(name) / file).write_bytes(content)
             folder = RunFolder(Path(name))

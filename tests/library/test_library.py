@@ -227,7 +227,7 @@ def test_other_code_or_another_version_is_another_model() -> None:
 def test_text_of_a_model_is_escaped_in_a_notebook(served: Path) -> None:
     run = ph.evaluate("my_task", model=ph.FunctionModel("mine", reply=lambda messages: "<script>"))
 
-    html = run.samples._repr_html_()  # type: ignore[operator]  # pandas has it
+    html = run.samples._repr_html_()
 
     assert "<script>" not in html
     assert "&lt;script&gt;" in html

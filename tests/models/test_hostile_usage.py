@@ -125,6 +125,6 @@ def test_a_run_with_negative_tokens_ends_and_says_no_cost_and_so_does_the_leader
 
 @each("cost", [-7.2, float("nan"), float("inf"), -1e-9])
 def test_a_cost_that_none_can_be_is_shown_as_unknown(cost: float) -> None:
-    from harness.cli.run_report import usd
+    from harness.cli.output import usd
 
     assert usd(cost) == "-"

@@ -79,7 +79,7 @@ def test_the_run_folder_is_named_by_task_model_and_digest(toy: Toy) -> None:
 
     place = done.folder.path.relative_to(toy.results)
     assert place.parts == ("runs", "toy", "oracle", done.file.digest[:16])
-    assert done.folder.read() == done.file
+    assert replace(done.folder.read(), tables={}) == done.file
 
 
 def test_missing_verdicts_are_counted_by_judge_and_reason(toy: Toy) -> None:

@@ -36,7 +36,7 @@ models: [small]
 tasks: [{task: emphasized_talk, limit: 12}, hate_speech]
 """
 MOST_RUNS = 8
-FILES = ("run.json", "samples.jsonl", "scores.csv")
+FILES = ("run.json", "answers.parquet", "verdicts.parquet", "scores.csv")
 MODEL = "{kind: transformers, model: tiny, build: tiny-llama, dtype: float32, batch_tokens: 2048}"
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent

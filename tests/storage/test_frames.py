@@ -20,10 +20,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[RunFolder]:
 
 
 def test_every_table_begins_with_its_run_and_has_its_columns(runs: list[RunFolder]) -> None:
-    rows = {name: load(runs, name) for name in ("samples", "answers", "verdicts", "scores")}  # type: ignore[arg-type]
+    rows = {name: load(runs, name) for name in ("samples", "answers", "verdicts", "scores")}
 
-    assert tuple(rows["samples"].columns) == (*RUN, *SAMPLE)
-    assert tuple(rows["answers"].columns) == (*RUN, *ANSWER)
+    assert tuple(rows["samples"].columns)[: len(RUN) + len(SAMPLE)] == (*RUN, *SAMPLE)
+    assert rows["samples"].fields[0].keys() == {
+        name.removeprefix("field_") for name in rows["samples"] if name.startswith("field_")
+    }
+    assert tuple(rows["answers"].columns) == (*RUN, "row", *ANSWER)
     assert tuple(rows["verdicts"].columns)[: len(RUN) + len(VERDICT)] == (*RUN, *VERDICT)
     assert set(rows["scores"].columns) == {*RUN, *COLUMNS}
     assert set(rows["verdicts"].model) == {"oracle", "random"}

@@ -3,15 +3,17 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.sketches import HOSTILE, lost, right, row, run_file
 
 from harness.errors import StoreError
-from harness.parts import Message, Reason
+from harness.parts import Reason
 from harness.storage.files import refuse_source, write_new, write_whole
 from harness.storage.find_runs import find_run, run_folders
+from harness.storage.run_tables import RunTables
 from harness.storage.runs import RunFolder, StepRecord
 
 DIGEST = "4f2a" + "0" * 12
@@ -20,6 +22,10 @@ ROWS = [
     row(lost(Reason.REFUSED), "s2", answer=None, served="m-2024"),
     row(right(0.0), "s3", steps=(StepRecord("response", "k", (), reason=Reason.EMPTY, note="-"),)),
 ]
+
+BARE = [replace(one, steps=tuple(replace(step, messages=()) for step in one.steps)) for one in ROWS]
+"""The same as it is read: prompts are in the ledger."""
+TABLES = ("samples.parquet", "answers.parquet", "verdicts.parquet")
 
 
 def made(results: Path, *names: str) -> list[Path]:
@@ -35,7 +41,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
     folder.write(run_file(3), ROWS)
 
-    assert (folder.read(), folder.read_rows()) == (run_file(3), ROWS)
+    assert (replace(folder.read(), tables={}), folder.read_rows()) == (run_file(3), BARE)
     assert folder.scores == tmp_path / "deep" / "run" / "scores.csv"
 
 
@@ -45,11 +51,11 @@ def test_writing_what_was_read_gives_the_same_bytes(tmp_path: Path) -> None:
 
     second.write(first.read(), first.read_rows())
 
-    for name in ("run.json", "samples.jsonl"):
+    for name in ("run.json", *TABLES):
         assert (second.path / name).read_bytes() == (first.path / name).read_bytes()
 
 
-def test_the_order_in_which_verdicts_came_changes_no_byte(tmp_path: Path) -> None:
+def test_the_order_in_which_verdicts_came_changes_no_digest(tmp_path: Path) -> None:
     verdicts = {"near": right(1.0, a=1.0, b=2.0), "far": lost(Reason.EMPTY)}
     other = {"far": lost(Reason.EMPTY), "near": right(1.0, b=2.0, a=1.0)}
     folders = RunFolder(tmp_path / "a"), RunFolder(tmp_path / "b")
@@ -57,18 +63,16 @@ def test_the_order_in_which_verdicts_came_changes_no_byte(tmp_path: Path) -> Non
     folders[0].write(run_file(), [row(right(1.0), verdicts=verdicts)])
     folders[1].write(run_file(), [row(right(1.0), verdicts=other)])
 
-    written = [(folder.path / "samples.jsonl").read_bytes() for folder in folders]
-    assert written[0] == written[1]
+    assert folders[0].read().tables == folders[1].read().tables
 
 
 @pytest.mark.parametrize("text", HOSTILE[1:])
-def test_a_hostile_answer_stays_on_its_line(tmp_path: Path, text: str) -> None:
+def test_a_hostile_answer_is_stored_as_it_came(tmp_path: Path, text: str) -> None:
     rows = [row(right(1.0), answer=text), row(right(0.0), "s2")]
 
     RunFolder(tmp_path).write(run_file(), rows)
 
-    assert RunFolder(tmp_path).read_rows() == rows
-    assert (tmp_path / "samples.jsonl").read_bytes().count(b"\n") == 2
+    assert [row.answer for row in RunFolder(tmp_path).read_rows()] == [text, rows[1].answer]
 
 
 @pytest.mark.parametrize(
@@ -77,8 +81,8 @@ def test_a_hostile_answer_stays_on_its_line(tmp_path: Path, text: str) -> None:
         ("run.json", b"{", "run.json: damaged"),
         ("run.json", b"{}", "run.json: damaged"),
         ("run.json", None, "run.json: cannot be read"),
-        ("samples.jsonl", b"{}\n", "samples.jsonl:1: damaged"),
-        ("samples.jsonl", None, "samples.jsonl: cannot be read"),
+        ("answers.parquet", b"{}\n", "answers.parquet: changed since"),
+        ("verdicts.parquet", None, "verdicts.parquet: changed since"),
     ],
 )
 def test_a_damaged_run_names_the_place_and_the_remedy(
@@ -178,13 +182,26 @@ def test_all_runs_are_listed_in_the_order_of_their_paths(tmp_path: Path) -> None
     assert run_folders(tmp_path / "none") == []
 
 
-def test_a_step_keeps_its_prompt(tmp_path: Path) -> None:
-    said = (Message("system", "Be brief."), Message("user", "Hello?"))
-    steps = (StepRecord("thought", "k1", said, text="so"), StepRecord("response", "k2", said))
+def test_prompts_are_in_the_ledger_alone(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "runs" / "toy" / "model" / DIGEST)
+    folder.write(run_file(), [row(right(1.0))])
 
-    RunFolder(tmp_path).write(run_file(), [row(right(1.0), steps=steps)])
+    assert [step.messages for one in folder.read_rows() for step in one.steps] == [()]
+    assert folder.read_rows(with_prompts=True) == folder.read_rows()
 
-    assert RunFolder(tmp_path).read_rows()[0].steps == steps
+
+def test_a_column_that_begins_late_is_empty_before_and_changes_no_digest(tmp_path: Path) -> None:
+    first, rest = [row(right(1.0))], [row(right(0.0, odd=0.5), "s2")]
+    in_parts, at_once = RunTables(tmp_path), RunTables(tmp_path)
+
+    for part in (first, rest):
+        in_parts.add(part)
+    at_once.add([*first, *rest])
+
+    assert in_parts.digests == at_once.digests
+    folder = RunFolder(tmp_path / "run")
+    folder.put(run_file(2), in_parts)
+    assert [r.verdicts["near"].detail.get("odd") for r in folder.read_rows()] == [None, 0.5]
 
 
 @pytest.mark.parametrize("given", ["elsewhere", "kept"])

@@ -159,7 +159,9 @@ class Quiz:
     def rows(self) -> list[SampleRecord]:
         """The rows of the only run here that have an answer."""
         [path] = self.results.glob("runs/*/*/*")
-        return [row for row in RunFolder(path).read_rows() if row.answer is not None]
+        return [
+            row for row in RunFolder(path).read_rows(with_prompts=True) if row.answer is not None
+        ]
 
     def answers(self) -> dict[tuple[str, str], str | None]:
         """The answers of the only run here, by variant and sample."""

@@ -91,7 +91,7 @@ class Desk:
     def rows(self) -> list[SampleRecord]:
         """The rows of the only run here."""
         [path] = self.results.glob("runs/*/*/*")
-        return RunFolder(path).read_rows()
+        return RunFolder(path).read_rows(with_prompts=True)
 
     def ratings(self) -> list[dict[str, str]]:
         """The ratings that were written."""

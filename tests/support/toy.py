@@ -5,7 +5,6 @@
 """
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -254,11 +253,3 @@ def isolated(folder: Path, patch: pytest.MonkeyPatch) -> Toy:
     patch.setenv("HARNESS_CACHE", str(folder / "cache"))
     patch.setenv("HF_HUB_OFFLINE", "1")
     return build(folder)
-
-
-def make_earlier(folder: Path) -> None:
-    """Make a run's folder one of version 0.1, which wrote no sums."""
-    run = folder / "run.json"
-    text = run.read_text("utf-8")
-    run.write_text(re.sub(r'"version": "0\.2[^"]*"', '"version": "0.1.0"', text), "utf-8")
-    (folder / "SHA256SUMS").unlink()

@@ -1,11 +1,11 @@
 """Prompt packs: a level keeps what makes it differ, or is refused before the first call."""
 
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support import stored_tables
 from support.choice_prompts import task as shipped
 from support.each import each
 from support.intent_resolution_prompts import HOME, INFERRED, mark, plan, requests
@@ -184,8 +184,8 @@ def test_a_server_is_asked_in_a_conversation_and_level_one_may_reason(
 
     assert code == 0
     assert sorted(set(sent)) == [(1, 60), (1, 300), (3, 30)]
-    [file] = results.glob("runs/*/*/*/samples.jsonl")
-    records = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    [folder] = results.glob("runs/*/*/*")
+    records = stored_tables.rows(folder, "answers")
     whole = "She hints at it.\nAnswer: Sure."
     assert {(r["variant"], r["answer"]) for r in records} == {("cot1", "Sure."), ("cot2", whole)}
 

@@ -17,8 +17,8 @@ from harness.analysis.boards.scores import (
 from harness.cli.boards import put_joint_boards
 from harness.cli.clusters import parts
 from harness.cli.options import Calling, ExitCode, Shown, Where, plain_name, tell_of_keys
-from harness.cli.output import ProgressLine, echo, echo_json, echo_records, log
-from harness.cli.run_report import budget_line, gap_lines, sum_line, usd, usd_range
+from harness.cli.output import ProgressLine, echo, echo_json, echo_records, log, usd, usd_range
+from harness.cli.run_report import budget_line, gap_lines, sum_line
 from harness.models.client.cached import Budget
 from harness.pipeline.manifest import PlanManifest, note_plan, recognised_plan
 from harness.pipeline.studies import plans, shards

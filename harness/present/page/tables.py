@@ -215,7 +215,7 @@ def _whole(number: float) -> int | None:
 
 def _ranked_name(row: Row) -> str:
     """The name of what a board ranks by: that of its metric."""
-    return RANKED.get(row.ranked_by, row.metric.replace("_", " "))
+    return RANKED.get(row.ranked_by, str(row.metric).replace("_", " "))
 
 
 def _on_what(board: "DataFrame") -> str:

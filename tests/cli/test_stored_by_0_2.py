@@ -1,0 +1,54 @@
+"""Results that version 0.2 wrote: refused in one sentence, and made again from the stored calls."""
+
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+
+from harness.cli import main
+from harness.storage.find_runs import run_folders
+from harness.storage.frames import load
+
+STORED = Path(__file__).parent / "stored_0_2"
+RUN = (
+    *("run", "--task", "intent_resolution", "--model", "literal", "--judge", "ngram-cosine"),
+    *("--variant", "base", "--limit", "2"),
+)
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("HARNESS_DATA", raising=False)
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    return copytree(STORED, tmp_path / "results")
+
+
+@pytest.mark.parametrize("command", ["read", "items", "compare"])
+def test_a_run_of_an_earlier_version_is_refused_with_the_remedy(
+    results: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    [folder] = run_folders(results)
+
+    assert main([command, str(folder.path), "--results", str(results)]) == 2
+
+    said = " ".join(capsys.readouterr().err.split())
+    assert "an earlier version of the program wrote this run; the same command makes it" in said
+
+
+def test_the_same_command_makes_the_run_again_without_a_call(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls = {path: path.read_bytes() for path in results.rglob("calls/*/*.jsonl")}
+    [before] = run_folders(results)
+    known = (before.path / "scores.csv").read_text("utf-8")
+
+    assert main([*RUN, "--results", str(results)]) == 0
+
+    [after] = run_folders(results)
+    assert after.path == before.path
+    assert {path: path.read_bytes() for path in results.rglob("calls/*/*.jsonl")} == calls
+    assert not (after.path / "samples.jsonl").exists()
+    assert (after.path / "answers.parquet").exists()
+    scores = load([after], "scores")
+    values = [line.split(",")[7] for line in known.splitlines()[1:]]
+    assert [f"{value}" for value in scores["value"]] == values
