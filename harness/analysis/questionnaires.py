@@ -2,7 +2,7 @@
 
 A row shows one thing to be judged: a pair, a set of graded sentences, one sentence of a set, or
 one choice. Neither level nor source stands in it; the key has both. Ratings come back by
-`harness ratings import`, as those of any sheet.
+`harness sheet read-ratings`, as those of any sheet.
 """
 
 from collections import Counter

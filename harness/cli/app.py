@@ -1,7 +1,5 @@
 """The table of commands, loaded when asked for; and an error to one message and an exit code."""
 
-import atexit
-import gc
 import logging
 import os
 import sys
@@ -13,20 +11,19 @@ from io import StringIO
 from typing import Any, NamedTuple
 
 import typer
+from typer.core import TyperGroup
 
 from harness import __version__
-from harness.cli.options import ExitCode, expanded
-from harness.cli.output import (
-    LogLines,
-    OncePerCommand,
-    log,
-    prepare_streams,
-    stream_fault,
-)
+from harness.cli.options import MOST_SHOWN, RARE, ExitCode, expanded
 from harness.errors import BudgetReached, HarnessError
+from harness.present.screen import Messages, Progress, prepare_streams, stream_fault, warn
 
 KEPT = "what was stored stays: repeat the command with another stdout"
 ABOUT = "Measures how well language models handle meaning beyond the literal."
+EPILOG = "Try: harness run --task intent_resolution --model oracle,literal"
+
+
+ALL_OPTIONS = "--help-all"
 
 
 class Entry(NamedTuple):
@@ -36,38 +33,58 @@ class Entry(NamedTuple):
     about: str
 
 
-COMMANDS: Mapping[str, Entry] = {
-    "run": Entry("run:run", "Answer a task with models, judge the answers and score them."),
-    "judge": Entry("run:judge", "Judge a stored run with more judges."),
-    "merge": Entry("clusters.merge:merge", "Make the runs of shards from their stored calls."),
-    "read": Entry("run:read", "Parse a run's stored replies again; list changed verdicts."),
-    "import": Entry("run:import_files", "Make a run from answers that another program stored."),
-    "tokens": Entry("catalogue:tokens", "Show how a tokenizer reads a task's choices."),
-    "split": Entry("texts.tables:split", "Split a table into parts without shared texts."),
-    "clean": Entry("texts.tables:clean", "Clean the texts of a table by named steps."),
-    "train": Entry("make:train", "Train a classifier on a task's training texts."),
-    "grid": Entry("make:grid", "Train models under each augmentation and evaluate them."),
-    "build": Entry("make:build", "Let a model make new samples from samples."),
-    "leaderboard": Entry("boards:leaderboard", "Rank the models of all runs."),
-    "agree": Entry("ratings:agree", "Measure how well judges agree with people."),
-    "items": Entry("items:items", "Show answers with their verdicts, side by side."),
-    "compare": Entry("compare:compare", "Compare two runs, or two parts of a run."),
-    "gate": Entry("plans.gate:gate", "Tell whether a run has dropped against another."),
-    "table": Entry("table:table", "Make the tables of a paper from runs, ratings or data."),
-    "curve": Entry("compare:curve", "Plot hits and false alarms against implicitness."),
-    "plot": Entry("plot:plot", "Draw a figure of runs, ratings or texts."),
-    "rates": Entry("rates:rates", "Show hits and false alarms by columns of the data."),
-    "drift": Entry("texts.moderation:drift", "Test what has moved between two tables or runs."),
-    "card": Entry("texts.moderation:card", "Write the card of a moderation model."),
-    "profile": Entry("impscore:profile", "Describe how implicit and varied texts are."),
-    "report": Entry("report:report", "Write or serve one HTML page of runs and answers."),
-    "view": Entry("report:view", "Renamed: harness report --serve."),
-    "bundle": Entry("exports:bundle", "Put runs into a zip that derives their numbers."),
-    "prove": Entry("exports:prove", "Derive the numbers of a bundle again, offline."),
-    "verify": Entry("catalogue:verify", "Recompute published numbers from their data."),
-    "list": Entry("catalogue:list_names", "List tasks, models, judges and other names."),
-    "show": Entry("catalogue:show", "Show the YAML file of a name, or a stored run."),
-    "schema": Entry("catalogue:schema", "Print the JSON schema of a kind of YAML file."),
+PANELS: Mapping[str, Mapping[str, Entry]] = {
+    "Measure": {
+        "run": Entry("run:run", "Answer a task with models, judge the answers and score them."),
+        "judge": Entry("run:judge", "Judge a stored run with more judges."),
+        "read": Entry("run:read", "Parse a run's stored replies again; list changed verdicts."),
+        "merge": Entry("clusters.merge:merge", "Make the runs of shards from their stored calls."),
+    },
+    "See": {
+        "leaderboard": Entry("boards:leaderboard", "Rank the models of all runs."),
+        "items": Entry("items:items", "Show answers with their verdicts, side by side."),
+        "compare": Entry("compare:compare", "Compare two runs, or two parts of a run."),
+        "table": Entry("table:table", "Make the tables of a paper from runs, ratings or data."),
+        "plot": Entry("plot:plot", "Draw a figure of runs, ratings or texts."),
+        "report": Entry("report:report", "Write or serve one HTML page of runs and answers."),
+    },
+    "People and judges": {
+        "agree": Entry("ratings:agree", "Measure how well judges agree with people."),
+        "sheet": Entry("", "Write sheets for people to fill in, and read them back."),
+    },
+    "Moderation": {
+        "rates": Entry("rates:rates", "Show hits and false alarms by columns of the data."),
+        "drift": Entry("texts.moderation:drift", "Test what has moved between tables or runs."),
+    },
+    "Metric of implicitness": {
+        "impscore": Entry("", "Measure implicitness; train and evaluate scorers of it."),
+    },
+    "Data": {
+        "data": Entry("", "Fetch and check released data; split and clean tables."),
+        "build": Entry("make:build", "Let a model make new samples from samples."),
+        "perturb": Entry("make:perturb", "Change texts of a task slightly, to test robustness."),
+        "import": Entry("run:import_files", "Make a run from answers of another program."),
+        "export": Entry("", "Write lists, and runs for other programs."),
+    },
+    "Program": {
+        "list": Entry("catalogue:list_names", "List tasks, models, judges, runs and more."),
+        "show": Entry("catalogue:show", "Show the YAML file of a name, or a stored run."),
+        "check": Entry("", "Try a judge, model, reader or scorer of your own."),
+        "train": Entry("make:train", "Train a classifier on a task's training texts."),
+        "verify": Entry("catalogue:verify", "Recompute published numbers from their data."),
+        "bundle": Entry("exports:bundle", "Put runs into a zip that derives their numbers."),
+    },
+}
+"""The commands of the first level, in the groups of `harness --help`."""
+BELOW: Mapping[str, Entry] = {
+    "compare --gate": Entry("plans.gate:gate", "Fail if a run has dropped against another."),
+    "plot curve": Entry("compare:curve", "Plot hits and false alarms against implicitness."),
+    "rates --card": Entry("texts.moderation:card", "Write the card of a moderation model."),
+    "train --grid": Entry("make:grid", "Train and evaluate models under each augmentation."),
+    "bundle --check": Entry("exports:prove", "Derive the numbers of a bundle again, offline."),
+    "show schema": Entry("catalogue:schema", "Print the JSON schema of a kind of YAML file."),
+    "show tokens": Entry("catalogue:tokens", "Show how a tokenizer reads a task's choices."),
+    "perturb report": Entry("make:report", "Count the verdicts that perturbations change."),
     "check judge": Entry("check:judge", "Try a judge on made-up answers."),
     "check model": Entry("check:model", "Try a model on made-up prompts."),
     "check reader": Entry("check:reader", "Try a reader on some files."),
@@ -75,67 +92,87 @@ COMMANDS: Mapping[str, Entry] = {
     "data list": Entry("catalogue:list_sources", "List sources, licences and origins."),
     "data fetch": Entry("catalogue:fetch", "Download sources and verify their checksums."),
     "data check": Entry("catalogue:check", "Verify the checksums of files."),
+    "data split": Entry("texts.tables:split", "Split a table into parts without shared texts."),
+    "data clean": Entry("texts.tables:clean", "Clean the texts of a table by named steps."),
     "impscore score": Entry("impscore:score", "Score the implicitness of texts."),
     "impscore pairs": Entry("impscore:pairs", "Measure the distance of two texts in meaning."),
-    "impscore eval": Entry("impscore:evaluate", "Evaluate a scorer on human data."),
+    "impscore profile": Entry("impscore:profile", "Describe how implicit and varied texts are."),
+    "impscore evaluate": Entry("impscore:evaluate", "Evaluate a scorer on human data."),
     "impscore train": Entry("impscore_training:train", "Train a scorer on sentence pairs."),
-    "impscore ablate": Entry(
-        "impscore_training:ablate", "Compare forms and settings of the scorer."
-    ),
-    "impscore collect": Entry(
-        "impscore_training:collect", "Collect sentences of public data sets, for pairs."
-    ),
+    "impscore ablate": Entry("impscore_training:ablate", "Compare settings of the scorer."),
+    "impscore collect": Entry("impscore_training:collect", "Collect sentences of public data."),
     "impscore lint": Entry("impscore_training:lint", "Look for surface cues in sentence pairs."),
     "impscore probe": Entry("impscore_training:probe", "Find what a scorer knows and does not."),
-    "export ratings": Entry("ratings:export_ratings", "Write a blind rating sheet."),
-    "export annotation": Entry(
-        "texts.annotation:export_annotation", "Write sheets to label texts step by step."
-    ),
-    "export stress": Entry("texts.questions:export_stress", "Write sheets to mark stresses on."),
-    "export sheet": Entry("texts.questions:export_sheet", "Write a questionnaire on sentences."),
+    "sheet ratings": Entry("ratings:export_ratings", "Write a blind rating sheet."),
+    "sheet labels": Entry("texts.annotation:export_annotation", "Write sheets to label texts."),
+    "sheet stress": Entry("texts.questions:export_stress", "Write sheets to mark stresses on."),
+    "sheet questions": Entry("texts.questions:export_sheet", "Write a questionnaire on sentences."),
+    "sheet read-ratings": Entry("ratings:import_ratings", "Convert ratings to long form."),
+    "sheet read-labels": Entry("texts.annotation:import_labels", "Read filled sheets of labels."),
+    "sheet read-stress": Entry("texts.questions:import_stress", "Read marked stresses as samples."),
     "export copies": Entry("exports:export_copies", "List the near copies among texts."),
     "export inspect": Entry("exports:export_inspect", "Write a run as a log of Inspect."),
     "export lm-eval": Entry("exports:export_lm_eval", "Write scores for lm-evaluation-harness."),
-    "export every-eval-ever": Entry(
-        "exports:export_every_eval_ever", "Write a run for Every Eval Ever."
-    ),
+    "export every-eval-ever": Entry("exports:export_every_eval_ever", "Write a run for that site."),
     "export errors": Entry("rates:export_errors", "Write the texts a run missed or flagged."),
-    "perturb report": Entry("make:report", "Count the verdicts that perturbations change."),
-    "ratings labels": Entry(
-        "texts.annotation:import_labels", "Read filled sheets of labels into a table."
-    ),
-    "ratings import": Entry("ratings:import_ratings", "Convert ratings to long form."),
-    "ratings stress": Entry("texts.questions:import_stress", "Read marked stresses as samples."),
 }
-GROUPS: Mapping[str, Entry] = {
-    "check": Entry("", "Try a judge, model, reader or scorer of your own."),
-    "data": Entry("", "List, download and check released data sets."),
-    "impscore": Entry("", "Measure implicitness; train and evaluate scorers of it."),
-    "export": Entry("", "Write sheets for people, lists, and runs for other programs."),
-    "perturb": Entry("make:perturb", "Change texts of a task slightly, to test robustness."),
-    "ratings": Entry("", "Convert ratings by people from other formats."),
+"""The commands below another one: by a second word, or by an option that makes it another."""
+TOP = {name: entry for panel in PANELS.values() for name, entry in panel.items()}
+COMMANDS = {name: one for name, one in {**TOP, **BELOW}.items() if one.place}
+RENAMED = {
+    "gate": "compare --gate",
+    "curve": "plot curve",
+    "card": "rates --card",
+    "view": "report --serve",
+    "grid": "train --grid",
+    "prove": "bundle --check",
+    "schema": "show schema",
+    "tokens": "show tokens",
+    "split": "data split",
+    "clean": "data clean",
+    "profile": "impscore profile",
+    "impscore eval": "impscore evaluate",
+    "ratings import": "sheet read-ratings",
+    "ratings labels": "sheet read-labels",
+    "ratings stress": "sheet read-stress",
+    "export ratings": "sheet ratings",
+    "export annotation": "sheet labels",
+    "export stress": "sheet stress",
+    "export sheet": "sheet questions",
 }
-"""The first words of commands with two; one with a place is a command by itself, too."""
+"""Commands of the last version by their name of today."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     prepare_streams()
-    # What is left at the end of the process is freed with it: looking for garbage among the
-    # objects of torch and transformers first would take as long as a quarter of importing them.
-    atexit.unregister(gc.freeze)
-    atexit.register(gc.freeze)
-    # Records hold no circles: seldom looked for, garbage costs a tenth less of a large run.
-    gc.set_threshold(50_000, 20, 10)
-    handler = logging.StreamHandler(sys.stderr)
-    handler.addFilter(OncePerCommand())
-    handler.setFormatter(LogLines("%(levelname)s: %(message)s"))
-    logging.basicConfig(handlers=[handler], force=True)
+    logging.basicConfig(handlers=[Messages()], force=True)
     words = list(sys.argv[1:] if arguments is None else arguments)
-    command = _command(next((word for word in words if not word.startswith("-")), ""))
-    code = outcome(lambda: command(args=words, prog_name="harness", standalone_mode=False))
+    old = next((name for name in RENAMED if words[: name.count(" ") + 1] == name.split()), None)
+    if old is not None:
+        warn(f"harness: `harness {old}` is now `harness {RENAMED[old]}`")
+        return ExitCode.USER_MISTAKE
+    name, rest = command_of(words)
+    has_all = ALL_OPTIONS in rest
+    rest = ["--help" if word == ALL_OPTIONS else word for word in rest]
+    command = _command(name, has_all=has_all)
+    code = outcome(lambda: command(args=rest, prog_name="harness", standalone_mode=False))
     stream_fault(sys.stderr)
     return code
+
+
+def command_of(words: Sequence[str]) -> tuple[str, list[str]]:
+    """The command that some words call, and the words for click, which begin with its name.
+
+    It is empty if the words call none.
+    """
+    for name in BELOW:
+        first, second = name.split()
+        place = words.index(second) if second in words else 0
+        if words[:1] == [first] and (place == 1 or (place and second.startswith("-"))):
+            return name, [name, *words[1:place], *words[place + 1 :]]
+    name = words[0] if words and words[0] in TOP else ""
+    return name, [*words]
 
 
 def outcome(command: Callable[[], object]) -> int:
@@ -146,13 +183,13 @@ def outcome(command: Callable[[], object]) -> int:
         if code == ExitCode.INTERRUPTED:  # what typer makes of a KeyboardInterrupt
             raise KeyboardInterrupt
     except BudgetReached as error:
-        log(f"harness: {error}")
+        warn(f"harness: {error}")
         return ExitCode.INTERRUPTED
     except HarnessError as error:
-        log(f"harness: {error}")
+        warn(f"harness: {error}")
         return ExitCode.USER_MISTAKE
     except (KeyboardInterrupt, typer.Abort):
-        log("harness: interrupted; finished calls are stored: repeat the command to resume")
+        warn("harness: interrupted; finished calls are stored: repeat the command to resume")
         return ExitCode.INTERRUPTED
     except (BrokenPipeError, SystemExit):  # the reader of our output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -160,46 +197,51 @@ def outcome(command: Callable[[], object]) -> int:
     except Exception as error:  # the last boundary: a bug of ours is shown whole
         if hasattr(error, "exit_code") and hasattr(error, "show"):
             error.show(shown := StringIO())
-            log(shown.getvalue().removesuffix("\n"))
+            warn(shown.getvalue().removesuffix("\n"))
             return ExitCode.USER_MISTAKE
         if isinstance(error, OSError) and (why := stream_fault(sys.stdout, is_tried=True)):
-            log(f"harness: the result cannot be written to stdout ({why}); {KEPT}")
+            warn(f"harness: the result cannot be written to stdout ({why}); {KEPT}")
             return ExitCode.USER_MISTAKE
-        log(traceback.format_exc())
-        log("harness: this is a bug of the harness, not your mistake; stored calls are safe")
+        warn(traceback.format_exc())
+        warn("harness: this is a bug of the harness, not your mistake; stored calls are safe")
         return ExitCode.OUR_BUG
+    finally:
+        Progress.close()
     return code if isinstance(code, int) else ExitCode.DONE
 
 
 @cache  # for a program that calls `main` again and again
-def _command(first: str) -> Callable[..., object]:
-    return _plain(typer.main.get_command(_app(first)))  # type: ignore[no-any-return]  # of typer
-
-
-def _app(first: str) -> typer.Typer:
-    """All commands for typer; only those that begin with the word `first` are imported."""
-    app = _typer(help=ABOUT, no_args_is_help=True, epilog=EPILOG)
+def _command(name: str, *, has_all: bool) -> Callable[..., object]:
+    app = _typer(cls=Panels, help=ABOUT, no_args_is_help=True, epilog=EPILOG)
     app.callback(invoke_without_command=True)(_version)
-    groups = {"": app}
-    for name, (place, about) in GROUPS.items():
-        callback = _loaded(place) if place and name == first else None
-        groups[name] = _typer(no_args_is_help=not place)
-        app.add_typer(
-            groups[name],
-            name=name,
-            help=callback.__doc__ if callback else about,
-            short_help=about,
-            callback=callback,
-            invoke_without_command=bool(place),
-        )
-    for name, (place, about) in COMMANDS.items():
-        group, _, own = name.rpartition(" ")
-        function = _loaded(place) if name.split()[0] == first else _unloaded
-        groups[group].command(own, short_help=about)(function)
-    return app
+    if name in COMMANDS:
+        app.command(name, epilog=_epilog(name))(_loaded(COMMANDS[name].place))
+    elif name:
+        group = _typer(no_args_is_help=True)
+        for own, entry in BELOW.items():
+            if own.startswith(f"{name} "):
+                group.command(own.removeprefix(f"{name} "), short_help=entry.about)(_unloaded)
+        app.add_typer(group, name=name, help=TOP[name].about)
+    else:
+        for own, entry in TOP.items():
+            app.command(own, short_help=entry.about)(_unloaded)
+    return _plain(typer.main.get_command(app), has_all=has_all)  # type: ignore[no-any-return]
 
 
-EPILOG = "Try: harness run --task intent_resolution --model oracle,literal"
+class Panels(TyperGroup):
+    """The list of all commands, in groups."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - of typer's click
+        """Write each group's commands below its title."""
+        for title, entries in PANELS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:11}", entry.about) for name, entry in entries.items()])
+
+
+def _epilog(name: str) -> str | None:
+    """The last line of a command's help: what is below it."""
+    below = [f"harness {own}" for own in BELOW if own.startswith(f"{name} ")]
+    return f"See also: {', '.join(below)}" if below else None
 
 
 def _typer(**settings: object) -> typer.Typer:
@@ -212,8 +254,17 @@ def _typer(**settings: object) -> typer.Typer:
     )
 
 
-def _plain(command: Any) -> Any:  # noqa: ANN401 - typer has its own copy of click
-    """A command whose help calls an argument RUN, where typer has {RUN} and RUN <str>."""
+def _plain(command: Any, *, has_all: bool) -> Any:  # noqa: ANN401 - typer has its own copy of click
+    """A command whose help calls an argument RUN, where typer has {RUN} and RUN <str>.
+
+    Options that few people need are shown by --help-all alone.
+    """
+    rare = [one for one in command.params if one.name in RARE and one.param_type_name == "option"]
+    if len(command.params) > MOST_SHOWN and rare and not has_all:
+        for one in rare:
+            one.hidden = True
+        more = f"{len(rare)} more options: harness {command.name} {ALL_OPTIONS}"
+        command.epilog = f"{command.epilog}\n\n{more}" if command.epilog else more
     for one in command.params:
         if one.param_type_name == "argument":
             usage = one.metavar + "..." * (one.nargs != 1)
@@ -221,7 +272,7 @@ def _plain(command: Any) -> Any:  # noqa: ANN401 - typer has its own copy of cli
             one.display_type_rich = lambda ctx: None
             one.get_usage_pieces = lambda ctx, usage=usage: [usage]
     for inner in getattr(command, "commands", {}).values():
-        _plain(inner)
+        _plain(inner, has_all=has_all)
     return command
 
 

@@ -10,7 +10,7 @@ from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
 from shutil import get_terminal_size
-from textwrap import fill
+from textwrap import fill, wrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -62,7 +62,7 @@ SOURCE_NAMES = "Sources. Default: all."
 def list_names(
     where: Annotated[options.Where, options.Only("results home")],
     what: str | None = argument(
-        "WHAT", f"{', '.join(SECTIONS)} or runs. Default: all but runs.", None
+        "KIND", f"{', '.join(SECTIONS)} or runs. Default: a line of each kind.", None
     ),
     names: list[str] | None = argument(
         "RUN", "With runs, which: @TAG, a task, a model, TASK/MODEL. Default: all.", None
@@ -89,11 +89,23 @@ def list_names(
     if is_json:
         echo_json(found)
         return ExitCode.DONE
+    if what is None:
+        for section, members in found.items():
+            echo(_shortened(section, members))
+        echo("\nall of a kind, and what each is: harness list KIND; runs: harness list runs")
+        return ExitCode.DONE
     for section, members in found.items():
         echo(f"{section}:")
         for name in members:
             echo(_listed(name, _about(registry, SECTIONS[section], name)))
     return ExitCode.DONE
+
+
+def _shortened(section: str, members: Sequence[str]) -> str:
+    """The number of names of a kind, and as many of them as fit a line."""
+    head = f"{section:13} {len(members):3}  "
+    first, *rest = wrap(", ".join(members), WIDTH - len(head) - 4, break_on_hyphens=False)
+    return f"{head}{first}{' ...' if rest else ''}"
 
 
 def _listed(name: str, about: str) -> str:
@@ -127,8 +139,9 @@ def show(
     *,
     name: str = argument("NAME", "Name that `harness list` lists; or a run."),
     where: Annotated[options.Where, options.Only("results home")],
+    has_all: bool = option("Of a run, print the whole run.json.", False, flags="--all"),
 ) -> int:
-    """Show the YAML file of a name; or a run's run.json, and what the run lacks."""
+    """Show the YAML file of a name; or a run: its scores, cost and what is missing."""
     registry = options.registry(where.home)
     known = {section: registry.names(section) for section in SECTIONS.values()}
     files = [registry.file(section, name) for section in known if name in known[section]]
@@ -142,15 +155,31 @@ def show(
         close = get_close_matches(name, sorted({n for names in known.values() for n in names}), n=1)
         hint = f"; did you mean {close[0]!r}?" if close else "; `harness list` lists the names"
         raise SpecError(f"no name {name!r}{hint}; and {error}") from error
-    from harness.cli.run_report import gap_lines
+    return _show_run(folder, has_all=has_all)
+
+
+def _show_run(folder: RunFolder, *, has_all: bool) -> int:
+    """Print what was run, its headline scores, its cost and what is missing."""
+    from harness.cli.run_report import cost_line, gap_lines, put_headlines
 
     file = folder.read()
+    if not has_all:
+        if folder.scores.is_file():
+            put_headlines(file, read_table(folder.scores))
+        facts = "; ".join(f"{name} {fact}" for name, fact in run_facts(file).items())
+        echo(facts, is_prose=True)
+        if (line := cost_line(file.costs)) is not None:
+            echo(line, is_prose=True)
     for line in gap_lines(file, has_remedy=False):
-        echo(f"# {line}")
+        echo(f"# {line}", is_prose=True)
     if other := other_versions(file.packages, versions_here(file.packages)):
         words = "; ".join(f"{name} {then}, here {now}" for name, then, now in other)
-        echo(f"# computed with other versions than are here: {words}")
-    echo(f"# {folder.path}\n{(folder.path / 'run.json').read_text('utf-8')}")
+        echo(f"# computed with other versions than are here: {words}", is_prose=True)
+    echo(f"# {folder.path}")
+    if has_all:
+        echo((folder.path / "run.json").read_text("utf-8"))
+    else:
+        echo(f"all that is stored of it: harness show {folder.path.name[:8]} --all")
     return ExitCode.DONE
 
 

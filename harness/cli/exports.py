@@ -165,7 +165,7 @@ def bundle(
     """Put runs into a zip with all that derives their numbers again, offline.
 
     It holds the runs, their calls, the task, judges and prompts that were used, and no keys and
-    no paths of this machine. It is then proved at once, as `harness prove` does.
+    no paths of this machine. It is then proved at once, as `harness bundle --check` does.
 
     \b
     Example:
@@ -184,9 +184,9 @@ def bundle(
             log(f"{proof.run}: {line}")
     echo(f"wrote {count} files, {size:,} bytes, to {out}")
     if all(proof.is_same for proof in proofs):
-        echo(f"`harness prove {out.name}` derives every number again: the same")
+        echo(f"`harness bundle --check {out.name}` derives every number again: the same")
         return ExitCode.DONE
-    log(f"`harness prove {out.name}` will say so too; repeat the run to mend what differs")
+    log(f"`harness bundle --check {out.name}` will say so too; repeat the run to mend what differs")
     return ExitCode.CHECK_FAILED
 
 
@@ -197,7 +197,7 @@ def prove(file: Path = argument("FILE", "Bundle to prove."), is_json: AsJson = F
 
     \b
     Example:
-      harness prove results.zip
+      harness bundle --check results.zip
     """
     from harness.pipeline.bundle import prove_bundle
 

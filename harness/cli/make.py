@@ -193,7 +193,7 @@ def grid(
 
     \b
     Example:
-      harness grid --model minilm-svm --task ishate_implicit --augment none,bt,all
+      harness train --grid --model grams --task ishate_subtle --augment none,bt
     """
     plan = GridPlan(
         models=options.names(choice.model, "--model"),

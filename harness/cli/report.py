@@ -70,8 +70,3 @@ def report(
     megabytes = f"{size / _MEGABYTE:.1f} MB"
     echo(f"wrote {len(data.runs)} runs, {megabytes}, to {path}; open it in a browser")
     return ExitCode.DONE
-
-
-def view() -> int:
-    """Say the new name of this command."""
-    raise SpecError("`harness view` is now `harness report --serve`")

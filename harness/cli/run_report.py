@@ -65,10 +65,13 @@ def shown_decoding(decoding: str, signature: str) -> str:
     return LABEL if Signature.parse(signature).kind in CLASSIFIERS else decoding
 
 
-def put_runs(runs: Iterable[RunResult], shown: Shown, *, is_all: bool = False) -> int:
+def put_runs(
+    runs: Iterable[RunResult], shown: Shown, *, is_all: bool = False, is_several: bool = False
+) -> int:
     """Print each run as it ends, then those of one task together; as JSON one, or a list.
 
-    `is_all`: calls whose reply had no answer were retried (--retry all).
+    `is_all`: calls whose reply had no answer were retried (--retry all). `is_several`: more than
+    one run is to come, so the scores are those of the joint table.
     """
     has_all = shown.has_all_metrics
     if shown.is_json:
@@ -76,12 +79,15 @@ def put_runs(runs: Iterable[RunResult], shown: Shown, *, is_all: bool = False) -
     ended, codes = [], []
     for done in runs:
         ended.append(done.folder)
-        codes.append(_put_run(done, is_all=is_all, has_all_metrics=has_all))
-    if not has_all:
-        echo("more metrics: --metrics all, or scores.csv of each run")
+        codes.append(
+            _put_run(done, is_all=is_all, has_all=has_all, is_brief=is_several and not has_all)
+        )
     if len(ended) > 1:
         echo("")
         put_joint_boards(ended)
+    if not has_all:
+        more = "groups and more metrics" if is_several else "more metrics"
+        echo(f"{more}: --metrics all, or scores.csv of each run")
     return max(codes)
 
 
@@ -100,9 +106,10 @@ def _put_json(ended: Sequence[RunResult]) -> int:
     return max(ExitCode.of(done.missing) for done in ended)
 
 
-def _put_run(done: RunResult, *, is_all: bool, has_all_metrics: bool) -> int:
-    _put_headlines(done)
-    put_details(done.scores, has_all=has_all_metrics)
+def _put_run(done: RunResult, *, is_all: bool, has_all: bool, is_brief: bool) -> int:
+    if not is_brief:
+        put_headlines(done.file, done.scores)
+        put_details(done.scores, has_all=has_all)
     log_run_alarms(done.folder, done.scores)
     if (line := cost_line(done.file.costs, _unpriced(done.file))) is not None:
         echo(line, is_prose=True)
@@ -116,13 +123,15 @@ def _put_run(done: RunResult, *, is_all: bool, has_all_metrics: bool) -> int:
     return ExitCode.of(done.missing)
 
 
-def _put_headlines(done: RunResult) -> None:
+def put_headlines(file: RunFile, rows: Sequence[ScoreRow]) -> None:
+    """Print a run's headline metric of each variant by each judge, and what is missing of it."""
+
     def missing(row: ScoreRow) -> Cell:
         lost = [f"{reason} {n}" for reason, n in row.score.missing.items() if n]
         return Marked(", ".join(lost)) if lost else "0"
 
-    heads = headlines(done.scores)
-    title, alike = f"{done.file.run.task}, {done.file.model.name}", ""
+    heads = headlines(rows)
+    title, alike = f"{file.run.task}, {file.model.name}", ""
     if len({(row.score.metric, row.score.decoding) for row in heads}) == 1:
         drawn = shown_decoding(heads[0].score.decoding, heads[0].signature)
         title += f": {heads[0].score.metric}, {drawn}"

@@ -44,7 +44,7 @@ README = """# A bundle of evaluation results
 This zip holds {count} of the pragmatics harness, version {version}, and all that derives
 their numbers again: without a key, without the internet, without asking a model.
 
-    harness prove FILE.zip
+    harness bundle --check FILE.zip
 
 unpacks it into a temporary folder, renders every prompt again, finds each stored call by what it
 asked, reads and judges the answers again, computes the scores again, and compares all files byte

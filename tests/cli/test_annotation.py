@@ -35,7 +35,7 @@ def sheets(tmp_path: Path) -> list[Path]:
     posts.write_text("text\n" + "".join(f"=post number {n}\n" for n in range(8)), "utf-8")
     out = tmp_path / "sheet.csv"
     options = ("--steps", "ishate", "--raters", "ann,bob", "-o", str(out))
-    assert main(["export", "annotation", str(posts), *options]) == 0
+    assert main(["sheet", "labels", str(posts), *options]) == 0
     return [tmp_path / "sheet-ann.csv", tmp_path / "sheet-bob.csv"]
 
 
@@ -78,7 +78,9 @@ def test_filled_sheets_become_one_table_whose_agreement_is_told(
     filled(sheets[1], [PLAIN, PLAIN, PLAIN, PLAIN, IRONY, IRONY, IRONY, NON])
     out = tmp_path / "labels.csv"
 
-    assert main(["ratings", "labels", *map(str, sheets), "--steps", "ishate", "-o", str(out)]) == 0
+    assert (
+        main(["sheet", "read-labels", *map(str, sheets), "--steps", "ishate", "-o", str(out)]) == 0
+    )
 
     with out.open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -103,7 +105,7 @@ def test_a_label_that_cannot_be_is_an_error_with_its_line(
     filled(sheets[0], [NON, labels, *[NON] * 6])
     out = str(tmp_path / "labels.csv")
 
-    assert main(["ratings", "labels", str(sheets[0]), "--steps", "ishate", "-o", out]) == 2
+    assert main(["sheet", "read-labels", str(sheets[0]), "--steps", "ishate", "-o", out]) == 2
     message = capsys.readouterr().err
     assert said in message
     assert "sheet-ann.csv:3" in message
@@ -116,7 +118,7 @@ def test_blank_steps_are_missing_and_counted(
     filled(sheets[0], [NON, blank, ("", "", "", "", ""), *[NON] * 5])
     out = str(tmp_path / "labels.csv")
 
-    assert main(["ratings", "labels", str(sheets[0]), "--steps", "ishate", "-o", out]) == 1
+    assert main(["sheet", "read-labels", str(sheets[0]), "--steps", "ishate", "-o", out]) == 1
 
     found = [row.labels for row in read_labels(ishate(), sheets[0])]
     assert found[0]["implicit_layer"] == ()

@@ -11,7 +11,7 @@ from support.stub_server import StubServer
 from support.toy import Toy
 
 from harness.cli import main
-from harness.cli.output import echo_json, echo_json_rows
+from harness.present.screen import show_json, show_json_rows
 from harness.storage.parquet import ROWS, parquet_blocks
 
 
@@ -131,8 +131,8 @@ def test_parquet_and_json_come_row_by_row(
     assert read_table(tmp_path / "x.parquet").column("text")[-1].as_py() == str(3 * ROWS - 1)
     capsys.readouterr()
     for count in (0, 1, 3):
-        echo_json([*rows(count)])
-        echo_json_rows(rows(count))
+        show_json([*rows(count)])
+        show_json_rows(rows(count))
         whole = capsys.readouterr().out
         assert whole[: len(whole) // 2] == whole[len(whole) // 2 :]
 

@@ -63,18 +63,6 @@ def test_judging_a_stored_run_imports_no_torch(toy: Toy) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_no_garbage_is_looked_for_at_the_end_of_the_process() -> None:
-    code = (
-        "import atexit, gc\n"
-        "atexit.register(lambda: print(gc.get_freeze_count() > 10_000))\n"  # runs last
-        "from harness.cli import main\n"
-        "print(main(['--version']), gc.get_freeze_count())\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    assert done.stdout.splitlines()[1:] == ["0 0", "True"]
-
-
 @pytest.mark.parametrize(
     ("raised", "code"),
     [(DataError("x.csv: gone"), 2), (KeyboardInterrupt(), 130), (ZeroDivisionError("ours"), 70)],
@@ -114,9 +102,11 @@ def test_one_command_runs_several_models_on_several_tasks(
     assert toy.main("run", "--task", "toy,more", "--model", "oracle, literal", "--limit", "2") == 0
 
     lines = capsys.readouterr().out.splitlines()
-    names = [f"{task}, {model}" for task in ("toy", "more") for model in ("oracle", "literal")]
-    titles = [f"{name}: accuracy, T0+0.5" for name in names]
-    assert [line for line in lines if line in titles] == titles
+    runs = [tuple(line.split("/")[-3:-1]) for line in lines if line.startswith("run ")]
+    assert runs == [(task, model) for task in ("toy", "more") for model in ("oracle", "literal")]
+    boards = {line.split()[0].strip(":,") for line in lines if " accuracy by near" in line}
+    assert boards <= {"more", "toy"}
+    assert boards
 
 
 @pytest.mark.parametrize(

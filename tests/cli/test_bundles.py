@@ -91,7 +91,7 @@ def test_runs_by_gold_and_by_spelling_are_derived_again_to_the_same_bytes(
 ) -> None:
     capsys.readouterr()
 
-    assert main(["prove", str(controls)]) == 0
+    assert main(["bundle", "--check", str(controls)]) == 0
 
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2
@@ -131,7 +131,7 @@ def test_a_bundle_holds_the_calls_of_its_runs_alone_and_what_they_used(
         "home/prompts/toy/base.user.j2",
         "home/tasks/toy.yaml",
     }
-    assert "harness prove FILE.zip" in files["README.md"].decode()
+    assert "harness bundle --check FILE.zip" in files["README.md"].decode()
 
 
 def test_a_bundle_made_in_another_folder_has_the_same_bytes(
@@ -162,7 +162,7 @@ def test_a_judge_that_asked_a_server_is_derived_with_no_server_and_no_key(
     shutil.rmtree(toy.home)
     shutil.rmtree(toy.results)
 
-    assert main(["prove", str(tmp_path / "x.zip")]) == 0
+    assert main(["bundle", "--check", str(tmp_path / "x.zip")]) == 0
 
     assert asked > 0
     assert "results/calls/umpire/calls.jsonl" in contents(tmp_path / "x.zip")
@@ -176,7 +176,7 @@ def test_a_number_that_was_changed_is_found_though_all_sums_fit(
         assert b",1.0," in files[name]
         files[name] = files[name].replace(b",1.0,", b",0.9,", 1)
 
-    assert main(["prove", str(changed(controls, better))]) == 1
+    assert main(["bundle", "--check", str(changed(controls, better))]) == 1
 
     out = capsys.readouterr().out
     assert "scores.csv: other values are derived" in out
@@ -194,7 +194,7 @@ def test_an_answer_that_was_changed_is_found_in_the_calls(
     def said(answer: str) -> str:
         return "never 3" if answer == "yes 3" else answer
 
-    assert main(["prove", str(changed(controls, other))]) == 1
+    assert main(["bundle", "--check", str(changed(controls, other))]) == 1
 
     assert "answer 'never 3' is stored, 'yes 3' derived" in capsys.readouterr().out
 
@@ -205,7 +205,7 @@ def test_a_verdict_that_was_changed_is_told_by_what_differs(
     def other(files: dict[str, bytes]) -> None:
         edited(files, "verdicts", lambda rows: [rows[0] | {"note": "as I say"}, *rows[1:]])
 
-    assert main(["prove", str(changed(controls, other))]) == 1
+    assert main(["bundle", "--check", str(changed(controls, other))]) == 1
 
     out = capsys.readouterr().out
     assert "near 1.0: note 'as I say' is stored, '' derived" in out
@@ -217,7 +217,7 @@ def test_prompts_that_were_not_asked_are_found(
     def other(files: dict[str, bytes]) -> None:
         files["home/prompts/toy/base.user.j2"] = b"Story {{ story }} What else is said?"
 
-    assert main(["prove", str(changed(controls, other))]) == 1
+    assert main(["bundle", "--check", str(changed(controls, other))]) == 1
 
     assert "differs" in capsys.readouterr().out
 
@@ -229,11 +229,11 @@ def test_a_lost_call_and_a_file_without_a_fitting_sum_are_told(
         name = "results/calls/oracle/calls.jsonl"
         files[name] = b"".join(files[name].splitlines(keepends=True)[1:])
 
-    assert main(["prove", str(changed(controls, lost))]) == 1
+    assert main(["bundle", "--check", str(changed(controls, lost))]) == 1
     assert "are not stored" in capsys.readouterr().out
     with zipfile.ZipFile(controls, "a") as archive:
         archive.writestr("more.txt", "more")
-    assert main(["prove", str(controls)]) == 1
+    assert main(["bundle", "--check", str(controls)]) == 1
     assert "changed: more.txt: not in SHA256SUMS" in capsys.readouterr().out
 
 
@@ -270,7 +270,7 @@ def test_a_run_its_scores_or_words_of_the_index_that_were_taken_or_made_up_are_f
         (no_list, "changed: bundle.json: says otherwise of the run toy/oracle/"),
         (own_board, "changed: results/leaderboard.csv: nothing derives this file"),
     ):
-        assert main(["prove", str(changed(controls, change))]) == 1, fact
+        assert main(["bundle", "--check", str(changed(controls, change))]) == 1, fact
         assert fact in capsys.readouterr().out
 
 
@@ -298,7 +298,7 @@ def test_code_in_a_bundle_is_never_run(
     (tmp_path / "ran.txt").unlink()
 
     assert bundle(toy, tmp_path / "x.zip") == 1
-    assert main(["prove", str(tmp_path / "x.zip")]) == 1
+    assert main(["bundle", "--check", str(tmp_path / "x.zip")]) == 1
 
     assert not (tmp_path / "ran.txt").exists()
     out = capsys.readouterr().out
@@ -363,7 +363,7 @@ def test_a_name_that_leads_out_of_the_folder_is_refused(
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr(zipfile.ZipInfo(name), b"x")
 
-    assert main(["prove", str(path)]) == 2
+    assert main(["bundle", "--check", str(path)]) == 2
 
     assert fact in capsys.readouterr().err
     assert not (tmp_path / "out.txt").exists()
@@ -383,11 +383,11 @@ def test_links_twins_bombs_and_what_is_no_zip_are_refused(
         with zipfile.ZipFile(tmp_path / name, "w") as archive:
             for entry, data in entries:
                 archive.writestr(entry, data)
-        assert main(["prove", str(tmp_path / name)]) == 2
+        assert main(["bundle", "--check", str(tmp_path / name)]) == 2
         assert fact in capsys.readouterr().err
     (tmp_path / "no.zip").write_bytes(b"no zip")
-    assert main(["prove", str(tmp_path / "no.zip")]) == 2
-    assert main(["prove", str(tmp_path / "gone.zip")]) == 2
+    assert main(["bundle", "--check", str(tmp_path / "no.zip")]) == 2
+    assert main(["bundle", "--check", str(tmp_path / "gone.zip")]) == 2
 
 
 def test_a_bomb_is_stopped_by_what_comes_out_of_it_not_by_what_it_states(tmp_path: Path) -> None:
@@ -411,7 +411,7 @@ def test_a_bundle_that_was_zipped_again_with_its_folders_is_read(
         for name, data in files.items():
             archive.writestr(name, data)
 
-    assert main(["prove", str(tmp_path / "again.zip")]) == 0
+    assert main(["bundle", "--check", str(tmp_path / "again.zip")]) == 0
 
 
 def test_packing_heeds_neither_order_nor_clock() -> None:

@@ -11,17 +11,32 @@ from support.stub_script import Script
 from support.stub_server import StubServer
 from support.toy import MODEL, Toy
 
+from harness.cli import main
+from harness.cli.catalogue import SECTIONS
+
 ROOT = Path(__file__).parents[2]
 
 
-def test_list_shows_the_names_of_the_home_beside_those_that_ship(
+def test_list_shows_the_names_of_the_home_and_those_that_ship(
     toy: Toy, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert toy.main("list") == 0
+    assert [toy.main("list", kind) for kind in ("tasks", "models", "judges")] == [0, 0, 0]
 
     out = capsys.readouterr().out
     assert [name for name in ("toy", "intent_resolution", "near", "alpha") if name not in out] == []
     assert "By spelling." in out
+
+
+def test_list_alone_fits_a_screen_and_has_a_line_of_each_kind(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["list"]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    assert [line.split()[0] for line in lines[: len(SECTIONS)]] == [*SECTIONS]
+    assert "harness list KIND" in lines[-1]
 
 
 @pytest.mark.parametrize("section", ["tasks", "models", "judges", "data", "scorers"])
@@ -118,6 +133,12 @@ def test_show_prints_a_run(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None
     toy.run("--variant", "base")
 
     assert toy.main("show", toy.runs()[0].name[:8]) == 0
+    short = capsys.readouterr().out
+    assert toy.main("show", toy.runs()[0].name[:8], "--all") == 0
+
+    assert "toy, oracle: accuracy" in short
+    assert len(short.splitlines()) <= 24
+    assert "--all" in short.splitlines()[-1]
     assert '"planned": 12' in capsys.readouterr().out
 
 

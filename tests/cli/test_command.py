@@ -1,4 +1,4 @@
-"""How commands are found, how records become options, and how tables fit a terminal."""
+"""How commands are found, and how records become options."""
 
 import inspect
 import re
@@ -9,13 +9,10 @@ from importlib import import_module
 from typing import Annotated
 
 import pytest
-from support.each import each
-from support.terminal import on_terminal
 
 from harness.cli import main
-from harness.cli.app import COMMANDS, GROUPS
+from harness.cli.app import BELOW, RENAMED, TOP
 from harness.cli.options import ExitCode, Only, expanded, option
-from harness.cli.output import blocks, cell
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +43,7 @@ def test_a_narrowed_record_keeps_the_defaults_of_its_other_fields() -> None:
     assert command(name="tea") == 2
 
 
-@pytest.mark.parametrize("entries", [COMMANDS, GROUPS])
+@pytest.mark.parametrize("entries", [TOP, BELOW])
 def test_every_line_in_the_list_of_commands_fits_and_leads_to_a_function(
     entries: dict[str, tuple[str, str]],
 ) -> None:
@@ -72,8 +69,9 @@ def test_help_fits_80_columns_and_calls_values_by_words(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    for name in ("", *GROUPS, *COMMANDS):
+    for name in ("", *TOP, *BELOW):
         main([*name.split(), "--help"])
+        main([*name.split(), "--help-all"])
 
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if len(line) > 80 or re.search(r"[<{]", line)] == []
@@ -93,85 +91,34 @@ def test_a_mistyped_command_is_a_mistake_of_the_user(capsys: pytest.CaptureFixtu
     assert "No such command 'rnu'" in capsys.readouterr().err
 
 
-@each(
-    ("value", "text"),
-    [
-        (None, "-"),
-        ((None, None), "-"),
-        ((0.25, 1.0), "0.250 to 1.000"),
-        (0.5, "0.500"),
-        (3, "3"),
-        (True, "yes"),
-        ("word", "word"),
-    ],
-)
-def test_a_cell_shows_a_value_as_every_table_does(value: object, text: str) -> None:
-    assert cell(value) == text  # type: ignore[arg-type]  # each is a Cell
+def test_there_are_26_commands_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--help"])
+
+    out = capsys.readouterr().out
+    assert len(TOP) == 26
+    assert [name for name in TOP if f"\n  {name} " not in out] == []
+    assert re.findall(r"(?m)^(\S.*):$", out)[1:3] == ["Measure", "See"]
 
 
-@pytest.mark.parametrize(
-    ("widths", "keys", "expected"),
-    [
-        ([10, 10, 10], 1, [[0, 1, 2]]),
-        ([10, 33, 33], 1, [[0, 1, 2]]),
-        ([10, 33, 34, 10], 1, [[0, 1], [0, 2, 3]]),
-        ([10, 90, 10], 1, [[0, 1], [0, 2]]),
-        ([10], 1, [[0]]),
-        ([10, 10, 30, 30], 2, [[0, 1, 2], [0, 1, 3]]),
-        ([10, 10], 2, [[0, 1]]),
-        ([22, 22, 32, 10, 8], 3, [[0, 1, 2], [0, 1, 3, 4]]),
-        ([22, 22, 26, 10, 8], 3, [[0, 1, 2], [0, 1, 3, 4]]),
-    ],
-)
-def test_a_wide_table_is_split_into_blocks_with_the_key_columns(
-    widths: list[int], keys: int, expected: list[list[int]]
+@pytest.mark.parametrize("old", RENAMED)
+def test_a_renamed_command_names_its_new_name(old: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*old.split(), "a", "--limit", "3"]) == ExitCode.USER_MISTAKE
+
+    said = capsys.readouterr().err
+    assert said == f"harness: `harness {old}` is now `harness {RENAMED[old]}`\n"
+    assert RENAMED[old].split()[0] in TOP
+
+
+def test_the_help_of_a_run_fits_a_screen_and_names_the_rest(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert blocks(widths, 80, keys) == expected
+    monkeypatch.setenv("COLUMNS", "80")
+    main(["run", "--help"])
+    short = capsys.readouterr().out
+    main(["run", "--help-all"])
+    whole = capsys.readouterr().out
 
-
-def test_a_table_on_a_terminal_of_80_columns_keeps_every_cell_in_one_line() -> None:
-    title = "|".join(["a-task:8edc918c", *(f"field-{i}:0123456" for i in range(7)), "v1-2"])
-    code = (
-        "from harness.cli.output import echo_table\n"
-        f"echo_table({title!r}, ['model', *(f'column-{{i}}' for i in range(12))],"
-        " [['oracle', *(i * 1111 for i in range(12))]])"
-    )
-    lines, _ = on_terminal("-c", code)
-
-    assert max(map(len, lines)) <= 80
-    words = [line.split() for line in lines]
-    assert [sum(f"column-{i}" in line for line in words) for i in range(12)] == [1] * 12
-    assert sum("oracle" in line for line in words) == 2
-    assert lines[0].endswith("|")
-    assert lines[0] + lines[1].strip() == title
-
-
-def test_a_long_message_is_broken_between_words_on_a_terminal_alone() -> None:
-    said = "alarm: " + "the accuracy of a-long-name depends on places " * 5
-    code = f"from harness.cli.output import log; log({said!r})"
-
-    _, lines = on_terminal("-c", code)
-    piped = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-
-    assert len(lines) > 2
-    assert max(map(len, lines)) <= 80
-    assert " ".join(line.strip() for line in lines) == said.strip()
-    assert piped.stderr == f"{said}\n"
-
-
-def test_what_needs_attention_is_coloured_where_colours_are_wanted() -> None:
-    code = (
-        "import os\n"
-        "from harness.cli.output import Marked, echo_table, log\n"
-        "for name, value in (('NO_COLOR', ''), ('NO_COLOR', '1'), ('TERM', 'dumb')):\n"
-        "    os.environ |= {'NO_COLOR': '', name: value}\n"
-        "    echo_table('a table', ['missing'], [[0], [Marked(3)]])\n"
-        "    log('alarm: all alike')"
-    )
-
-    out, err = on_terminal("-c", code, keeps_escapes=True)
-
-    assert [line for line in out if "3" in line] == ["\x1b[33m3      \x1b[0m", "3", "3"]
-    assert sum("\x1b" in line for line in out) == 1
-    assert err[0].endswith("\x1b[33malarm\x1b[0m: all alike")
-    assert err[1:] == ["\x1b[Kalarm: all alike", "alarm: all alike"]
+    assert len(short.splitlines()) <= 44
+    assert "--ray-address" not in short
+    assert "--ray-address" in whole
+    assert "harness run --help-all" in short.splitlines()[-1]

@@ -269,7 +269,7 @@ def test_a_gate_has_exit_codes_of_its_own(
     capsys.readouterr()
 
     codes = [
-        main(["gate", base, new, *out, "--junit", str(tmp_path / "gate.xml")])
+        main(["compare", "--gate", base, new, *out, "--junit", str(tmp_path / "gate.xml")])
         for base, new in (
             ("toy/oracle", str(same)),  # the same recipe, run again elsewhere
             ("toy/oracle", "toy/literal"),
@@ -280,9 +280,9 @@ def test_a_gate_has_exit_codes_of_its_own(
     assert codes == [0, 3, 0]
     assert "gate: regression" in capsys.readouterr().out
     assert 'failures="0"' in (tmp_path / "gate.xml").read_text("utf-8")
-    assert main(["gate", "toy/oracle", "toy/oracle", *out]) == 2
+    assert main(["compare", "--gate", "toy/oracle", "toy/oracle", *out]) == 2
     read = same / "run.json"
-    before, names = read.read_bytes(), ["gate", "toy/oracle", str(same), *out]
+    before, names = read.read_bytes(), ["compare", "--gate", "toy/oracle", str(same), *out]
     assert main([*names, "--junit", str(read)]) == 2
     assert "is the file that is read; choose another --junit" in capsys.readouterr().err
     assert read.read_bytes() == before
@@ -297,7 +297,7 @@ def test_a_gate_that_cannot_tell_says_which_drop_it_would_have_seen(
         assert toy.run("--variant", "base", "--limit", limit) == 0
     names = [path.name for path in toy.runs()]
 
-    assert main(["gate", *names, "--results", str(toy.results)]) == 4
+    assert main(["compare", "--gate", *names, "--results", str(toy.results)]) == 4
     out = capsys.readouterr().out
     assert "samples are in one run alone" in out
     assert "gate: inconclusive" in out

@@ -93,7 +93,7 @@ def test_a_card_says_what_was_run_rates_kinds_missed_and_limits(ran: Toy, capsys
     where = ("--results", str(ran.results), "--home", str(ran.home))
     out = ran.folder / "card.md"
 
-    assert main(["card", "hate_speech/constant-no", *where, "-o", str(out)]) == 0
+    assert main(["rates", "--card", "hate_speech/constant-no", *where, "-o", str(out)]) == 0
 
     page = out.read_text("utf-8")
     assert page.startswith("# Moderation card: constant-no on hate\\_speech")
@@ -152,7 +152,7 @@ def test_a_card_at_a_wanted_rate_is_of_all_texts(tmp_path: Path, capsys: Lines) 
     folder.write(file, rows, [])
     out, where = tmp_path / "card.md", ("--fpr", "0.1", "--results", str(tmp_path))
 
-    assert main(["card", str(folder.path), *where, "-o", str(out)]) == 0
+    assert main(["rates", "--card", str(folder.path), *where, "-o", str(out)]) == 0
     assert main(["rates", str(folder.path), *where]) == 0
 
     page, said = out.read_text("utf-8"), capsys.readouterr().out
@@ -169,7 +169,7 @@ def test_a_card_is_read_without_knowing_the_program(ran: Toy, capsys: Lines) -> 
     where = ("--results", str(ran.results), "--home", str(ran.home))
     out = ran.folder / "card.md"
 
-    assert main(["card", "hate_speech/constant-no", *where, "-o", str(out)]) == 0
+    assert main(["rates", "--card", "hate_speech/constant-no", *where, "-o", str(out)]) == 0
 
     page = out.read_text("utf-8")
     assert "| Model | constant-no (a control, no model): scripted:constant-no@" in page
@@ -185,7 +185,7 @@ def test_a_card_explains_its_rates_and_names_the_programs_samples(toy: Toy, caps
     assert toy.main("run", "--task", "hate_speech", "--model", "constant-no") == 0
     out = toy.folder / "card.md"
 
-    assert main(["card", "hate_speech/constant-no", *where, "-o", str(out)]) == 0
+    assert main(["rates", "--card", "hate_speech/constant-no", *where, "-o", str(out)]) == 0
 
     page = out.read_text("utf-8")
     assert "| Data | the program's own samples, hate\\_speech.jsonl (sha256 " in page
@@ -217,7 +217,7 @@ def test_a_card_of_a_classifier_speaks_of_no_prompt(ran: Toy, capsys: Lines) -> 
     assert ran.main("train", "grams", *task, "--data", str(ran.folder / "train.csv")) == 0
     assert ran.main("run", *task, "--model", "grams", *data) == 0
 
-    assert main(["card", "hate_speech/grams", *where, "-o", str(out)]) == 0
+    assert main(["rates", "--card", "hate_speech/grams", *where, "-o", str(out)]) == 0
 
     page = out.read_text("utf-8")
     assert "| Texts | 80, read as they are, without a prompt |" in page

@@ -36,7 +36,7 @@ def run(toy: Toy, scorer: str, *options: str, model: str = "oracle") -> int:
 
 def curve(toy: Toy) -> int:
     """Draw every run there is."""
-    return main(["curve", *map(str, toy.runs()), "--results", str(toy.results)])
+    return main(["plot", "curve", *map(str, toy.runs()), "--results", str(toy.results)])
 
 
 def scores(toy: Toy, place: int = 0) -> list[ScoreRow]:
@@ -371,7 +371,7 @@ def test_curve_refuses_a_file_in_place_of_its_folder(
 ) -> None:
     (tmp_path / "mine.csv").write_text("mine", "utf-8")
 
-    assert main(["curve", "any", "-o", str(tmp_path / "mine.csv")]) == 2
+    assert main(["plot", "curve", "any", "-o", str(tmp_path / "mine.csv")]) == 2
     assert "mine.csv: is a file, and -o names a folder" in capsys.readouterr().err
 
 
@@ -472,6 +472,6 @@ def test_a_moderation_task_of_ones_own_is_ranked_by_macro_f1(
 
     said = capsys.readouterr().out
     assert "moderation, base: macro F1 by gold" in said
-    line, *_ = [one for one in said.splitlines() if one.startswith("-     constant-no")]
+    line, *_ = [one for one in said.splitlines() if one.split()[:2] == ["-", "constant-no"]]
     # By hand: F1 of benign is 60 / 70, and that of hateful 0.
     assert float(line.split()[2]) == pytest.approx(30 / 70, abs=5e-4)

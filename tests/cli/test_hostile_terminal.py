@@ -1,4 +1,4 @@
-"""Whatever a server or a file calls itself, a terminal is never told to obey it."""
+"""Whatever a server or a file calls itself, a terminal never obeys it."""
 
 import logging
 
@@ -10,7 +10,7 @@ from support.toy import Toy
 
 from harness.cli import main
 from harness.cli.app import outcome
-from harness.cli.output import ProgressLine, echo, echo_json, echo_table, log
+from harness.present.screen import Progress, say, show_json, show_rows, warn
 
 OBEYED = {chr(code) for code in (*range(32), *range(127, 160))} - {"\n", "\t"}
 OBEYED |= {chr(code) for code in (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F))}
@@ -52,11 +52,11 @@ def test_scores_stored_with_escapes_by_an_earlier_version_are_shown_without(
 @each(
     "put",
     [
-        lambda: echo_table(ESCAPES, [ESCAPES], [[ESCAPES]]),
-        lambda: echo(ESCAPES),
-        lambda: echo_json({ESCAPES: [ESCAPES]}),
-        lambda: log(ESCAPES),
-        lambda: ProgressLine()(ESCAPES, 1, 1),
+        lambda: show_rows(ESCAPES, [ESCAPES], [[ESCAPES]]),
+        lambda: say(ESCAPES),
+        lambda: show_json({ESCAPES: [ESCAPES]}),
+        lambda: warn(ESCAPES),
+        lambda: Progress()(ESCAPES, 1, 1),
         lambda: main(["run", "--task", ESCAPES, "--model", ESCAPES]),
         lambda: main([ESCAPES]),
         lambda: main(["impscore", "score", ESCAPES]),

@@ -125,7 +125,7 @@ def test_a_chat_model_writes_sets_that_eval_reads(
     assert made[0]["references"][reference] == expected
     capsys.readouterr()
     words = ("--scorer", str(tmp_path / "own.json"), "--json")
-    assert main(["impscore", "eval", str(tmp_path / f"{job}.jsonl"), *words]) == 0
+    assert main(["impscore", "evaluate", str(tmp_path / f"{job}.jsonl"), *words]) == 0
     measured = {one["metric"]: one for one in json.loads(capsys.readouterr().out)["measured"]}
     assert measured["tau" if job == "graded" else "closest"]["n"] == 1
 
@@ -168,7 +168,7 @@ def fill(folder: Path, name: str, mark: Callable[[str, dict[str, str]], str]) ->
         csv.writer(file).writerows([head, *filled])
     out = f"{sheet.stem}.rated.csv"
     given = ("--format", "wide", "--key", str(key), "-o", str(folder / out))
-    assert main(["ratings", "import", str(sheet), *given]) == 0
+    assert main(["sheet", "read-ratings", str(sheet), *given]) == 0
     return out
 
 
@@ -182,7 +182,7 @@ def beside(capsys: pytest.CaptureFixture[str], *ratings: str) -> dict[str, dict[
     given = [word for name in ratings for word in ("--ratings", name)]
     capsys.readouterr()
     words = ("--scorer", "own.json", "--json")
-    assert main(["impscore", "eval", "graded.jsonl", *given, *words]) in (0, 1)
+    assert main(["impscore", "evaluate", "graded.jsonl", *given, *words]) in (0, 1)
     told = capsys.readouterr().out
     Path("beside.json").write_text(told)
     return {one["who"]: one for one in json.loads(told)["people"]}
@@ -193,9 +193,9 @@ def test_a_questionnaire_is_shuffled_blind_and_read_back_as_rankings(
 ) -> None:
     folder = graded.parent
     words = ("impscore_rank", "graded.jsonl", "--raters", "ann,bob")
-    assert main(["export", "sheet", *words, "-o", "rank.csv"]) == 0
+    assert main(["sheet", "questions", *words, "-o", "rank.csv"]) == 0
     words = ("impscore_closest", "graded.jsonl", "--raters", "ann")
-    assert main(["export", "sheet", *words, "-o", "near.csv"]) == 0
+    assert main(["sheet", "questions", *words, "-o", "near.csv"]) == 0
     ann, bob = (read_csv(folder / f"rank-{who}.csv") for who in ("ann", "bob"))
     assert [row["answer"] for row in ann] != [row["answer"] for row in bob]
     assert set(ann[0]) == {"row", "item", "question", "answer", "ann"}
@@ -278,7 +278,7 @@ def test_a_set_ranked_in_part_is_missing_and_a_stranger_is_refused(
 
     (graded.parent / "some.csv").write_text("rater,topic,level,rank\nann,clod,1,1\n")
     words = ("--scorer", "own.json", "--ratings", "some.csv")
-    assert main(["impscore", "eval", "graded.jsonl", *words]) == 2
+    assert main(["impscore", "evaluate", "graded.jsonl", *words]) == 2
     assert "did you mean cold?" in capsys.readouterr().err
 
 
@@ -293,7 +293,7 @@ def test_a_linguist_rates_pairs_of_each_source_and_graded_sets(
     ]
     written(folder / "pairs.jsonl", pairs)
     words = ("impscore_pairs", "pairs.jsonl", "--each", "2")
-    assert main(["export", "sheet", *words, "-o", "fit.csv"]) == 0
+    assert main(["sheet", "questions", *words, "-o", "fit.csv"]) == 0
     shown = (folder / "fit.csv").read_text() + (folder / "fit.html").read_text()
     assert "forum" not in shown.replace("forum.", "")
     rated = fill(folder, "fit.csv", lambda said, _: "5" if "talk" in said else "2")
@@ -304,7 +304,7 @@ def test_a_linguist_rates_pairs_of_each_source_and_graded_sets(
     assert "5.00 (sd 0.0" in out
 
     for sheet in ("impscore_levels", "impscore_order"):
-        assert main(["export", "sheet", sheet, "graded.jsonl", "-o", f"{sheet}.csv"]) == 0
+        assert main(["sheet", "questions", sheet, "graded.jsonl", "-o", f"{sheet}.csv"]) == 0
         fill(folder, f"{sheet}.csv", lambda _, key: "4" if key["sample_id"] == "cold" else "3")
     data = [w for s in ("levels", "order") for w in ("--data", f"impscore_{s}.rated.csv")]
     capsys.readouterr()
@@ -327,7 +327,7 @@ def test_a_sheet_that_cannot_be_made_says_why(
 ) -> None:
     written(graded.parent / "five.jsonl", [{"topic": "cold", "levels": [*LEVELS, "Hm."]}])
 
-    assert main(["export", "sheet", *words]) == 2
+    assert main(["sheet", "questions", *words]) == 2
     assert told in capsys.readouterr().err
 
 
@@ -335,7 +335,7 @@ def test_texts_of_others_are_no_markup_and_no_formula_in_a_sheet(graded: Path) -
     rows = [{"topic": "<b>x", "levels": ["=1+1", "<script>a</script>"]}]
     written(graded.parent / "odd.jsonl", rows)
 
-    assert main(["export", "sheet", "impscore_rank", "odd.jsonl", "-o", "s.csv"]) == 0
+    assert main(["sheet", "questions", "impscore_rank", "odd.jsonl", "-o", "s.csv"]) == 0
 
     page = (graded.parent / "s.html").read_text()
     assert "<script>" not in page

@@ -223,8 +223,8 @@ def test_the_leaderboard_has_a_column_of_costs_where_there_are_any(
 
     lines = capsys.readouterr().out.splitlines()
     place = next(n for n, line in enumerate(lines) if line.startswith("rank"))
-    below = [line for line in lines[place:] if line.startswith(("rank", "1", "-  "))]
-    last = {line.split()[1]: line.split()[-1] for line in below}
+    below = [line.split() for line in lines[place:] if line.strip()]
+    last = {words[1]: words[-1] for words in below if words[0] in ("rank", "1", "-")}
     costs = {"model": "USD", "alpha": usd(sum(stored(toy, "alpha"))), "oracle": "-"}
     none = {"model": "n", "oracle": "12", "literal": "12"}
     assert last == (costs if "alpha" in models else none)

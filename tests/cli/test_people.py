@@ -42,14 +42,14 @@ def ran(toy: Toy, made: Toy) -> Toy:
 def export(toy: Toy, form: str, name: str, *more: str) -> int:
     """Write a sheet of both runs."""
     given = ("--format", form, "-o", str(toy.folder / name), "--results", str(toy.results))
-    return main(["export", "ratings", *map(str, toy.runs()), *given, *more])
+    return main(["sheet", "ratings", *map(str, toy.runs()), *given, *more])
 
 
 def bring(toy: Toy, name: str, form: str, *more: str) -> int:
     """Import a rated sheet into r.csv."""
     key = toy.folder / f"{Path(name).stem}.key.csv"
     given = ("--format", form, "--key", str(key), "-o", str(toy.folder / "r.csv"))
-    return main(["ratings", "import", str(toy.folder / name), *given, *more])
+    return main(["sheet", "read-ratings", str(toy.folder / name), *given, *more])
 
 
 def agree(toy: Toy, *more: str) -> int:
@@ -202,7 +202,7 @@ def test_three_raters_rate_a_tasks_own_sheet_in_files_of_five_rows(
     raters = [fill(path, {"yes": "yes", "never": "no"}) for path in files]
 
     key = ["--key", str(ran.folder / "s.key.csv"), "-o", str(ran.folder / "r.csv")]
-    code = main(["ratings", "import", *map(str, files), "--format", "wide", *key])
+    code = main(["sheet", "read-ratings", *map(str, files), "--format", "wide", *key])
 
     assert (code, agree(ran)) == (0, 0)
     assert raters == ["ann", "ann", "bob", "bob", "cyd", "cyd"]
@@ -369,7 +369,9 @@ def test_an_import_says_what_is_wrong(
 ) -> None:
     (tmp_path / "w.csv").write_text("sample_id,ann\ns1,3\n", "utf-8")
 
-    code = main(["ratings", "import", str(tmp_path / "w.csv"), "-o", str(tmp_path / "r"), *more])
+    code = main(
+        ["sheet", "read-ratings", str(tmp_path / "w.csv"), "-o", str(tmp_path / "r"), *more]
+    )
 
     assert code == 2
     assert message in capsys.readouterr().err

@@ -103,16 +103,16 @@ def test_profile_warns_of_bins_that_plain_probes_reach(home: Path, capsys: Lines
     told = card({"probe plain above 0.5": 0.4, "probe plain above 1": 0.125})
     save_head(replace(random_head(), card=told), home / "carded.json")
 
-    assert main(["profile", "in.csv", "--scorer", "./carded.json", "-o", "out"]) == 0
+    assert main(["impscore", "profile", "in.csv", "--scorer", "./carded.json", "-o", "out"]) == 0
     warned = capsys.readouterr().err
-    assert main(["profile", "in.csv", "--scorer", "./random.json", "-o", "out"]) == 0
+    assert main(["impscore", "profile", "in.csv", "--scorer", "./random.json", "-o", "out"]) == 0
 
     assert "12% of plain probe sentences reach the bins from 1 on" in warned
     assert "plain probe" not in capsys.readouterr().err  # no card, no word
 
 
 def test_profile_counts_thin_texts(home: Path) -> None:
-    assert main(["profile", "in.csv", "--scorer", "./random.json", "-o", "out"]) == 0
+    assert main(["impscore", "profile", "in.csv", "--scorer", "./random.json", "-o", "out"]) == 0
 
     with (home / "out/profile.csv").open(encoding="utf-8") as file:
         (row,) = csv.DictReader(file)
@@ -136,7 +136,7 @@ def test_run_and_curve_count_thin_texts_and_warn_of_plain_ones(home: Path, capsy
 
     main(["run", "--task", "hate_speech", "--model", "constant-yes", *named])
     ran = capsys.readouterr().err
-    main(["curve", "hate_speech/constant-yes"])
+    main(["plot", "curve", "hate_speech/constant-yes"])
 
     curved = capsys.readouterr().err
     assert "of 14 texts 2 have one word" in ran

@@ -27,7 +27,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def profile(*arguments: str) -> int:
-    return main(["profile", *arguments, "--scorer", "./random.json", "-o", "out"])
+    return main(["impscore", "profile", *arguments, "--scorer", "./random.json", "-o", "out"])
 
 
 def test_the_table_and_the_picture_are_written(home: Path, capsys: Lines) -> None:
@@ -124,7 +124,7 @@ def test_without_a_folder_the_tables_are_printed_and_nothing_is_written(
 ) -> None:
     (home / "in.csv").write_text("text,fields,group,references\nTea.,a,b,c\n", "utf-8")
 
-    assert main(["profile", "in.csv", "--scorer", "./random.json"]) == 0
+    assert main(["impscore", "profile", "in.csv", "--scorer", "./random.json"]) == 0
 
     out = capsys.readouterr().out
     assert "texts by bin of implicitness" in out

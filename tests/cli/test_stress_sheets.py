@@ -42,7 +42,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for name, turn in TURNS
     ]
     Path("turns.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    words = ["export", "stress", "turns.jsonl", "--raters", "ann,bob", "-o", "stress.csv"]
+    words = ["sheet", "stress", "turns.jsonl", "--raters", "ann,bob", "-o", "stress.csv"]
     assert main(words) == 0
     return tmp_path
 
@@ -59,7 +59,7 @@ def fill(rater: str, marks: list[tuple[str, str, str, str]]) -> None:
 
 def back() -> int:
     sheets = ["stress-ann.csv", "stress-bob.csv"]
-    return main(["ratings", "stress", *sheets, "--turns", "turns.jsonl", "-o", "samples.jsonl"])
+    return main(["sheet", "read-stress", *sheets, "--turns", "turns.jsonl", "-o", "samples.jsonl"])
 
 
 def test_marked_sheets_become_samples_of_the_form_of_the_task(

@@ -36,7 +36,7 @@ def test_a_table_of_ones_own_is_split_and_its_cells_stay_as_they_are(
     out = tmp_path / "parts"
     options = ("--by", "kind", "--group", "thread", "--shares", "70,15,15", "--seed", "42")
 
-    assert main(["split", str(posts), *options, "-o", str(out)]) == 0
+    assert main(["data", "split", str(posts), *options, "-o", str(out)]) == 0
 
     parts = [read(out / f"{name}.csv") for name in ("train", "dev", "test")]
     assert [len(part) for part in parts] == [28, 6, 6]
@@ -61,14 +61,14 @@ def test_a_chain_of_templated_texts_that_becomes_one_group_is_told_with_a_remedy
     own = [(f"alone{n} single{n}",) for n in range(70)]
     posts = write(tmp_path / "posts.csv", ("text",), [*filled, *own])
 
-    assert main(["split", str(posts), "-o", str(tmp_path / "near")]) == 0
+    assert main(["data", "split", str(posts), "-o", str(tmp_path / "near")]) == 0
 
     said = " ".join(capsys.readouterr().err.split())
     assert "one group holds 30 of 100 rows (30%)" in said
     assert "'word0 word1 word2 word3' and 'word4" in said
     assert "share 0.00 of their words" in said
     assert "--link same" in said
-    assert main(["split", str(posts), "--link", "same", "-o", str(tmp_path / "same")]) == 0
+    assert main(["data", "split", str(posts), "--link", "same", "-o", str(tmp_path / "same")]) == 0
     assert "one group holds" not in capsys.readouterr().err
 
 
@@ -78,7 +78,9 @@ def test_a_large_group_of_a_column_is_told_without_talk_of_words(
     rows = [("", "ann" if n < 20 else f"writer{n}") for n in range(100)]
     posts = write(tmp_path / "posts.csv", ("text", "writer"), rows)
 
-    assert main(["split", str(posts), "--group", "writer", "-o", str(tmp_path / "parts")]) == 0
+    assert (
+        main(["data", "split", str(posts), "--group", "writer", "-o", str(tmp_path / "parts")]) == 0
+    )
 
     said = " ".join(capsys.readouterr().err.split())
     assert "one group holds 20 of 100 rows (20%)" in said
@@ -92,7 +94,7 @@ def test_texts_that_are_one_chain_are_refused_with_a_remedy(
     rows = [(f"one two three {word}",) for word in ("four", "five", "six", "seven")]
     posts = write(tmp_path / "posts.csv", ("text",), rows)
 
-    assert main(["split", str(posts), "-o", str(tmp_path / "parts")]) == 2
+    assert main(["data", "split", str(posts), "-o", str(tmp_path / "parts")]) == 2
 
     assert "--link same" in capsys.readouterr().err
 
@@ -103,7 +105,7 @@ def test_rows_in_two_files_are_counted_without_a_split(
     train = write(tmp_path / "train.csv", ("text",), [("A cat sat.",), ("A dog ran off.",)])
     dev = write(tmp_path / "dev.csv", ("text",), [("a CAT sat",), ("Rain fell all day.",)])
 
-    assert main(["split", str(train), str(dev), "--check", "--json"]) == 1
+    assert main(["data", "split", str(train), str(dev), "--check", "--json"]) == 1
 
     [found] = json.loads(capsys.readouterr().out)
     assert (found["part"], found["same_words"], found["near"]) == ("dev.csv", 1, 1)
@@ -122,7 +124,7 @@ def test_rows_in_two_files_are_counted_without_a_split(
 def test_what_cannot_be_split_is_said(
     posts: Path, options: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["split", str(posts), *options]) == 2
+    assert main(["data", "split", str(posts), *options]) == 2
     assert said in capsys.readouterr().err
 
 
@@ -139,12 +141,12 @@ def test_the_released_split_shares_texts_and_ours_shares_none(
     parquet.write_table(train.filter(compute.equal(train["aug_method"], "orig")), originals)
     dev = str(folder / "ishate_dev.parquet.gzip")
 
-    assert main(["split", str(originals), dev, "--check", "--json"]) == 1
+    assert main(["data", "split", str(originals), dev, "--check", "--json"]) == 1
 
     [found] = json.loads(capsys.readouterr().out)
     assert (found["rows"], found["same_words"]) == (4367, 29)
     options = ("--by", "implicit_layer,source", "--seed", "42", "-o", str(tmp_path / "parts"))
-    assert main(["split", dev, *options, "--json"]) == 0
+    assert main(["data", "split", dev, *options, "--json"]) == 0
     card = json.loads(capsys.readouterr().out)
     assert [part["rows"] for part in card["parts"].values()] == [3057, 655, 655]
     assert [one["near"] for one in card["leaks"]] == [0, 0, 0]
@@ -157,7 +159,7 @@ def test_texts_are_cleaned_and_emptied_ones_are_flagged_and_counted(
     posts = write(tmp_path / "posts.csv", ("nr", "body"), rows)
     out = tmp_path / "cleaned.csv"
 
-    assert main(["clean", str(posts), "--column", "body", "-o", str(out)]) == 1
+    assert main(["data", "clean", str(posts), "--column", "body", "-o", str(out)]) == 1
 
     found = read(out)
     assert [row["cleaned"] for row in found] == ["you see we will go!", "", "", "plain"]
@@ -173,10 +175,10 @@ def test_the_steps_of_cleaning_are_listed_and_can_be_chosen(
     posts = write(tmp_path / "posts.csv", ("text",), [("LOUD  #word",)])
     out = tmp_path / "cleaned.jsonl"
 
-    assert main(["clean"]) == 0
+    assert main(["data", "clean"]) == 0
     assert "hashtag_marks" in capsys.readouterr().out
-    assert main(["clean", str(posts), "--steps", "spaces,lowercase", "-o", str(out)]) == 0
+    assert main(["data", "clean", str(posts), "--steps", "spaces,lowercase", "-o", str(out)]) == 0
 
     assert json.loads(out.read_text("utf-8"))["cleaned"] == "loud #word"
-    assert main(["clean", str(posts), "--steps", "lower", "-o", str(out)]) == 2
+    assert main(["data", "clean", str(posts), "--steps", "lower", "-o", str(out)]) == 2
     assert "did you mean lowercase" in capsys.readouterr().err

@@ -44,7 +44,9 @@ def picks(toy: Toy) -> Toy:
 
 
 def tokens(toy: Toy, *options: str, task: str = "pick", model: str = "tiny-random") -> int:
-    return main(["tokens", "--task", task, "--model", model, "--home", str(toy.home), *options])
+    return main(
+        ["show", "tokens", "--task", task, "--model", model, "--home", str(toy.home), *options]
+    )
 
 
 def test_a_table_has_a_row_a_variant_and_three_examples(

@@ -162,7 +162,7 @@ def test_tables_of_runs_are_made_of_the_samples(
 def test_tables_of_texts_are_split_cleaned_and_labelled(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    own = ("split", "clean", "export annotation", "ratings labels")
+    own = ("data split", "data clean", "sheet labels", "sheet read-labels")
     made = [c for c in every_command() if c.removeprefix("harness ").startswith(own)]
 
     assert len(made) == 4
@@ -191,7 +191,7 @@ def test_ratings_go_out_in_portions_with_what_their_study_shows(
     (place / "configs/judges/ngrams.yaml").write_text(own, "utf-8")
     run_all("emphasized_talk", "--judge ngrams --limit 25")
     run_all("intent_resolution", "--variant base --judge ngram-cosine --limit 4")
-    rated = [text for text in every_command() if text.startswith("harness export ratings ")]
+    rated = [text for text in every_command() if text.startswith("harness sheet ratings ")]
     assert len(rated) == 2
 
     for task, text in zip(("emphasized_talk", "intent_resolution"), rated, strict=True):
@@ -240,7 +240,7 @@ def test_the_other_commands_run_on_samples(
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     others = [text for text in every_command() if not text.startswith("harness table ")]
     # These ask a hosted model, need weights that are not here, train for long, or draw many texts.
-    costly = "build |llm2vec|gpt-4o|--data-mode|--grid|harness plot|harness grid|--training"
+    costly = "build |llm2vec|gpt-4o|--data-mode|--grid|harness plot|harness train --grid|--training"
     costly += "|stress"  # reads the turns of `build turns`; tests/cli/test_stress_sheets.py runs it
     kept = [text for text in others if not re.search(costly, text)]
     plain = [text for text in kept if "RUN" not in text and "ratings.csv" not in text]
@@ -284,7 +284,9 @@ def trainable(place: Path) -> Path:
 def test_classifiers_are_trained_as_the_page_says(
     trainable: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    trained = [text for text in every_command() if re.search("harness grid|--training", text)]
+    trained = [
+        text for text in every_command() if re.search("harness train --grid|--training", text)
+    ]
     tables = [f"harness table ishate-{number}" for number in (3, 5, 6)]
 
     assert len(trained) == 4

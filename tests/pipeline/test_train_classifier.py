@@ -365,7 +365,7 @@ def test_a_rarer_class_is_repeated_evenly(names: str, most: int) -> None:
 def test_a_grid_trains_and_evaluates_every_cell(
     with_made: Talk, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ("grid", "--model", "grams-svm,grams-logistic", "--task", "talk", "--json")
+    words = ("train", "--grid", "--model", "grams-svm,grams-logistic", "--task", "talk", "--json")
 
     assert with_made.harness(*words) == 0
 
@@ -386,7 +386,16 @@ NAMES = ("", "+echo", "+swap", "+all")
 def test_a_grid_that_goes_on_trains_nothing_again(
     with_made: Talk, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ("grid", "--model", "grams-svm", "--task", "talk", "--augment", "none,echo+swap")
+    words = (
+        "train",
+        "--grid",
+        "--model",
+        "grams-svm",
+        "--task",
+        "talk",
+        "--augment",
+        "none,echo+swap",
+    )
     assert with_made.harness(*words) == 0
     first = capsys.readouterr().out
     folder = with_made.results / "trained"
@@ -418,7 +427,7 @@ def test_a_grid_that_cannot_be_is_refused(
         "fixed", "{kind: sklearn, head: svm, encoder: {kind: char-ngrams}, trained: here}"
     )
 
-    assert with_made.harness("grid", *words) == 2
+    assert with_made.harness("train", "--grid", *words) == 2
     assert named in capsys.readouterr().err
 
 
@@ -431,7 +440,7 @@ def test_a_grid_counts_the_texts_that_nearly_stand_among_those_it_trained_on(
     toy.rows("train.csv", [*own, (f"{text}, dear.", "hidden", "bt", "")])
     rows = [(f"{text}.", "hidden", "own", ""), ("Splendid weather again.", "hidden", "own", "")]
     toy.rows("dev.csv", [*rows, *talk(TOPICS[4:5])])
-    words = ("grid", "--model", "grams-svm", "--task", "talk", "--augment", "none,bt")
+    words = ("train", "--grid", "--model", "grams-svm", "--task", "talk", "--augment", "none,bt")
 
     assert toy.harness(*words, "--json") == 0
 
@@ -484,7 +493,7 @@ def test_a_grid_on_one_file_is_refused_before_anything_is_trained(
     with_made.rows("mine.csv", talk(TOPICS))
     [file] = with_made.folder.rglob("mine.csv")
     own = ("--home", str(with_made.folder / "home"), "--results", str(with_made.results))
-    words = ("grid", "--model", "grams-svm", "--task", "talk", "--data", str(file), *own)
+    words = ("train", "--grid", "--model", "grams-svm", "--task", "talk", "--data", str(file), *own)
 
     assert main([*words]) == 2
 
@@ -495,7 +504,7 @@ def test_a_grid_on_one_file_is_refused_before_anything_is_trained(
 
 
 def test_the_help_of_a_grid_says_what_data_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["grid", "--help"]) == 0
+    assert main(["train", "--grid", "--help"]) == 0
 
     said = " ".join(capsys.readouterr().out.split())
     assert "the file of a table" not in said

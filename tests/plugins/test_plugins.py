@@ -108,7 +108,7 @@ def test_an_unknown_kind_is_answered_with_that_of_a_plugin(loud: Toy, installed:
 @pytest.mark.slow
 def test_the_schema_of_judges_knows_the_kinds_of_plugins(loud: Toy, installed: Path) -> None:
     path = os.pathsep.join((str(installed), str(CHECKOUT)))
-    command = [sys.executable, "-m", "harness", "schema", "judge"]
+    command = [sys.executable, "-m", "harness", "show", "schema", "judge"]
     done = subprocess.run(
         command,
         env={**os.environ, "PYTHONPATH": path},

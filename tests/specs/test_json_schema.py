@@ -42,7 +42,7 @@ def kind_of(path: Path) -> str:
 def test_shipped_schemas_are_those_that_the_command_prints() -> None:
     shipped = {path.stem: path.read_text("utf-8") for path in SCHEMAS.glob("*.json")}
 
-    # `harness schema KIND -o configs/schemas/KIND.json` writes one anew.
+    # `harness show schema KIND -o configs/schemas/KIND.json` writes one anew.
     assert shipped == {kind: schema_text(kind, has_plugins=False) for kind in KINDS.values()}
 
 
@@ -102,9 +102,9 @@ def test_a_key_is_described_by_what_its_spec_says_of_it() -> None:
 def test_the_command_prints_or_writes_a_schema(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["schema", "judge"]) == 0
+    assert main(["show", "schema", "judge"]) == 0
     printed = capsys.readouterr().out
-    assert main(["schema", "judge", "-o", str(tmp_path / "judge.json")]) == 0
+    assert main(["show", "schema", "judge", "-o", str(tmp_path / "judge.json")]) == 0
 
     assert printed == (tmp_path / "judge.json").read_text("utf-8")
     assert json.loads(printed)["title"] == "harness judge"
@@ -113,5 +113,5 @@ def test_the_command_prints_or_writes_a_schema(
 def test_an_unknown_kind_of_file_is_answered_with_the_nearest(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["schema", "jugde"]) == 2
+    assert main(["show", "schema", "jugde"]) == 2
     assert "no kind of file 'jugde'; did you mean judge" in capsys.readouterr().err

@@ -76,7 +76,8 @@ def _merge_runs(
     parts.gathered(sources, space.results, shards.asked_of(space.registry, chosen))
     plans = [resolve.resolve(space, one) for one in chosen]
     shards.refuse_missing(map(shards.unstored_calls, plans))  # before any run is written
-    return put_runs(tagged(execute.run_each(plans), asking.tag), shown)
+    runs = tagged(execute.run_each(plans), asking.tag)
+    return put_runs(runs, shown, is_several=len(plans) > 1)
 
 
 def _merge_judges(

@@ -44,7 +44,7 @@ def gate(choice: GateChoice, results: Results = RESULTS, is_json: AsJson = False
 
     \b
     Example:
-      harness gate @released @last --max-drop .02 --junit gate.xml
+      harness compare --gate @released @last --max-drop .02 --junit gate.xml
     """
     limits = GateLimits(choice.max_drop, choice.max_missing)
     folders = [find_run(results, name) for name in (choice.base, choice.new)]

@@ -44,7 +44,7 @@ def export_annotation(choice: AnnotationChoice, home: Home = HOME) -> int:
 
     \b
     Example:
-      harness export annotation posts.csv --steps ishate -o sheet.csv
+      harness sheet labels posts.csv --steps ishate -o sheet.csv
     """
     if choice.out.suffix != ".csv":
         raise SpecError(f"-o {choice.out}: a sheet is a CSV file; end its name in .csv")
@@ -95,7 +95,7 @@ def import_labels(choice: LabelsChoice, home: Home = HOME) -> int:
 
     \b
     Examples:
-      harness ratings labels ann.csv bob.csv --steps ishate -o labels.csv
+      harness sheet read-labels ann.csv bob.csv --steps ishate -o labels.csv
       harness table ishate-agreement --data labels.csv
     """
     spec = options.registry(home).load("configs/annotations", choice.steps)

@@ -296,7 +296,7 @@ def card(
 
     \b
     Example:
-      harness card 3f9a --by target -o card.md
+      harness rates --card 3f9a --by target -o card.md
     """
     run = StoredRun.read_all(folder := find_run(where.results, choice.run))
     by = options.names(choice.by, "--by") if choice.by else card_columns(run)

@@ -39,7 +39,7 @@ class QuestionnaireChoice:
 def export_sheet(choice: QuestionnaireChoice) -> int:
     """Write a questionnaire on sentences: pairs to rate, sets to rank, or choices of the nearest.
 
-    Rows are shuffled by the seed, for each rater anew. `harness ratings import` reads the answers.
+    Each rater has another order, by the seed. `harness sheet read-ratings` reads the answers.
     """
     refuse_source(choice.out, Path(choice.file))
     if choice.out.suffix != ".csv":
@@ -87,7 +87,7 @@ def export_stress(
 
     \b
     Example:
-      harness export stress turns.jsonl --raters ann,bob -o stress.csv
+      harness sheet stress turns.jsonl --raters ann,bob -o stress.csv
     """
     turns = read_samples([file], None)
     text = sheet_text(turns).encode()
@@ -114,7 +114,7 @@ def import_stress(
 
     \b
     Example:
-      harness ratings stress ann.csv bob.csv --turns turns.jsonl -o meanings.jsonl
+      harness sheet read-stress ann.csv bob.csv --turns turns.jsonl -o out.jsonl
     """
     for file in (*files, turns):
         refuse_source(out, file)

@@ -70,8 +70,8 @@ def split(choice: SplitChoice, is_json: AsJson = False) -> int:
 
     \b
     Examples:
-      harness split posts.csv --by kind --shares 70,15,15 -o parts
-      harness split train.parquet dev.parquet --check
+      harness data split posts.csv --by kind --shares 70,15,15 -o parts
+      harness data split train.parquet dev.parquet --check
     """
     if choice.is_check:
         return _check(choice, is_json=is_json)
@@ -244,9 +244,9 @@ def clean(choice: CleanChoice, is_json: AsJson = False) -> int:
 
     \b
     Examples:
-      harness clean
-      harness clean posts.csv -o cleaned.csv
-      harness clean posts.csv --steps urls,emojis,spaces -o cleaned.csv
+      harness data clean
+      harness data clean posts.csv -o cleaned.csv
+      harness data clean posts.csv --steps urls,emojis,spaces -o cleaned.csv
     """
     if choice.file is None:
         known = [(n, step.about, "yes" * (n in RELEASED_STEPS)) for n, step in STEPS.items()]

@@ -98,7 +98,7 @@ def grid_cells(workspace: Workspace, plan: GridPlan) -> list[GridCell]:
         raise SpecError(
             f"{workspace.data} is one file: a grid would train on the texts that it evaluates; "
             "name two files in the column map (`train` and `files`), and the folder above theirs "
-            "by --data; `harness split` makes them"
+            "by --data; `harness data split` makes them"
         )
     for task in plan.tasks:
         if workspace.registry.load("tasks", task).classes is None:

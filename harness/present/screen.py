@@ -1,0 +1,483 @@
+"""What commands print: results on stdout as tables or JSON, messages and progress on stderr.
+
+Rich lays out tables, colours and the live line. Text of models and data is shown as it is, never
+read as markup, and without what a terminal would obey. Only on a terminal, or with COLUMNS set,
+are lines wrapped and wide tables split.
+"""
+
+import json
+import logging
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from io import TextIOWrapper, UnsupportedOperation
+from itertools import islice
+from math import ceil, floor, fsum, log10
+from operator import attrgetter
+from textwrap import TextWrapper
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+
+import msgspec
+
+from harness.parts import possible
+from harness.text.cleanup import TURNING, for_display
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+    from rich.console import Console
+    from rich.progress import Progress as LiveLine
+    from rich.progress import TaskID
+
+    from harness.models.client.cached import Stage
+
+HEADINGS = {"interval": "95% interval"}
+ALARMS = ("alarm", "WARNING", "ERROR")
+"""Messages that begin so are coloured."""
+_ESCAPED = re.compile(rf"[\x7f-\x9f{TURNING}]")
+_FEWEST_COLUMNS, _GAP, _NARROWEST_TEXT = 20, 2, 16
+_NUMBER = re.compile(r"[-+~<]?[-\d.,]*%?( (to|/) -?[\d.]+)*|\u2500")
+ATTENTION = "yellow"
+_RULE = "\u2500"
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A cell that needs attention: on a terminal it is coloured."""
+
+    value: "str | int | float | None"
+
+
+Cell = str | int | float | tuple[float | None, float | None] | Marked | None
+
+
+def prepare_streams() -> None:
+    """Open what is closed of stdin, stdout and stderr, as nothing; let all three show any text.
+
+    Else the next file that is opened would be taken for stdout, and receive what is printed.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def stream_fault(stream: TextIO, *, is_tried: bool = False) -> str | None:
+    """Why a stream cannot be written to, as when a disk is full; None if it can.
+
+    With `is_tried` an empty line is written to it: without a buffer there is nothing to flush. The
+    buffer of a stream at fault is dropped, so that the end of the program does not try again.
+    """
+    try:
+        stream.flush()
+        if is_tried:
+            os.write(stream.fileno(), b"\n")
+    except UnsupportedOperation:  # it is no file, and takes all
+        return None
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return error.strerror or str(error)
+    return None
+
+
+def screen_width(stream: TextIO | None = None) -> int | None:
+    """The columns that fit on a stream, by default stdout; None for no limit.
+
+    COLUMNS goes before what a terminal says, and without either a terminal has 80. A file or a
+    pipe has a limit only by COLUMNS.
+    """
+    stream, given = stream or sys.stdout, os.environ.get("COLUMNS", "")
+    found = int(given) if given.isdecimal() else 0
+    if not found and not stream.isatty():
+        return None
+    with suppress(OSError):
+        found = found or os.get_terminal_size(stream.fileno()).columns
+    return max(found or 80, _FEWEST_COLUMNS)
+
+
+def wrapped(text: str, width: int | None) -> str:
+    """Text whose lines fit a width, broken at spaces alone; signatures also after their marks."""
+    if width is None:
+        return text
+    wrapper = TextWrapper(width, break_on_hyphens=False, break_long_words=False)
+    wrapper.subsequent_indent = "  "
+    if "|" in text:
+        wrapper.wordsep_simple_re = re.compile(r"((?<=[|/])|\s+)")
+    lines = text.split("\n")
+    return "\n".join(wrapper.fill(line) if len(line) > width else line for line in lines)
+
+
+def say(text: str, *, is_prose: bool = False) -> None:
+    """Print result text on stdout; prose is wrapped to fit, other text is printed as it is."""
+    print(wrapped(for_display(text), screen_width() if is_prose else None))
+
+
+def warn(message: str) -> None:
+    """Print one message on stderr, above the live line; a stderr that is closed ends no command."""
+    text = wrapped(for_display(message), screen_width(sys.stderr))
+    with suppress(OSError):
+        if not _is_live():
+            print(text, file=sys.stderr)
+            return
+        from rich.text import Text
+
+        shown, label = Text(text), text.partition(":")[0]
+        if label in ALARMS:
+            shown.stylize(ATTENTION, 0, len(label))
+        _stderr().print(shown, soft_wrap=True)
+
+
+class Messages(logging.Handler):
+    """Shows what the parts of the program log, as `warn` shows messages of the commands.
+
+    Messages about data are shown once a command, since several models read the same data; so are
+    others whose record has `is_once`.
+    """
+
+    once = ("harness.workspace", "harness.data", "harness.implicitness.open")
+
+    def __init__(self) -> None:
+        """No message has been shown yet."""
+        super().__init__()
+        self.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+        self._shown: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show a record."""
+        text = self.format(record)
+        if record.name.startswith(self.once) or hasattr(record, "is_once"):
+            if text in self._shown:
+                return
+            self._shown.add(text)
+        warn(text)
+
+
+def show_json(value: object) -> None:
+    """Print indented JSON on stdout, with every control character escaped."""
+    sys.stdout.write(_json(value) + "\n")
+
+
+def show_json_rows(rows: Iterable[object]) -> None:
+    """Print a list as `show_json` does, row by row as they come."""
+    mark = "["
+    for row in rows:
+        sys.stdout.write(f"{mark}\n  " + _json(row).replace("\n", "\n  "))
+        mark = ","
+    sys.stdout.write("\n]\n" if mark == "," else "[]\n")
+
+
+def _json(value: object) -> str:
+    try:
+        text = msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2).decode()
+    except UnicodeEncodeError:  # a folder's name that is no UTF-8
+        text = json.dumps(msgspec.to_builtins(value, enc_hook=str), indent=2)
+    # JSON itself escapes those below a space; some terminals obey these as well.
+    clean = _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    try:
+        clean.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        clean = re.sub(r"[^\x00-\x7f]", lambda found: json.dumps(found[0])[1:-1], clean)
+    return clean
+
+
+def show(
+    frame: "DataFrame",
+    title: str = "",
+    *,
+    notes: Sequence[str] = (),
+    keys: int = 1,
+    **shown: Callable[[Any], Cell],
+) -> None:
+    """Print a frame as a table with its title above and its notes below.
+
+    Underscores of column names become spaces; `shown` has a function of a value, by column. A
+    value that is missing is a dash.
+    """
+    head = [HEADINGS.get(name, str(name).replace("_", " ")) for name in frame.columns]
+    cells = [shown.get(name, lambda value: value) for name in frame.columns]
+    values = frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
+    rows = ([f(v) for f, v in zip(cells, row, strict=True)] for row in values)
+    show_rows(title, head, rows, keys)
+    for note in notes:
+        say(note, is_prose=True)
+
+
+def show_records(
+    title: str, records: Iterable[Any], columns: str, **shown: Callable[[Any], Cell]
+) -> None:
+    """Print a table of records; `columns` names fields, comma-separated, or `heading=field`.
+
+    Key columns, which each block of a wide table repeats, end in a semicolon; the first is one.
+    `interval` is the 95 % interval, from low to high; `shown` has functions of other cells.
+    """
+    keys = columns.partition(";")[0].count(",") + 1 if ";" in columns else 1
+    pairs = [part.strip().rpartition("=") for part in columns.replace(";", ",").split(",")]
+    shown.setdefault("interval", lambda record: (record.low, record.high))
+    head = [
+        heading or HEADINGS.get(name) or name.rpartition(".")[2].replace("_", " ")
+        for heading, _, name in pairs
+    ]
+    cells = [shown.get(name) or attrgetter(name) for _, _, name in pairs]
+    show_rows(title, head, ([value(record) for value in cells] for record in records), keys)
+
+
+def show_rows(
+    title: str, head: Sequence[str], rows: Iterable[Sequence[Cell] | None], keys: int = 1
+) -> None:
+    """Print a table: numbers to the right; None for a row draws a line.
+
+    If it is too wide for the screen, long texts are wrapped; if that is not enough, it is split
+    into blocks of columns, each with the first `keys` columns.
+    """
+    lines = [(_RULE,) * len(head) if row is None else row for row in rows]
+    columns: list[Sequence[Cell]] = [*zip(head, *lines, strict=True)]
+    texts = [[_flat(value) for value in column] for column in columns]
+    room = screen_width()
+    if title:
+        print(wrapped(for_display(title), room))
+    for block in [[*range(len(head))]] if room is None else _blocks(texts, room, keys):
+        _print_block([columns[place] for place in block], [texts[place] for place in block], room)
+
+
+def _print_block(
+    columns: Sequence[Sequence[Cell]], texts: Sequence[Sequence[str]], room: int | None
+) -> None:
+    from rich.cells import cell_len
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    for shown in texts:
+        longest = max(cell_len(word) for text in shown for word in (text.split(" ") or [""]))
+        table.add_column(
+            Text(shown[0]),
+            justify="right" if all(map(_NUMBER.fullmatch, shown[1:])) else "left",
+            no_wrap=longest == max(map(cell_len, shown)) or room is None,
+        )
+    rows = zip(zip(*columns, strict=True), zip(*texts, strict=True), strict=True)
+    for values, shown in islice(rows, 1, None):
+        styles = [ATTENTION if isinstance(value, Marked) else "" for value in values]
+        table.add_row(*map(Text, shown, styles))
+    console = _console(sys.stdout, room)
+    with console.capture() as captured:
+        console.print(table)
+    lines = captured.get().split("\n")
+    width = max(map(cell_len, lines))
+    print(
+        "\n".join(
+            "-" * width if _RULE in x and not x.strip(_RULE + " ") else x.rstrip() for x in lines
+        )
+    )
+
+
+def _console(stream: TextIO, room: int | None) -> "Console":
+    from rich.console import Console
+
+    return Console(file=stream, width=room or 100_000, highlight=False, markup=False, emoji=False)
+
+
+def _flat(value: Cell) -> str:
+    return for_display(cell(value)).replace("\n", " ")
+
+
+def _blocks(texts: Sequence[Sequence[str]], room: int, keys: int) -> list[list[int]]:
+    """The columns of each block of a table that fits into `room`; the key columns are in each.
+
+    Of key columns that are too wide next to another one only the first ones are repeated.
+    """
+    from rich.cells import cell_len
+
+    widths = [max(map(cell_len, column)) for column in texts]
+    least = [max(cell_len(word) for text in column for word in text.split(" ")) for column in texts]
+    least = [max(min(w, _NARROWEST_TEXT), one) for w, one in zip(widths, least, strict=True)]
+    if sum(least) + _GAP * (len(least) - 1) <= room:
+        return [[*range(len(texts))]]
+    count = min(keys, len(widths))
+    while count > 1 and sum(widths[:count]) + 2 * count + max(widths[count:], default=0) > room:
+        count -= 1
+    first = [*range(count)]
+    made = [[*first]]
+    for place in range(len(first), len(widths)):
+        needed = sum(widths[one] + _GAP for one in (*made[-1], place)) - _GAP
+        if needed > room and len(made[-1]) > len(first):
+            made.append([*first])
+        made[-1].append(place)
+    return made
+
+
+def cell(value: Cell) -> str:
+    """A value in a table: a score in three decimals, a pair as an interval, a dash for None."""
+    match value:
+        case None | (None, None):
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:.3f}"
+        case (low, high):
+            return f"{cell(low)} to {cell(high)}"
+        case Marked():
+            return cell(value.value)
+        case _:
+            return str(value)
+
+
+def p_value(value: float | None) -> str:
+    """The p of a test for a table; one that would be printed as 0 is printed as a bound."""
+    return "<.001" if value is not None and value < 0.0005 else cell(value)
+
+
+def usd(value: float | None) -> str:
+    """US dollars: four decimals, more if these would leave less than two digits."""
+    value = possible(value)
+    if not value:
+        return "-" if value is None else "0"
+    places = 4 if value >= 0.001 else 1 - floor(log10(value))
+    return f"{value:.{places}f}"
+
+
+def usd_range(spans: Sequence[tuple[float, float]]) -> str:
+    """What some calls cost together, from the least to the most."""
+    least, most = (fsum(span[end] for span in spans) for end in range(2))
+    return f"{usd(least)} to {usd(most)}"
+
+
+def folded(names: Sequence[str]) -> str:
+    """Names in a sentence: the first and the last of four or more, with their number."""
+    return ", ".join(names) if len(names) < 4 else f"{names[0]} to {names[-1]} ({len(names)})"
+
+
+_T = TypeVar("_T")
+EVERY_S = 10.0
+
+
+def _is_live() -> bool:
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
+@cache
+def _stderr() -> "Console":
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, markup=False, emoji=False)
+
+
+class Progress:
+    """Shows the progress of a stage: a live line on a terminal, else a plain line now and then.
+
+    The live line has the rate and the time left; it is erased when its stage ends.
+    """
+
+    _line: "LiveLine | None" = None  # of the process: a terminal has one
+
+    def __init__(self, verb: str = "stored") -> None:
+        """Nothing is shown before the first call; `verb` follows counts: `2 of 3 stored`."""
+        self._verb = verb
+        self._printed = 0.0
+        self._stage, self._run = "", ""
+        self._spent: dict[str, float] = {}
+        self._task: TaskID | None = None
+
+    def each(self, names: Sequence[str], runs: Iterable[_T]) -> Iterator[_T]:
+        """The runs of some names as they end; meanwhile a live line names the current one."""
+        ended = iter(runs)
+        for place, name in enumerate(names, 1):
+            self._run = f"[{place}/{len(names)} {name}] "
+            yield next(ended)
+
+    def of(self, run: str) -> None:
+        """Name the run on the live lines that follow."""
+        self._run = run
+
+    def __call__(
+        self,
+        stage: "Stage | str",
+        done: int,
+        total: int,
+        failed: int = 0,
+        spent_usd: float | None = None,
+    ) -> None:
+        """Show that `done` of the `total` calls or texts of a stage are done, `failed` of them.
+
+        `spent_usd` is what the calls of this stage have cost so far.
+        """
+        name = f"{self._run}{stage}"
+        is_new, self._stage = name != self._stage, name
+        self._spent[name] = spent_usd or 0.0
+        if _is_live():
+            self._show_live(stage, (done, total, failed), is_new=is_new)
+            return
+        now = time.monotonic()
+        if is_new or done >= total or now - self._printed >= EVERY_S:
+            self._printed = now
+            lost = f", {failed} failed" if failed else ""
+            warn(_one_line(f"{stage}: {done - failed} of {total} {self._verb}{lost}"))
+
+    def _show_live(
+        self, stage: "Stage | str", counts: tuple[int, int, int], *, is_new: bool
+    ) -> None:
+        done, total, failed = counts
+        if done >= total:
+            self.close()
+            return
+        spent = sum(self._spent.values())
+        facts = [f"{spent:.2f} USD"] * bool(spent) + [f"{failed} failed"] * bool(failed)
+        words = _one_line(f"{self._run}{stage if isinstance(stage, str) else stage.short}")
+        if Progress._line is None or self._task is None or is_new:
+            self.close()
+            Progress._line = _live_line()
+            self._task = Progress._line.add_task(words, total=total, completed=done, facts="")
+            Progress._line.start()
+        Progress._line.update(self._task, completed=done, facts=", ".join(facts))
+
+    @staticmethod
+    def close() -> None:
+        """Erase the live line, as at the end of a command."""
+        if Progress._line is not None:
+            Progress._line.stop()
+            Progress._line = None
+
+
+def _live_line() -> "LiveLine":
+    from rich.progress import Progress as LiveLine
+    from rich.progress import ProgressColumn, Task
+    from rich.table import Column
+    from rich.text import Text
+
+    class Facts(ProgressColumn):
+        """All of the line in one column, which is cut where the terminal ends."""
+
+        def render(self, task: Task) -> Text:
+            parts = [f"{task.description} {task.completed:.0f}/{task.total or 0:.0f}"]
+            if rate := task.speed:
+                parts.append(f"{rate:.0f}/s" if rate >= 1 else f"{60 * rate:.0f}/min")
+                parts.append(f"{duration((task.remaining or 0) / rate)} left")
+            return Text("  ".join([*parts, task.fields["facts"]]).rstrip())
+
+    column = Facts(table_column=Column(no_wrap=True, overflow="crop"))
+    return LiveLine(column, console=_stderr(), transient=True, redirect_stdout=False)
+
+
+def _one_line(text: str) -> str:
+    return for_display(text).replace("\n", " ")
+
+
+def duration(seconds: float) -> str:
+    """A time to wait in its two largest units: 55 s, 3 min 20 s, 2 h 5 min."""
+    whole = ceil(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if minutes < 10 and rest else f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min"
