@@ -6,10 +6,10 @@ from pathlib import Path
 from harness.cli import options
 from harness.cli.options import RESULTS, ExitCode, Results, argument, option
 from harness.cli.output import echo, log
-from harness.cli.page_server import LiveRuns, PageServer
 from harness.errors import SpecError
 from harness.present.page.items import MOST_ANSWERS
 from harness.present.page.page import REPORT, page_agreement, write_page
+from harness.present.page.server import LiveRuns, PageServer
 from harness.storage.find_runs import find_runs, run_folders
 from harness.storage.runs import RunFolder
 

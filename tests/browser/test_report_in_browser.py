@@ -17,9 +17,9 @@ from support.packages import needs
 from support.paired_runs import SMALL
 from support.report_runs import Sketch, write_runs
 
-from harness.cli.page_server import LiveRuns, PageServer
 from harness.pipeline.score import score_rows
 from harness.present.page.page import page_data, page_text
+from harness.present.page.server import LiveRuns, PageServer
 from harness.storage.find_runs import run_folders
 from harness.storage.runs import DataEntry, RunFolder
 

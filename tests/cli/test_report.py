@@ -13,8 +13,8 @@ from support.stub_server import StubServer
 from support.toy import Toy
 
 from harness.cli import main
-from harness.cli.page_server import LiveRuns, PageServer
 from harness.present.page.page import page_agreement, page_data
+from harness.present.page.server import LiveRuns, PageServer
 from harness.storage.find_runs import run_folders
 
 

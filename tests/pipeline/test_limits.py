@@ -5,7 +5,7 @@ import resource
 import pytest
 
 from harness.errors import StoreError
-from harness.storage.limits import limited
+from harness.pipeline.limits import limited
 
 
 def spin() -> None:
