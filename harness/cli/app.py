@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from harness import __version__
 from harness.cli.options import MOST_SHOWN, RARE, ExitCode, expanded
 from harness.errors import BudgetReached, HarnessError
-from harness.present.screen import Messages, Progress, prepare_streams, stream_fault, warn
+from harness.present.screen import Messages, ProgressLine, prepare_streams, stream_fault, warn
 
 KEPT = "what was stored stays: repeat the command with another stdout"
 ABOUT = "Measures how well language models handle meaning beyond the literal."
@@ -206,7 +206,7 @@ def outcome(command: Callable[[], object]) -> int:
         warn("harness: this is a bug of the harness, not your mistake; stored calls are safe")
         return ExitCode.OUR_BUG
     finally:
-        Progress.close()
+        ProgressLine.close()
     return code if isinstance(code, int) else ExitCode.DONE
 
 
@@ -218,9 +218,9 @@ def _command(name: str, *, has_all: bool) -> Callable[..., object]:
         app.command(name, epilog=_epilog(name))(_loaded(COMMANDS[name].place))
     elif name:
         group = _typer(no_args_is_help=True)
-        for own, entry in BELOW.items():
-            if own.startswith(f"{name} "):
-                group.command(own.removeprefix(f"{name} "), short_help=entry.about)(_unloaded)
+        for own in [own for own in BELOW if own.startswith(f"{name} ")]:
+            about = BELOW[own].about
+            group.command(own.removeprefix(f"{name} "), short_help=about)(_unloaded)
         app.add_typer(group, name=name, help=TOP[name].about)
     else:
         for own, entry in TOP.items():

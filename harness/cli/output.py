@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from harness.present.screen import Cell as Cell
 from harness.present.screen import Marked as Marked
-from harness.present.screen import Progress as ProgressLine
+from harness.present.screen import ProgressLine as ProgressLine
 from harness.present.screen import cell as cell
 from harness.present.screen import duration as duration
 from harness.present.screen import folded as folded

@@ -155,11 +155,9 @@ def run(
     wanted = choice.resolved(asking, where.table)
     if part is None and not asking.is_dry:
         plans = [resolve.resolve(space, one, is_told_again=True) for one in wanted]
-        named = [plan.client.model.name for plan in plans]
-        runs = line.each(named, execute.run_each(plans))
+        runs = line.each([one.client.model.name for one in plans], execute.run_each(plans))
         retried, several = calling.retry == "all", len(wanted) > 1
-        done = tagged(runs, asking.tag)
-        return put_runs(done, shown, is_all=retried, is_several=several)
+        return put_runs(tagged(runs, asking.tag), shown, is_all=retried, is_several=several)
     plans = [resolve.resolve(space, one) for one in wanted]
     if part is not None:
         named = [plan.client.model.name for plan in plans]

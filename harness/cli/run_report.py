@@ -9,19 +9,7 @@ from harness.analysis.leaderboard import headlines
 from harness.cli.board_screen import log_run_alarms
 from harness.cli.boards import put_joint_boards
 from harness.cli.options import ExitCode, Shown
-from harness.cli.output import (
-    Cell,
-    Marked,
-    cell,
-    echo,
-    echo_json,
-    echo_records,
-    echo_table,
-    log,
-    p_value,
-    usd,
-    usd_range,
-)
+from harness.cli.output import Cell, Marked, cell, echo, echo_json, echo_records, echo_table, log
 from harness.core import Score
 from harness.judges.custom import JudgeLabel
 from harness.models.client.cached import Budget, CallPolicy
@@ -38,6 +26,7 @@ from harness.pipeline.columns.calls import is_unpaid
 from harness.pipeline.execute import RunResult
 from harness.pipeline.plan import AnswerMode
 from harness.pipeline.preview import CallSummary
+from harness.present.screen import p_value, usd, usd_range
 from harness.specs.models import CLASSIFIERS
 from harness.storage.runs import Cost, Costs, MissingCount, RunFile, ScoreRow
 from harness.storage.signature import Signature

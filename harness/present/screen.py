@@ -372,7 +372,7 @@ def _stderr() -> "Console":
     return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
-class Progress:
+class ProgressLine:
     """Shows the progress of a stage: a live line on a terminal, else a plain line now and then.
 
     The live line has the rate and the time left; it is erased when its stage ends.
@@ -433,19 +433,19 @@ class Progress:
         spent = sum(self._spent.values())
         facts = [f"{spent:.2f} USD"] * bool(spent) + [f"{failed} failed"] * bool(failed)
         words = _one_line(f"{self._run}{stage if isinstance(stage, str) else stage.short}")
-        if Progress._line is None or self._task is None or is_new:
+        if ProgressLine._line is None or self._task is None or is_new:
             self.close()
-            Progress._line = _live_line()
-            self._task = Progress._line.add_task(words, total=total, completed=done, facts="")
-            Progress._line.start()
-        Progress._line.update(self._task, completed=done, facts=", ".join(facts))
+            ProgressLine._line = _live_line()
+            self._task = ProgressLine._line.add_task(words, total=total, completed=done, facts="")
+            ProgressLine._line.start()
+        ProgressLine._line.update(self._task, completed=done, facts=", ".join(facts))
 
     @staticmethod
     def close() -> None:
         """Erase the live line, as at the end of a command."""
-        if Progress._line is not None:
-            Progress._line.stop()
-            Progress._line = None
+        if ProgressLine._line is not None:
+            ProgressLine._line.stop()
+            ProgressLine._line = None
 
 
 def _live_line() -> "LiveLine":

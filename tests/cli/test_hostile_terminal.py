@@ -10,7 +10,7 @@ from support.toy import Toy
 
 from harness.cli import main
 from harness.cli.app import outcome
-from harness.present.screen import Progress, say, show_json, show_rows, warn
+from harness.present.screen import ProgressLine, say, show_json, show_rows, warn
 
 OBEYED = {chr(code) for code in (*range(32), *range(127, 160))} - {"\n", "\t"}
 OBEYED |= {chr(code) for code in (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F))}
@@ -56,7 +56,7 @@ def test_scores_stored_with_escapes_by_an_earlier_version_are_shown_without(
         lambda: say(ESCAPES),
         lambda: show_json({ESCAPES: [ESCAPES]}),
         lambda: warn(ESCAPES),
-        lambda: Progress()(ESCAPES, 1, 1),
+        lambda: ProgressLine()(ESCAPES, 1, 1),
         lambda: main(["run", "--task", ESCAPES, "--model", ESCAPES]),
         lambda: main([ESCAPES]),
         lambda: main(["impscore", "score", ESCAPES]),

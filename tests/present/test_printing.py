@@ -11,13 +11,13 @@ from support.terminal import on_terminal
 from support.toy import Toy
 
 from harness.models.client.cached import Stage
-from harness.present.screen import Progress, cell, duration, show, show_rows
+from harness.present.screen import ProgressLine, cell, duration, show, show_rows
 
 PROGRESS = """
 import time
 from harness.models.client.cached import Stage
-from harness.present.screen import Progress, warn
-line = Progress()
+from harness.present.screen import ProgressLine, warn
+line = ProgressLine()
 def run():
     stage = Stage("answers", "alpha", 1, 2)
     line(stage, 100, 896, 0, None)
@@ -155,7 +155,7 @@ def test_a_live_line_says_which_run_how_far_how_fast_how_long_and_at_what_cost()
 def test_without_a_terminal_a_stage_has_a_plain_line_at_its_ends(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    line = Progress()
+    line = ProgressLine()
     for done in range(65):
         line(Stage("answers", "oracle", 1, 2), done, 64, 0, 0.1)
 
