@@ -44,9 +44,9 @@ PANELS: Mapping[str, Mapping[str, Entry]] = {
         "leaderboard": Entry("boards:leaderboard", "Rank the models of all runs."),
         "items": Entry("items:items", "Show answers with their verdicts, side by side."),
         "compare": Entry("compare:compare", "Compare two runs, or two parts of a run."),
-        "table": Entry("table:table", "Make the tables of a paper from runs, ratings or data."),
+        "table": Entry("documents:table", "Make the tables of a paper from runs, ratings or data."),
         "plot": Entry("plot:plot", "Draw a figure of runs, ratings or texts."),
-        "report": Entry("report:report", "Write or serve one HTML page of runs and answers."),
+        "report": Entry("documents:report", "Write or serve one HTML page of runs and answers."),
     },
     "People and judges": {
         "agree": Entry("ratings:agree", "Measure how well judges agree with people."),

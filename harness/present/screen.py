@@ -190,6 +190,11 @@ def _json(value: object) -> str:
     return clean
 
 
+def _as_is(value: Any) -> Cell:  # noqa: ANN401 - a cell of any frame
+    found: Cell = value
+    return found
+
+
 def show(
     frame: "DataFrame",
     title: str = "",
@@ -204,7 +209,7 @@ def show(
     value that is missing is a dash.
     """
     head = [HEADINGS.get(name, str(name).replace("_", " ")) for name in frame.columns]
-    cells = [shown.get(name, lambda value: value) for name in frame.columns]
+    cells = [shown.get(name, _as_is) for name in frame.columns]
     values = frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
     rows = ([f(v) for f, v in zip(cells, row, strict=True)] for row in values)
     show_rows(title, head, rows, keys)

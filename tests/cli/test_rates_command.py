@@ -341,7 +341,7 @@ def test_a_table_of_ones_own_is_not_called_released(
     assert toy.main("run", "--task", "hate_speech", "--model", "constant-no", *options) == 0
     capsys.readouterr()
 
-    assert main(["leaderboard", "--results", str(toy.results)]) == 0
+    assert main(["leaderboard", "--all", "--results", str(toy.results)]) == 0
 
     out = capsys.readouterr().out
     assert "data: mine, file mine.csv (24)" in out

@@ -1,4 +1,4 @@
-"""Commands that ask several servers of one model, or one that has not started yet."""
+"""Commands that ask a server which has not started yet."""
 
 import logging
 import socket
@@ -11,23 +11,6 @@ from support.stub_server import StubServer
 from harness.cli import main
 
 RUN = ("run", "--task", "intent_resolution", "--model", "local-server", "--judge", "ngram-cosine")
-
-
-def test_a_run_asks_all_servers_that_the_variable_names_and_another_keeps_the_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = [*RUN, "--limit", "4", "--results", str(tmp_path)]
-    with StubServer() as one, StubServer() as two, StubServer() as later:
-        monkeypatch.setenv("HARNESS_SERVER_URL", f"{one.url},{two.url}")
-        assert main(run) == 0
-        asked = [stub.stats()["requests"] for stub in (one, two)]
-
-        monkeypatch.setenv("HARNESS_SERVER_URL", later.url)
-        assert main(run) == 0
-        again = later.stats()["requests"]
-
-    assert min(asked) > 0
-    assert again == 0
 
 
 def test_a_run_waits_for_a_server_that_starts_after_it(
