@@ -129,7 +129,7 @@ def export_every_eval_ever(
 
 
 def _read(folder: RunFolder) -> tuple[StoredRun, list[ScoreRow]]:
-    stored = StoredRun.read(folder)
+    stored = StoredRun.read(folder, with_prompts=True)
     return stored, read_table(folder.scores)
 
 

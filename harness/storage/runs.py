@@ -16,7 +16,7 @@ from typing import Protocol
 
 import msgspec
 
-from harness.core import Run, Score
+from harness.core import Request, Run, Score
 from harness.errors import StoreError
 from harness.parts import Reason, UnbatchedCheck, Usage, possible
 from harness.specs.tasks import TaskSpec
@@ -435,21 +435,27 @@ class StoredRows(Iterable[SampleRecord]):
 
     def __iter__(self) -> Iterator[SampleRecord]:
         rows = read_records(self._folder.path, self._places)
-        return self._prompted(rows) if self._with_prompts else rows
+        if not self._with_prompts:
+            yield from rows
+        while self._with_prompts and (some := list(islice(rows, _PROMPTED))):
+            yield from self.prompted(some)
 
-    def _prompted(self, rows: Iterator[SampleRecord]) -> Iterator[SampleRecord]:
+    def prompted(self, rows: Sequence[SampleRecord]) -> list[SampleRecord]:
+        """Some of the records with the prompts of their steps, as far as the ledger has them."""
         from harness.storage.ledger import Ledger
 
         path = self._folder.path
+        if len(path.parents) < 4 or not rows:
+            return list(rows)
         ledger = Ledger(path.parents[3] / "calls" / path.parent.name)
-        while some := list(islice(rows, _PROMPTED)):
-            asked = ledger.asked([step.key for row in some for step in row.steps])
-            for row in some:
-                steps = (
-                    replace(step, messages=asked[step.key].messages) if step.key in asked else step
-                    for step in row.steps
-                )
-                yield replace(row, steps=tuple(steps))
+        asked = ledger.asked([step.key for row in rows for step in row.steps])
+        return [
+            replace(row, steps=tuple(_prompted(step, asked) for step in row.steps)) for row in rows
+        ]
+
+
+def _prompted(step: StepRecord, asked: Mapping[str, Request]) -> StepRecord:
+    return replace(step, messages=asked[step.key].messages) if step.key in asked else step
 
 
 _PROMPTED = 8_000

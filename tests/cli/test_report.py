@@ -180,3 +180,17 @@ def test_a_port_that_cannot_be_had_is_named(
 def test_the_old_name_of_the_server_says_the_new_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "--serve"]) == 2
     assert "is now `harness report --serve`" in capsys.readouterr().err
+
+
+def test_the_page_and_the_exports_show_the_prompts_that_the_ledger_has(
+    toy: Toy, tmp_path: Path
+) -> None:
+    toy.run("--variant", "base")
+    out = tmp_path / "x.json"
+
+    assert main(["export", "inspect", str(toy.runs()[0]), "-o", str(out)]) == 0
+
+    [first, *_] = json.loads(out.read_text("utf-8"))["samples"]
+    assert [turn["role"] for turn in first["input"]] == ["user"]
+    data = page_data(run_folders(toy.results), toy.results)
+    assert len(data.prompts) == 6

@@ -127,10 +127,10 @@ def _collect(made: PageParts, file: RunFile, rows: StoredRows, answers: int, cal
     bound = _ALL if len(rows) <= answers else _ALL * answers // len(rows)
     for part in chunks(rows):
         columns.add(part)
-        chosen = (
+        chosen = [
             row for row in part if bound == _ALL or int(digest(row.sample.id)[:_LOT], 16) < bound
-        )
-        shown += [_item(made, file, row, calls) for row in chosen]
+        ]
+        shown += [_item(made, file, row, calls) for row in rows.prompted(chosen)]
         said.add(part)
     if len(shown) < len(rows):
         made.notes.append(
