@@ -178,7 +178,7 @@ def test_a_port_that_cannot_be_had_is_named(
 
 
 def test_the_old_name_of_the_server_says_the_new_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", "--serve"]) == 2
+    assert main(["view"]) == 2
     assert "is now `harness report --serve`" in capsys.readouterr().err
 
 
