@@ -134,9 +134,9 @@ SCENARIOS = (
             " --variant base --limit 9",
             "rate intent_resolution",
             "agree --ratings out/ratings.csv --draws 100 --json",
-            "export ratings @intent_resolution/oracle @intent_resolution/random --format csv"
+            "sheet ratings @intent_resolution/oracle @intent_resolution/random --format csv"
             " --limit 5 -o out/sheet.csv",
-            "export ratings @intent_resolution/echo --format labelstudio -o out/studio.json",
+            "sheet ratings @intent_resolution/echo --format labelstudio -o out/studio.json",
             "compare @intent_resolution/oracle @intent_resolution/random --draws 200 --json",
             "leaderboard --json",
         ),
@@ -166,7 +166,7 @@ SCENARIOS = (
         (
             "run --task hate_speech --model random,constant-yes --map ../given/map.yaml"
             " --data ../given/texts.csv --scorer column --json",
-            "curve @hate_speech/random @hate_speech/constant-yes --json",
+            "plot curve @hate_speech/random @hate_speech/constant-yes --json",
         ),
     ),
     Scenario(
@@ -187,8 +187,8 @@ SCENARIOS = (
             f" --variant base,cot0 --limit 16 {STUB}",
             "leaderboard --json",
             "compare @intent_resolution/pupil @intent_resolution/umpire --draws 200 --json",
-            "gate @intent_resolution/pupil @intent_resolution/umpire",
-            "gate @intent_resolution/pupil @intent_resolution/pupil",
+            "compare --gate @intent_resolution/pupil @intent_resolution/umpire",
+            "compare --gate @intent_resolution/pupil @intent_resolution/pupil",
         ),
         has_stub=True,
     ),
@@ -207,7 +207,8 @@ SCENARIOS = (
         (
             "impscore score ../given/texts.csv --column body -o out/scored.csv --json",
             "impscore pairs ../given/texts.csv --columns body,other -o out/pairs.jsonl --json",
-            "profile ../given/texts.csv --column body --label verdict --pairs 20 -o out --json",
+            "impscore profile ../given/texts.csv --column body --label verdict --pairs 20"
+            " -o out --json",
         ),
         is_near=True,
     ),
@@ -215,7 +216,7 @@ SCENARIOS = (
         "tiny",
         (
             "run --task ludwig --model tiny-random --variant template0 --limit 6 --json",
-            "tokens --task ludwig --model tiny-random --variant template0 --limit 6 --json",
+            "show tokens --task ludwig --model tiny-random --variant template0 --limit 6 --json",
         ),
         is_near=True,
     ),
@@ -370,7 +371,7 @@ def carry_out(scenario: Scenario, folder: Path) -> dict[str, pandas.DataFrame]:
         }
 
 
-PRINTING = ("rates", "drift", "curve", "perturb report", "profile", "impscore")
+PRINTING = ("rates", "drift", "plot curve", "perturb report", "impscore")
 
 
 def step(line: str) -> tuple[int, str]:

@@ -174,7 +174,7 @@ def test_json_with_a_file_prints_the_summary_alone(
         ("score", "none.csv", [], r"none.csv: cannot be read (No such file"),
         ("score", "lines.txt", ["--column", "text"], "plain lines, which have no columns; if"),
         ("score", "texts.csv", ["--column", "text", "--format", "lines"], "have no columns"),
-        ("eval", "lines.txt", [], "plain lines, which have no columns"),
+        ("evaluate", "lines.txt", [], "plain lines, which have no columns"),
         ("score", "list.json", [], "list.json: begins with '['"),
         ("score", "texts.csv", ["--column", "txt"], "no column 'txt'; did you mean text?"),
         ("score", "texts.csv", ["--as", "id"], "there is a column 'id' already"),
@@ -184,7 +184,7 @@ def test_json_with_a_file_prints_the_summary_alone(
         ("score", "texts.csv", ["--scorer", "owl"], "no scorer 'owl'"),
         ("pairs", "texts.csv", ["--columns", "text"], "give two names"),
         ("pairs", "texts.csv", ["--columns", "text,other"], "no column 'other'"),
-        ("eval", "texts.csv", [], "nothing to evaluate on among the columns id, text"),
+        ("evaluate", "texts.csv", [], "nothing to evaluate on among the columns id, text"),
     ],
 )
 def test_a_mistake_is_told_before_anything_is_encoded(
@@ -239,7 +239,7 @@ def test_a_text_is_encoded_once_in_all_commands(
     [
         ("score", "texts.csv", [], "trained on 2 of the 6 rows"),
         ("pairs", "graded.csv", ["--columns", "implicit,explicit"], "trained on 1 of the 2 rows"),
-        ("eval", "graded.csv", [], "trained on 1 of the 2 items"),
+        ("evaluate", "graded.csv", [], "trained on 1 of the 2 items"),
     ],
 )
 def test_what_the_scorer_was_trained_on_is_counted_and_told(
@@ -301,7 +301,7 @@ def test_eval_prints_a_table_of_what_the_file_has(
 ) -> None:
     home.write("graded.jsonl", GRADED)
 
-    assert impscore(home, "eval", "graded.jsonl") == 0
+    assert impscore(home, "evaluate", "graded.jsonl") == 0
 
     out = capfd.readouterr().out
     assert out.startswith(f"{SIGNATURE} on ")
@@ -319,7 +319,7 @@ def test_eval_with_a_sentence_without_a_score_says_so(
 ) -> None:
     home.write("graded.jsonl", GRADED + '{"topic": "c", "levels": ["x", ""]}')
 
-    assert impscore(home, "eval", "graded.jsonl", "--json") == 1
+    assert impscore(home, "evaluate", "graded.jsonl", "--json") == 1
 
     found = json.loads(capfd.readouterr().out)
     assert {one["metric"]: one["missing"] for one in found["measured"]}["tau"] == 1

@@ -165,7 +165,11 @@ def test_features_of_another_ending_are_refused(texts: Path, capsys: Lines) -> N
 @pytest.mark.parametrize(
     ("arguments", "code", "data"),
     [
-        (["profile", "teas.csv", "--scorer", "./random.json", "-o", "out"], 0, "out/profile.csv"),
+        (
+            ["impscore", "profile", "teas.csv", "--scorer", "./random.json", "-o", "out"],
+            0,
+            "out/profile.csv",
+        ),
         (
             ["plot", "impscore-14", "teas.csv", "--scorer", "./random.json", "-o", "f.pdf"],
             2,

@@ -469,7 +469,8 @@ def test_the_table_of_a_grid_fits_80_columns(
     name = "a-machine-with-a-long-name"
     with_made.model(name, "{about: a, kind: sklearn, head: svm, encoder: {kind: char-ngrams}}")
     words = (
-        "grid",
+        "train",
+        "--grid",
         "--model",
         f"grams-svm,{name}",
         "--task",
@@ -521,7 +522,7 @@ def test_a_machine_without_probabilities_is_ranked_at_an_fpr_by_its_scores(
 
     assert main(["leaderboard", "--fpr", "0.3", "--results", str(toy.results)]) == 0
 
-    assert re.search(r"^1 +grams-svm +1\.000 ", capsys.readouterr().out, re.MULTILINE)
+    assert re.search(r"^ *1 +grams-svm +1\.000 ", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_vectors_of_one_augmentation_are_found_again_by_another(with_made: Talk) -> None:
