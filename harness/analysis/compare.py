@@ -24,8 +24,9 @@ from harness.analysis.pairings import (
 )
 from harness.errors import StoreError
 from harness.parts import digest
+from harness.pipeline.columns.score import chance_level
 from harness.pipeline.columns.stored import ColumnRun, PairedItems
-from harness.pipeline.score import ALL, RIGHT_OR_WRONG, chance_level, named_groups, value_range
+from harness.pipeline.score import ALL, RIGHT_OR_WRONG, named_groups, value_range
 from harness.pipeline.transforms import BY, FROM, KEEPS
 from harness.stats.clustered import clustered_mean
 from harness.stats.comparison import (

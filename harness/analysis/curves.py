@@ -12,11 +12,11 @@ import numpy as np
 from harness.errors import StoreError
 from harness.implicitness.open import COLUMN
 from harness.parts import digest
-from harness.pipeline import choice_scores
-from harness.pipeline.choice_scores import SLOPE, SLOPE_P, Answers, Part
+from harness.pipeline.columns import choice_scores
+from harness.pipeline.columns.choice_scores import SLOPE, SLOPE_P, Answers, Part
 from harness.pipeline.columns.readings import Readings
 from harness.pipeline.columns.run import RunColumns
-from harness.pipeline.score import ALL, blocks, by_snapshot, signature
+from harness.pipeline.columns.score import ALL, blocks, by_snapshot, signature
 from harness.specs.tasks import ImplicitnessSpec
 from harness.stats.classification import effective_n, isotonic_curve, logistic_curve
 from harness.stats.estimate import Indices, NoValue, mean_interval

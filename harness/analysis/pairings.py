@@ -15,10 +15,10 @@ import numpy as np
 
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.judges.custom import JudgeLabel
-from harness.pipeline import choice_scores
+from harness.pipeline.columns import choice_scores
 from harness.pipeline.columns.readings import Readings
+from harness.pipeline.columns.score import RIGHT_OR_WRONG, averages, headline_label, signature
 from harness.pipeline.columns.stored import ColumnRun, PairedItems, shared, ways
-from harness.pipeline.score import RIGHT_OR_WRONG, averages, headline_label, signature
 from harness.stats.estimate import Clusters, Floats, Indices
 from harness.storage.find_runs import run_differences
 from harness.storage.runs import JudgeEntry, ModelEntry, RunFile

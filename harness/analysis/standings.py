@@ -25,7 +25,8 @@ from harness.analysis.leaderboard import (
     headlines,
 )
 from harness.judges.gold import LABELLED
-from harness.pipeline.choice_scores import (
+from harness.pipeline.columns.arrays import Codes, Texts, name_bytes
+from harness.pipeline.columns.choice_scores import (
     FALSE_ALARMS,
     HITS,
     MACRO,
@@ -33,10 +34,9 @@ from harness.pipeline.choice_scores import (
     gold_labels,
     labels_of,
 )
-from harness.pipeline.columns.arrays import Codes, Texts, name_bytes
 from harness.pipeline.columns.readings import Readings
 from harness.pipeline.columns.run import RunColumns
-from harness.pipeline.score import ALL, blocks, by_snapshot, signature
+from harness.pipeline.columns.score import ALL, blocks, by_snapshot, signature
 from harness.specs.tasks import ImplicitnessSpec, TaskSpec
 from harness.stats.classification import one_hot
 from harness.stats.estimate import Bools, Clusters, Estimate, Floats, Indices, NoValue

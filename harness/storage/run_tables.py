@@ -4,7 +4,8 @@ Each table has a digest of its values, column by column, which depends neither o
 chunks nor on the version of the library that wrote the file.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -63,16 +64,22 @@ class TableFile:
         sums = sorted((name, found.hexdigest()) for name, found in self._sums.items())
         return sha256(_ENCODER.encode([self.rows, sums])).hexdigest()
 
-    def blocks(self) -> Iterator[bytes]:
-        """The file, in parts of at most a megabyte; nothing can be added after that."""
+    @property
+    def file(self) -> IO[bytes]:
+        """The whole file, from its beginning; nothing can be added after that."""
         try:
             file, writer = self._open()
             writer.close()
             file.seek(0)
-            while block := file.read(_BLOCK):
-                yield block
         except OSError as error:
             raise _full(error) from error
+        return file
+
+    def blocks(self) -> Iterator[bytes]:
+        """The file, in parts of at most a megabyte, which is then gone."""
+        file = self.file
+        while block := file.read(_BLOCK):
+            yield block
         _close(self._opened)
 
     def _schema(self) -> Any:  # noqa: ANN401 - pyarrow has no types
@@ -137,6 +144,11 @@ class RunTables:
 
     def __iter__(self) -> Iterator[TableFile]:
         return iter(self._files.values())
+
+    @property
+    def files(self) -> dict[str, IO[bytes]]:
+        """The whole file of each table; nothing can be added after that."""
+        return {name: table.file for name, table in self._files.items()}
 
     @property
     def digests(self) -> dict[str, str]:
@@ -269,18 +281,40 @@ def _of_verdicts(records: Sequence[SampleRecord], first: int) -> Values:
     return found
 
 
-def row_groups(path: Path, columns: Sequence[str] | None = None) -> Iterator[Values]:
-    """The row groups of a table as lists of values, by column; StoreError where it is damaged."""
+@contextmanager
+def opened(path: Path | IO[bytes], dictionary: Sequence[str] = ()) -> Iterator[Any]:
+    """A table as a ParquetFile, those columns as categories; StoreError where it is damaged."""
     from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile
 
     try:
-        with ParquetFile(path, memory_map=False) as file:
-            for place in range(file.num_row_groups):
-                rows = file.read_row_group(place, columns=columns)
-                yield {name: _listed(rows.column(name)) for name in rows.column_names}
+        with ParquetFile(path, read_dictionary=list(dictionary)) as file:
+            yield file
     except (ArrowException, OSError) as error:
         raise StoreError(f"{path}: damaged ({error}); repeat the run to rebuild it") from error
+
+
+def arrow_table(
+    path: Path | IO[bytes], columns: Sequence[str] | None = None, dictionary: Sequence[str] = ()
+) -> Any:  # noqa: ANN401 - pyarrow has no types
+    """Some columns of a table, or all, as a pyarrow.Table."""
+    with opened(path, dictionary) as file:
+        return file.read(columns)
+
+
+def column_names(path: Path | IO[bytes]) -> list[str]:
+    """The columns of a table."""
+    with opened(path) as file:
+        names: list[str] = file.schema_arrow.names
+        return names
+
+
+def row_groups(path: Path, columns: Sequence[str] | None = None) -> Iterator[Values]:
+    """The row groups of a table as lists of values, by column."""
+    with opened(path) as file:
+        for place in range(file.num_row_groups):
+            rows = file.read_row_group(place, columns=columns)
+            yield {name: _listed(rows.column(name)) for name in rows.column_names}
 
 
 def _listed(column: Any) -> list[Any]:  # noqa: ANN401 - pyarrow has no types
@@ -378,6 +412,22 @@ def _steps(values: Values) -> Iterator[tuple[StepRecord, ...]]:
 _NO_MORE = _More()
 
 
+def step_usages(
+    step: str,
+    key: str,
+    prompt_tokens: int | None,
+    completion_tokens: int | None,
+    cost_usd: float | None,
+    earlier: str | None,
+    more: str | None,
+) -> Iterator[tuple[str, str, Usage, Mapping[str, float]]]:
+    """The step, key, usage and details of each call of an answer, from the cells of its row."""
+    for one in msgspec.json.decode(earlier, type=tuple[StepRecord, ...]) if earlier else ():
+        yield one.step, one.key, one.usage, one.detail
+    rare = msgspec.json.decode(more, type=_More) if more else _NO_MORE
+    yield step, key, _usage((prompt_tokens, completion_tokens, cost_usd), rare), rare.detail
+
+
 def _choice_scores(
     logprobs: Sequence[float], tokens: Sequence[int], sizes: Sequence[int], rare: _More
 ) -> tuple[ChoiceScore, ...]:
@@ -467,15 +517,13 @@ def _verdicts(path: Path) -> Iterator[tuple[int, str, VerdictRecord]]:
 
 def places_of(samples: Path, answers: Path) -> list[int]:
     """For each answer the place of its sample in the table of samples."""
-    from pyarrow import ArrowException, compute
-    from pyarrow.parquet import read_table
+    from pyarrow import compute
 
-    try:
-        names = read_table(samples, columns=["sample"]).column("sample").combine_chunks()
-        asked = read_table(answers, columns=["sample"]).column("sample").combine_chunks()
-        found = compute.index_in(asked, value_set=names)
-    except (ArrowException, OSError) as error:
-        raise StoreError(f"{answers}: damaged ({error}); repeat the run to rebuild it") from error
+    names, asked = (
+        arrow_table(path, ["sample"]).column("sample").combine_chunks()
+        for path in (samples, answers)
+    )
+    found = compute.index_in(asked, value_set=names)
     if found.null_count:
         raise StoreError(f"{answers}: damaged (a sample is unknown); repeat the run to rebuild it")
     places: list[int] = found.to_numpy(zero_copy_only=False)

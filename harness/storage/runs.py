@@ -313,6 +313,13 @@ class RunFolder:
         """
         return list(StoredRows(self, is_checked=is_checked, with_prompts=with_prompts))
 
+    def tables(self) -> dict[str, Path]:
+        """The file of each table; StoreError where one was changed since it was written."""
+        self.refuse_earlier()
+        for name in (SAMPLES, ANSWERS, VERDICTS):
+            self.check_sum(name)
+        return {table: self.path / f"{table}.parquet" for table in STORED}
+
     def read_scores(self) -> list[ScoreRow]:
         """The scores of every judge; none where no judge has read the run yet."""
         if not self.scores.exists() and SCORES not in self._sums():
