@@ -96,3 +96,9 @@ def _scores(folder: RunFolder) -> "DataFrame":
 
     rows = [cells_of(row) for row in folder.read_scores()]
     return pandas.DataFrame(rows, columns=list(COLUMNS))
+
+
+def records(frame: "DataFrame") -> list[Any]:
+    """The rows of a frame as named tuples, with None for what is missing."""
+    found = frame.astype(object)
+    return list(found.where(found.notna(), None).itertuples(index=False))
