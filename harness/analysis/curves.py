@@ -13,7 +13,7 @@ from harness.errors import StoreError
 from harness.implicitness.open import COLUMN
 from harness.parts import digest
 from harness.pipeline.columns import choice_scores
-from harness.pipeline.columns.choice_scores import SLOPE, SLOPE_P, Answers, Part
+from harness.pipeline.columns.choice_scores import SLOPE, SLOPE_P, Answers, EarlierPart
 from harness.pipeline.columns.readings import Readings
 from harness.pipeline.columns.run import RunColumns
 from harness.pipeline.columns.score import ALL, blocks, by_snapshot, signature
@@ -154,7 +154,7 @@ def _rows(blank: CurveRow, answers: Answers, spec: ImplicitnessSpec) -> Iterator
         yield from _curves(of_rate, choice_scores.with_both(places, answers), answers)
 
 
-def _bin(blank: CurveRow, part: Part, places: Indices, answers: Answers) -> CurveRow:
+def _bin(blank: CurveRow, part: EarlierPart, places: Indices, answers: Answers) -> CurveRow:
     counted = places[answers.is_known[places]]
     values, clusters = answers.flagged[counted], answers.cluster[counted]
     share = mean_interval(values, clusters, is_share=True)

@@ -21,7 +21,7 @@ from msgspec import UNSET, UnsetType
 from harness.parts import NO_REPLY, UNBATCHED, UnbatchedCheck, Usage
 from harness.pipeline.verdict_frame import Files
 from harness.stats.estimate import Bools
-from harness.storage.run_tables import arrow_table, step_usages
+from harness.storage.read_tables import arrow_table, step_usages
 from harness.storage.runs import Cost, Costs, JudgeEntry, RunFile
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _answer_calls(files: Files) -> "DataFrame":
     parsed = (
         [row, "", step, key, *_cells(usage), detail.get(UNBATCHED, np.nan)]
         for row, *cells in zip(places.tolist(), *columns, strict=True)
-        for step, key, usage, detail in step_usages(*cells)
+        for step, key, usage, detail in step_usages(cells)
     )
     rest = frame[~odd.to_numpy()][list(_COLUMNS)]
     whole = pandas.concat([rest, _framed(parsed)], ignore_index=True)

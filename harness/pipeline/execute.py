@@ -34,8 +34,7 @@ from harness.pipeline.score import rows_of
 from harness.pipeline.setup import JudgeSetup, joined, smoke_test_judges, warn_left_out
 from harness.pipeline.walk import Call, cases_of, questions, sample_record, walk
 from harness.specs.tasks import TaskSpec
-from harness.storage.data_paths import write_data_paths
-from harness.storage.environment import packages_of
+from harness.storage.environment import packages_of, write_data_paths
 from harness.storage.run_tables import RunTables
 from harness.storage.runs import (
     NAMES,

@@ -64,28 +64,28 @@ SHARES = frozenset(
 
 A rating, or what a judge of your own calls by another name, may be 0 or 1 throughout by accident.
 """
+BINNED = frozenset({*choice_scores.RATES, choice_scores.AUC})
+"""The metrics besides a judge's own that scores.csv has, also of each bin of implicitness."""
 OVERALL = frozenset(
     {
-        *(choice_scores.PERMUTED, choice_scores.FAVOURITE, choice_scores.AUC, choice_scores.MACRO),
-        *(*choice_scores.RATES, "identical_scores", "parsed_share", "consistency", "slot1_share"),
+        *(choice_scores.PERMUTED, choice_scores.FAVOURITE, choice_scores.MACRO),
+        *("identical_scores", "parsed_share", "consistency", "slot1_share"),
     }
 )
 OF_CLASSES = tuple(
     name.format("")
     for name in (
-        choice_scores.PRECISION,
-        choice_scores.RECALL,
-        choice_scores.F1,
-        choice_scores.MISSED,
+        *(choice_scores.PRECISION, choice_scores.RECALL, choice_scores.F1, choice_scores.MISSED),
     )
 )
-"""The metrics besides a judge's own that scores.csv has, of all groups together."""
+"""The metrics that scores.csv has of all groups together, and how the names of others begin."""
 
 
 def _is_headline(score: Score, judge: JudgeEntry) -> bool:
     """Whether scores.csv has a score: what boards rank, and what alarms are computed from."""
     is_overall = score.metric in OVERALL or score.metric.startswith(OF_CLASSES)
-    return score.metric == judge.metric or (score.group == ALL and is_overall)
+    is_ranked = score.metric == judge.metric or score.metric in BINNED
+    return is_ranked or (score.group == ALL and is_overall)
 
 
 def all_scores(folder: RunFolder) -> list[ScoreRow]:
@@ -93,11 +93,13 @@ def all_scores(folder: RunFolder) -> list[ScoreRow]:
     return rows_of(folder.read(), folder.tables(), is_every=True)
 
 
-def score_rows(run: RunFile, records: Iterable[SampleRecord]) -> list[ScoreRow]:
+def score_rows(
+    run: RunFile, records: Iterable[SampleRecord], *, is_every: bool = True
+) -> list[ScoreRow]:
     """Every score of some records of a run, by every judge that has read them."""
     tables = RunTables(Path(gettempdir()))
     tables.add(list(records))
-    return rows_of(run, tables.files, is_every=True)
+    return rows_of(run, tables.files, is_every=is_every)
 
 
 def rows_of(
@@ -152,18 +154,15 @@ def block_scores(
     for metric, (value, counted) in choice_scores.over_all(verdicts).items():
         yield _score(block, judge, metric=metric, value=value, counted=counted)
     if task.implicitness is not None and block.group == ALL:
-        yield from _detected(block, judge, task.implicitness, is_every=is_every)
+        yield from _detected(block, judge, task.implicitness)
     if task.classes is not None and block.group == ALL:
         found = choice_scores.class_numbers(verdicts, task.classes, everything=ALL)
         yield from (_numbered(block, judge, group, number) for group, number in found)
 
 
-def _detected(
-    block: Block, judge: JudgeEntry, spec: ImplicitnessSpec, *, is_every: bool
-) -> Iterator[Score]:
+def _detected(block: Block, judge: JudgeEntry, spec: ImplicitnessSpec) -> Iterator[Score]:
     flags = choice_scores.flags(block.verdicts, spec.positive)
-    parts = choice_scores.parts(flags, spec, everything=ALL)
-    for part in parts if is_every else parts[:1]:
+    for part in choice_scores.parts(flags, spec, everything=ALL):
         for rate in choice_scores.RATES:
             places = choice_scores.of_rate(part, flags, rate)
             if choice_scores.is_enough(part, places, flags, spec.least):

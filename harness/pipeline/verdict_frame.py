@@ -25,7 +25,7 @@ from harness.judges import gold
 from harness.parts import Reason
 from harness.specs.tasks import TaskSpec
 from harness.stats.estimate import Floats, Indices
-from harness.storage.run_tables import arrow_table, column_names
+from harness.storage.read_tables import arrow_table, column_names
 from harness.storage.schema import REFERENCE, VERDICTS
 
 if TYPE_CHECKING:

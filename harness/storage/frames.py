@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from harness.errors import SpecError
-from harness.storage.run_tables import opened
+from harness.storage.read_tables import opened
 from harness.storage.runs import COLUMNS, RunFolder, cells_of
 from harness.storage.schema import FIELD, REFERENCE, STORED, categories
 

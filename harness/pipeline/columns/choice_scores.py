@@ -131,7 +131,7 @@ class Answers:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class EarlierPart:
     """The readings of one bin, by place; `low` and `high` are its edges, None for all readings."""
 
     group: str
@@ -142,7 +142,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class EarlierNumber:
     """A number of several readings together: the places it is planned for, and those counted."""
 
     metric: str
@@ -201,10 +201,10 @@ def gold_labels(readings: Readings) -> Indices:
     return found
 
 
-def parts(answers: Answers, spec: ImplicitnessSpec, *, everything: str) -> list[Part]:
+def parts(answers: Answers, spec: ImplicitnessSpec, *, everything: str) -> list[EarlierPart]:
     """All readings, the published bins and the bins of equal size, empty ones left out."""
     values = answers.at[~np.isnan(answers.at)]
-    found = [Part(everything, np.arange(len(answers)))]
+    found = [EarlierPart(everything, np.arange(len(answers)))]
     bins = ((False, PUBLISHED_EDGES), (True, equal_mass_edges(values, spec.equal_mass)))
     for is_equal_mass, edges in bins:
         held = bins_of(answers.at, edges)
@@ -212,16 +212,16 @@ def parts(answers: Answers, spec: ImplicitnessSpec, *, everything: str) -> list[
             digits, end = 3 if is_equal_mass else 2, "]" if high == edges[-1] else ")"
             rank = f" {place + 1} of {len(edges) - 1}" if is_equal_mass else ""
             name = f"{IMPLICITNESS}{rank} [{low:.{digits}f},{high:.{digits}f}{end}"
-            found.append(Part(name, np.flatnonzero(held == place), low, high, is_equal_mass))
+            found.append(EarlierPart(name, np.flatnonzero(held == place), low, high, is_equal_mass))
     return [part for part in found if len(part.places)]
 
 
-def kind(part: Part, answers: Answers, *, is_positive: bool) -> Indices:
+def kind(part: EarlierPart, answers: Answers, *, is_positive: bool) -> Indices:
     """The places of a part's positive or negative texts."""
     return np.asarray(part.places[answers.is_positive[part.places] == is_positive])
 
 
-def is_enough(part: Part, places: Indices, answers: Answers, least: int) -> bool:
+def is_enough(part: EarlierPart, places: Indices, answers: Answers, least: int) -> bool:
     """Whether some texts of a part have a rate: all of them together, or enough originals in a bin.
 
     Only originals of which a text is answered count.
@@ -231,14 +231,16 @@ def is_enough(part: Part, places: Indices, answers: Answers, least: int) -> bool
     return len(np.unique(answers.cluster[places[answers.is_known[places]]])) >= least
 
 
-def detection_numbers(part: Part, answers: Answers, spec: ImplicitnessSpec) -> Iterator[Number]:
+def detection_numbers(
+    part: EarlierPart, answers: Answers, spec: ImplicitnessSpec
+) -> Iterator[EarlierNumber]:
     """The numbers of a part that are no mean: effective n, AUC and, of all readings, the slopes."""
     kinds = {metric: kind(part, answers, is_positive=metric == HITS) for metric in RATES}
     for metric, places in kinds.items():
         counted = places[answers.is_known[places]]
         size = effective_n(answers.flagged[counted], answers.cluster[counted])
         if len(places):
-            yield Number(EFFECTIVE.format(metric), size, places, counted)
+            yield EarlierNumber(EFFECTIVE.format(metric), size, places, counted)
         if part.low is None:
             yield from _slopes(metric, places, answers)
     if all(is_enough(part, places, answers, spec.least) for places in kinds.values()):
@@ -255,17 +257,17 @@ def with_both(places: Indices, answers: Answers) -> Indices:
     return places[answers.is_known[places] & ~np.isnan(answers.at[places])]
 
 
-def _slopes(metric: str, planned: Indices, answers: Answers) -> Iterator[Number]:
+def _slopes(metric: str, planned: Indices, answers: Answers) -> Iterator[EarlierNumber]:
     places = with_both(planned, answers)
     if not len(places):
         return
     found = trend(answers.at[places], answers.flagged[places], originals(places, answers))
     yield _number(SLOPE.format(metric), found, planned, places)
     tested = places if found.p is not None else places[:0]
-    yield Number(SLOPE_P.format(metric), found.p, planned, tested)
+    yield EarlierNumber(SLOPE_P.format(metric), found.p, planned, tested)
 
 
-def _auc(part: Part, answers: Answers) -> Number:
+def _auc(part: EarlierPart, answers: Answers) -> EarlierNumber:
     places = part.places[answers.is_known[part.places]]
     sure = answers.sure[places]
     scores = answers.flagged[places] if np.isnan(sure).any() else sure
@@ -273,9 +275,9 @@ def _auc(part: Part, answers: Answers) -> Number:
     return _number(AUC, found, part.places, places)
 
 
-def _number(metric: str, found: Estimate, planned: Indices, counted: Indices) -> Number:
+def _number(metric: str, found: Estimate, planned: Indices, counted: Indices) -> EarlierNumber:
     made_of = counted[:0] if found.value is None else counted
-    return Number(metric, found.value, np.sort(planned), made_of, found.low, found.high)
+    return EarlierNumber(metric, found.value, np.sort(planned), made_of, found.low, found.high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +296,7 @@ class _Held:
 
 def class_numbers(
     readings: Readings, spec: ClassesSpec, *, everything: str
-) -> Iterator[tuple[str, Number]]:
+) -> Iterator[tuple[str, EarlierNumber]]:
     """The numbers of some readings, each with its group.
 
     For all readings precision, recall and F1 of each label, their mean F1, and the count of what
@@ -324,7 +326,7 @@ def _held(readings: Readings, labels: Sequence[str]) -> _Held:
     return _Held(gold_labels(readings), chosen, is_known, readings.cluster)
 
 
-def _rates(answers: _Held, labels: Sequence[str]) -> Iterator[Number]:
+def _rates(answers: _Held, labels: Sequence[str]) -> Iterator[EarlierNumber]:
     is_planned, is_known = answers.label >= 0, answers.is_known
     counted = np.flatnonzero(is_planned & is_known)
     actual = one_hot(answers.label[counted], len(labels))
@@ -344,7 +346,7 @@ def _rates(answers: _Held, labels: Sequence[str]) -> Iterator[Number]:
     yield _number(MACRO, found.macro_f1, np.flatnonzero(is_planned), counted)
 
 
-def _missed(label: str, place: int, places: Indices, answers: _Held) -> Number:
+def _missed(label: str, place: int, places: Indices, answers: _Held) -> EarlierNumber:
     counted = places[answers.is_known[places]]
     value = exact_total(1 - answers.chosen[counted, place])
-    return Number(MISSED.format(label), value if len(counted) else None, places, counted)
+    return EarlierNumber(MISSED.format(label), value if len(counted) else None, places, counted)

@@ -133,7 +133,7 @@ def _detected(block: ScoreBlock, judge: JudgeEntry, spec: ImplicitnessSpec) -> I
 
 
 def _numbered(
-    block: ScoreBlock, judge: JudgeEntry, group: str, found: choice_scores.Number
+    block: ScoreBlock, judge: JudgeEntry, group: str, found: choice_scores.EarlierNumber
 ) -> Score:
     score = _whole(
         _some(block, group, found.planned),

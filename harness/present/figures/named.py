@@ -75,7 +75,9 @@ class Inputs:
 
     def scores(self) -> "DataFrame":
         """The stored scores of the runs, with the columns of leaderboard.csv."""
-        found = board_scores({folder: whole_scores(folder) for folder in self.folders()})
+        found = board_scores(
+            {folder: whole_scores(folder, is_every=True) for folder in self.folders()}
+        )
         names = [name for name in found if found[name].dtype == "category"]
         return found.astype({**dict.fromkeys(names, "object"), "n": "float64"})
 
