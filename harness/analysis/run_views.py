@@ -13,7 +13,7 @@ from harness.pipeline.choice_scores import permuted
 from harness.pipeline.score import averages, signature
 from harness.pipeline.verdict_frame import Files, verdict_frame
 from harness.stats.estimate import Clusters
-from harness.storage.run_tables import arrow_table, column_names
+from harness.storage.read_tables import arrow_table, column_names
 from harness.storage.runs import JudgeEntry, RunFile, RunFolder
 from harness.storage.schema import FIELD, REFERENCE
 
