@@ -76,10 +76,18 @@ class EvaluatedRun:
 
     @property
     def scores(self) -> "DataFrame":
-        """One row a score, with the columns of scores.csv."""
+        """The headline scores, one a row, with the columns of scores.csv."""
         from harness.storage.runs import COLUMNS, cells_of
 
         return _frame(COLUMNS, map(cells_of, self._folder.read_scores()))
+
+    @property
+    def all_scores(self) -> "DataFrame":
+        """The scores by every metric, bin and class, computed from the verdicts."""
+        from harness.pipeline.score import all_scores
+        from harness.storage.runs import COLUMNS, cells_of
+
+        return _frame(COLUMNS, map(cells_of, all_scores(self._folder)))
 
     @property
     def samples(self) -> "DataFrame":

@@ -28,6 +28,7 @@ from support.stub_server import StubServer
 
 from harness.cli import main
 from harness.parts import digest
+from harness.pipeline.score import all_scores
 from harness.storage.find_runs import run_folders
 from harness.storage.frames import load
 from harness.storage.runs import COLUMNS, RunFolder, cells_of
@@ -392,7 +393,7 @@ def read(path: Path) -> pandas.DataFrame:
 
 def scores_of(folder: RunFolder) -> pandas.DataFrame:
     """The scores of a run by every metric."""
-    rows = [cells_of(row) for row in folder.read_scores()]
+    rows = [cells_of(row) for row in all_scores(folder)]
     return pandas.DataFrame(rows, columns=COLUMNS).assign(run=folder.path.name)
 
 

@@ -17,7 +17,7 @@ from harness.data.readers.labelled_table import OriginalRows, texts_of
 from harness.errors import DataError, SpecError, did_you_mean
 from harness.pipeline.choice_scores import IMPLICITNESS
 from harness.storage.cells import cell_text, filled, json_text
-from harness.storage.data_paths import read_data_paths
+from harness.storage.environment import read_data_paths
 from harness.storage.runs import RunFolder, SampleRecord, StoredRun
 from harness.storage.tables import (
     ENDINGS,

@@ -20,11 +20,11 @@ from harness.analysis.moderation.flags import (
 from harness.data.choices import LABELS
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.parts import UNBATCHED, digest
-from harness.pipeline import choice_scores
-from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, IMPLICITNESS
+from harness.pipeline.columns import choice_scores
+from harness.pipeline.columns.choice_scores import FALSE_ALARMS, HITS, IMPLICITNESS
 from harness.pipeline.columns.readings import Read, Readings
 from harness.pipeline.columns.run import RunColumns
-from harness.pipeline.score import ALL, blocks, by_snapshot, signature
+from harness.pipeline.columns.score import ALL, blocks, by_snapshot, signature
 from harness.specs.tasks import TaskSpec
 from harness.stats.clustered import ShareRows, share_gap, share_interval
 from harness.stats.comparison import holm

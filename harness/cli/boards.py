@@ -59,6 +59,11 @@ class BoardChoice:
     )
     has_recipes: bool = option("Print the whole signatures.", False, flags="--recipes")
 
+    @property
+    def needs_every_score(self) -> bool:
+        """Whether more is asked for than the headline scores that runs store."""
+        return bool(self.has_metrics or self.metric or self.in_group not in (None, ALL))
+
     def filtered(self, rows: "DataFrame") -> "DataFrame":
         """The scores that are asked for; SpecError for a name that none has."""
         if self.fpr is not None and (self.metric or self.in_group):
@@ -89,7 +94,9 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
     named = find_runs(results, choice.runs or ())
     if not (folders := named or run_folders(results)):
         raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")
-    found, boards, verdicts, left_out = boards_of({one: whole_scores(one) for one in folders})
+    found, boards, verdicts, left_out = boards_of(
+        {one: whole_scores(one, is_every=choice.needs_every_score) for one in folders}
+    )
     rows = placed(found, boards)
     table = results / "leaderboard.csv"
     kept = rows if choice.has_metrics else scores_of.ranked_metrics(rows)

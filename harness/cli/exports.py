@@ -21,7 +21,7 @@ from harness.cli.options import (
 from harness.cli.output import ProgressLine, echo, echo_json, log
 from harness.errors import ModelError, SpecError, install
 from harness.implicitness.scorer import Flag, text_of
-from harness.pipeline.limits import limited
+from harness.storage.bundle import limited
 from harness.storage.cells import cell_text, csv_text, json_text
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.find_runs import find_run, find_runs

@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import fsum
 from typing import TypeVar
 
-from harness.analysis.leaderboard import headlines
+from harness.analysis.headlines import headlines
 from harness.cli.board_screen import log_run_alarms
 from harness.cli.boards import put_joint_boards
 from harness.cli.options import ExitCode, Shown
@@ -14,6 +14,7 @@ from harness.core import Score
 from harness.judges.custom import JudgeLabel
 from harness.models.client.cached import Budget, CallPolicy
 from harness.parts import Reason
+from harness.pipeline.calls import is_unpaid
 from harness.pipeline.choice_scores import (
     AUC,
     EFFECTIVE,
@@ -22,10 +23,10 @@ from harness.pipeline.choice_scores import (
     IMPLICITNESS,
     PERMUTED,
 )
-from harness.pipeline.columns.calls import is_unpaid
 from harness.pipeline.execute import RunResult
 from harness.pipeline.plan import AnswerMode
 from harness.pipeline.preview import CallSummary
+from harness.pipeline.score import all_scores
 from harness.present.screen import p_value, usd, usd_range
 from harness.specs.models import CLASSIFIERS
 from harness.storage.runs import Cost, Costs, MissingCount, RunFile, ScoreRow
@@ -64,7 +65,7 @@ def put_runs(
     """
     has_all = shown.has_all_metrics
     if shown.is_json:
-        return _put_json(list(runs))
+        return _put_json(list(runs), has_all=has_all)
     ended, codes = [], []
     for done in runs:
         ended.append(done.folder)
@@ -76,15 +77,15 @@ def put_runs(
         put_joint_boards(ended)
     if not has_all:
         more = "groups and more metrics" if is_several else "more metrics"
-        echo(f"{more}: --metrics all, or scores.csv of each run")
+        echo(f"{more}: --metrics all")
     return max(codes)
 
 
-def _put_json(ended: Sequence[RunResult]) -> int:
+def _put_json(ended: Sequence[RunResult], *, has_all: bool) -> int:
     results = [
         {
             "folder": str(done.folder.path),
-            "scores": done.scores,
+            "scores": all_scores(done.folder) if has_all else done.scores,
             "costs": done.file.costs,
             "redrawn": done.file.redrawn,
             "missing": done.file.missing,
@@ -97,8 +98,9 @@ def _put_json(ended: Sequence[RunResult]) -> int:
 
 def _put_run(done: RunResult, *, is_all: bool, has_all: bool, is_brief: bool) -> int:
     if not is_brief:
-        put_headlines(done.file, done.scores)
-        put_details(done.scores, has_all=has_all)
+        scores = all_scores(done.folder) if has_all else done.scores
+        put_headlines(done.file, scores)
+        put_details(scores, has_all=has_all)
     log_run_alarms(done.folder, done.scores)
     if (line := cost_line(done.file.costs, _unpriced(done.file))) is not None:
         echo(line, is_prose=True)

@@ -1,22 +1,22 @@
 """Verdicts on choices to the numbers that only many together show.
 
 Averages over orders, calibration and bias; hits and false alarms against how implicit texts are;
-precision, recall and F1 of each class, and what was missed. Pure: nothing here writes a score. A
-reading without an answer is never a no, and counts as missing wherever it would have counted.
+precision, recall and F1 of each class, and what was missed. Takes frames of
+`harness.pipeline.verdict_frame`. A verdict without an answer is never a no, and counts as missing
+wherever it would have counted.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from math import fsum
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from harness.judges.gold import LABELLED, PLACE
-from harness.pipeline.columns.arrays import Codes
-from harness.pipeline.columns.readings import IMPLICITNESS as IMPLICITNESS
-from harness.pipeline.columns.readings import Readings
+from harness.pipeline.verdict_frame import IMPLICITNESS as IMPLICITNESS
+from harness.pipeline.verdict_frame import detail, details, probabilities
 from harness.specs.tasks import ClassesSpec, ImplicitnessSpec
 from harness.stats.classification import (
     PUBLISHED_EDGES,
@@ -32,6 +32,9 @@ from harness.stats.classification import (
 from harness.stats.estimate import Bools, Clusters, Estimate, Floats, Indices
 from harness.stats.scales import exact_total
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 PERMUTED, CALIBRATION, FAVOURITE = "accuracy_permuted", "calibration_error", "most_frequent_choice"
 HITS, FALSE_ALARMS = "tpr", "fpr"
 """The share of positive texts that are found, and of negative ones that are taken for positive."""
@@ -40,110 +43,11 @@ RATES = (HITS, FALSE_ALARMS)
 PRECISION, RECALL, F1, MACRO = "precision_{}", "recall_{}", "f1_{}", "macro_f1"
 MISSED = "missed_{}"
 BY = "{} {}"
-"""The group of readings by one text of a reference: `properties inference`."""
+"""The group of verdicts by one text of a reference: `properties inference`."""
 
 
-def permuted(readings: Readings) -> Floats:
-    """For each row, whether its sample comes out right over all rows of the sample together.
-
-    The probability of each choice is averaged over the orders it was shown in, then the likeliest
-    is taken; of equally likely ones each counts its share. NaN for a sample that lacks the
-    probabilities of any row: a preference for a place cancels out over all orders alone.
-    """
-    ids, sizes = readings.samples.ids[readings.records], readings.share_sizes
-    gold, found = readings.samples.gold[readings.records], np.full(len(readings), np.nan)
-    order = np.argsort(ids, kind="stable")
-    starts = np.flatnonzero(np.diff(ids[order], prepend=-1))
-    for orders in np.split(order, starts[1:]) if len(order) else ():
-        if (sizes[orders] > 0).all():
-            found[orders] = credit([readings.share(at) for at in orders], int(gold[orders[-1]]))
-    return found
-
-
-def over_all(readings: Readings) -> Mapping[str, tuple[float | None, Bools]]:
-    """What is no mean of rows, and of which rows it is made.
-
-    The calibration error of the rows that have probabilities, by the choice that these make the
-    likeliest, and the share of the place that is chosen most often among those that have a choice.
-    """
-    error = calibration_error(*_sure(readings))
-    names = [name for name in readings.detail_names if name.startswith(PLACE)]
-    has_choice, counts = np.zeros(len(readings), dtype=bool), []
-    for name in names:
-        share = readings.detail(name)
-        has_choice |= ~np.isnan(share)
-        counts.append(exact_total(np.nan_to_num(share)))
-    favourite = max(counts) / int(has_choice.sum()) if counts else None
-    return {CALIBRATION: (error, readings.share_sizes > 0), FAVOURITE: (favourite, has_choice)}
-
-
-def _sure(readings: Readings) -> tuple[Floats, Floats]:
-    """The greatest probability of each row that has some, and the credit of its choice."""
-    sizes, gold = readings.share_sizes, readings.samples.gold[readings.records]
-    confidences, credits = [np.zeros(0)], [np.zeros(0)]
-    for size in np.unique(sizes[sizes > 0]).tolist():
-        places = np.flatnonzero(sizes == size)
-        shares = readings.shares(size, places)
-        best = shares.max(axis=1)
-        is_right = shares[np.arange(len(places)), gold[places]] == best
-        confidences.append(best)
-        credits.append(np.where(is_right, 1 / (shares == best[:, None]).sum(axis=1), 0.0))
-    return np.concatenate(confidences), np.concatenate(credits)
-
-
-def chance(choices: Codes) -> float:
-    """What a blind choice gets on average: one over the number of choices, of each sample."""
-    sizes, counts = np.unique(choices, return_counts=True)
-    pairs = zip(sizes.tolist(), counts.tolist(), strict=True)
-    # Exactly, and rounded once, as the sum of all of them would be.
-    return float(sum(count * Fraction(1 / size) for size, count in pairs)) / len(choices)
-
-
-def credit(shares: Sequence[Sequence[float] | Floats], gold: int) -> float:
-    """Whether the choice that is likeliest over several orders is the right one; a tie's share."""
-    totals = [fsum(part) for part in zip(*shares, strict=True)]
-    best = max(totals)
-    return 1 / totals.count(best) if totals[gold] == best else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """Readings, as columns: which kind each text is of, how implicit, and how far it was flagged.
-
-    `at` is NaN where implicitness was not measured; `flagged` is 1, 0 or a tie's share, NaN
-    without an answer; `sure` is the probability of being flagged, NaN where it is not known.
-    """
-
-    is_positive: Bools
-    at: Floats
-    flagged: Floats
-    sure: Floats
-    cluster: Codes
-
-    def __len__(self) -> int:
-        """How many there are."""
-        return len(self.at)
-
-    @property
-    def is_known(self) -> Bools:
-        """Which are answered."""
-        return ~np.isnan(self.flagged)
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The readings of one bin, by place; `low` and `high` are its edges, None for all readings."""
-
-    group: str
-    places: Indices
-    low: float | None = None
-    high: float | None = None
-    is_equal_mass: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A number of several readings together: the places it is planned for, and those counted."""
+class Number(NamedTuple):
+    """A number of several verdicts: the places it is planned for, and those counted."""
 
     metric: str
     value: float | None
@@ -153,123 +57,214 @@ class Number:
     high: float | None = None
 
 
-def answered(readings: Readings, positive: Sequence[str]) -> Answers:
-    """Each reading as it counts here; `positive` are the labels to find."""
-    wanted = [at for at, label in enumerate(labels_of(readings)) if label in positive]
-    return Answers(
-        is_positive=np.isin(gold_labels(readings), wanted),
-        at=readings.samples.at[readings.records],
-        flagged=_summed(readings, LABELLED[0], positive),
-        sure=_summed(readings, LABELLED[1], positive),
-        cluster=readings.cluster,
-    )
+def permuted(verdicts: "DataFrame") -> Floats:
+    """For each verdict, whether its sample comes out right over all its verdicts together.
+
+    The probability of each choice is averaged over the orders it was shown in, then the likeliest
+    is taken; of equally likely ones each counts its share. NaN for a sample of which any verdict
+    has no probabilities: a preference for a place cancels out over all orders alone.
+    """
+    ids, sizes = verdicts["sample"].to_numpy(), verdicts["probabilities"].to_numpy()
+    gold, found = verdicts["sample_gold"].to_numpy(), np.full(len(verdicts), np.nan)
+    shares = probabilities(verdicts, int(sizes.max(initial=0)))
+    order = np.argsort(ids, kind="stable")
+    starts = np.flatnonzero(np.diff(ids[order], prepend=-1))
+    for orders in np.split(order, starts[1:]) if len(order) else ():
+        if (sizes[orders] > 0).all():
+            rows = [shares[at, : sizes[at]].tolist() for at in orders.tolist()]
+            found[orders] = credit(rows, int(gold[orders[-1]]))
+    return found
 
 
-def _summed(readings: Readings, prefix: str, positive: Sequence[str]) -> Floats:
+def credit(shares: Sequence[Sequence[float]], gold: int) -> float:
+    """Whether the choice that is likeliest over several orders is the right one; a tie's share."""
+    totals = [fsum(part) for part in zip(*shares, strict=True)]
+    best = max(totals)
+    return 1 / totals.count(best) if totals[gold] == best else 0.0
+
+
+def over_all(verdicts: "DataFrame") -> Mapping[str, tuple[float | None, Bools]]:
+    """What is no mean of rows, and the rows it is made of.
+
+    The calibration error of the rows that have probabilities, by the choice that these make the
+    likeliest, and the share of the place that is chosen most often among those that have a choice.
+    """
+    has_choice, counts = np.zeros(len(verdicts), dtype=bool), []
+    for name in details(verdicts):
+        if name.startswith(PLACE):
+            share = detail(verdicts, name)
+            has_choice |= ~np.isnan(share)
+            counts.append(exact_total(np.nan_to_num(share)))
+    favourite = max(counts) / int(has_choice.sum()) if counts else None
+    is_sure = verdicts["probabilities"].to_numpy() > 0
+    error = calibration_error(*_confidence(verdicts))
+    return {CALIBRATION: (error, is_sure), FAVOURITE: (favourite, has_choice)}
+
+
+def _confidence(verdicts: "DataFrame") -> tuple[Floats, Floats]:
+    """The greatest probability of each row that has some, and the credit of its choice."""
+    sizes, gold = verdicts["probabilities"].to_numpy(), verdicts["sample_gold"].to_numpy()
+    confidences, credits = [np.zeros(0)], [np.zeros(0)]
+    for size in np.unique(sizes[sizes > 0]).tolist():
+        places = np.flatnonzero(sizes == size)
+        shares = probabilities(verdicts.iloc[places], size)
+        best = shares.max(axis=1)
+        is_right = shares[np.arange(len(places)), gold[places]] == best
+        confidences.append(best)
+        credits.append(np.where(is_right, 1 / (shares == best[:, None]).sum(axis=1), 0.0))
+    return np.concatenate(confidences), np.concatenate(credits)
+
+
+def chance(choices: Indices) -> float:
+    """What a blind choice gets on average: one over the number of choices, of each sample."""
+    sizes, counts = np.unique(choices, return_counts=True)
+    pairs = zip(sizes.tolist(), counts.tolist(), strict=True)
+    # Exactly, and rounded once, as the sum of all of them would be.
+    return float(sum(count * Fraction(1 / size) for size, count in pairs)) / len(choices)
+
+
+def flags(verdicts: "DataFrame", positive: Sequence[str]) -> "DataFrame":
+    """Verdicts on texts as flags, a row each; `positive` are the labels to find.
+
+    `is_positive`; `at`, how implicit the text is, NaN where it was not measured; `flagged`, 1, 0 or
+    a tie's share, NaN without an answer; `sure`, the probability of being flagged, NaN where it is
+    not known; `cluster`.
+    """
+    import pandas
+
+    labels = labels_of(verdicts)
+    wanted = [at for at, label in enumerate(labels) if label in positive]
+    columns = {
+        "is_positive": np.isin(gold_labels(verdicts, labels), wanted),
+        "at": verdicts[f"sample_{IMPLICITNESS}"].to_numpy(),
+        "flagged": _summed(verdicts, LABELLED[0], positive),
+        "sure": _summed(verdicts, LABELLED[1], positive),
+        "cluster": verdicts["cluster"].to_numpy(),
+    }
+    return pandas.DataFrame(columns)
+
+
+def _summed(verdicts: "DataFrame", prefix: str, positive: Sequence[str]) -> Floats:
     """The sum of what was given to the positive labels that a text's choices have.
 
     NaN where any of them has no number, and for choices without a positive label.
     """
-    codes = readings.samples.labels.codes[readings.records]
-    kinds = readings.samples.labels.kinds
-    total, has_any = np.zeros(len(readings)), np.zeros(len(readings), dtype=bool)
+    column = verdicts["sample_labels"].cat
+    total, has_any = np.zeros(len(verdicts)), np.zeros(len(verdicts), dtype=bool)
     for label in positive:
-        has = np.array([label in labels for labels in kinds], dtype=bool)[codes]
-        total += np.where(has, readings.detail(prefix + label), 0.0)
+        has = np.array([label in labels for labels in column.categories], dtype=bool)[column.codes]
+        total += np.where(has, detail(verdicts, prefix + label), 0.0)
         has_any |= has
     return np.where(has_any, total, np.nan)
 
 
-def labels_of(readings: Readings) -> list[str]:
-    """The labels of the choices, in the order in which they are met."""
-    kinds, codes = readings.samples.labels.kinds, readings.samples.labels.codes[readings.records]
-    found, first = np.unique(codes, return_index=True)
-    met = found[np.argsort(first)].tolist()
-    return list(dict.fromkeys(label for code in met for label in kinds[code]))
+def labels_of(verdicts: "DataFrame") -> list[str]:
+    """The labels of the choices, in the order of their first appearance."""
+    found = verdicts["sample_labels"].unique()
+    return list(dict.fromkeys(label for labels in found for label in labels))
 
 
-def gold_labels(readings: Readings) -> Indices:
-    """The place of the right label of each among `labels_of`; -1 where choices have no labels."""
-    kinds, codes = readings.samples.labels.kinds, readings.samples.labels.codes[readings.records]
-    places = {label: at for at, label in enumerate(labels_of(readings))}
-    gold = readings.samples.gold[readings.records]
-    found = np.full(len(readings), -1, dtype=np.intp)
+def gold_labels(verdicts: "DataFrame", labels: Sequence[str]) -> Indices:
+    """The place of each right label among `labels`; -1 where choices have no labels."""
+    column, gold = verdicts["sample_labels"].cat, verdicts["sample_gold"].to_numpy()
+    codes = column.codes.to_numpy()
+    places = {label: at for at, label in enumerate(labels)}
+    found = np.full(len(verdicts), -1, dtype=np.intp)
     for code in np.unique(codes).tolist():
         own = (codes == code) & (gold >= 0)
-        if kinds[code]:
-            found[own] = np.array([places[label] for label in kinds[code]])[gold[own]]
+        if kinds := column.categories[code]:
+            found[own] = np.array([places.get(label, -1) for label in kinds])[gold[own]]
     return found
 
 
-def parts(answers: Answers, spec: ImplicitnessSpec, *, everything: str) -> list[Part]:
-    """All readings, the published bins and the bins of equal size, empty ones left out."""
-    values = answers.at[~np.isnan(answers.at)]
-    found = [Part(everything, np.arange(len(answers)))]
-    bins = ((False, PUBLISHED_EDGES), (True, equal_mass_edges(values, spec.equal_mass)))
-    for is_equal_mass, edges in bins:
-        held = bins_of(answers.at, edges)
+class Part(NamedTuple):
+    """The flags of one bin, by place; `low` and `high` are its edges, None for all of them."""
+
+    group: str
+    places: Indices
+    low: float | None = None
+    high: float | None = None
+    is_equal_mass: bool = False
+
+
+def parts(flags: "DataFrame", spec: ImplicitnessSpec, *, everything: str) -> list[Part]:
+    """All flags, the published bins and the bins of equal size, empty ones left out."""
+    values = flags["at"].to_numpy()
+    found = [Part(everything, np.arange(len(flags)))]
+    equal = equal_mass_edges(values[~np.isnan(values)], spec.equal_mass)
+    for is_equal_mass, edges in ((False, PUBLISHED_EDGES), (True, equal)):
+        bins = bins_of(values, edges)
         for place, (low, high) in enumerate(pairwise(edges)):
             digits, end = 3 if is_equal_mass else 2, "]" if high == edges[-1] else ")"
             rank = f" {place + 1} of {len(edges) - 1}" if is_equal_mass else ""
             name = f"{IMPLICITNESS}{rank} [{low:.{digits}f},{high:.{digits}f}{end}"
-            found.append(Part(name, np.flatnonzero(held == place), low, high, is_equal_mass))
+            found.append(Part(name, np.flatnonzero(bins == place), low, high, is_equal_mass))
     return [part for part in found if len(part.places)]
 
 
-def kind(part: Part, answers: Answers, *, is_positive: bool) -> Indices:
-    """The places of a part's positive or negative texts."""
-    return np.asarray(part.places[answers.is_positive[part.places] == is_positive])
+def of_rate(part: Part, flags: "DataFrame", rate: str) -> Indices:
+    """The places of a part's positive texts, for hits, or negative ones, for false alarms."""
+    is_positive = flags["is_positive"].to_numpy()[part.places]
+    return np.asarray(part.places[is_positive == (rate == HITS)])
 
 
-def is_enough(part: Part, places: Indices, answers: Answers, least: int) -> bool:
+def answered(places: Indices, flags: "DataFrame") -> Indices:
+    """Those of some places that have an answer."""
+    return np.asarray(places[flags["flagged"].notna().to_numpy()[places]])
+
+
+def with_both(places: Indices, flags: "DataFrame") -> Indices:
+    """Those of some places that have an answer and a measured text."""
+    known = answered(places, flags)
+    return np.asarray(known[flags["at"].notna().to_numpy()[known]])
+
+
+def originals(places: Indices, flags: "DataFrame") -> Clusters:
+    """The originals behind some flags, as their clusters."""
+    return Clusters.named(flags["cluster"].to_numpy()[places])
+
+
+def is_enough(part: Part, places: Indices, flags: "DataFrame", least: int) -> bool:
     """Whether some texts of a part have a rate: all of them together, or enough originals in a bin.
 
-    Only originals of which a text is answered count.
+    Only originals that have an answered text count.
     """
     if part.low is None or not len(places):
         return bool(len(places))
-    return len(np.unique(answers.cluster[places[answers.is_known[places]]])) >= least
+    return originals(answered(places, flags), flags).clusters >= least
 
 
-def detection_numbers(part: Part, answers: Answers, spec: ImplicitnessSpec) -> Iterator[Number]:
-    """The numbers of a part that are no mean: effective n, AUC and, of all readings, the slopes."""
-    kinds = {metric: kind(part, answers, is_positive=metric == HITS) for metric in RATES}
-    for metric, places in kinds.items():
-        counted = places[answers.is_known[places]]
-        size = effective_n(answers.flagged[counted], answers.cluster[counted])
+def detection_numbers(part: Part, flags: "DataFrame", spec: ImplicitnessSpec) -> Iterator[Number]:
+    """The numbers of a part that are no mean: effective n, AUC and, of all flags, the slopes."""
+    of_rates = {rate: of_rate(part, flags, rate) for rate in RATES}
+    flagged = flags["flagged"].to_numpy()
+    for rate, places in of_rates.items():
+        counted = answered(places, flags)
+        size = effective_n(flagged[counted], flags["cluster"].to_numpy()[counted])
         if len(places):
-            yield Number(EFFECTIVE.format(metric), size, places, counted)
+            yield Number(EFFECTIVE.format(rate), size, places, counted)
         if part.low is None:
-            yield from _slopes(metric, places, answers)
-    if all(is_enough(part, places, answers, spec.least) for places in kinds.values()):
-        yield _auc(part, answers)
+            yield from _slopes(rate, places, flags)
+    if all(is_enough(part, places, flags, spec.least) for places in of_rates.values()):
+        yield _auc(part, flags)
 
 
-def originals(places: Indices, answers: Answers) -> Clusters:
-    """The originals behind some readings, as their clusters."""
-    return Clusters.named(answers.cluster[places])
-
-
-def with_both(places: Indices, answers: Answers) -> Indices:
-    """The places of readings that are answered and measured."""
-    return places[answers.is_known[places] & ~np.isnan(answers.at[places])]
-
-
-def _slopes(metric: str, planned: Indices, answers: Answers) -> Iterator[Number]:
-    places = with_both(planned, answers)
+def _slopes(rate: str, planned: Indices, flags: "DataFrame") -> Iterator[Number]:
+    places = with_both(planned, flags)
     if not len(places):
         return
-    found = trend(answers.at[places], answers.flagged[places], originals(places, answers))
-    yield _number(SLOPE.format(metric), found, planned, places)
+    at, flagged = flags["at"].to_numpy()[places], flags["flagged"].to_numpy()[places]
+    found = trend(at, flagged, originals(places, flags))
+    yield _number(SLOPE.format(rate), found, planned, places)
     tested = places if found.p is not None else places[:0]
-    yield Number(SLOPE_P.format(metric), found.p, planned, tested)
+    yield Number(SLOPE_P.format(rate), found.p, planned, tested)
 
 
-def _auc(part: Part, answers: Answers) -> Number:
-    places = part.places[answers.is_known[part.places]]
-    sure = answers.sure[places]
-    scores = answers.flagged[places] if np.isnan(sure).any() else sure
-    found = auc(scores, answers.is_positive[places], originals(places, answers))
+def _auc(part: Part, flags: "DataFrame") -> Number:
+    places = answered(part.places, flags)
+    sure = flags["sure"].to_numpy()[places]
+    scores = flags["flagged"].to_numpy()[places] if np.isnan(sure).any() else sure
+    found = auc(scores, flags["is_positive"].to_numpy()[places], originals(places, flags))
     return _number(AUC, found, part.places, places)
 
 
@@ -278,62 +273,47 @@ def _number(metric: str, found: Estimate, planned: Indices, counted: Indices) ->
     return Number(metric, found.value, np.sort(planned), made_of, found.low, found.high)
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """Readings, as columns: the place of each one's label, and the share of each label.
-
-    `label` is -1 without one; `chosen` is readings x labels, and `is_known` false without an
-    answer.
-    """
-
-    label: Indices
-    chosen: Floats
-    is_known: Bools
-    cluster: Codes
-
-
 def class_numbers(
-    readings: Readings, spec: ClassesSpec, *, everything: str
+    verdicts: "DataFrame", spec: ClassesSpec, *, everything: str
 ) -> Iterator[tuple[str, Number]]:
-    """The numbers of some readings, each with its group.
+    """The numbers of some verdicts by class, each with its group.
 
-    For all readings precision, recall and F1 of each label, their mean F1, and the count of what
+    For all verdicts precision, recall and F1 of each label, their mean F1, and the count of what
     was missed; by each text of the reference `by` the count of what was missed. A tie is a share.
     """
-    labels = labels_of(readings)
-    answers = _held(readings, labels)
+    labels = labels_of(verdicts)
+    gold = gold_labels(verdicts, labels)
+    columns = [np.nan_to_num(detail(verdicts, LABELLED[0] + label)) for label in labels]
+    chosen = np.column_stack(columns) if columns else np.zeros((len(verdicts), 0))
+    is_known = np.asarray((chosen > 0).any(axis=1), dtype=bool)
     if labels:
-        yield from ((everything, number) for number in _rates(answers, labels))
-    kinds = readings.samples.parts.kinds
-    codes = readings.samples.parts.codes[readings.records]
+        clusters = verdicts["cluster"].to_numpy()
+        for number in _class_rates(labels, gold, chosen, is_known, clusters):
+            yield everything, number
+    codes, kinds = verdicts["sample_parts"].cat.codes, verdicts["sample_parts"].cat.categories
     for at, label in enumerate(labels):
-        places = np.flatnonzero(answers.label == at)
+        places = np.flatnonzero(gold == at)
         if label not in spec.missed or not len(places):
             continue
-        yield everything, _missed(label, at, places, answers)
-        own = [(code, kinds[code]) for code in np.unique(codes[places]).tolist()]
-        for part in sorted({part for _, texts in own for part in texts}):
-            inside = np.isin(codes[places], [code for code, texts in own if part in texts])
-            yield BY.format(spec.by, part), _missed(label, at, places[inside], answers)
+        texts = [kinds[code] for code in codes.iloc[places]]
+        missed = 1 - chosen[:, at]
+        yield everything, _missed(label, missed, places, is_known)
+        for part in sorted({text for some in texts for text in some}):
+            inside = np.array([part in some for some in texts], dtype=bool)
+            yield BY.format(spec.by, part), _missed(label, missed, places[inside], is_known)
 
 
-def _held(readings: Readings, labels: Sequence[str]) -> _Held:
-    columns = [np.nan_to_num(readings.detail(LABELLED[0] + label)) for label in labels]
-    chosen = np.column_stack(columns) if columns else np.zeros((len(readings), 0))
-    is_known = np.asarray((chosen > 0).any(axis=1), dtype=bool)
-    return _Held(gold_labels(readings), chosen, is_known, readings.cluster)
-
-
-def _rates(answers: _Held, labels: Sequence[str]) -> Iterator[Number]:
-    is_planned, is_known = answers.label >= 0, answers.is_known
+def _class_rates(
+    labels: Sequence[str], gold: Indices, chosen: Floats, is_known: Bools, clusters: Indices
+) -> Iterator[Number]:
+    is_planned = gold >= 0
     counted = np.flatnonzero(is_planned & is_known)
-    actual = one_hot(answers.label[counted], len(labels))
-    clusters = Clusters.named(answers.cluster[counted])
-    found = classification_metrics(actual, answers.chosen[counted], clusters)
+    actual = one_hot(gold[counted], len(labels))
+    found = classification_metrics(actual, chosen[counted], Clusters.named(clusters[counted]))
     is_lost = is_planned & ~is_known
     for place, (label, figures) in enumerate(zip(labels, found.classes, strict=True)):
-        of_label = answers.label == place
-        is_chosen = is_planned & is_known & (answers.chosen[:, place] > 0)
+        of_label = gold == place
+        is_chosen = is_planned & is_known & (chosen[:, place] > 0)
         for metric, figure, places in (
             (PRECISION, figures.precision, is_chosen | is_lost),
             (RECALL, figures.recall, of_label),
@@ -344,7 +324,7 @@ def _rates(answers: _Held, labels: Sequence[str]) -> Iterator[Number]:
     yield _number(MACRO, found.macro_f1, np.flatnonzero(is_planned), counted)
 
 
-def _missed(label: str, place: int, places: Indices, answers: _Held) -> Number:
-    counted = places[answers.is_known[places]]
-    value = exact_total(1 - answers.chosen[counted, place])
-    return Number(MISSED.format(label), value if len(counted) else None, places, counted)
+def _missed(label: str, missed: Floats, places: Indices, is_known: Bools) -> Number:
+    counted = places[is_known[places]]
+    value = exact_total(missed[counted]) if len(counted) else None
+    return Number(MISSED.format(label), value, places, counted)

@@ -17,12 +17,14 @@ from harness.errors import HarnessError, SpecError, StoreError
 from harness.judges.custom import reads_each_alone
 from harness.models.client.cached import CachedClient, Progress, Stage
 from harness.parts import Failure, Reason
-from harness.pipeline.columns.run import RunColumns
+from harness.pipeline.calls import call_frame
 from harness.pipeline.manifest import Manifest, Unanswered, ledgers_of, note, renew
 from harness.pipeline.plan import Plan, PlannedResponse, check_templates, parted, request
 from harness.pipeline.preview import charge_stored_calls, charge_stored_replies
 from harness.pipeline.records import (
+    Missing,
     MissingItem,
+    summed,
     verdict_record,
     with_earlier_verdicts,
     with_verdicts,
@@ -32,8 +34,7 @@ from harness.pipeline.score import rows_of
 from harness.pipeline.setup import JudgeSetup, joined, smoke_test_judges, warn_left_out
 from harness.pipeline.walk import Call, cases_of, questions, sample_record, walk
 from harness.specs.tasks import TaskSpec
-from harness.storage.data_paths import write_data_paths
-from harness.storage.environment import packages_of
+from harness.storage.environment import packages_of, write_data_paths
 from harness.storage.run_tables import RunTables
 from harness.storage.runs import (
     NAMES,
@@ -394,22 +395,24 @@ def read(
 
 def _written(folder: RunFolder, file: RunFile, chunks: Iterable[Chunk]) -> RunResult:
     """Write the run of some records, which are not held."""
-    scored, tables = RunColumns(file.task), RunTables(folder.path)
+    missing, tables = Missing(), RunTables(folder.path)
     for chunk in chunks:
-        scored.add(chunk)
+        missing.add(chunk)
         tables.add(chunk)
-    return put_run(folder, file, scored, tables)
+    return put_run(folder, file, missing, tables)
 
 
-def put_run(folder: RunFolder, file: RunFile, scored: RunColumns, tables: RunTables) -> RunResult:
+def put_run(folder: RunFolder, file: RunFile, missing: Missing, tables: RunTables) -> RunResult:
     """Write a run whose records were all added to its tables."""
-    scores, before = tuple(rows_of(file, scored)), file.redrawn
-    file = replace(scored.summed(file), packages=packages_of(file))
+    files, before = tables.files, file.redrawn
+    calls = call_frame(files)
+    scores = tuple(rows_of(file, files, calls))
+    file = replace(summed(file, calls, missing), packages=packages_of(file))
     if SCORES in folder.changed():  # the tables are checked when they are read
         _log.warning("%s: changed since it was written; computed again", folder.scores)
     folder.put(file, tables, scores)
-    missing, truncated = scored.missing.counts, scored.missing.truncated
-    return RunResult(folder, file, scores, missing, truncated, again=file.redrawn - before)
+    again = file.redrawn - before
+    return RunResult(folder, file, scores, missing.counts, missing.truncated, again)
 
 
 class GatheredProgress:

@@ -197,7 +197,7 @@ def _compared(
 ) -> Iterator[str]:
     differing, scores = list[str](), list[ScoreRow]()
     for file in _in_orders(workspace, derived.file):
-        scores = score_rows(file, derived.records)
+        scores = score_rows(file, derived.records, is_every=False)
         differing = _differing(folder, run, replace(derived, file=file), scores)
         if SCORES not in differing:
             break

@@ -8,10 +8,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import gettempdir
+from typing import TYPE_CHECKING
 
 from harness.core import Response, Sample, Verdict
 from harness.parts import Reason
-from harness.pipeline.columns.calls import RunCalls
+from harness.pipeline import calls
+from harness.storage.run_tables import RunTables
 from harness.storage.runs import (
     ErrorCount,
     MissingCount,
@@ -20,6 +24,9 @@ from harness.storage.runs import (
     VerdictRecord,
 )
 from harness.text.cleanup import without_controls
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 FAILED_CALLS = frozenset({Reason.FAILED, Reason.FILTERED, Reason.UNSUPPORTED})
 """Reasons whose notes are a server's words or ours, not a model's."""
@@ -172,17 +179,19 @@ def missing_of(records: Iterable[SampleRecord]) -> Missing:
     return made
 
 
+def summed(file: RunFile, called: "DataFrame", missing: Missing) -> RunFile:
+    """A run's file with the costs of its calls, and with what is missing of its answers."""
+    return replace(
+        file,
+        costs=calls.costs(called, file),
+        redrawn=calls.redrawn(called),
+        missing=missing.summary,
+        unbatched_check=calls.unbatched_check(called),
+    )
+
+
 def with_costs(file: RunFile, records: Sequence[SampleRecord]) -> RunFile:
     """A run's file with the costs of its records, and with what is missing of them."""
-    calls, missing = calls_of(records), missing_summary(records)
-    costs = calls.costs(file.judges, file.model.identity)
-    check = calls.unbatched_check
-    file = replace(file, costs=costs, redrawn=calls.redrawn, missing=missing)
-    return replace(file, unbatched_check=check)
-
-
-def calls_of(records: Sequence[SampleRecord]) -> RunCalls:
-    """The calls behind some records."""
-    made = RunCalls()
-    made.add(0, records)
-    return made
+    tables = RunTables(Path(gettempdir()))
+    tables.add(records)
+    return summed(file, calls.call_frame(tables.files), missing_of(records))

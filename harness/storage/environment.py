@@ -1,4 +1,4 @@
-"""What software computed a run's numbers, by name and version, and how that of two runs differs.
+"""What software computed a run's numbers and how that of two runs differs; where its data lay.
 
 Which packages are named depends on the run alone, by the table here, and not on what a command
 happened to load: a run that was killed and resumed names the same as one that was not.
@@ -6,12 +6,16 @@ happened to load: a run that was killed and resumed names the same as one that w
 
 import platform
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import metadata
+from pathlib import Path
 
-from harness.storage.runs import JudgeEntry, RunFile
+import msgspec
+
+from harness.storage.files import write_whole
+from harness.storage.runs import JudgeEntry, RunFile, RunFolder
 
 PYTHON = "python"
 _SCORES = ("numpy", "scipy")
@@ -73,3 +77,23 @@ def _version(name: str) -> str | None:
     with suppress(metadata.PackageNotFoundError):
         return metadata.version(name)
     return None
+
+
+DATA_PATHS = "data_paths.json"
+
+
+def write_data_paths(folder: RunFolder, paths: Sequence[Path]) -> None:
+    """Note where the files of a run's data lie; nothing where it read none, or it is known."""
+    found = tuple(path.resolve() for path in paths)
+    if found and found != read_data_paths(folder):
+        write_whole(folder.path / DATA_PATHS, msgspec.json.encode([*map(str, found)]) + b"\n")
+
+
+def read_data_paths(folder: RunFolder) -> tuple[Path, ...]:
+    """The paths as they were noted; none where nobody did, or the note is not readable."""
+    try:
+        return tuple(
+            map(Path, msgspec.json.decode((folder.path / DATA_PATHS).read_bytes(), type=list[str]))
+        )
+    except (OSError, msgspec.DecodeError):
+        return ()

@@ -6,7 +6,8 @@ Missing numbers are NaN, missing texts None; names are categories. Nothing here 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from harness.errors import SpecError, StoreError
+from harness.errors import SpecError
+from harness.storage.read_tables import opened
 from harness.storage.runs import COLUMNS, RunFolder, cells_of
 from harness.storage.schema import FIELD, REFERENCE, STORED, categories
 
@@ -62,24 +63,18 @@ def load(
 
 
 def _stored(folder: RunFolder, table: str, columns: Sequence[str] | None) -> "DataFrame":
-    from pyarrow import ArrowException
-    from pyarrow.parquet import ParquetFile
-
     path = folder.path / f"{table}.parquet"
     folder.check_sum(path.name)
-    try:
-        with ParquetFile(path, read_dictionary=categories(table)) as file:
-            known = file.schema_arrow.names
-            gathered = {
-                name: [column for column in known if column.startswith(start)]
-                for name, start in _GATHERED.items()
-                if table == "samples" and (columns is None or name in columns)
-            }
-            wanted = known if columns is None else [name for name in columns if name in known]
-            more = [name for some in gathered.values() for name in some if name not in wanted]
-            found = file.read([*wanted, *more]).to_pandas(self_destruct=True)
-    except (ArrowException, OSError) as error:
-        raise StoreError(f"{path}: damaged ({error}); repeat the run to rebuild it") from error
+    with opened(path, categories(table)) as file:
+        known = file.schema_arrow.names
+        gathered = {
+            name: [column for column in known if column.startswith(start)]
+            for name, start in _GATHERED.items()
+            if table == "samples" and (columns is None or name in columns)
+        }
+        wanted = known if columns is None else [name for name in columns if name in known]
+        more = [name for some in gathered.values() for name in some if name not in wanted]
+        found = file.read([*wanted, *more]).to_pandas(self_destruct=True)
     if table == "answers":
         found.insert(0, "row", range(len(found)))
     for name, own in gathered.items():
@@ -101,3 +96,9 @@ def _scores(folder: RunFolder) -> "DataFrame":
 
     rows = [cells_of(row) for row in folder.read_scores()]
     return pandas.DataFrame(rows, columns=list(COLUMNS))
+
+
+def records(frame: "DataFrame") -> list[Any]:
+    """The rows of a frame as named tuples, with None for what is missing."""
+    found = frame.astype(object)
+    return list(found.where(found.notna(), None).itertuples(index=False))

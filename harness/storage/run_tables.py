@@ -16,8 +16,7 @@ import msgspec
 
 from harness.core import Sample
 from harness.errors import StoreError
-from harness.parts import ChoiceScore, Reason, Usage
-from harness.storage.records import SampleRecord, StepRecord, VerdictRecord
+from harness.storage.records import SampleRecord, StepRecord
 from harness.storage.schema import FIELD, REFERENCE, STORED, arrow_type, extra_kind
 
 Values = dict[str, list[Any]]
@@ -63,16 +62,22 @@ class TableFile:
         sums = sorted((name, found.hexdigest()) for name, found in self._sums.items())
         return sha256(_ENCODER.encode([self.rows, sums])).hexdigest()
 
-    def blocks(self) -> Iterator[bytes]:
-        """The file, in parts of at most a megabyte; nothing can be added after that."""
+    @property
+    def file(self) -> IO[bytes]:
+        """The whole file, from its beginning; nothing can be added after that."""
         try:
             file, writer = self._open()
             writer.close()
             file.seek(0)
-            while block := file.read(_BLOCK):
-                yield block
         except OSError as error:
             raise _full(error) from error
+        return file
+
+    def blocks(self) -> Iterator[bytes]:
+        """The file, in parts of at most a megabyte, which is then gone."""
+        file = self.file
+        while block := file.read(_BLOCK):
+            yield block
         _close(self._opened)
 
     def _schema(self) -> Any:  # noqa: ANN401 - pyarrow has no types
@@ -137,6 +142,11 @@ class RunTables:
 
     def __iter__(self) -> Iterator[TableFile]:
         return iter(self._files.values())
+
+    @property
+    def files(self) -> dict[str, IO[bytes]]:
+        """The whole file of each table; nothing can be added after that."""
+        return {name: table.file for name, table in self._files.items()}
 
     @property
     def digests(self) -> dict[str, str]:
@@ -213,7 +223,7 @@ def _json(value: object) -> str:
     return _ENCODER.encode(value).decode()
 
 
-class _More(msgspec.Struct, omit_defaults=True):
+class RareFacts(msgspec.Struct, omit_defaults=True):
     """What few calls have: it is in one column."""
 
     detail: dict[str, float] = {}
@@ -226,7 +236,7 @@ class _More(msgspec.Struct, omit_defaults=True):
 
 def _more(step: StepRecord) -> str | None:
     usage, scores = step.usage, step.choice_scores
-    found = _More(
+    found = RareFacts(
         detail=dict(step.detail),
         spanned=scores[0].spanned if scores else 0,
         bound=[at for at, score in enumerate(scores) if score.is_bound],
@@ -267,216 +277,3 @@ def _of_verdicts(records: Sequence[SampleRecord], first: int) -> Values:
             raise StoreError(f"a judge's detail is called {name!r}, as a column of verdicts is")
         found[name] = [verdict.detail.get(name) for *_, verdict in rows]
     return found
-
-
-def row_groups(path: Path, columns: Sequence[str] | None = None) -> Iterator[Values]:
-    """The row groups of a table as lists of values, by column; StoreError where it is damaged."""
-    from pyarrow import ArrowException
-    from pyarrow.parquet import ParquetFile
-
-    try:
-        with ParquetFile(path, memory_map=False) as file:
-            for place in range(file.num_row_groups):
-                rows = file.read_row_group(place, columns=columns)
-                yield {name: _listed(rows.column(name)) for name in rows.column_names}
-    except (ArrowException, OSError) as error:
-        raise StoreError(f"{path}: damaged ({error}); repeat the run to rebuild it") from error
-
-
-def _listed(column: Any) -> list[Any]:  # noqa: ANN401 - pyarrow has no types
-    import pyarrow
-
-    array = column.combine_chunks()
-    if not pyarrow.types.is_list(array.type):
-        found: list[Any] = array.to_pylist()
-        return found
-    # Several times as quick as the list of each row by itself.
-    ends, inner = array.offsets.to_pylist(), array.values.to_pylist()
-    empty = array.is_null().to_pylist()
-    return [
-        None if is_empty else inner[start:end]
-        for is_empty, start, end in zip(empty, ends, ends[1:], strict=False)
-    ]
-
-
-def read_samples(path: Path) -> Iterator[Sample]:
-    """The samples of a table, in their order."""
-    for values in row_groups(path):
-        fields = _named(values, FIELD)
-        references = _named(values, REFERENCE)
-        main = (values[n] for n in ("sample", "gold", "choices", "flags", "group", "cluster"))
-        for at, (name, gold, choices, flags, group, cluster) in enumerate(zip(*main, strict=True)):
-            yield Sample(
-                id=name,
-                fields={n: column[at] for n, column in fields.items() if column[at] is not None},
-                references={
-                    n: tuple(column[at])
-                    for n, column in references.items()
-                    if column[at] is not None
-                },
-                choices=tuple(choices or ()),
-                gold=gold,
-                group=group,
-                cluster=cluster,
-                flags=tuple(flags or ()),
-            )
-
-
-def _named(values: Values, start: str) -> Values:
-    return {n.removeprefix(start): column for n, column in values.items() if n.startswith(start)}
-
-
-def read_records(folder: Path, places: Sequence[int]) -> Iterator[SampleRecord]:
-    """The records of a run's tables, in their order.
-
-    `places` has the place of each answer's sample in the table of samples, which is read once for
-    each variant and decoding.
-    """
-    samples, answers, verdicts = (folder / f"{name}.parquet" for name in STORED)
-    judged = _Grouped(verdicts)
-    known, row = _Placed(samples), 0
-    for values in row_groups(answers):
-        for step, name, variant, decoding, answer, served in zip(
-            _steps(values),
-            *(values[n] for n in ("sample", "variant", "decoding", "answer", "served")),
-            strict=True,
-        ):
-            sample = known.at(places[row])
-            if sample.id != name:
-                raise StoreError(
-                    f"{answers}: damaged (sample {name}); repeat the run to rebuild it"
-                )
-            yield SampleRecord(sample, variant, decoding, step, answer, served, judged.of(row))
-            row += 1
-
-
-def _steps(values: Values) -> Iterator[tuple[StepRecord, ...]]:
-    columns = (
-        *("step", "key", "text", "reason", "note", "stop", "logprobs", "tokens", "bytes"),
-        *("prompt_tokens", "completion_tokens", "cost_usd", "earlier", "more"),
-    )
-    for row in zip(*(values[name] for name in columns), strict=True):
-        step, key, text, reason, note, stop, logprobs, tokens, sizes, *usage, earlier, more = row
-        rare = msgspec.json.decode(more, type=_More) if more else _NO_MORE
-        last = StepRecord(
-            step=step,
-            key=key,
-            text=text,
-            reason=Reason(reason) if reason else None,
-            note=note or "",
-            stop=stop,
-            choice_scores=_choice_scores(logprobs, tokens, sizes, rare) if logprobs else (),
-            usage=_usage(usage, rare) if more else Usage(*usage),
-            detail=rare.detail,
-        )
-        yield (
-            *(msgspec.json.decode(earlier, type=tuple[StepRecord, ...]) if earlier else ()),
-            last,
-        )
-
-
-_NO_MORE = _More()
-
-
-def _choice_scores(
-    logprobs: Sequence[float], tokens: Sequence[int], sizes: Sequence[int], rare: _More
-) -> tuple[ChoiceScore, ...]:
-    return tuple(
-        ChoiceScore(
-            logprob,
-            tokens=None if count < 0 else count,
-            bytes=size,
-            spanned=rare.spanned,
-            is_bound=at in rare.bound,
-        )
-        for at, (logprob, count, size) in enumerate(zip(logprobs, tokens, sizes, strict=True))
-    )
-
-
-def _usage(known: Sequence[Any], rare: _More) -> Usage:
-    names = ("prompt_tokens", "completion_tokens", "cost_usd")
-    found = dict(zip(names, known, strict=True)) | {"reasoning_tokens": rare.reasoning_tokens}
-    for name in ("unanswered", "superseded"):
-        if (value := getattr(rare, name)) is not msgspec.UNSET:
-            found[name] = value
-    return msgspec.convert(found, Usage)
-
-
-class _Placed:
-    """Samples by their places; quick where the next place is the one after the last."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._begin()
-
-    def _begin(self) -> None:
-        self._left, self._place = read_samples(self._path), -1
-
-    def at(self, place: int) -> Sample:
-        """The sample at a place."""
-        if place <= self._place:
-            self._begin()
-        while self._place < place:
-            found = next(self._left)
-            self._place += 1
-        return found
-
-
-class _Grouped:
-    """The verdicts of one answer after the other."""
-
-    def __init__(self, path: Path) -> None:
-        self._left = _verdicts(path)
-        self._next = next(self._left, None)
-
-    def of(self, row: int) -> dict[str, VerdictRecord]:
-        """The verdicts on the answer at a place, which is asked for in ascending order."""
-        found: dict[str, VerdictRecord] = {}
-        while self._next is not None and self._next[0] == row:
-            found[self._next[1]] = self._next[2]
-            self._next = next(self._left, None)
-        return found
-
-
-def _verdicts(path: Path) -> Iterator[tuple[int, str, VerdictRecord]]:
-    fixed = {column.name for column in STORED["verdicts"]}
-    main = (
-        *("row", "judge", "value", "reason", "note", "served"),
-        *("probabilities", "keys", "replies", "usages"),
-    )
-    for values in row_groups(path):
-        details = {name: column for name, column in values.items() if name not in fixed}
-        for at, row in enumerate(zip(*(values[name] for name in main), strict=True)):
-            place, judge, value, reason, note, served, shares, keys, replies, usages = row
-            yield (
-                place,
-                judge,
-                VerdictRecord(
-                    value=value,
-                    reason=Reason(reason) if reason else None,
-                    note=note or "",
-                    detail={n: c[at] for n, c in details.items() if c[at] is not None},
-                    shares=tuple(shares or ()),
-                    served=served,
-                    keys=tuple(keys or ()),
-                    replies=tuple(replies or ()),
-                    usages=msgspec.json.decode(usages, type=tuple[Usage, ...]) if usages else (),
-                ),
-            )
-
-
-def places_of(samples: Path, answers: Path) -> list[int]:
-    """For each answer the place of its sample in the table of samples."""
-    from pyarrow import ArrowException, compute
-    from pyarrow.parquet import read_table
-
-    try:
-        names = read_table(samples, columns=["sample"]).column("sample").combine_chunks()
-        asked = read_table(answers, columns=["sample"]).column("sample").combine_chunks()
-        found = compute.index_in(asked, value_set=names)
-    except (ArrowException, OSError) as error:
-        raise StoreError(f"{answers}: damaged ({error}); repeat the run to rebuild it") from error
-    if found.null_count:
-        raise StoreError(f"{answers}: damaged (a sample is unknown); repeat the run to rebuild it")
-    places: list[int] = found.to_numpy(zero_copy_only=False)
-    return places

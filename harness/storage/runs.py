@@ -22,11 +22,12 @@ from harness.parts import Reason, UnbatchedCheck, Usage, possible
 from harness.specs.tasks import TaskSpec
 from harness.storage.cells import csv_text, finite, formula_text, long_cells
 from harness.storage.files import refuse_unwritable, write_whole
+from harness.storage.read_tables import places_of, read_records
 from harness.storage.rebuilt import decoded, found_sum, read_bytes, refused
 from harness.storage.records import SampleRecord as SampleRecord
 from harness.storage.records import StepRecord as StepRecord
 from harness.storage.records import VerdictRecord as VerdictRecord
-from harness.storage.run_tables import RunTables, places_of, read_records
+from harness.storage.run_tables import RunTables
 from harness.storage.schema import STORED
 from harness.storage.signature import Signature, clean_signature
 
@@ -312,6 +313,13 @@ class RunFolder:
         Unless `is_checked`, it may have been changed since it was written.
         """
         return list(StoredRows(self, is_checked=is_checked, with_prompts=with_prompts))
+
+    def tables(self) -> dict[str, Path]:
+        """The file of each table; StoreError where one was changed since it was written."""
+        self.refuse_earlier()
+        for name in (SAMPLES, ANSWERS, VERDICTS):
+            self.check_sum(name)
+        return {table: self.path / f"{table}.parquet" for table in STORED}
 
     def read_scores(self) -> list[ScoreRow]:
         """The scores of every judge; none where no judge has read the run yet."""

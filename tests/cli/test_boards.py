@@ -12,7 +12,7 @@ from support.terminal import on_terminal
 from support.toy import Toy, build
 
 from harness.cli import main
-from harness.pipeline.score import score_rows
+from harness.pipeline.score import all_scores, score_rows
 from harness.storage.runs import RunFolder, read_table
 
 WORDS = {"alpha": "yes 1", "beta": "never 2"}
@@ -105,7 +105,7 @@ def test_another_metric_group_or_decoding_is_printed_on_request(
 ) -> None:
     lines = board(ran, capsys, *options)
 
-    stored = [row for run in ran.runs() for row in read_table(run / "scores.csv")]
+    stored = [row for run in ran.runs() for row in all_scores(RunFolder(run))]
     rows = [row for row in stored if row.model == "oracle"]
     [row] = [
         row.score
@@ -163,7 +163,7 @@ def test_the_file_has_the_digits_a_person_reads_and_that_of_the_run_has_all(
     board(ran, capsys, "--metrics")
 
     shown = read_table(ran.results / "leaderboard.csv")
-    exact = [row for run in ran.runs() for row in read_table(run / "scores.csv")]
+    exact = [row for run in ran.runs() for row in all_scores(RunFolder(run))]
     ends = {end for row in exact for end in (row.score.low, row.score.high) if end is not None}
     assert max(len(f"{end:.17g}") for end in ends) > 15
     assert {end for row in shown for end in (row.score.low, row.score.high)} - {None} == {

@@ -13,6 +13,7 @@ from support.stub_server import StubServer
 from support.toy import QUIZ_ORDERS, QUIZ_SAMPLES, Toy
 
 from harness.cli import main
+from harness.pipeline.score import all_scores
 from harness.storage.runs import RunFolder, SampleRecord, ScoreRow, read_table
 
 PLANNED = QUIZ_SAMPLES * QUIZ_ORDERS
@@ -25,7 +26,7 @@ def quiz(toy: Toy, *options: str, model: str = "oracle") -> int:
 def scores(toy: Toy) -> list[ScoreRow]:
     """The rows of the only run."""
     [folder] = toy.runs()
-    return read_table(folder / "scores.csv")
+    return all_scores(RunFolder(folder))
 
 
 def value(rows: Sequence[ScoreRow], metric: str, variant: str = "all", group: str = "all") -> float:

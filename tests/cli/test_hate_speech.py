@@ -17,6 +17,7 @@ from support.toy import Toy
 from harness.cli import main
 from harness.cli.run_report import put_details
 from harness.implicitness.scorer import save_head
+from harness.pipeline.score import all_scores
 from harness.registry import shipped_home
 from harness.storage.runs import RunFolder, ScoreRow, read_table
 
@@ -40,7 +41,7 @@ def curve(toy: Toy) -> int:
 
 
 def scores(toy: Toy, place: int = 0) -> list[ScoreRow]:
-    return read_table(toy.runs()[place] / "scores.csv")
+    return all_scores(RunFolder(toy.runs()[place]))
 
 
 def value(rows: Sequence[ScoreRow], metric: str) -> float | None:

@@ -9,7 +9,8 @@ from support.stub_script import Script
 from support.stub_server import StubServer
 from support.toy import DECODINGS, PRICES, SAMPLES, Toy, lines
 
-from harness.storage.runs import read_table
+from harness.pipeline.score import all_scores
+from harness.storage.runs import RunFolder
 
 FAR = """
     about: By a server's vectors.
@@ -41,7 +42,7 @@ def far(toy: Toy) -> Toy:
 
 def values(toy: Toy, judge: str, metric: str = "accuracy") -> set[float | None]:
     """The overall scores of a judge, of all variants and decodings."""
-    rows = read_table(toy.runs()[0] / "scores.csv")
+    rows = all_scores(RunFolder(toy.runs()[0]))
     scores = [row.score for row in rows if (row.score.judge, row.score.metric) == (judge, metric)]
     return {score.value for score in scores if score.group == "all"}
 

@@ -5,7 +5,7 @@ from math import isnan
 from random import Random
 
 import pytest
-from support.choice_cases import chosen, lost, readings_of, sample, shared
+from support.choice_cases import chosen, frame_of, lost, sample, shared
 from support.each import each
 
 from harness.core import Sample
@@ -24,12 +24,12 @@ def reads(
 
 def averaged(rows: Sequence[SampleRecord]) -> list[float | None]:
     """Whether each sample comes out right over all of its rows; None where nobody knows."""
-    return [None if isnan(value) else value for value in permuted(readings_of(rows)).tolist()]
+    return [None if isnan(value) else value for value in permuted(frame_of(rows)).tolist()]
 
 
 def whole(rows: Sequence[SampleRecord], metric: str) -> tuple[float | None, list[bool]]:
     """What is no mean of rows, and of which rows it is made."""
-    value, counted = over_all(readings_of(rows))[metric]
+    value, counted = over_all(frame_of(rows))[metric]
     return value, counted.tolist()
 
 
@@ -163,4 +163,4 @@ def test_chance_is_the_mean_of_one_over_the_number_of_choices() -> None:
 
     found = reads((shared(0.5, 0.5), "order0", two), (lost(), "order0", four))
 
-    assert chance(readings_of(found).samples.choices) == (1 / 2 + 1 / 4) / 2
+    assert chance(frame_of(found)["sample_choices"].to_numpy()) == (1 / 2 + 1 / 4) / 2

@@ -4,14 +4,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from support.choice_cases import readings_of
+from msgspec import structs
+from support.choice_cases import frame_of, task
 from support.each import each
 
 from harness.core import Sample
 from harness.parts import Reason
 from harness.pipeline.choice_scores import Number, class_numbers
 from harness.specs.tasks import ClassesSpec
-from harness.storage.runs import SampleRecord, VerdictRecord
+from harness.storage.runs import SampleRecord, StepRecord, VerdictRecord
 
 LABELS = ("non", "open", "hidden")
 SPEC = ClassesSpec(missed=("hidden",))
@@ -19,18 +20,22 @@ SPEC = ClassesSpec(missed=("hidden",))
 
 def read(gold: str, chosen: str | None, *properties: str) -> SampleRecord:
     references = {"labels": LABELS} | ({"properties": properties} if properties else {})
-    sample = Sample("s", {"text": "x"}, references, choices=LABELS, gold=gold)
+    name = "-".join((gold, str(chosen), *properties))
+    sample = Sample(name, {"text": "x"}, references, choices=LABELS, gold=gold)
     detail = {f"chosen_label_{label}": float(label == chosen) for label in LABELS}
     verdict = (
         VerdictRecord(None, Reason.REFUSED)
         if chosen is None
         else VerdictRecord(float(gold == chosen), detail=detail)
     )
-    return SampleRecord(sample, "base", "logprob", (), chosen, verdicts={"gold": verdict})
+    return SampleRecord(
+        sample, "base", "logprob", (StepRecord("answer", "k"),), chosen, verdicts={"gold": verdict}
+    )
 
 
 def told(rows: Sequence[SampleRecord], spec: ClassesSpec = SPEC) -> dict[tuple[str, str], Number]:
-    found = class_numbers(readings_of(rows, by=spec.by), spec, everything="all")
+    frame = frame_of(rows, spec=structs.replace(task(), classes=spec))
+    found = class_numbers(frame, spec, everything="all")
     return {(group, number.metric): number for group, number in found}
 
 

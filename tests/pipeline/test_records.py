@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from msgspec import UNSET
-from support.sketches import Talker, failure, plan, reply, task
+from support.sketches import Talker, failure, plan, reply, run_file, task
 
 from harness.core import Request, Response, Verdict
 from harness.errors import StoreError
@@ -113,7 +113,7 @@ def test_replies_that_were_asked_for_again_are_counted_once_each(tmp_path: Path)
 
     rows = [replace(trial, verdicts=judged) for trial in trials]
 
-    assert records.calls_of(rows).redrawn == 2
+    assert records.with_costs(run_file(), rows).redrawn == 2
 
 
 def test_an_answer_cut_at_its_limit_is_counted(tmp_path: Path) -> None:
@@ -228,5 +228,7 @@ def test_the_run_says_how_far_choices_are_from_the_unbatched_computation(tmp_pat
     rows = [replace(row, steps=(far, row.steps[1])), replace(other, steps=(near,))]
 
     # a call that two records share is one item
-    assert records.calls_of([*rows, rows[0]]).unbatched_check == UnbatchedCheck(2, 3e-5)
-    assert records.calls_of([row, other]).unbatched_check is UNSET
+    file = run_file()
+    check = records.with_costs(file, [*rows, rows[0]]).unbatched_check
+    assert check == UnbatchedCheck(2, 3e-5)
+    assert records.with_costs(file, [row, other]).unbatched_check is UNSET

@@ -9,7 +9,7 @@ from support.each import each
 from support.sketches import JUDGE, right, row, run_file
 
 from harness.parts import UNCHARGED, Reason, Superseded, Usage
-from harness.pipeline.columns.calls import RunCalls
+from harness.pipeline.records import with_costs
 from harness.pipeline.score import score_rows
 from harness.storage.runs import (
     Cost,
@@ -44,9 +44,9 @@ def answered(
 
 
 def run_costs(rows: Sequence[SampleRecord], judges: Sequence[JudgeEntry]) -> Costs:
-    calls = RunCalls()
-    calls.add(0, rows)
-    return calls.costs(judges)
+    costs = with_costs(run_file(len(rows), judges=tuple(judges)), rows).costs
+    assert costs is not None
+    return costs
 
 
 def scored(*rows: SampleRecord, **changes: object) -> list[ScoreRow]:

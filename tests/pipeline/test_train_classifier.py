@@ -16,6 +16,7 @@ from harness.models.encoders.encoders import CachedEncoder
 from harness.models.local.classifiers import TRAINED_ON, TrainedClassifier, read_trained
 from harness.parts import Reason
 from harness.pipeline.lessons import TrainOptions, _repeats, read_lesson
+from harness.pipeline.score import all_scores
 from harness.pipeline.train_classifier import _encoded, train
 from harness.specs.encoders import CharNgramsSpec
 from harness.storage.find_runs import run_folders
@@ -40,9 +41,9 @@ def evaluated(toy: Talk, model: str = "grams-svm") -> list[SampleRecord]:
 
 
 def told(toy: Talk) -> dict[tuple[str, str], str]:
-    """Each value in scores.csv by group and metric."""
-    with toy.run.scores.open(encoding="utf-8", newline="") as file:
-        return {(row["group"], row["metric"]): row["value"] for row in csv.DictReader(file)}
+    """Each value by group and metric."""
+    scores = [row.score for row in all_scores(toy.run)]
+    return {(score.group, score.metric): f"{score.value}" for score in scores}
 
 
 @pytest.mark.parametrize("model", ["grams-svm", "grams-logistic"])

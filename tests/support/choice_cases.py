@@ -2,17 +2,20 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import gettempdir
 
 from msgspec import structs
+from pandas import DataFrame
 
 from harness.core import Case, Response, Run, Sample, Verdict
 from harness.data.choices import lay_out
 from harness.judges.gold import GoldJudge
 from harness.parts import ChoiceScore, Mode, Reason
-from harness.pipeline.columns.readings import AskedColumns, Readings, VerdictColumns
 from harness.pipeline.plan import SCORING, Plan
+from harness.pipeline.verdict_frame import verdict_frame
 from harness.specs.judges import GoldSpec
 from harness.specs.tasks import ChoiceSpec, StepSpec, TaskSpec, VariantSpec
+from harness.storage.run_tables import RunTables
 from harness.storage.runs import JudgeEntry, RunFile, SampleRecord, VerdictRecord
 from harness.text.prompts import Prompts
 from support.sketches import row, run_file
@@ -97,14 +100,14 @@ def chosen(
     )
 
 
-def readings_of(
-    records: Sequence[SampleRecord], judge: str = "gold", by: str | None = None
-) -> Readings:
-    """The verdicts of a judge on some records, as columns."""
-    samples, verdicts = AskedColumns(by), VerdictColumns()
-    samples.add(records)
-    verdicts.add(range(len(records)), [record.verdicts[judge] for record in records])
-    return verdicts.readings(samples.samples)
+def frame_of(
+    records: Sequence[SampleRecord], judge: str = "gold", spec: TaskSpec | None = None
+) -> DataFrame:
+    """The verdicts of a judge on some records, as scores are computed from them."""
+    tables = RunTables(Path(gettempdir()))
+    tables.add(records)
+    frame = verdict_frame(tables.files, spec or task())
+    return frame[frame["judge"] == judge]
 
 
 def variants(

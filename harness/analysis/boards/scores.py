@@ -7,20 +7,19 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from harness.analysis.headlines import HEADLINES as HEADLINES
 from harness.errors import HarnessError, StoreError
 from harness.parts import Reason
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, MACRO
-from harness.pipeline.score import ALL, RIGHT_OR_WRONG, score_rows
+from harness.pipeline.score import ALL, all_scores, rows_of
 from harness.storage.cells import csv_text
-from harness.storage.runs import COLUMNS, SCORES, RunFolder, ScoreRow, StoredRows, cells_of
+from harness.storage.runs import COLUMNS, SCORES, RunFolder, ScoreRow, cells_of
 from harness.storage.signature import Signature
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 _log = logging.getLogger(__name__)
-HEADLINES = frozenset({RIGHT_OR_WRONG, "mean_rating", "mean_f1"})
-"""The metrics that a judge's verdicts may have."""
 BOARD_COLUMNS = (
     *COLUMNS,
     *("run", "data", "limit", "seed", "prompts", "version", "judge_version"),
@@ -36,18 +35,19 @@ _FACTS = (
 _PLACE = ("task", "judge", "variant", "decoding", "model", "group", "metric")
 
 
-def whole_scores(folder: RunFolder) -> list[ScoreRow] | None:
-    """The scores of a run, computed from its verdicts where their table has changed.
+def whole_scores(folder: RunFolder, *, is_every: bool = False) -> list[ScoreRow] | None:
+    """The headline scores of a run, or every one.
 
-    None, after a warning, where the verdicts have changed as well.
+    They are computed from its verdicts if scores.csv has changed. None, after a warning, if the
+    verdicts have changed as well.
     """
     changed = [folder.path / name for name in folder.changed() if name != SCORES]
     try:
-        rows = folder.read_scores()
+        rows = all_scores(folder) if is_every else folder.read_scores()
     except StoreError as error:
         fact = str(error).partition(";")[0]
         try:
-            rows = score_rows(folder.read(), StoredRows(folder))
+            rows = rows_of(folder.read(), folder.tables(), is_every=is_every)
         except HarnessError as other:
             _log.warning("%s; %s: the run is left out", fact, other)
             return None

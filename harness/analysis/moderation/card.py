@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from harness.analysis.boards.ranked import CONTROL
 from harness.analysis.rates import (
     GROUP,
     FlaggedBlock,
@@ -19,7 +20,6 @@ from harness.analysis.rates import (
     point_words,
     positive_labels,
 )
-from harness.analysis.standings import CONTROL
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS
 from harness.pipeline.score import ALL
 from harness.specs.models import CLASSIFIERS

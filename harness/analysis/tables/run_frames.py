@@ -62,7 +62,9 @@ def items_frame(folders: Sequence[RunFolder]) -> "DataFrame":
 
 def board_frame(folders: Sequence[RunFolder]) -> "DataFrame":
     """All scores with their ranks: the columns of leaderboard.csv."""
-    scores, boards, _, _ = leaderboard({folder: whole_scores(folder) for folder in folders})
+    scores, boards, _, _ = leaderboard(
+        {folder: whole_scores(folder, is_every=True) for folder in folders}
+    )
     return placed(scores, boards)[list(BOARD_COLUMNS)]
 
 

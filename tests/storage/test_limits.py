@@ -5,7 +5,7 @@ import resource
 import pytest
 
 from harness.errors import StoreError
-from harness.pipeline.limits import limited
+from harness.storage.bundle import limited
 
 
 def spin() -> None:

@@ -1,0 +1,265 @@
+"""The tables of a run to one frame of verdicts, with what scores need of each sample, and no text.
+
+A row is a verdict. Its columns, besides those that judges add as details:
+
+- `row`, `variant`, `decoding`, `group`, `judge`, `value`, `reason`, `served`, `model_served` as in
+  docs/frames.md;
+- `sample`, `cluster`: numbers in the alphabetical order of the names;
+- `is_own`: false where the verdict is of other snapshots than the score; it counts as missing;
+- `sample_choices`: how many choices there are; `sample_gold`: the place of the right one, or -1;
+- `sample_labels`: the labels of the choices, `sample_parts`: the texts of the reference by which
+  missed samples are counted, both tuples; `sample_implicitness`: NaN where it was not measured;
+- `probabilities`: how many choices have a probability, `probability_0` and so on: each of them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+from harness.data.choices import LABELS
+from harness.judges import gold
+from harness.parts import Reason
+from harness.specs.tasks import TaskSpec
+from harness.stats.estimate import Floats, Indices
+from harness.storage.read_tables import arrow_table, column_names
+from harness.storage.schema import REFERENCE, VERDICTS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from pandas import DataFrame, Series
+
+ALL, OF_DATA = "all", " (a group)"
+IMPLICITNESS = "implicitness"
+OF_CHOICE = (gold.PLACE, *gold.LABELLED)
+REASONS = tuple(str(reason) for reason in Reason)
+Files = Mapping[str, Path | IO[bytes]]
+"""The Parquet file of each table."""
+_NAMES = ("variant", "decoding", "group", "judge", "reason", "served", "model_served")
+_NUMBERED = ("sample", "cluster")
+_UNREAD = frozenset({"note", "keys", "replies", "usages"})
+_FACTS = frozenset({column.name for column in VERDICTS} | {"is_own"})
+_SAMPLE, _SHARE = "sample_", "probability_"
+
+
+def verdict_frame(files: Files, task: TaskSpec) -> "DataFrame":
+    """The frame of all verdicts of a run, in the order of the table."""
+    import pandas
+
+    wanted = [name for name in column_names(files["verdicts"]) if name not in _UNREAD]
+    table = arrow_table(files["verdicts"], wanted, dictionary=(*_NUMBERED, *_NAMES))
+    places, columns = np.zeros(0, np.intp), dict[str, Any]()
+    for name in wanted:
+        column = table.column(name)
+        if name in _NUMBERED:
+            column = column.unify_dictionaries().combine_chunks()
+            columns[name] = _ranks(column.dictionary)[column.indices.to_numpy()]
+            places = _places(column, files["samples"]) if name == "sample" else places
+        elif name == "probabilities":
+            columns |= _shares(column.combine_chunks())
+        else:
+            columns[name] = column.to_pandas()
+    for name, values in _sample_facts(files["samples"], task).items():
+        columns[_SAMPLE + name] = values[places]
+    columns["is_own"] = np.ones(len(table), dtype=bool)
+    frame = pandas.DataFrame(columns)
+    frame["reason"] = frame["reason"].cat.set_categories(REASONS)
+    return frame
+
+
+def _ranks(names: Any) -> "NDArray[np.int32]":  # noqa: ANN401 - pyarrow has no types
+    from pyarrow import compute
+
+    ranks = np.empty(len(names), np.int32)
+    ranks[compute.array_sort_indices(names).to_numpy()] = np.arange(len(names), dtype=np.int32)
+    return ranks
+
+
+def _places(samples: Any, path: Path | IO[bytes]) -> Indices:  # noqa: ANN401
+    from pyarrow import compute
+
+    known = arrow_table(path, ["sample"]).column("sample")
+    found = compute.index_in(samples.dictionary, value_set=known.combine_chunks())
+    return np.asarray(found.to_numpy(zero_copy_only=False)[samples.indices.to_numpy()], np.intp)
+
+
+def _shares(lists: Any) -> dict[str, Any]:  # noqa: ANN401
+    sizes = lists.value_lengths().fill_null(0).to_numpy()
+    values = lists.flatten().to_numpy()
+    starts = np.cumsum(sizes) - sizes
+    found: dict[str, Any] = {"probabilities": sizes}
+    for at in range(int(sizes.max(initial=0))):
+        has, column = sizes > at, np.full(len(sizes), np.nan)
+        column[has] = values[starts[has] + at]
+        found[f"{_SHARE}{at}"] = column
+    return found
+
+
+def _sample_facts(path: Path | IO[bytes], task: TaskSpec) -> dict[str, Any]:
+    missed_by = task.classes.by if task.classes else None
+    names = {"labels": REFERENCE + LABELS, IMPLICITNESS: REFERENCE + IMPLICITNESS}
+    names |= {"parts": REFERENCE + missed_by} if missed_by else {}
+    there = set(column_names(path))
+    wanted = [name for name in ("gold", "choices", *names.values()) if name in there]
+    table = arrow_table(path, wanted)
+    count = len(table)
+    sizes, right = np.zeros(count, np.int32), np.full(count, -1, np.int32)
+    if table.column("choices").null_count < count:
+        golds, choices = (table.column(name).to_pylist() for name in ("gold", "choices"))
+        for at, (own, some) in enumerate(zip(golds, choices, strict=True)):
+            sizes[at] = len(some or ())
+            right[at] = some.index(own) if some and own in some else -1
+    found: dict[str, Any] = {"choices": sizes, "gold": right}
+    for name in ("labels", "parts", IMPLICITNESS):
+        texts = (
+            table.column(names[name]).to_pylist() if names.get(name) in there else [None] * count
+        )
+        found[name] = _numbers(texts) if name == IMPLICITNESS else _tuples(texts)
+    return found
+
+
+def _numbers(texts: Sequence[Sequence[str] | None]) -> Floats:
+    found = np.full(len(texts), np.nan)
+    for at, some in enumerate(texts):
+        try:
+            found[at] = float(some[0]) if some else np.nan
+        except ValueError:
+            continue
+    return found
+
+
+def _tuples(texts: Sequence[Sequence[str] | None]) -> Any:  # noqa: ANN401 - a pandas categorical
+    import pandas
+
+    known = dict[tuple[str, ...], int]()
+    codes = [known.setdefault(tuple(some or ()), len(known)) for some in texts]
+    kinds = np.empty(len(known), dtype=object)
+    kinds[:] = list(known)
+    return pandas.Categorical.from_codes(codes, pandas.Index(kinds, tupleize_cols=False))
+
+
+def details(frame: "DataFrame") -> list[str]:
+    """The columns that judges add and that have a number in any of the rows."""
+    return sorted(
+        name
+        for name in frame.columns
+        if name not in _FACTS
+        and not name.startswith((_SAMPLE, _SHARE))
+        and frame[name].notna().any()
+    )
+
+
+def detail(frame: "DataFrame", name: str) -> Floats:
+    """One further number of each verdict, NaN where it has none."""
+    return np.asarray(frame[name], float) if name in frame else np.full(len(frame), np.nan)
+
+
+def probabilities(frame: "DataFrame", size: int) -> Floats:
+    """The probabilities of the choices of some verdicts that have `size` of them: rows x size."""
+    return np.asarray(frame[[f"{_SHARE}{at}" for at in range(size)]], float)
+
+
+def numbers(column: "Series[Any]") -> Indices:
+    """The codes of a column of categories, -1 for none."""
+    return np.asarray(column.cat.codes, dtype=np.intp)
+
+
+def by_snapshot(frame: "DataFrame") -> Iterator[tuple[tuple[str, str], "DataFrame"]]:
+    """Split one judge's verdicts by the snapshots of model and judge.
+
+    In each part verdicts of other snapshots are missing.
+    """
+    if frame.empty:
+        return
+    pairs = frame[["model_served", "served"]].astype(object).fillna("")
+    is_known = frame["value"].notna()
+    known = sorted(pairs[is_known].drop_duplicates().itertuples(index=False, name=None))
+    if len(known) < 2:
+        # Without a value: the snapshots behind all verdicts, if there is one of each kind.
+        some = [set(pairs[name]) - {""} for name in pairs]
+        silent = [min(found) if len(found) == 1 else "" for found in some]
+        yield next(iter(known), (silent[0], silent[1])), frame
+        return
+    for snapshots in known:
+        is_same = (pairs["model_served"] == snapshots[0]) & (pairs["served"] == snapshots[1])
+        yield snapshots, _without(frame, is_known & ~is_same)
+
+
+def _without(frame: "DataFrame", is_other: "Series[Any]") -> "DataFrame":
+    made = frame.copy()
+    made["is_own"] = ~is_other
+    made.loc[is_other, "reason"] = str(Reason.UNSUPPORTED)
+    made.loc[is_other, "probabilities"] = 0
+    shares = [name for name in made.columns if name.startswith(_SHARE)]
+    made.loc[is_other, ["value", *details(frame), *shares]] = np.nan
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The verdicts behind some scores: of a variant or average, some decodings, a group."""
+
+    variant: str
+    decoding: str
+    group: str
+    verdicts: "DataFrame"
+    details: tuple[str, ...] = ()
+    is_average: bool = False
+
+
+def averages(task: TaskSpec) -> dict[str, tuple[str, ...]]:
+    """The averages over variants that a task names, and the variants of each."""
+    members: dict[str, tuple[str, ...]] = {}
+    for name, spec in task.variants.items():
+        if spec.averaged_over:
+            members[spec.averaged_over] = (*members.get(spec.averaged_over, ()), name)
+    return members
+
+
+def blocks(frame: "DataFrame", task: TaskSpec) -> Iterator[Block]:
+    """Each variant under each decoding and, last, under all of them; each group after `all`.
+
+    An average, all of whose variants must be there, comes after the variants.
+    """
+    everything = set(details(frame))
+    found = list(frame["variant"].unique())
+    whole = {
+        name: members for name, members in averages(task).items() if set(members) <= set(found)
+    }
+    for name in (*found, *whole):
+        of_variant = frame[frame["variant"].isin(whole.get(name, (name,)))]
+        labels = list(of_variant["decoding"].unique())
+        parts = {label: of_variant[of_variant["decoding"] == label] for label in labels}
+        if len(labels) > 1:
+            parts[headline_label(labels)] = of_variant
+        groups = named_groups(of_variant["group"].unique())
+        for (label, chosen), (title, own) in product(parts.items(), groups.items()):
+            part = chosen if own is None else chosen[chosen["group"] == own]
+            # What is said of a kind of choice that none of the samples has, has no meaning.
+            foreign = {n for n in everything - set(details(part)) if n.startswith(OF_CHOICE)}
+            columns = tuple(sorted(everything - foreign))
+            yield Block(name, label, title, part, columns, name in whole)
+
+
+def headline_label(labels: Sequence[str]) -> str:
+    """The name of several decodings taken together: T0.3 and T0.5 make T0.3+0.5."""
+    return "+".join([labels[0], *(label.removeprefix("T") for label in labels[1:])])
+
+
+def named_groups(groups: Sequence[str]) -> dict[str, str | None]:
+    """The groups of some samples by their names in tables, after ALL, which is every one: None.
+
+    A group that the data itself calls "all", among others, has another name than the total.
+    """
+    found = sorted(set(groups))
+    own = [] if found == [ALL] else found
+    return {ALL: None} | {f"{g}{OF_DATA}" if _is_like_all(g) else g: g for g in own}
+
+
+def _is_like_all(group: str) -> bool:
+    while group.endswith(OF_DATA):
+        group = group.removesuffix(OF_DATA)
+    return group == ALL
