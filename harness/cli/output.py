@@ -67,7 +67,7 @@ def put_rows(
 
 def put_frame(
     frame: "DataFrame",
-    table: Path,
+    table: Path | None,
     show: Callable[[], object],
     *,
     is_json: bool,
@@ -76,7 +76,7 @@ def put_frame(
     """As `put_rows`, of a frame."""
     rows = [row._asdict() for row in records(frame)]
     text = csv_text([*frame.columns], (row.values() for row in rows))
-    put_rows(rows, {table: text}, show, is_json=is_json, chart=chart)
+    put_rows(rows, {table: text} if table else {}, show, is_json=is_json, chart=chart)
 
 
 def draw_beside(table: Path, chart: "Figure") -> str:

@@ -16,6 +16,8 @@ from harness.storage.schema import FIELD, REFERENCE, STORED, categories
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+Row = Any
+"""A row of `records`."""
 Table = Literal["samples", "answers", "verdicts", "scores"]
 RUN = ("task", "model", "run")
 """The columns that every loaded frame begins with; `run` is the digest that names the folder."""
@@ -113,7 +115,7 @@ def _scores(folder: RunFolder) -> "DataFrame":
     return pandas.DataFrame(rows, columns=list(COLUMNS))
 
 
-def records(frame: "DataFrame") -> list[Any]:
+def records(frame: "DataFrame") -> list[Row]:
     """The rows of a frame as named tuples, with None for what is missing."""
     found = frame.astype(object)
     return list(found.where(found.notna(), None).itertuples(index=False))
