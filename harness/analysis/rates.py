@@ -1,49 +1,71 @@
 """Stored verdicts to rates for moderation: TPR, FPR and precision by columns, and their gaps.
 
-A text is flagged as the model answered, or where a score of it reaches a threshold. Readings
-without an answer, or without the score, are missing: they are never taken for unflagged.
+A text is flagged as the model answered, or if a score of it reaches a threshold. Verdicts without
+an answer, or without the score, are missing: they never count as unflagged.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import combinations
-from math import floor, inf, isfinite, isnan, nextafter
+from math import floor, fsum, inf, isfinite, nan, nextafter
+from typing import TYPE_CHECKING, Any
 
-from harness.analysis.moderation.flags import (
-    PRECISION,
-    Flagged,
-    at_threshold,
-    half_of,
-    of_mean_one,
-    weighted,
-)
+import numpy as np
+
 from harness.data.choices import LABELS
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.parts import UNBATCHED, digest
-from harness.pipeline.columns import choice_scores
-from harness.pipeline.columns.choice_scores import FALSE_ALARMS, HITS, IMPLICITNESS
-from harness.pipeline.columns.readings import Read, Readings
-from harness.pipeline.columns.run import RunColumns
-from harness.pipeline.columns.score import ALL, blocks, by_snapshot, signature
-from harness.specs.tasks import TaskSpec
+from harness.pipeline import choice_scores
+from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, IMPLICITNESS
+from harness.pipeline.score import signature
+from harness.pipeline.verdict_frame import ALL, blocks, by_snapshot, details, verdict_frame
 from harness.stats.clustered import ShareRows, share_gap, share_interval
 from harness.stats.comparison import holm
 from harness.stats.estimate import NoValue
-from harness.storage.runs import JudgeEntry, SampleRecord, StoredRun, VerdictRecord
+from harness.storage.frames import load
+from harness.storage.read_tables import arrow_table, step_usages
+from harness.storage.runs import RunFolder
 from harness.storage.signature import short_labels
 
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+PRECISION = "precision"
 RATES = (HITS, FALSE_ALARMS, PRECISION)
 """Of positive texts those flagged, of negative ones those flagged, of flagged ones the positive.
 
-Precision is told of texts of both kinds alone: of one kind it is 0 or 1 whatever is flagged.
+Precision is that of texts of both kinds alone: of one kind it is 0 or 1 whatever is flagged.
 """
 PROBABILITY, GROUP, AND, REST = "probability", "group", "+", "the rest"
 NONE_FLAGGED = "nothing flagged"
-_Block = tuple[Readings, list[Read]]
 MOST_VALUES = 100
-"""A column with more values tells texts apart, not groups of them."""
+"""A column with more values names single texts, not groups of them."""
 Columns = Mapping[str, Mapping[str, tuple[str, ...]]]
-"""Further columns of samples, by the sample's id; the texts of a cell, none where it is empty."""
+"""Further columns of samples, by the sample's id; the texts of a cell, none if it is empty."""
+BLOCK = ("task", "model", "variant", "decoding", "judge", "signature")
+RATE_COLUMNS = (
+    *(*BLOCK, "column", "group", "rate", "value", "low", "high", "n", "clusters", "missing"),
+    *("note", "score", "threshold", "chosen_on", "texts", "measured", "benign_weight"),
+)
+"""The columns of `rates`.
+
+`column` is empty for all texts. `n` counts the texts behind a rate (of precision, the flagged
+ones), `clusters` their originals, `missing` those of the kind without an answer or a score. `value`
+is NaN without a text. `threshold` is NaN where texts are flagged as the model answered. Of all
+`texts` of the run `measured` had no part in the choice of the threshold; each text of an original
+that might have had counts `benign_weight` times, so that the rates are those of all.
+"""
+GAP_COLUMNS = (
+    *(*BLOCK, "column", "rate", "group", "against", "gap", "low", "high", "p", "p_holm", "tests"),
+    *("n", "n_against", "note"),
+)
+"""The columns of `gaps`: a rate of one group less that of another, or of all others, -1 to 1.
+
+`p_holm` is corrected for the `tests` gaps of the table. A gap of precision has an interval and no
+p: shares of texts to detect differ between groups, and move it whatever the model does. Else both p
+are NaN with the interval, and `note` says why: "too few" originals on a side, or "constant".
+"""
+_POINT = ("score", "threshold", "chosen_on", "texts", "measured", "benign_weight")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +73,14 @@ class OperatingPoint:
     """From which score on a text is flagged; None flags as the model answered.
 
     `score` is probability, implicitness, or a further number of the answer or the verdict. With
-    `fpr` the least threshold is chosen under which the FPR is no greater, on `chosen_on`, or on
-    one half of the benign originals, drawn by the seed, which is then not measured.
+    `fpr` the least threshold is chosen under which the FPR is no greater, on the run `chosen_on`,
+    or on one half of the benign originals, drawn by the seed, which is then not measured.
     """
 
     score: str = PROBABILITY
     threshold: float | None = None
     fpr: float | None = None
-    chosen_on: StoredRun | None = None
+    chosen_on: RunFolder | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -74,7 +96,7 @@ class OperatingPoint:
 
 @dataclass(frozen=True, slots=True)
 class RateQuery:
-    """What rates are told by, of which judge and variants, and at which operating point.
+    """What rates are split by, of which judge and variants, and at which operating point.
 
     `by` names columns; `one+other` crosses two. `positive` are the labels to detect, by default
     the task's. Without `is_paired` each group is compared with the texts of all other groups.
@@ -91,107 +113,47 @@ class RateQuery:
     columns: Columns = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class RateRow:
-    """One rate, 0 to 1, of the texts with one value in a column; `column` is empty for all texts.
+def sample_cells(folder: RunFolder, columns: Columns | None = None) -> "DataFrame":
+    """The columns of a run's samples by which rates can be split, by the sample's id.
 
-    `n` counts the texts behind it (of precision, the flagged ones), `clusters` their originals,
-    `missing` those of the kind without an answer or a score. `value` is None without a text.
-    `threshold` is None where texts are flagged as the model answered. Of all `texts` of the run
-    `measured` had no part in the choice of the threshold; each text of an original that might have
-    had counts `benign_weight` times, so that the rates are those of all.
+    A cell is a tuple of texts: `group`, the references but labels and implicitness, and `columns`.
     """
+    import pandas
 
-    task: str
-    model: str
-    variant: str
-    decoding: str
-    judge: str
-    signature: str
-    column: str = ""
-    group: str = ALL
-    rate: str = ""
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    n: int = 0
-    clusters: int = 0
-    missing: int = 0
-    note: str = ""
-    score: str = ""
-    threshold: float | None = None
-    chosen_on: str = ""
-    texts: int = 0
-    measured: int = 0
-    benign_weight: float = 1.0
+    found = load([folder], "samples", ["sample", "group", "references"])
+    rows = []
+    for name, group, references in found[["sample", "group", "references"]].itertuples(index=False):
+        kept = {key: tuple(texts) for key, texts in references.items()}
+        rows.append({GROUP: (group,), **kept, **(columns or {}).get(name, {})})
+    cells = pandas.DataFrame(rows, index=found["sample"].astype(object), dtype=object)
+    cells = cells.drop(columns=[LABELS, IMPLICITNESS], errors="ignore")
+    cells = cells[[GROUP, *sorted(set(cells.columns) - {GROUP})]]
+    return cells.map(lambda cell: cell if isinstance(cell, tuple) else ())
 
 
-@dataclass(frozen=True, slots=True)
-class RateGap:
-    """A rate of one group less that of another, or of the texts of all others, -1 to 1.
-
-    `p_holm` is corrected for the `tests` gaps of the table. A gap of precision has an interval and
-    no p: shares of texts to detect differ between groups, and move it whatever the model does.
-    Else both p are None with the interval, and `note` says why: "too few" originals on a side, or
-    "constant".
-    """
-
-    task: str
-    model: str
-    variant: str
-    decoding: str
-    judge: str
-    signature: str
-    column: str
-    rate: str
-    group: str
-    against: str
-    gap: float | None
-    low: float | None
-    high: float | None
-    p: float | None
-    p_holm: float | None = None
-    tests: int = 0
-    n: int = 0
-    n_against: int = 0
-    note: str = ""
+def known_columns(folder: RunFolder) -> list[str]:
+    """The columns that the samples of a run keep, by which rates can be split."""
+    return list(sample_cells(folder).columns)
 
 
-@dataclass(frozen=True, slots=True)
-class FlaggedBlock:
-    """The readings of one signature, flagged at one operating point; `blank` labels its rows.
-
-    `left_out` are those of originals on which the threshold was chosen; no rate is of them.
-    """
-
-    blank: RateRow
-    readings: tuple[Flagged, ...]
-    left_out: tuple[Flagged, ...] = ()
+def unknown_columns(folder: RunFolder, by: Sequence[str]) -> list[str]:
+    """The columns of `--by` that the samples of a run do not keep."""
+    known = known_columns(folder)
+    wanted = dict.fromkeys(part for name in by for part in _crossed(name, known))
+    return [name for name in wanted if name not in known]
 
 
-def flagged_blocks(run: StoredRun, query: RateQuery) -> list[FlaggedBlock]:
-    """A run's readings of each variant, decoding and snapshot; StoreError where there are none."""
-    positive, labels = query.positive or positive_labels(run), _labels(run)
-    if unknown := [name for name in positive if name not in labels]:
-        raise SpecError(f"--positive {unknown[0]}: no such label{did_you_mean(unknown[0], labels)}")
-    found = [_at_point(blank, block, query, positive) for blank, block in _blocks(run, query)]
-    if not found:
-        under = f" under variant {', '.join(query.variants)}" if query.variants else ""
-        judges = ", ".join(entry.name for entry in run.file.judges) or "none"
-        raise StoreError(
-            f"run {run.file.digest[:16]}: judge {query.judge} has read none of its answers{under}; "
-            f"its judges: {judges}"
-        )
-    return found
+def _crossed(name: str, known: Sequence[str]) -> list[str]:
+    return [name] if name in known else name.split(AND)
 
 
-def positive_labels(run: StoredRun) -> tuple[str, ...]:
-    """The labels that a task is to detect; SpecError where its YAML names none."""
-    task: TaskSpec = run.file.task
-    labels = _labels(run)
+def positive_labels(folder: RunFolder) -> tuple[str, ...]:
+    """The labels that a task is to detect; SpecError if its YAML names none."""
+    file = folder.read()
+    labels, task = _labels(folder), file.task
     if not labels:
         raise SpecError(
-            f"task {run.file.run.task}: its samples have no labels, so that there are no hits and "
+            f"task {file.run.task}: its samples have no labels, so that there are no hits and "
             "no false alarms; name a run of hate_speech, or of another task of labelled texts"
         )
     named = task.implicitness.positive if task.implicitness else ()
@@ -201,295 +163,366 @@ def positive_labels(run: StoredRun) -> tuple[str, ...]:
     return named
 
 
-def rate_rows(blocks: Sequence[FlaggedBlock], query: RateQuery) -> list[RateRow]:
-    """TPR, FPR and precision of all texts, then by each column's values."""
-    return [
-        _rate(replace(block.blank, column=column, group=group), rate, readings)
-        for block in blocks
-        for column, values in {"": {ALL: [*block.readings]}, **_split(block, query)}.items()
-        for group, readings in values.items()
-        for rate in RATES
-    ]
+def _labels(folder: RunFolder) -> list[str]:
+    references = load([folder], "samples", ["references"])["references"]
+    return list(dict.fromkeys(label for own in references for label in own.get(LABELS, ())))
 
 
-def rate_gaps(tables: Sequence[tuple[Sequence[FlaggedBlock], RateQuery]]) -> list[RateGap]:
-    """The gaps between a column's groups; those of TPR and FPR are tested, corrected by Holm."""
-    found = [
-        _gap(block.blank, (column, rate), sides, query.least)
-        for blocks, query in tables
-        for block in blocks
-        for column, values in _split(block, query).items()
-        for sides in _sides(values, is_paired=query.is_paired)
-        for rate in RATES
-    ]
-    found = [row for row in found if row.gap is not None]
-    corrected = holm([row.p for row in found])
-    tests = sum(row.p is not None for row in found)
-    return [replace(r, p_holm=p, tests=tests) for r, p in zip(found, corrected, strict=True)]
+def flags(folder: RunFolder, query: RateQuery) -> "DataFrame":
+    """The texts of a run, flagged at an operating point: a row an answer.
 
-
-def names(rows: Sequence[RateRow]) -> dict[str, str]:
-    """A short label for each signature: the model, and what differs."""
-    return short_labels(dict.fromkeys((row.signature for row in rows), ""))
-
-
-def point_words(row: RateRow) -> str:
-    """From which score on the texts of a row are flagged, and of which texts the rates are.
-
-    Of a row with a threshold. One that was chosen is the number next above a score, by which it is
-    named, as fewer digits would print both alike.
+    The columns BLOCK; `row`, `sample` and `cluster`; `is_positive`; `flagged`, 1, 0 or a tie's
+    share, NaN if missing; `score` value, NaN without one; `implicitness`; `weight`, how many texts
+    it counts for; `is_measured`, false for originals on which the threshold was chosen, which have
+    no part in rates; and, equal in all rows of a signature, `score_name`, `threshold`, `chosen_on`,
+    `texts`, `measured` and `benign_weight` as in RATE_COLUMNS. StoreError if there is no answer.
     """
-    threshold = row.threshold or 0.0
-    if not row.chosen_on:
-        return f"flagged from {row.score} {threshold:.6g} on"
-    said = f"flagged above {row.score} {nextafter(threshold, -inf):.6g}, chosen on {row.chosen_on}"
-    if row.measured == row.texts:
-        return f"{said}; the rates are of texts that had no part in it"
-    weight = f"{row.benign_weight:.3g}".removesuffix(".0")
-    return (
-        f"{said}; the rates are of the {row.measured} of {row.texts} texts that had no part in it, "
-        f"and in precision each benign one counts for {weight}"
-    )
+    import pandas
+
+    positive, labels = query.positive or positive_labels(folder), _labels(folder)
+    if unknown := [name for name in positive if name not in labels]:
+        raise SpecError(f"--positive {unknown[0]}: no such label{did_you_mean(unknown[0], labels)}")
+    found = [_at_point(part, query, positive) for part in _parts(folder, query, positive)]
+    if not found:
+        file = folder.read()
+        under = f" under variant {', '.join(query.variants)}" if query.variants else ""
+        judges = ", ".join(entry.name for entry in file.judges) or "none"
+        raise StoreError(
+            f"run {file.digest[:16]}: judge {query.judge} has read none of its answers{under}; "
+            f"its judges: {judges}"
+        )
+    return pandas.concat(found, ignore_index=True)
 
 
-def known_columns(run: StoredRun) -> list[str]:
-    """The columns that the samples of a run keep, by which rates can be told."""
-    kept = {name for row in run.rows for name in row.sample.references}
-    return [GROUP, *sorted(kept - {LABELS, IMPLICITNESS})]
-
-
-def lacking(run: StoredRun, by: Sequence[str]) -> list[str]:
-    """The columns of `--by` that the samples of a run do not keep."""
-    known = known_columns(run)
-    wanted = [part for name in by for part in _crossed(name, known)]
-    return [name for name in dict.fromkeys(wanted) if name not in known]
-
-
-def _crossed(name: str, known: Sequence[str]) -> list[str]:
-    return [name] if name in known else name.split(AND)
-
-
-def _labels(run: StoredRun) -> list[str]:
-    found = (n for row in run.rows for n in row.sample.references.get(LABELS, ()))
-    return list(dict.fromkeys(found))
-
-
-def _blocks(run: StoredRun, query: RateQuery) -> Iterator[tuple[RateRow, _Block]]:
-    entry: JudgeEntry | None = next((e for e in run.file.judges if e.name == query.judge), None)
-    columns = RunColumns.of(run.file.task, run.rows if entry else ())
-    for snapshots, readings in by_snapshot(columns, entry) if entry else ():
-        for block in blocks(readings, run.file.task):
+def _parts(folder: RunFolder, query: RateQuery, positive: tuple[str, ...]) -> Iterator["DataFrame"]:
+    """The answers of each variant, decoding and snapshot, as the model flagged them."""
+    file = folder.read()
+    entry = next((one for one in file.judges if one.name == query.judge), None)
+    if entry is None:
+        return
+    verdicts = verdict_frame(folder.tables(), file.task)
+    names = load([folder], "verdicts", ["sample", "cluster"])
+    verdicts["sample_id"] = names["sample"].astype(object)
+    verdicts["sample_cluster"] = names["cluster"].astype(object)
+    for snapshots, own in by_snapshot(verdicts[verdicts["judge"] == entry.name]):
+        for block in blocks(own, file.task):
             is_wanted = not query.variants or block.variant in query.variants
-            if entry and block.group == ALL and is_wanted and not block.is_average:
-                labels = {"variant": block.variant, "decoding": block.decoding}
-                made = signature(run.file, entry, **labels, snapshots=snapshots)
-                of = (run.file.run.task, run.file.model.name, block.variant, block.decoding)
-                pairs = block.readings.pairs(run.rows, entry.name)
-                yield RateRow(*of, judge=entry.name, signature=made), (block.readings, pairs)
+            if block.group == ALL and is_wanted and not block.is_average:
+                how = {"variant": block.variant, "decoding": block.decoding}
+                made = signature(file, entry, **how, snapshots=snapshots)
+                of = (file.run.task, file.model.name, *how.values(), entry.name, made)
+                point = query.point or OperatingPoint()
+                yield _part(folder, block.verdicts, point.score, positive).assign(
+                    **dict(zip(BLOCK, of, strict=True))
+                )
 
 
-def _readings(block: _Block, score: str, positive: tuple[str, ...]) -> list[Flagged]:
-    readings, pairs = block
-    answers = choice_scores.answered(readings, positive)
-    numbers = (map(_known, part.tolist()) for part in (answers.flagged, answers.sure, answers.at))
-    found = []
-    for (record, verdict), is_positive, flagged, sure, at in zip(
-        pairs, answers.is_positive.tolist(), *numbers, strict=True
-    ):
-        known = {**_detail(record, verdict), PROBABILITY: sure, IMPLICITNESS: at}
-        found.append(Flagged(record, verdict, is_positive, flagged, known.get(score)))
-    return found
+def _part(
+    folder: RunFolder, verdicts: "DataFrame", score: str, positive: tuple[str, ...]
+) -> "DataFrame":
+    found = choice_scores.flags(verdicts, positive).rename(columns={"at": IMPLICITNESS})
+    found["cluster"] = verdicts["sample_cluster"].to_numpy()
+    found["sample"] = verdicts["sample_id"].to_numpy()
+    found["row"] = verdicts["row"].to_numpy()
+    known = {PROBABILITY: found["sure"], IMPLICITNESS: found[IMPLICITNESS]}
+    known |= {name: verdicts[name].set_axis(found.index) for name in details(verdicts)}
+    if score not in known:
+        known |= _answer_numbers(folder, found["row"])
+    found["score"] = known.get(score, np.nan)
+    found["weight"], found["is_measured"] = 1.0, True
+    found.attrs["scores"] = sorted(known)
+    return found.drop(columns="sure")
 
 
-def _known(number: float) -> float | None:
-    return None if isnan(number) else number
+def _answer_numbers(folder: RunFolder, rows: "Series[int]") -> dict[str, Any]:
+    """The further numbers of the answers at some rows, such as moderation categories."""
+    import pandas
+
+    columns = ["step", "key", "prompt_tokens", "completion_tokens", "cost_usd", "earlier", "more"]
+    table = arrow_table(folder.tables()["answers"], columns).take(rows.to_numpy())
+    cells = zip(*(column.to_pylist() for column in table.columns), strict=True)
+    details = [list(step_usages(row))[-1][3] for row in cells]
+    frame = pandas.DataFrame(details, index=rows.index).drop(columns=UNBATCHED, errors="ignore")
+    return {str(name): frame[name].astype(float) for name in frame}
 
 
-def _detail(record: SampleRecord, verdict: VerdictRecord) -> dict[str, float]:
-    """The further numbers of a verdict and of its answer, such as moderation categories."""
-    detail = {**verdict.detail, **(record.steps[-1].detail if record.steps else {})}
-    return {name: value for name, value in detail.items() if name != UNBATCHED}
-
-
-def _at_point(
-    blank: RateRow,
-    block: _Block,
-    query: RateQuery,
-    positive: tuple[str, ...],
-) -> FlaggedBlock:
-    point = query.point
+def _at_point(part: "DataFrame", query: RateQuery, positive: tuple[str, ...]) -> "DataFrame":
+    point, known = query.point, part.attrs.pop("scores")
+    facts = {"score_name": "", "threshold": nan, "chosen_on": "", "texts": 0, "measured": 0}
+    part = part.assign(**facts, benign_weight=1.0)
     if point is None:
-        return FlaggedBlock(blank, tuple(_readings(block, PROBABILITY, positive)))
-    readings = _readings(block, point.score, positive)
-    if all(one.score is None for one in readings):
-        detail = {name for record, verdict in block[1] for name in _detail(record, verdict)}
-        known = [PROBABILITY, IMPLICITNESS, *sorted(detail)]
+        return part.assign(score=part["score"])
+    if part["score"].isna().all():
+        model = part["model"].iloc[0]
         raise SpecError(
-            f"--score {point.score}: no answer of {blank.model} has it"
+            f"--score {point.score}: no answer of {model} has it"
             f"{did_you_mean(point.score, known)}; answers in writing have no probability"
         )
+    part = part.assign(score_name=point.score)
     if point.fpr is None:
-        blank = replace(blank, score=point.score, threshold=point.threshold)
-        return FlaggedBlock(blank, tuple(at_threshold(readings, point.threshold or 0.0)))
-    return _chosen(replace(blank, score=point.score), readings, query, positive)
+        return _flagged_from(part, point.threshold or 0.0)
+    return _chosen(part, query, positive)
 
 
-def _chosen(
-    blank: RateRow, readings: Sequence[Flagged], query: RateQuery, positive: tuple[str, ...]
-) -> FlaggedBlock:
-    """The readings at the least threshold that keeps the FPR where it is chosen."""
+def _flagged_from(part: "DataFrame", threshold: float) -> "DataFrame":
+    """The texts as a threshold flags them; those without a score are missing."""
+    said = (part["score"] >= threshold).astype(float).where(part["score"].notna())
+    return part.assign(flagged=said, threshold=threshold)
+
+
+def _chosen(part: "DataFrame", query: RateQuery, positive: tuple[str, ...]) -> "DataFrame":
+    """The texts at the least threshold that keeps the FPR where it is chosen."""
     point, half = query.point or OperatingPoint(), set[str]()
     if point.chosen_on is not None:
-        others = _other_readings(blank, point.chosen_on, query, positive)
-        whose = f"run {point.chosen_on.file.digest[:16]}"
-        tuned = [one for one in others if not one.is_positive and one.score is not None]
-        seen = {one.record.sample.id for one in tuned}
-        if shared := sum(one.record.sample.id in seen for one in readings):
+        others = _other_texts(part, point.chosen_on, query, positive)
+        whose = f"run {point.chosen_on.read().digest[:16]}"
+        tuned = others[~others["is_positive"] & others["score"].notna()]
+        if shared := int(part["sample"].isin(tuned["sample"]).sum()):
             raise SpecError(
                 f"--chosen-on: {shared} texts of {whose} are measured too; choose the threshold on "
                 "other texts, or leave it out to halve this run"
             )
     else:
-        half = half_of(readings, point.seed)
+        ordered = sorted(_drawn_from(part), key=lambda name: digest((point.seed, name)))
+        half = set(ordered[::2])
         whose = f"half of this run, by seed {point.seed}"
-        tuned = [one for one in readings if one.cluster in half and not one.is_positive]
-    scores = sorted((one.score for one in tuned if one.score is not None), reverse=True)
+        tuned = part[part["cluster"].isin(half) & ~part["is_positive"] & part["score"].notna()]
+    scores = sorted(tuned["score"].tolist(), reverse=True)
     if not scores:
         raise StoreError(f"--fpr: no benign text of {whose} has a score to choose a threshold by")
     most = floor((point.fpr or 0.0) * len(scores) + 1e-9)
-    threshold = nextafter(scores[most], inf)
-    originals = len({one.cluster for one in tuned if one.score is not None})
-    chosen_on = f"{len(scores)} benign texts of {originals} originals ({whose})"
+    chosen_on = f"{len(scores)} benign texts of {tuned['cluster'].nunique()} originals ({whose})"
     if most == 0:
         chosen_on += f", too few to tell an FPR of {point.fpr:g} from 0: none of them is flagged"
-    blank = replace(blank, threshold=threshold, chosen_on=chosen_on)
-    measured, left_out, weight = weighted([*at_threshold(readings, threshold)], half)
-    blank = replace(blank, texts=len(readings), measured=len(measured), benign_weight=weight)
-    return FlaggedBlock(blank, measured, left_out)
-
-
-def _other_readings(
-    blank: RateRow, run: StoredRun, query: RateQuery, positive: tuple[str, ...]
-) -> list[Flagged]:
-    for other, block in _blocks(run, query):
-        same = (other.task, other.model, other.variant, other.decoding)
-        if same == (blank.task, blank.model, blank.variant, blank.decoding):
-            return _readings(block, blank.score, positive)
-    raise SpecError(
-        f"--chosen-on {run.file.digest[:16]}: no answers of {blank.model} to {blank.task}, variant "
-        f"{blank.variant}, {blank.decoding}; name a run of the same model and task"
+    return _weighted(_flagged_from(part, nextafter(scores[most], inf)), half).assign(
+        chosen_on=chosen_on, texts=len(part)
     )
 
 
-def _split(block: FlaggedBlock, query: RateQuery) -> dict[str, dict[str, list[Flagged]]]:
-    """The readings by each column's values; those with an empty cell are of no group."""
-    found: dict[str, dict[str, list[Flagged]]] = {}
-    kept = {name for one in block.readings for name in one.record.sample.references}
-    added = {name for cells in query.columns.values() for name in cells}
-    known = [GROUP, *sorted((kept | added) - {LABELS, IMPLICITNESS})]
-    for column in query.by:
-        parts = _crossed(column, known)
-        if unknown := [name for name in parts if name not in known]:
-            raise SpecError(
-                f"--by {column}: no column {unknown[0]!r} is kept"
-                f"{did_you_mean(unknown[0], known)}; this run has {', '.join(known)}"
-            )
-        groups: dict[str, list[Flagged]] = {}
-        for one in block.readings:
-            for value in _values(one, parts, query.columns):
-                groups.setdefault(value, []).append(one)
-        if len(groups) > MOST_VALUES:
-            raise SpecError(
-                f"--by {column}: it has {len(groups)} values, and rates are split by {MOST_VALUES} "
-                "at most; name a column of fewer, such as the target or the source of texts"
-            )
-        found[column] = dict(sorted(groups.items()))
+def _other_texts(
+    part: "DataFrame", folder: RunFolder, query: RateQuery, positive: tuple[str, ...]
+) -> "DataFrame":
+    names = ["task", "model", "variant", "decoding"]
+    own = part[names].iloc[0]
+    for other in _parts(folder, query, positive):
+        if (other[names].iloc[0] == own).all():
+            return other
+    raise SpecError(
+        f"--chosen-on {folder.read().digest[:16]}: no answers of {own['model']} to {own['task']}, "
+        f"variant {own['variant']}, {own['decoding']}; name a run of the same model and task"
+    )
+
+
+def _drawn_from(part: "DataFrame") -> list[str]:
+    """The originals with a benign text that has a score."""
+    benign = part[~part["is_positive"] & part["score"].notna()]
+    return list(benign["cluster"].unique())
+
+
+def _weighted(part: "DataFrame", half: set[str]) -> "DataFrame":
+    """The texts, those outside a half weighted as all of them.
+
+    Each text of an original that the half was drawn from counts as often as there are benign texts
+    to one that is measured (Horvitz & Thompson 1952, JASA 47:663); all others count once.
+    """
+    is_measured = ~part["cluster"].isin(half)
+    is_counted = ~part["is_positive"] & part["flagged"].notna()
+    counts = int(is_counted.sum()), int((is_counted & is_measured).sum())
+    weight = counts[0] / counts[1] if half and counts[1] else 1.0
+    drawn = part["cluster"].isin(_drawn_from(part)) & is_measured
+    return part.assign(
+        weight=np.where(drawn, weight, 1.0),
+        is_measured=is_measured,
+        measured=int(is_measured.sum()),
+        benign_weight=weight,
+    )
+
+
+def _groups(texts: "DataFrame", cells: "DataFrame", column: str) -> "DataFrame":
+    """The measured texts with their `group` in a column; one with several values is in several."""
+    parts = _crossed(column, list(cells.columns))
+    if unknown := [name for name in parts if name not in cells]:
+        known = list(cells.columns)
+        raise SpecError(
+            f"--by {column}: no column {unknown[0]!r} is kept"
+            f"{did_you_mean(unknown[0], known)}; this run has {', '.join(known)}"
+        )
+    values = cells[parts[0]]
+    for name in parts[1:]:
+        triples = zip(cells.index, values, cells[name], strict=True)
+        made = {key: tuple(f"{a} {AND} {b}" for a in one for b in two) for key, one, two in triples}
+        values = values.index.to_series().map(made)
+    values = values.map(lambda texts: list(dict.fromkeys(texts)))
+    found = texts.assign(group=texts["sample"].map(values)).explode("group").dropna(subset="group")
+    if (count := found["group"].nunique()) > MOST_VALUES:
+        raise SpecError(
+            f"--by {column}: it has {count} values, and rates are split by {MOST_VALUES} "
+            "at most; name a column of fewer, such as the target or the source of texts"
+        )
     return found
 
 
-def _values(one: Flagged, parts: Sequence[str], columns: Columns) -> list[str]:
-    sample, made = one.record.sample, [""]
-    cells = {GROUP: (sample.group,), **sample.references, **columns.get(sample.id, {})}
-    for part in parts:
-        texts = dict.fromkeys(cells.get(part, ()))
-        made = [f"{left}{f' {AND} ' if left else ''}{text}" for left in made for text in texts]
-    return made
+def _split(
+    texts: "DataFrame", query: RateQuery, cells: "DataFrame | None"
+) -> Iterator[tuple[str, dict[str, "DataFrame"]]]:
+    """The measured texts of one signature by each column's values, in alphabetical order."""
+    for column in query.by if cells is not None else ():
+        found = _groups(texts, cells, column)
+        yield column, {str(name): own for name, own in found.groupby("group", sort=True)}
 
 
-def _rows(readings: Sequence[Flagged], rate: str) -> ShareRows:
-    known = [one for one in readings if one.is_of(rate) and one.flagged is not None]
-    if rate == PRECISION and len({one.is_positive for one in known}) < 2:
-        return ShareRows((), (), ())
-    if rate != PRECISION:
-        weights = of_mean_one(known)
-        flags = [one.flagged or 0.0 for one in known]
-        hits = [size * flag for size, flag in zip(weights, flags, strict=True)]
-        return ShareRows(hits, weights, [one.cluster for one in known])
-    known = [one for one in known if one.flagged]
-    weights = of_mean_one(known)
-    sizes = [size * (one.flagged or 0.0) for size, one in zip(weights, known, strict=True)]
-    hits = [size * one.is_positive for size, one in zip(sizes, known, strict=True)]
-    return ShareRows(hits, sizes, [one.cluster for one in known])
+def rates(texts: "DataFrame", query: RateQuery, cells: "DataFrame | None" = None) -> "DataFrame":
+    """TPR, FPR and precision of all texts, then by each column's values: RATE_COLUMNS.
 
+    `texts` are those of `flags`, `cells` those of `sample_cells`.
+    """
+    import pandas
 
-def _rate(blank: RateRow, rate: str, readings: Sequence[Flagged]) -> RateRow:
-    rows = _rows(readings, rate)
-    found = share_interval(rows)
-    missing = sum(one.is_of(rate) and one.flagged is None for one in readings)
-    nothing = {HITS: "no positive text", FALSE_ALARMS: "no negative text"}
-    is_mixed = len({one.is_positive for one in readings if one.flagged is not None}) == 2
-    nothing[PRECISION] = NONE_FLAGGED if is_mixed else "texts of one kind"
-    is_missing = found.value is None and missing and rate != PRECISION
-    note = nothing[rate] if found.value is None else found.why or ""
-    return replace(
-        blank,
-        rate=rate,
-        value=found.value,
-        low=found.low,
-        high=found.high,
-        n=found.n,
-        clusters=found.clusters,
-        missing=missing,
-        note="none answered" if is_missing else str(note),
+    rows = []
+    for _, own in texts.groupby("signature", sort=False):
+        first = own.iloc[0]
+        point = [first["score_name"], *(first[name] for name in _POINT[1:])]
+        measured = own[own["is_measured"]]
+        for column, values in (("", {ALL: measured}), *_split(measured, query, cells)):
+            for group, part in values.items():
+                for rate in RATES:
+                    of = [*(first[name] for name in BLOCK), column, group, rate]
+                    rows.append([*of, *_rate(part, rate), *point])
+    return pandas.DataFrame(rows, columns=list(RATE_COLUMNS)).astype(
+        dict.fromkeys(("value", "low", "high", "threshold"), "float64")
     )
 
 
-Side = tuple[str, Sequence[Flagged]]
+def _rate(part: "DataFrame", rate: str) -> tuple[object, ...]:
+    found = share_interval(shares(part, rate))
+    is_answered = part["flagged"].notna()
+    missing = int((_is_of(part, rate) & ~is_answered).sum())
+    is_mixed = part["is_positive"][is_answered].nunique() == 2
+    nothing = {
+        HITS: "no positive text",
+        FALSE_ALARMS: "no negative text",
+        PRECISION: NONE_FLAGGED if is_mixed else "texts of one kind",
+    }
+    note = nothing[rate] if found.value is None else str(found.why or "")
+    if found.value is None and missing and rate != PRECISION:
+        note = "none answered"
+    return found.value, found.low, found.high, found.n, found.clusters, missing, note
 
 
-def _sides(
-    values: Mapping[str, Sequence[Flagged]], *, is_paired: bool
-) -> Iterator[tuple[Side, Side]]:
+def _is_of(part: "DataFrame", rate: str) -> Any:  # noqa: ANN401 - a boolean column
+    if rate == PRECISION:
+        return part["is_positive"].notna()
+    return part["is_positive"] == (rate == HITS)
+
+
+def shares(part: "DataFrame", rate: str) -> ShareRows:
+    """What each text adds to a rate: its weight, and the part of it that counts."""
+    known = part[part["flagged"].notna() & _is_of(part, rate)]
+    if rate == PRECISION:
+        if known["is_positive"].nunique() < 2:
+            return ShareRows((), (), ())
+        known = known[known["flagged"] > 0]
+    weights, flagged = _of_mean_one(known["weight"].tolist()), known["flagged"].to_numpy()
+    sizes = weights * flagged if rate == PRECISION else weights
+    hits = sizes * known["is_positive"].to_numpy() if rate == PRECISION else weights * flagged
+    return ShareRows(hits.tolist(), sizes.tolist(), known["cluster"].tolist())
+
+
+def _of_mean_one(weights: Sequence[float]) -> Any:  # noqa: ANN401 - an array
+    """Weights that sum to their number: as many rows as there are support the rate."""
+    if len({*weights}) < 2:
+        return np.ones(len(weights))
+    return np.array(weights) / (fsum(weights) / len(weights))
+
+
+def gaps(
+    tables: Sequence[tuple["DataFrame", RateQuery, "DataFrame | None"]],
+) -> "DataFrame":
+    """The gaps between a column's groups: GAP_COLUMNS.
+
+    Each table is what `rates` takes. Those of TPR and FPR are tested, corrected together by Holm.
+    """
+    import pandas
+
+    rows = [
+        [*(own[name].iloc[0] for name in BLOCK), column, rate, *_gap(sides, rate, query.least)]
+        for texts, query, cells in tables
+        for _, own in texts.groupby("signature", sort=False)
+        for column, values in _split(own[own["is_measured"]], query, cells)
+        for sides in _sides(values, is_paired=query.is_paired)
+        for rate in RATES
+    ]
+    names = [name for name in GAP_COLUMNS if name not in ("p_holm", "tests")]
+    found = pandas.DataFrame(rows, columns=names).dropna(subset="gap").reset_index(drop=True)
+    found = found.astype(dict.fromkeys(("gap", "low", "high", "p"), "float64"))
+    tested = [None if np.isnan(p) else p for p in found["p"]]
+    found["p_holm"] = np.array(holm(tested), dtype=float)
+    found["tests"] = int(found["p"].notna().sum())
+    return found[list(GAP_COLUMNS)]
+
+
+Side = tuple[str, "DataFrame"]
+
+
+def _sides(values: Mapping[str, "DataFrame"], *, is_paired: bool) -> Iterator[tuple[Side, Side]]:
     """Each pair of groups, or each group and the rest; of two groups the one pair there is."""
+    import pandas
+
     if is_paired or len(values) == 2:
         yield from combinations(values.items(), 2)
         return
-    for group, readings in values.items() if len(values) > 2 else ():
-        own = {id(one) for one in readings}
-        others = {id(one): one for part in values.values() for one in part if id(one) not in own}
-        yield (group, readings), (REST, [*others.values()])
+    if len(values) < 2:
+        return
+    every = pandas.concat(list(values.values()))
+    for group, own in values.items():
+        others = every[~every.index.isin(own.index)]
+        yield (group, own), (REST, others[~others.index.duplicated()])
 
 
-def _gap(blank: RateRow, of: tuple[str, str], sides: tuple[Side, Side], least: int) -> RateGap:
-    column, rate = of
-    (group, readings), (against, others) = sides
-    first, second = _rows(readings, rate), _rows(others, rate)
+def _gap(sides: tuple[Side, Side], rate: str, least: int) -> list[object]:
+    (group, own), (against, others) = sides
+    first, second = shares(own, rate), shares(others, rate)
     found = share_gap(first, second)
     is_enough = min(len(set(first.clusters)), len(set(second.clusters))) >= least
     has_ends = is_enough and found.p is not None
-    return RateGap(
-        *(blank.task, blank.model, blank.variant, blank.decoding, blank.judge, blank.signature),
-        *(column, rate, group, against, found.value),
-        low=found.low if has_ends else None,
-        high=found.high if has_ends else None,
-        p=found.p if has_ends and rate != PRECISION else None,
-        n=len(first.hits),
-        n_against=len(second.hits),
-        note=str(found.why or "") if is_enough else str(NoValue.TOO_FEW),
+    return [
+        *(group, against, found.value),
+        *((found.low, found.high) if has_ends else (None, None)),
+        found.p if has_ends and rate != PRECISION else None,
+        *(len(first.hits), len(second.hits)),
+        str(found.why or "") if is_enough else str(NoValue.TOO_FEW),
+    ]
+
+
+def names(signatures: Sequence[str]) -> dict[str, str]:
+    """A short label for each signature: the model, and what differs."""
+    return short_labels(dict.fromkeys(signatures, ""))
+
+
+def point_words(row: Mapping[str, Any]) -> str:
+    """From which score on the texts of a row are flagged, and of which texts the rates are.
+
+    Of a row with a threshold. One that was chosen is the number next above a score, by which it is
+    named, as fewer digits would print both alike.
+    """
+    if not row["chosen_on"]:
+        return f"flagged from {row['score']} {row['threshold']:.6g} on"
+    above = nextafter(row["threshold"], -inf)
+    said = f"flagged above {row['score']} {above:.6g}, chosen on {row['chosen_on']}"
+    if row["measured"] == row["texts"]:
+        return f"{said}; the rates are of texts that had no part in it"
+    weight = f"{row['benign_weight']:.3g}".removesuffix(".0")
+    return (
+        f"{said}; the rates are of the {row['measured']} of {row['texts']} texts that had no part "
+        f"in it, and in precision each benign one counts for {weight}"
     )
 
 
-def rates_name(rows: Sequence[RateRow]) -> str:
-    """The name of the files of some rows: the task, and a digest of what they are told by."""
-    of = sorted({(row.signature, row.column, row.score, repr(row.threshold)) for row in rows})
-    return f"{rows[0].task}-{digest(of)[:8]}"
+def rates_name(rows: "DataFrame") -> str:
+    """The name of the files of some rates: the task, and a digest of what they are split by."""
+    cells = rows[["signature", "column", "score", "threshold"]].drop_duplicates()
+    of = sorted(
+        (made, column, score, repr(None if np.isnan(threshold) else float(threshold)))
+        for made, column, score, threshold in cells.itertuples(index=False)
+    )
+    return f"{rows['task'].iloc[0]}-{digest(of)[:8]}"
