@@ -6,21 +6,28 @@ prints.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from harness.analysis.agreement import AgreementRow
-from harness.analysis.compare import ComparisonRow, main_differences
+from harness.analysis.compare import main_differences
 from harness.analysis.pairings import Kind
 from harness.stats.clustered import detectable_difference
+from harness.storage.frames import records
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 LEVEL, POWER = 0.05, 0.8
 PEOPLE = ("alpha_raters", "agreement_pairwise_raters", "noise_ceiling", "attainable_r")
 """The statistics of the raters alone, which are the same for every judge of a panel."""
+Row = Any
+"""A row of `analysis.compare.compare`, with None for what is missing."""
 _PASSING = 0.5  # the winning rate of the alternative annotator test (Calderon et al. 2025)
 
 
-def comparison_findings(rows: Iterable[ComparisonRow]) -> list[str]:
+def comparison_findings(rows: "DataFrame") -> list[str]:
     """A sentence for each difference over all samples, and all decodings together."""
-    found = main_differences(rows)
+    found = records(main_differences(rows))
     shown = [_parts(row) for row in found]
     varied = [place for place in range(2) if len({parts[place] for parts in shown}) > 1]
     return [
@@ -31,18 +38,18 @@ def comparison_findings(rows: Iterable[ComparisonRow]) -> list[str]:
     ]
 
 
-def _parts(row: ComparisonRow) -> tuple[str, str]:
+def _parts(row: Row) -> tuple[str, str]:
     """What tells the sentences of one comparison apart: the gap or the variant, and the judges."""
     judge = row.judge_a if row.judge_a == row.judge_b else f"{row.judge_a} and {row.judge_b}"
     what = f"{row.comparison} of {row.model_a}" if _is_gap(row) else row.variant_b
     return what, f"by {judge}"
 
 
-def _is_gap(row: ComparisonRow) -> bool:
-    return row.task_a == row.task_b and row.variant_a != row.variant_b
+def _is_gap(row: Row) -> bool:
+    return bool(row.task_a == row.task_b and row.variant_a != row.variant_b)
 
 
-def _names(row: ComparisonRow) -> tuple[str, str]:
+def _names(row: Row) -> tuple[str, str]:
     if row.comparison == Kind.CHOICE_AND_WORDS:
         return f"A ({row.task_a})", f"B ({row.task_b})"
     if _is_gap(row):
@@ -50,7 +57,7 @@ def _names(row: ComparisonRow) -> tuple[str, str]:
     return f"A ({row.model_a})", f"B ({row.model_b})"
 
 
-def difference_words(row: ComparisonRow, names: tuple[str, str]) -> str:
+def difference_words(row: Row, names: tuple[str, str]) -> str:
     """Which of two sides is better and by how much, or that they do not differ significantly."""
     is_above = row.above_chance is not None
     value = row.above_chance if is_above else row.value
@@ -79,18 +86,18 @@ def difference_words(row: ComparisonRow, names: tuple[str, str]) -> str:
     )
 
 
-def _is_open(row: ComparisonRow) -> bool:
+def _is_open(row: Row) -> bool:
     """Whether the paired test, corrected for others of its family, does not show a difference."""
-    return row.p_holm is not None and row.p_holm > LEVEL
+    return bool(row.p_holm is not None and row.p_holm > LEVEL)
 
 
-def _tests(row: ComparisonRow, p: float) -> str:
+def _tests(row: Row, p: float) -> str:
     """The p of the interval, and that of the paired test where this says more."""
     corrected = _corrected(row)
     return f"{_p(p)}{' by the interval' * bool(corrected)}{corrected}"
 
 
-def _seen(row: ComparisonRow, least: float) -> str:
+def _seen(row: Row, least: float) -> str:
     """The difference that would have been seen; there is none beyond 100 points."""
     if row.both is not None and least > 1:
         return f"these are too few to see even one of 100 points ({POWER:.0%} power)"
@@ -98,7 +105,7 @@ def _seen(row: ComparisonRow, least: float) -> str:
     return f"a difference of {size} would have been seen ({POWER:.0%} power)"
 
 
-def _without_interval(row: ComparisonRow, value: float, names: tuple[str, str]) -> str:
+def _without_interval(row: Row, value: float, names: tuple[str, str]) -> str:
     """Of verdicts that all differ alike, or of too few clusters."""
     first, second = names
     p = row.p_exact if row.p_exact is not None else row.p_permutation
@@ -113,24 +120,24 @@ def _without_interval(row: ComparisonRow, value: float, names: tuple[str, str]) 
     return f"{how}, on {_items(row)} (no interval: {_reason(row)}{tested})"
 
 
-def _reason(row: ComparisonRow) -> str:
+def _reason(row: Row) -> str:
     """Why there is no interval, without why there is no exact test."""
     return (row.reason or "not known").partition(";")[0].removeprefix("no interval: ")
 
 
-def _better(row: ComparisonRow) -> str:
+def _better(row: Row) -> str:
     return "better than" if row.both is not None else "higher than"
 
 
-def _verb(row: ComparisonRow) -> str:
+def _verb(row: Row) -> str:
     return "is" if row.both is not None else "scores"
 
 
-def _unit(row: ComparisonRow) -> str:
+def _unit(row: Row) -> str:
     return " points" if row.both is not None else ""
 
 
-def _shown(row: ComparisonRow, values: Sequence[float]) -> list[str]:
+def _shown(row: Row, values: Sequence[float]) -> list[str]:
     """Points of a hundred in as few decimals as say something, or values of the judge's scale."""
     if row.both is None:
         return [f"{value:.2f}" for value in values]
@@ -139,7 +146,7 @@ def _shown(row: ComparisonRow, values: Sequence[float]) -> list[str]:
     return [f"{point:.{places}f}".replace("-0.0", "0.0") for point in points]
 
 
-def _items(row: ComparisonRow) -> str:
+def _items(row: Row) -> str:
     independent = f"{row.clusters} independent items"
     return independent if row.n == row.clusters else f"{row.n} answers of {independent}"
 
@@ -148,7 +155,7 @@ def _p(p: float) -> str:
     return "p <.001" if p < 0.0005 else f"p {p:.3f}".replace("0.", ".", 1)
 
 
-def _corrected(row: ComparisonRow) -> str:
+def _corrected(row: Row) -> str:
     """What Holm's method makes of the exact or the permutation test, which has a p of its own."""
     is_one = (row.tests or 0) < 2
     if row.p_holm is None or (is_one and not _is_open(row)):

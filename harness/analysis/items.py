@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from sys import intern
 from typing import Literal, NamedTuple
 
-from harness.analysis.pairings import describe_run, judge_named
+from harness.analysis.pairings import judge_named
+from harness.analysis.run_views import describe_run
 from harness.core import Sample
 from harness.data.choices import LABELS
 from harness.errors import SpecError, StoreError, did_you_mean

@@ -1,118 +1,25 @@
 """Two stored runs, or one, to pairings: the same items with two verdicts each.
 
-A view has one judge's score of each sample, under one variant and decoding; the variants of a
-pool, which are orders of the same choices, are one more view together. What is paired:
-a task answered by choices against one answered in words; two runs of one task; variants of one
-run; the intention that a model spelled out against its response. Runs that may not be compared
-are refused. Nothing here computes a statistic.
+What is paired: a task answered by choices against one answered in words; two runs of one task;
+variants of one run; the intention that a model spelled out against its response. Runs that may not
+be compared are refused. Nothing here computes a statistic.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-import numpy as np
-
+from harness.analysis.run_views import ABSENT, ComparedRun, RunView, describe_run, views, ways
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.judges.custom import JudgeLabel
-from harness.pipeline.columns import choice_scores
-from harness.pipeline.columns.readings import Readings
-from harness.pipeline.columns.score import RIGHT_OR_WRONG, averages, headline_label, signature
-from harness.pipeline.columns.stored import ColumnRun, PairedItems, shared, ways
-from harness.stats.estimate import Clusters, Floats, Indices
+from harness.pipeline.score import RIGHT_OR_WRONG, headline_label
 from harness.storage.find_runs import run_differences
 from harness.storage.runs import JudgeEntry, ModelEntry, RunFile
 from harness.storage.signature import JudgeRecipe
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RunView:
-    """One judge's scores of a run under a variant or pool, a sample each.
-
-    `records` has the first record of each sample, `values` the score, NaN where the verdict is
-    missing. `snapshots` are those of the model under test and of the judge model, empty where
-    unknown.
-    """
-
-    run: ColumnRun
-    judge: JudgeEntry
-    variant: str
-    decoding: str
-    records: Indices
-    values: Floats
-    snapshots: tuple[str, str]
-    is_pool: bool = False
-
-    @property
-    def file(self) -> RunFile:
-        """What was run."""
-        return self.run.file
-
-    def signature(self, decoding: str) -> str:
-        """The recipe of these scores in one line, under the name of its decodings."""
-        recipe = {"variant": self.variant, "decoding": decoding}
-        return signature(self.file, self.judge, **recipe, snapshots=self.snapshots)
-
-
-def views(run: ColumnRun, judge: JudgeEntry) -> list[RunView]:
-    """Every view of a run by a judge: its variants, then the pools that are whole."""
-    read = run.readings[judge.name]
-    snapshots = _snapshots(run, judge, read)
-    known = [*ways(run.samples, read.records)]
-    chosen: list[tuple[str, str, tuple[str, ...], bool]]
-    chosen = [(variant, decoding, (variant,), False) for variant, decoding in known]
-    for average, members in averages(run.file.task).items():
-        for decoding in dict.fromkeys(label for name, label in known if name in members):
-            if all((name, decoding) in known for name in members):
-                chosen.append((average, decoding, members, True))
-    return [
-        RunView(run, judge, name, decoding, *_scores(own, is_pool), snapshots, is_pool)
-        for name, decoding, members, is_pool in chosen
-        if len(own := _asked(read, members, decoding))
-    ]
-
-
-def _asked(read: Readings, variants: Sequence[str], decoding: str) -> Readings:
-    """The readings of some variants in one decoding."""
-    samples, rows = read.samples, read.records
-    own = samples.decoding.codes[rows] == samples.decoding.code(decoding)
-    codes = [samples.variant.code(name) for name in variants]
-    return read.at(own & np.isin(samples.variant.codes[rows], codes))
-
-
-def _scores(read: Readings, is_pool: bool) -> tuple[Indices, Floats]:
-    """The first record of each sample, and its score; over several orders, by averaged probability.
-
-    Without probabilities, as of written answers, it is the mean of its verdicts. It is missing
-    where any of them is.
-    """
-    rows, values = read.records, read.value
-    _, first, places = np.unique(read.samples.ids[rows], return_index=True, return_inverse=True)
-    sums, sizes = Clusters(places, len(first)).exact_sums(values)
-    found = sums / sizes
-    if is_pool:
-        likeliest = choice_scores.permuted(read)[first]
-        found = np.where(np.isnan(found) | np.isnan(likeliest), found, likeliest)
-    order = np.argsort(first)
-    return rows[first[order]], found[order]
-
-
-def _snapshots(run: ColumnRun, judge: JudgeEntry, read: Readings) -> tuple[str, str]:
-    known = read.at(~np.isnan(read.value))
-    models, judges = run.samples.served, read.served
-    size = max(1, len(judges.kinds))
-    codes = models.codes[known.records].astype(np.intp) * size + judges.codes[known.places]
-    pairs = [
-        (models.kinds[code // size], judges.kinds[code % size])
-        for code in np.unique(codes).tolist()
-    ]
-    if len(pairs) > 1:
-        names = "; ".join(" by ".join(name or "unknown" for name in pair) for pair in sorted(pairs))
-        raise StoreError(
-            f"{describe_run(run.file)}, judge {judge.name}: its verdicts are of several snapshots "
-            f"({names}), which share no row; name one in the model's YAML and repeat the run"
-        )
-    return pairs[0] if pairs else ("", "")
+if TYPE_CHECKING:
+    from pandas import DataFrame, Index
 
 
 def judge_named(file: RunFile, name: str) -> JudgeEntry:
@@ -152,11 +59,6 @@ def closest_judge(judge: JudgeEntry, others: Sequence[JudgeEntry]) -> JudgeEntry
         return judge.identity == other.identity, is_same_way
 
     return max(others, key=likeness, default=None)
-
-
-def describe_run(file: RunFile) -> str:
-    """A run in words, for messages."""
-    return f"run {file.digest[:12]} ({file.model.name} on {file.run.task})"
 
 
 def describe_differences(*files: RunFile) -> str:
@@ -245,7 +147,9 @@ class PairingQuery:
 class Pairing:
     """Two views and their common items; `is_pooled` for those of several decodings together.
 
-    `name` is the comparison's in tables: its kind, or the name of the contrast.
+    `name` is the comparison's in tables: its kind, or the name of the contrast. `items` has a row
+    a sample and decoding: `id`, `cluster`, `group`, `sample_choices`, and the scores `a` and `b`,
+    NaN where one is missing.
     """
 
     kind: Kind
@@ -253,24 +157,20 @@ class Pairing:
     first: RunView
     second: RunView
     decodings: tuple[str, str]
-    items: PairedItems
+    items: "DataFrame"
     is_pooled: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Pairings:
-    """All pairings, notes for the reader, and how many samples are in one run alone."""
-
-    pairings: tuple[Pairing, ...]
-    notes: tuple[str, ...]
-    unmatched: int
+Pairings = tuple[list[Pairing], list[str], int]
+"""All pairings, notes for the reader, and how many samples are in one run alone."""
+_Pairs = Sequence[tuple[RunView, RunView]]
 
 
-def within(run: ColumnRun, query: PairingQuery) -> Pairings:
+def within(run: ComparedRun, query: PairingQuery) -> Pairings:
     """The pairings within one run: its task's contrasts, and intentions with responses."""
     if query.judge_b is not None:
         raise SpecError("--judge-b names the judge of a second run, and there is one; leave it out")
-    pairings = _within(run, judge=query.judge_a, intention=query.intention_judge)
+    pairings = _within(run, query.judge_a, query.intention_judge)
     if not pairings:
         task, model = run.file.run.task, run.file.model.name
         both = [
@@ -283,64 +183,52 @@ def within(run: ColumnRun, query: PairingQuery) -> Pairings:
             f"a judge read the intentions (`harness judge {run.file.digest[:12]} --judge NAME`), "
             "or name a second run"
         )
-    return Pairings(tuple(pairings), (), 0)
+    return pairings, [], 0
 
 
-def between(first: ColumnRun, second: ColumnRun, query: PairingQuery) -> Pairings:
+def between(first: ComparedRun, second: ComparedRun, query: PairingQuery) -> Pairings:
     """The pairings between two runs, and then those within each of them."""
     if (first.file.digest, first.file.model) == (second.file.digest, second.file.model):
         raise SpecError(
             f"{describe_run(first.file)} is named twice; name another run, or this one once"
         )
     runs, judges = (first, second), (query.judge_a, query.judge_b)
-    if first.file.run.task == second.file.run.task:
-        pairings, notes = _of_one_task(runs, judges)
-    else:
-        if second.file.task.has_choices:
-            runs, judges = runs[::-1], judges[::-1]
-        pairings, notes = _of_two_tasks(runs, judges)
-    unmatched, more = _check_samples(runs, pairings)
-    pairings += [
-        pairing
-        for run, judge in zip(runs, judges, strict=True)
-        for pairing in _within(run, judge=judge, intention=query.intention_judge)
-    ]
-    return Pairings(tuple(pairings), (*notes, *more), unmatched)
+    is_one_task = first.file.run.task == second.file.run.task
+    if not is_one_task and second.file.task.has_choices:
+        runs, judges = runs[::-1], judges[::-1]
+    pairings, notes, unmatched = (_of_one_task if is_one_task else _of_two_tasks)(runs, judges)
+    for run, judge in zip(runs, judges, strict=True):
+        pairings += _within(run, judge, query.intention_judge)
+    return pairings, notes, unmatched
 
 
-def of_one_task(first: ColumnRun, second: ColumnRun, judge: str | None) -> Pairings:
+def of_one_task(first: ComparedRun, second: ComparedRun, judge: str | None) -> Pairings:
     """The pairings of two runs of one task, by one judge or by all that have read both.
 
     They may be of one recipe and model, such as one that was run again on another day.
     """
-    runs = first, second
     if first.file.run.task != second.file.run.task:
         raise SpecError(
             f"{describe_run(first.file)} and {describe_run(second.file)} are of two tasks; name "
             "two runs of one task"
         )
-    pairings, notes = _of_one_task(runs, (judge, judge))
-    unmatched, more = _check_samples(runs, pairings)
-    return Pairings(tuple(pairings), (*notes, *more), unmatched)
+    return _of_one_task((first, second), (judge, judge))
 
 
-def unpaired(run: ColumnRun, found: Pairings, judge: str | None) -> list[str]:
+def unpaired(run: ComparedRun, pairings: Sequence[Pairing], judge: str | None) -> list[str]:
     """What the first of two runs has and no pairing is of, in words: judges, and ways of asking."""
-    views_of = {
-        entry.name: list(ways(run.samples, run.readings[entry.name].records))
-        for entry in ([judge_named(run.file, judge)] if judge else _unswapped(run.file))
-    }
-    firsts = [pairing.first for pairing in found.pairings]
-    paired = {(one.judge.name, (one.variant, one.decoding)) for one in firsts}
+    entries = [judge_named(run.file, judge)] if judge else _unswapped(run.file)
+    own = {e.name: ways(run.verdicts[run.verdicts["judge"] == e.name]) for e in entries}
+    paired = {(p.first.judge.name, (p.first.variant, p.first.decoding)) for p in pairings}
     have = {name for name, _ in paired}
-    judges = [f"judge {name}" for name in views_of if name not in have]
-    lost = [way for n in views_of if n in have for way in views_of[n] if (n, way) not in paired]
+    judges = [f"judge {name}" for name in own if name not in have]
+    lost = [way for name in own if name in have for way in own[name] if (name, way) not in paired]
     return judges + [f"variant {variant} ({label})" for variant, label in dict.fromkeys(lost)]
 
 
 def _of_two_tasks(
-    runs: tuple[ColumnRun, ColumnRun], judges: tuple[str | None, str | None]
-) -> tuple[list[Pairing], list[str]]:
+    runs: tuple[ComparedRun, ComparedRun], judges: tuple[str | None, str | None]
+) -> Pairings:
     """A task with choices against one without: every variant of the one by every of the other."""
     know, act = runs
     if not know.file.task.has_choices or act.file.task.has_choices:
@@ -349,6 +237,7 @@ def _of_two_tasks(
             "answered by choices and the other in words; name such runs, or two of one task"
         )
     acted = [views(act, entry) for entry in right_or_wrong_judges(act.file, judges[1])]
+    common, unmatched, more = _common(runs)
     pairings: list[Pairing] = []
     for entry in right_or_wrong_judges(know.file, judges[0]):
         known = views(know, entry)
@@ -356,53 +245,49 @@ def _of_two_tasks(
         for first in [view for view in known if view.is_pool] or known:
             for seconds in acted:
                 pairs = [(first, view) for view in seconds]
-                pairings += _by_variant(Kind.CHOICE_AND_WORDS, pairs)
-    return pairings, [*_other_models(know.file.model, act.file.model)]
-
-
-def _by_variant(kind: Kind, pairs: Sequence[tuple[RunView, RunView]]) -> Iterator[Pairing]:
-    for variant in dict.fromkeys(second.variant for _, second in pairs):
-        members = [pair for pair in pairs if pair[1].variant == variant]
-        yield from _over_decodings(kind, kind.value, members)
+                pairings += _by_variant(Kind.CHOICE_AND_WORDS, pairs, common)
+    _check_items(runs, pairings, more)
+    return pairings, [*_other_models(know.file.model, act.file.model), *more], unmatched
 
 
 def _of_one_task(
-    runs: tuple[ColumnRun, ColumnRun], judges: tuple[str | None, str | None]
-) -> tuple[list[Pairing], list[str]]:
+    runs: tuple[ComparedRun, ComparedRun], judges: tuple[str | None, str | None]
+) -> Pairings:
     entries, notes = judges_of_both((runs[0].file, runs[1].file), judges)
+    common, unmatched, more = _common(runs)
     pairings: list[Pairing] = []
     for one, other in entries:
         theirs = {(view.variant, view.decoding): view for view in views(runs[1], other)}
         pairs = [
-            (view, theirs[key])
+            (view, theirs[view.variant, view.decoding])
             for view in views(runs[0], one)
-            if (key := (view.variant, view.decoding)) in theirs
+            if (view.variant, view.decoding) in theirs
         ]
-        for view, theirs_too in pairs:
-            if len(names := {view.snapshots[1], theirs_too.snapshots[1]} - {""}) > 1:
-                raise StoreError(
-                    f"judge {one.name} was two snapshots in the two runs "
-                    f"({', '.join(sorted(names))}); name one in its model's YAML and judge both "
-                    "anew"
-                )
-        pairings += _by_variant(Kind.RUNS, pairs)
+        names = {view.snapshots[1] for pair in pairs for view in pair} - {""}
+        if len(names) > 1:
+            raise StoreError(
+                f"judge {one.name} was two snapshots in the two runs "
+                f"({', '.join(sorted(names))}); name one in its model's YAML and judge both again"
+            )
+        pairings += _by_variant(Kind.RUNS, pairs, common)
     if not pairings:
-        asked = [[f"{variant} ({decoding})" for variant, decoding in run.ways] for run in runs]
-        ways = " and ".join(
-            f"{describe_run(run.file)} has {', '.join(own)}"
-            for run, own in zip(runs, asked, strict=True)
-        )
+        asked = [
+            f"{describe_run(run.file)} has {', '.join(f'{way[0]} ({way[1]})' for way in run.ways)}"
+            for run in runs
+        ]
         unlike = describe_differences(runs[0].file, runs[1].file)
         raise StoreError(
-            f"no variant was answered in both runs in one way: {ways}; run one anew{unlike}"
+            f"no variant was answered in both runs in one way: {' and '.join(asked)}; run one "
+            f"again{unlike}"
         )
     ours, others = (run.file.variants for run in runs)
     if differ := [name for name in ours if ours[name] != others.get(name, ours[name])]:
         notes.append(f"prompts or decoding differ between the runs: {', '.join(differ)}")
-    return pairings, notes
+    _check_items(runs, pairings, more)
+    return pairings, [*notes, *more], unmatched
 
 
-def _within(run: ColumnRun, *, judge: str | None, intention: str | None) -> list[Pairing]:
+def _within(run: ComparedRun, judge: str | None, intention: str | None) -> list[Pairing]:
     entries = response_judges(run.file) if judge is None else [judge_named(run.file, judge)]
     pairings: list[Pairing] = []
     for entry in entries:
@@ -429,57 +314,73 @@ def _same_decoding(
     return [(view, theirs[view.decoding]) for view in ours if view.decoding in theirs]
 
 
+def _by_variant(kind: Kind, pairs: _Pairs, common: "Index[str]") -> Iterator[Pairing]:
+    for variant in dict.fromkeys(second.variant for _, second in pairs):
+        members = [pair for pair in pairs if pair[1].variant == variant]
+        yield from _over_decodings(kind, kind.value, members, common)
+
+
 def _over_decodings(
-    kind: Kind, name: str, pairs: Sequence[tuple[RunView, RunView]]
+    kind: Kind, name: str, pairs: _Pairs, common: "Index[str] | None" = None
 ) -> Iterator[Pairing]:
-    """A pairing for each pair of views, which differ in decoding alone, then all together."""
-    each = [
-        Pairing(kind, name, one, other, (one.decoding, other.decoding), _items(one, other))
-        for one, other in pairs
-    ]
+    """A pairing for each pair of views, which differ in decoding alone, then all together.
+
+    Of the samples in `common`; None for all.
+    """
+    import pandas
+
+    each = []
+    for one, other in pairs:
+        items = one.scores.rename(columns={"value": "a"})
+        items = items.merge(other.scores[["id", "value"]].rename(columns={"value": "b"}), on="id")
+        items = items if common is None else items[items["id"].isin(common)]
+        each.append(Pairing(kind, name, one, other, (one.decoding, other.decoding), items))
     yield from each
     if len(each) > 1:
         sides = zip(*(pairing.decodings for pairing in each), strict=True)
         first, second = (headline_label(list(dict.fromkeys(labels))) for labels in sides)
-        items = each[0].items.joined(pairing.items for pairing in each[1:])
+        items = pandas.concat([pairing.items for pairing in each], ignore_index=True)
         yield replace(each[0], decodings=(first, second), items=items, is_pooled=True)
 
 
-def _items(first: RunView, second: RunView) -> PairedItems:
-    run, other = first.run, second.run
-    ours, theirs = shared(run.names(first.records), other.names(second.records))
-    is_same = run.is_said(first.records[ours], other, second.records[theirs])
-    ours, theirs = ours[is_same], theirs[is_same]
-    return PairedItems(run.samples, first.records[ours], first.values[ours], second.values[theirs])
-
-
-def have_common(one: ColumnRun, other: ColumnRun) -> bool:
+def have_common(one: ComparedRun, other: ComparedRun) -> bool:
     """Whether two runs have a sample of one id."""
-    sides = [run.names(run.last_of_each()) for run in (one, other)]
-    return bool(len(shared(sides[0], sides[1])[0]))
+    return bool(one.said.index.isin(other.said.index).any())
 
 
-def _check_samples(
-    runs: tuple[ColumnRun, ColumnRun], pairings: Sequence[Pairing]
-) -> tuple[int, list[str]]:
-    ours, theirs = (run.last_of_each() for run in runs)
-    places, others = shared(runs[0].names(ours), runs[1].names(theirs))
-    common = int(runs[0].is_said(ours[places], runs[1], theirs[others]).sum())
-    counts = [len(ours) - common, len(theirs) - common]
-    changed = f", {len(places) - common} of them of one id" if len(places) > common else ""
-    each = zip(counts, runs, strict=True)
+def _common(runs: tuple[ComparedRun, ComparedRun]) -> tuple["Index[str]", int, list[str]]:
+    """The samples that say the same in both runs, the number of the others, and a note on these.
+
+    A text that one of the two samples has not makes no difference.
+    """
+    ours, theirs = (run.said for run in runs)
+    both = ours.index.intersection(theirs.index)
+    one, other = (
+        said.loc[both, ours.columns.intersection(theirs.columns)] for said in (ours, theirs)
+    )
+    is_alike = (one == other) | (one == ABSENT) | (other == ABSENT)
+    common = both[is_alike.all(axis=1)]
+    counts = [len(side) - len(common) for side in (ours, theirs)]
+    changed = len(both) - len(common)
     parts = [
         f"{count} sample{'s' * (count != 1)} of {describe_run(run.file)}"
-        for count, run in each
+        for count, run in zip(counts, runs, strict=True)
         if count
     ]
-    note = f"{' and '.join(parts) or 'no samples'} are not in the other{changed}"
-    if not common or not any(len(pairing.items) for pairing in pairings):
+    note = f"{' and '.join(parts) or 'no samples'} are not in the other"
+    note += f", {changed} of them of one id" if changed else ""
+    return common, sum(counts), [note] if parts else []
+
+
+def _check_items(
+    runs: tuple[ComparedRun, ComparedRun], pairings: Sequence[Pairing], notes: Sequence[str]
+) -> None:
+    if not any(len(pairing.items) for pairing in pairings):
+        note = "".join(notes) or "no samples are not in the other"
         raise StoreError(
             f"no sample in common: {note}; run both tasks on the same data and --data-mode"
             f"{describe_differences(runs[0].file, runs[1].file)}"
         )
-    return sum(counts), [note] if any(counts) else []
 
 
 def _other_models(one: ModelEntry, other: ModelEntry) -> Iterator[str]:

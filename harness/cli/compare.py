@@ -1,29 +1,43 @@
 """The commands that put two runs side by side, or plot several: compare and curve."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from harness.analysis import curves
 from harness.analysis.boards.scores import whole_scores
 from harness.analysis.compare import (
-    ComparisonRow,
+    GIVEN_RIGHT,
+    GIVEN_WRONG,
+    PHI,
     comparison_name,
-    comparison_rows,
     main_differences,
 )
+from harness.analysis.compare import compare as compare_pairings
 from harness.analysis.curves import names as curve_names
-from harness.analysis.findings import comparison_findings
+from harness.analysis.findings import Row, comparison_findings
 from harness.analysis.leaderboard import by_signature
 from harness.analysis.pairings import PairingQuery, between, within
+from harness.analysis.run_views import ComparedRun
 from harness.cli import options
 from harness.cli.options import HOME, RESULTS, AsJson, ExitCode, Results, argument, option
-from harness.cli.output import cell, echo, echo_records, echo_table, log, p_value, put_rows
+from harness.cli.output import (
+    cell,
+    echo,
+    echo_records,
+    echo_table,
+    log,
+    p_value,
+    put_frame,
+    put_rows,
+)
 from harness.cli.run_report import shown_decoding
 from harness.errors import HarnessError, SpecError, StoreError
 from harness.implicitness.open import limits_line, overlap_line
 from harness.implicitness.probe import plain_line
-from harness.pipeline.columns.stored import ColumnRun
 from harness.present.figures.detection import curve_figure
 from harness.present.figures.named import curve_frame
 from harness.specs.implicitness import HeadSpec
@@ -32,7 +46,11 @@ from harness.storage.cells import records_csv
 from harness.storage.environment import other_versions
 from harness.storage.files import refuse_file
 from harness.storage.find_runs import find_runs
+from harness.storage.frames import records
 from harness.storage.runs import RunFolder, ScoreRow, StoredRun
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 MOST_SENTENCES, MOST_LINES = 3, 11
 """So many differences are printed in words, or as lines of a table, without --all."""
@@ -90,64 +108,75 @@ def compare(
     Example:
       harness compare 3f9a 81c2 --judge-a gold --judge-b minilm-cosine
     """
-    runs = [ColumnRun.read(folder) for folder in sides.folders(results)]
+    runs = [ComparedRun.read(folder) for folder in sides.folders(results)]
     query = PairingQuery(sides.judge_a, sides.judge_b, sides.intention_judge)
     method = BootstrapSettings(seed, draws)
-    pairings = between(runs[0], runs[1], query) if runs[1:] else within(runs[0], query)
-    rows = comparison_rows(pairings.pairings, method)
+    pairings, notes, unmatched = (
+        between(runs[0], runs[1], query) if runs[1:] else within(runs[0], query)
+    )
+    found = compare_pairings(pairings, method)
     table = results / "comparisons" / comparison_name([run.file for run in runs], query, method)
-    for note in pairings.notes:
+    for note in notes:
         log(note)
     if other := other_versions(runs[0].file.packages, runs[-1].file.packages):
         words = "; ".join(f"{name} {one} in A, {two} in B" for name, one, two in other)
         log(f"computed with other versions, which may be part of a difference: {words}")
-    files = {table: records_csv(ComparisonRow, rows)}
-    put_rows(rows, files, lambda: _put_findings(rows, is_all=is_all), is_json=is_json)
-    return ExitCode.of(_log_missing(rows) or pairings.unmatched)
+    put_frame(found, table, lambda: _put_findings(found, is_all=is_all), is_json=is_json)
+    return ExitCode.of(_log_missing(found) or unmatched)
 
 
-def _log_missing(rows: Sequence[ComparisonRow]) -> bool:
-    lacking = {
-        (row.comparison, row.signature_a, row.signature_b): row
-        for row in rows
-        if row.group == "all" and row.missing_a + row.missing_b
-    }
-    if lacking:
-        worst = max(lacking.values(), key=lambda row: (row.missing_a + row.missing_b) / row.items)
+def _log_missing(found: "DataFrame") -> bool:
+    lost = found["missing_a"] + found["missing_b"]
+    found = found.assign(share=lost / found["items"])
+    some = found[(found["group"] == "all") & (lost > 0)]
+    some = some.drop_duplicates(["comparison", "signature_a", "signature_b"])
+    if len(some):
+        worst = some.sort_values("share", ascending=False, kind="stable").iloc[0]
         log(
-            f"verdicts are missing from {len(lacking)} comparisons, at worst {worst.missing_a} and "
-            f"{worst.missing_b} of {worst.items}"
+            f"verdicts are missing from {len(some)} comparisons, at worst {worst['missing_a']} and "
+            f"{worst['missing_b']} of {worst['items']}"
         )
-    return bool(lacking)
+    return bool(len(some))
 
 
-def _put_findings(rows: Sequence[ComparisonRow], *, is_all: bool) -> None:
+def _put_findings(found: "DataFrame", *, is_all: bool) -> None:
     """What the comparison shows: the main differences in words, or in a table if there are many.
 
     All tables with `is_all`; else the last line says what is left.
     """
-    main = sorted(main_differences(rows), key=lambda row: not _is_average(row))
+    main = main_differences(found)
+    names = (main[side].str.rpartition(":")[2] for side in ("variant_a", "variant_b"))
+    is_average = np.any([own == "all" for own in names], axis=0)
+    main = main.loc[[*main.index[is_average], *main.index[~is_average]]]
     is_long = len(main) > MOST_SENTENCES and not is_all
     for finding in comparison_findings(main)[: 1 if is_long else None]:
         echo(finding, is_prose=True)
     echo("")
     if is_all:
-        _put_comparisons(rows)
+        if is_average.any():
+            echo("all: a sample's choices averaged over their orders, as in accuracy_permuted\n")
+        for title, members in _by(records(found), _title).items():
+            is_relation = members[0].comparison == INTENTION
+            (_put_relations if is_relation else _put_differences)(title, members)
+        _put_notes(found, main)
         return
     if is_long:
-        _put_main(main[:MOST_LINES])
-    more, parts = len(main) - MOST_LINES if is_long else 0, len(rows) - len(main)
+        _put_main(records(main)[:MOST_LINES])
+    more, parts = len(main) - MOST_LINES if is_long else 0, len(found) - len(main)
     left = [f"{more} more differences"] * (more > 0)
     left += [f"{parts} rows of groups, decodings and relations"] * (parts > 0)
     if left:
         echo(f"--all prints {' and '.join(left)}, with counts and tests", is_prose=True)
 
 
-def _is_average(row: ComparisonRow) -> bool:
-    return any(name.split(":")[-1] == "all" for name in (row.variant_a, row.variant_b))
+def _by(rows: Sequence[Row], key: Callable[[Row], str]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(key(row), []).append(row)
+    return found
 
 
-def _put_main(main: Sequence[ComparisonRow]) -> None:
+def _put_main(main: Sequence[Row]) -> None:
     """A line for each main difference."""
     first = main[0]
     same = {(row.model_a, row.task_a, row.model_b, row.task_b) for row in main}
@@ -164,84 +193,71 @@ def _put_main(main: Sequence[ComparisonRow]) -> None:
     )
 
 
-def _put_comparisons(rows: Sequence[ComparisonRow]) -> None:
-    tables: dict[str, list[ComparisonRow]] = {}
-    for row in rows:
-        tables.setdefault(_title(row), []).append(row)
-    if any(map(_is_average, rows)):
-        echo("all: a sample's choices averaged over their orders, as in accuracy_permuted\n")
-    for title, members in tables.items():
-        if members[0].comparison == INTENTION:
-            _put_relations(title, members)
-            continue
-        _put_differences(title, members)
-    _put_notes([row for row in rows if row.tests])
-
-
-def _put_differences(title: str, rows: Sequence[ComparisonRow]) -> None:
+def _put_differences(title: str, rows: Sequence[Row]) -> None:
     first = "decoding" if _is_gap(rows[0]) else "variant=variant_b"
     above = "A-B above chance=above_chance, its interval=above, its p=p_above, "
+    has_above = any(row.above_chance is not None for row in rows)
     echo_records(
         title,
         rows,
         f"{first}, group; both, A=only_a, B=only_b, no=neither, tie=ties, lost, A-B=value, "
-        f"interval, p, {above if any(_is_above(row) for row in rows) else ''}flips, exact, Holm",
+        f"interval, p, {above if has_above else ''}flips, exact, Holm",
         decoding=lambda row: _drawn(row)[1],
         lost=_lost,
         interval=_span,
         p=lambda row: p_value(row.p),
         above=lambda row: cell((row.above_chance_low, row.above_chance_high)),
         p_above=lambda row: p_value(row.p_above_chance),
-        flips=lambda row: p_value(row.p_above_permutation if _is_above(row) else row.p_permutation),
+        flips=lambda row: p_value(
+            row.p_permutation if row.above_chance is None else row.p_above_permutation
+        ),
         exact=lambda row: p_value(row.p_exact),
         Holm=lambda row: p_value(row.p_holm),
     )
 
 
-def _is_above(row: ComparisonRow) -> bool:
-    return row.above_chance is not None
-
-
-def _put_notes(rows: Sequence[ComparisonRow]) -> None:
+def _put_notes(found: "DataFrame", main: "DataFrame") -> None:
     """What belongs together in the tables of differences, and what the correction covers."""
-    if not rows:
+    tested = found[found["tests"].fillna(0) > 0]
+    if not len(tested):
         return
-    has_exact = all(row.p_exact is not None for row in rows if row.p_holm is not None)
-    of = "exact" if has_exact else "flips"
-    main = main_differences(rows)
-    side = next((row.tests for row in rows if row not in main), 0)
-    echo(f"p belongs to the interval before it; Holm corrects {of} for all of a family:")
-    parts = f"; the {side} of single decodings and groups" * bool(side)
-    echo(f"the {main[0].tests} differences of the sentences above the tables{parts}", is_prose=True)
-    levels = {(row.chance_a, row.chance_b) for row in rows if _is_above(row)}
-    if levels:
-        shown = "; ".join(f"{cell(a)} and {cell(b)}" for a, b in sorted(levels, key=str)[:3])
+    has_exact = tested.loc[tested["p_holm"].notna(), "p_exact"].notna().all()
+    echo(
+        "p belongs to the interval before it; Holm corrects "
+        f"{'exact' if has_exact else 'flips'} for all of a family:"
+    )
+    side = tested.drop(main.index, errors="ignore")["tests"]
+    parts = f"; the {side.iat[0]} of single decodings and groups" if len(side) else ""
+    count = main["tests"].iat[0]
+    echo(f"the {count} differences of the sentences above the tables{parts}", is_prose=True)
+    above = tested[tested["above_chance"].notna()]
+    if len(above):
+        levels = sorted({*zip(above["chance_a"], above["chance_b"], strict=True)}, key=str)[:3]
+        shown = "; ".join(f"{cell(a)} and {cell(b)}" for a, b in levels)
         echo(
             f"chance differs ({shown}): blind answers differ by as much, so that flips and Holm "
             "are of what is above chance, and no exact test is given",
             is_prose=True,
         )
-    if any(row.comparison == KNOW and None in (row.chance_a, row.chance_b) for row in rows):
+    know = tested[tested["comparison"] == KNOW]
+    if know[["chance_a", "chance_b"]].isna().any(axis=None):
         echo(f"{KNOW}: a chance level is not known; where they differ, blind answers differ too")
     echo("")
 
 
-def _put_relations(title: str, rows: Sequence[ComparisonRow]) -> None:
-    by_level: dict[str, dict[str, ComparisonRow]] = {}
-    for row in rows:
-        if row.group == "all":
-            by_level.setdefault(row.variant_b, {})[row.statistic] = row
+def _put_relations(title: str, rows: Sequence[Row]) -> None:
     lines = []
-    for level, found in by_level.items():
-        phi = found["phi"]
-        figures = (found["right_given_right"], found["right_given_wrong"], phi)
+    overall = [row for row in rows if row.group == "all"]
+    for level, own in _by(overall, lambda row: row.variant_b).items():
+        found = {row.statistic: row for row in own}
+        figures = [found[name] for name in (GIVEN_RIGHT, GIVEN_WRONG, PHI)]
         cells = (f"{cell(figure.value)} ({_span(figure)})" for figure in figures)
-        lines.append((level, phi.n, phi.ties, _lost(phi), *cells))
+        lines.append((level, figures[2].n, figures[2].ties, _lost(figures[2]), *cells))
     shares = ("B right if A right", "B right if A wrong", "phi")
     echo_table(title, ("variant", "n", "tie", "lost", *shares), lines)
 
 
-def _title(row: ComparisonRow) -> str:
+def _title(row: Row) -> str:
     if _is_gap(row):
         what = f"A {row.variant_a}, B {row.variant_b}"
         return f"{row.comparison}: {what}\n  {row.model_a} on {row.task_a}, by {row.judge_a}"
@@ -258,21 +274,21 @@ def _title(row: ComparisonRow) -> str:
     return f"{row.comparison}: {what}\n  A: {sides[0]}\n  B: {sides[1]}"
 
 
-def _drawn(row: ComparisonRow) -> tuple[str, str]:
+def _drawn(row: Row) -> tuple[str, str]:
     sides = (row.decoding_a, row.signature_a), (row.decoding_b, row.signature_b)
     first, second = (shown_decoding(*side) for side in sides)
     return first, second
 
 
-def _is_gap(row: ComparisonRow) -> bool:
-    return row.task_a == row.task_b and row.variant_a != row.variant_b
+def _is_gap(row: Row) -> bool:
+    return bool(row.task_a == row.task_b and row.variant_a != row.variant_b)
 
 
-def _lost(row: ComparisonRow) -> str:
+def _lost(row: Row) -> str:
     return f"{row.missing_a}/{row.missing_b}"
 
 
-def _span(row: ComparisonRow) -> str:
+def _span(row: Row) -> str:
     """An interval in two decimals: the table is wide."""
     return "-" if row.low is None else f"{row.low:.2f} to {row.high:.2f}"
 

@@ -10,11 +10,11 @@ import msgspec
 import typer
 import yaml
 
-from harness.analysis.compare import FlipRate, flip_rows
+from harness.analysis.flips import flip_rates
 from harness.analysis.pairings import judge_named
 from harness.cli import options
 from harness.cli.options import AsJson, ExitCode, Only, Where, argument, option
-from harness.cli.output import ProgressLine, echo, echo_json, echo_records, log, put_rows
+from harness.cli.output import ProgressLine, echo, echo_json, echo_records, log, put_frame, put_rows
 from harness.cli.run_report import shown_decoding
 from harness.core import Model, Sample
 from harness.errors import SpecError
@@ -30,7 +30,8 @@ from harness.specs.tasks import AskedSpec, PerturbationSpec, TaskSpec, WordNetSp
 from harness.storage.cells import records_csv
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.find_runs import find_run
-from harness.storage.runs import DataEntry, StoredRun
+from harness.storage.frames import records
+from harness.storage.runs import DataEntry
 from harness.text.edits import is_wordnet_installed
 from harness.workspace import Workspace
 
@@ -426,12 +427,11 @@ def report(
     is_json: AsJson = False,
 ) -> int:
     """Count the verdicts and answers that each perturbation changes; originals are the clusters."""
-    stored = StoredRun.read(find_run(results, run))
-    wanted = options.names(judge, "--judge")
-    judges = [judge_named(stored.file, one) for one in wanted] or stored.file.judges
-    rows = flip_rows(stored, judges)
-    table = out or results / "flips" / f"{stored.file.digest[:16]}.csv"
-    put_rows(rows, {table: records_csv(FlipRate, rows)}, lambda: _put_flips(rows), is_json=is_json)
+    folder = find_run(results, run)
+    file, wanted = folder.read(), options.names(judge, "--judge")
+    found = flip_rates(folder, [judge_named(file, one) for one in wanted] or file.judges)
+    rows, table = records(found), out or results / "flips" / f"{file.digest[:16]}.csv"
+    put_frame(found, table, lambda: _put_flips(rows), is_json=is_json)
     missing = max((row.missing for row in rows), default=0)
     unmatched = max((row.unmatched for row in rows), default=0)
     if missing or unmatched:
@@ -442,8 +442,8 @@ def report(
     return ExitCode.of(missing or unmatched)
 
 
-def _put_flips(rows: Sequence[FlipRate]) -> None:
-    tables: dict[str, list[FlipRate]] = {}
+def _put_flips(rows: Sequence[Any]) -> None:
+    tables: dict[str, list[Any]] = {}
     for row in rows:
         drawn = shown_decoding(row.decoding, row.signature)
         title = f"{row.model} on {row.task}, {row.variant} ({drawn}), by {row.judge}"

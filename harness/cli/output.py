@@ -21,7 +21,9 @@ from harness.present.screen import usd as usd
 from harness.present.screen import usd_range as usd_range
 from harness.present.screen import warn as log
 from harness.present.screen import wrapped as wrapped
+from harness.storage.cells import csv_text
 from harness.storage.files import write_whole
+from harness.storage.frames import records
 
 __all__ = [
     "ProgressLine",
@@ -34,6 +36,8 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from harness.present.figures.figure import Figure
 
 
@@ -59,6 +63,20 @@ def put_rows(
     show()
     if table is not None:
         echo(f"wrote {len(rows)} rows to {table}{drawn}")
+
+
+def put_frame(
+    frame: "DataFrame",
+    table: Path,
+    show: Callable[[], object],
+    *,
+    is_json: bool,
+    chart: "Figure | None" = None,
+) -> None:
+    """As `put_rows`, of a frame."""
+    rows = [row._asdict() for row in records(frame)]
+    text = csv_text([*frame.columns], (row.values() for row in rows))
+    put_rows(rows, {table: text}, show, is_json=is_json, chart=chart)
 
 
 def draw_beside(table: Path, chart: "Figure") -> str:

@@ -109,3 +109,9 @@ def plain_rows(frame: "DataFrame") -> list[dict[str, Any]]:
 def frame_csv(frame: "DataFrame") -> str:
     """A frame as CSV: floats in full precision, what is missing empty, texts formula-safe."""
     return csv_text(list(frame.columns), (row.values() for row in plain_rows(frame)))
+
+
+def records(frame: "DataFrame") -> list[Any]:
+    """The rows of a frame as named tuples, with None for what is missing."""
+    found = frame.astype(object)
+    return list(found.where(found.notna(), None).itertuples(index=False))

@@ -1,11 +1,13 @@
 """What a comparison and agreement show, as sentences: each number is one of the row's."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
+import pandas
 import pytest
 
 from harness.analysis.agreement import AgreementRow
-from harness.analysis.compare import ComparisonRow
+from harness.analysis.compare import COLUMNS
 from harness.analysis.findings import (
     comparison_findings,
     judge_finding,
@@ -14,15 +16,21 @@ from harness.analysis.findings import (
 )
 from harness.stats.clustered import detectable_difference
 
-ROW = ComparisonRow(
-    "runs", "difference", "all", "t", "ant", "base", "T0+0.5", "near", "t", "bee", "base", "T0+0.5",
-    "near", value=0.075, low=0.04, high=0.11, n=112, items=112, clusters=56, both=60, p=0.003,
-    tests=1, p_holm=0.003,
-)  # fmt: skip
+ROW = {
+    **{"comparison": "runs", "statistic": "difference", "group": "all"},
+    **{"task_a": "t", "task_b": "t", "model_a": "ant", "model_b": "bee"},
+    **{"variant_a": "base", "variant_b": "base", "judge_a": "near", "judge_b": "near"},
+    **{"decoding_a": "T0+0.5", "decoding_b": "T0+0.5", "value": 0.075, "low": 0.04, "high": 0.11},
+    **{"n": 112, "items": 112, "clusters": 56, "both": 60, "p": 0.003, "tests": 1, "p_holm": 0.003},
+}
+
+
+def findings(*rows: Mapping[str, object]) -> list[str]:
+    return comparison_findings(pandas.DataFrame(rows, columns=[*COLUMNS]))
 
 
 def finding(**changes: object) -> str:
-    [said] = comparison_findings([replace(ROW, **changes)])  # type: ignore[arg-type]  # fields of it
+    [said] = findings(ROW | changes)
     return said
 
 
@@ -111,13 +119,13 @@ def test_each_case_has_its_words(changes: dict[str, object], told: str) -> None:
 
 def test_several_differences_are_told_by_variant_over_all_decodings() -> None:
     rows = [
-        replace(ROW, decoding_a="T0", decoding_b="T0", low=0.01),
+        ROW | {"decoding_a": "T0", "decoding_b": "T0", "low": 0.01},
         ROW,
-        replace(ROW, group="irony"),
-        replace(ROW, variant_a="cot0", variant_b="cot0"),
+        ROW | {"group": "irony"},
+        ROW | {"variant_a": "cot0", "variant_b": "cot0"},
     ]
 
-    said = comparison_findings(rows)
+    said = findings(*rows)
 
     assert [one.partition(":")[0] for one in said] == ["base", "cot0"]
     assert all("by 4 to 11 points" in one for one in said)

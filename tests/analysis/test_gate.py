@@ -1,17 +1,22 @@
 """A gate: a drop that is shown, one that is ruled out, and one that these items cannot tell."""
 
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from xml.etree.ElementTree import fromstring
 
 import pytest
-from support.paired_runs import GOLD, NEAR, chosen, sample, stored, words_task
+from pandas import DataFrame
+from support.paired_runs import GOLD, NEAR, chosen, on_disk, sample, stored, words_task
 
-from harness.analysis.gates.gate import Decision, Gate, GateLimits, gate
+from harness.analysis.findings import Row
+from harness.analysis.gates import gate as gates
+from harness.analysis.gates.gate import Decision
 from harness.analysis.gates.junit import gate_words, junit_text
 from harness.errors import SpecError
+from harness.storage.frames import records
 from harness.storage.runs import JudgeEntry, StoredRun
 
-ALLOWED = GateLimits(max_drop=0.02, max_missing=0.01)
 RATED = JudgeEntry("near", "mean_f1", "near:00|minilm")
 
 
@@ -21,15 +26,28 @@ def run(line: str, answer: str = "an answer", **changes: object) -> StoredRun:
     return StoredRun(made.file, [replace(row, answer=answer) for row in made.rows])
 
 
-def decided(base: str, new: str, allowed: GateLimits = ALLOWED) -> Gate:
-    return gate(run(base), run(new, "another answer"), allowed)
+def gate(
+    base: StoredRun,
+    new: StoredRun,
+    judge: str | None = None,
+    max_drop: float = 0.02,
+    max_missing: float = 0.01,
+) -> tuple[DataFrame, list[Row]]:
+    """What a gate says of two runs, and its rows."""
+    with TemporaryDirectory() as folder:
+        sides = (on_disk(Path(folder) / side, run) for side, run in (("a", base), ("b", new)))
+        found = gates.gate(*sides, max_drop=max_drop, max_missing=max_missing, judge=judge)
+    return found, records(found)
+
+
+def decided(base: str, new: str) -> tuple[DataFrame, list[Row]]:
+    return gate(run(base), run(new, "another answer"))
 
 
 def test_a_drop_that_is_shown_is_a_regression() -> None:
-    found = decided("1" * 90 + "0" * 10, "1" * 50 + "0" * 50)
+    found, [row] = decided("1" * 90 + "0" * 10, "1" * 50 + "0" * 50)
 
-    [row] = found.rows
-    assert found.decision is Decision.REGRESSION
+    assert found.attrs["decision"] is Decision.REGRESSION
     assert row.drop == pytest.approx(0.4)
     assert (row.base, row.new, row.n) == (0.9, 0.5, 100)
     assert row.low is not None
@@ -37,15 +55,15 @@ def test_a_drop_that_is_shown_is_a_regression() -> None:
 
 
 def test_a_drop_that_is_ruled_out_passes() -> None:
-    assert decided("1" * 500, "1" * 500).decision is Decision.PASS
-    assert decided("1" * 500, "1" * 499 + "0").decision is Decision.PASS
+    assert decided("1" * 500, "1" * 500)[0].attrs["decision"] is Decision.PASS
+    assert decided("1" * 500, "1" * 499 + "0")[0].attrs["decision"] is Decision.PASS
 
 
 def test_what_these_items_cannot_tell_is_inconclusive_with_the_drop_that_would_be_seen() -> None:
-    [row] = decided("1" * 90 + "0" * 10, "1" * 88 + "0" * 12).rows
+    _, [row] = decided("1" * 90 + "0" * 10, "1" * 88 + "0" * 12)
 
     # two items of a hundred: Tango's score interval
-    assert row.decision is Decision.INCONCLUSIVE
+    assert row.decision == Decision.INCONCLUSIVE
     assert (row.low, row.high) == pytest.approx((-0.0189, 0.0708), abs=5e-3)
     assert row.seen is not None
     assert row.high is not None
@@ -55,33 +73,33 @@ def test_what_these_items_cannot_tell_is_inconclusive_with_the_drop_that_would_b
 def test_equal_verdicts_of_few_items_pass_only_where_no_answer_differs() -> None:
     same, other = run("1" * 20), run("1" * 20, "another answer")
 
-    assert gate(run("1" * 20), other, ALLOWED).decision is Decision.INCONCLUSIVE
-    [row] = gate(run("1" * 20), same, ALLOWED).rows
+    assert gate(run("1" * 20), other)[0].attrs["decision"] is Decision.INCONCLUSIVE
+    _, [row] = gate(run("1" * 20), same)
     assert (row.decision, row.reason) == (Decision.PASS, "every answer is the same, word for word")
 
 
 def test_too_many_missing_verdicts_are_a_regression_and_never_wrong_answers() -> None:
-    [row] = decided("1" * 100, "1" * 95 + "." * 5).rows
+    _, [row] = decided("1" * 100, "1" * 95 + "." * 5)
 
     assert (row.decision, row.drop, row.missing) == (Decision.REGRESSION, 0.0, 0.05)
     assert row.reason == "5.0% of the verdicts are missing, more than 1.0%"
 
 
 def test_a_base_that_lacks_verdicts_decides_nothing() -> None:
-    [row] = decided("1" * 95 + "." * 5, "1" * 100).rows
+    _, [row] = decided("1" * 95 + "." * 5, "1" * 100)
 
     assert (row.decision, row.reason) == (
         Decision.INCONCLUSIVE,
-        "the base run lacks 5.0% of its verdicts",
+        "5.0% of the verdicts are missing from the base run",
     )
 
 
 def test_samples_that_one_run_lacks_decide_nothing() -> None:
-    found = gate(run("1" * 100), run("1" * 60), ALLOWED)
+    found, [row] = gate(run("1" * 100), run("1" * 60))
 
-    assert found.decision is Decision.INCONCLUSIVE
-    assert found.rows[0].reason == "40.0% of the samples are in one run alone"
-    assert found.notes
+    assert found.attrs["decision"] is Decision.INCONCLUSIVE
+    assert row.reason == "40.0% of the samples are in one run alone"
+    assert found.attrs["notes"]
 
 
 def test_a_variant_or_a_judge_that_the_new_run_lacks_decides_nothing() -> None:
@@ -91,14 +109,16 @@ def test_a_variant_or_a_judge_that_the_new_run_lacks_decides_nothing() -> None:
     no_variant = stored(words_task(), dict(list(ways.items())[:2]), judges=(NEAR, far))
     no_judge = stored(words_task(), {w: n for w, n in ways.items() if w[2] == "near"})
 
-    for new, lacking in ((no_variant, "variant cot0 (T0)"), (no_judge, "judge far")):
-        found = gate(whole, new, ALLOWED)
-        assert (found.decision, found.lacking) == (Decision.INCONCLUSIVE, (lacking,))
-        assert {row.decision for row in found.rows} == {Decision.PASS}
-        assert f"the new run lacks {lacking} of the base run, so it cannot pass" in found.notes
+    for new, absent in ((no_variant, "variant cot0 (T0)"), (no_judge, "judge far")):
+        found, rows = gate(whole, new)
+        facts = found.attrs
+        assert (facts["decision"], facts["absent"]) == (Decision.INCONCLUSIVE, [absent])
+        assert {row.decision for row in rows} == {Decision.PASS}
+        note = f"the new run does not have {absent} of the base run, so it cannot pass"
+        assert note in facts["notes"]
         assert fromstring(junit_text(found)).get("errors") == "1"
-        assert gate(new, whole, ALLOWED).decision is Decision.PASS
-    assert gate(whole, no_judge, ALLOWED, judge="near").decision is Decision.PASS
+        assert gate(new, whole)[0].attrs["decision"] is Decision.PASS
+    assert gate(whole, no_judge, judge="near")[0].attrs["decision"] is Decision.PASS
 
 
 def test_items_of_one_cluster_are_not_as_many_as_they_seem() -> None:
@@ -107,7 +127,7 @@ def test_items_of_one_cluster_are_not_as_many_as_they_seem() -> None:
         run(line, words, samples=lumped) for line, words in (("1" * 500, "a"), ("1" * 500, "b"))
     ]
 
-    [row] = gate(runs[0], runs[1], ALLOWED).rows
+    _, [row] = gate(runs[0], runs[1])
     assert (row.clusters, row.decision) == (10, Decision.INCONCLUSIVE)
 
 
@@ -118,54 +138,54 @@ def test_a_regression_is_corrected_for_the_number_of_rows_and_one_is_enough() ->
         return StoredRun(made.file, [replace(r, answer=lines[1][:9]) for r in made.rows])
 
     base, close = "1" * 100, "1" * 94 + "0" * 6
-    alone = gate(run(base), run(close, "b"), ALLOWED)
-    among = gate(several((base, base, base)), several((close, base, base)), ALLOWED)
-    worse = gate(several((base, base, base)), several(("0" * 100, base, base)), ALLOWED)
+    alone, _ = gate(run(base), run(close, "b"))
+    among, rows = gate(several((base, base, base)), several((close, base, base)))
+    worse, [first, *_] = gate(several((base, base, base)), several(("0" * 100, base, base)))
 
-    assert alone.decision is Decision.REGRESSION
-    assert among.decision is Decision.INCONCLUSIVE
-    [open_] = [row for row in among.rows if row.drop]
+    assert alone.attrs["decision"] is Decision.REGRESSION
+    assert among.attrs["decision"] is Decision.INCONCLUSIVE
+    [open_] = [row for row in rows if row.drop]
     assert open_.reason == (
         "the drop is more than 0.02 by the 95% interval, but not by the one that 3 rows need "
         "(Bonferroni)"
     )
     assert "; 98.3% interval, corrected for the number of rows, 0.003 to 0.144" in gate_words(open_)
     assert "would have been seen" in gate_words(open_)
-    assert "would have been seen" not in gate_words(worse.rows[0])
-    assert worse.decision is Decision.REGRESSION
+    assert "would have been seen" not in gate_words(first)
+    assert worse.attrs["decision"] is Decision.REGRESSION
 
 
 def test_the_orders_of_choices_are_one_row() -> None:
     even = chosen([[0.9] * 40, [0.8] * 40])
 
-    [row] = gate(even, chosen([[0.1] * 40, [0.2] * 40]), ALLOWED).rows
+    _, [row] = gate(even, chosen([[0.1] * 40, [0.2] * 40]))
     assert (row.variant, row.judge, row.drop) == ("all", GOLD.name, 1.0)
-    assert row.decision is Decision.REGRESSION
+    assert row.decision == Decision.REGRESSION
 
 
 def test_a_rating_is_decided_by_students_t() -> None:
     spec, ways = words_task(), ("1" * 60 + "0" * 40, "1" * 20 + "0" * 80)
     runs = [stored(spec, {("base", "T0", "near"): line}, judges=(RATED,)) for line in ways]
 
-    [row] = gate(runs[0], runs[1], ALLOWED).rows
+    _, [row] = gate(runs[0], runs[1])
     # 40 of 100 drop by 1: .4 +- 1.984 * sqrt(.24 / 99)
     assert (row.low, row.high) == pytest.approx((0.3023, 0.4977), abs=1e-4)
 
 
 def test_runs_of_two_tasks_are_refused() -> None:
     with pytest.raises(SpecError, match="are of two tasks"):
-        gate(run("111"), run("111", name="other"), ALLOWED)
+        gate(run("111"), run("111", name="other"))
 
 
 @pytest.mark.parametrize("limits", [(-0.1, 0.0), (float("nan"), 0.0), (0.1, 1.5)])
 def test_impossible_limits_are_refused(limits: tuple[float, float]) -> None:
     with pytest.raises(SpecError, match="--max-"):
-        GateLimits(*limits)
+        gate(run("1"), run("0"), max_drop=limits[0], max_missing=limits[1])
 
 
 def test_junit_has_a_failure_for_a_regression_and_an_error_for_what_is_not_known() -> None:
     texts = [decided("1" * 100, "0" * 100), decided("1" * 50, "1" * 49 + "0")]
-    worse, unknown = (fromstring(junit_text(found)) for found in texts)
+    worse, unknown = (fromstring(junit_text(found)) for found, _ in texts)
 
     assert [(part.get("failures"), part.get("errors")) for part in (worse, unknown)] == [
         ("1", "0"),

@@ -35,13 +35,13 @@ OTHER = ModelEntry("other", "scripted", "o@1", "r2")
 
 
 def told(found: Pairings) -> list[tuple[str, str, str, tuple[str, str]]]:
-    return [(p.name, p.first.variant, p.second.variant, p.decodings) for p in found.pairings]
+    return [(p.name, p.first.variant, p.second.variant, p.decodings) for p in found[0]]
 
 
 def readings(pairing: Pairing) -> list[tuple[str, float | None, float | None]]:
     items = pairing.items
-    values = [[None if isnan(v) else v for v in side] for side in (items.first, items.second)]
-    return list(zip(items.names, *values, strict=True))
+    values = [[None if isnan(v) else v for v in items[side]] for side in "ab"]
+    return list(zip(items["id"], *values, strict=True))
 
 
 def one_level(letters: str, **changes: object) -> StoredRun:
@@ -69,11 +69,11 @@ def test_the_run_with_choices_is_the_knowing_one_in_whatever_order_they_are_name
     backward = between(WORDS, CHOICES, PairingQuery(judge_a="near", judge_b="gold"))
 
     assert told(forward) == told(backward)
-    assert [readings(p) for p in forward.pairings] == [readings(p) for p in backward.pairings]
+    assert [readings(p) for p in forward[0]] == [readings(p) for p in backward[0]]
 
 
 def test_together_the_decodings_hold_the_items_of_each() -> None:
-    *each, pooled = between(CHOICES, WORDS, PairingQuery()).pairings[:3]
+    *each, pooled = between(CHOICES, WORDS, PairingQuery())[0][:3]
 
     assert readings(each[0]) == [("s000", 1.0, 1.0), ("s001", 0.0, 0.0)]
     assert readings(pooled) == readings(each[0]) + readings(each[1])
@@ -83,7 +83,7 @@ def test_together_the_decodings_hold_the_items_of_each() -> None:
 def test_items_are_matched_by_sample_and_not_by_place() -> None:
     words = one_level("10", samples=[sample(1), sample(0)], model=SMALL)
 
-    [pairing] = between(CHOICES, words, PairingQuery()).pairings
+    [pairing] = between(CHOICES, words, PairingQuery())[0]
 
     assert readings(pairing) == [("s000", 1.0, 0.0), ("s001", 0.0, 1.0)]
 
@@ -93,10 +93,10 @@ def test_samples_that_stand_in_one_run_alone_are_counted_and_told() -> None:
 
     found = between(CHOICES, words, PairingQuery())
 
-    assert found.pairings[0].items.names == ["s001"]
-    assert found.unmatched == 3
-    assert found.notes[0].startswith("1 sample of ")
-    assert " and 2 samples of " in found.notes[0]
+    assert found[0][0].items["id"].tolist() == ["s001"]
+    assert found[2] == 3
+    assert found[1][0].startswith("1 sample of ")
+    assert " and 2 samples of " in found[1][0]
 
 
 CHANGED = [
@@ -113,15 +113,15 @@ def test_samples_of_one_id_that_differ_are_no_common_ones(changed: Sample) -> No
 
     found = between(first, second, PairingQuery())
 
-    assert found.pairings[0].items.names == ["s001"]
-    assert (found.unmatched, "1 of them of one id" in found.notes[0]) == (2, True)
+    assert found[0][0].items["id"].tolist() == ["s001"]
+    assert (found[2], "1 of them of one id" in found[1][0]) == (2, True)
 
 
 def test_what_one_sample_has_and_the_other_lacks_makes_no_difference() -> None:
     more = sample(0, fields={"topic": "tea 0", "dialog": "Tea?"}, references={"labels": ("a",)})
     first = one_level("1", samples=[more])
 
-    [pairing] = between(first, one_level("0", model=SMALL), PairingQuery()).pairings
+    [pairing] = between(first, one_level("0", model=SMALL), PairingQuery())[0]
 
     assert readings(pairing) == [("s000", 1.0, 0.0)]
 
@@ -138,13 +138,13 @@ def test_knowing_by_one_model_and_acting_by_another_is_told(
 ) -> None:
     found = between(CHOICES, stored(words_task(), LEVELS, model=model), PairingQuery())
 
-    assert message in found.notes[0]
+    assert message in found[1][0]
 
 
 def test_a_control_has_an_identity_for_each_task_and_is_one_model_all_the_same() -> None:
     words = stored(words_task(), LEVELS, model=replace(SMALL, identity="m@2"))
 
-    assert between(CHOICES, words, PairingQuery()).notes == ()
+    assert between(CHOICES, words, PairingQuery())[1] == []
 
 
 # Two runs of one task
@@ -156,7 +156,7 @@ def test_runs_of_one_task_are_compared_variant_by_variant() -> None:
     found = between(WORDS, second, PairingQuery())
 
     assert told(found)[0] == ("runs", "base", "base", ("T0.3", "T0.3"))
-    assert readings(found.pairings[0]) == [("s000", 1.0, 0.0), ("s001", 0.0, 1.0)]
+    assert readings(found[0][0]) == [("s000", 1.0, 0.0), ("s001", 0.0, 1.0)]
 
 
 def test_runs_with_choices_are_compared_by_order_and_as_a_pool() -> None:
@@ -173,7 +173,7 @@ def test_other_words_for_one_variant_are_told() -> None:
 
     found = between(WORDS, StoredRun(reworded, second.rows), PairingQuery())
 
-    assert "prompts or decoding differ between the runs: base" in found.notes
+    assert "prompts or decoding differ between the runs: base" in found[1]
 
 
 def test_one_judge_that_was_two_snapshots_is_refused() -> None:
@@ -212,16 +212,16 @@ def test_a_gap_may_be_of_pools_of_choices() -> None:
     task = structs.replace(CHOICES.file.task, gaps={"gain": ("all", "order0")})
     run = StoredRun(replace(CHOICES.file, task=task), CHOICES.rows)
 
-    [pairing] = within(run, PairingQuery()).pairings
+    [pairing] = within(run, PairingQuery())[0]
 
-    assert told(Pairings((pairing,), (), 0)) == [("gain", "all", "order0", ("logprob", "logprob"))]
+    assert told(([pairing], [], 0)) == [("gain", "all", "order0", ("logprob", "logprob"))]
 
 
 def test_intentions_stand_beside_the_responses_of_the_same_level() -> None:
     levels = {("cot0", "T0.3", "near"): "10", ("cot0", "T0.3", "near-thought"): "01"}
     run = stored(words_task(gaps={}), levels, judges=(NEAR, THOUGHT))
 
-    [pairing] = within(run, PairingQuery()).pairings
+    [pairing] = within(run, PairingQuery())[0]
 
     assert (pairing.name, pairing.first.judge, pairing.second.judge) == (
         "intention_and_response",
@@ -232,7 +232,7 @@ def test_intentions_stand_beside_the_responses_of_the_same_level() -> None:
 
 
 def test_both_runs_of_a_comparison_tell_their_gaps() -> None:
-    found = between(WORDS, stored(words_task(), LEVELS, model=OTHER), PairingQuery()).pairings
+    found = between(WORDS, stored(words_task(), LEVELS, model=OTHER), PairingQuery())[0]
 
     gaps = [part.first.file.model.name for part in found if part.name == "uptake_gap"]
     assert gaps == ["small"] * 3 + ["other"] * 3
@@ -286,7 +286,7 @@ def test_a_named_judge_of_an_intention_may_stand_for_the_act() -> None:
     levels = {("cot0", "T0.3", "near"): "10", ("cot0", "T0.3", "near-thought"): "01"}
     words = stored(words_task(gaps={}), levels, judges=(NEAR, THOUGHT))
 
-    found = between(CHOICES, words, PairingQuery(judge_b="near-thought")).pairings
+    found = between(CHOICES, words, PairingQuery(judge_b="near-thought"))[0]
 
     assert [(part.name, part.first.judge) for part in found] == [("know_versus_act", GOLD)]
     assert readings(found[0]) == [("s000", 1.0, 0.0), ("s001", 0.0, 1.0)]

@@ -6,7 +6,7 @@ from math import isnan
 import pytest
 from support.paired_runs import GOLD, NEAR, THOUGHT, chosen, stored, views, words_task
 
-from harness.analysis.pairings import RunView
+from harness.analysis.run_views import RunView
 from harness.core import Score
 from harness.errors import StoreError
 from harness.pipeline.score import score_rows
@@ -17,7 +17,7 @@ TWO_WAYS = {("base", "T0.3", "near"): "10=.", ("base", "T0.5", "near"): "1111"}
 
 def by_key(found: list[RunView]) -> dict[tuple[str, str], list[float | None]]:
     return {
-        (v.variant, v.decoding): [None if isnan(value) else value for value in v.values]
+        (v.variant, v.decoding): [None if isnan(value) else value for value in v.scores["value"]]
         for v in found
     }
 

@@ -17,7 +17,6 @@ from support.report_runs import Sketch, write_runs
 
 from harness.errors import SpecError, StoreError
 from harness.parts import Mode
-from harness.pipeline.columns.stored import ColumnRun
 from harness.present.page.page import page_data, page_text, shell_text
 from harness.present.page.words import asked
 from harness.storage.find_runs import run_folders
@@ -75,8 +74,8 @@ def test_samples_of_the_user_are_called_so_and_no_trial_where_they_are_the_data(
     data = structs.replace(run.task.data, files=(), map=None, choices={}, reader="samples_jsonl")
     alone = structs.replace(run.task, data=data)
 
-    lines = [*asked([ColumnRun.of(replace(run, task=alone, samples=3), [])])]
-    lines += asked([ColumnRun.of(run, [])])
+    lines = [*asked([replace(run, task=alone, samples=3)])]
+    lines += asked([run])
 
     assert "Data: 3 samples of the user's own. " in lines[0]
     assert "Data: 0 samples of the user's own, for trying and not for measuring. " in lines[1]
@@ -86,7 +85,7 @@ def test_what_was_asked_says_how_answers_were_given_by_which_models() -> None:
     chosen = run_of([])
     written = replace(chosen, task=structs.replace(chosen.task, mode=Mode.GENERATE))
     label = replace(chosen, model=replace(chosen.model, name="grams", kind="sklearn"))
-    runs = [ColumnRun.of(file, []) for file in (chosen, written, label)]
+    runs = [chosen, written, label]
 
     [alone], [several] = asked(runs[1:2]), asked(runs)
 
@@ -127,7 +126,7 @@ def test_two_versions_of_data_are_told_apart_by_their_labels() -> None:
     second = run_of([], data=DataEntry("posts", "released", "d2", {}))
     third = run_of([], data=DataEntry("posts", "released", "d3", {}))
 
-    [line] = asked([ColumnRun.of(file, []) for file in (first, second, third)])
+    [line] = asked([first, second, third])
 
     assert (
         "Data: 3 samples of posts, released, implicitness by meter, "

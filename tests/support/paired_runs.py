@@ -2,16 +2,26 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from tempfile import gettempdir
 
 from msgspec import structs
 
-from harness.analysis import pairings
-from harness.analysis.pairings import PairingQuery, Pairings, RunView
+from harness.analysis import pairings, run_views
+from harness.analysis.pairings import PairingQuery, Pairings
+from harness.analysis.run_views import ComparedRun, RunView
 from harness.core import Sample
-from harness.parts import Reason
-from harness.pipeline.columns.stored import ColumnRun
+from harness.parts import Reason, digest
 from harness.specs.tasks import ChoiceSpec, StepSpec, TaskSpec, VariantSpec
-from harness.storage.runs import JudgeEntry, ModelEntry, SampleRecord, StoredRun, VerdictRecord
+from harness.storage.run_tables import RunTables
+from harness.storage.runs import (
+    JudgeEntry,
+    ModelEntry,
+    RunFolder,
+    SampleRecord,
+    StoredRun,
+    VerdictRecord,
+)
 from support.sketches import lost, right, row, run_file, task
 
 LETTERS: Mapping[str, VerdictRecord] = {
@@ -102,24 +112,34 @@ def chosen(shares: Sequence[Sequence[float | None]], **changes: object) -> Store
     return StoredRun(run.file, rows)
 
 
-def columns(run: StoredRun) -> ColumnRun:
+def compared(run: StoredRun) -> ComparedRun:
     """A run as comparisons read it."""
-    return ColumnRun.of(run.file, run.rows)
+    tables = RunTables(Path(gettempdir()))
+    tables.add(list(run.rows))
+    return ComparedRun.of(run.file, tables.files)
+
+
+def on_disk(folder: Path, run: StoredRun) -> RunFolder:
+    """A run in a folder, which may have been written there before."""
+    file = replace(run.file, planned=len(run.rows))
+    found = RunFolder(folder / run.file.run.task / run.file.model.name / digest(repr(run))[:16])
+    found.write(file, run.rows, [])
+    return found
 
 
 def between(first: StoredRun, second: StoredRun, query: PairingQuery) -> Pairings:
     """The pairings between two runs."""
-    return pairings.between(columns(first), columns(second), query)
+    return pairings.between(compared(first), compared(second), query)
 
 
 def within(run: StoredRun, query: PairingQuery) -> Pairings:
     """The pairings within one run."""
-    return pairings.within(columns(run), query)
+    return pairings.within(compared(run), query)
 
 
 def views(run: StoredRun, judge: JudgeEntry) -> list[RunView]:
     """Every view of a run by a judge."""
-    return pairings.views(columns(run), judge)
+    return run_views.views(compared(run), judge)
 
 
 def _row(

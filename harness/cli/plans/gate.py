@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from harness.analysis.gates.gate import LEVEL, SAME, Decision, Gate, GateLimits
+from harness.analysis.gates.gate import LEVEL, SAME, Decision
 from harness.analysis.gates.gate import gate as decide
 from harness.analysis.gates.junit import gate_words, junit_text
 from harness.cli import options
@@ -12,7 +13,10 @@ from harness.cli.output import echo, echo_json, echo_records, log
 from harness.errors import SpecError
 from harness.storage.files import refuse_source, write_whole
 from harness.storage.find_runs import find_run
-from harness.storage.runs import StoredRun
+from harness.storage.frames import records
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 CODES = {
     Decision.PASS: ExitCode.DONE,
@@ -36,7 +40,7 @@ class GateChoice:
 
 
 def gate(choice: GateChoice, results: Results = RESULTS, is_json: AsJson = False) -> int:
-    """Tell whether NEW has dropped against BASE, for continuous integration; no call is made.
+    """Say whether NEW has dropped against BASE, for continuous integration; no call is made.
 
     Exit code 0: any greater drop is ruled out. 3: regression, a greater drop is shown, or too many
     verdicts are missing. 4: inconclusive, these items cannot tell; the drop that would have been
@@ -46,43 +50,46 @@ def gate(choice: GateChoice, results: Results = RESULTS, is_json: AsJson = False
     Example:
       harness compare --gate @released @last --max-drop .02 --junit gate.xml
     """
-    limits = GateLimits(choice.max_drop, choice.max_missing)
     folders = [find_run(results, name) for name in (choice.base, choice.new)]
     if folders[0].path.resolve() == folders[1].path.resolve():
         raise SpecError(f"{folders[0].path} is named twice; name the run that is to be tested")
     if choice.junit is not None:
         for read in (path for folder in folders for path in folder.path.iterdir()):
             refuse_source(choice.junit, read, option="--junit")
-    base, new = (StoredRun.read_all(folder) for folder in folders)
-    found = decide(base, new, limits, judge=choice.judge)
+    base, new = folders
+    allowed = {"max_drop": choice.max_drop, "max_missing": choice.max_missing}
+    found = decide(base, new, **allowed, judge=choice.judge)
     if choice.junit is not None:
         write_whole(choice.junit, junit_text(found))
-    for note in found.notes:
+    for note in found.attrs["notes"]:
         log(note)
     if is_json:
-        echo_json(found)
+        rows = [row._asdict() for row in records(found)]
+        echo_json(
+            {"decision": found.attrs["decision"], "rows": rows, "absent": found.attrs["absent"]}
+        )
     else:
         _put(found)
-    return CODES[found.decision]
+    return CODES[found.attrs["decision"]]
 
 
-def _put(found: Gate) -> None:
-    title = f"{found.rows[0].task}, drop of {found.rows[0].metric} from BASE to NEW"
-    if len({row.metric for row in found.rows}) > 1:
-        title = f"{found.rows[0].task}, drop from BASE to NEW"
+def _put(found: "DataFrame") -> None:
+    rows, metrics = records(found), found["metric"].unique()
+    of = f" of {metrics[0]}" if len(metrics) == 1 else ""
+    title = f"{rows[0].task}, drop{of} from BASE to NEW"
     echo_records(
         title,
-        found.rows,
+        rows,
         "variant, judge; decision, base, new, drop, interval, would be seen=seen, n, missing",
         missing=lambda row: f"{row.missing:.1%}",
-        seen=lambda row: None if row.decision is Decision.REGRESSION else row.seen,
+        seen=lambda row: None if row.decision == Decision.REGRESSION else row.seen,
     )
-    if (level := found.rows[0].level) > LEVEL:
-        words = f"a regression is decided at {level:.1%}: corrected for {len(found.rows)} rows"
+    if (level := rows[0].level) > LEVEL:
+        words = f"a regression is decided at {level:.1%}: corrected for {len(rows)} rows"
         echo(f"{words} (Bonferroni)", is_prose=True)
-    for row in (row for row in found.rows if row.decision is not Decision.PASS):
+    for row in (row for row in rows if row.decision != Decision.PASS):
         words = f"{row.variant} by {row.judge}: {row.decision}: {row.reason}; {gate_words(row)}"
         echo(words, is_prose=True)
-    if same := [f"{row.variant} by {row.judge}" for row in found.rows if row.reason == SAME]:
+    if same := [f"{row.variant} by {row.judge}" for row in rows if row.reason == SAME]:
         echo(f"passed without regard to the interval, for {SAME}: {', '.join(same)}", is_prose=True)
-    echo(f"gate: {found.decision}")
+    echo(f"gate: {found.attrs['decision']}")

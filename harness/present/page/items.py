@@ -14,11 +14,11 @@ from msgspec import Raw
 
 from harness.analysis.boards.ranked import CONTROL
 from harness.analysis.curves import CurveRow, curve_rows_of
+from harness.analysis.run_views import ComparedRun
 from harness.core import Sample
 from harness.parts import Message, digest
 from harness.pipeline.columns.readings import chunks
 from harness.pipeline.columns.run import RunColumns
-from harness.pipeline.columns.stored import ColumnRun, SaidColumns
 from harness.pipeline.score import OF_CHOICE, RIGHT_OR_WRONG
 from harness.present.page.records import (
     NONE,
@@ -62,7 +62,7 @@ class PageParts:
     runs: list[PageRun] = field(default_factory=list)
     items: list[Raw] = field(default_factory=list)
     samples: list[PageSample] = field(default_factory=list)
-    stored: list[ColumnRun] = field(default_factory=list)
+    stored: list[ComparedRun] = field(default_factory=list)
     cut: list[int] = field(default_factory=list)
     called: list[str] = field(default_factory=list)
     curves: list[CurveRow] = field(default_factory=list)
@@ -112,17 +112,20 @@ def collect_items(folders: Sequence[RunFolder], results: Path, answers: int) -> 
     """The items of some runs, and what their tables are made of; about `answers` items a run."""
     made = PageParts()
     for place, folder in enumerate(folders):
-        file, rows = folder.read(), StoredRows(folder)
+        rows = StoredRows(folder)
         made.folders[folder.path.name] = place
         made.called.append(_called(folder))
-        _collect(made, file, rows, answers, folder.results(results) / "calls")
+        _collect(made, folder, rows, answers, folder.results(results) / "calls")
     made.runs += _labelled(made)
     return made
 
 
-def _collect(made: PageParts, file: RunFile, rows: StoredRows, answers: int, calls: Path) -> None:
+def _collect(
+    made: PageParts, folder: RunFolder, rows: StoredRows, answers: int, calls: Path
+) -> None:
     """Go through the records of one run once."""
-    columns, said, shown = RunColumns(file.task), SaidColumns(), list[PageItem]()
+    file = folder.read()
+    columns, shown = RunColumns(file.task), list[PageItem]()
     # By the sample, so that a page shows the same samples in all variants and runs of a size.
     bound = _ALL if len(rows) <= answers else _ALL * answers // len(rows)
     for part in chunks(rows):
@@ -131,7 +134,6 @@ def _collect(made: PageParts, file: RunFile, rows: StoredRows, answers: int, cal
             row for row in part if bound == _ALL or int(digest(row.sample.id)[:_LOT], 16) < bound
         ]
         shown += [_item(made, file, row, calls) for row in rows.prompted(chosen)]
-        said.add(part)
     if len(shown) < len(rows):
         made.notes.append(
             f"Of the {len(rows)} answers of {file.model.name} on {file.run.task} the page shows "
@@ -143,7 +145,7 @@ def _collect(made: PageParts, file: RunFile, rows: StoredRows, answers: int, cal
         found = curve_rows_of(file, columns, judge)
         made.curves += [replace(row, source=data_words(file)) for row in found]
     made.cut.append(columns.missing.truncated)
-    made.stored.append(ColumnRun.made(file, columns, said))
+    made.stored.append(ComparedRun.of(file, folder.tables()))
 
 
 def _kept(detail: Mapping[str, float]) -> dict[str, float]:

@@ -161,8 +161,13 @@ def _sections(
     lines, differences = _headlines(numbers)
     boards = [*tables.leaderboards(numbers)]
     known = pairs.know_and_act(numbers)
+    asked = words.asked([run.file for run in made.stored], made.called)
     found = [
-        PageSection("asked", "What was asked", lines=[*words.asked(made.stored, made.called)]),
+        PageSection(
+            "asked",
+            "What was asked",
+            lines=[*asked],
+        ),
         PageSection("headline", "The result in words", lines=lines),
         PageSection("alarms", "Alarms", lines=[*words.alarms(numbers, fitness)]),
         PageSection("leaderboard", "Leaderboard", tables=boards),

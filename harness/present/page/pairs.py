@@ -8,17 +8,22 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from harness.analysis.compare import DIFFERENCE, GIVEN_RIGHT, ComparisonRow, comparison_rows
+from harness.analysis.compare import (
+    DIFFERENCE,
+    GIVEN_RIGHT,
+    compare,
+    decided_items,
+    read_items,
+)
+from harness.analysis.findings import Row
 from harness.analysis.pairings import Kind, Pairing, PairingQuery, between, have_common, within
 from harness.errors import HarnessError
-from harness.pipeline.columns.stored import PairedItems
 from harness.pipeline.score import ALL
 from harness.present.page.records import PageCell, PageColumn, PageTable, PageWhy, Value
 from harness.present.page.tables import PageNumbers, best, members
 from harness.stats.comparison import holm
-from harness.stats.estimate import Bools, BootstrapSettings
+from harness.stats.estimate import BootstrapSettings
+from harness.storage.frames import records
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -45,12 +50,12 @@ class ComparedRuns:
     """
 
     pairing: Pairing
-    rows: tuple[ComparisonRow, ...]
+    rows: tuple[Row, ...]
     runs: tuple[int, int]
     p: float | None = None
 
     @property
-    def overall(self) -> ComparisonRow | None:
+    def overall(self) -> Row | None:
         """The difference over all samples; None of intentions, which have none."""
         wanted = (r for r in self.rows if r.group == ALL and r.statistic == DIFFERENCE)
         return next(wanted, None)
@@ -66,7 +71,7 @@ def leader_and_others(
         query = PairingQuery(row.judge, row.judge)
         first, second = (numbers.made.stored[place] for place in runs)
         try:
-            found = between(first, second, query).pairings
+            found, _, _ = between(first, second, query)
         except HarnessError as error:
             notes.append(f"{row.model} and {other.model} are not compared: {error}")
             continue
@@ -82,10 +87,10 @@ def leader_and_others(
 
 def _compared(pairs: Sequence[tuple[Pairing, tuple[int, int]]]) -> list[ComparedRuns]:
     """Each pairing with its own rows; p is corrected for all of them together."""
-    rows = iter(comparison_rows([pairing for pairing, _ in pairs], _SETTINGS))
+    rows = iter(records(compare([pairing for pairing, _ in pairs], _SETTINGS)))
     made = []
     for pairing, runs in pairs:
-        groups = 1 + len({*pairing.items.groups} - {ALL})
+        groups = 1 + len({*pairing.items["group"]} - {ALL})
         count = groups * (3 if pairing.kind is Kind.INTENTION else 1)
         made.append(ComparedRuns(pairing, tuple(next(rows) for _ in range(count)), runs))
     overall = [one.overall for one in made]
@@ -94,10 +99,11 @@ def _compared(pairs: Sequence[tuple[Pairing, tuple[int, int]]]) -> list[Compared
     return [replace(one, p=p) for one, p in zip(made, holm(each), strict=True)]
 
 
-def _p(row: ComparisonRow | None, *, has_exact: bool) -> float | None:
+def _p(row: Row | None, *, has_exact: bool) -> float | None:
     if row is None:
         return None
-    return row.p_exact if has_exact else row.p_permutation
+    found: float | None = row.p_exact if has_exact else row.p_permutation
+    return found
 
 
 def know_and_act(numbers: PageNumbers) -> list[ComparedRuns]:
@@ -105,7 +111,7 @@ def know_and_act(numbers: PageNumbers) -> list[ComparedRuns]:
     stored, pairs = numbers.made.stored, []
     for one, run in enumerate(stored):
         try:
-            found = within(run, PairingQuery()).pairings
+            found, _, _ = within(run, PairingQuery())
         except HarnessError:  # it has neither gaps nor intentions
             continue
         pairs += [(pairing, (one, one)) for pairing in found]
@@ -117,7 +123,7 @@ def know_and_act(numbers: PageNumbers) -> list[ComparedRuns]:
         if not have_common(know, act):
             continue
         try:
-            found = between(know, act, PairingQuery()).pairings
+            found, _, _ = between(know, act, PairingQuery())
         except HarnessError as error:
             numbers.made.notes.append(str(error))
             continue
@@ -205,12 +211,12 @@ def _sides(pairing: Pairing) -> list[Value]:
     ]
 
 
-def _rows(one: ComparedRuns) -> list[ComparisonRow]:
+def _rows(one: ComparedRuns) -> list[Row]:
     """A row a group: its difference; of intentions, how often the response is right with them."""
     return [row for row in one.rows if row.statistic in (DIFFERENCE, GIVEN_RIGHT)]
 
 
-def _line(numbers: PageNumbers, one: ComparedRuns, row: ComparisonRow) -> list[Value]:
+def _line(numbers: PageNumbers, one: ComparedRuns, row: Row) -> list[Value]:
     why = _why(numbers, one, row)
     cell = PageCell(row.value, row.low, row.high, why)
     is_difference = row.statistic == DIFFERENCE
@@ -223,17 +229,17 @@ def _line(numbers: PageNumbers, one: ComparedRuns, row: ComparisonRow) -> list[V
     ]
 
 
-def _read(row: ComparisonRow) -> int:
+def _read(row: Row) -> int:
     counts = (row.both, row.only_a, row.only_b, row.neither, row.ties)
     return sum(count or 0 for count in counts)
 
 
-def _given(row: ComparisonRow) -> float | None:
+def _given(row: Row) -> float | None:
     right = (row.both or 0) + (row.only_a or 0)
     return (row.both or 0) / right if right else None
 
 
-def _why(numbers: PageNumbers, one: ComparedRuns, row: ComparisonRow, chosen: int = -1) -> int:
+def _why(numbers: PageNumbers, one: ComparedRuns, row: Row, chosen: int = -1) -> int:
     """What is behind a number of a pair: the recipes of both, and the items of both runs."""
     text, pairing = numbers.made.texts, one.pairing
     variants = [
@@ -258,21 +264,21 @@ def _why(numbers: PageNumbers, one: ComparedRuns, row: ComparisonRow, chosen: in
     )
 
 
-def _counts(numbers: PageNumbers, one: ComparedRuns, row: ComparisonRow) -> Iterator[Value]:
+def _counts(numbers: PageNumbers, one: ComparedRuns, row: Row) -> Iterator[Value]:
     """How many samples are right in both, in one alone, in neither; each names its samples."""
     if row.both is None:
         yield from [None] * len(_COUNTS)
         return
-    items = one.pairing.items if row.group == ALL else one.pairing.items.of_group(row.group)
+    items = one.pairing.items
+    items = items if row.group == ALL else items[items["group"] == row.group]
     for name, rights in _COUNTS.items():
-        names = items.at(_is_of(items, rights)).names
+        names = _of_rights(items, rights)["id"]
         samples = [place for run in one.runs for place in numbers.made.places(run, names)]
         why = _why(numbers, one, row, numbers.listed(samples))
         yield PageCell(getattr(row, name), why=why)
 
 
-def _is_of(items: PairedItems, rights: tuple[bool, bool] | None) -> Bools:
+def _of_rights(items: "DataFrame", rights: tuple[bool, bool] | None) -> "DataFrame":
     if rights is None:
-        return items.is_read & ~items.is_decided
-    is_alike = (items.first == float(rights[0])) & (items.second == float(rights[1]))
-    return np.asarray(is_alike)
+        return read_items(items).drop(decided_items(items).index)
+    return items[(items["a"] == float(rights[0])) & (items["b"] == float(rights[1]))]

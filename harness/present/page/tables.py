@@ -14,10 +14,10 @@ from harness.analysis.agreement import AgreementRow
 from harness.analysis.boards.alarms import Row
 from harness.analysis.boards.views import board_notes, recipe_labels
 from harness.analysis.curves import CurveRow
+from harness.analysis.run_views import ComparedRun
 from harness.judges.custom import JudgeLabel
 from harness.parts import Reason
 from harness.pipeline.choice_scores import MACRO
-from harness.pipeline.columns.stored import ColumnRun
 from harness.pipeline.score import ALL, averages
 from harness.present.page.items import PageParts
 from harness.present.page.records import (
@@ -63,7 +63,7 @@ class PageNumbers:
         """The place of the run that a row is of."""
         return self.made.folders[row.run]
 
-    def file_of(self, row: Row) -> ColumnRun:
+    def file_of(self, row: Row) -> ComparedRun:
         """The run that a row is of."""
         return self.made.stored[self.run_of(row)]
 
@@ -75,7 +75,7 @@ class PageNumbers:
     def why(self, row: Row) -> int:
         """The place of what is behind a score."""
         text, run = self.made.texts, self.file_of(row)
-        labels = run.samples.decoding.kinds
+        labels = {label for _, label in run.ways}
         counts = {reason: int(getattr(row, f"missing_{reason}")) for reason in Reason}
         missing = {reason: n for reason, n in counts.items() if n}
         return self.behind(
@@ -117,7 +117,7 @@ def members(task: TaskSpec, variant: str) -> tuple[str, ...]:
     return averages(task).get(variant, (variant,))
 
 
-def main_variant(run: ColumnRun) -> str:
+def main_variant(run: ComparedRun) -> str:
     """The variant or average that stands for a run: that of its task's first variant."""
     task, own = run.file.task, run.file.run.variants
     first = next((name for name in task.default_variants if name in own), own[0])

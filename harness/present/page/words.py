@@ -2,15 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness.analysis.boards.alarms import Row
 from harness.analysis.boards.alarms import alarms as alarms_of
 from harness.analysis.boards.views import rank_notes
 from harness.analysis.findings import difference_words
+from harness.analysis.run_views import ComparedRun
 from harness.parts import Mode
-from harness.pipeline.columns.stored import ColumnRun
 from harness.present.page.pairs import ComparedRuns
 from harness.present.page.tables import PageNumbers, best, first, known
 from harness.specs.models import CLASSIFIERS
@@ -29,26 +28,26 @@ ALARMING_CUT = 0.1
 """The share of a model's answers that were cut, above which that is an alarm."""
 
 
-def asked(runs: Sequence[ColumnRun], called: Sequence[str] = ()) -> Iterator[str]:
+def asked(files: Sequence[RunFile], called: Sequence[str] = ()) -> Iterator[str]:
     """Sentences a task: what it is about, its data, variants, models, ways of answering, judges.
 
     `called` has the tag and the day of each run.
     """
-    by_task: dict[str, list[ColumnRun]] = {}
-    for run in runs:
-        by_task.setdefault(run.file.run.task, []).append(run)
+    by_task: dict[str, list[RunFile]] = {}
+    for file in files:
+        by_task.setdefault(file.run.task, []).append(file)
     days: dict[str, dict[str, None]] = {}
-    for run, day in zip(runs, called, strict=False):
-        days.setdefault(run.file.run.task, {})[day] = None
+    for file, day in zip(files, called, strict=False):
+        days.setdefault(file.run.task, {})[day] = None
     for task, own in by_task.items():
-        variants = list(dict.fromkeys(name for run in own for name in run.file.run.variants))
-        models = list(dict.fromkeys(run.file.model.name for run in own))
-        judges = list(dict.fromkeys(judge.name for run in own for judge in run.file.judges))
-        data = _sources([run.file for run in own])
+        variants = list(dict.fromkeys(name for file in own for name in file.run.variants))
+        models = list(dict.fromkeys(file.model.name for file in own))
+        judges = list(dict.fromkeys(judge.name for file in own for judge in file.judges))
+        data = _sources(own)
         yield (
-            f"{task}: {own[0].file.task.about} {_listed('Data', data)} "
+            f"{task}: {own[0].task.about} {_listed('Data', data)} "
             f"{_listed('Variants', variants)} {_listed('Models', models)} "
-            f"{_listed('Answers', _answered([run.file for run in own]))} "
+            f"{_listed('Answers', _answered(own))} "
             f"{_listed('Judges', judges)} {_listed('Dates', sorted(days.get(task, ())))}"
         ).removesuffix(" Dates: none.")
 
@@ -129,7 +128,7 @@ def _difference(one: ComparedRuns, tests: int) -> str:
     first, second = one.pairing.first.file.model.name, one.pairing.second.file.model.name
     if row is None:
         return f"{first} and {second} cannot be compared: no interval"
-    return difference_words(replace(row, p_holm=one.p, tests=tests), (first, second))
+    return difference_words(row._replace(p_holm=one.p, tests=tests), (first, second))
 
 
 def alarms(numbers: PageNumbers, fitness: "DataFrame") -> Iterator[str]:
@@ -139,10 +138,10 @@ def alarms(numbers: PageNumbers, fitness: "DataFrame") -> Iterator[str]:
     for one in fitness[fitness["finding"] != "fit"].itertuples():
         yield f"Judge {one.judge} {one.words}: {one.task}, {one.variant}."
     for run, cut in zip(numbers.made.stored, numbers.made.cut, strict=True):
-        if cut > ALARMING_CUT * len(run):
+        if cut > ALARMING_CUT * run.answers:
             where = f"{run.file.model.name} on {run.file.run.task}"
             yield (
-                f"{where}: {cut} of {len(run)} answers reached their token limit and were "
+                f"{where}: {cut} of {run.answers} answers reached their token limit and were "
                 "cut; they are judged as they are."
             )
         yield from _gaps(run)
@@ -163,7 +162,7 @@ def _where(numbers: PageNumbers, row: Row) -> str:
     return f"{row.model} on {row.task}, {row.variant}{own}"
 
 
-def _gaps(run: ColumnRun) -> Iterator[str]:
+def _gaps(run: ComparedRun) -> Iterator[str]:
     where = f"{run.file.model.name} on {run.file.run.task}"
     for gap in run.file.missing or ():
         what = f"verdicts by {gap.judge}" if gap.judge else "answers"

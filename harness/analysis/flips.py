@@ -1,0 +1,131 @@
+"""A run of perturbed samples to flip rates: how many verdicts and answers each change makes differ.
+
+Each perturbed sample is compared with its original in the same run, under the same variant,
+decoding and judge; perturbations that keep the meaning and others never share a row.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.analysis.run_views import ComparedRun, RunView, describe_run, views
+from harness.errors import StoreError
+from harness.pipeline.score import RIGHT_OR_WRONG, value_range
+from harness.pipeline.transforms import BY, FROM, KEEPS
+from harness.stats.estimate import Estimate, mean, mean_interval
+from harness.storage.frames import load
+from harness.storage.runs import JudgeEntry, RunFolder
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+KEEPING: Final = "all that keep the meaning"
+OTHERS: Final = "all that may not"
+_WHOLE = ("n", "clusters", "to_wrong", "to_right", "missing", "unmatched")
+
+
+def flip_rates(folder: RunFolder, judges: Sequence[JudgeEntry]) -> "DataFrame":
+    """Every perturbation by every judge, then those that keep the meaning and the others.
+
+    A row is of one `perturbation` under one `variant`, `decoding` and `judge`, over `n` pairs with
+    both verdicts. `value`, 0 to 1, is the share of pairs whose verdicts differ, with its interval
+    over clusters of originals; `to_wrong` and `to_right` count the verdicts that were wholly right
+    and are wholly wrong, and the reverse. `answers` is the share that choose another answer, NaN
+    where answers are no choices. `original` and `perturbed` are mean verdicts, `difference` the
+    second less the first. `missing` pairs lack a verdict, `unmatched` samples their original. What
+    has no value is missing, with the `reason`.
+    """
+    import pandas
+
+    run = ComparedRun.read(folder)
+    samples = load([folder], "samples", ["sample", "references"])
+    known = samples["references"].map(lambda one: one.get(BY) is not None)
+    if not known.any():
+        raise StoreError(
+            f"{describe_run(run.file)} has no perturbed samples; make some with `harness perturb "
+            f"--task {run.file.run.task}`, and run the task that this writes"
+        )
+    references = samples.loc[known, "references"]
+    made = pandas.DataFrame(
+        {
+            "id": samples.loc[known, "sample"],
+            "from": [one[FROM][0] for one in references],
+            "perturbation": [one[BY][0] for one in references],
+            "keeps_meaning": [one[KEEPS][0] == "yes" for one in references],
+        }
+    )
+    answers = load([folder], "answers", ["sample", "variant", "decoding", "answer"])
+    rows = [
+        _row(view, name, own)
+        for judge in judges
+        for view in views(run, judge)
+        for pairs in [_pairs(view, made, answers)]
+        for name, own in _parts(pairs)
+    ]
+    frame = pandas.DataFrame(rows)
+    return frame.astype({name: "Int64" for name in _WHOLE if name in frame})
+
+
+def _pairs(view: RunView, made: "DataFrame", answers: "DataFrame") -> "DataFrame":
+    """The perturbed samples of a view with both verdicts and answers; NaN where one is missing."""
+    scores = view.scores[["id", "cluster", "value"]]
+    if not view.is_pool:
+        is_own = (answers["variant"] == view.variant) & (answers["decoding"] == view.decoding)
+        own = answers[is_own].drop_duplicates("sample").set_index("sample")["answer"]
+        scores = scores.assign(answer=scores["id"].map(own))
+    else:
+        scores = scores.assign(answer=None)
+    pairs = scores.merge(made, on="id")
+    before = scores[["id", "value", "answer"]].rename(columns={"id": "from"})
+    return pairs.merge(before, on="from", how="left", suffixes=("", "_before"), indicator="matched")
+
+
+def _parts(pairs: "DataFrame") -> list[tuple[str, "DataFrame"]]:
+    found = list(pairs.groupby("perturbation", sort=False))
+    keeps = pairs["keeps_meaning"]
+    return found + [
+        (n, own) for n, own in ((KEEPING, pairs[keeps]), (OTHERS, pairs[~keeps])) if len(own)
+    ]
+
+
+def _row(view: RunView, name: str, pairs: "DataFrame") -> dict[str, Any]:
+    matched = int((pairs["matched"] == "both").sum())
+    read = pairs[pairs["value"].notna() & pairs["value_before"].notna()]
+    before, after = read["value_before"], read["value"]
+    is_decided = view.judge.metric == RIGHT_OR_WRONG
+    flip = _share(before != after, read["cluster"]) if is_decided else _share(None, None)
+    chosen = read[read["answer"].notna() & read["answer_before"].notna()]
+    chosen = chosen if view.file.task.has_choices else chosen[:0]
+    change = _share(chosen["answer"] != chosen["answer_before"], chosen["cluster"])
+    ends = value_range(view.judge, view.judge.metric)
+    limits = ends and (ends[0] - ends[1], ends[1] - ends[0])
+    moved = mean_interval(
+        (after - before).tolist(), read["cluster"].to_numpy(), is_share=False, limits=limits
+    )
+    reason = None if is_decided else "verdicts are not right or wrong: see the difference"
+    return {
+        "task": view.file.run.task,
+        "model": view.file.model.name,
+        "variant": view.variant,
+        "decoding": view.decoding,
+        "judge": view.judge.name,
+        "perturbation": name,
+        "keeps_meaning": bool(pairs["keeps_meaning"].iat[0]),
+        **{"value": flip.value, "low": flip.low, "high": flip.high},
+        "n": len(read),
+        "clusters": read["cluster"].nunique(),
+        "to_wrong": int(((before == 1) & (after == 0)).sum()) if is_decided else None,
+        "to_right": int(((before == 0) & (after == 1)).sum()) if is_decided else None,
+        **{"answers": change.value, "answers_low": change.low, "answers_high": change.high},
+        **{"original": mean(before.tolist()), "perturbed": mean(after.tolist())},
+        "difference": moved.value,
+        **{"difference_low": moved.low, "difference_high": moved.high},
+        **{"missing": matched - len(read), "unmatched": len(pairs) - matched},
+        "reason": reason if len(read) else "no pair with both verdicts",
+        "signature": view.signature(view.decoding),
+    }
+
+
+def _share(flags: "Series[bool] | None", clusters: "Series[int] | None") -> Estimate:
+    if flags is None or clusters is None:
+        return mean_interval([], [], is_share=True)
+    return mean_interval(flags.astype(float).tolist(), clusters.to_numpy(), is_share=True)

@@ -1,0 +1,156 @@
+"""A stored run to views: one judge's score of each sample, under one variant and decoding.
+
+The variants of a pool, which are orders of the same choices, are one more view together.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from harness.errors import StoreError
+from harness.pipeline.choice_scores import permuted
+from harness.pipeline.score import averages, signature
+from harness.pipeline.verdict_frame import Files, verdict_frame
+from harness.stats.estimate import Clusters
+from harness.storage.read_tables import arrow_table, column_names
+from harness.storage.runs import JudgeEntry, RunFile, RunFolder
+from harness.storage.schema import FIELD, REFERENCE
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+ABSENT = -1
+"""Of a text that is not there: Python hashes nothing to -1."""
+_FACTS = ("id", "cluster", "group", "sample_choices")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ComparedRun:
+    """A run with the frame of its verdicts (`verdict_frame`, and the sample's `id`).
+
+    `answers` is the number of answers; `said` has a row a sample, by its id: hashes of its fields
+    and references, which hold in this process alone.
+    """
+
+    file: RunFile
+    verdicts: "DataFrame"
+    said: "DataFrame"
+    answers: int
+
+    @classmethod
+    def read(cls, folder: RunFolder) -> "ComparedRun":
+        """The run of a folder; StoreError where its tables were changed."""
+        return cls.of(folder.read(), folder.tables())
+
+    @classmethod
+    def of(cls, file: RunFile, files: Files) -> "ComparedRun":
+        """A run from the files of its tables."""
+        import pandas
+
+        verdicts = verdict_frame(files, file.task)
+        ids = np.array(sorted({*map(str, _cells(files, "verdicts", "sample"))}), dtype=object)
+        verdicts["id"] = ids[verdicts["sample"].to_numpy()]
+        texts = (n for n in column_names(files["samples"]) if n.startswith((FIELD, REFERENCE)))
+        hashes = {name: [*map(_hash, _cells(files, "samples", name))] for name in texts}
+        index = pandas.Index(_cells(files, "samples", "sample"))
+        said = pandas.DataFrame(hashes, index=index).reindex(ids)
+        return cls(file, verdicts, said, len(_cells(files, "answers", "variant")))
+
+    @property
+    def ways(self) -> list[tuple[str, str]]:
+        """The variants and decodings of its answers, in their order."""
+        return ways(self.verdicts)
+
+
+def _cells(files: Files, table: str, column: str) -> list[object]:
+    cells: list[object] = arrow_table(files[table], [column]).column(column).to_pylist()
+    return cells
+
+
+def _hash(cell: object) -> int:
+    if cell is None:
+        return ABSENT
+    return hash(tuple(cell)) if isinstance(cell, list) else hash(cell)
+
+
+def ways(verdicts: "DataFrame") -> list[tuple[str, str]]:
+    """The variants and decodings of some verdicts, in the order in which they come."""
+    found = verdicts[["variant", "decoding"]].drop_duplicates()
+    return list(found.itertuples(index=False, name=None))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunView:
+    """One judge's scores of a run under a variant or pool, a row a sample.
+
+    `scores` has `id`, `cluster`, `group`, `sample_choices` and `value`, NaN where the verdict is
+    missing. `snapshots` are those of the model under test and of the judge model, empty where
+    unknown.
+    """
+
+    file: RunFile
+    judge: JudgeEntry
+    variant: str
+    decoding: str
+    snapshots: tuple[str, str]
+    scores: "DataFrame"
+    is_pool: bool = False
+
+    def signature(self, decoding: str) -> str:
+        """The recipe of these scores in one line, under the name of its decodings."""
+        recipe = {"variant": self.variant, "decoding": decoding}
+        return signature(self.file, self.judge, **recipe, snapshots=self.snapshots)
+
+
+def views(run: ComparedRun, judge: JudgeEntry) -> list[RunView]:
+    """Every view of a run by a judge: its variants, then the pools that are whole."""
+    read = run.verdicts[run.verdicts["judge"] == judge.name]
+    snapshots, known = _snapshots(run.file, judge, read), ways(read)
+    chosen: list[tuple[str, str, tuple[str, ...]]]
+    chosen = [(variant, decoding, (variant,)) for variant, decoding in known]
+    pools = averages(run.file.task)
+    for average, members in pools.items():
+        for decoding in dict.fromkeys(label for name, label in known if name in members):
+            if all((name, decoding) in known for name in members):
+                chosen.append((average, decoding, members))
+    found = []
+    for name, decoding, members in chosen:
+        own = read[(read["decoding"] == decoding) & read["variant"].isin(members)]
+        scores = _scores(own, is_pool=name in pools)
+        facts = (run.file, judge, name, decoding, snapshots)
+        found.append(RunView(*facts, scores, is_pool=name in pools))
+    return found
+
+
+def _scores(verdicts: "DataFrame", *, is_pool: bool) -> "DataFrame":
+    """A row a sample with its score; over several orders, by averaged probability.
+
+    Without probabilities, as of written answers, it is the mean of its verdicts. It is missing
+    where any of them is.
+    """
+    codes, samples = verdicts["sample"].factorize()
+    sums, sizes = Clusters(codes, len(samples)).exact_sums(verdicts["value"].to_numpy())
+    found, is_first = sums / sizes, ~verdicts["sample"].duplicated()
+    if is_pool:
+        likeliest = permuted(verdicts)[is_first]
+        found = np.where(np.isnan(found) | np.isnan(likeliest), found, likeliest)
+    return verdicts.loc[is_first, [*_FACTS]].assign(value=found)
+
+
+def _snapshots(file: RunFile, judge: JudgeEntry, read: "DataFrame") -> tuple[str, str]:
+    known = read.loc[read["value"].notna(), ["model_served", "served"]].drop_duplicates()
+    known = known.astype(object).fillna("")
+    pairs: list[tuple[str, str]] = sorted(known.itertuples(index=False, name=None))
+    if len(pairs) > 1:
+        names = "; ".join(" by ".join(name or "unknown" for name in pair) for pair in pairs)
+        raise StoreError(
+            f"{describe_run(file)}, judge {judge.name}: its verdicts are of several snapshots "
+            f"({names}), which share no row; name one in the model's YAML and repeat the run"
+        )
+    return pairs[0] if pairs else ("", "")
+
+
+def describe_run(file: RunFile) -> str:
+    """A run in words, for messages."""
+    return f"run {file.digest[:12]} ({file.model.name} on {file.run.task})"
