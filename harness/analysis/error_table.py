@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
-from harness.analysis.rates import RateQuery, unknown_columns
+from harness.analysis.flags import RateQuery, unknown_columns
 from harness.data.readers.labelled_table import OriginalRows, texts_of
 from harness.errors import DataError, SpecError, did_you_mean
 from harness.pipeline.choice_scores import IMPLICITNESS

@@ -3,9 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
-
-from pandas import DataFrame, concat
+from typing import TYPE_CHECKING, Annotated, Any
 
 from harness.analysis.error_table import (
     FALSE_ALARM,
@@ -20,18 +18,15 @@ from harness.analysis.error_table import (
     run_errors,
     sample_table,
 )
+from harness.analysis.flags import OperatingPoint, RateQuery, flags, sample_cells
 from harness.analysis.rates import (
     NONE_FLAGGED,
     PRECISION,
     REST,
-    OperatingPoint,
-    RateQuery,
-    flags,
     gaps,
     names,
     point_words,
     rates_name,
-    sample_cells,
 )
 from harness.analysis.rates import rates as rates_of
 from harness.cli import options
@@ -46,6 +41,9 @@ from harness.storage.find_runs import find_run, find_runs
 from harness.storage.frames import frame_csv, plain_rows
 from harness.storage.runs import RunFile
 from harness.storage.tables import column_of, read_file
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 WORDS = {"tpr": "TPR", "fpr": "FPR", "precision": "precision"}
 
@@ -126,6 +124,8 @@ def rates(
       harness rates 3f9a --by target,source
       harness rates 3f9a --by target --fpr 0.05
     """
+    from pandas import concat
+
     if choice.out is not None:
         refuse_file(choice.out)
     is_paired = one_of("--gaps", choice.gaps, "rest", "pairs") == "pairs"
@@ -153,7 +153,7 @@ def rates(
     return ExitCode.DONE
 
 
-def _put(rows: DataFrame, found: DataFrame) -> None:
+def _put(rows: "DataFrame", found: "DataFrame") -> None:
     called = names(rows["signature"].unique())
     for signature, own in rows.groupby("signature", sort=False):
         label, first = called[signature], own.iloc[0]
@@ -174,7 +174,7 @@ def _put(rows: DataFrame, found: DataFrame) -> None:
         echo("gaps of precision have no test: groups differ in their shares of texts to detect")
 
 
-def _put_rates(title: str, rows: DataFrame, heading: str) -> None:
+def _put_rates(title: str, rows: "DataFrame", heading: str) -> None:
     head = [heading, *(f"{rate} (95% interval), n" for rate in WORDS.values())]
     cells = {
         (row["group"], row["rate"]): f"{_figure(row['value'], row)}, {row['n']}"
@@ -184,7 +184,7 @@ def _put_rates(title: str, rows: DataFrame, heading: str) -> None:
     echo_table(title, head, [(g, *(cells[g, rate] for rate in WORDS)) for g in groups])
 
 
-def _put_gaps(title: str, found: DataFrame) -> None:
+def _put_gaps(title: str, found: "DataFrame") -> None:
     is_rest, has_test = (found["against"] == REST).all(), found["rate"].iloc[0] != PRECISION
     head = ["group, less the rest" if is_rest else "groups", "gap (95% interval)", "p", "Holm"]
     lines = [

@@ -7,7 +7,8 @@ import pytest
 from pandas import DataFrame
 from support.hate_rows import text, written
 
-from harness.analysis.rates import RateQuery, flags, gaps, sample_cells
+from harness.analysis.flags import RateQuery, flags, sample_cells
+from harness.analysis.rates import gaps
 from harness.storage.runs import SampleRecord
 
 GROUPS = ("north", "south", "isles", "delta", "upland")

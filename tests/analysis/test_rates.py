@@ -10,13 +10,7 @@ import pytest
 from pandas import DataFrame
 from support.hate_rows import text, written
 
-from harness.analysis.rates import (
-    OperatingPoint,
-    RateQuery,
-    flags,
-    sample_cells,
-    unknown_columns,
-)
+from harness.analysis.flags import OperatingPoint, RateQuery, flags, sample_cells, unknown_columns
 from harness.analysis.rates import gaps as gaps_of
 from harness.analysis.rates import rates as rates_of
 from harness.core import Sample

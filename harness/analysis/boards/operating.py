@@ -12,14 +12,8 @@ from harness.analysis.boards.alarms import Row
 from harness.analysis.boards.ranked import ranked, unranked
 from harness.analysis.boards.scores import headlines
 from harness.analysis.boards.verdicts import PARTS, sorted_names
-from harness.analysis.rates import (
-    PROBABILITY,
-    OperatingPoint,
-    RateQuery,
-    flags,
-    positive_labels,
-    rates,
-)
+from harness.analysis.flags import PROBABILITY, OperatingPoint, RateQuery, flags, positive_labels
+from harness.analysis.rates import rates
 from harness.errors import SpecError, StoreError
 from harness.models.labels import SCORE
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS

@@ -13,7 +13,8 @@ from harness.analysis.error_table import (
     originals_of,
     run_errors,
 )
-from harness.analysis.rates import OperatingPoint, RateQuery, flags, rates, sample_cells
+from harness.analysis.flags import OperatingPoint, RateQuery, flags, sample_cells
+from harness.analysis.rates import rates
 from harness.errors import SpecError
 from harness.pipeline.items import item_cells, item_columns
 from harness.storage.frames import load

@@ -5,15 +5,14 @@ from dataclasses import dataclass, replace
 from math import nan
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated
-
-from pandas import DataFrame
+from typing import TYPE_CHECKING, Annotated
 
 from harness.analysis.error_table import joined_query
+from harness.analysis.flags import flags, sample_cells
 from harness.analysis.moderation.card import ModelCard, card_columns, card_markdown
 from harness.analysis.moderation.drift import FLAGGED, run_texts
 from harness.analysis.moderation.drift import drift as drift_of
-from harness.analysis.rates import flags, gaps, rates, sample_cells
+from harness.analysis.rates import gaps, rates
 from harness.cli import options
 from harness.cli.impscore import read_input
 from harness.cli.options import SCORER, AsJson, ExitCode, Only, ScorerName, Where, argument, option
@@ -29,6 +28,9 @@ from harness.storage.find_runs import find_run, is_trial
 from harness.storage.frames import frame_csv, plain_rows
 from harness.storage.tables import Table, column_of
 from harness.text.dedup import normal
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 FLAGS = {"1": 1.0, "yes": 1.0, "true": 1.0, "0": 0.0, "no": 0.0, "false": 0.0}
 AS_NUMBERS = {"1.0": "1", "0.0": "0"}
@@ -136,13 +138,15 @@ def _columns(choice: DriftChoice, where: Where) -> _Columns:
 
 def _file_texts(
     name: str, chosen: _Columns, by: Sequence[str], scorer: str, where: Where
-) -> DataFrame:
+) -> "DataFrame":
     has_column = any((chosen.text, chosen.flag, chosen.measured, by))
     table, source = read_input(name, None, has_column=has_column)
     texts = column_of(table, chosen.text, where=source)
     columns = {column: cells_of(table, column, "--by", source) for column in by}
     flagged = _flags(table, chosen, source)
     values = _values(table, texts, chosen.measured, scorer=scorer, where=where, source=source)
+    from pandas import DataFrame
+
     words = [normal(text) if isinstance(text, str) else "" for text in texts]
     frame = DataFrame(
         {
@@ -200,7 +204,7 @@ def _values(
 
 def _run_texts(
     choice: DriftChoice, point: PointChoice, by: Sequence[str], where: Where
-) -> list[DataFrame]:
+) -> "list[DataFrame]":
     """The texts of two runs under the one variant and decoding that both have."""
     folders = [find_run(where.results, name) for name in (choice.old, choice.new)]
     first, second = (folder.read().run for folder in folders)
@@ -230,7 +234,7 @@ def _run_texts(
     return [one.reindex(columns=[*one.columns, *(n for n in by if n not in one)]) for one in found]
 
 
-def _put(choice: DriftChoice, found: DataFrame) -> None:
+def _put(choice: DriftChoice, found: "DataFrame") -> None:
     rows = [SimpleNamespace(**row) for row in plain_rows(found)]
     alarms = [row for row in rows if row.is_alarm]
     lines: list[tuple[str, ...]] = [
