@@ -1,6 +1,6 @@
 """The commands that put two runs side by side, or plot several: compare and curve."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.analysis import curves
-from harness.analysis.boards.scores import whole_scores
 from harness.analysis.compare import (
     GIVEN_RIGHT,
     GIVEN_WRONG,
@@ -19,7 +18,6 @@ from harness.analysis.compare import (
 from harness.analysis.compare import compare as compare_pairings
 from harness.analysis.curves import names as curve_names
 from harness.analysis.findings import Row, comparison_findings
-from harness.analysis.leaderboard import by_signature
 from harness.analysis.pairings import PairingQuery, between, within
 from harness.analysis.run_views import ComparedRun
 from harness.cli import options
@@ -32,22 +30,22 @@ from harness.cli.output import (
     log,
     p_value,
     put_frame,
-    put_rows,
 )
 from harness.cli.run_report import shown_decoding
+from harness.core import Score
 from harness.errors import HarnessError, SpecError, StoreError
 from harness.implicitness.open import limits_line, overlap_line
 from harness.implicitness.probe import plain_line
+from harness.pipeline.score import all_scores
 from harness.present.figures.detection import curve_figure
-from harness.present.figures.named import curve_frame
 from harness.specs.implicitness import HeadSpec
 from harness.stats.estimate import BootstrapSettings
-from harness.storage.cells import records_csv
 from harness.storage.environment import other_versions
 from harness.storage.files import refuse_file
 from harness.storage.find_runs import find_runs
 from harness.storage.frames import records
-from harness.storage.runs import RunFolder, ScoreRow, StoredRun
+from harness.storage.read_tables import read_samples
+from harness.storage.runs import RunFolder
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -315,33 +313,36 @@ def curve(choice: CurveChoice, results: Results = RESULTS, is_json: AsJson = Fal
         refuse_file(choice.out)
     judge, wanted = choice.judge, options.names(choice.variant)
     found = [(name, folder) for name in choice.runs for folder in find_runs(results, [name])]
-    names, runs = [name for name, _ in found], [StoredRun.read(folder) for _, folder in found]
-    scores = by_signature(row for _, folder in found for row in whole_scores(folder) or ())
-    tables = [curves.curve_rows(run, judge, variants=wanted) for run in runs]
-    if not (rows := curves.together(tables)):
+    names, files = [name for name, _ in found], [(f.read(), f.tables()) for _, f in found]
+    tables = [curves.curve_rows(*of_run, judge, variants=wanted) for of_run in files]
+    if not len(rows := curves.together(tables)):
         under = f" under variant {choice.variant}" if choice.variant else ""
         raise StoreError(
             f"nothing to draw: judge {judge} has read no text of {', '.join(names)}{under} whose "
             "implicitness is known; run hate_speech, or another task that measures it"
         )
     for name, table in zip(names, tables, strict=True):
-        if not table:
+        if not len(table):
             log(f"{name} is left out: judge {judge} has read no text of it with an implicitness")
-    lines = [overlap_line(run.file.data, [row.sample for row in run.rows]) for run in runs]
-    lines += [limits_line(row.sample for row in run.rows) for run in runs]
-    lines.append(_plain_line(runs, rows))
+    samples = [list(read_samples(of_run["samples"])) for _, of_run in files]
+    lines = [overlap_line(file.data, own) for (file, _), own in zip(files, samples, strict=True)]
+    lines += [*map(limits_line, samples), _plain_line(rows)]
     for line in filter(None, dict.fromkeys(lines)):
         log(line)
     path = (choice.out or results / "curves") / curves.curve_name(rows)
-    files = {path.with_name(f"{path.name}.csv"): records_csv(curves.CurveRow, rows)}
-    chart = curve_figure(curve_frame(rows), curves.scale_of(rows[0]))
-    put_rows(rows, files, lambda: _put_curves(rows, scores), is_json=is_json, chart=chart)
+    chart = curve_figure(rows, curves.scale_of(rows["data"].iat[0]))
+    table = path.with_name(f"{path.name}.csv")
+    put_frame(
+        *(rows, table, lambda: _put_curves(rows, [folder for _, folder in found])),
+        is_json=is_json,
+        chart=chart,
+    )
     return ExitCode.DONE
 
 
-def _plain_line(runs: Sequence[StoredRun], rows: Sequence[curves.CurveRow]) -> str:
+def _plain_line(rows: "DataFrame") -> str:
     """How many plain probes reach the published bins, by the card of the head that scored."""
-    name, _, digest = curves.scale_of(rows[0]).rpartition("@")
+    name, _, digest = curves.scale_of(rows["data"].iat[0]).rpartition("@")
     registry = options.registry(HOME)
     try:
         if not isinstance(registry.load("configs/scorers", name), HeadSpec):
@@ -351,27 +352,29 @@ def _plain_line(runs: Sequence[StoredRun], rows: Sequence[curves.CurveRow]) -> s
         return ""
     if head.card is None or not head.digest.startswith(digest):
         return ""
-    bins = {row.at for row in rows if row.shape == curves.PUBLISHED and row.at is not None}
-    return plain_line(head.card.metrics, bins)
+    bins = rows.loc[(rows["shape"] == curves.PUBLISHED) & rows["at"].notna(), "at"]
+    return plain_line(head.card.metrics, {*bins})
 
 
-def _put_curves(
-    rows: Sequence[curves.CurveRow], scores: Mapping[str, Mapping[str, ScoreRow]]
-) -> None:
+def _put_curves(frame: "DataFrame", folders: Sequence[RunFolder]) -> None:
     """The bins, then what they come to: whether rates change with implicitness, a line a run."""
-    bins, called = [row for row in rows if row.to is not None], curve_names(rows)
-    for signature, shape in dict.fromkeys((row.signature, row.shape) for row in bins):
+    called = curve_names(frame)
+    bins = frame[frame["to"].notna()]
+    for (signature, shape), own in bins.groupby(["signature", "shape"], sort=False):
         echo_records(
             f"{called[signature]}, by {shape}",
-            [row for row in bins if (row.signature, row.shape) == (signature, shape)],
+            records(own),
             f"rate, {shape}=span; value, interval, n, effective_n",
             span=lambda row: (row.at, row.to),
             effective_n=lambda row: None if row.effective_n is None else round(row.effective_n),
         )
-    for note in dict.fromkeys(row.note for row in bins if row.value is None):
+    for note in bins.loc[bins["value"].isna(), "note"].unique():
         echo(f"-: {note}")
+    scores: dict[str, dict[str, Score]] = {name: {} for name in called}
+    for row in (row for folder in folders for row in all_scores(folder)):
+        if row.score.group == "all" and row.signature in scores:
+            scores[row.signature][row.score.metric] = row.score
     for signature, label in called.items():
-        echo(f"{label}: {curves.slope_words(scores.get(signature, {}))}", is_prose=True)
-    for row in rows:
-        if row.to is None and row.value is None:
-            echo(f"{called[row.signature]}: no {row.shape} curve of {row.rate}: {row.note}")
+        echo(f"{label}: {curves.slope_words(scores[signature])}", is_prose=True)
+    for row in records(frame[frame["to"].isna() & frame["value"].isna()]):
+        echo(f"{called[row.signature]}: no {row.shape} curve of {row.rate}: {row.note}")

@@ -90,7 +90,7 @@ def _brief(fact: str) -> str:
 def _value(run: ListedRun) -> str | None:
     """The headline value by the first judge; of several variants, the lowest and the highest."""
     judge = run.file.judges[0].name if run.file.judges else None
-    from harness.analysis.leaderboard import headlines
+    from harness.analysis.headlines import headlines
 
     first = [row.score.value for row in headlines(run.scores) if row.score.judge == judge]
     values = [value for value in first if value is not None]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import fsum
 from typing import TypeVar
 
-from harness.analysis.leaderboard import headlines
+from harness.analysis.headlines import headlines
 from harness.cli.board_screen import log_run_alarms
 from harness.cli.boards import put_joint_boards
 from harness.cli.options import ExitCode, Shown

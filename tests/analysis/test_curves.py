@@ -1,50 +1,48 @@
 """Stored runs to the bins and curves of a table, and to a figure."""
 
-import csv
-import io
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any
 
 import numpy as np
 import pytest
+from pandas import DataFrame, concat
 from support.each import each
 from support.hate_rows import constant, planted, run_of, stored, text
 
-from harness.analysis.curves import (
-    CurveRow,
-    curve_name,
-    curve_rows,
-    names,
-    slope_words,
-    together,
-)
-from harness.analysis.leaderboard import by_signature
+from harness.analysis.curves import curve_name, curve_rows, names, slope_words, together
 from harness.errors import StoreError
 from harness.parts import Reason
 from harness.pipeline.score import score_rows
 from harness.present.figures.detection import curve_figure
 from harness.present.figures.figure import Figure
-from harness.present.figures.named import curve_frame
-from harness.storage.cells import records_csv
+from harness.storage.frames import records
+from harness.storage.run_tables import RunTables
 from harness.storage.runs import DataEntry, SampleRecord, StoredRun
 
 PLANTED = planted()
 
 
-def some(rows: Sequence[CurveRow], rate: str, shape: str) -> list[CurveRow]:
-    return [row for row in rows if (row.rate, row.shape) == (rate, shape)]
+def curves_of(run: StoredRun, judge: str = "gold") -> DataFrame:
+    tables = RunTables(Path(gettempdir()))
+    tables.add(list(run.rows))
+    return curve_rows(run.file, tables.files, judge)
+
+
+def some(rows: DataFrame, rate: str, shape: str) -> list[Any]:
+    return records(rows[(rows["rate"] == rate) & (rows["shape"] == shape)])
 
 
 @pytest.fixture(scope="module")
-def found() -> list[CurveRow]:
-    return curve_rows(stored(PLANTED), "gold")
+def found() -> DataFrame:
+    return curves_of(stored(PLANTED))
 
 
 @pytest.mark.parametrize("shape", ["logistic", "isotonic falling"])
-def test_a_planted_monotone_model_is_recovered_by_its_curve(
-    found: list[CurveRow], shape: str
-) -> None:
+def test_a_planted_monotone_model_is_recovered_by_its_curve(found: DataFrame, shape: str) -> None:
     rows = some(found, "tpr", shape)
 
     at = np.array([row.at for row in rows], dtype=float)
@@ -59,7 +57,8 @@ def test_a_planted_monotone_model_is_recovered_by_its_curve(
 def test_whether_hits_fall_with_implicitness_is_said_in_a_sentence() -> None:
     """Hits are planted with a slope of -2, and false alarms without one."""
     run = stored(PLANTED)
-    [scores] = by_signature(score_rows(run.file, run.rows)).values()
+    rows = [row.score for row in score_rows(run.file, run.rows)]
+    scores = {score.metric: score for score in rows if score.group == "all"}
 
     hits, false = slope_words(scores).split("; ")
 
@@ -70,7 +69,7 @@ def test_whether_hits_fall_with_implicitness_is_said_in_a_sentence() -> None:
     assert slope_words({}) == "no slope of hits is known; no slope of false alarms is known"
 
 
-def test_the_band_holds_the_planted_curve_nearly_everywhere(found: list[CurveRow]) -> None:
+def test_the_band_holds_the_planted_curve_nearly_everywhere(found: DataFrame) -> None:
     rows = some(found, "tpr", "logistic")
 
     truth = [1 / (1 + np.exp(-(2 - 2 * (row.at or 0)))) for row in rows]
@@ -80,7 +79,7 @@ def test_the_band_holds_the_planted_curve_nearly_everywhere(found: list[CurveRow
     assert sum(held) >= 0.9 * len(held)
 
 
-def test_bins_are_those_of_the_scores(found: list[CurveRow]) -> None:
+def test_bins_are_those_of_the_scores(found: DataFrame) -> None:
     scored = {
         row.score.group: (row.score.value, row.score.low, row.score.high, row.score.n)
         for row in score_rows(run_of(PLANTED), PLANTED)
@@ -95,14 +94,14 @@ def test_bins_are_those_of_the_scores(found: list[CurveRow]) -> None:
 def test_a_bin_with_too_few_texts_is_told_of_without_a_value() -> None:
     rows = [*constant(1.0), text("x", is_hateful=True, at=1.9, said=1.0)]
 
-    last = some(curve_rows(stored(rows), "gold"), "tpr", "bin")[-1]
+    last = some(curves_of(stored(rows)), "tpr", "bin")[-1]
 
     assert (last.at, last.value, last.n) == (1.75, None, 1)
     assert last.note.startswith("too few")
 
 
 def test_a_constant_answer_has_no_logistic_curve_and_says_why() -> None:
-    rows = curve_rows(stored(constant(1.0)), "gold")
+    rows = curves_of(stored(constant(1.0)))
 
     [row] = some(rows, "tpr", "logistic")
     assert (row.value, row.note) == (None, "constant")
@@ -110,43 +109,36 @@ def test_a_constant_answer_has_no_logistic_curve_and_says_why() -> None:
 
 
 def test_a_judge_that_has_not_read_a_run_has_no_rows() -> None:
-    assert curve_rows(stored(constant(1.0)), "other") == []
+    assert not len(curves_of(stored(constant(1.0)), "other"))
 
 
-def test_the_table_has_a_line_a_row(found: list[CurveRow]) -> None:
-    lines = list(csv.DictReader(io.StringIO(records_csv(CurveRow, found))))
-
-    assert len(lines) == len(found)
-    assert lines[0]["rate"] == "tpr"
-    assert float(lines[0]["value"]) == found[0].value
-
-
-def by(model: str, rows: Sequence[CurveRow]) -> list[CurveRow]:
+def by(model: str, rows: DataFrame) -> DataFrame:
     """The rows as another model's."""
-    return [replace(r, model=model, signature=r.signature.replace("small", model)) for r in rows]
+    names = rows["signature"].str.replace("small", model)
+    return rows.assign(model=model, signature=names)
 
 
-def test_the_name_of_the_files_tells_what_is_in_them(found: list[CurveRow]) -> None:
+def test_the_name_of_the_files_tells_what_is_in_them(found: DataFrame) -> None:
     other = by("other", found)
 
-    assert curve_name(found) == curve_name(list(reversed(found)))
-    assert curve_name(found) != curve_name([*found, *other])
+    assert curve_name(found) == curve_name(found[::-1])
+    assert curve_name(found) != curve_name(concat([found, other]))
 
 
-def drawn(rows: Sequence[CurveRow]) -> Figure:
-    return curve_figure(curve_frame(rows), "standin")
+def drawn(rows: DataFrame) -> Figure:
+    return curve_figure(rows, "standin")
 
 
-def test_the_picture_has_both_rates_and_every_model(found: list[CurveRow]) -> None:
+def test_the_picture_has_both_rates_and_every_model(found: DataFrame) -> None:
     other = by("other <model>", found)
 
-    figure = drawn([*found, *other])
+    figure = drawn(concat([found, other]))
 
     assert [panel.title for panel in figure.panels] == ["TPR (hits)", "FPR (false alarms)"]
     assert figure.labels == ["small", "other <model>"]
 
 
-def test_columns_below_a_curve_count_the_texts_of_each_bin(found: list[CurveRow]) -> None:
+def test_columns_below_a_curve_count_the_texts_of_each_bin(found: DataFrame) -> None:
     bins = drawn(found).panels[0].bins
 
     assert bins is not None
@@ -180,8 +172,8 @@ def served(*snapshots: str) -> StoredRun:
     return stored([replace(r, served=snapshots[n % count]) for n, r in enumerate(FLAT)])
 
 
-def laid(*runs: StoredRun) -> list[CurveRow]:
-    return together([curve_rows(run, "gold") for run in runs])
+def laid(*runs: StoredRun) -> DataFrame:
+    return together([curves_of(run) for run in runs])
 
 
 @each(
@@ -198,8 +190,7 @@ def test_runs_that_differ_are_never_one_series(other: StoredRun, expected: list[
     rows = laid(stored(FLAT), other)
 
     assert list(names(rows).values()) == expected
-    bins = [(row.signature, row.rate, row.shape, row.at) for row in rows]
-    assert len(set(bins)) == len(bins)
+    assert not rows.duplicated(["signature", "rate", "shape", "at"]).any()
     figure = drawn(rows)
     # Those of one data set share panels, others have panels of their own.
     assert figure.labels == expected or len(figure.panels) == 4
@@ -223,7 +214,7 @@ def test_each_snapshot_that_answered_has_bins_of_its_own() -> None:
 
 
 def test_a_run_that_is_named_twice_is_told_once() -> None:
-    assert laid(stored(FLAT), stored(FLAT)) == laid(stored(FLAT))
+    assert laid(stored(FLAT), stored(FLAT)).equals(laid(stored(FLAT)))
 
 
 @pytest.mark.parametrize(
@@ -242,7 +233,7 @@ def test_runs_that_no_picture_can_hold_are_refused(other: StoredRun, told: str) 
 def test_columns_of_two_tables_are_two_scales() -> None:
     one, other = measured("aa+column"), measured("bb+column")
 
-    assert laid(one, written(one))
+    assert len(laid(one, written(one)))
     with pytest.raises(StoreError, match="the column of data aa and the column of data bb"):
         laid(one, other)
 
@@ -255,8 +246,8 @@ def test_two_tasks_are_refused() -> None:
         laid(run, other)
 
 
-def test_points_of_one_bin_are_side_by_side(found: list[CurveRow]) -> None:
-    rows = drawn([*found, *by("other", found)]).panels[0].rows
+def test_points_of_one_bin_are_side_by_side(found: DataFrame) -> None:
+    rows = drawn(concat([found, by("other", found)])).panels[0].rows
 
     places = list(rows[rows.mark == "points"].x)
     assert len(set(places)) == len(places) == 16
@@ -265,4 +256,4 @@ def test_points_of_one_bin_are_side_by_side(found: list[CurveRow]) -> None:
 def test_a_run_without_an_answer_has_bins_without_values() -> None:
     rows = laid(stored([text("t", is_hateful=True, at=0.1, said=Reason.FAILED)]))
 
-    assert {row.value for row in rows} == {None}
+    assert rows["value"].isna().all()

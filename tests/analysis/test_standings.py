@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from msgspec import structs
+from pandas import DataFrame
 from support.choice_cases import choice_run
 from support.choice_cases import task as choices
 from support.each import each
@@ -17,15 +19,15 @@ from support.paired_runs import SMALL, stored, words_task
 from support.sketches import row
 
 from harness.analysis.boards.alarms import constant_runs
+from harness.analysis.boards.ranked import placed, standings, verdicts_of
 from harness.analysis.boards.scores import BOARD_COLUMNS, board_scores, board_text, whole_scores
 from harness.analysis.boards.views import plain_boards
-from harness.analysis.leaderboard import collect
-from harness.analysis.standings import RankedBy, RankedTable, placed, ranked_tables, verdicts_of
 from harness.cli import main
 from harness.core import Sample
 from harness.library import leaderboard
 from harness.pipeline.score import score_rows
 from harness.specs.tasks import ClassesSpec
+from harness.storage.frames import records
 from harness.storage.runs import RunFile, RunFolder, SampleRecord, VerdictRecord
 
 
@@ -47,45 +49,48 @@ def said(results: Path, *, run: str = "toy", **letters: str) -> list[RunFolder]:
     return made
 
 
-def board(folders: list[RunFolder]) -> RankedTable:
+def scores_of(folders: list[RunFolder]) -> DataFrame:
+    return board_scores({folder: whole_scores(folder) for folder in folders})
+
+
+def board(folders: list[RunFolder]) -> list[Any]:
     """The only board of some runs."""
-    rows = collect(folders)
-    [made] = ranked_tables(rows, verdicts_of(folders, rows))
-    return made
+    scores = scores_of(folders)
+    return records(standings(scores, verdicts_of(folders, scores)))
 
 
-def ranks(made: RankedTable) -> dict[str, tuple[int | None, int | None]]:
-    return {line.row.model: (line.rank, line.group) for line in made.lines}
+def ranks(made: list[Any]) -> dict[str, tuple[int | None, int | None]]:
+    return {row.model: (row.rank, row.rank_group) for row in made}
 
 
 def test_models_that_nothing_tells_apart_share_a_group(tmp_path: Path) -> None:
     made = board(said(tmp_path, ant="1" * 29 + "0", bee="1" * 28 + "00", cow="0" * 30))
 
     assert ranks(made) == {"ant": (1, 1), "bee": (2, 1), "cow": (3, 2)}
-    assert (made.items, made.clusters) == (30, 30)
+    assert (made[0].rank_items, made[0].rank_clusters) == (30, 30)
 
 
 def test_models_are_ranked_on_the_items_that_all_have(tmp_path: Path) -> None:
     # bee lacks the ten hard items, and looks the better one: .95 of 20 against .7 of 30.
     made = board(said(tmp_path, ant="1" * 20 + "1" + "0" * 9, bee="1" * 19 + "0" + "." * 10))
 
-    values = {line.row.model: (line.value, line.shared) for line in made.lines}
+    values = {row.model: (row.value, row.shared) for row in made}
     assert values == {"ant": (0.7, 1.0), "bee": (0.95, 0.95)}
     assert ranks(made) == {"ant": (1, 1), "bee": (2, 1)}
-    assert made.items == 20
+    assert made[0].rank_items == 20
 
 
 def test_a_model_with_few_verdicts_takes_no_items_from_the_others(tmp_path: Path) -> None:
     made = board(said(tmp_path, ant="1" * 30, bee="0" * 30, cow="1" + "." * 29))
 
     assert ranks(made) == {"ant": (1, 1), "bee": (2, 2), "cow": (None, None)}
-    assert made.items == 30
+    assert made[0].rank_items == 30
 
 
 def test_controls_are_shown_and_not_ranked(tmp_path: Path) -> None:
     made = board(said(tmp_path, oracle="1" * 20, ant="10" * 10))
 
-    assert [(line.row.model, line.rank) for line in made.lines] == [("oracle", None), ("ant", 1)]
+    assert [(row.model, row.rank) for row in made] == [("oracle", None), ("ant", 1)]
 
 
 def test_decodings_of_one_sample_are_swapped_together(tmp_path: Path) -> None:
@@ -97,16 +102,16 @@ def test_decodings_of_one_sample_are_swapped_together(tmp_path: Path) -> None:
 
     # Five clusters have 32 swaps, so that p is 2 of 32; ten would tell the models apart.
     made = board(folders)
-    assert (made.items, made.clusters) == (10, 5)
+    assert (made[0].rank_items, made[0].rank_clusters) == (10, 5)
     assert ranks(made) == {"ant": (1, 1), "bee": (2, 1)}
 
 
 def test_without_stored_verdicts_ranks_are_by_value_and_no_group_is_known(tmp_path: Path) -> None:
-    rows = collect(said(tmp_path, ant="1" * 20, bee="0" * 20))
+    folders = said(tmp_path, ant="1" * 20, bee="0" * 20)
 
-    [made] = ranked_tables(rows, {})
+    made = records(standings(scores_of(folders), verdicts_of([], scores_of([]))))
     assert ranks(made) == {"ant": (1, None), "bee": (2, None)}
-    assert made.items is None
+    assert made[0].rank_items is None
 
 
 def flagged(*said: float) -> list[SampleRecord]:
@@ -124,10 +129,10 @@ def test_a_detector_is_ranked_by_both_rates_and_not_by_accuracy(tmp_path: Path) 
     folders = [kept(tmp_path, run_of(own), own, model=name) for name, own in rows.items()]
 
     made = board(folders)
-    assert made.ranked_by is RankedBy.INFORMEDNESS
+    assert {row.ranked_by for row in made} == {"tpr_less_fpr"}
     assert ranks(made) == {"finder": (1, 1), "seldom": (2, 2)}
-    assert [line.rates for line in made.lines] == [(0.9, pytest.approx(1 / 3)), (0.1, 0.0)]
-    accuracies = [line.row.score.value or 0 for line in made.lines]
+    assert [(row.tpr, row.fpr) for row in made] == [(0.9, pytest.approx(1 / 3)), (0.1, 0.0)]
+    accuracies = [row.score for row in made]
     assert accuracies[0] < accuracies[1] == pytest.approx(93 / 120)
 
 
@@ -135,7 +140,7 @@ def test_the_rate_that_a_detector_is_ranked_by_has_an_interval(tmp_path: Path) -
     rows = {"never": flagged(0.0, 0.0), "finder": flagged(0.9, 1 / 3)}
     folders = [kept(tmp_path, run_of(own), own, model=name) for name, own in rows.items()]
 
-    finder, never = board(folders).lines
+    finder, never = board(folders)
     assert finder.value == pytest.approx(0.9 - 1 / 3)
     assert finder.low is not None
     assert finder.high is not None
@@ -143,7 +148,7 @@ def test_the_rate_that_a_detector_is_ranked_by_has_an_interval(tmp_path: Path) -
     reach = 1.98 * (0.9 * 0.1 / 30 + 1 / 3 * 2 / 3 / 90) ** 0.5
     assert (finder.high - finder.low) / 2 == pytest.approx(reach, rel=0.05)
     assert (never.value, never.low) == (0, None)
-    [alone] = board(folders[1:]).lines
+    [alone] = board(folders[1:])
     assert (alone.low, alone.high) == (finder.low, finder.high)
 
 
@@ -167,10 +172,10 @@ def test_a_classifier_is_ranked_by_macro_f1_and_not_by_accuracy(tmp_path: Path) 
         folders.append(kept(tmp_path, choice_run(task, 100), rows, model=model))
 
     made = board(folders)
-    assert made.ranked_by is RankedBy.MACRO_F1
-    assert [line.row.model for line in made.lines] == ["reader", "lazy"]
-    assert all(line.shared == pytest.approx(line.value) for line in made.lines)
-    accuracies = [line.row.score.value or 0 for line in made.lines]
+    assert {row.ranked_by for row in made} == {"macro_f1"}
+    assert [row.model for row in made] == ["reader", "lazy"]
+    assert all(row.shared == pytest.approx(row.value) for row in made)
+    accuracies = [row.score for row in made]
     assert accuracies[0] < accuracies[1] == 0.63
 
 
@@ -201,9 +206,9 @@ def test_a_constant_classifier_is_never_first(golds: list[str], bad: list[str]) 
             folder = Path(name) / label
             made = board(classified(folder, golds, constant=[label] * 12, bad=bad))
 
-            assert [line.row.model for line in made.lines] == ["bad", "constant"]
+            assert [row.model for row in made] == ["bad", "constant"]
             assert ranks(made) == {"bad": (1, None), "constant": (None, None)}
-            assert made.lines[1].is_apart
+            assert made[1].is_constant
 
 
 @each("metric", ["accuracy", "recall_non", "macro_f1"])
@@ -211,7 +216,7 @@ def test_a_constant_classifier_is_first_by_no_metric(metric: str) -> None:
     with TemporaryDirectory() as name:
         said = {"constant": ["non"] * 12, "other": ["open"] * 6 + ["hidden"] * 6}
         folders = classified(Path(name), GOLDS, **said)
-        scores = board_scores({folder: whole_scores(folder) for folder in folders})
+        scores = scores_of(folders)
 
         made = plain_boards(scores, metric, "all", constant=constant_runs(scores))
 
@@ -226,7 +231,7 @@ def test_a_constant_detector_is_never_first(tmp_path: Path, rate: float) -> None
     made = board(folders)
 
     assert ranks(made) == {"wrong": (1, None), "constant": (None, None)}
-    assert [line.row.model for line in made.lines] == ["wrong", "constant"]
+    assert [row.model for row in made] == ["wrong", "constant"]
 
 
 def test_no_two_rows_of_the_file_share_what_tells_them_apart(tmp_path: Path) -> None:
@@ -235,7 +240,7 @@ def test_no_two_rows_of_the_file_share_what_tells_them_apart(tmp_path: Path) -> 
     file = replace(other.file, run=replace(other.file.run, limit=8, seed=4), digest="f" * 16)
     folders.append(kept(tmp_path, file, other.rows, model="ant"))
 
-    rows = board_scores({folder: whole_scores(folder) for folder in folders})
+    rows = scores_of(folders)
     lines = [*csv.DictReader(board_text(rows).splitlines())]
     told = "task model variant decoding group judge metric run data limit seed prompts version"
     assert max(Counter(tuple(line[name] for name in told.split()) for line in lines).values()) == 1
@@ -249,13 +254,11 @@ def test_no_two_rows_of_the_file_share_what_tells_them_apart(tmp_path: Path) -> 
 def test_the_file_and_the_library_have_rank_and_group(tmp_path: Path) -> None:
     folders = said(tmp_path, ant="1" * 20, bee="0" * 20, oracle="1" * 20)
 
-    rows = collect(folders)
-    found = placed(rows, ranked_tables(rows, verdicts_of(folders, rows)))
+    scores = scores_of(folders)
+    found = records(placed(scores, standings(scores, verdicts_of(folders, scores))))
     frame = leaderboard(results=tmp_path)
 
-    standing = {
-        (row.model, row.score.group): (row.rank, row.rank_group, row.rank_items) for row in found
-    }
+    standing = {(row.model, row.group): (row.rank, row.rank_group, row.rank_items) for row in found}
     assert standing["ant", "all"] == (1, 1, 20)
     assert standing["bee", "all"] == (2, 2, 20)
     assert standing["oracle", "all"] == standing["ant", "odd"] == (None, None, None)

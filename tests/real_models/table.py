@@ -9,10 +9,10 @@ from pathlib import Path
 
 from harness.analysis.boards.alarms import alarms
 from harness.analysis.boards.scores import board_scores, whole_scores
-from harness.analysis.leaderboard import BoardRow, collect, headlines
+from harness.analysis.headlines import headlines
 from harness.pipeline.choice_scores import AUC, FALSE_ALARMS, HITS, MACRO, PERMUTED
 from harness.storage.find_runs import run_folders
-from harness.storage.runs import RunFolder
+from harness.storage.runs import RunFolder, ScoreRow
 
 ALSO = (PERMUTED, "accuracy_pmi", HITS, FALSE_ALARMS, AUC, MACRO)
 """Metrics that stand below the headline, where a run has them."""
@@ -24,12 +24,12 @@ def main(results: Path, model: str) -> None:
     runs = [run for run in run_folders(results) if run.read().model.name == model]
     print(HEAD, "|---" * HEAD.count(" |") + "|", sep="\n")
     for run in runs:
-        print(*map(line, shown(collect([run]))), sep="\n")
+        print(*map(line, shown(whole_scores(run) or [])), sep="\n")
     print()
     print(*(f"- {words}" for run in runs for words in remarks(run)), sep="\n")
 
 
-def shown(rows: Sequence[BoardRow]) -> list[BoardRow]:
+def shown(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
     """The headline rows of one run and its further metrics; of averaged variants the average."""
     heads = headlines(rows)
     averaged = {row.signature for row in rows if row.score.metric == PERMUTED}
@@ -42,12 +42,12 @@ def shown(rows: Sequence[BoardRow]) -> list[BoardRow]:
     return found
 
 
-def same_answers(row: BoardRow, head: BoardRow) -> bool:
+def same_answers(row: ScoreRow, head: ScoreRow) -> bool:
     """Whether a row is an overall one of the same answers, read by the same judge."""
     return row.signature == head.signature and row.score.group == "all"
 
 
-def line(row: BoardRow) -> str:
+def line(row: ScoreRow) -> str:
     """One row of the table."""
     score = row.score
     missing = ", ".join(f"{reason} {count}" for reason, count in score.missing.items() if count)
@@ -70,7 +70,7 @@ def metric_of(metric: str, judge: str) -> str:
     return metric if judge == "gold" else f"{metric}, {judge}"
 
 
-def chance_of(row: BoardRow) -> float | None:
+def chance_of(row: ScoreRow) -> float | None:
     """The chance level of a headline; that of rates and areas is not the task's."""
     return row.chance if row.score.metric.startswith("accuracy") else None
 

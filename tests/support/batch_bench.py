@@ -74,7 +74,7 @@ class Bench:
 
     def model(
         self,
-        sleep: Callable[[float], object] | None = None,
+        sleep: Callable[[float], None] | None = None,
         *,
         attempts: int = 3,
         server: BatchServer | None = None,

@@ -7,10 +7,11 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from harness.analysis.headlines import HEADLINES as HEADLINES
 from harness.errors import HarnessError, StoreError
 from harness.parts import Reason
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, MACRO
-from harness.pipeline.score import ALL, RIGHT_OR_WRONG, all_scores, rows_of
+from harness.pipeline.score import ALL, all_scores, rows_of
 from harness.storage.cells import csv_text
 from harness.storage.runs import COLUMNS, SCORES, RunFolder, ScoreRow, cells_of
 from harness.storage.signature import Signature
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 _log = logging.getLogger(__name__)
-HEADLINES = frozenset({RIGHT_OR_WRONG, "mean_rating", "mean_f1"})
-"""The metrics that a judge's verdicts may have."""
 BOARD_COLUMNS = (
     *COLUMNS,
     *("run", "data", "limit", "seed", "prompts", "version", "judge_version"),

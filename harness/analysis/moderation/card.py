@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
+from harness.analysis.boards.ranked import CONTROL
 from harness.analysis.flags import RateQuery, positive_labels, sample_cells
 from harness.analysis.rates import PRECISION, names, point_words
-from harness.analysis.standings import CONTROL
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS
 from harness.pipeline.score import ALL
 from harness.specs.models import CLASSIFIERS

@@ -8,8 +8,7 @@ from typing import Any, Final, TypedDict, Unpack, get_args
 
 from msgspec import structs
 
-from harness.analysis.leaderboard import BoardRow, collect
-from harness.analysis.standings import CONTROL
+from harness.analysis.boards.scores import whole_scores
 from harness.analysis.tables import sources
 from harness.analysis.tables.facts import Fact, run_facts
 from harness.analysis.tables.pivot import PaperTable, paper_tables
@@ -122,15 +121,17 @@ def build(layout: LayoutSpec, given: TableInput) -> list[PaperTable]:
 def _of_runs(layout: RunsLayout, given: TableInput) -> list[PaperTable]:
     if not given.folders:
         raise StoreError("no runs for the table; `harness run` makes one, or see --results")
-    rows = collect(given.folders)
-    extra = _without_people(rows) if layout.people and given.ratings is None else []
+    asked = {*layout.axes, *layout.where}
+    is_every = bool(asked & {"metric", "group"})
+    tables = {folder: whole_scores(folder, is_every=is_every) for folder in given.folders}
+    facts = run_facts(tables.values())
+    extra = _without_people(facts) if layout.people and given.ratings is None else []
     if given.ratings is not None and (layout.people or layout.agreement):
         people = _people(given, has_statistics=bool(layout.agreement))
         extra = people.means(layout.people) if layout.people else []
         extra += people.statistics(layout.agreement)
     layout = structs.replace(layout, names={**layout.names, **_data_names(given.folders)})
-    ranks = ranks_of(given.folders, rows)
-    return paper_tables(run_facts(rows), layout, extra=extra, ranks=ranks)
+    return paper_tables(facts, layout, extra=extra, ranks=ranks_of(tables))
 
 
 def _data_names(folders: Sequence[RunFolder]) -> dict[str, str]:
@@ -147,9 +148,9 @@ def _data_names(folders: Sequence[RunFolder]) -> dict[str, str]:
     return found
 
 
-def _without_people(rows: Sequence[BoardRow]) -> list[Fact]:
-    """What stands in the column of people where no ratings are given."""
-    models = dict.fromkeys((row.task, row.model, row.parsed.kind == CONTROL) for row in rows)
+def _without_people(facts: Sequence[Fact]) -> list[Fact]:
+    """What is in the column of people where no ratings are given."""
+    models = dict.fromkeys((f.dims["task"], f.dims["model"], f.is_control) for f in facts)
     why = "no ratings: see --ratings"
     return [
         Fact(

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
-from harness.analysis.leaderboard import HEADLINE_METRICS, BoardRow
-from harness.analysis.standings import CONTROL
+from harness.analysis.boards.ranked import CONTROL
+from harness.analysis.headlines import HEADLINES
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.judges.custom import JudgeLabel
 from harness.pipeline.score import ALL
 from harness.specs.layouts import RunsLayout, TableLayout
+from harness.storage.runs import ScoreRow
 
 VISIBLE: Final = ("task", "judge", "metric", "variant", "level", "decoding", "group", "model")
 """What scores of runs differ in, and tables may be made of."""
@@ -49,7 +50,7 @@ class Fact:
     missing: Mapping[str, int] | None = None
     sd: float | None = None
     reason: str = ""
-    row: BoardRow | None = None
+    row: ScoreRow | None = None
     block: int = 0
 
     @property
@@ -58,12 +59,24 @@ class Fact:
         return self.row is not None and self.row.parsed.kind == CONTROL
 
 
-def run_facts(rows: Iterable[BoardRow]) -> list[Fact]:
-    """A fact for each score."""
-    return [_fact(row) for row in rows]
+def run_facts(tables: Iterable[Sequence[ScoreRow] | None]) -> list[Fact]:
+    """A fact for each score of some runs, in a fixed order; of equal recipes that of most items."""
+    best: dict[tuple[str, ...], ScoreRow] = {}
+    for row in (row for rows in tables for row in rows or ()):
+        key = (row.signature, row.score.group, row.score.metric)
+        if key not in best or row.score.n > best[key].score.n:
+            best[key] = row
+    return [_fact(row) for row in sorted(best.values(), key=_place)]
 
 
-def _fact(row: BoardRow) -> Fact:
+def _place(row: ScoreRow) -> tuple[str, ...]:
+    score = row.score
+    overall = "" if score.group == ALL else score.group
+    way = (row.task, score.judge, score.variant, score.decoding)
+    return (*way, row.model, overall, score.metric)
+
+
+def _fact(row: ScoreRow) -> Fact:
     score, made = row.score, row.parsed
     dims = {
         **dict(zip(VISIBLE[:4], (row.task, score.judge, score.metric, score.variant), strict=True)),
@@ -137,7 +150,7 @@ def _main(facts: Sequence[Fact], named: set[str]) -> Sequence[Fact]:
         facts = [fact for fact in facts if fact.dims.get("group", ALL) == ALL]
     if "metric" not in named:
         # A group of a class task may have no main metric; then nothing is left out.
-        main = [fact for fact in facts if fact.dims.get("metric") in HEADLINE_METRICS]
+        main = [fact for fact in facts if fact.dims.get("metric") in HEADLINES]
         facts = main or facts
     if "judge" not in named:
         facts = [f for f in facts if not JudgeLabel.parse(f.dims.get("judge", "")).is_swapped]

@@ -6,25 +6,23 @@ is an empty cell whose reason stands in the notes.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Final
 
 from msgspec.structs import replace as replace_spec
 
-from harness.analysis.leaderboard import BoardRow
-from harness.analysis.standings import RankedTable
 from harness.analysis.tables.facts import RECIPE, TOTAL, VISIBLE, Fact, chosen, matches
+from harness.analysis.tables.ranking import Ranks, Standing
 from harness.pipeline.score import ALL
 from harness.specs.layouts import CellStyle, TableLayout
 from harness.stats.estimate import LEAST_CLUSTERS
+from harness.storage.runs import ScoreRow
 
 MOST_NAMED = 6
 """So many cells are named in one note; the rest are counted."""
 NO_NUMBER: Final = "no run or row has it"
-Ranks = Callable[[Sequence[BoardRow]], RankedTable | None]
-"""The scores of one column to their ranks and groups; None where they cannot be ranked."""
 _Key = tuple[str, ...]
 _Cells = dict[tuple[_Key, _Key], "LayoutCell"]
 
@@ -294,13 +292,13 @@ class _Pivot:
 
     def _boards(
         self, at: Mapping[tuple[_Key, _Key], Fact], rows: Sequence[_Key], columns: Sequence[_Key]
-    ) -> dict[tuple[_Key, _Key], tuple[RankedTable, BoardRow]]:
+    ) -> dict[tuple[_Key, _Key], Standing]:
         """The ranks of each cell's model among the models of its column."""
         if self.ranks is None or "model" not in self.layout.rows:
             return {}
         place = self.layout.rows.index("model")
-        found: dict[tuple[_Key, _Key], tuple[RankedTable, BoardRow]] = {}
-        together: dict[tuple[_Key, _Key], list[tuple[_Key, BoardRow]]] = {}
+        found: dict[tuple[_Key, _Key], Standing] = {}
+        together: dict[tuple[_Key, _Key], list[tuple[_Key, ScoreRow]]] = {}
         for row in rows:
             for column in columns:
                 fact = at.get((row, column))
@@ -308,20 +306,22 @@ class _Pivot:
                     rest = row[:place] + row[place + 1 :]
                     together.setdefault((rest, column), []).append((row, fact.row))
         for (_, column), members in together.items():
-            if (board := self.ranks([score for _, score in members])) is not None:
-                found |= {(row, column): (board, score) for row, score in members}
+            ranked = self.ranks([score for _, score in members])
+            for row, score in members:
+                if (own := ranked.get(score.signature)) is not None:
+                    found[row, column] = own
         return found
 
     def _notes(
         self,
         cells: Mapping[tuple[_Key, _Key], LayoutCell],
-        boards: Sequence[tuple[RankedTable, BoardRow]],
+        boards: Sequence[Standing],
     ) -> list[str]:
         shows, notes = self.layout.cell.shows, []
         notes += self._counts(shows)
         if "interval" in shows and any(cell.low is not None for cell in cells.values()):
             notes.append("In brackets: 95% intervals.")
-        notes += _rank_notes(cells.values(), [board for board, _ in boards], shows)
+        notes += _rank_notes(cells.values(), boards, shows)
         if "rank" in shows and any(f.row is None and f.n and not f.block for f in self.facts):
             notes.append("What people say is ranked by its mean alone.")
         chances = sorted({f.row.chance for f in self.facts if f.row and f.row.chance is not None})
@@ -398,18 +398,10 @@ class _Pivot:
         return [f"{what}: {'; '.join(parts)}{more}."] if found else []
 
 
-def _cell(
-    fact: Fact | None, found: tuple[RankedTable, BoardRow] | None, *, is_statistic: bool
-) -> LayoutCell:
+def _cell(fact: Fact | None, found: Standing | None, *, is_statistic: bool) -> LayoutCell:
     if fact is None:
         return LayoutCell(None, reason="a statistic of judges" if is_statistic else NO_NUMBER)
-    rank, is_best = None, False
-    if found is not None:
-        board, row = found
-        lines = {line.row.signature: line for line in board.ranked}
-        last = max((line.group or 0 for line in lines.values()), default=0)
-        if (own := lines.get(row.signature)) is not None:
-            rank, is_best = own.rank, own.group == 1 < last
+    rank, is_best = found[:2] if found else (None, False)
     reason = "" if fact.value is not None else fact.reason or NO_NUMBER
     return LayoutCell(fact.value, fact.low, fact.high, fact.n, fact.sd, rank, is_best, reason)
 
@@ -436,11 +428,11 @@ def _counted(facts: Sequence[Fact]) -> str:
 
 
 def _rank_notes(
-    cells: Iterable[LayoutCell], boards: Sequence[RankedTable], shows: Sequence[str]
+    cells: Iterable[LayoutCell], boards: Sequence[Standing], shows: Sequence[str]
 ) -> list[str]:
     notes = []
     if "rank" in shows and boards:
-        items = sorted({board.items for board in boards if board.items})
+        items = sorted({count for _, _, count in boards if count})
         on = f", on the {'/'.join(map(str, items))} verdicts that all of them have" if items else ""
         notes.append(f"In parentheses: rank among the models that are no controls{on}.")
     if any(cell.is_best for cell in cells):
@@ -451,7 +443,7 @@ def _rank_notes(
     return notes
 
 
-def recipe_notes(rows: Sequence[BoardRow]) -> list[str]:
+def recipe_notes(rows: Sequence[ScoreRow]) -> list[str]:
     """How some scores were made, in words."""
     if not rows:
         return []

@@ -4,8 +4,7 @@ Requests and replies are those of single calls. Nothing here waits, retries or k
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -18,16 +17,11 @@ from harness.models.client.batch_api import (
     BatchRecord,
     BatchServer,
     BatchStatus,
-    Listed,
-    Page,
-    name_stem,
     read_lines,
+    record_of,
 )
-from harness.models.client.retry import PermanentError, RetryableError
+from harness.models.client.retry import PermanentError
 from harness.parts import UNCHARGED, Mode, Reason
-
-BEFORE_S, AFTER_S = 600.0, 3600.0
-"""How much older or younger than our record a batch may be by the server's clock."""
 
 
 class _Counts(Struct):
@@ -37,24 +31,12 @@ class _Counts(Struct):
     canceled: int = 0
     expired: int = 0
 
-    @property
-    def done(self) -> int:
-        return self.succeeded + self.errored + self.canceled + self.expired
 
-
-class _Batch(Listed):
+class _Batch(Struct):
+    id: str
     processing_status: str
-    created_at: datetime
     request_counts: _Counts
-    archived_at: datetime | None = None
-
-    @property
-    def made_s(self) -> float:
-        return self.created_at.timestamp()
-
-    @property
-    def total(self) -> int:
-        return self.request_counts.done + self.request_counts.processing
+    archived_at: str | None = None
 
 
 class _Result(Struct):
@@ -74,66 +56,52 @@ class AnthropicBatches(BatchServer):
     Limits from Anthropic's guide "Batch processing": 100,000 requests or 256 MB.
     """
 
-    kind, path, after = "anthropic", "/v1/messages/batches", "after_id"
+    kind = "anthropic"
     most_entries, most_bytes = 100_000, 256_000_000
     endpoints: Mapping[Mode, str] = {Mode.GENERATE: "/v1/messages"}
+    _hosted: AnthropicModel
 
-    def __init__(self, model: AnthropicModel) -> None:
-        """Use the server of the model."""
-        super().__init__(model)
-        self._spec = model.spec
+    def _client(self) -> Any:  # noqa: ANN401 - anthropic.Anthropic
+        return self._package.Anthropic(base_url=self._server.url, **self._options())
 
     def entries(self, request: Request) -> tuple[bytes, ...]:
         """One entry for each reply that is wanted."""
-        params = message_body(request, self._spec)
+        params = message_body(request, self._hosted.spec)
         return tuple(
             json.dumps({"custom_id": name, "params": params}).encode()
             for name in self._names(request)
         )
 
-    def _create(self, entries: Sequence[bytes], *, endpoint: str, nonce: str) -> str:
-        body = b'{"requests": [' + b", ".join(entries) + b"]}"
-        return self._read(_Batch, "POST", self.path, body=body).id
+    def submit(self, entries: Sequence[bytes], *, endpoint: str, nonce: str) -> str:
+        """Submit a batch."""
+        requests = [json.loads(entry) for entry in entries]
+        with self._calling() as client:
+            return record_of(client.messages.batches.create(requests=requests), _Batch).id
 
-    def find(self, record: BatchRecord, *, known: Collection[str | None]) -> str | None:
-        """The batch whose results have the names of our requests.
-
-        The API keeps no name of ours, and lists no requests: what may be ours has to end first.
-        """
-        for batch in self._listed(Page[_Batch], since=record.created - BEFORE_S):
-            age_s = batch.made_s - record.created
-            if batch.id in known or batch.total != record.entries:
-                continue
-            if not -BEFORE_S <= age_s <= AFTER_S:
-                continue
-            status = self.status(batch.id)
-            if not status.is_ended:
-                raise RetryableError(
-                    f"batch {self._server.quote(batch.id)} may be the one whose name was lost, "
-                    "which shows once it has ended"
-                )
-            ours = {name_stem(key) for key in record.keys}
-            if any(name_stem(line.custom_id) in ours for line in self._lines(status, record)):
-                return batch.id
-        return None
+    def find(self, record: BatchRecord) -> str | None:
+        """Nothing: the API keeps no name of ours."""
+        raise BatchExpired("no name of ours is kept there")
 
     def status(self, name: str) -> BatchStatus:
         """The progress of a batch."""
-        batch = self._read(_Batch, "GET", f"{self.path}/{quote(name, safe='')}")
+        with self._calling() as client:
+            batch = record_of(client.messages.batches.retrieve(name), _Batch)
         if batch.archived_at is not None:
             raise BatchExpired(f"its results were kept until {batch.archived_at}")
+        counts = batch.request_counts
+        done = counts.succeeded + counts.errored + counts.canceled + counts.expired
         return BatchStatus(
             id=name,
             word=self._server.quote(batch.processing_status),
             is_ended=batch.processing_status == "ended",
-            done=batch.request_counts.done,
-            total=batch.total,
+            done=done,
+            total=done + counts.processing,
         )
 
     def _lines(self, status: BatchStatus, record: BatchRecord) -> Iterator[_Line]:
-        # From this path, and not from any address that the server names: the key goes with it.
-        path = f"{self.path}/{quote(status.id, safe='')}/results"
-        content = self._content("GET", path, entries=record.entries)
+        # Not by the package's `results`, which sends the key wherever the server says.
+        path = f"/v1/messages/batches/{quote(status.id, safe='')}/results"
+        content = self._download(path, record)
         return read_lines(content, _Line, where=f"batch {status.id}")
 
     def _response(self, line: _Line, request: Request) -> Response:

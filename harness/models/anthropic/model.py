@@ -162,7 +162,8 @@ class AnthropicModel(HostedModel[AnthropicSpec]):
         return parts
 
     @property
-    def _headers(self) -> dict[str, str]:
+    def headers(self) -> dict[str, str]:
+        """The headers that carry the key."""
         key = self.server.key
         return {"anthropic-version": "2023-06-01", **({"x-api-key": key} if key else {})}
 
@@ -187,5 +188,7 @@ class AnthropicModel(HostedModel[AnthropicSpec]):
     async def _reply(self, connection: Connection, request: Request) -> Response:
         has_form = request.schema is not None and self.spec.is_structured_output
         with self.translating(has_form=has_form):
-            content = await connection.post("/v1/messages", message_body(request, self.spec))
+            content = await connection.request(
+                "POST", "/v1/messages", message_body(request, self.spec)
+            )
             return read_reply(content, request, self.server)

@@ -1,35 +1,23 @@
 """Requests to responses by asyncio workers in a background thread; no server is known here."""
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass
 from queue import SimpleQueue
 from threading import Event, Thread
 
 from harness.core import Request, Response
-from harness.models.client.limiter import ConcurrencyLimiter
 
-
-@dataclass(frozen=True, slots=True)
-class Completed:
-    """A result, and the limiter whose slot it holds until the caller is done with it."""
-
-    result: Response
-    slot: ConcurrencyLimiter | None = None
-
-
-Worker = Callable[[Request], Awaitable[Completed | None]]
+Worker = Callable[[Request], Awaitable[Response | None]]
 """Processes one request; None ends the worker, because no further request can be processed."""
 
 
 class BackgroundExecutor:
     """A background thread with an event loop and its workers, used from the calling thread.
 
-    A result waits in `_completed` until the caller takes it, and holds its slot until the caller
-    asks for the next: whatever ends this process loses no more results than there are slots.
-    Slots are released inside the loop.
+    A result waits in `_completed` until the caller takes it; once the caller asks for the next,
+    `release` is called inside the loop. So whatever ends this process loses no more
+    results than may be unreleased.
     """
 
     def __init__(
@@ -38,14 +26,12 @@ class BackgroundExecutor:
         session: AbstractAsyncContextManager[Worker],
         *,
         workers: int,
+        release: Callable[[], object],
     ) -> None:
         """Keep the arguments; `results` begins the work."""
-        self._requests = requests
-        self._session = session
-        self._workers = workers
-        self._completed: SimpleQueue[Completed | BaseException | None] = SimpleQueue()
-        self._slots_done: deque[ConcurrencyLimiter] = deque()
-        self._is_releasing = False
+        self._requests, self._session = requests, session
+        self._workers, self._release = workers, release
+        self._completed: SimpleQueue[Response | BaseException | None] = SimpleQueue()
         self._started = Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._main: asyncio.Task[None] | None = None
@@ -54,13 +40,9 @@ class BackgroundExecutor:
     def results(self) -> Iterator[Response]:
         """Start, and yield the results as they come; then raise what ended the work early."""
         self._thread.start()
-        while isinstance(entry := self._completed.get(), Completed):
-            yield entry.result
-            if entry.slot is not None:
-                self._slots_done.append(entry.slot)
-            if not self._is_releasing:
-                self._is_releasing = True
-                self._call_in_loop(self._release_slots)
+        while isinstance(entry := self._completed.get(), Response):
+            yield entry
+            self._call_in_loop(self._release)
         if entry is not None:
             raise entry
 
@@ -102,12 +84,6 @@ class BackgroundExecutor:
 
     async def _work(self, worker: Worker) -> None:
         for request in self._requests:
-            completed = await worker(request)
-            if completed is None:
+            if (response := await worker(request)) is None:
                 return
-            self._completed.put(completed)
-
-    def _release_slots(self) -> None:
-        self._is_releasing = False  # before they are read, or the caller's next could be missed
-        while self._slots_done:
-            self._slots_done.popleft().release()
+            self._completed.put(response)

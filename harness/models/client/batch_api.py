@@ -1,31 +1,30 @@
-"""Batches of any provider: the records we keep of them, and the calls that providers share.
+"""Batches of any provider: the records we keep of them, and what their clients share.
 
-Results are read from files of JSON lines. Nothing here waits or retries.
+The providers' own packages make the calls. Results are lines of JSON. Nothing here waits or
+retries.
 """
 
 import json
 import logging
-import os
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
 from harness.core import Request, Response
-from harness.errors import ModelError, StoreError
+from harness.errors import StoreError
 from harness.models.client.hosted import HostedModel
-from harness.models.client.http import MOST_BYTES, HttpError
+from harness.models.client.http import MOST_BYTES, HttpError, proxy_of, redirect_error, trusted
 from harness.models.client.replies import merge, no_answer
 from harness.models.client.retry import PermanentError, RetryableError
 from harness.parts import Mode, Reason
 from harness.storage.files import write_whole
-
-if TYPE_CHECKING:
-    from aiohttp import FormData
 
 State = Literal["planned", "submitted", "collected"]
 _log = logging.getLogger(__name__)
@@ -35,6 +34,8 @@ LONGEST_NAME = 64
 """Characters of an entry's name in a batch, at either provider."""
 ENTRY_BYTES = 2**18
 """Of one result in a file of them, on average: a vector of 10,000 numbers."""
+NOT_SENT = ("Authorization", "X-Api-Key", "OpenAI-Organization", "OpenAI-Project")
+"""Headers that the packages would take from the environment."""
 TRANSFER_S = 600.0
 """How long the requests of a batch may take to go up, or its results to come down."""
 
@@ -78,12 +79,6 @@ class BatchFiles:
     def write(self, record: BatchRecord) -> None:
         """Write a record to disk, in place of its earlier version."""
         write_whole(self.path(record), msgspec.json.encode(record) + b"\n")
-        with suppress(OSError):  # some file systems cannot sync a folder
-            folder = os.open(self._folder, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
 
     def remove(self, record: BatchRecord) -> None:
         """Remove the record of a batch that was never submitted."""
@@ -124,59 +119,26 @@ class BatchExpired(Exception):
     """The provider knows no such batch, or no longer keeps its results."""
 
 
-class Listed(msgspec.Struct):
-    """A batch in a provider's list, by the provider's name for it."""
-
-    id: str
-
-    @property
-    def made_s(self) -> float:
-        """When it was created, in seconds since 1970."""
-        raise NotImplementedError
-
-
-_Listed = TypeVar("_Listed", bound=Listed)
-
-
-class Page(msgspec.Struct, Generic[_Listed]):
-    """A page of a provider's list."""
-
-    data: list[_Listed]
-    has_more: bool = False
-
-
 class BatchServer(ABC):
-    """The batches of a hosted model's provider.
+    """The batches of a hosted model's provider, called by the provider's own package.
 
-    `most_entries` and `most_bytes` are what the provider takes in one batch; `path` is that of its
-    batches, and `after` the parameter that turns a page of their list. Its calls raise
+    `most_entries` and `most_bytes` are what the provider takes in one batch. Calls raise
     RetryableError, PermanentError, BatchExpired or ModelError.
     """
 
     kind: ClassVar[str]
-    path: ClassVar[str]
-    after: ClassVar[str]
     most_entries: ClassVar[int]
     most_bytes: ClassVar[int]
 
     def __init__(self, hosted: HostedModel[Any]) -> None:
         """Use the server of the model."""
-        self._hosted = hosted
-        self._server = hosted.server
-
-    @property
-    def address(self) -> str:
-        """The server's address, as messages may show it."""
-        return self._server.address
+        self._hosted, self._server = hosted, hosted.server
+        self.address, self.check = hosted.server.address, hosted.check
 
     @property
     @abstractmethod
     def endpoints(self) -> Mapping[Mode, str]:
         """The modes that batches know, and the path of each; one batch has one path."""
-
-    def check(self) -> None:
-        """Check that the server is there; ModelError if not."""
-        self._hosted.check()
 
     @abstractmethod
     def entries(self, request: Request) -> tuple[bytes, ...]:
@@ -185,22 +147,16 @@ class BatchServer(ABC):
         There are several if one gives too few replies.
         """
 
+    @abstractmethod
     def submit(self, entries: Sequence[bytes], *, endpoint: str, nonce: str) -> str:
         """Submit a batch; the provider's name for it."""
-        try:
-            return self._create(entries, endpoint=endpoint, nonce=nonce)
-        except BatchExpired as error:
-            raise ModelError(
-                f"{self.address} has no batches ({error}); leave out --batch"
-            ) from None
 
     @abstractmethod
-    def _create(self, entries: Sequence[bytes], *, endpoint: str, nonce: str) -> str:
-        """Submit a batch; BatchExpired if the server has no such call."""
+    def find(self, record: BatchRecord) -> str | None:
+        """The name of a batch that may have been submitted; None if it was not.
 
-    @abstractmethod
-    def find(self, record: BatchRecord, *, known: Collection[str | None]) -> str | None:
-        """The name of a batch that may have been submitted, none of `known`; None if it was not."""
+        BatchExpired if the provider cannot say.
+        """
 
     @abstractmethod
     def status(self, name: str) -> BatchStatus:
@@ -248,48 +204,64 @@ class BatchServer(ABC):
         stem = name_stem(request.key)
         return tuple(f"{stem}-{number:05d}" for number in range(request.decoding.n))
 
-    def _listed(self, kind: type[Page[_Listed]], *, since: float) -> Iterator[_Listed]:
-        """The provider's batches, the youngest first, as long as a page has one made `since`."""
-        params = {"limit": "100"}
-        while True:
-            page = self._read(kind, "GET", self.path, params=params)
-            yield from page.data
-            if not (page.has_more and page.data) or page.data[-1].made_s < since:
-                return
-            params[self.after] = page.data[-1].id
+    @cached_property
+    def _package(self) -> Any:  # noqa: ANN401 - the package of either provider
+        return import_module(self.kind)
 
-    def _read(self, kind: type[_T], method: str, path: str, **how: Any) -> _T:  # noqa: ANN401 - of `_content`
-        content = self._content(method, path, **how)
+    def _options(self) -> dict[str, Any]:
+        """The options of a provider's client: our server and headers, no retries, no redirects."""
+        server, package = self._server, self._package
+        most_s = max(self._hosted.spec.timeout_s, TRANSFER_S)
+        transport = package.DefaultHttpxClient(
+            follow_redirects=False, trust_env=False, proxy=proxy_of(server), verify=trusted()
+        )
+        nothing = dict.fromkeys(NOT_SENT, package.Omit())
+        headers = {**nothing, **self._hosted.headers, **server.headers}
+        options = {"max_retries": 0, "timeout": most_s, "default_headers": headers}
+        return {"api_key": server.key or "none", "http_client": transport, **options}
+
+    @abstractmethod
+    def _client(self) -> Any:  # noqa: ANN401 - of the package, which is imported when it is needed
+        """A client of the server, open inside a `with` block."""
+
+    def _download(self, path: str, record: BatchRecord) -> bytes:
+        """The results at a path below the server's own address, wherever it says that they are."""
+        with self._calling() as client:
+            content: bytes = client.get(path, cast_to=bytes)
+        if len(content) > (most := MOST_BYTES + ENTRY_BYTES * record.entries):
+            fact = f"{self.address} sent a reply of more than {most} bytes: it is left unread"
+            raise PermanentError(Reason.FAILED, fact)
+        return content
+
+    @contextmanager
+    def _calling(self) -> Iterator[Any]:
+        """A client, whose errors become ours."""
+        package, server = self._package, self._server
         try:
-            return msgspec.json.decode(content, type=kind)
-        except (msgspec.DecodeError, ValueError) as error:
-            raise RetryableError(f"{self.address} sent what is not of its API ({error})") from None
+            with self._hosted.translating(), self._client() as client:
+                try:
+                    yield client
+                except package.APIStatusError as error:
+                    reply = error.response
+                    if reply.status_code < 400:
+                        raise redirect_error(server, reply.status_code, reply.headers) from None
+                    path, headers = reply.request.url.path, reply.headers
+                    found = HttpError(reply.status_code, reply.content, path=path, headers=headers)
+                    if found.status == 404:
+                        words = str(found.problem.get("message") or found.text)
+                        raise BatchExpired(f"404: {server.quote(words)}") from None
+                    raise found from None
+        except package.APIConnectionError as error:
+            fact = server.quote(str(error.__cause__ or error))
+            raise RetryableError(f"{self.address}: {fact}") from None
+        except (package.APIError, AttributeError, TypeError, ValueError) as error:
+            fact = server.quote(str(error))
+            raise RetryableError(f"{self.address} sent what is not of its API ({fact})") from None
 
-    def _content(
-        self,
-        method: str,
-        path: str,
-        body: "bytes | FormData | None" = None,
-        *,
-        params: Mapping[str, str] | None = None,
-        entries: int = 0,
-    ) -> bytes:
-        """The body of a reply, which may be as long as the results of so many entries."""
-        with self._hosted.translating():
-            try:
-                return self._hosted.fetch(
-                    method,
-                    path,
-                    body,
-                    params=params,
-                    timeout_s=max(self._hosted.spec.timeout_s, TRANSFER_S),
-                    most_bytes=MOST_BYTES + ENTRY_BYTES * entries,
-                )
-            except HttpError as error:
-                if error.status != 404:
-                    raise
-                words = self._server.quote(str(error.problem.get("message") or error.text))
-                raise BatchExpired(f"404: {words}") from None
+
+def record_of(found: Any, kind: type[_T]) -> _T:  # noqa: ANN401 - a model of either package
+    """What a call of a provider's package returns, as a record that is checked."""
+    return msgspec.convert(found.to_dict(mode="json", warnings=False), kind)
 
 
 def split_batches(

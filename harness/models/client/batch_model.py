@@ -7,10 +7,13 @@ Nothing here knows a provider, and nothing but records of batches is written.
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 from uuid import uuid4
+
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt
 
 from harness.core import Model, Request, Response
 from harness.errors import ModelError
@@ -25,28 +28,20 @@ from harness.models.client.batch_api import (
 )
 from harness.models.client.cached import Progress
 from harness.models.client.retry import PermanentError, RetryableError
-from harness.parts import Mode, Reason
+from harness.parts import UNCHARGED, Mode, Reason
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
+FIRST_S, GROWTH, LONGEST_S = 2.0, 1.5, 60.0
+"""The seconds between two looks at a batch: the first, how they grow, and the longest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Polling:
-    """The seconds between two looks at a batch, and how often a call that fails is tried."""
+    """How often a call that fails is tried, and how to wait."""
 
-    first_s: float = 2.0
-    growth: float = 1.5
-    longest_s: float = 60.0
     attempts: int = 8
-    sleep: Callable[[float], object] = time.sleep
-
-    def waits(self) -> Iterator[float]:
-        """The waits in seconds, each longer than the one before, up to the longest."""
-        wait_s = self.first_s
-        while True:
-            yield wait_s
-            wait_s = min(self.longest_s, wait_s * self.growth)
+    sleep: Callable[[float], None] = time.sleep
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +50,9 @@ class _Job:
     wanted: tuple[Request, ...]
 
     @property
-    def id(self) -> str:
-        return self.record.id or ""
-
-    @property
     def shown(self) -> str:
         """Its name, which is the provider's choice, as messages may show it."""
-        return "".join(letter for letter in self.id if letter.isprintable())[:LONGEST_NAME]
+        return "".join(filter(str.isprintable, self.record.id or ""))[:LONGEST_NAME]
 
 
 class BatchModel:
@@ -99,7 +90,7 @@ class BatchModel:
         return self._model.revision
 
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
-        """Answer each request once: from earlier batches, then from new ones.
+        """Answer each request once: from earlier batches, and from new ones.
 
         A response counts as stored once the caller asks for the next one.
         """
@@ -116,7 +107,7 @@ class BatchModel:
         self._server.check()
         earlier = self._earlier_jobs(wanted)
         try:
-            yield from self._responses(earlier, wanted)
+            yield from self._await([*earlier, *self._submit([*wanted.values()])])
         except KeyboardInterrupt:
             _log.warning(
                 "%s works on what was handed in: nothing of it is lost or paid for twice, and "
@@ -125,49 +116,31 @@ class BatchModel:
             )
             raise
 
-    def _responses(
-        self, earlier: Sequence[_Job], wanted: Mapping[str, Request]
-    ) -> Iterator[Response]:
-        keys = {request.key for job in earlier for request in job.wanted}
-        polled = [(job, self._poll(job)) for job in earlier]
-        for job, status in polled:
-            if status.is_ended and status.error is None:
-                yield from self._collect(job, status)
-        open_jobs = [job for job, status in polled if not status.is_ended or status.error]
-        rest = [request for key, request in wanted.items() if key not in keys]
-        yield from self._await([*open_jobs, *self._submit(rest)])
-
-    def _earlier_jobs(self, wanted: Mapping[str, Request]) -> list[_Job]:
-        left, jobs = dict(wanted), []
-        records = self._files.read()
-        known = {record.id for record in records}
-        for record in records:
-            keys = [key for key in record.keys if key in left and key not in record.failed]
-            submitted = record if record.id or not keys else self._submitted(record, known)
-            if keys and submitted is not None:
-                known.add(submitted.id)
-                jobs.append(_Job(submitted, tuple(left.pop(key) for key in keys)))
+    def _earlier_jobs(self, wanted: dict[str, Request]) -> list[_Job]:
+        """The batches of earlier commands; their requests are taken out of `wanted`."""
+        jobs = []
+        for record in self._files.read():
+            keys = [key for key in record.keys if key in wanted and key not in record.failed]
+            if keys and record.id is None:
+                # A command ended when it was about to submit it.
+                if (name := self._retry(partial(self._find, record))) is None:
+                    self._files.remove(record)
+                    continue
+                record = replace(record, id=name, state="submitted")
+                self._files.write(record)
+            if keys:
+                jobs.append(_Job(record, tuple(wanted.pop(key) for key in keys)))
         return jobs
 
-    def _submitted(self, record: BatchRecord, known: Collection[str | None]) -> BatchRecord | None:
-        """A batch that a command was about to submit when it ended; None if it did not arrive."""
-        name = self._retry(lambda _: self._find(record, known))
-        if name is None:
-            self._files.remove(record)
-            return None
-        submitted = replace(record, id=name, state="submitted")
-        self._files.write(submitted)
-        return submitted
-
-    def _find(self, record: BatchRecord, known: Collection[str | None]) -> str | None:
+    def _find(self, record: BatchRecord) -> str | None:
         """The provider's name for a batch that may have arrived; None where it did not."""
         try:
-            return self._server.find(record, known=known)
+            return self._server.find(record)
         except BatchExpired as error:
             raise ModelError(
-                f"{self._server.address} lists no batches ({error}), so that one of "
-                f"{len(record.keys)} requests may be there or not: remove "
-                f"{self._files.path(record)} to have it handed in again"
+                f"{self._server.address} lists no batches by our name ({error}), so that one of "
+                f"{len(record.keys)} requests may be there or not: look in the provider's console, "
+                f"and remove {self._files.path(record)} to have it handed in again"
             ) from None
 
     def _submit(self, requests: Sequence[Request]) -> list[_Job]:
@@ -181,7 +154,7 @@ class BatchModel:
     def _submit_batch(
         self, requests: Sequence[Request], entries: Sequence[bytes], *, endpoint: str
     ) -> BatchRecord:
-        server = self._server
+        server, is_lost = self._server, False
         record = BatchRecord(
             nonce=uuid4().hex,
             provider=server.kind,
@@ -190,17 +163,25 @@ class BatchModel:
             keys=tuple(request.key for request in requests),
             entries=len(entries),
         )
-        known = {other.id for other in self._files.read()}
-        self._files.write(record)
 
-        def submit(attempt: int) -> str:
-            # Where the reply was lost on its way, the batch may be there.
-            if attempt and (name := self._find(record, known)):
+        def submit() -> str:
+            nonlocal is_lost
+            if is_lost and (name := self._find(record)):
                 return name
+            self._files.write(record)
             try:
                 return server.submit(entries, endpoint=endpoint, nonce=record.nonce)
-            except (PermanentError, ModelError):
+            except RetryableError as error:
+                # An error's status says that there is no batch; without a reply there may be one.
+                is_lost = error.usage != UNCHARGED
+                if not is_lost:
+                    self._files.remove(record)
+                raise
+            except (PermanentError, ModelError, BatchExpired) as error:
                 self._files.remove(record)
+                if isinstance(error, BatchExpired):
+                    fact = f"{server.address} has no batches ({error}); leave out --batch"
+                    raise ModelError(fact) from None
                 raise
 
         submitted = replace(record, id=self._retry(submit), state="submitted")
@@ -208,19 +189,19 @@ class BatchModel:
         return submitted
 
     def _await(self, jobs: Sequence[_Job]) -> Iterator[Response]:
-        waits, errors, waiting = self._polling.waits(), list[str](), list(jobs)
+        errors, waiting, wait_s = list[str](), list(jobs), FIRST_S
         while waiting:
             polled = [(job, self._poll(job)) for job in waiting]
             for job, status in polled:
                 if status.error is not None:
                     self._files.remove(job.record)
                     errors.append(f"batch {job.shown}: {status.error}")
-                    continue
-                if status.is_ended:
+                elif status.is_ended:
                     yield from self._collect(job, status)
             waiting = [job for job, status in polled if not status.is_ended]
             if waiting:
-                self._polling.sleep(next(waits))
+                self._polling.sleep(wait_s)
+                wait_s = min(LONGEST_S, GROWTH * wait_s)
         if errors:
             raise ModelError(
                 f"{self._server.address} took none of {len(errors)} batches ({errors[0]}); "
@@ -228,10 +209,7 @@ class BatchModel:
             )
 
     def _poll(self, job: _Job) -> BatchStatus:
-        try:
-            status = self._retry(lambda _: self._server.status(job.id))
-        except BatchExpired as error:
-            raise self._expired(job, error) from None
+        status = self._of(job, lambda: self._server.status(job.record.id or ""))
         stage = f"batch {job.shown} ({status.word}: {status.done} of {status.total} answered there)"
         self._progress(stage, 0, len(job.wanted))
         return status
@@ -239,19 +217,12 @@ class BatchModel:
     def _collect(self, job: _Job, status: BatchStatus) -> Iterator[Response]:
         left = {request.key: request for request in job.wanted}
         failed = set(job.record.failed)
-        try:
-            results = self._retry(
-                lambda _: list(self._server.results(status, job.wanted, record=job.record))
-            )
-        except BatchExpired as error:
-            raise self._expired(job, error) from None
-        keys = {response.key for response in results}
+        results = self._of(
+            job, lambda: list(self._server.results(status, job.wanted, record=job.record))
+        )
         message = f"batch {job.shown} ended ({status.word}) without a result of this request"
-        lost = [
-            Response.failed(request.key, Reason.FAILED, message)
-            for request in job.wanted
-            if request.key not in keys
-        ]
+        found = {response.key for response in results}
+        lost = [Response.failed(key, Reason.FAILED, message) for key in left if key not in found]
         for response in [*results, *lost]:
             if left.pop(response.key, None) is not None:
                 failed |= {response.key} if response.failure else set()
@@ -260,25 +231,40 @@ class BatchModel:
         state = "collected" if keys | failed >= set(job.record.keys) else job.record.state
         self._files.write(replace(job.record, state=state, failed=tuple(sorted(failed))))
 
-    def _expired(self, job: _Job, error: BatchExpired) -> ModelError:
-        return ModelError(
-            f"batch {job.shown} with {len(job.record.keys)} requests, or its results, are not at "
-            f"{self._server.address} ({error}): use the key it was handed in with, or remove "
-            f"{self._files.path(job.record)} to have its requests asked, and paid for, again"
-        )
+    def _of(self, job: _Job, call: Callable[[], _T]) -> _T:
+        """What the provider says of a batch; ModelError if it has no such batch any more."""
+        try:
+            return self._retry(call)
+        except BatchExpired as error:
+            raise ModelError(
+                f"batch {job.shown} with {len(job.record.keys)} requests, or its results, are not "
+                f"at {self._server.address} ({error}): use the key it was handed in with, or "
+                f"remove {self._files.path(job.record)} to have its requests asked, and paid for, "
+                "again"
+            ) from None
 
-    def _retry(self, call: Callable[[int], _T]) -> _T:
-        waits, attempt = self._polling.waits(), 0
-        while True:
-            try:
-                return call(attempt)
-            except PermanentError as error:
-                raise ModelError(f"{error}; to ask at once, leave out --batch") from None
-            except RetryableError as error:
-                attempt += 1
-                if attempt == self._polling.attempts:
-                    raise ModelError(
-                        f"{error}; gave up after attempt {attempt}: what was handed in stays, and "
-                        "the same command collects it"
-                    ) from None
-                self._polling.sleep(max(next(waits), error.retry_after_s or 0.0))
+    def _retry(self, call: Callable[[], _T]) -> _T:
+        attempts = self._polling.attempts
+        retrying = Retrying(
+            retry=retry_if_exception_type(RetryableError),
+            stop=stop_after_attempt(attempts),
+            wait=_wait_s,
+            sleep=self._polling.sleep,
+            reraise=True,
+        )
+        try:
+            return retrying(call)
+        except PermanentError as error:
+            raise ModelError(f"{error}; to ask at once, leave out --batch") from None
+        except RetryableError as error:
+            raise ModelError(
+                f"{error}; gave up after attempt {attempts}: what was handed in stays, and the "
+                "same command collects it"
+            ) from None
+
+
+def _wait_s(state: RetryCallState) -> float:
+    """The seconds before the next attempt: growing, or what the server asks for."""
+    error = state.outcome.exception() if state.outcome else None
+    asked_s = error.retry_after_s if isinstance(error, RetryableError) else None
+    return max(min(LONGEST_S, FIRST_S * GROWTH ** (state.attempt_number - 1)), asked_s or 0.0)

@@ -9,20 +9,19 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from harness.core import Request, Response
 from harness.errors import ModelError, NoServerError
 from harness.models.client.endpoint import Endpoint, is_permission_error
 from harness.models.client.http import (
-    MOST_BYTES,
     Connection,
     ConnectionFailed,
     HttpError,
     connected,
     wait_for,
 )
-from harness.models.client.limiter import Capacity
+from harness.models.client.limiter import Limiter
 from harness.models.client.retry import (
     Call,
     PermanentError,
@@ -34,9 +33,6 @@ from harness.models.client.retry import (
 from harness.models.custom import ModelContext, Resolvable
 from harness.parts import UNCHARGED
 from harness.specs.models import HostedSpec, ModerationSpec
-
-if TYPE_CHECKING:
-    from aiohttp import FormData
 
 PASSING = frozenset({408, 409, 425, 429})
 """HTTP statuses below 500 that may pass."""
@@ -75,7 +71,7 @@ class HostedModel(Resolvable, Generic[_Spec]):
         self._environ = environ
         self._is_checked = False
         self.patience_s = 0.0
-        self._capacity = Capacity()
+        self._limiter = Limiter(spec.concurrency)
 
     @classmethod
     def build(cls, name: str, spec: _Spec, context: ModelContext) -> Self:
@@ -94,7 +90,7 @@ class HostedModel(Resolvable, Generic[_Spec]):
 
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Answer each request once, in the order in which the answers come."""
-        return send_all(requests, self.connect, RetryPolicy.of(self.spec), self._capacity)
+        return send_all(requests, self.connect, RetryPolicy.of(self.spec), self._limiter)
 
     def connect(self) -> AbstractAsyncContextManager[Call]:
         """How one attempt at a request is made, once the server is checked."""
@@ -135,29 +131,6 @@ class HostedModel(Resolvable, Generic[_Spec]):
             f"started, give --wait-for-server more seconds, or {self.server.remedy}"
         )
 
-    def fetch(
-        self,
-        method: str,
-        path: str,
-        body: "bytes | FormData | None" = None,
-        *,
-        timeout_s: float,
-        most_bytes: int = MOST_BYTES,
-        params: Mapping[str, str] | None = None,
-    ) -> bytes:
-        """The body of the reply to one call, outside any event loop."""
-
-        async def call() -> bytes:
-            async with self._connected(most_bytes=most_bytes) as connection:
-                try:
-                    async with asyncio.timeout(timeout_s):
-                        return await connection.request(method, path, body, params=params)
-                except TimeoutError:
-                    fact = f"{self.server.address}: no answer within {timeout_s:g} s"
-                    raise ConnectionFailed(fact, is_unmade=False) from None
-
-        return wait_for(call())
-
     @contextmanager
     def translating(self, *, has_form: bool = False) -> Iterator[None]:
         """Turn errors with an HTTP status into ours.
@@ -172,7 +145,7 @@ class HostedModel(Resolvable, Generic[_Spec]):
 
     @property
     @abstractmethod
-    def _headers(self) -> dict[str, str]:
+    def headers(self) -> dict[str, str]:
         """The headers that carry the key."""
 
     @abstractmethod
@@ -192,11 +165,8 @@ class HostedModel(Resolvable, Generic[_Spec]):
         host = self.server.remote_host
         return "|".join([*self._identity_parts(), *([f"host={host}"] if host else [])]), None
 
-    def _connected(
-        self, *, most: int = 1, most_bytes: int = MOST_BYTES
-    ) -> AbstractAsyncContextManager[Connection]:
-        headers = {**self._headers, **self.server.headers}
-        return connected(self.server, headers, most=most, most_bytes=most_bytes)
+    def _connected(self, *, most: int = 1) -> AbstractAsyncContextManager[Connection]:
+        return connected(self.server, {**self.headers, **self.server.headers}, most=most)
 
     @asynccontextmanager
     async def _session(self) -> AsyncIterator[Call]:
@@ -205,8 +175,17 @@ class HostedModel(Resolvable, Generic[_Spec]):
 
     def _list_models(self) -> list[dict[str, Any]]:
         timeout_s = min(PREFLIGHT_S, self.spec.timeout_s)
-        content = self.fetch("GET", self.models_path, timeout_s=timeout_s)
-        body = self.server.mask(json.loads(content))
+
+        async def call() -> bytes:
+            async with self._connected() as connection:
+                try:
+                    async with asyncio.timeout(timeout_s):
+                        return await connection.request("GET", self.models_path)
+                except TimeoutError:
+                    fact = f"{self.server.address}: no answer within {timeout_s:g} s"
+                    raise ConnectionFailed(fact, is_unmade=False) from None
+
+        body = self.server.mask(json.loads(wait_for(call())))
         entries = body.get("data") if isinstance(body, dict) else None
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             raise ValueError("the reply holds no list of models")

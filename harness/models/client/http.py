@@ -70,25 +70,12 @@ class ConnectionFailed(RetryableError):
 class Connection:
     """Open connections to a server, inside one event loop."""
 
-    def __init__(
-        self, server: Endpoint, session: "aiohttp.ClientSession", *, most_bytes: int
-    ) -> None:
-        """Use an open session; a reply may have `most_bytes`."""
-        self._server, self._session, self._most_bytes = server, session, most_bytes
+    def __init__(self, server: Endpoint, session: "aiohttp.ClientSession") -> None:
+        """Use an open session."""
+        self._server, self._session = server, session
         self._proxy = proxy_of(server)
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> bytes:
-        """The body of the reply to a JSON object; errors as `request`."""
-        return await self.request("POST", path, msgspec.json.encode(body))
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        body: "bytes | aiohttp.FormData | None" = None,
-        *,
-        params: Mapping[str, str] | None = None,
-    ) -> bytes:
+    async def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> bytes:
         """The body of the reply at a path below the server's address, or at a whole address.
 
         HttpError for an error's status, ConnectionFailed without a reply, ModelError at a redirect.
@@ -100,9 +87,8 @@ class Connection:
             async with self._session.request(
                 method,
                 url,
-                data=body,
-                params=params,
-                headers={"Content-Type": "application/json"} if isinstance(body, bytes) else None,
+                data=None if body is None else msgspec.json.encode(body),
+                headers={} if body is None else {"Content-Type": "application/json"},
                 allow_redirects=False,
                 proxy=self._proxy,
             ) as reply:
@@ -119,13 +105,9 @@ class Connection:
 
     async def _read(self, reply: "aiohttp.ClientResponse") -> bytes:
         """The body, unpacked up to the limit and never beyond it."""
-        server, most = self._server, self._most_bytes
+        server, most = self._server, MOST_BYTES
         if 300 <= reply.status < 400:
-            target = shown_address(reply.headers.get("location", "")) or "no address"
-            raise ModelError(
-                f"{server.address} answered {reply.status} and sends calls on to {target}: nothing "
-                f"is sent there; {server.remedy} to the address that is meant, if you trust it"
-            )
+            raise redirect_error(server, reply.status, reply.headers)
         packing = reply.headers.get("content-encoding", "identity").strip().lower()
         if packing not in PACKED | {"identity", ""}:
             fact = f"{server.address} packed its reply as {packing[:40]!r}, which was not asked for"
@@ -149,12 +131,12 @@ class Connection:
 
 @asynccontextmanager
 async def connected(
-    server: Endpoint, headers: Mapping[str, str], *, most: int = 1, most_bytes: int = MOST_BYTES
+    server: Endpoint, headers: Mapping[str, str], *, most: int = 1
 ) -> AsyncIterator[Connection]:
     """At most so many connections to a server; `headers` go with each call."""
     import aiohttp
 
-    connector = aiohttp.TCPConnector(limit=most, ssl=_trusted())
+    connector = aiohttp.TCPConnector(limit=most, ssl=trusted())
     async with aiohttp.ClientSession(
         connector=connector,
         headers={**HEADERS, **headers},
@@ -162,7 +144,7 @@ async def connected(
         timeout=aiohttp.ClientTimeout(total=None),
         auto_decompress=False,
     ) as session:
-        yield Connection(server, session, most_bytes=most_bytes)
+        yield Connection(server, session)
 
 
 def wait_for(work: Coroutine[Any, Any, _T]) -> _T:
@@ -173,6 +155,15 @@ def wait_for(work: Coroutine[Any, Any, _T]) -> _T:
         return asyncio.run(work)
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, work).result()
+
+
+def redirect_error(server: Endpoint, status: int, headers: Mapping[str, str]) -> ModelError:
+    """The error for a reply that sends calls on to another address."""
+    target = shown_address(headers.get("location", "")) or "no address"
+    return ModelError(
+        f"{server.address} answered {status} and sends calls on to {target}: nothing is sent "
+        f"there; {server.remedy} to the address that is meant, if you trust it"
+    )
 
 
 def proxy_of(server: Endpoint) -> str | None:
@@ -186,7 +177,7 @@ def proxy_of(server: Endpoint) -> str | None:
 
 
 @cache
-def _trusted() -> ssl.SSLContext:
+def trusted() -> ssl.SSLContext:
     """The certificates to trust, loaded once: it takes 25 ms."""
     import certifi
 

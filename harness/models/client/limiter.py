@@ -1,74 +1,58 @@
-"""Outcomes of calls to how many may be in flight: a semaphore whose size follows the server.
+"""How many calls may be in flight: additive increase, multiplicative decrease.
 
-The limit starts low, grows while all goes well, and shrinks after HTTP 429. All of it lives inside
-one event loop; nothing here knows a server, a request or a retry.
+The limit starts low, grows while all goes well, and shrinks after HTTP 429. It is kept from one
+use to the next. Nothing here knows a server, a request or a retry.
 """
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import Enum
 from statistics import median_low
 
 FIRST = 16
 """The limit while nothing is known of a server."""
 STEEP, SHARE = 4, 20
-"""What a good round adds: this factor before the first cut, then this part of the most there may be
-(additive increase).
-"""
+"""A good round multiplies the limit by STEEP; after the first cut it adds 1/SHARE of the most."""
 TOLERATED, DEEPEST = 0.2, 0.5
-"""The share of a round that may fail without a cut or a pause (3 of 16 may be chance); the deepest
-cut of one round (multiplicative decrease).
-"""
+"""The share of a round that may fail (3 of 16 may be chance); the deepest cut of one round."""
 SAME_S = 1.0
 """Two ends of a pause that differ by fewer seconds are the same end."""
 
 
 class CallOutcome(Enum):
-    """How a call ended: with a final result, rate-limited (429), or with an error of the server
-    (5xx, broken connections, time-outs).
-    """
+    """A final result, HTTP 429, or an error of the server (5xx, no connection, no reply)."""
 
     COMPLETED = "completed"
     RATE_LIMITED = "rate limited"
     SERVER_ERROR = "server error"
 
 
-@dataclass(slots=True)
-class Capacity:
-    """How many calls at once a server has borne so far, and whether the limit was ever cut."""
-
-    limit: int = FIRST
-    is_cut: bool = False
-
-
-class ConcurrencyLimiter:
+class Limiter:
     """An adaptive limit on the calls in flight, never above `most`.
 
-    A round is as many outcomes as the limit was at its start. After a round the limit grows if
-    few calls were rate-limited, and shrinks by the rate-limited share if more were; it stays while
-    the server has errors. Where a server asks more than a few calls of a round to wait, no call is
-    made until half of them may come again. `is_calm` says that the last round had few errors;
-    `closed_by` why no call is made any more, and `has_refused` that one was wanted after that.
+    A round is as many outcomes as the limit was at its start. After a round the limit grows if few
+    calls failed, and shrinks by the rate-limited share if more than a few were. If a server asks
+    more than a few calls of a round to wait, no call is made until half of them may come again.
     """
 
-    def __init__(self, most: int, capacity: Capacity | None = None) -> None:
-        """Start at the `capacity` of the server, which is kept up to date."""
-        self.most = most
-        self.capacity = Capacity() if capacity is None else capacity
-        self.limit = min(most, self.capacity.limit)
-        self.is_calm = self.has_refused = False
-        self.closed_by: Exception | None = None
+    def __init__(self, most: int) -> None:
+        """Start low."""
+        self.most, self.limit, self._is_cut = most, min(FIRST, most), False
+
+    def open(self) -> None:
+        """Begin anew in the running event loop, at the limit that the server has borne."""
         self._slots, self._surplus = asyncio.Semaphore(self.limit), 0
-        self._open, self._closing = asyncio.Event(), asyncio.Event()
-        self._open.set()
-        self._reopening: asyncio.TimerHandle | None = None
+        self._closing = asyncio.Event()
+        self._resume_s = 0.0
+        self.closed_by: Exception | None = None
+        self.has_refused = False  # a call was wanted after the limiter was closed
         self._begin_round()
 
     async def acquire(self) -> bool:
         """Wait for a slot and take it; False once the limiter is closed."""
         await self._slots.acquire()
-        await self._open.wait()
+        while self.closed_by is None and (left_s := self._resume_s - _now()) > 0:
+            await self.sleep(left_s)
         if self.closed_by is not None:
             self.has_refused = True
             self._slots.release()  # for the next who waits
@@ -82,9 +66,9 @@ class ConcurrencyLimiter:
             self._slots.release()
 
     def record(self, outcome: CallOutcome, *, wait_s: float | None = None) -> float | None:
-        """Count the outcome of a call, which the server may have asked to wait for `wait_s`.
+        """Count the outcome of a call; `wait_s` is what the server asked it to wait.
 
-        The seconds of a pause of all calls, if this starts or lengthens one.
+        Returns the seconds of a pause of all calls, if this starts or lengthens one.
         """
         self._counts[outcome] += 1
         pause_s = self._pause(wait_s) if wait_s else None
@@ -102,47 +86,39 @@ class ConcurrencyLimiter:
         """Give no further slot, because of `error`; calls in flight go on."""
         self.closed_by = self.closed_by or error
         self._closing.set()
-        self._open.set()
         self._slots.release()
 
     def _begin_round(self) -> None:
-        self._round = self.limit
-        self._counts = dict.fromkeys(CallOutcome, 0)
+        self._round, self._counts = self.limit, dict.fromkeys(CallOutcome, 0)
         self._wait_ends: list[float] = []  # when the calls of this round may come again
 
     def _end_round(self) -> None:
-        limited = self._counts[CallOutcome.RATE_LIMITED]
-        errors = self._counts[CallOutcome.SERVER_ERROR]
-        self.is_calm = not self._is_clear(max(limited, errors))
+        before, limited = self.limit, self._counts[CallOutcome.RATE_LIMITED]
         if self._is_clear(limited):
-            self.capacity.is_cut = True
-            self._resize(int(self.limit * (1 - min(limited / self._round, DEEPEST))))
-        elif self.is_calm:
-            more = self.limit + max(1, self.most // SHARE)
-            self._resize(more if self.capacity.is_cut else STEEP * self.limit)
+            self._is_cut = True
+            self.limit = max(1, int(before * (1 - min(limited / self._round, DEEPEST))))
+            self._surplus += before - self.limit
+        elif not self._is_clear(self._counts[CallOutcome.SERVER_ERROR]):
+            more = before + max(1, self.most // SHARE) if self._is_cut else STEEP * before
+            self.limit = min(self.most, more)
+            for _ in range(self.limit - before):
+                self.release()
         self._begin_round()
 
     def _is_clear(self, count: int) -> bool:
         """Whether so many of a round are more than is tolerated; one alone is, of more than one."""
         return count > min(self._round - 1, max(1, TOLERATED * self._round))
 
-    def _resize(self, limit: int) -> None:
-        before, self.limit = self.limit, max(1, min(self.most, limit))
-        self.capacity.limit = self.limit
-        for _ in range(self.limit - before):
-            self.release()
-        self._surplus += max(0, before - self.limit)
-
     def _pause(self, wait_s: float) -> float | None:
-        loop = asyncio.get_running_loop()
-        self._wait_ends.append(loop.time() + wait_s)
-        if not self._is_clear(len(self._wait_ends)):
+        self._wait_ends.append(_now() + wait_s)
+        end_s = median_low(self._wait_ends)
+        if not self._is_clear(len(self._wait_ends)) or end_s <= max(
+            _now(), self._resume_s + SAME_S
+        ):
             return None
-        end = median_low(self._wait_ends)
-        if self._reopening is not None and not self._open.is_set():
-            if end <= self._reopening.when() + SAME_S:
-                return None
-            self._reopening.cancel()
-        self._open.clear()
-        self._reopening = loop.call_at(end, self._open.set)
-        return end - loop.time()
+        self._resume_s = end_s
+        return end_s - _now()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

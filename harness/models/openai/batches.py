@@ -4,11 +4,10 @@ Requests and replies are those of single calls. Nothing here waits, retries or k
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-import msgspec
 from msgspec import Struct
 
 from harness.core import Request, Response
@@ -16,9 +15,8 @@ from harness.models.client.batch_api import (
     BatchRecord,
     BatchServer,
     BatchStatus,
-    Listed,
-    Page,
     read_lines,
+    record_of,
 )
 from harness.models.client.replies import nth_request
 from harness.models.client.retry import PermanentError
@@ -41,7 +39,7 @@ ENDED = frozenset({"completed", "expired", "cancelled", "failed"})
 NONCE = "harness_nonce"
 
 
-class _Named(Struct):
+class _File(Struct):
     id: str
 
 
@@ -60,7 +58,8 @@ class _Errors(Struct):
     data: list[_Error] | None = None
 
 
-class _Batch(Listed):
+class _Batch(Struct):
+    id: str
     status: str
     created_at: float = 0.0
     metadata: dict[str, str] | None = None
@@ -68,10 +67,6 @@ class _Batch(Listed):
     output_file_id: str | None = None
     error_file_id: str | None = None
     errors: _Errors | None = None
-
-    @property
-    def made_s(self) -> float:
-        return self.created_at
 
 
 class _Reply(Struct):
@@ -91,7 +86,7 @@ class OpenAIBatches(BatchServer):
     Limits from OpenAI's API reference, "Create batch": 50,000 requests, also of embeddings, 200 MB.
     """
 
-    kind, path, after = "openai", "/batches", "after"
+    kind = "openai"
     most_entries, most_bytes = 50_000, 200_000_000
 
     def __init__(self, model: OpenAIModel) -> None:
@@ -104,6 +99,9 @@ class OpenAIBatches(BatchServer):
         """Texts, by the API of the model's YAML, and vectors."""
         texts = {"chat": "/v1/chat/completions", "responses": "/v1/responses"}
         return {Mode.GENERATE: texts[self._spec.api], Mode.EMBED: "/v1/embeddings"}
+
+    def _client(self) -> Any:  # noqa: ANN401 - openai.OpenAI
+        return self._package.OpenAI(base_url=self._server.url, **self._options())
 
     def entries(self, request: Request) -> tuple[bytes, ...]:
         """One line of the file, or one line a reply where a line gives one reply."""
@@ -118,30 +116,34 @@ class OpenAIBatches(BatchServer):
             entries.append(json.dumps(line).encode())
         return tuple(entries)
 
-    def _create(self, entries: Sequence[bytes], *, endpoint: str, nonce: str) -> str:
-        from aiohttp import FormData
-
-        form = FormData({"purpose": "batch"})
+    def submit(self, entries: Sequence[bytes], *, endpoint: str, nonce: str) -> str:
+        """Upload the requests, and submit a batch of them that carries our name for it."""
         lines = b"".join(entry + b"\n" for entry in entries)
-        form.add_field("file", lines, filename=f"{nonce}.jsonl", content_type="application/jsonl")
-        batch = {
-            "input_file_id": self._read(_Named, "POST", "/files", body=form).id,
-            "endpoint": endpoint,
-            "completion_window": "24h",
-            "metadata": {NONCE: nonce},
-        }
-        return self._read(_Named, "POST", self.path, body=msgspec.json.encode(batch)).id
+        content = f"{nonce}.jsonl", lines, "application/jsonl"
+        with self._calling() as client:
+            file = record_of(client.files.create(file=content, purpose="batch"), _File)
+            batch = client.batches.create(
+                input_file_id=file.id,
+                endpoint=endpoint,
+                completion_window="24h",
+                metadata={NONCE: nonce},
+            )
+            return record_of(batch, _Batch).id
 
-    def find(self, record: BatchRecord, *, known: Collection[str | None]) -> str | None:
+    def find(self, record: BatchRecord) -> str | None:
         """The batch that has our name for it, among those of our record's age or younger."""
-        for batch in self._listed(Page[_Batch], since=record.created - OLDEST_S):
-            if (batch.metadata or {}).get(NONCE) == record.nonce and batch.id not in known:
-                return batch.id
+        with self._calling() as client:
+            for batch in (record_of(found, _Batch) for found in client.batches.list(limit=100)):
+                if (batch.metadata or {}).get(NONCE) == record.nonce:
+                    return batch.id
+                if batch.created_at < record.created - OLDEST_S:
+                    return None
         return None
 
     def status(self, name: str) -> BatchStatus:
         """The progress of a batch; one that failed was rejected as a whole."""
-        batch = self._read(_Batch, "GET", f"{self.path}/{quote(name, safe='')}")
+        with self._calling() as client:
+            batch = record_of(client.batches.retrieve(name), _Batch)
         counts, has_failed = batch.request_counts or _Counts(), batch.status == "failed"
         errors = (batch.errors or _Errors()).data or []
         why = "; ".join(f"{error.message or error.code}" for error in errors)
@@ -157,8 +159,7 @@ class OpenAIBatches(BatchServer):
 
     def _lines(self, status: BatchStatus, record: BatchRecord) -> Iterator[_Line]:
         for file in status.files:
-            path = f"/files/{quote(file, safe='')}/content"
-            content = self._content("GET", path, entries=record.entries)
+            content = self._download(f"/files/{quote(file, safe='')}/content", record)
             yield from read_lines(content, _Line, where=f"batch {status.id}")
 
     def _names(self, request: Request) -> tuple[str, ...]:

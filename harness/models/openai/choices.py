@@ -150,7 +150,7 @@ class OpenAIChoiceScorer:
         prompts = [context + choice for choice in request.choices]
         sent = {"model": self._model, "prompt": prompts, "max_tokens": 1, "temperature": 0.0}
         sent |= {"echo": True, "logprobs": 1, **self._spec.extra_body}
-        content = await self._connection.post("/completions", sent)
+        content = await self._connection.request("POST", "/completions", sent)
         body = read_object(content, self._server, key="choices", usage_of=read_usage)
         usage = read_usage(body.get("usage"))
         with attach_usage(usage):
@@ -184,7 +184,9 @@ class OpenAIChoiceScorer:
         root = self._server.url.rstrip("/").removesuffix("/v1")
         body = {"model": self._model, "prompt": prompt, "return_token_strs": True}
         try:
-            reply = read_json(await self._connection.post(f"{root}/tokenize", body), self._server)
+            reply = read_json(
+                await self._connection.request("POST", f"{root}/tokenize", body), self._server
+            )
         except HttpError as error:
             if error.status not in LACKING:
                 raise
@@ -206,7 +208,9 @@ class OpenAIChoiceScorer:
             sent["temperature"] = 0.0
         if self._spec.reasoning_effort is not None:
             sent["reasoning_effort"] = self._spec.reasoning_effort
-        content = await self._connection.post("/chat/completions", sent | self._spec.extra_body)
+        content = await self._connection.request(
+            "POST", "/chat/completions", sent | self._spec.extra_body
+        )
         body = read_object(content, self._server, key="choices", usage_of=read_usage)
         usage = read_usage(body.get("usage"))
         with attach_usage(usage):

@@ -34,7 +34,7 @@ class GuardModel(ModerationModel):
         limits = {"temperature": 0, "max_tokens": self.spec.max_tokens}
         body = {"model": self.spec.model, "messages": [asked], **limits}
         with self.translating():
-            content = await connection.post("/chat/completions", body)
+            content = await connection.request("POST", "/chat/completions", body)
         reply = read_reply(content, request, self.server)
         return self._read_label(request, reply) if reply.texts else reply
 

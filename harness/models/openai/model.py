@@ -67,7 +67,8 @@ class OpenAIServed(HostedModel[_Spec]):
     """A model behind an OpenAI-compatible server: how it is given the key, and words errors."""
 
     @property
-    def _headers(self) -> dict[str, str]:
+    def headers(self) -> dict[str, str]:
+        """The headers that carry the key."""
         return {"Authorization": f"Bearer {key}"} if (key := self.server.key) else {}
 
     def _translated(self, error: HttpError, *, has_form: bool = False) -> Exception:
@@ -191,13 +192,19 @@ class OpenAIModel(OpenAIServed[OpenAISpec]):
                 return await choose(request)
             if request.mode is Mode.EMBED:
                 body = embedding_body(request, model, spec)
-                return read_vector(await connection.post("/embeddings", body), request, server)
+                return read_vector(
+                    await connection.request("POST", "/embeddings", body), request, server
+                )
             if spec.api == "responses":
                 # Some servers stream here unless the request says that they must not.
                 body = response_body(request, model, spec) | {"stream": False}
-                return read_response(await connection.post("/responses", body), request, server)
+                return read_response(
+                    await connection.request("POST", "/responses", body), request, server
+                )
             body = chat_body(request, model, spec)
-            return read_reply(await connection.post("/chat/completions", body), request, server)
+            return read_reply(
+                await connection.request("POST", "/chat/completions", body), request, server
+            )
 
     async def _choose(
         self, scorer: OpenAIChoiceScorer, lock: asyncio.Lock, request: Request
@@ -256,7 +263,7 @@ class ModerationModel(TextLabeller, OpenAIServed[ModerationSpec]):
         question = self._questions.question(request)
         body = {"model": self.spec.model, "input": question.text}
         with self.translating():
-            content = await connection.post("/moderations", body)
+            content = await connection.request("POST", "/moderations", body)
         reply = read_object(content, self.server, key="results", usage_of=read_usage)
         result = read_as(_Result, reply["results"][0], what="a moderation")
         _refuse_odd({*result.categories, *result.category_scores})

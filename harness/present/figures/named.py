@@ -4,13 +4,13 @@ A name with a number is that of a figure of a paper. Nothing here draws or write
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypedDict, Unpack
 
 from harness.analysis.boards.scores import board_scores, whole_scores
-from harness.analysis.curves import CurveRow, curve_rows, scale_of
+from harness.analysis.curves import curve_rows, scale_of
 from harness.analysis.curves import together as joined
 from harness.analysis.panels import AgreementQuery, Panel, panels_of
 from harness.analysis.profile import Profile, Sampling, profile
@@ -28,7 +28,7 @@ from harness.present.figures.figure import Figure
 from harness.present.figures.scores import Layout, ScoreFilter
 from harness.storage import tables
 from harness.storage.find_runs import find_runs, run_folders
-from harness.storage.runs import RunFolder, StoredRun
+from harness.storage.runs import RunFolder
 from harness.storage.tables import Table, column_of
 from harness.workspace import Workspace
 
@@ -153,25 +153,16 @@ def _table(path: str, *, has_column: bool) -> Table:
     return tables.read_table(path, data, tables.detect_format(path, data, has_column=has_column))
 
 
-def curve_frame(rows: Sequence[CurveRow]) -> "DataFrame":
-    """Bins and curves as a frame with a column for each field."""
-    import pandas
-
-    names = [field.name for field in fields(CurveRow)]
-    found = ([getattr(row, name) for name in names] for row in rows)
-    numbers = dict.fromkeys(("at", "to", "value", "low", "high"), "float64")
-    return pandas.DataFrame(found, columns=names).astype(numbers)
-
-
 def _bins(inputs: Inputs, *, with_curves: bool = False) -> Figure:
-    runs, variants = map(StoredRun.read, inputs.folders()), inputs.choice.variants
-    rows = joined([curve_rows(run, inputs.judge, variants=variants) for run in runs])
-    if not rows:
+    variants, folders = inputs.choice.variants, inputs.folders()
+    tables = [curve_rows(f.read(), f.tables(), inputs.judge, variants=variants) for f in folders]
+    rows = joined(tables)
+    if not len(rows):
         raise StoreError(
             f"nothing to draw: judge {inputs.judge} has read no text whose implicitness is known; "
             "run hate_speech, or another task that measures it"
         )
-    return detection.curve_figure(curve_frame(rows), scale_of(rows[0]), with_curves=with_curves)
+    return detection.curve_figure(rows, scale_of(rows["data"].iat[0]), with_curves=with_curves)
 
 
 def _intentions(inputs: Inputs) -> Figure:

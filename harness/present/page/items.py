@@ -5,20 +5,20 @@ Nothing here computes a statistic.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Raw
 
 from harness.analysis.boards.ranked import CONTROL
-from harness.analysis.curves import CurveRow, curve_rows_of
+from harness.analysis.curves import curve_rows
 from harness.analysis.run_views import ComparedRun
 from harness.core import Sample
 from harness.parts import Message, digest
-from harness.pipeline.columns.readings import chunks
-from harness.pipeline.columns.run import RunColumns
 from harness.pipeline.score import OF_CHOICE, RIGHT_OR_WRONG
 from harness.present.page.records import (
     NONE,
@@ -41,13 +41,16 @@ from harness.storage.runs import (
     VerdictRecord,
 )
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 _DIGITS = 6
 _LOT = 16
 _ALL = 16**_LOT
 """Lots are drawn below this number."""
 MOST_ANSWERS = 20_000
 """The answers of a run up to which a page shows all of them."""
-_SHORT = 8
+_SHORT, _CHUNK = 8, 10_000
 
 
 @dataclass
@@ -65,7 +68,7 @@ class PageParts:
     stored: list[ComparedRun] = field(default_factory=list)
     cut: list[int] = field(default_factory=list)
     called: list[str] = field(default_factory=list)
-    curves: list[CurveRow] = field(default_factory=list)
+    curves: list["DataFrame"] = field(default_factory=list)
     folders: dict[str, int] = field(default_factory=dict)
     by_sample: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
     prompts: dict[tuple[tuple[int, ...], ...], int] = field(default_factory=dict)
@@ -125,11 +128,11 @@ def _collect(
 ) -> None:
     """Go through the records of one run once."""
     file = folder.read()
-    columns, shown = RunColumns(file.task), list[PageItem]()
+    shown, left, cut = list[PageItem](), iter(rows), 0
     # By the sample, so that a page shows the same samples in all variants and runs of a size.
     bound = _ALL if len(rows) <= answers else _ALL * answers // len(rows)
-    for part in chunks(rows):
-        columns.add(part)
+    while part := list(islice(left, _CHUNK)):
+        cut += sum(row.answer is not None and row.steps[-1].stop == "length" for row in part)
         chosen = [
             row for row in part if bound == _ALL or int(digest(row.sample.id)[:_LOT], 16) < bound
         ]
@@ -141,11 +144,11 @@ def _collect(
             "answered. Tables are of all answers; `harness report --answers N` shows about N a run."
         )
     made.items.append(Raw(msgspec.json.encode(shown)))
-    for judge in file.judges:
-        found = curve_rows_of(file, columns, judge)
-        made.curves += [replace(row, source=data_words(file)) for row in found]
-    made.cut.append(columns.missing.truncated)
-    made.stored.append(ComparedRun.of(file, folder.tables()))
+    files, source = folder.tables(), data_words(file)
+    found = [curve_rows(file, files, judge.name) for judge in file.judges]
+    made.curves += [rows.assign(source=source) for rows in found if len(rows)]
+    made.cut.append(cut)
+    made.stored.append(ComparedRun.of(file, files))
 
 
 def _kept(detail: Mapping[str, float]) -> dict[str, float]:

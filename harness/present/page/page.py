@@ -20,6 +20,7 @@ from harness.analysis.agreement import AgreementRow, AgreementSettings, agreemen
 from harness.analysis.boards.alarms import judge_fitness
 from harness.analysis.boards.ranked import standings, verdicts_of
 from harness.analysis.boards.scores import board_scores, whole_scores
+from harness.analysis.curves import COLUMNS as CURVES
 from harness.analysis.panels import AgreementQuery, rated_panels
 from harness.errors import SpecError, StoreError
 from harness.present.page import pairs, tables, words
@@ -157,10 +158,13 @@ def _title(made: PageParts) -> str:
 def _sections(
     numbers: PageNumbers, fitness: "DataFrame", agreement: Sequence[AgreementRow]
 ) -> list[PageSection]:
+    import pandas
+
     made = numbers.made
     lines, differences = _headlines(numbers)
     boards = [*tables.leaderboards(numbers)]
     known = pairs.know_and_act(numbers)
+    drawn = pandas.concat(made.curves) if made.curves else pandas.DataFrame(columns=[*CURVES])
     asked = words.asked([run.file for run in made.stored], made.called)
     found = [
         PageSection(
@@ -180,8 +184,8 @@ def _sections(
             "Implicitness",
             "Hits and false alarms against implicitness: points are bins, lines are logistic "
             "curves with their 95% band.",
-            tables=[*tables.bins(made.curves)],
-            curves=[*tables.curve_series(made.curves)],
+            tables=[*tables.bins(drawn)],
+            curves=[*tables.curve_series(drawn)],
         ),
         PageSection(
             "agreement", "Agreement with people", tables=[*tables.agreement_tables(agreement)]

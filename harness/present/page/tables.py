@@ -13,7 +13,6 @@ from harness.analysis import curves
 from harness.analysis.agreement import AgreementRow
 from harness.analysis.boards.alarms import Row
 from harness.analysis.boards.views import board_notes, recipe_labels
-from harness.analysis.curves import CurveRow
 from harness.analysis.run_views import ComparedRun
 from harness.judges.custom import JudgeLabel
 from harness.parts import Reason
@@ -30,6 +29,7 @@ from harness.present.page.records import (
     Value,
 )
 from harness.specs.tasks import TaskSpec
+from harness.storage.frames import records
 from harness.storage.runs import Cost, RunFile
 
 if TYPE_CHECKING:
@@ -292,50 +292,42 @@ def levels(numbers: PageNumbers) -> Iterator[PageTable]:
         yield PageTable(f"{task}, {metric} by variant: {pick}", columns, lines, task, pick)
 
 
-def curve_series(rows: Sequence[CurveRow]) -> Iterator[PageCurve]:
+def curve_series(rows: "DataFrame") -> Iterator[PageCurve]:
     """Published bins and logistic curves of both rates, of each signature."""
-    by_task: dict[str, list[CurveRow]] = {}
-    for row in rows:
-        by_task.setdefault(row.task, []).append(row)
-    for task, own in by_task.items():
-        grouped: dict[tuple[str, str, str], list[CurveRow]] = {}
-        for row in own:
-            if row.shape in (curves.PUBLISHED, "logistic") and row.at is not None:
-                grouped.setdefault((row.signature, row.rate, row.shape), []).append(row)
+    for task, own in rows.groupby("task", sort=False):
         labels = curves.names(own)
-        for (signature, rate, shape), points in grouped.items():
+        shown = own[own["shape"].isin((curves.PUBLISHED, "logistic")) & own["at"].notna()]
+        for (name, rate, shape), points in shown.groupby(
+            ["signature", "rate", "shape"], sort=False
+        ):
             yield PageCurve(
-                task,
-                f"{points[0].variant}, by {points[0].judge}",
-                labels[signature],
+                str(task),
+                f"{points['variant'].iat[0]}, by {points['judge'].iat[0]}",
+                labels[name],
                 rate,
                 shape,
-                [p.at or 0.0 for p in points],
-                [p.at or 0.0 if p.to is None else p.to for p in points],
-                [p.value for p in points],
-                [p.low for p in points],
-                [p.high for p in points],
+                points["at"].tolist(),
+                points["to"].fillna(points["at"]).tolist(),
+                *([known(value) for value in points[n]] for n in ("value", "low", "high")),
             )
 
 
-def bins(rows: Sequence[CurveRow]) -> Iterator[PageTable]:
+def bins(rows: "DataFrame") -> Iterator[PageTable]:
     """The numbers behind the bins of the curves, a table a signature."""
-    by_signature: dict[str, list[CurveRow]] = {}
-    for row in rows:
-        if row.shape == curves.PUBLISHED:
-            by_signature.setdefault(row.signature, []).append(row)
-    labels = curves.names(rows) if rows else {}
+    published = rows[rows["shape"] == curves.PUBLISHED]
+    labels = curves.names(rows)
     columns = (
         *(PageColumn("rate"), PageColumn("from", "number"), PageColumn("to", "number")),
         *(PageColumn("value", "number"), PageColumn("n", "count"), PageColumn("clusters", "count")),
         PageColumn("note"),
     )
-    for signature, own in by_signature.items():
+    for signature, members in published.groupby("signature", sort=False):
+        own = records(members)
         lines = [
             [r.rate, r.at, r.to, PageCell(r.value, r.low, r.high), r.n, r.clusters, r.note]
             for r in own
         ]
-        label = f"{labels[signature]}, {own[0].variant}, by {own[0].judge}"
+        label = f"{labels[str(signature)]}, {own[0].variant}, by {own[0].judge}"
         yield PageTable(f"{own[0].task}, bins: {label}", columns, lines, own[0].task, label)
 
 

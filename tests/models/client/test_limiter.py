@@ -6,24 +6,30 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 from support.each import each
 
-from harness.models.client.limiter import FIRST, CallOutcome, ConcurrencyLimiter
+from harness.models.client.limiter import FIRST, CallOutcome, Limiter
 
 OK, AWAY, TROUBLE = CallOutcome.COMPLETED, CallOutcome.RATE_LIMITED, CallOutcome.SERVER_ERROR
 
 
-def end(
-    limiter: ConcurrencyLimiter, outcome: CallOutcome, wait_s: float | None = None
-) -> float | None:
+def opened(most: int) -> Limiter:
+    """A limiter of the running event loop."""
+    limiter = Limiter(most)
+    limiter.open()
+    return limiter
+
+
+def end(limiter: Limiter, outcome: CallOutcome, wait_s: float | None = None) -> float | None:
     """The end of a call."""
     pause_s = limiter.record(outcome, wait_s=wait_s)
     limiter.release()
     return pause_s
 
 
-def after(limiter: ConcurrencyLimiter, outcomes: Sequence[CallOutcome]) -> int:
+def after(limiter: Limiter, outcomes: Sequence[CallOutcome]) -> int:
     """The limit after some calls, one at a time."""
 
     async def call() -> None:
+        limiter.open()
         for outcome in outcomes:
             await limiter.acquire()
             end(limiter, outcome)
@@ -51,11 +57,11 @@ def mixed(limit: int, turned_away: int) -> list[CallOutcome]:
     ],
 )
 def test_a_round_of_calls_sets_the_limit(outcomes: list[CallOutcome], expected: int) -> None:
-    assert after(ConcurrencyLimiter(200), outcomes) == expected
+    assert after(Limiter(200), outcomes) == expected
 
 
 def test_after_a_cut_the_limit_grows_by_the_same_number_each_round() -> None:
-    limiter = ConcurrencyLimiter(200)
+    limiter = Limiter(200)
     after(limiter, mixed(FIRST, 8))
 
     assert [after(limiter, [OK] * limiter.limit) for _ in range(3)] == [
@@ -66,7 +72,7 @@ def test_after_a_cut_the_limit_grows_by_the_same_number_each_round() -> None:
 
 
 def test_no_more_are_inside_than_the_limit_and_all_come_through() -> None:
-    limiter, inside, most = ConcurrencyLimiter(100), 0, 0
+    limiter, inside, most = Limiter(100), 0, 0
 
     async def call() -> None:
         nonlocal inside, most
@@ -78,6 +84,7 @@ def test_no_more_are_inside_than_the_limit_and_all_come_through() -> None:
         end(limiter, OK)
 
     async def all_of_them() -> None:
+        limiter.open()
         await asyncio.gather(*(call() for _ in range(1000)))
 
     asyncio.run(all_of_them())
@@ -85,11 +92,11 @@ def test_no_more_are_inside_than_the_limit_and_all_come_through() -> None:
     assert (inside, most > FIRST) == (0, True)
 
 
-def paused(limiter: ConcurrencyLimiter, waits_s: Sequence[float]) -> list[float | None]:
+def paused(most: int, waits_s: Sequence[float]) -> list[float | None]:
     """What the limiter says of calls that were asked to wait, rounded to seconds."""
 
     async def call() -> list[float | None]:
-        told = []
+        limiter, told = opened(most), []
         for wait_s in waits_s:
             await limiter.acquire()
             told.append(end(limiter, AWAY, wait_s))
@@ -111,12 +118,12 @@ def paused(limiter: ConcurrencyLimiter, waits_s: Sequence[float]) -> list[float 
 def test_all_are_to_wait_where_clearly_more_than_chance_brings_are_asked_to(
     most: int, waits_s: list[float], expected: list[float | None]
 ) -> None:
-    assert paused(ConcurrencyLimiter(most), waits_s) == expected
+    assert paused(most, waits_s) == expected
 
 
 def test_a_pause_that_grows_is_reported_again_and_one_that_does_not_is_not() -> None:
     async def scene() -> list[float | None]:
-        limiter = ConcurrencyLimiter(200)
+        limiter = opened(200)
         for _ in range(12):
             await limiter.acquire()
         told = [end(limiter, AWAY, wait_s) for wait_s in [1.0] * 5 + [60.0] * 7]
@@ -127,7 +134,7 @@ def test_a_pause_that_grows_is_reported_again_and_one_that_does_not_is_not() -> 
 
 def test_nobody_enters_during_a_pause_and_all_do_after_it() -> None:
     async def scene() -> tuple[int, int]:
-        limiter = ConcurrencyLimiter(200)
+        limiter = opened(200)
         for _ in range(4):
             await limiter.acquire()
             end(limiter, AWAY, 0.05)
@@ -140,18 +147,12 @@ def test_nobody_enters_during_a_pause_and_all_do_after_it() -> None:
     assert asyncio.run(scene()) == (0, 9)
 
 
-WAITING: list[Callable[[ConcurrencyLimiter], Awaitable[bool | None]]] = [
-    ConcurrencyLimiter.acquire,
-    lambda limiter: limiter.sleep(60),
-]
-
-
-@pytest.mark.parametrize("wait", WAITING)
-def test_a_closed_gate_keeps_nobody_waiting_and_lets_nobody_in(
-    wait: Callable[[ConcurrencyLimiter], Awaitable[bool | None]],
+@pytest.mark.parametrize("wait", [Limiter.acquire, lambda limiter: limiter.sleep(60)])
+def test_a_closed_limiter_keeps_nobody_waiting_and_lets_nobody_in(
+    wait: Callable[[Limiter], Awaitable[bool | None]],
 ) -> None:
     async def scene() -> list[bool | None]:
-        limiter = ConcurrencyLimiter(1)
+        limiter = opened(1)
         await limiter.acquire()
         waiting = [asyncio.ensure_future(wait(limiter)) for _ in range(3)]
         await asyncio.sleep(0)

@@ -352,26 +352,6 @@ def test_a_request_that_is_given_up_says_what_its_replies_so_far_were_charged() 
     assert response.usage == Usage(2, 2, unanswered=2)
 
 
-def test_one_request_that_fails_while_all_others_succeed_waits_no_longer_each_time() -> None:
-    """Ten growing waits would sum to more than the policy allows; ten of the first do not."""
-
-    class Unlucky(Server):
-        async def _answer(self, request: Request) -> Response:
-            if request.sample_id != "0":
-                await asyncio.sleep(0.002)
-                return Response(request.key, texts=("at once",))
-            return await super()._answer(request)
-
-    server = Unlucky(troubles=(RetryableError("busy"),) * 10)
-    policy = RetryPolicy(
-        concurrency=16, attempts=11, timeout_s=5, longest_wait_s=0.1, first_wait_s=0.01
-    )
-
-    found = list(send_all(map(request, range(3000)), server.connect, policy))
-
-    assert sum(response.failure is None for response in found) == 3000
-
-
 @pytest.mark.parametrize("trouble", [ModelError("no such model"), ZeroDivisionError("a bug")])
 def test_any_other_exception_stops_everything(trouble: Exception) -> None:
     server = Server(troubles=(trouble,))

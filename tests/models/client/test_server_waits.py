@@ -10,7 +10,7 @@ from support.stub_server import StubServer
 
 from harness.core import Request
 from harness.errors import ModelError
-from harness.models.client.limiter import FIRST, Capacity
+from harness.models.client.limiter import FIRST, Limiter
 from harness.models.client.retry import RetryPolicy, send_all
 from harness.models.openai.model import OpenAIModel
 from harness.parts import Decoding, Message
@@ -38,15 +38,15 @@ def free_port() -> int:
 
 def test_the_next_step_begins_with_as_many_calls_at_once_as_the_server_has_borne() -> None:
     with StubServer(Script(delay_s=0.02)) as server:
-        model, capacity = model_at(server.url), Capacity()
+        model, limiter = model_at(server.url), Limiter(64)
         rules = RetryPolicy(64, 6, timeout_s=5)
         requests = asked(model, 160)
-        list(send_all(requests[:80], model.connect, rules, capacity))
-        borne = capacity.limit
+        list(send_all(requests[:80], model.connect, rules, limiter))
+        borne = limiter.limit
 
-        answers = list(send_all(requests[80:], model.connect, rules, capacity))
+        answers = list(send_all(requests[80:], model.connect, rules, limiter))
 
-    assert (borne > FIRST, capacity.limit) == (True, 64)
+    assert (borne > FIRST, limiter.limit) == (True, 64)
     assert not any(answer.failure for answer in answers)
 
 
