@@ -66,13 +66,6 @@ def test_a_row_is_the_mean_of_text_and_turn_end_without_the_instruction(
     assert np.abs(row - (mean / mean.norm()).numpy()).max() < 1e-6
 
 
-def test_rows_have_length_one_even_for_the_empty_text(encoder: Llm2Vec) -> None:
-    rows = encoder.encode([*TEXTS, "\ud800"])
-
-    assert rows.dtype == np.float32
-    assert np.linalg.norm(rows, axis=1) == pytest.approx(np.ones(len(rows)), abs=1e-6)
-
-
 @pytest.mark.parametrize("batch_tokens", [1, 64, 100_000])
 def test_rows_move_by_float_noise_only_with_other_texts(
     tiny: TinyLlm2Vec, encoder: Llm2Vec, batch_tokens: int
