@@ -60,10 +60,11 @@ def rank_groups(
 
 def _groups(values: Floats, p: Mapping[tuple[int, int], float], level: float) -> tuple[int, ...]:
     order = sorted(range(len(values)), key=lambda place: -values[place])
+    ordered = [[p.get((min(a, b), max(a, b)), 1.0) for b in order] for a in order]
+    is_apart = np.array(ordered) <= level
     groups, group = dict.fromkeys(order[:1], 1), 1
     for cut in range(1, len(order)):
-        across = [(min(a, b), max(a, b)) for a in order[:cut] for b in order[cut:]]
-        group += all(p[pair] <= level for pair in across)
+        group += bool(is_apart[:cut, cut:].all())
         groups[order[cut]] = group
     return tuple(groups[place] for place in range(len(values)))
 
@@ -82,11 +83,15 @@ def _p_of_pairs(
     for signs in blocks:
         drawn = (signs @ columns).reshape(len(signs), models, features)
         tried += len(signs)
-        for place, (a, b) in enumerate(pairs):
-            middle, half = (totals[a] + totals[b]) / 2, (drawn[:, a] - drawn[:, b]) / 2
+        start = 0
+        for a in range(models - 1):
+            half, end = (drawn[:, a : a + 1] - drawn[:, a + 1 :]) / 2, start + models - a - 1
+            middle = (totals[a] + totals[a + 1 :]) / 2
             gaps = np.abs(pooled(middle + half) - pooled(middle - half))
+            least = np.abs(observed[a] - observed[a + 1 :]) - ROUNDING
             # A swap after which one has no score counts for no difference.
-            reached[place] += (~(gaps < abs(observed[a] - observed[b]) - ROUNDING)).sum()
+            reached[start:end] += (~(gaps < least)).sum(axis=0)
+            start = end
     at_hand = 0 if is_exact else 1
     return [float(one + at_hand) / (tried + at_hand) for one in reached]
 

@@ -6,6 +6,8 @@ Missing numbers are NaN, missing texts None; names are categories. Nothing here 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from harness.errors import SpecError
 from harness.storage.cells import csv_text
 from harness.storage.read_tables import opened
@@ -44,43 +46,56 @@ def load(
     """
     import pandas
 
-    frames = []
+    folders, facts = [*folders], []
+    parts = []
     for folder in folders:
         file = folder.read()
-        found = _scores(folder) if table == "scores" else _stored(folder, table, columns)
-        if columns is not None:
-            found = found.reindex(columns=list(columns))
-        of_run = dict(zip(RUN, (file.run.task, file.model.name, folder.path.name), strict=True))
-        for place, (name, value) in enumerate(of_run.items()):
-            if name not in found.columns:
-                found.insert(place, name, value)
-        frames.append(found)
-    if not frames:
+        facts.append((file.run.task, file.model.name, folder.path.name))
+        parts.append(_scores(folder) if table == "scores" else _stored(folder, table, columns))
+    if not parts:
         raise SpecError(f"{table}: no run to load")
-    made = frames[0] if len(frames) == 1 else pandas.concat(frames, ignore_index=True)
+    sizes = [*map(len, parts)]
+    made = pandas.concat(parts, ignore_index=True) if table == "scores" else _joined(parts)
+    if table == "answers":
+        made.insert(0, "row", np.concatenate([np.arange(size) for size in sizes]))
+    for name, start in _GATHERED.items() if table == "samples" else ():
+        made[name] = _dicts(made[[one for one in made.columns if one.startswith(start)]], start)
+    if columns is not None:
+        made = made.reindex(columns=list(columns))
+    for place, name in enumerate(RUN):
+        if name not in made.columns:
+            codes, names = pandas.factorize(np.array([one[place] for one in facts], dtype=object))
+            own = pandas.Categorical.from_codes(np.repeat(codes, sizes), names)
+            made.insert(place, name, own)
     kinds = {name: "category" for name in made.columns if name in _CATEGORIES}
     kinds |= {name: "float64" for name in made.columns if name in _NUMBERS}
-    return made.astype(kinds)
+    made = made.astype(kinds)
+    for name in made.columns if len(parts) > 1 else ():
+        if name in _CATEGORIES:
+            known = made[name].cat.remove_unused_categories()
+            made[name] = known.cat.reorder_categories(sorted(known.cat.categories))
+    return made
 
 
-def _stored(folder: RunFolder, table: str, columns: Sequence[str] | None) -> "DataFrame":
+def _joined(parts: Sequence[Any]) -> "DataFrame":
+    from pyarrow import concat_tables
+
+    made = concat_tables(parts, promote_options="default").unify_dictionaries()
+    frame: DataFrame = made.to_pandas(self_destruct=True)
+    return frame
+
+
+def _stored(folder: RunFolder, table: str, columns: Sequence[str] | None) -> Any:  # noqa: ANN401
+    """Some columns of a table as a pyarrow.Table."""
     path = folder.path / f"{table}.parquet"
     folder.check_sum(path.name)
     with opened(path, categories(table)) as file:
         known = file.schema_arrow.names
-        gathered = {
-            name: [column for column in known if column.startswith(start)]
-            for name, start in _GATHERED.items()
-            if table == "samples" and (columns is None or name in columns)
-        }
-        wanted = known if columns is None else [name for name in columns if name in known]
-        more = [name for some in gathered.values() for name in some if name not in wanted]
-        found = file.read([*wanted, *more]).to_pandas(self_destruct=True)
-    if table == "answers":
-        found.insert(0, "row", range(len(found)))
-    for name, own in gathered.items():
-        found[name] = _dicts(found[own], _GATHERED[name])
-    return found
+        if columns is None:
+            return file.read()
+        starts = tuple(_GATHERED[name] for name in columns if name in _GATHERED)
+        is_more = table == "samples" and starts
+        return file.read([n for n in known if n in columns or (is_more and n.startswith(starts))])
 
 
 def _dicts(columns: "DataFrame", start: str) -> list[dict[str, Any]]:
