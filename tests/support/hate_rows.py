@@ -1,5 +1,6 @@
 """Rows of texts that are flagged or not, at some implicitness, drawn by hand or from a line."""
 
+import atexit
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
@@ -42,6 +43,7 @@ def stored(
 
 
 _PLACE, _COUNT = TemporaryDirectory(), count()
+atexit.register(_PLACE.cleanup)
 
 
 def written(

@@ -64,7 +64,7 @@ def gate(
     rows must pass, and one regression is enough. What the second run has not of the first, a
     variant or a judge, passes nothing either.
 
-    - `base` and `new` are means over the `n` items of both, `drop` is base less new, `low` to `high`
+    - `base` and `new` are means over the `n` items of both, `drop` their difference, `low` to `high`
       its 95 % interval, missing with the `reason`;
     - `seen` is the true drop that a regression would show with a power of .8, or missing;
     - `missing` and `missing_base` are shares of the `items` without a verdict, in `clusters`;
