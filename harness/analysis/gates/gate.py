@@ -64,8 +64,8 @@ def gate(
     rows must pass, and one regression is enough. What the second run has not of the first, a
     variant or a judge, passes nothing either.
 
-    - `base` and `new` are means over the `n` items of both, `drop` their difference, `low` to `high`
-      its 95 % interval, missing with the `reason`;
+    - `base` and `new` are means over the `n` items of both, `drop` base less new, `low` to
+      `high` its 95 % interval, missing with the `reason`;
     - `seen` is the true drop that a regression would show with a power of .8, or missing;
     - `missing` and `missing_base` are shares of the `items` without a verdict, in `clusters`;
     - `low_corrected` to `high_corrected` is the interval at the `level` that decides a regression.
