@@ -260,22 +260,21 @@ def tokens(
         return ExitCode.DONE
     lines = []
     for variant, one in reports.items():
-        lengths = f"{one.fewest} / {one.median:g} / {one.most}"
-        counts = (one.single, one.differing, one.spanning, one.ungiven)
-        starts = " or ".join(map(str, one.bos_counts))
-        lines.append((variant, one.choices, lengths, *counts, starts, one.longest_context))
+        lengths = f"{one['fewest']} / {one['median']:g} / {one['most']}"
+        counts = (one[name] for name in ("single", "differing", "spanning", "ungiven"))
+        starts = " or ".join(map(str, one["bos_counts"]))
+        lines.append((variant, one["choices"], lengths, *counts, starts, one["longest_context"]))
     echo_table(f"{choice.task}, {choice.model}", TOKENS_HEAD, lines)
     examples = [
-        (part.scored == part.apart, place, name, part)
+        (part["scored"] == part["apart"], place, name, part)
         for name, report in reports.items()
-        for place, part in enumerate(report.examples)
+        for place, part in enumerate(report["examples"])
     ]
     # First those whose tokens change when the choice is tokenised alone.
     for _, _, name, part in sorted(examples, key=lambda entry: entry[:2])[:EXAMPLES]:
-        echo(f"{name}, sample {part.sample_id}, choice {part.choice!r}")
-        echo(f"  given  {_shown(part.given)}")
-        echo(f"  scored {_shown(part.scored)}")
-        echo(f"  apart  {_shown(part.apart)}")
+        echo(f"{name}, sample {part['sample_id']}, choice {part['choice']!r}")
+        for what in ("given", "scored", "apart"):
+            echo(f"  {what:<6} {_shown(part[what])}")
     return ExitCode.DONE
 
 

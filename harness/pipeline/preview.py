@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import fsum
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from harness.core import Request, Response
 from harness.models.client.cached import HOSTED, CachedClient
@@ -20,7 +20,6 @@ from harness.models.local.checkpoints import open_spec
 from harness.models.local.tokenization import (
     CHARACTERS_A_TOKEN,
     MeasuresPrompts,
-    TokenReport,
     characters,
     estimated,
     token_report,
@@ -390,7 +389,7 @@ def _price(
     return charged[0], charged[1]
 
 
-def check_tokens(plan: Plan, spec: LocalSpec, checkpoints: Path) -> dict[str, TokenReport]:
+def check_tokens(plan: Plan, spec: LocalSpec, checkpoints: Path) -> dict[str, dict[str, Any]]:
     """How the tokenizer of a local model reads a task's choices, by variant.
 
     `checkpoints` is the folder of fetched checkpoints.

@@ -39,8 +39,7 @@ class SentenceTransformerSpec(
 class Llm2VecSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="llm2vec"):
     """An LLM2Vec checkpoint: a base model and its adapters, the first merged first.
 
-    `revision` is the base's; an adapter's follows an @ in its name. `engine: native` runs on
-    current transformers, `package` through the llm2vec package; their scores agree to 1e-4.
+    `revision` is the base's; an adapter's follows an @ in its name.
     """
 
     base: str
@@ -49,7 +48,6 @@ class Llm2VecSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="llm2ve
     instruction: str = ""
     max_length: int = 512
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
-    engine: Literal["native", "package"] = "native"
 
 
 class HostedEncoderSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="hosted"):

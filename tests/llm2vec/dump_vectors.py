@@ -1,7 +1,7 @@
 """Vectors of the llm2vec package, for the test beside it, in the environment of install.sh.
 
 Reads a list of jobs from standard input as JSON and writes, for each, the rows of the package
-called as its own page shows and those of Llm2VecPackage, both of length 1.
+called as its own page shows, of length 1.
 """
 
 import json
@@ -10,8 +10,6 @@ from importlib import import_module
 from typing import Any
 
 import torch
-
-from harness.models.encoders.llm2vec import Llm2VecPackage
 
 
 def rows_of_the_package(job: dict[str, Any]) -> list[list[float]]:
@@ -24,17 +22,4 @@ def rows_of_the_package(job: dict[str, Any]) -> list[list[float]]:
     return unit
 
 
-def rows_of_the_engine(job: dict[str, Any]) -> list[list[float]]:
-    adapters = (job["adapter"],) if job["adapter"] else ()
-    encoder = Llm2VecPackage(job["base"], adapters, instruction=job["instruction"], device="cpu")
-    rows: list[list[float]] = encoder.encode(job["texts"]).tolist()
-    return rows
-
-
-json.dump(
-    [
-        {"package": rows_of_the_package(job), "engine": rows_of_the_engine(job)}
-        for job in json.load(sys.stdin)
-    ],
-    sys.stdout,
-)
+json.dump([rows_of_the_package(job) for job in json.load(sys.stdin)], sys.stdout)

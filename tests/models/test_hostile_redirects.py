@@ -9,7 +9,6 @@ from support.each import each
 from support.hostile import Heard, HostileServer, Listener, right
 from support.resolved import resolved
 from support.stub_script import Reply
-from support.toy import Toy
 
 from harness.core import Model
 from harness.errors import ModelError
@@ -120,16 +119,3 @@ def test_results_of_a_batch_are_fetched_from_the_server_alone(tmp_path: Path) ->
 
     assert response.texts
     assert other.heard == []
-
-
-def test_a_run_that_is_sent_on_ends_in_one_message(
-    toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    away = Reply(308, b"", {"Location": "https://mirror.example/v1/chat/completions"})
-    with Listener(lambda heard: right(heard) if heard.method == "GET" else away) as server:
-        monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
-        code = toy.run("--variant", "base", model="alpha")
-
-    assert code == 2
-    assert "sends calls on to https://mirror.example/v1" in (err := capsys.readouterr().err)
-    assert "Traceback" not in err

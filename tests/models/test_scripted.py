@@ -53,14 +53,6 @@ def test_a_control_answers_with_what_its_task_names(policy: str, step: str, expe
     assert said(policy, replace(ASKED, step=step)) == expected
 
 
-def test_a_control_answers_each_request_once_under_its_key() -> None:
-    asked = [replace(ASKED, sample_id=sample.id, model=sample.id) for sample in SAMPLES]
-
-    responses = list(model("oracle").answer(asked))
-
-    assert [response.key for response in responses] == [request.key for request in asked]
-
-
 def test_a_draw_is_the_same_in_any_order_and_company() -> None:
     asked = [replace(ASKED, sample_id=sample.id) for sample in SAMPLES]
 
@@ -153,17 +145,3 @@ def test_a_control_may_join_fields_and_may_be_blind_within_a_cluster(
     responses = made.answer([replace(ASKED, sample_id=sample.id) for sample in DIALOGUE])
 
     assert [response.texts for response in responses] == [(text,) for text in expected]
-
-
-@pytest.mark.parametrize(
-    ("policy", "words"),
-    [
-        ("wrong", "sample b has no field or reference 'emphases'.*; did you mean emphasis"),
-        ("wrong first", "sample a has no field or reference 'mean'.*; did you mean meant"),
-    ],
-)
-def test_each_part_of_a_joined_name_must_be_there(policy: str, words: str) -> None:
-    made = control("a-control", policy, sources=JOINED, samples=DIALOGUE)
-
-    with pytest.raises(SpecError, match=words):
-        list(made.answer([replace(ASKED, sample_id="b")]))

@@ -100,13 +100,6 @@ def test_where_a_control_has_nothing_to_choose_by_all_choices_are_alike(
     assert [part.logprob for part in scores] == [0.0] * 3
 
 
-def test_a_score_counts_the_bytes_of_its_answer_and_no_tokens() -> None:
-    scores = said("first", asked(variant="text")).choice_scores or ()
-
-    assert [part.bytes for part in scores] == [len(f" {CHOICES[at]}".encode()) for at in (1, 2, 0)]
-    assert {part.tokens for part in scores} == {None}
-
-
 def test_a_random_choice_is_drawn_for_each_prompt_evenly() -> None:
     samples = tuple(sample(name=f"s{n}") for n in range(300))
 

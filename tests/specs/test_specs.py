@@ -240,8 +240,8 @@ def test_a_wrong_task_is_named_with_the_nearest_key(
             ("unknown key `modle`", "at `$.encoder`", "did you mean model?"),
         ),
         (
-            JUDGE.replace("minilm", "llm2vec, base: b, adapters: [], engine: natve"),
-            ("'natve'", "$.encoder.engine", "did you mean native?"),
+            JUDGE.replace("minilm", "llm2vec, base: b, adapters: [], dtype: float23"),
+            ("'float23'", "$.encoder.dtype"),
         ),
         (JUDGE.replace("accept: a", "acept: a"), ("`acept`", "did you mean accept?")),
     ],

@@ -233,6 +233,17 @@ class BatchServer(ABC):
             raise PermanentError(Reason.FAILED, fact)
         return content
 
+    def _refusal(self, reply: Any) -> Exception:  # noqa: ANN401 - a response of either package
+        """The error of a reply of status 300 or more."""
+        if reply.status_code < 400:
+            return redirect_error(self._server, reply.status_code, reply.headers)
+        path, headers = reply.request.url.path, reply.headers
+        found = HttpError(reply.status_code, reply.content, path=path, headers=headers)
+        if found.status != 404:
+            return found
+        words = str(found.problem.get("message") or found.text)
+        return BatchExpired(f"404: {self._server.quote(words)}")
+
     @contextmanager
     def _calling(self) -> Iterator[Any]:
         """A client, whose errors become ours."""
@@ -242,15 +253,7 @@ class BatchServer(ABC):
                 try:
                     yield client
                 except package.APIStatusError as error:
-                    reply = error.response
-                    if reply.status_code < 400:
-                        raise redirect_error(server, reply.status_code, reply.headers) from None
-                    path, headers = reply.request.url.path, reply.headers
-                    found = HttpError(reply.status_code, reply.content, path=path, headers=headers)
-                    if found.status == 404:
-                        words = str(found.problem.get("message") or found.text)
-                        raise BatchExpired(f"404: {server.quote(words)}") from None
-                    raise found from None
+                    raise self._refusal(error.response) from None
         except package.APIConnectionError as error:
             fact = server.quote(str(error.__cause__ or error))
             raise RetryableError(f"{self.address}: {fact}") from None

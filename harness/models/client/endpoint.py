@@ -157,7 +157,7 @@ class Endpoint:
         """The key; None for a server that wants none. ModelError where it is missing or damaged."""
         if self.key_env is None:
             return None
-        key = self._stored_key
+        key = self.environ.get(self.key_env, "").strip()
         if not key:
             raise ModelError(
                 f"the environment variable {self.key_name} is not set: put the key for "
@@ -189,10 +189,6 @@ class Endpoint:
             if len(secret) >= LEAST_SECRET and not (is_word or is_absent):
                 body = _replaced(body, secret, new=mask)
         return body
-
-    @property
-    def _stored_key(self) -> str:
-        return self.environ.get(self.key_env, "").strip() if self.key_env else ""
 
     @property
     def _secrets(self) -> dict[str, str]:

@@ -3,13 +3,14 @@
 import asyncio
 import json
 import logging
-import time
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Generic, Self, TypeVar
+
+from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from harness.core import Request, Response
 from harness.errors import ModelError, NoServerError
@@ -120,16 +121,20 @@ class HostedModel(Resolvable, Generic[_Spec]):
         patience_s, self.patience_s = self.patience_s, 0.0
         if patience_s <= 0 or not self._is_away():
             return
-        end_s, address = time.monotonic() + patience_s, self.server.address
+        address = self.server.address
         _log.warning("waiting for %s, %g s at most", address, patience_s)
-        while (left_s := end_s - time.monotonic()) > 0:
-            time.sleep(min(POLLING_S, left_s))
-            if not self._is_away():
-                return
-        raise NoServerError(
-            f"no server at {address} answered within {patience_s:g} s: see whether it has "
-            f"started, give --wait-for-server more seconds, or {self.server.remedy}"
+        waiting = Retrying(
+            retry=retry_if_result(bool),
+            stop=stop_after_delay(patience_s),
+            wait=wait_fixed(POLLING_S),
         )
+        try:
+            waiting(self._is_away)
+        except RetryError:
+            raise NoServerError(
+                f"no server at {address} answered within {patience_s:g} s: see whether it has "
+                f"started, give --wait-for-server more seconds, or {self.server.remedy}"
+            ) from None
 
     @contextmanager
     def translating(self, *, has_form: bool = False) -> Iterator[None]:

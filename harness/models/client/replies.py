@@ -65,19 +65,19 @@ def merge(request: Request, replies: Sequence[Response]) -> Response:
     answers = [reply for reply in replies if not reply.failure]
     failures = [reply for reply in replies if reply.failure]
     fatal = [*filter(_never_came, failures), *([] if answers else failures)]
-    stops = [reply.stop for reply in answers]
-    texts = tuple(text for reply in answers for text in reply.texts or ())
-    whole = Response(
-        key=request.key,
-        texts=None if fatal else texts,
-        failure=fatal[0].failure if fatal else None,
-        lost=() if fatal else tuple(reply.failure.reason for reply in failures if reply.failure),
-        served=next((reply.served for reply in replies if reply.served), None),
-        usage=total_usage([reply.usage for reply in replies]),
-    )
+    served = next((reply.served for reply in replies if reply.served), None)
+    usage = total_usage([reply.usage for reply in replies])
     if fatal:
-        return whole
-    return replace(whole, stop="length" if "length" in stops else stops[0])
+        return Response(request.key, failure=fatal[0].failure, served=served, usage=usage)
+    stops = [reply.stop for reply in answers]
+    return Response(
+        key=request.key,
+        texts=tuple(text for reply in answers for text in reply.texts or ()),
+        lost=tuple(reply.failure.reason for reply in failures if reply.failure),
+        served=served,
+        usage=usage,
+        stop="length" if "length" in stops else stops[0],
+    )
 
 
 def _never_came(reply: Response) -> bool:

@@ -385,10 +385,9 @@ def _encoder(spec: specs.LocalEncoderSpec) -> Encoder:
         case specs.SentenceTransformerSpec():
             return SentenceTransformers(spec.model, spec.revision, spec.layers, spec.sha256)
         case specs.Llm2VecSpec():
-            from harness.models.encoders import llm2vec
+            from harness.models.encoders.llm2vec import Llm2Vec
 
-            kind = llm2vec.Llm2Vec if spec.engine == "native" else llm2vec.Llm2VecPackage
-            return kind(
+            return Llm2Vec(
                 spec.base,
                 spec.adapters,
                 revision=spec.revision,

@@ -1,18 +1,15 @@
 """Texts to unit vectors by LLM2Vec checkpoints: a Llama that attends both ways, tuned by adapters.
 
-Two engines give the same vectors up to float noise: Llm2Vec runs on today's transformers,
-Llm2VecPackage runs the llm2vec package, which needs its own environment. Texts are prepared as
-llm2vec 0.2.3 does (BehnamGhader et al., 2024, arXiv:2404.05961), since such checkpoints were tuned
-that way. Nothing here stores anything; torch, transformers and peft are imported when needed.
+Texts are prepared as llm2vec 0.2.3 does (BehnamGhader et al., 2024, arXiv:2404.05961), since such
+checkpoints were tuned that way. Torch, transformers and peft are imported when needed.
 """
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
@@ -137,9 +134,6 @@ class Llm2Vec(Spreadable):
     batch_tokens: int = 4096
 
     name: ClassVar[str] = "llm2vec"
-    engine: ClassVar[str] = "native"
-    packages: ClassVar[tuple[str, ...]] = ("torch", "transformers", "peft")
-    extra: ClassVar[str] = "local"
 
     def __post_init__(self) -> None:
         if SEPARATOR in self.instruction:
@@ -153,7 +147,7 @@ class Llm2Vec(Spreadable):
         stack = self._stack
         reading = (stack.turn, self.instruction.strip(), self.max_length, TEXT_TOKENS)
         weights = (stack.base.identity, [one.version for one in stack.adapters], self._dtype)
-        return digest((self.name, self.engine, weights, reading, "mean over text tokens", "l2"))
+        return digest((self.name, "native", weights, reading, "mean over text tokens", "l2"))
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Encode texts into unit-norm rows; a lone surrogate is read as a question mark."""
@@ -181,7 +175,7 @@ class Llm2Vec(Spreadable):
 
     @cached_property
     def _stack(self) -> _Stack:
-        require(*self.packages, extra=self.extra)
+        require("torch", "transformers", "peft")
         from transformers.utils.peft_utils import find_adapter_config_file
 
         given = open_checkpoint(self.base, revision=self.revision, trust_remote_code=False)
@@ -216,46 +210,6 @@ class Llm2Vec(Spreadable):
     @property
     def _dtype(self) -> str:
         return dtype_of(self.dtype, self._device, self._stack.base.config)
-
-
-class Llm2VecPackage(Llm2Vec):
-    """The same vectors by the llm2vec package, in the environment of docs/vllm.md.
-
-    Names and pinned versions are those of Llm2Vec. The empty text outside a turn includes the
-    mean of its batch's padding, a habit of the package that the native engine drops.
-    """
-
-    engine: ClassVar[str] = "package"
-    packages: ClassVar[tuple[str, ...]] = (*Llm2Vec.packages, "llm2vec")
-    extra: ClassVar[str] = "llm2vec"
-
-    def _rows(self, texts: list[str]) -> Vectors:
-        pairs = [[self.instruction.strip(), without_surrogates(text)] for text in texts]
-        means: Vectors = self._encoder.encode(
-            pairs, batch_size=8, show_progress_bar=False, convert_to_numpy=True, device=self._device
-        )
-        rows: Vectors = means / np.linalg.norm(means, axis=1, keepdims=True)
-        return rows
-
-    @cached_property
-    def _encoder(self) -> Any:  # noqa: ANN401  # the package has no types
-        base = self._stack.base
-        import torch
-
-        package, models = import_module("llm2vec"), import_module("llm2vec.models")
-        with explain(base.source):
-            model = models.LlamaBiModel.from_pretrained(
-                base.source, revision=base.commit or "main", torch_dtype=getattr(torch, self._dtype)
-            )
-        # The package chooses the turn by this name, which a folder does not have.
-        model.config._name_or_path = next(
-            (name for name, turn in TURNS.items() if turn == self._stack.turn), ""
-        )
-        tokenizer = base.tokenizer
-        tokenizer.pad_token, tokenizer.padding_side = tokenizer.eos_token, "left"
-        tuned = _with_adapters(model, self._stack.adapters, device=self._device)
-        limits = {"max_length": self.max_length, "doc_max_length": TEXT_TOKENS}
-        return package.LLM2Vec(tuned, tokenizer, **limits)
 
 
 def _pool(model: "PreTrainedModel", batch: Sequence[Tokens]) -> Vectors:

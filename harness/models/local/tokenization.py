@@ -8,12 +8,11 @@ tokens differ when tokenized alone, and tokens that span the boundary between co
 
 import sys
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from statistics import median
-from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 from jinja2 import TemplateError
 
@@ -27,6 +26,7 @@ from harness.parts import ChoiceScore, Message, Mode, Reason, Usage, digest
 from harness.specs.models import LocalSpec
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerBase
 
@@ -214,94 +214,60 @@ def reply_seed(request: Request, reply: int) -> int:
 EXAMPLES, SHOWN_BEFORE = 3, 4
 
 
-@dataclass(frozen=True, slots=True)
-class TokenExample:
-    """One choice in visible tokens: the last given ones, the scored ones, and `apart`.
-
-    `apart` are the tokens from the same place on when context and choice are tokenized separately.
-    """
-
-    sample_id: str
-    choice: str
-    given: tuple[str, ...]
-    scored: tuple[str, ...]
-    apart: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TokenReport:
-    """How a tokenizer reads choices; all counts but `requests` are of choices.
-
-    `differing`: separate tokenizing gives other tokens; `spanning`: scored with characters of the
-    context; `single`: one scored token; `ungiven`: no token precedes it, so it cannot be scored.
-    `fewest`, `median` and `most` are scored tokens a choice; `bos_counts` the numbers of BOS that
-    rows open with; `longest_context` is in tokens.
-    """
-
-    requests: int
-    choices: int
-    differing: int
-    spanning: int
-    single: int
-    ungiven: int
-    fewest: int
-    median: float
-    most: int
-    bos_counts: tuple[int, ...]
-    longest_context: int
-    examples: tuple[TokenExample, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """One choice after its context, tokenized jointly (`row`) and separately (`apart`)."""
-
-    sample_id: str
-    choice: str
-    row: tuple[int, ...]
-    first: int
-    apart: tuple[int, ...]
-    is_spanning: bool
-
-
 def token_report(
     requests: Sequence[Request], tokenizer: "PreTrainedTokenizerBase", *, is_chat: bool
-) -> TokenReport:
-    """Report how a tokenizer reads the choices of some requests, each distinct one once."""
+) -> dict[str, Any]:
+    """Report how a tokenizer reads the choices of some requests, each distinct one once.
+
+    All counts but `requests` are of choices. `differing`: other tokens when tokenized alone;
+    `spanning`: scored with characters of the context; `single`: one scored token; `ungiven`: no
+    token precedes it, so it cannot be scored. `fewest`, `median` and `most` are scored tokens a
+    choice; `bos_counts` the numbers of BOS that rows open with; `longest_context` is in tokens. An
+    example has the last `given` tokens, the `scored` ones, and those from there on if context and
+    choice are tokenized `apart`; striking ones come first.
+    """
     distinct = {(each.messages, each.choices): each for each in requests if each.choices}
     if not distinct:
         raise ValueError("a token report needs requests with choices")
-    read = [part for one in distinct.values() for part in _read(one, tokenizer, is_chat=is_chat)]
-    counts = [len(part.row) - part.first for part in read]
-    striking = sorted(read, key=lambda part: (part.row == part.apart, not part.is_spanning))
-    return TokenReport(
-        requests=len(distinct),
-        choices=len(read),
-        differing=sum(part.row != part.apart for part in read),
-        spanning=sum(part.is_spanning for part in read),
-        single=counts.count(1),
-        ungiven=sum(part.first == 0 for part in read),
-        fewest=min(counts),
-        median=float(median(counts)),
-        most=max(counts),
-        bos_counts=tuple(sorted({_opening_bos(part.row, tokenizer) for part in read})),
-        longest_context=max(part.first for part in read),
-        examples=tuple(
-            TokenExample(
-                sample_id=part.sample_id,
-                choice=part.choice,
-                given=_pieces(part.row[max(part.first - SHOWN_BEFORE, 0) : part.first], tokenizer),
-                scored=_pieces(part.row[part.first :], tokenizer),
-                apart=_pieces(part.apart[part.first :], tokenizer),
-            )
-            for part in striking[:EXAMPLES]
-        ),
+    import pandas as pd
+
+    read = pd.concat([_read(one, tokenizer, is_chat=is_chat) for one in distinct.values()])
+    counts = read["row"].map(len) - read["first"]
+    is_equal = read["row"] == read["apart"]
+    striking = read.assign(is_equal=is_equal).sort_values(
+        ["is_equal", "is_spanning"], ascending=[True, False], kind="stable"
     )
+    return {
+        "requests": len(distinct),
+        "choices": len(read),
+        "differing": int((~is_equal).sum()),
+        "spanning": int(read["is_spanning"].sum()),
+        "single": int((counts == 1).sum()),
+        "ungiven": int((read["first"] == 0).sum()),
+        "fewest": int(counts.min()),
+        "median": float(counts.median()),
+        "most": int(counts.max()),
+        "bos_counts": sorted({_opening_bos(row, tokenizer) for row in read["row"]}),
+        "longest_context": int(read["first"].max()),
+        "examples": [
+            {
+                "sample_id": part.sample_id,
+                "choice": part.choice,
+                "given": _pieces(
+                    part.row[max(part.first - SHOWN_BEFORE, 0) : part.first], tokenizer
+                ),
+                "scored": _pieces(part.row[part.first :], tokenizer),
+                "apart": _pieces(part.apart[part.first :], tokenizer),
+            }
+            for part in striking.head(EXAMPLES).itertuples()
+        ],
+    }
 
 
-def _read(
-    request: Request, tokenizer: "PreTrainedTokenizerBase", *, is_chat: bool
-) -> Iterator[_Read]:
+def _read(request: Request, tokenizer: "PreTrainedTokenizerBase", *, is_chat: bool) -> "DataFrame":
+    """Each choice after its context, tokenized jointly (`row`) and separately (`apart`)."""
+    import pandas as pd
+
     messages, choices = request.messages, request.choices
     try:
         joint = choice_tokens(messages, choices, tokenizer, is_chat=is_chat)
@@ -312,10 +278,17 @@ def _read(
         ) from error
     context, _ = encoded(context_text(messages, tokenizer, is_chat=is_chat), tokenizer)
     answers = answer_texts(messages, choices, tokenizer, is_chat=is_chat)
-    for answer, row, first in zip(answers, joint.rows, joint.firsts, strict=True):
-        alone = tokenizer(answer, add_special_tokens=False, verbose=False)["input_ids"]
-        apart = (*context, *alone)
-        yield _Read(request.sample_id, answer, row, first, apart, joint.spanned > 0)
+    alone = [tokenizer(a, add_special_tokens=False, verbose=False)["input_ids"] for a in answers]
+    return pd.DataFrame(
+        {
+            "sample_id": request.sample_id,
+            "choice": answers,
+            "row": joint.rows,
+            "first": joint.firsts,
+            "apart": [(*context, *tokens) for tokens in alone],
+            "is_spanning": joint.spanned > 0,
+        }
+    )
 
 
 def _pieces(tokens: Sequence[int], tokenizer: "PreTrainedTokenizerBase") -> tuple[str, ...]:

@@ -7,11 +7,9 @@ batch; log-probabilities of choices do so up to rounding. Prompts are never trun
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import isfinite
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import TemplateError
@@ -148,12 +146,6 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Writing:
-    request: Request
-    rows: Sequence[SamplingRow]
-
-
-@dataclass(frozen=True, slots=True)
 class _Scoring:
     """Rows to score, and those that are also scored without batches."""
 
@@ -163,30 +155,28 @@ class _Scoring:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """Rows that are computed together, and their results to responses."""
+    """Rows that are computed together, and their results to responses; a refusal has no rows."""
 
     part: "Sequence[SamplingRow] | _Scoring"
     answered: Callable[[Sequence[Any]], Iterator[Response]]
+
+
+_Choice = tuple[Request, ChoiceTokens]
+_Writing = tuple[Request, Sequence[SamplingRow]]
 
 
 def _refusal(response: Response) -> _Batch:
     return _Batch([], lambda _: iter([response]))
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    request: Request
-    tokens: ChoiceTokens
+def _rows(tokens: ChoiceTokens) -> list[ScoredRow]:
+    return [*map(ScoredRow, tokens.rows, tokens.firsts)]
 
-    @property
-    def rows(self) -> list[ScoredRow]:
-        return [*map(ScoredRow, self.tokens.rows, self.tokens.firsts)]
 
-    @property
-    def longest(self) -> int:
-        """The index of the choice with the most tokens, which has the most to differ in."""
-        lengths = [*map(len, self.tokens.rows)]
-        return lengths.index(max(lengths))
+def _longest(tokens: ChoiceTokens) -> int:
+    """The index of the choice with the most tokens, which has the most to differ in."""
+    lengths = [*map(len, tokens.rows)]
+    return lengths.index(max(lengths))
 
 
 class TransformersModel(CheckpointModel[TransformersSpec]):
@@ -194,7 +184,6 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
 
     kind = "transformers"
     modes = frozenset({Mode.GENERATE, Mode.CHOOSE})
-    _loading: "Future[PreTrainedModel] | None" = None
 
     def _identify(self) -> tuple[str, str | None]:
         """Version and tokenizer of the checkpoint, its dtype, and `chat-choices` if set."""
@@ -230,7 +219,6 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
         window: list[Request] = []
         choices: list[_Choice] = []
         for request in requests:
-            self._begin_loading()
             if request.mode is not Mode.CHOOSE:
                 window.append(request)
             elif isinstance(choice := self._choice(request), Response):
@@ -273,19 +261,20 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
                 f"context and choice have {fed + 1} tokens, and the model has "
                 f"{self._positions} positions; shorten them or use another model",
             )
-        return _Choice(request, tokens)
+        return request, tokens
 
     def _scoring(self, choices: Sequence[_Choice]) -> _Batch:
-        checked = [one for one in choices if int(one.request.key[:8], 16) % CHECKED == 0]
+        checked = [one for one in choices if int(one[0].key[:8], 16) % CHECKED == 0]
 
         def answered(result: Sequence[Any]) -> Iterator[Response]:
             sums, alone = iter(result[0]), dict(zip(map(id, checked), result[1], strict=True))
-            chosen = [self._chosen(each, [next(sums) for _ in each.rows]) for each in choices]
+            chosen = [self._chosen(*each, [next(sums) for _ in each[1].rows]) for each in choices]
             for each, response in zip(choices, chosen, strict=True):
-                yield self._checked(response, each.longest, alone.get(id(each)))
+                yield self._checked(response, _longest(each[1]), alone.get(id(each)))
 
-        rows = [row for each in choices for row in each.rows]
-        return _Batch(_Scoring(rows, [one.rows[one.longest] for one in checked]), answered)
+        rows = [row for _, tokens in choices for row in _rows(tokens)]
+        part = _Scoring(rows, [_rows(tokens)[_longest(tokens)] for _, tokens in checked])
+        return _Batch(part, answered)
 
     def _checked(self, response: Response, place: int, alone: float | None) -> Response:
         """The response, with how far a choice is from its unbatched score where there is one."""
@@ -302,8 +291,9 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
             )
         return replace(response, detail={**response.detail, UNBATCHED: round(apart, 9)})
 
-    def _chosen(self, choice: _Choice, sums: Sequence[float | None]) -> Response:
-        request, tokens = choice.request, choice.tokens
+    def _chosen(
+        self, request: Request, tokens: ChoiceTokens, sums: Sequence[float | None]
+    ) -> Response:
         totals = [total for total in sums if total is not None]
         if len(totals) < len(sums):
             fact = f"with one row of {max(map(len, tokens.rows))} tokens"
@@ -321,23 +311,22 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
         """The batches of a window: requests with equally many replies, of like length."""
         asked: dict[int, list[_Writing]] = {}
         for request in window:
-            prepared = self._prepare(request)
-            if isinstance(prepared, Response):
+            if isinstance(prepared := self._prepare(request), Response):
                 yield _refusal(prepared)
             else:
-                asked.setdefault(len(prepared.rows), []).append(prepared)
+                asked.setdefault(len(prepared[1]), []).append(prepared)
         for replies, group in asked.items():
             budget = max(self._spec.batch_tokens // replies, 1)
-            for batch in token_batches(group, budget, shape=lambda each: each.rows[0].shape):
+            for batch in token_batches(group, budget, shape=lambda each: each[1][0].shape):
                 yield self._writing(batch)
 
     def _writing(self, batch: Sequence[_Writing]) -> _Batch:
         def answered(result: Sequence[Any]) -> Iterator[Response]:
             replies = iter(result)
-            for each in batch:
-                yield self._response(each, [next(replies) for _ in each.rows])
+            for request, rows in batch:
+                yield self._response(request, rows[0], [next(replies) for _ in rows])
 
-        return _Batch([row for each in batch for row in each.rows], answered)
+        return _Batch([row for _, rows in batch for row in rows], answered)
 
     def _prepare(self, request: Request) -> _Writing | Response:
         if request.mode not in self.modes:
@@ -356,7 +345,7 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
             )
         decoding = request.decoding
         row = partial(SamplingRow, prompt, min(decoding.max_tokens, room), decoding.temperature)
-        return _Writing(request, [row(reply_seed(request, at)) for at in range(decoding.n)])
+        return request, [row(reply_seed(request, at)) for at in range(decoding.n)]
 
     def _sampled(self, rows: Sequence[SamplingRow]) -> list[Sampled | None]:
         from torch import OutOfMemoryError
@@ -371,8 +360,9 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
             found |= split(batch, sample, too_big=OutOfMemoryError)
         return [found[place] for place in range(len(rows))]
 
-    def _response(self, asked: _Writing, sampled: Sequence[Sampled | None]) -> Response:
-        request, row = asked.request, asked.rows[0]
+    def _response(
+        self, request: Request, row: SamplingRow, sampled: Sequence[Sampled | None]
+    ) -> Response:
         replies = [reply for reply in sampled if reply is not None]
         if len(replies) < len(sampled):
             fact = f"with one prompt of {len(row.prompt)} tokens and {row.max_tokens} to draw"
@@ -391,24 +381,9 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
             )
         return checkpoint
 
-    def _begin_loading(self) -> None:
-        """Load the weights in another thread, while this one reads and tokenizes requests.
-
-        What goes wrong is raised where the weights are used. The thread ends with the process: a
-        command that fails meanwhile does not wait for it.
-        """
-        is_here = self.elsewhere is None and "_weights" not in self.__dict__
-        if self._loading is None and is_here:
-            self._loading = Future()
-            Thread(target=_settle, args=(self._loading, self._load), daemon=True).start()
-
-    def _load(self) -> "PreTrainedModel":
-        return load_weights(self._checkpoint, dtype=self._dtype, device=self._device)
-
     @cached_property
     def _weights(self) -> "PreTrainedModel":
-        begun, self._loading = self._loading, None
-        return self._load() if begun is None else begun.result()
+        return load_weights(self._checkpoint, dtype=self._dtype, device=self._device)
 
     @cached_property
     def _sampler(self) -> Sampler:
@@ -421,11 +396,3 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
     @property
     def _device(self) -> str:
         return device_of(self._spec.device)
-
-
-def _settle(future: "Future[PreTrainedModel]", work: Callable[[], "PreTrainedModel"]) -> None:
-    """Give a future the result of some work, or what it raised."""
-    try:
-        future.set_result(work())
-    except BaseException as error:  # whoever asks for the result gets it
-        future.set_exception(error)

@@ -41,8 +41,16 @@ class RayExecutor:
 
     def place(self, built: object, build: "partial[Any]") -> None:
         """Have something that is `Spreadable` compute in workers, from its first part on."""
-        if isinstance(built, Spreadable):
-            built.send(_Place(self, built, build).run)
+        if not isinstance(built, Spreadable):
+            return
+        opened = list[Pool]()
+
+        def run(parts: Iterable[Part]) -> Iterator[Any]:
+            if not opened:
+                opened.append(self.open(built, build))
+            return opened[0].run(parts)
+
+        built.send(run)
 
     def open(self, copied: Spreadable, build: "partial[Any]") -> Pool:
         """Open a pool of copies; ModelError where no machine of the cluster has room for one."""
@@ -98,17 +106,3 @@ class RayExecutor:
                 f"no Ray cluster answers at {where} ({fact}); start one with `ray start --head`, "
                 "or correct --ray-address"
             ) from error
-
-
-class _Place:
-    """Where one model or encoder computes: in a pool that is opened at its first part."""
-
-    def __init__(self, executor: RayExecutor, built: Spreadable, build: "partial[Any]") -> None:
-        self._executor, self._built, self._build = executor, built, build
-        self._pool: Pool | None = None
-
-    def run(self, parts: Iterable[Part]) -> Iterator[Any]:
-        """The result of each part, in their order."""
-        if self._pool is None:
-            self._pool = self._executor.open(self._built, self._build)
-        return self._pool.run(parts)

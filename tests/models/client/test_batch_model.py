@@ -145,16 +145,6 @@ def test_what_a_batch_answered_before_its_end_is_kept_and_the_rest_asked_again(
     assert bench.submitted == [KEYS, KEYS[::2]]
 
 
-def test_damaged_lines_and_strangers_are_reported_and_cost_nothing_else(
-    bench: Bench, caplog: pytest.LogCaptureFixture
-) -> None:
-    bench.stub.batches.noise = True
-
-    assert not failures(bench.answers(ASKED))
-    assert "2 lines are no results" in caplog.text
-    assert "1 results of no request of ours" in caplog.text
-
-
 def test_a_request_without_a_result_is_a_failure_and_asked_again(bench: Bench) -> None:
     bench.stub.batches.polls = 1
     with pytest.raises(Killed):

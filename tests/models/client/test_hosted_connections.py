@@ -68,16 +68,3 @@ def test_a_call_whose_reply_broke_off_may_have_cost_something(
 
     assert response.usage == UNKNOWN
     assert words in message_of(response)
-
-
-@each("kind", KINDS)
-@each("fault", ["400", "429", "500", "cut", "garbled-head", "hung-up"])
-def test_a_later_call_to_an_address_fails_in_the_words_of_a_first_one(
-    kind: str, fault: str
-) -> None:
-    with StubServer(Script(faults={"words": (fault, fault)})) as stub:
-        [first] = answered(kind, stub.url, "words")
-        *_, later = answered(kind, stub.url, "one", "two", "words")
-
-    assert message_of(first) == message_of(later)
-    assert first.usage == later.usage

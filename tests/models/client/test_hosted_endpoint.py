@@ -113,11 +113,6 @@ def test_an_address_that_is_none_is_a_mistake_in_one_line(url: str) -> None:
     assert len(message) < 600
 
 
-@each("url", ["http://[::1]:8000/v1", "https://h-1.example.com", "http://10.0.0.7:65535/a/b/v1/"])
-def test_an_address_that_is_unusual_is_one_all_the_same(url: str) -> None:
-    assert Endpoint.of(structs.replace(SPEC, base_url=url), {}, name="m").url == url
-
-
 @each("end", ["?key=hush-3141", "?hush-3141", "#hush-3141", "/?", "?", "/v1;a?b=hush-3141&c", "#"])
 def test_an_address_with_a_query_is_refused_without_saying_it(end: str) -> None:
     for address in ({"base_url": f"http://h/v1{end}"}, {"base_url_env": "URL"}):
@@ -167,9 +162,3 @@ def test_a_usual_variable_is_named_where_it_is_not_set(name: str) -> None:
 
     with pytest.raises(ModelError, match=f"variable {name} is not set"):
         _ = server.key
-
-
-def test_an_unusual_variable_is_named_where_it_is_set() -> None:
-    server = Endpoint.of(structs.replace(SPEC, key_env="my_key"), {"my_key": "k"}, name="m")
-
-    assert server.key_remedy == "check the key in my_key"

@@ -67,18 +67,6 @@ def test_no_header_organisation_or_project_of_the_environment_is_sent(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_environment_is_as_it_was_once_a_client_is_made(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import os
-
-    with Listener(right) as server:
-        answers(model(kind, server.url, {}))
-
-    assert {name: os.environ[name] for name in PLANTED} == PLANTED
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_header_that_the_yaml_names_is_sent_and_masked_where_the_server_repeats_it(
     kind: str,
 ) -> None:

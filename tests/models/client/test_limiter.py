@@ -1,9 +1,8 @@
 """The limiter lets in as many calls as a server bears: it grows, is cut, and forgets nobody."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
-import pytest
 from support.each import each
 
 from harness.models.client.limiter import FIRST, CallOutcome, Limiter
@@ -71,27 +70,6 @@ def test_after_a_cut_the_limit_grows_by_the_same_number_each_round() -> None:
     ]  # by a twentieth of 200
 
 
-def test_no_more_are_inside_than_the_limit_and_all_come_through() -> None:
-    limiter, inside, most = Limiter(100), 0, 0
-
-    async def call() -> None:
-        nonlocal inside, most
-        await limiter.acquire()
-        inside, most = inside + 1, max(most, inside + 1)
-        assert inside <= limiter.limit
-        await asyncio.sleep(0)
-        inside -= 1
-        end(limiter, OK)
-
-    async def all_of_them() -> None:
-        limiter.open()
-        await asyncio.gather(*(call() for _ in range(1000)))
-
-    asyncio.run(all_of_them())
-
-    assert (inside, most > FIRST) == (0, True)
-
-
 def paused(most: int, waits_s: Sequence[float]) -> list[float | None]:
     """What the limiter says of calls that were asked to wait, rounded to seconds."""
 
@@ -119,44 +97,3 @@ def test_all_are_to_wait_where_clearly_more_than_chance_brings_are_asked_to(
     most: int, waits_s: list[float], expected: list[float | None]
 ) -> None:
     assert paused(most, waits_s) == expected
-
-
-def test_a_pause_that_grows_is_reported_again_and_one_that_does_not_is_not() -> None:
-    async def scene() -> list[float | None]:
-        limiter = opened(200)
-        for _ in range(12):
-            await limiter.acquire()
-        told = [end(limiter, AWAY, wait_s) for wait_s in [1.0] * 5 + [60.0] * 7]
-        return [round(pause_s, 1) for pause_s in told if pause_s is not None]
-
-    assert asyncio.run(scene()) == [1.0, 60.0]
-
-
-def test_nobody_enters_during_a_pause_and_all_do_after_it() -> None:
-    async def scene() -> tuple[int, int]:
-        limiter = opened(200)
-        for _ in range(4):
-            await limiter.acquire()
-            end(limiter, AWAY, 0.05)
-        group = [asyncio.create_task(limiter.acquire()) for _ in range(9)]
-        await asyncio.sleep(0.02)
-        early = sum(task.done() for task in group)
-        await asyncio.wait_for(asyncio.gather(*group), 5)
-        return early, sum(task.done() for task in group)
-
-    assert asyncio.run(scene()) == (0, 9)
-
-
-@pytest.mark.parametrize("wait", [Limiter.acquire, lambda limiter: limiter.sleep(60)])
-def test_a_closed_limiter_keeps_nobody_waiting_and_lets_nobody_in(
-    wait: Callable[[Limiter], Awaitable[bool | None]],
-) -> None:
-    async def scene() -> list[bool | None]:
-        limiter = opened(1)
-        await limiter.acquire()
-        waiting = [asyncio.ensure_future(wait(limiter)) for _ in range(3)]
-        await asyncio.sleep(0)
-        limiter.close(ValueError("no more"))
-        return [*await asyncio.wait_for(asyncio.gather(*waiting), 5), await limiter.acquire()]
-
-    assert not any(asyncio.run(scene()))

@@ -40,13 +40,6 @@ async def told(replies: Sequence[Response | Exception], heard: RepliesByKey) -> 
     return found
 
 
-def test_several_replies_are_one_response_in_their_order() -> None:
-    whole = merge(ASKED, [reply("a"), reply("b", "length"), reply("c")])
-
-    assert (whole.texts, whole.stop, whole.served) == (("a", "b", "c"), "length", "m-1")
-    assert whole.usage == Usage(6, 15)
-
-
 @pytest.mark.parametrize(
     ("counts", "whole"), [((1, 2, 3), 6), ((1, None, 3), None), ((None, None, None), None)]
 )
@@ -79,15 +72,6 @@ def test_what_was_received_before_a_call_failed_is_not_asked_for_again() -> None
 
     assert asyncio.run(told([reply("b"), reply("c")], heard)).texts == ("a", "b", "c")
     assert heard == {}
-
-
-@pytest.mark.parametrize("last", [LOST, PermanentError(Reason.FAILED, "gone")])
-def test_nothing_more_is_asked_once_a_reply_did_not_come(last: Response | PermanentError) -> None:
-    heard: RepliesByKey = {}
-
-    whole = asyncio.run(told([reply("a"), last], heard))
-
-    assert (whole.failure, heard) == (LOST.failure, {})
 
 
 def test_what_is_refused_by_an_error_is_one_of_the_replies() -> None:

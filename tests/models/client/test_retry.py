@@ -119,15 +119,6 @@ def test_when_attempts_run_out_the_response_is_a_failure() -> None:
     assert server.asked.total() == 3
 
 
-def test_a_refusal_is_not_asked_again() -> None:
-    server = Server(troubles=(PermanentError(Reason.FILTERED, "held back"),))
-
-    [response] = send_all([request(1)], server.connect, QUICK)
-
-    assert failure_of(response) == (Reason.FILTERED, "held back")
-    assert server.asked.total() == 1
-
-
 def test_the_wait_a_server_asks_for_is_a_lower_bound() -> None:
     server = Server(troubles=(RetryableError("busy", retry_after_s=0.08),))
 
@@ -218,22 +209,6 @@ def test_what_waits_to_be_asked_again_when_all_are_sent_away_has_failed() -> Non
         "busy elsewhere; gave up after attempt 1 of 3: nothing more is asked of the server; repeat"
     )
     assert any(failure_of(response)[1].startswith(why) for response in told)
-
-
-def test_a_server_of_which_nothing_but_failures_come_is_asked_no_more() -> None:
-    server, told = Server((RetryableError("no route"),) * 999), list[Response]()
-
-    with pytest.raises(ModelError, match=r"the last 20 requests failed .*no route; gave up"):
-        take(send_all(map(request, range(99)), server.connect, QUICK), told)
-
-    assert 20 <= len(told) < 40
-    assert {failure_of(response)[0] for response in told} == {Reason.FAILED}
-
-
-def test_failures_that_leave_nothing_to_be_asked_end_nothing() -> None:
-    server = Server((PermanentError(Reason.FAILED, "too long"),) * 999)
-
-    assert len(list(send_all(map(request, range(20)), server.connect, QUICK))) == 20
 
 
 def test_a_server_that_never_answers_is_reported(caplog: pytest.LogCaptureFixture) -> None:

@@ -56,26 +56,12 @@ def test_other_weights_are_refused(tmp_path: Path) -> None:
 # --- character n-grams ---
 
 
-def test_ngram_rows_have_length_one_even_for_the_empty_text() -> None:
-    rows = CharNgrams().encode(TEXTS)
-
-    assert rows.dtype == np.float32
-    assert np.linalg.norm(rows, axis=1) == pytest.approx(np.ones(len(TEXTS)), abs=1e-6)
-
-
 def test_ngram_similarity_matches_a_count_by_hand() -> None:
     # " ab ": pairs " a", "ab", "b ", triples " ab", "ab "; " a ": pairs " a", "a ", triple " a ".
     # One shared n-gram: 1 / sqrt(5 * 3).
     first, second = CharNgrams().encode(["ab", "a"])
 
     assert float(first @ second) == pytest.approx(1 / 15**0.5, abs=1e-6)
-
-
-@pytest.mark.parametrize("other", ["IT IS COLD.", "  it is\n\tcold. "])
-def test_ngrams_ignore_case_and_white_space(other: str) -> None:
-    first, second = CharNgrams().encode(["It is cold.", other])
-
-    assert (first == second).all()
 
 
 def test_ngram_columns_are_the_same_on_every_machine() -> None:
@@ -180,14 +166,6 @@ def test_a_folder_of_sentence_transformers_gives_the_vectors_of_the_model_it_hol
 
     assert rows.dtype == np.float32
     assert np.abs(rows - minilm.encode(texts)).max() < 1e-5
-
-
-def test_rows_of_sentence_transformers_do_not_depend_on_the_order_of_the_texts(
-    sentences: SentenceTransformers,
-) -> None:
-    texts = [*TEXTS, "It is cold.", "It is cold outside."]
-
-    assert (sentences.encode(texts) == sentences.encode(texts[::-1])[::-1]).all()
 
 
 @pytest.mark.parametrize(("words", "is_cut"), [(254, False), (255, True)])

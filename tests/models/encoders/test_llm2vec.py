@@ -66,13 +66,6 @@ def test_a_row_is_the_mean_of_text_and_turn_end_without_the_instruction(
     assert np.abs(row - (mean / mean.norm()).numpy()).max() < 1e-6
 
 
-def test_rows_have_length_one_even_for_the_empty_text(encoder: Llm2Vec) -> None:
-    rows = encoder.encode([*TEXTS, "\ud800"])
-
-    assert rows.dtype == np.float32
-    assert np.linalg.norm(rows, axis=1) == pytest.approx(np.ones(len(rows)), abs=1e-6)
-
-
 @pytest.mark.parametrize("batch_tokens", [1, 64, 100_000])
 def test_rows_move_by_float_noise_only_with_other_texts(
     tiny: TinyLlm2Vec, encoder: Llm2Vec, batch_tokens: int
@@ -155,30 +148,16 @@ def test_a_digest_opens_no_weights_and_no_text_opens_nothing(tiny: TinyLlm2Vec) 
 # --- what is refused ---
 
 
-@pytest.mark.parametrize(
-    ("module", "encoder", "line"),
-    [
-        (
-            "peft",
-            "Llm2Vec",
-            'need peft, not installed here; run: pip install -e ".[local]"',
-        ),
-        ("llm2vec", "Llm2VecPackage", ".[llm2vec]"),
-    ],
-)
-def test_a_missing_package_names_the_install_line(
-    tiny: TinyLlm2Vec, module: str, encoder: str, line: str
-) -> None:
+def test_a_missing_package_names_the_install_line(tiny: TinyLlm2Vec) -> None:
     code = (
-        f"import sys; sys.modules[{module!r}] = None\n"
-        f"from harness.models.encoders.llm2vec import {encoder}\n"
-        f"{encoder}({tiny.mntp!r}).encode(['a'])"
+        "import sys; sys.modules['peft'] = None\n"
+        "from harness.models.encoders.llm2vec import Llm2Vec\n"
+        f"Llm2Vec({tiny.mntp!r}).encode(['a'])"
     )
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
-    assert "ModelError" in done.stderr
-    assert line in done.stderr
+    assert 'need peft, not installed here; run: pip install -e ".[local]"' in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from harness.errors import ModelError
 from harness.models.extras import require
 from harness.models.local.checkpoints import (
     Checkpoint,
-    dtype_of,
     explain,
     fingerprint,
     load_weights,
@@ -73,13 +72,6 @@ def test_other_weights_are_another_checkpoint(folder: Path, tmp_path: Path, at: 
     assert fingerprint(copy) != fingerprint(folder)
 
 
-def test_notes_with_a_checkpoint_do_not_change_it(folder: Path, tmp_path: Path) -> None:
-    copy = copytree(folder, tmp_path / "copy")
-    (copy / "README.md").write_text("notes")
-
-    assert fingerprint(copy) == fingerprint(folder)
-
-
 def test_a_large_weight_file_is_distinguished_by_header_length_and_blocks(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     seen = set()
@@ -91,10 +83,6 @@ def test_a_large_weight_file_is_distinguished_by_header_length_and_blocks(tmp_pa
         seen.add(fingerprint(tmp_path))
 
     assert len(seen) == 4
-
-
-def test_the_dtype_of_the_weights_is_read_from_the_configuration(folder: Path) -> None:
-    assert dtype_of("auto", "cuda", opened(folder).config) == "float32"
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -181,19 +181,6 @@ def test_in_chat_form_choices_are_behind_the_prompt_that_answers_are_drawn_from(
     assert (set(found.firsts), found.spanned) == ({len(prompt)}, 0)
 
 
-@each("template", TEMPLATES)
-@each("family", FAMILIES)
-def test_in_chat_form_there_is_one_bos_where_the_tokenizer_uses_one(
-    family: str, template: str
-) -> None:
-    tokenizer = built(family, TEMPLATES[template])
-    found = read("Tea?", [" 1", " 2"], tokenizer, is_chat=True)
-
-    bos, is_written = tokenizer.bos_token_id, template == "own-bos" or family not in NO_BOS
-    expected = 1 if bos is not None and is_written else 0
-    assert [row[: 1 + expected].count(bos) for row in found.rows] == [expected] * 2
-
-
 @pytest.mark.parametrize(
     ("template", "opens"),
     [("turns", "1"), ("own-bos", "1"), ("no-system", "▁ 1"), ("marker", "<0x0A> 1")],

@@ -4,7 +4,6 @@ from itertools import product
 from pathlib import Path
 from random import Random
 from shutil import copytree
-from time import monotonic, sleep
 
 import pytest
 from support.resolved import resolved
@@ -280,23 +279,6 @@ def test_choices_that_differ_from_the_unbatched_computation_are_reported(
 
     assert response.detail[UNBATCHED] > 0.01
     assert "nats from the same scored one by one" in caplog.text
-
-
-def test_weights_are_loaded_while_requests_are_still_read(folder: Path) -> None:
-    fresh = model(folder)
-    fresh.resolve()
-    loaded = list[bool]()
-
-    def requests() -> Iterator[Request]:
-        yield CHOOSING[0]
-        end = monotonic() + 60
-        while fresh._loading is not None and not fresh._loading.done() and monotonic() < end:
-            sleep(0.01)
-        loaded.append(fresh._loading is not None and fresh._loading.done())
-        yield CHOOSING[1]
-
-    assert len(list(fresh.answer(requests()))) == 2
-    assert loaded == [True]
 
 
 def test_what_goes_wrong_with_the_weights_is_said_where_they_are_used(

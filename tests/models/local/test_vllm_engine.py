@@ -61,16 +61,6 @@ def texts(responses: Iterator[Response]) -> list[tuple[str, ...] | None]:
     return [response.texts for response in responses]
 
 
-def test_a_response_among_the_jobs_passes_through() -> None:
-    passing = Response("p", texts=("as it is",))
-
-    assert texts(line().answer(iter([passing, job("a", (1,)), passing]))) == [
-        ("as it is",),
-        ("as it is",),
-        ("1",),
-    ]
-
-
 def test_nothing_waits_for_a_window_to_end() -> None:
     draw = Random(1)
     jobs = [job(str(n), (1,) * draw.randint(1, 4), (1,) * 3) for n in range(3 * MOST_ROWS)]

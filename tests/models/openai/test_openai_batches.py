@@ -1,6 +1,5 @@
 """Batches of an OpenAI-compatible server: files, endpoints, and batches refused as a whole."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,14 +20,6 @@ KEYS = [asked.key for asked in ASKED]
 def bench(tmp_path: Path) -> Iterator[Bench]:
     with StubServer(Script(key=KEY)) as stub:
         yield Bench("openai", stub, tmp_path / "batches")
-
-
-def test_a_request_is_a_line_of_the_file_that_goes_up(bench: Bench) -> None:
-    bench.answers(ASKED)
-
-    line = json.loads(bench.stub.batches.files["file-1"].splitlines()[0])
-    assert (line["custom_id"], line["url"]) == (KEYS[0], "/v1/chat/completions")
-    assert line["body"]["messages"] == [{"role": "user", "content": "question 0"}]
 
 
 def test_the_batch_carries_our_name_for_it(bench: Bench) -> None:
@@ -110,13 +101,6 @@ def test_by_the_responses_api_a_result_that_is_no_answer_is_its_reason(
     assert failure is not None
     assert failure.reason == reason
     assert word in failure.message
-
-
-def test_by_the_responses_api_vectors_are_a_line_each(bench: Bench) -> None:
-    [asked] = requests(1, mode=Mode.EMBED)
-
-    assert bench.answers([asked], api="responses")[asked.key].vectors is not None
-    assert bench.submitted == [[asked.key]]
 
 
 @pytest.mark.parametrize(

@@ -205,15 +205,6 @@ def test_a_server_that_says_no_next_tokens_is_refused_before_the_first_request(f
         assert server.stats()["requests"] == 1
 
 
-def test_a_server_is_probed_once(stub: StubServer) -> None:
-    one = model(stub, concurrency=8)
-
-    list(one.answer(request(f" {n}", " no") for n in range(20)))
-    list(one.answer([request(" yes", " no")]))
-
-    assert stub.stats()["requests"] == 22
-
-
 @pytest.mark.parametrize(
     ("choices", "modes"),
     [

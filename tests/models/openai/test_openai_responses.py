@@ -252,13 +252,6 @@ def test_choices_are_not_asked_for_and_the_remedy_is_the_other_api(
     assert stub.stats()["requests"] == 0
 
 
-def test_vectors_are_asked_for_as_ever(stub: StubServer) -> None:
-    [response] = model(stub).answer([request("x", mode=Mode.EMBED)])
-
-    assert model(stub).modes == {Mode.GENERATE, Mode.EMBED}
-    assert response.vectors is not None
-
-
 @each(
     ("fault", "remedy"),
     [

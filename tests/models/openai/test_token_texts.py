@@ -5,7 +5,7 @@ from support.tokenizer_families import EXACT, FAMILIES, built
 
 from harness.models.boundary import choice_starts
 from harness.models.local.tokenization import choice_tokens
-from harness.models.openai.choices import Spans, as_bytes, spans_in, spellings
+from harness.models.openai.choices import as_bytes, spans_in, spellings
 from harness.parts import Message
 
 PROMPTS = {
@@ -16,26 +16,6 @@ PROMPTS = {
     "Answer:\n": ["He is", "\u2019s tea"],
     "He is (é): ": ["é", "“tea”"],
 }
-
-
-@each(
-    ("pieces", "prompt", "expected"),
-    [
-        (["He", "Ġis"], "He is", [(0, 2), (2, 5)]),
-        (["Ġ", "â", "Ģ", "Ļ", "s"], " \u2019s", [(0, 1), (1, 2), (1, 2), (1, 2), (2, 3)]),
-        (["<|end|>", "Ċ", "Ã©"], "\né", [(0, 0), (0, 1), (1, 2)]),
-        (["<s>", "▁He", "▁is"], "He is", [(0, 0), (0, 2), (2, 5)]),
-        (["▁He", "<0xE2>", "<0x80>", "<0x99>"], "He\u2019", [(0, 2), (2, 3), (2, 3), (2, 3)]),
-        (["▁He", "<0x0A>", "▁▁", "é"], "He\n  é", [(0, 2), (2, 3), (3, 5), (5, 6)]),
-        (["He", "Ġwas"], "He is", None),
-    ],
-)
-def test_pieces_of_a_vocabulary_are_read_by_bytes_or_as_sentencepiece(
-    pieces: list[str], prompt: str, expected: Spans | None
-) -> None:
-    found = [spans_in(tokens, prompt) for tokens in spellings(pieces)]
-
-    assert next((each for each in found if each), None) == expected
 
 
 def told(family: str, prompt: str) -> tuple[list[str], list[str]]:
