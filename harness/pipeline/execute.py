@@ -6,7 +6,7 @@ workspace, no back end and no way of judging.
 
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +18,6 @@ from harness.judges.custom import reads_each_alone
 from harness.models.client.cached import CachedClient, Progress, Stage
 from harness.parts import Failure, Reason
 from harness.pipeline.calls import call_frame
-from harness.pipeline.manifest import Manifest, Unanswered, ledgers_of, note, renew
 from harness.pipeline.plan import Plan, PlannedResponse, check_templates, parted, request
 from harness.pipeline.preview import charge_stored_calls, charge_stored_replies
 from harness.pipeline.records import (
@@ -29,6 +28,7 @@ from harness.pipeline.records import (
     with_earlier_verdicts,
     with_verdicts,
 )
+from harness.pipeline.repeats import record, retried_ways, segment_sizes
 from harness.pipeline.resolve import JudgePlan, ResponsesOf, RunPlan
 from harness.pipeline.score import rows_of
 from harness.pipeline.setup import JudgeSetup, joined, smoke_test_judges, warn_left_out
@@ -79,17 +79,13 @@ def run_each(plans: Iterable[RunPlan]) -> Iterator[RunResult]:
 
     What is stored of any of them counts against the budget first.
     """
-    left, written = deque(plans), list[RunFolder]()
+    left = deque(plans)
     for plan in left:
         prepare(plan)
     while left:
         # Taken off first: a plan may hold weights, which are freed when its run ends.
         try:
-            done = run_one(left.popleft())
-            written.append(done.folder)
-            if not left:  # before the last one is told, after which nobody may ask for more
-                renew(written)
-            yield done
+            yield run_one(left.popleft())
         except HarnessError as error:
             rest = ", ".join(f"{p.client.model.name} on {p.file.run.task}" for p in left)
             raise type(error)(f"{error}; not run: {rest}" if rest else str(error)) from error
@@ -97,7 +93,7 @@ def run_each(plans: Iterable[RunPlan]) -> Iterator[RunResult]:
 
 def prepare(plan: RunPlan) -> None:
     """Refuse a run that cannot be written, and count what is stored of it against the budget."""
-    if plan.noted is not None:
+    if plan.repeat is not None:
         return
     plan.folder.check()
     charge_stored_calls(plan.plan, plan.client, plan.judges)
@@ -105,44 +101,21 @@ def prepare(plan: RunPlan) -> None:
 
 def run_one(plan: RunPlan) -> RunResult:
     """Carry out a prepared plan: answer what is not stored, judge and score."""
-    if plan.noted is not None:
+    if plan.repeat is not None:
         write_data_paths(plan.folder, plan.sources)  # they may have been moved
-        return _told_again(plan.folder, plan.file, plan.noted.truncated)
+        missing = Counter[MissingItem]()
+        for part in plan.file.missing or ():
+            missing[MissingItem(part.judge, part.is_reply, part.reason)] += part.count
+        scores = tuple(plan.folder.read_scores())
+        return RunResult(plan.folder, plan.file, scores, missing, plan.repeat.truncated)
     asked = [plan.client, *(setup.client for setup in plan.judges if setup.client)]
-    names = [client.ledger.name for client in asked]
-    ledgers, before = ledgers_of(plan.results, names), _before(plan)
-    while True:  # at most once more for each reason: the answers are stored by then
-        unanswered = Unanswered()
-        try:
-            result = _carried_out(plan, before, partial(_seen, unanswered=unanswered))
-        except _OtherAnswersError:
-            before = before.without_verdicts({setup.entry.name for setup in plan.judges})
-        except _NotAgainError as error:
-            warn_left_out(error.setup.entry.name, error.why)
-            before = replace(
-                before,
-                again=tuple(s for s in before.again if s.entry.name != error.setup.entry.name),
-            )
-        else:
-            break
-    for setup in before.again:
-        _log.warning("judge %s: its verdicts are derived anew", setup.entry.name)
+    segments = segment_sizes(plan.folder.path.parents[3], [one.ledger.name for one in asked])
+    result, retried = _carried_out(plan, _before(plan))
     write_data_paths(plan.folder, plan.sources)
     if plan.inputs is not None:
-        noted = Manifest(
-            *(plan.inputs, ledgers_of(plan.results, names), tuple(sorted(unanswered.ways))),
-            *(result.truncated, plan.told),
-        )
-        note(plan.results, plan.folder, noted, before=ledgers, beside=plan.beside)
+        truncated = result.truncated
+        record(plan.folder, plan.inputs, segments, retried=retried, truncated=truncated)
     return result
-
-
-def _told_again(folder: RunFolder, file: RunFile, truncated: int) -> RunResult:
-    """The result of a run that is as it was when it was written."""
-    missing = Counter[MissingItem]()
-    for part in file.missing or ():
-        missing[MissingItem(part.judge, part.is_reply, part.reason)] += part.count
-    return RunResult(folder, file, tuple(folder.read_scores()), missing, truncated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,24 +125,6 @@ class _Before:
     file: RunFile
     rows: StoredRows | None = None
     again: tuple[JudgeSetup, ...] = ()
-
-    def without_verdicts(self, named: Container[str]) -> "_Before":
-        for entry in self.file.judges:
-            if entry.name not in named:
-                warn_left_out(entry.name, "they are of other answers than are stored now")
-        return _Before(replace(self.file, judges=()))
-
-
-class _OtherAnswersError(Exception):
-    """A run's answers are not those that its stored verdicts are of."""
-
-
-class _NotAgainError(Exception):
-    """A judge cannot judge again by its stored replies."""
-
-    def __init__(self, setup: JudgeSetup, why: HarnessError) -> None:
-        super().__init__(str(why))
-        self.setup, self.why = setup, why
 
 
 def _before(plan: RunPlan) -> _Before:
@@ -183,27 +138,39 @@ def _before(plan: RunPlan) -> _Before:
     return _Before(replace(plan.file, redrawn=earlier.redrawn, judges=earlier.judges), rows)
 
 
-def _carried_out(
-    plan: RunPlan, before: _Before, seen: Callable[[Iterable[Chunk]], Iterable[Chunk]]
-) -> RunResult:
-    file, task = before.file, before.file.task
+def _carried_out(plan: RunPlan, before: _Before) -> tuple[RunResult, set[str]]:
+    """The run as it is written, and the ways of retrying that would make calls.
+
+    Verdicts of other judges are kept. Where that cannot be, which is known after the last chunk,
+    the run is made once more without them: the answers are stored by then.
+    """
+    file, lost, retried = before.file, dict[str, HarnessError | str](), set[str]()
+    missing, tables = Missing(), RunTables(plan.folder.path)
     with ExitStack() as opened:
         client = opened.enter_context(plan.client)
         chunks = answered(plan.plan, client, first=partial(_smoke_test, plan))
         if before.rows is not None:
-            chunks = _with_earlier(chunks, before.rows)
+            others = {e.name for e in file.judges} - {setup.entry.name for setup in plan.judges}
+            chunks = _with_earlier(chunks, before.rows, others, lost)
         for setup in (*before.again, *plan.judges):
-            is_again = setup in before.again
             asked = opened.enter_context(setup.client) if setup.client else None
-            chunks = _judged(chunks, task, replace(setup, client=asked), is_again=is_again)
+            open_setup = replace(setup, client=asked)
+            is_again = setup in before.again
+            chunks = _judged(chunks, file.task, open_setup, lost=lost if is_again else None)
             file = replace(file, judges=joined(file.judges, setup.entry))
-        return _written(plan.folder, file, seen(chunks))
-
-
-def _seen(chunks: Iterable[Chunk], *, unanswered: Unanswered) -> Iterator[Chunk]:
-    for chunk in chunks:
-        unanswered.add(chunk)
-        yield chunk
+        for chunk in chunks:
+            retried |= retried_ways(chunk)
+            missing.add(chunk)
+            tables.add(chunk)
+    if not lost:
+        for setup in before.again:
+            _log.warning("judge %s: its verdicts are derived again", setup.entry.name)
+        return put_run(plan.folder, file, missing, tables), retried
+    for name, why in lost.items():
+        warn_left_out(name, why)
+    again = tuple(setup for setup in before.again if setup.entry.name not in lost)
+    kept = before.file if before.rows is None else replace(before.file, judges=())
+    return _carried_out(plan, _Before(kept, again=again))
 
 
 def _smoke_test(plan: RunPlan) -> None:
@@ -211,14 +178,22 @@ def _smoke_test(plan: RunPlan) -> None:
         smoke_test_judges(plan.plan, plan.judges)
 
 
-def _with_earlier(chunks: Iterable[Chunk], rows: Iterable[SampleRecord]) -> Iterator[Chunk]:
-    """The chunks with the verdicts that other judges gave before."""
+def _with_earlier(
+    chunks: Iterable[Chunk],
+    rows: Iterable[SampleRecord],
+    others: Iterable[str],
+    lost: dict[str, HarnessError | str],
+) -> Iterator[Chunk]:
+    """The chunks with the verdicts that other judges gave before.
+
+    If an answer is not that of the row, those judges are added to `lost`.
+    """
     earlier = iter(rows)
     for chunk in chunks:
         judged = with_earlier_verdicts(chunk, list(islice(earlier, len(chunk))))
         if judged is None:
-            raise _OtherAnswersError
-        yield judged
+            lost |= dict.fromkeys(others, "they are of other answers than are stored now")
+        yield chunk if judged is None else judged
 
 
 def answer(plan: Plan, client: CachedClient) -> list[SampleRecord]:
@@ -308,9 +283,12 @@ def _judged(
     setup: JudgeSetup,
     *,
     responses: ResponsesOf = _nothing,
-    is_again: bool = False,
+    lost: dict[str, HarnessError | str] | None = None,
 ) -> Iterator[Chunk]:
-    """The chunks with the verdicts of one more judge, in one where it compares answers."""
+    """The chunks with the verdicts of one more judge, in one where it compares answers.
+
+    With `lost` an error of the judge is put there under its name and ends its verdicts alone.
+    """
     if not reads_each_alone(setup.judge):
         chunks = [[record for chunk in chunks for record in chunk]]
     if setup.client is not None:
@@ -322,9 +300,10 @@ def _judged(
         try:
             yield _with_judge(chunk, task, setup, responses(chunk))
         except HarnessError as error:
-            if is_again:
-                raise _NotAgainError(setup, error) from error
-            raise
+            if lost is None:
+                raise
+            lost.setdefault(setup.entry.name, error)
+            yield chunk
 
 
 def with_judge(

@@ -20,7 +20,7 @@ from harness.implicitness.open import NONE, with_options
 from harness.judges.custom import JudgeLabel, SourcedJudge
 from harness.models.client.cached import CachedClient, OfflineModel, Retry
 from harness.parts import Mode, digest
-from harness.pipeline import manifest
+from harness.pipeline import repeats
 from harness.pipeline.plan import (
     AnswerMode,
     Plan,
@@ -95,7 +95,7 @@ class Known:
     """A run that is as it was when it was written, and what was recorded of it."""
 
     folder: RunFolder
-    manifest: manifest.Manifest
+    repeat: repeats.Repeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class RepeatOptions:
         if not self.is_known_by_files or not isinstance(name, str) or workspace.terms.budget:
             return None
         place = workspace.results / "runs" / self.options.task / name
-        if not manifest.noted(workspace.results, place):
+        if not repeats.has_any(place):
             return None
         spec = workspace.registry.load("configs/models", name, self.options.backend)
         tested: Model = OfflineModel(name, "scripted", "scripted", frozenset())
@@ -142,12 +142,12 @@ class RepeatOptions:
         if (inputs := self.inputs(workspace, tested, setups)) is None:
             return None
         asked = retry or ("none" if workspace.is_offline else workspace.terms.retry)
-        found = manifest.recognised(workspace.results, place, inputs, asked)
+        found = repeats.recognised(place, inputs, asked)
         return Known(*found) if found else None
 
     def inputs(
         self, workspace: Workspace, model: Model, setups: Sequence[JudgeSetup]
-    ) -> manifest.RunInputs | None:
+    ) -> dict[str, str] | None:
         """What a repeat of the run is recognised by; None where files do not say all of it."""
         name = self.options.model
         if not self.is_known_by_files or not isinstance(name, str):
@@ -171,10 +171,8 @@ class RepeatOptions:
             )
             for setup in setups
         }
-        return manifest.RunInputs(
-            manifest.shared_digest(*asked, spec, identity),
-            {s.entry.name: digest((s.entry, specs[s.entry.name])) for s in setups},
-        )
+        found = {s.entry.name: digest((s.entry, specs[s.entry.name])) for s in setups}
+        return {"": repeats.program_digest(*asked, spec, identity), **found}
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,11 +180,10 @@ class RunPlan:
     """A run ready to be answered and judged; nothing has been asked yet.
 
     `again` are the judges that have read it before, where what they said was changed since: it is
-    derived again, from stored replies alone. `sources` are the tables that it reads, and
-    `beside` where rows of these that repeat others are listed.
+    derived again, from stored replies alone. `sources` are the tables that it reads.
 
-    `inputs` is what a repeat is recognised by, None where it is not, `told` the warnings of its
-    samples and words. Of a run that is recognised there is `noted`, and nothing is carried out.
+    `inputs` is what a repeat is recognised by, None where it is not. Of a run that is recognised
+    there is `repeat`, and nothing is carried out.
     """
 
     plan: Plan
@@ -196,11 +193,8 @@ class RunPlan:
     folder: RunFolder
     again: tuple[JudgeSetup, ...] = ()
     sources: tuple[Path, ...] = ()
-    beside: tuple[Path, ...] = ()
-    results: Path = Path()
-    inputs: manifest.RunInputs | None = None
-    told: tuple[str, ...] = ()
-    noted: manifest.Manifest | None = None
+    inputs: Mapping[str, str] | None = None
+    repeat: repeats.Repeat | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,16 +212,15 @@ class JudgePlan:
     judges: tuple[JudgeSetup, ...]
 
 
-def resolve(workspace: Workspace, options: RunOptions, *, is_told_again: bool = False) -> RunPlan:
+def resolve(workspace: Workspace, options: RunOptions, *, is_repeat_shown: bool = False) -> RunPlan:
     """The plan of a run: its task, samples, planned responses, model and judges.
 
-    With `is_told_again` an unchanged run is recognised, and its plan has nothing but its end.
+    With `is_repeat_shown` an unchanged run is recognised, and its plan has nothing but its end.
     """
     repeat = _repeat(workspace, options)
-    if is_told_again and (known := repeat.recognised(workspace)) is not None:
+    if is_repeat_shown and (known := repeat.recognised(workspace)) is not None:
         return _as_stored(workspace, repeat, known)
-    with manifest.heard() as told:
-        return replace(_resolved(workspace, options, repeat), told=tuple(told))
+    return _resolved(workspace, options, repeat)
 
 
 def unchanged(workspace: Workspace, options: RunOptions) -> RunPlan | None:
@@ -255,12 +248,12 @@ def _repeat(workspace: Workspace, options: RunOptions) -> RepeatOptions:
 
 
 def _as_stored(workspace: Workspace, repeat: RepeatOptions, known: Known) -> RunPlan:
-    folder, noted, file = known.folder, known.manifest, known.folder.read()
+    folder, file = known.folder, known.folder.read()
     model = OfflineModel(file.model.name, file.model.kind, file.model.identity, frozenset())
     plan = Plan(file.run, repeat.task, (), workspace.registry.prompts, file.model.identity)
-    manifest.tell_again(noted.told)
     sources = repeat.source.tables
-    return RunPlan(plan, workspace.desk(model), (), file, folder, sources=sources, noted=noted)
+    desk = workspace.desk(model)
+    return RunPlan(plan, desk, (), file, folder, sources=sources, repeat=known.repeat)
 
 
 def _resolved(workspace: Workspace, options: RunOptions, repeat: RepeatOptions) -> RunPlan:
@@ -299,8 +292,6 @@ def _resolved(workspace: Workspace, options: RunOptions, repeat: RepeatOptions) 
     return RunPlan(
         *(plan, workspace.desk(model), setups, file, folder, again),
         sources=repeat.source.tables,
-        beside=(workspace.repeats_of(repeat.source.entry),) if repeat.source.table else (),
-        results=workspace.results,
         inputs=repeat.inputs(workspace, model, setups),
     )
 

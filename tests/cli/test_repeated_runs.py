@@ -4,11 +4,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from shutil import copytree, ignore_patterns
 
-import msgspec
 import pytest
 from support.each import rest_slow
 from support.stub_script import Script
@@ -16,10 +14,10 @@ from support.stub_server import StubServer
 from support.toy import Toy
 
 import harness
-from harness.pipeline.manifest import Manifest, note
+from harness.pipeline.repeats import record, segment_sizes
 from harness.storage.runs import RunFolder
 
-MANIFESTS = "manifests/toy/oracle/*.json"
+REPEATS = "repeats/toy/oracle/*.json"
 
 
 def said(capsys: pytest.CaptureFixture[str]) -> tuple[str, list[str]]:
@@ -28,7 +26,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> tuple[str, list[str]]:
     return out, [line for line in err.splitlines() if " stored" not in line]
 
 
-def is_told_again(
+def is_shown_again(
     toy: Toy, capsys: pytest.CaptureFixture[str], *arguments: str, model: str = "oracle"
 ) -> bool:
     """Whether a command answers nothing: it then shows no progress."""
@@ -52,13 +50,13 @@ def test_a_repeat_says_the_same_and_writes_nothing(
     assert {path: path.stat().st_mtime_ns for path in toy.runs()[0].iterdir()} == stamps
 
 
-def test_a_repeat_without_some_of_the_judges_is_told_again_too(
+def test_a_repeat_without_some_of_the_judges_is_shown_again_too(
     toy: Toy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     toy.write("configs/judges/far.yaml", (toy.home / "configs/judges/near.yaml").read_text("utf-8"))
     toy.run("--judge", "near,far")
 
-    assert is_told_again(toy, capsys, "--judge", "far")
+    assert is_shown_again(toy, capsys, "--judge", "far")
     assert {judge.name for judge in RunFolder(toy.runs()[0]).read().judges} == {"far", "near"}
 
 
@@ -93,7 +91,7 @@ CHANGES: dict[str, Callable[[Toy], object]] = {
     "verdicts": lambda toy: (toy.runs()[0] / "verdicts.parquet").write_text("gone"),
     "scores.csv": lambda toy: (toy.runs()[0] / "scores.csv").write_text("gone"),
     "sums": lambda toy: (toy.runs()[0] / "SHA256SUMS").unlink(),
-    "manifest": lambda toy: next(toy.results.glob(MANIFESTS)).write_text("{"),
+    "record": lambda toy: next(toy.results.glob(REPEATS)).write_text("{"),
 }
 
 
@@ -105,10 +103,10 @@ def test_whatever_changed_the_run_is_carried_out(
     before = toy.bytes()
     CHANGES[change](toy)
 
-    assert not is_told_again(toy, capsys)
+    assert not is_shown_again(toy, capsys)
 
     assert toy.bytes().keys() >= before.keys(), "what was damaged is there again"
-    assert is_told_again(toy, capsys), "from then on it is known"
+    assert is_shown_again(toy, capsys), "from then on it is known"
 
 
 @pytest.mark.parametrize("more", [("--seed", "1"), ("--limit", "4"), ("--variant", "base")])
@@ -117,7 +115,7 @@ def test_other_options_are_another_run(
 ) -> None:
     toy.run()
 
-    assert not is_told_again(toy, capsys, *more)
+    assert not is_shown_again(toy, capsys, *more)
 
 
 def test_a_dry_run_counts_the_calls_of_an_unchanged_run_too(
@@ -143,13 +141,13 @@ def test_failed_calls_are_asked_again_by_every_repeat(
     assert second[1] > first[1]
 
 
-def test_calls_that_another_run_adds_to_the_ledger_are_looked_at(
+def test_calls_that_a_later_run_adds_change_no_run_that_has_all_of_its_own(
     toy: Toy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     toy.run("--variant", "base")
     toy.run()  # adds the calls of the other variant
 
-    assert not is_told_again(toy, capsys, "--variant", "base")
+    assert is_shown_again(toy, capsys, "--variant", "base")
 
 
 def test_two_runs_of_one_command_are_both_told_again(
@@ -163,32 +161,30 @@ def test_two_runs_of_one_command_are_both_told_again(
     assert "answers of oracle" not in capsys.readouterr().err
 
 
-def test_a_run_whose_manifest_cannot_be_written_is_whole(
+def test_a_run_whose_record_cannot_be_written_is_whole(
     toy: Toy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan = str(toy.write("p.yaml", "about: x\nmodels: [oracle]\ntasks:\n  - {task: toy}\n"))
     (toy.results).mkdir()
-    (toy.results / "manifests").write_text("a file")
+    (toy.results / "repeats").write_text("a file")
 
     assert (toy.run(), toy.main("run", plan)) == (0, 0)
 
     out, err = capsys.readouterr()
     assert f"run {toy.runs()[0]}" in out
-    assert f"{toy.results / 'manifests'}" in err
+    assert f"{toy.results / 'repeats'}" in err
     assert "the run is whole, and a repeat goes through it again" in err
 
 
-def test_a_run_beside_which_another_process_added_calls_is_not_noted(toy: Toy) -> None:
+def test_a_run_is_not_recorded_if_another_process_added_calls_meanwhile(toy: Toy) -> None:
     toy.run()
-    [path] = toy.results.glob(MANIFESTS)
-    known, [folder] = msgspec.json.decode(path.read_bytes(), type=Manifest), toy.runs()
-    own, other = (f"1-host-{pid}.jsonl" for pid in (os.getpid(), 0))
-    [segments] = known.ledgers.values()
+    [path], [folder] = toy.results.glob(REPEATS), toy.runs()
+    for pid in (os.getpid(), 0):
+        before = segment_sizes(toy.results, ["oracle"])
+        (toy.results / f"calls/oracle/9-host-{pid}.jsonl").write_text("")
 
-    for name in (own, other):
-        now = replace(known, ledgers={"oracle": (*segments, (name, 9, 9))})
-        note(toy.results, RunFolder(folder), now, before=known.ledgers)
-        assert path.is_file() == (name == own)
+        record(RunFolder(folder), {"": "x"}, before, retried=(), truncated=0)
+        assert path.is_file() == (pid != 0)
 
 
 def test_a_changed_model_is_carried_out_also_where_it_is_called_the_same(
@@ -197,17 +193,17 @@ def test_a_changed_model_is_carried_out_also_where_it_is_called_the_same(
     with StubServer(Script(models=({"id": "one"},))) as stub:
         monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
         toy.run(model="alpha")
-        assert is_told_again(toy, capsys, model="alpha")
+        assert is_shown_again(toy, capsys, model="alpha")
 
         toy.edit("configs/models/alpha.yaml", "attempts: 2", "attempts: 3")
-        assert not is_told_again(toy, capsys, model="alpha")
+        assert not is_shown_again(toy, capsys, model="alpha")
 
         toy.edit("configs/models/alpha.yaml", "model: alpha", "model: auto")
         toy.run(model="alpha")
-        assert is_told_again(toy, capsys, model="alpha")
+        assert is_shown_again(toy, capsys, model="alpha")
     with StubServer(Script(models=({"id": "two"},))) as stub:
         monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
-        assert not is_told_again(toy, capsys, model="alpha"), "the server has another one"
+        assert not is_shown_again(toy, capsys, model="alpha"), "the server has another one"
 
 
 def test_failed_calls_of_a_judge_are_asked_again_by_every_repeat(
@@ -232,7 +228,7 @@ def test_other_code_and_other_packages_make_another_digest(tmp_path: Path) -> No
     (packages / "torch-99.0.dist-info").mkdir(parents=True)
 
     def told(*places: Path) -> str:
-        words = "from harness.pipeline.manifest import shared_digest; print(shared_digest())"
+        words = "from harness.pipeline.repeats import program_digest; print(program_digest())"
         environ = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, places))}
         command = [sys.executable, "-c", words]
         return subprocess.check_output(command, cwd=tmp_path, env=environ, text=True)

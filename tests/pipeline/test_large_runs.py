@@ -25,8 +25,8 @@ def with_samples(toy: Toy, count: int) -> Toy:
 
 def forget(toy: Toy) -> None:
     """Have the next repeat carry out the run, though nothing changed."""
-    for manifest in toy.results.glob("manifests/*/*/*"):
-        manifest.unlink()
+    for known in toy.results.glob("repeats/*/*/*"):
+        known.unlink()
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from harness.cli.options import Calling, ExitCode, Shown, Where, plain_name, tel
 from harness.cli.output import ProgressLine, echo, echo_json, echo_records, log, usd, usd_range
 from harness.cli.run_report import budget_line, gap_lines, sum_line
 from harness.models.client.cached import Budget
-from harness.pipeline.manifest import PlanManifest, note_plan, recognised_plan
+from harness.pipeline.repeats import is_plan_unchanged, record_plan
 from harness.pipeline.studies import plans, shards
 from harness.pipeline.studies.plans import (
     CellCalls,
@@ -136,13 +136,9 @@ class PlanCommand:
         """
         refuse_unwritable(self.folder, (BOARD, REPORT))
         ended, folders = list[CellOutcome](), list[RunFolder]()
-        known = plans.unchanged_cells(self.space, self.cells) or []
-        for one in known:
-            if tag is not None and one.plan is not None:
-                one.plan.folder.write_tag(tag)  # before it is asked whether the page is as it was
-        if noted := self._noted(known):
-            ready = known
-        for done in plans.carry_out(ready) if ready else self._carried_out():
+        shown_again = ready or plans.resolved_cells(self.space, self.cells, is_repeat_shown=True)
+        is_repeat = all(one.plan is not None and one.plan.repeat for one in shown_again)
+        for done in self._carried_out(shown_again):
             ended.append(done)
             folders += [done.stored] if done.stored else []
             if done.result is not None:
@@ -151,33 +147,25 @@ class PlanCommand:
                     done.result.folder.write_tag(tag)
             if not shown.is_json:
                 _put_outcome(done, len(ended), len(self.cells))
-        files = self._files if noted else {}
-        if folders and not noted:
+        files, own = self._files, (self.folder / BOARD, self.folder / REPORT)
+        is_repeat &= is_plan_unchanged(self.space.results, self.name, folders, own)
+        if folders and not is_repeat:
             files = self._write(folders, self._lost(ended))
         if shown.is_json:
             echo_json({"cells": [*map(_ended, ended)], **files})
         elif folders:
             echo("")
             put_joint_boards(folders, is_whole=True)
-            self._put_spent(noted.spent_usd if noted else None)
+            if (budget := self.space.terms.budget) is not None:
+                cost = f"cost: {usd(budget.spent_usd)} of {budget.cap_usd:g} USD"
+                echo(cost, is_prose=True)
             made = f"leaderboard {files['leaderboard']}\nreport {files['report']}"
             echo(made, is_prose=True)
         if not shown.is_json:
             _put_failed(ended)
         return _worst(ended)
 
-    def _noted(self, known: Sequence[ReadyCell]) -> PlanManifest | None:
-        """What was recorded of the plan, if its runs, leaderboard and page are as it wrote them."""
-        folders = [one.plan.folder for one in known if one.plan]
-        return recognised_plan(self.space.results, self.name, folders) if folders else None
-
-    def _put_spent(self, before_usd: float | None) -> None:
-        if (budget := self.space.terms.budget) is not None:
-            spent = budget.spent_usd if before_usd is None else before_usd
-            echo(f"cost: {usd(spent)} of {budget.cap_usd:g} USD", is_prose=True)
-
-    def _carried_out(self) -> Iterator[CellOutcome]:
-        ready = plans.resolved_cells(self.space, self.cells, is_told_again=True)
+    def _carried_out(self, ready: list[ReadyCell]) -> Iterator[CellOutcome]:
         yield from self.line.each([cell.model for cell in self.cells], plans.carry_out(ready))
 
     def _lost(self, ended: Sequence[CellOutcome]) -> list[str]:
@@ -208,10 +196,8 @@ class PlanCommand:
         data, _ = write_page(own, self.space.results, self.folder / REPORT)
         for note in data.notes:
             log(note)
-        budget = self.space.terms.budget
-        spent = None if budget is None else budget.spent_usd
         files = [self.folder / BOARD, self.folder / REPORT]
-        note_plan(self.space.results, self.name, own, files, spent_usd=spent)
+        record_plan(self.space.results, self.name, folders, files)
         return named
 
 

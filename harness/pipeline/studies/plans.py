@@ -7,7 +7,6 @@ share one budget. A cell that fails stops no other. Nothing here prints.
 import traceback
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import reduce
@@ -21,7 +20,7 @@ from harness.errors import BudgetReached, HarnessError, SpecError
 from harness.implicitness.open import with_options
 from harness.judges.custom import JudgeLabel
 from harness.models.client.cached import Budget
-from harness.pipeline import execute, manifest, preview
+from harness.pipeline import execute, preview
 from harness.pipeline.execute import RunResult
 from harness.pipeline.plan import AnswerMode, chosen_variants
 from harness.pipeline.preview import CallSummary
@@ -198,34 +197,20 @@ def _check(workspace: Workspace, part: PlannedTask) -> None:
 
 
 def resolved_cells(
-    workspace: Workspace, cells: Sequence[PlanCell], *, is_told_again: bool = False
+    workspace: Workspace, cells: Sequence[PlanCell], *, is_repeat_shown: bool = False
 ) -> list[ReadyCell]:
     """The cells as runs, nothing asked yet; models that know no task are shared among them.
 
-    With `is_told_again` unchanged runs are recognised: they can be carried out, and no more.
+    With `is_repeat_shown` unchanged runs are recognised: they can be carried out, and no more.
     """
     space, ready = replace(workspace, opened=WeakValueDictionary()), list[ReadyCell]()
     for cell in cells:
         try:
-            ready.append(ReadyCell(cell, resolve(space, cell.options, is_told_again=is_told_again)))
+            plan = resolve(space, cell.options, is_repeat_shown=is_repeat_shown)
+            ready.append(ReadyCell(cell, plan))
         except HarnessError as error:
             ready.append(ReadyCell(cell, error=str(error)))
     return ready
-
-
-def unchanged_cells(workspace: Workspace, cells: Sequence[PlanCell]) -> list[ReadyCell] | None:
-    """The cells as runs that are as they were written; None where one of them is not.
-
-    What they cost counts against no budget: they make no call.
-    """
-    space, ready = replace(workspace, opened=WeakValueDictionary()), list[ReadyCell]()
-    with suppress(HarnessError):  # of a cell that cannot run
-        for cell in cells:
-            if (plan := unchanged(space, cell.options)) is None:
-                return None
-            ready.append(ReadyCell(cell, plan))
-        return ready
-    return None
 
 
 def carry_out(ready: list[ReadyCell]) -> Iterator[CellOutcome]:
@@ -233,15 +218,10 @@ def carry_out(ready: list[ReadyCell]) -> Iterator[CellOutcome]:
 
     What is stored of any of them counts against the budget before the first new call.
     """
-    left, written = deque(map(_prepared, ready)), list[RunFolder]()
+    left = deque(map(_prepared, ready))
     ready.clear()
     while left:
-        done = _carried_out(left.popleft())
-        if done.result is not None:
-            written.append(done.result.folder)
-        if not left:  # before the last one is given, after which nobody may ask for more
-            manifest.renew(written)
-        yield done
+        yield _carried_out(left.popleft())
 
 
 def carry_out_shard(ready: list[ReadyCell], shard: Shard) -> Iterator[CellOutcome]:
@@ -318,7 +298,7 @@ def _is_paid(registry: Registry, file: RunFile) -> bool:
 
 
 def _state(cell: PlanCell, plan: RunPlan, budget: Budget) -> CellState:
-    if plan.noted is not None:
+    if plan.repeat is not None:
         made = plan.file.costs.total.calls if plan.file.costs else plan.file.planned
         return CellState(cell, made, 0, _missing(plan.file), is_whole=True)
     calls, before = preview.dry_run(plan, set()), budget.spent_usd

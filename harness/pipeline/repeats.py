@@ -1,0 +1,176 @@
+"""Unchanged runs, recognised by digests before a sample is read: what made them and what they wrote.
+
+Anything that differs, or is not known, makes a repeat an ordinary run, which reads the ledger.
+What is recorded holds for one machine alone, so it lies outside the run folders.
+"""
+
+import logging
+import os
+import platform
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+import harness
+from harness import __version__
+from harness.errors import StoreError
+from harness.parts import NO_REPLY, digest
+from harness.storage.files import sum_of, write_whole
+from harness.storage.ledger_index import segments
+from harness.storage.runs import SUMS, RunFolder, SampleRecord
+
+_log = logging.getLogger(__name__)
+PLACE = "repeats"
+"""The folder of what is recorded, below the results."""
+
+
+class Repeat(msgspec.Struct, frozen=True):
+    """What a run was made of, and what it wrote.
+
+    `inputs` has a digest for each judge, and one for all under "". `ledgers` has the names and sizes
+    of each model's segments, `wrote` the sha256 of the run's list of sums. `retried` are the ways
+    of retrying that would make calls. `truncated` counts answers cut at their token limit.
+    """
+
+    inputs: Mapping[str, str]
+    ledgers: Mapping[str, tuple[tuple[str, int], ...]]
+    wrote: str
+    retried: frozenset[str]
+    truncated: int
+
+
+def program_digest(*parts: object) -> str:
+    """A digest of some parts with the program's own source and the packages that are installed."""
+    return digest((*parts, __version__, *_program()))
+
+
+@cache
+def _program() -> tuple[object, ...]:
+    root = Path(harness.__file__).parent
+    code = [(str(path.relative_to(root)), sum_of(path)) for path in sorted(root.rglob("*.py"))]
+    places = [Path(place) for place in dict.fromkeys(sys.path) if Path(place).is_dir()]
+    found = {part.name for place in places for part in place.iterdir()}
+    known = sorted(name for name in found if name.endswith((".dist-info", ".egg-info")))
+    return (code, platform.python_version(), platform.machine(), known)
+
+
+def retried_ways(records: Iterable[SampleRecord]) -> set[str]:
+    """The ways of retrying, `all` and `failed`, that would ask again for some of these records."""
+    ways = set[str]()
+    for record in records:
+        reasons = [step.reason for step in record.steps if step.reason is not None]
+        for verdict in record.verdicts.values():
+            is_partial = 0 < verdict.replies.count(None) < len(verdict.replies)
+            if verdict.keys and is_partial and verdict.reason is None:
+                ways |= {"all", "failed"}
+            elif verdict.keys and verdict.reason is not None:
+                reasons.append(verdict.reason)
+        for reason in reasons:
+            ways |= {"all", "failed"} if reason in NO_REPLY else {"all"}
+    return ways
+
+
+def segment_sizes(results: Path, models: Iterable[str]) -> dict[str, tuple[tuple[str, int], ...]]:
+    """The names and sizes in bytes of the segments of some models' ledgers, by name."""
+    return {
+        model: tuple((p.name, p.stat().st_size) for p in segments(results / "calls" / model))
+        for model in models
+    }
+
+
+def record(
+    folder: RunFolder,
+    plan_inputs: Mapping[str, str],
+    before: Mapping[str, tuple[tuple[str, int], ...]],
+    *,
+    retried: Iterable[str],
+    truncated: int,
+) -> None:
+    """Record what a run was made of; the run is whole also where this cannot be written.
+
+    `before` are the segments as the run began. Where another process added to one meanwhile,
+    nothing is recorded: it may have stored the reply that counts first.
+    """
+    now, path = segment_sizes(folder.path.parents[3], before), _place(folder)
+    added = {one for name, found in now.items() for one in set(found) - set(before[name])}
+    try:
+        if any(not name.endswith(f"-{os.getpid()}.jsonl") for name, _ in added):
+            path.unlink(missing_ok=True)
+            return
+        wrote = sum_of(folder.path / SUMS)
+        found = Repeat(plan_inputs, now, wrote, frozenset(retried), truncated)
+        write_whole(path, msgspec.json.encode(found) + b"\n")
+    except (OSError, StoreError) as error:
+        why = str(error).partition(";")[0]
+        _log.warning("%s; the run is whole, and a repeat goes through it again", why)
+
+
+def recognised(
+    runs: Path, inputs: Mapping[str, str], retry: str
+) -> tuple[RunFolder, Repeat] | None:
+    """The one of a task's and a model's runs that is unchanged and made of `inputs`, or None.
+
+    `retry` says which stored failures would be asked again.
+    """
+    for path in sorted(_place(RunFolder(runs / "any")).parent.glob("*.json")):
+        folder = RunFolder(runs / path.stem)
+        with suppress(OSError, msgspec.MsgspecError, StoreError):
+            known = msgspec.json.decode(path.read_bytes(), type=Repeat)
+            is_made_so = inputs.items() <= dict(known.inputs).items() and retry not in known.retried
+            if is_made_so and _is_unchanged(folder, known):
+                return folder, known
+    return None
+
+
+def has_any(runs: Path) -> bool:
+    """Whether anything is recorded of the runs of a task and a model."""
+    return any(_place(RunFolder(runs / "any")).parent.glob("*.json"))
+
+
+def _is_unchanged(folder: RunFolder, known: Repeat) -> bool:
+    for model, before in known.ledgers.items():
+        [now] = segment_sizes(folder.path.parents[3], [model]).values()
+        if now == before:
+            continue
+        # Later runs only add calls. Of two replies to one key the first stored counts, so what
+        # follows the last segment's end cannot change a run that has all of its replies.
+        head, size = now[: len(before)], before[-1][1] if before else 0
+        if known.retried or not before or len(head) < len(before):
+            return False
+        if head[:-1] != before[:-1] or head[-1][0] != before[-1][0] or head[-1][1] < size:
+            return False
+    return sum_of(folder.path / SUMS) == known.wrote and not folder.changed()
+
+
+def _place(folder: RunFolder) -> Path:
+    results, (task, model, name) = folder.path.parents[3], folder.path.parts[-3:]
+    return results / PLACE / task / model / f"{name}.json"
+
+
+def record_plan(
+    results: Path, name: str, folders: Iterable[RunFolder], files: Iterable[Path]
+) -> None:
+    """Record the runs of a plan, with their tags, and the files made of them."""
+    with suppress(OSError, StoreError):
+        write_whole(
+            results / PLACE / "plans" / f"{name}.json", _plan_digest(folders, files).encode()
+        )
+
+
+def is_plan_unchanged(
+    results: Path, name: str, folders: Iterable[RunFolder], files: Iterable[Path]
+) -> bool:
+    """Whether a plan's runs and the files made of them are as they were recorded."""
+    with suppress(OSError, StoreError):
+        known = (results / PLACE / "plans" / f"{name}.json").read_text("utf-8")
+        return known == _plan_digest(folders, files)
+    return False
+
+
+def _plan_digest(folders: Iterable[RunFolder], files: Iterable[Path]) -> str:
+    runs = [(folder.place, sum_of(folder.path / SUMS), folder.tag) for folder in folders]
+    return digest((runs, [sum_of(file) for file in files]))
