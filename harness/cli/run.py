@@ -154,7 +154,7 @@ def run(
         log(f"judges of task {task}: {judges} (choose others with --judge)")
     wanted = choice.resolved(asking, where.table)
     if part is None and not asking.is_dry:
-        plans = [resolve.resolve(space, one, is_repeat_shown=True) for one in wanted]
+        plans = [resolve.resolve(space, one, is_shown_again=True) for one in wanted]
         runs = line.each([one.client.model.name for one in plans], execute.run_each(plans))
         retried, several = calling.retry == "all", len(wanted) > 1
         return put_runs(tagged(runs, asking.tag), shown, is_all=retried, is_several=several)

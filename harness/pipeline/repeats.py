@@ -1,4 +1,6 @@
-"""Unchanged runs, recognised by digests before a sample is read: what made them and what they wrote.
+"""Unchanged runs, recognised by digests of what made them and of what they wrote.
+
+No sample is read for it.
 
 Anything that differs, or is not known, makes a repeat an ordinary run, which reads the ledger.
 What is recorded holds for one machine alone, so it lies outside the run folders.
@@ -31,7 +33,7 @@ PLACE = "repeats"
 class Repeat(msgspec.Struct, frozen=True):
     """What a run was made of, and what it wrote.
 
-    `inputs` has a digest for each judge, and one for all under "". `ledgers` has the names and sizes
+    `inputs` has a digest for each judge, and one for all under "". `ledgers` has names and sizes
     of each model's segments, `wrote` the sha256 of the run's list of sums. `retried` are the ways
     of retrying that would make calls. `truncated` counts answers cut at their token limit.
     """

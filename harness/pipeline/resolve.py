@@ -212,13 +212,13 @@ class JudgePlan:
     judges: tuple[JudgeSetup, ...]
 
 
-def resolve(workspace: Workspace, options: RunOptions, *, is_repeat_shown: bool = False) -> RunPlan:
+def resolve(workspace: Workspace, options: RunOptions, *, is_shown_again: bool = False) -> RunPlan:
     """The plan of a run: its task, samples, planned responses, model and judges.
 
-    With `is_repeat_shown` an unchanged run is recognised, and its plan has nothing but its end.
+    With `is_shown_again` an unchanged run is recognised, and its plan has nothing but its end.
     """
     repeat = _repeat(workspace, options)
-    if is_repeat_shown and (known := repeat.recognised(workspace)) is not None:
+    if is_shown_again and (known := repeat.recognised(workspace)) is not None:
         return _as_stored(workspace, repeat, known)
     return _resolved(workspace, options, repeat)
 

@@ -136,7 +136,7 @@ class PlanCommand:
         """
         refuse_unwritable(self.folder, (BOARD, REPORT))
         ended, folders = list[CellOutcome](), list[RunFolder]()
-        shown_again = ready or plans.resolved_cells(self.space, self.cells, is_repeat_shown=True)
+        shown_again = ready or plans.resolved_cells(self.space, self.cells, is_shown_again=True)
         is_repeat = all(one.plan is not None and one.plan.repeat for one in shown_again)
         for done in self._carried_out(shown_again):
             ended.append(done)

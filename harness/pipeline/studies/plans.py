@@ -197,16 +197,16 @@ def _check(workspace: Workspace, part: PlannedTask) -> None:
 
 
 def resolved_cells(
-    workspace: Workspace, cells: Sequence[PlanCell], *, is_repeat_shown: bool = False
+    workspace: Workspace, cells: Sequence[PlanCell], *, is_shown_again: bool = False
 ) -> list[ReadyCell]:
     """The cells as runs, nothing asked yet; models that know no task are shared among them.
 
-    With `is_repeat_shown` unchanged runs are recognised: they can be carried out, and no more.
+    With `is_shown_again` unchanged runs are recognised: they can be carried out, and no more.
     """
     space, ready = replace(workspace, opened=WeakValueDictionary()), list[ReadyCell]()
     for cell in cells:
         try:
-            plan = resolve(space, cell.options, is_repeat_shown=is_repeat_shown)
+            plan = resolve(space, cell.options, is_shown_again=is_shown_again)
             ready.append(ReadyCell(cell, plan))
         except HarnessError as error:
             ready.append(ReadyCell(cell, error=str(error)))
