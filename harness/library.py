@@ -240,7 +240,7 @@ def evaluate(
     )
     opened = _opened(workspace)
     try:
-        [result] = run_each([resolve(opened.with_budget(budget_usd), options, is_told_again=True)])
+        [result] = run_each([resolve(opened.with_budget(budget_usd), options, is_shown_again=True)])
     except HarnessError as error:  # the errors behind it hide what it says
         raise error from None
     if tag is not None:

@@ -87,7 +87,7 @@ def run_each(plans: Iterable[RunPlan]) -> Iterator[RunResult]:
         try:
             done = run_one(left.popleft())
             written.append(done.folder)
-            if not left:  # before the last one is told, after which nobody may ask for more
+            if not left:  # before the last result, after which a caller may stop
                 renew(written)
             yield done
         except HarnessError as error:
@@ -97,7 +97,7 @@ def run_each(plans: Iterable[RunPlan]) -> Iterator[RunResult]:
 
 def prepare(plan: RunPlan) -> None:
     """Refuse a run that cannot be written, and count what is stored of it against the budget."""
-    if plan.noted is not None:
+    if plan.stored is not None:
         return
     plan.folder.check()
     charge_stored_calls(plan.plan, plan.client, plan.judges)
@@ -105,9 +105,9 @@ def prepare(plan: RunPlan) -> None:
 
 def run_one(plan: RunPlan) -> RunResult:
     """Carry out a prepared plan: answer what is not stored, judge and score."""
-    if plan.noted is not None:
+    if plan.stored is not None:
         write_data_paths(plan.folder, plan.sources)  # they may have been moved
-        return _told_again(plan.folder, plan.file, plan.noted.truncated)
+        return _stored_result(plan.folder, plan.file, plan.stored.truncated)
     asked = [plan.client, *(setup.client for setup in plan.judges if setup.client)]
     names = [client.ledger.name for client in asked]
     ledgers, before = ledgers_of(plan.results, names), _before(plan)
@@ -126,18 +126,18 @@ def run_one(plan: RunPlan) -> RunResult:
         else:
             break
     for setup in before.again:
-        _log.warning("judge %s: its verdicts are derived anew", setup.entry.name)
+        _log.warning("judge %s: its verdicts are derived again", setup.entry.name)
     write_data_paths(plan.folder, plan.sources)
     if plan.inputs is not None:
-        noted = Manifest(
+        stored = Manifest(
             *(plan.inputs, ledgers_of(plan.results, names), tuple(sorted(unanswered.ways))),
-            *(result.truncated, plan.told),
+            *(result.truncated, plan.warnings),
         )
-        note(plan.results, plan.folder, noted, before=ledgers, beside=plan.beside)
+        note(plan.results, plan.folder, stored, before=ledgers, listed=plan.listed)
     return result
 
 
-def _told_again(folder: RunFolder, file: RunFile, truncated: int) -> RunResult:
+def _stored_result(folder: RunFolder, file: RunFile, truncated: int) -> RunResult:
     """The result of a run that is as it was when it was written."""
     missing = Counter[MissingItem]()
     for part in file.missing or ():
@@ -234,7 +234,7 @@ def answered(
 
     The templates are checked: a plan may have a part of its samples.
 
-    Where there are more than one chunk and several ways of asking, all are asked beforehand: those
+    Where there are more than one chunk and several ways of asking, all are asked first: those
     of a sample together, which share most of their prompts.
     """
     planned = plan.planned
@@ -280,7 +280,7 @@ class _Asking:
         return [found[place] for place in range(len(planned))]
 
     def _answer(self, asked: Sequence[Request], wave: int) -> Mapping[str, Response]:
-        if self.first and self.client.ledger.lacks([part.key for part in asked]):
+        if self.first and self.client.ledger.is_missing_any([part.key for part in asked]):
             self.first.pop()()
         variants = [self.plan.task.variants[name] for name in self.plan.run.variants]
         steps = max((len(variant.steps) for variant in variants), default=1)
@@ -336,7 +336,7 @@ def with_judge(
 ) -> tuple[RunFile, list[SampleRecord]]:
     """A run and its records with the verdicts of one more judge, whose model is asked if need be.
 
-    `responses` are whole ones by key, for records of which a step had several texts.
+    `responses` are whole ones by key, for records with several texts of a step.
     """
     with setup.client or nullcontext():
         records = _with_judge(records, task, setup, responses)
@@ -416,10 +416,10 @@ def put_run(folder: RunFolder, file: RunFile, missing: Missing, tables: RunTable
 
 
 class GatheredProgress:
-    """Progress over all chunks, for a line that would begin anew with each of them."""
+    """Progress over all chunks, for a line that would start again with each of them."""
 
     def __init__(self, show: Progress, planned: int = 0) -> None:
-        """Tell `show`; `planned` is how many responses there are, 0 where that is not known."""
+        """Report to `show`; `planned` is how many responses there are, 0 if not known."""
         self._show, self._rest = show, planned
         self._before: dict[str, tuple[int, int, int, float]] = {}
         self._now: dict[str, tuple[int, int, int, float]] = {}

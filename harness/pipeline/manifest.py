@@ -1,9 +1,9 @@
-"""Unchanged runs, recognised: what a run was made of and what it wrote, noted in a file of its own.
+"""Unchanged runs: what a run was made of and what it wrote, in a file of its own.
 
-A repeat of which nothing differs is told again as it stands, without a sample read or a prompt
-rendered. Whatever differs, or is not known, makes the repeat an ordinary one: data, templates,
-task, model, judges, code and packages by digest, the ledgers by the sizes and times of their
-segments, and what was written by its sha256.
+If nothing changed since a run, its stored scores are shown, and no sample is read. Whatever
+differs, or is not known, makes the repeat an ordinary one: data, templates, task, model, judges,
+code and packages by digest, the ledgers by the sizes and times of their segments, and what was
+written by its sha256.
 """
 
 import logging
@@ -31,8 +31,8 @@ PLACE = "manifests"
 """The folder of manifests, below the results: what they say holds for this machine alone."""
 Segment = tuple[str, int, int]
 """A segment of a ledger: its name, its size, and when it was changed, in ns since 1970."""
-_TOLD_OF = ("harness.data", "harness.pipeline.resolve", "harness.pipeline.setup")
-"""Whose warnings of a run's samples and words are told again."""
+_WARNERS = ("harness.data", "harness.pipeline.resolve", "harness.pipeline.setup")
+"""The modules whose warnings of a run's samples and words are shown again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Manifest:
     """What a run was made of, and what it wrote.
 
     `ledgers` has the segments of each model, `outputs` the sha256 by the place below the results.
-    `asked_again` are the ways of retrying that would make calls. `told` are the warnings of its
+    `asked_again` are the ways of retrying that would make calls. `warnings` are those of its
     samples and words.
     """
 
@@ -56,7 +56,7 @@ class Manifest:
     ledgers: Mapping[str, tuple[Segment, ...]]
     asked_again: tuple[str, ...]
     truncated: int
-    told: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     outputs: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -120,13 +120,13 @@ def note(
     manifest: Manifest,
     *,
     before: Mapping[str, tuple[Segment, ...]],
-    beside: Iterable[Path] = (),
+    listed: Iterable[Path] = (),
 ) -> None:
     """Write the manifest of a run, unless another process added to its ledgers since.
 
     `before` is how the ledgers stood before the run; its own segments, by their names, are new.
-    `beside` are files that it may have written elsewhere below the results. The run is whole:
-    where this cannot be written, it is told.
+    `listed` are files that it may have written elsewhere below the results. The run is whole:
+    if this cannot be written, a warning says so.
     """
     path = _place(results, folder.path)
     own = [folder.path / name for name in (*NAMES, SUMS)]
@@ -134,7 +134,7 @@ def note(
         if _of_others(before) != _of_others(manifest.ledgers):
             path.unlink(missing_ok=True)
             return
-        files = [file for file in (*own, *beside) if file.is_file()]
+        files = [file for file in (*own, *listed) if file.is_file()]
         outputs = {str(file.relative_to(results)): sum_of(file) for file in files}
         write_whole(path, msgspec.json.encode(replace(manifest, outputs=outputs)) + b"\n")
     except (OSError, StoreError) as error:
@@ -145,7 +145,7 @@ def note(
 def renew(folders: Iterable[RunFolder]) -> None:
     """Note how the ledgers stand after later runs of this process, which added to them.
 
-    Not for a run that lacks answers: a later one may have got one of these.
+    Not for a run without all answers: a later one may have got one of these.
     """
     for folder in folders:
         results = folder.path.parents[3]
@@ -167,11 +167,11 @@ def _of_others(ledgers: Mapping[str, tuple[Segment, ...]]) -> dict[str, list[Seg
 def recognised(
     results: Path, runs: Path, inputs: RunInputs, retry: str
 ) -> tuple[RunFolder, Manifest] | None:
-    """The one of some runs of these inputs of which nothing differs; None where there is none.
+    """The unchanged one of some runs of these inputs; None if there is none.
 
     `runs` is the folder of a task and a model. `retry` says which stored failures are asked again.
     """
-    for path in noted(results, runs):
+    for path in manifests_of(results, runs):
         folder = runs / path.stem
         with suppress(OSError, msgspec.MsgspecError, StoreError):
             manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
@@ -183,7 +183,7 @@ def recognised(
     return None
 
 
-def noted(results: Path, runs: Path) -> list[Path]:
+def manifests_of(results: Path, runs: Path) -> list[Path]:
     """The manifests of the runs of a task and a model."""
     return sorted(_place(results, runs / "any").parent.glob("*.json"))
 
@@ -200,7 +200,7 @@ class PlanManifest:
     spent_usd: float | None = None
 
 
-def note_plan(
+def write_plan_manifest(
     results: Path,
     name: str,
     folders: Iterable[RunFolder],
@@ -208,22 +208,22 @@ def note_plan(
     *,
     spent_usd: float | None,
 ) -> None:
-    """Note of a plan what it wrote, if all of its runs have a manifest."""
+    """Write of a plan what it wrote, if all of its runs have a manifest."""
     path = results / PLACE / "plans" / f"{name}.json"
     with suppress(OSError, StoreError):
         path.unlink(missing_ok=True)
         outputs = {str(file.relative_to(results)): sum_of(file) for file in files}
-        noted = PlanManifest(_sums(results, folders), outputs, spent_usd)
-        write_whole(path, msgspec.json.encode(noted) + b"\n")
+        stored = PlanManifest(_sums(results, folders), outputs, spent_usd)
+        write_whole(path, msgspec.json.encode(stored) + b"\n")
 
 
 def recognised_plan(results: Path, name: str, folders: Iterable[RunFolder]) -> PlanManifest | None:
-    """What was noted of a plan of these runs, if it is as it was written; else None."""
+    """What was stored of a plan of these runs, if it is as it was written; else None."""
     path = results / PLACE / "plans" / f"{name}.json"
     with suppress(OSError, msgspec.MsgspecError, StoreError):
-        noted = msgspec.json.decode(path.read_bytes(), type=PlanManifest)
-        is_same = all(sum_of(results / file) == known for file, known in noted.outputs.items())
-        return noted if is_same and noted.runs == _sums(results, folders) else None
+        stored = msgspec.json.decode(path.read_bytes(), type=PlanManifest)
+        is_same = all(sum_of(results / file) == known for file, known in stored.outputs.items())
+        return stored if is_same and stored.runs == _sums(results, folders) else None
     return None
 
 
@@ -245,10 +245,10 @@ def _is_unchanged(results: Path, manifest: Manifest) -> bool:
 
 
 @contextmanager
-def heard() -> Iterator[list[str]]:
-    """Collect the warnings that are told meanwhile of samples and words."""
+def collected_warnings() -> Iterator[list[str]]:
+    """Collect the warnings of samples and words that are given meanwhile."""
     collected: list[str] = []
-    handler = _Heard(collected)
+    handler = _Collector(collected)
     root = logging.getLogger("harness")
     root.addHandler(handler)
     try:
@@ -257,17 +257,17 @@ def heard() -> Iterator[list[str]]:
         root.removeHandler(handler)
 
 
-class _Heard(logging.Handler):
+class _Collector(logging.Handler):
     def __init__(self, collected: list[str]) -> None:
         super().__init__(logging.WARNING)
         self._collected = collected
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.name.startswith(_TOLD_OF):
+        if record.name.startswith(_WARNERS):
             self._collected.append(record.getMessage())
 
 
-def tell_again(told: Sequence[str]) -> None:
-    """Give the warnings of a run that is not carried out anew."""
-    for words in told:
+def warn_again(warnings: Sequence[str]) -> None:
+    """Give the warnings of a run that is not carried out again."""
+    for words in warnings:
         _log.warning("%s", words)

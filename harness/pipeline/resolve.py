@@ -131,7 +131,7 @@ class RepeatOptions:
         if not self.is_known_by_files or not isinstance(name, str) or workspace.terms.budget:
             return None
         place = workspace.results / "runs" / self.options.task / name
-        if not manifest.noted(workspace.results, place):
+        if not manifest.manifests_of(workspace.results, place):
             return None
         spec = workspace.registry.load("configs/models", name, self.options.backend)
         tested: Model = OfflineModel(name, "scripted", "scripted", frozenset())
@@ -183,10 +183,10 @@ class RunPlan:
 
     `again` are the judges that have read it before, where what they said was changed since: it is
     derived again, from stored replies alone. `sources` are the tables that it reads, and
-    `beside` where rows of these that repeat others are listed.
+    `listed` where rows of these that repeat others are listed.
 
-    `inputs` is what a repeat is recognised by, None where it is not, `told` the warnings of its
-    samples and words. Of a run that is recognised there is `noted`, and nothing is carried out.
+    `inputs` is what a repeat is recognised by, None where it is not, `warnings` the warnings of its
+    samples and words. Of a run that is recognised there is `stored`, and nothing is carried out.
     """
 
     plan: Plan
@@ -196,11 +196,11 @@ class RunPlan:
     folder: RunFolder
     again: tuple[JudgeSetup, ...] = ()
     sources: tuple[Path, ...] = ()
-    beside: tuple[Path, ...] = ()
+    listed: tuple[Path, ...] = ()
     results: Path = Path()
     inputs: manifest.RunInputs | None = None
-    told: tuple[str, ...] = ()
-    noted: manifest.Manifest | None = None
+    warnings: tuple[str, ...] = ()
+    stored: manifest.Manifest | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,16 +218,16 @@ class JudgePlan:
     judges: tuple[JudgeSetup, ...]
 
 
-def resolve(workspace: Workspace, options: RunOptions, *, is_told_again: bool = False) -> RunPlan:
+def resolve(workspace: Workspace, options: RunOptions, *, is_shown_again: bool = False) -> RunPlan:
     """The plan of a run: its task, samples, planned responses, model and judges.
 
-    With `is_told_again` an unchanged run is recognised, and its plan has nothing but its end.
+    With `is_shown_again` an unchanged run is recognised, and its plan has nothing but its end.
     """
     repeat = _repeat(workspace, options)
-    if is_told_again and (known := repeat.recognised(workspace)) is not None:
+    if is_shown_again and (known := repeat.recognised(workspace)) is not None:
         return _as_stored(workspace, repeat, known)
-    with manifest.heard() as told:
-        return replace(_resolved(workspace, options, repeat), told=tuple(told))
+    with manifest.collected_warnings() as warnings:
+        return replace(_resolved(workspace, options, repeat), warnings=tuple(warnings))
 
 
 def unchanged(workspace: Workspace, options: RunOptions) -> RunPlan | None:
@@ -255,12 +255,12 @@ def _repeat(workspace: Workspace, options: RunOptions) -> RepeatOptions:
 
 
 def _as_stored(workspace: Workspace, repeat: RepeatOptions, known: Known) -> RunPlan:
-    folder, noted, file = known.folder, known.manifest, known.folder.read()
+    folder, stored, file = known.folder, known.manifest, known.folder.read()
     model = OfflineModel(file.model.name, file.model.kind, file.model.identity, frozenset())
     plan = Plan(file.run, repeat.task, (), workspace.registry.prompts, file.model.identity)
-    manifest.tell_again(noted.told)
+    manifest.warn_again(stored.warnings)
     sources = repeat.source.tables
-    return RunPlan(plan, workspace.desk(model), (), file, folder, sources=sources, noted=noted)
+    return RunPlan(plan, workspace.desk(model), (), file, folder, sources=sources, stored=stored)
 
 
 def _resolved(workspace: Workspace, options: RunOptions, repeat: RepeatOptions) -> RunPlan:
@@ -299,7 +299,7 @@ def _resolved(workspace: Workspace, options: RunOptions, repeat: RepeatOptions) 
     return RunPlan(
         *(plan, workspace.desk(model), setups, file, folder, again),
         sources=repeat.source.tables,
-        beside=(workspace.repeats_of(repeat.source.entry),) if repeat.source.table else (),
+        listed=(workspace.repeats_of(repeat.source.entry),) if repeat.source.table else (),
         results=workspace.results,
         inputs=repeat.inputs(workspace, model, setups),
     )

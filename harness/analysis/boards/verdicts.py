@@ -44,7 +44,7 @@ class Held(NamedTuple):
     sums: Floats
 
     def on(self, items: Indices) -> "Held":
-        """Those on some items, all of which are there."""
+        """Those on some items that are all there."""
         if np.array_equal(items, self.items):
             return self
         at = np.searchsorted(self.items, items)

@@ -43,7 +43,7 @@ def gate(choice: GateChoice, results: Results = RESULTS, is_json: AsJson = False
     """Say whether NEW has dropped against BASE, for continuous integration; no call is made.
 
     Exit code 0: any greater drop is ruled out. 3: regression, a greater drop is shown, or too many
-    verdicts are missing. 4: inconclusive, these items cannot tell; the drop that would have been
+    verdicts are missing. 4: inconclusive, these items cannot decide; the drop that would have been
     seen is printed.
 
     \b

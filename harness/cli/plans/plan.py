@@ -16,11 +16,11 @@ from harness.analysis.boards.scores import (
 )
 from harness.cli.boards import put_joint_boards
 from harness.cli.clusters import parts
-from harness.cli.options import Calling, ExitCode, Shown, Where, plain_name, tell_of_keys
+from harness.cli.options import Calling, ExitCode, Shown, Where, plain_name, warn_about_keys
 from harness.cli.output import ProgressLine, echo, echo_json, echo_records, log, usd, usd_range
 from harness.cli.run_report import budget_line, gap_lines, sum_line
 from harness.models.client.cached import Budget
-from harness.pipeline.manifest import PlanManifest, note_plan, recognised_plan
+from harness.pipeline.manifest import PlanManifest, recognised_plan, write_plan_manifest
 from harness.pipeline.studies import plans, shards
 from harness.pipeline.studies.plans import (
     CellCalls,
@@ -83,7 +83,7 @@ class PlanCommand:
             cap = "budget_usd" if self.calling.budget is None else "--budget"
             echo(budget_line(every, terms.budget, name=cap), is_prose=True)
         judges = [judge for one in ready if one.plan for judge in one.plan.judges]
-        tell_of_keys(self.space.registry, dict.fromkeys(c.model for c in self.cells), judges)
+        warn_about_keys(self.space.registry, dict.fromkeys(c.model for c in self.cells), judges)
         return _put_errors(rows)
 
     def status(self, shown: Shown) -> int:
@@ -140,7 +140,7 @@ class PlanCommand:
         for one in known:
             if tag is not None and one.plan is not None:
                 one.plan.folder.write_tag(tag)  # before it is asked whether the page is as it was
-        if noted := self._noted(known):
+        if stored := self._manifest(known):
             ready = known
         for done in plans.carry_out(ready) if ready else self._carried_out():
             ended.append(done)
@@ -151,22 +151,22 @@ class PlanCommand:
                     done.result.folder.write_tag(tag)
             if not shown.is_json:
                 _put_outcome(done, len(ended), len(self.cells))
-        files = self._files if noted else {}
-        if folders and not noted:
+        files = self._files if stored else {}
+        if folders and not stored:
             files = self._write(folders, self._lost(ended))
         if shown.is_json:
             echo_json({"cells": [*map(_ended, ended)], **files})
         elif folders:
             echo("")
             put_joint_boards(folders, is_whole=True)
-            self._put_spent(noted.spent_usd if noted else None)
+            self._put_spent(stored.spent_usd if stored else None)
             made = f"leaderboard {files['leaderboard']}\nreport {files['report']}"
             echo(made, is_prose=True)
         if not shown.is_json:
             _put_failed(ended)
         return _worst(ended)
 
-    def _noted(self, known: Sequence[ReadyCell]) -> PlanManifest | None:
+    def _manifest(self, known: Sequence[ReadyCell]) -> PlanManifest | None:
         """What was recorded of the plan, if its runs, leaderboard and page are as it wrote them."""
         folders = [one.plan.folder for one in known if one.plan]
         return recognised_plan(self.space.results, self.name, folders) if folders else None
@@ -177,7 +177,7 @@ class PlanCommand:
             echo(f"cost: {usd(spent)} of {budget.cap_usd:g} USD", is_prose=True)
 
     def _carried_out(self) -> Iterator[CellOutcome]:
-        ready = plans.resolved_cells(self.space, self.cells, is_told_again=True)
+        ready = plans.resolved_cells(self.space, self.cells, is_shown_again=True)
         yield from self.line.each([cell.model for cell in self.cells], plans.carry_out(ready))
 
     def _lost(self, ended: Sequence[CellOutcome]) -> list[str]:
@@ -211,7 +211,7 @@ class PlanCommand:
         budget = self.space.terms.budget
         spent = None if budget is None else budget.spent_usd
         files = [self.folder / BOARD, self.folder / REPORT]
-        note_plan(self.space.results, self.name, own, files, spent_usd=spent)
+        write_plan_manifest(self.space.results, self.name, own, files, spent_usd=spent)
         return named
 
 
@@ -340,7 +340,7 @@ def _put_failed(ended: Sequence[CellOutcome]) -> None:
 
 
 def _worst(ended: Sequence[CellOutcome], *, is_part: bool = False) -> int:
-    """The exit code of a plan. No merge may follow a shard of which a run failed: that is no 1."""
+    """The exit code of a plan. No merge may follow a shard with a failed run: that is no 1."""
     ends = {done.end for done in ended}
     if CellEnd.BUG in ends:
         return ExitCode.OUR_BUG

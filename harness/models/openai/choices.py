@@ -28,7 +28,7 @@ from harness.specs.models import OpenAISpec
 
 MOST_TOKENS = 20
 """Next tokens that a server is asked for: the most that OpenAI and vLLM return."""
-LACKING = frozenset({400, 404, 405, 415, 422, 501})
+WITHOUT_CHOICES = frozenset({400, 404, 405, 415, 422, 501})
 """HTTP statuses of servers that cannot do what they were asked for."""
 REMEDIES = {
     Mode.CHOOSE: (
@@ -130,7 +130,7 @@ class OpenAIChoiceScorer:
                 return
             fact = str(error)
         except HttpError as error:
-            if error.status not in LACKING:
+            if error.status not in WITHOUT_CHOICES:
                 raise
             fact = f"it answered {error.status}: {self._server.quote(error.text)}"
         self._lacking[mode] = (
@@ -188,7 +188,7 @@ class OpenAIChoiceScorer:
                 await self._connection.request("POST", f"{root}/tokenize", body), self._server
             )
         except HttpError as error:
-            if error.status not in LACKING:
+            if error.status not in WITHOUT_CHOICES:
                 raise
             return []
         pieces = reply.get("token_strs") if isinstance(reply, dict) else None

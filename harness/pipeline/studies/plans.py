@@ -198,16 +198,18 @@ def _check(workspace: Workspace, part: PlannedTask) -> None:
 
 
 def resolved_cells(
-    workspace: Workspace, cells: Sequence[PlanCell], *, is_told_again: bool = False
+    workspace: Workspace, cells: Sequence[PlanCell], *, is_shown_again: bool = False
 ) -> list[ReadyCell]:
     """The cells as runs, nothing asked yet; models that know no task are shared among them.
 
-    With `is_told_again` unchanged runs are recognised: they can be carried out, and no more.
+    With `is_shown_again` unchanged runs are recognised: they can be carried out, and no more.
     """
     space, ready = replace(workspace, opened=WeakValueDictionary()), list[ReadyCell]()
     for cell in cells:
         try:
-            ready.append(ReadyCell(cell, resolve(space, cell.options, is_told_again=is_told_again)))
+            ready.append(
+                ReadyCell(cell, resolve(space, cell.options, is_shown_again=is_shown_again))
+            )
         except HarnessError as error:
             ready.append(ReadyCell(cell, error=str(error)))
     return ready
@@ -318,7 +320,7 @@ def _is_paid(registry: Registry, file: RunFile) -> bool:
 
 
 def _state(cell: PlanCell, plan: RunPlan, budget: Budget) -> CellState:
-    if plan.noted is not None:
+    if plan.stored is not None:
         made = plan.file.costs.total.calls if plan.file.costs else plan.file.planned
         return CellState(cell, made, 0, _missing(plan.file), is_whole=True)
     calls, before = preview.dry_run(plan, set()), budget.spent_usd
