@@ -71,7 +71,8 @@ class OpenAIServed(HostedModel[_Spec]):
         """The headers that carry the key."""
         return {"Authorization": f"Bearer {key}"} if (key := self.server.key) else {}
 
-    def _translated(self, error: HttpError, *, has_form: bool = False) -> Exception:
+    def translated(self, error: HttpError, *, has_form: bool = False) -> Exception:
+        """Our error for one with an HTTP status."""
         return status_error(error, self.server, model=self.model, has_form=has_form)
 
 
