@@ -68,14 +68,17 @@ def curve_rows(
         verdicts = verdict_frame(files, file.task)
         of_run = {"task": file.run.task, "model": file.model.name, "judge": judge}
         of_run |= {"source": file.data.source, "data": file.data.label, "note": ""}
-        for snapshots, own in by_snapshot(verdicts[verdicts["judge"] == judge]):
-            for block in blocks(own, file.task):
-                if block.group != ALL or (variants and block.variant not in variants):
-                    continue
-                way = {"variant": block.variant, "decoding": block.decoding}
-                name = signature(file, entry, **way, snapshots=snapshots)
-                flags = choice_scores.flags(block.verdicts, spec.positive)
-                rows += [of_run | way | row | {"signature": name} for row in _rows(flags, spec)]
+        parts = (
+            (snapshots, block)
+            for snapshots, own in by_snapshot(verdicts[verdicts["judge"] == judge])
+            for block in blocks(own, file.task)
+            if block.group == ALL and (not variants or block.variant in variants)
+        )
+        for snapshots, block in parts:
+            way = {"variant": block.variant, "decoding": block.decoding}
+            name = signature(file, entry, **way, snapshots=snapshots)
+            flags = choice_scores.flags(block.verdicts, spec.positive)
+            rows += [of_run | way | row | {"signature": name} for row in _rows(flags, spec)]
     frame = pandas.DataFrame(rows, columns=[*COLUMNS])
     return frame.astype(dict.fromkeys(_NUMBERS, "float64") | {"n": "int64", "clusters": "int64"})
 

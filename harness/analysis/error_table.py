@@ -4,21 +4,21 @@ A row out for each error in. The columns of the data file stand as they are in i
 them under names that begin with `harness_`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
-from harness.analysis.moderation.flags import Flagged
-from harness.analysis.rates import FlaggedBlock, RateQuery, lacking
+from harness.analysis.flags import RateQuery, unknown_columns
 from harness.data.readers.labelled_table import OriginalRows, texts_of
 from harness.errors import DataError, SpecError, did_you_mean
 from harness.pipeline.choice_scores import IMPLICITNESS
 from harness.storage.cells import cell_text, filled, json_text
 from harness.storage.environment import read_data_paths
-from harness.storage.runs import RunFolder, SampleRecord, StoredRun
+from harness.storage.frames import load
+from harness.storage.runs import RunFolder
 from harness.storage.tables import (
     ENDINGS,
     TEXT,
@@ -32,42 +32,34 @@ from harness.storage.tables import (
 from harness.text.dedup import nearest_originals, normal
 from harness.workspace import Workspace
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 MISSED, FALSE_ALARM, ALL_KINDS = "missed", "false-alarm", "all"
 KINDS = (MISSED, FALSE_ALARM, ALL_KINDS)
 OURS: Final = "harness_"
 
 
-@dataclass(frozen=True, slots=True)
-class RunError:
-    """One text that was flagged other than its label says, wholly or, where answers tie, in part.
+def run_errors(folder: RunFolder, texts: "DataFrame", kind: str) -> "DataFrame":
+    """The texts that were flagged other than their label says, in the order of the run.
 
-    `variant` and `decoding` say under which prompt; a text is there once for each that erred.
+    `texts` are those of `rates.flags`; what has no answer is no error, and a tie is one in part.
+    A text has a row for each prompt that erred. The columns of `flags`, `answer`, `gold`, `group`,
+    `fields` and `references` of its sample, and `error` and `verdict` in words. `kind` is one of
+    KINDS.
     """
-
-    variant: str
-    decoding: str
-    reading: Flagged
-
-    @property
-    def kind(self) -> str:
-        """A missed text, or a false alarm."""
-        return MISSED if self.reading.is_positive else FALSE_ALARM
-
-    @property
-    def said(self) -> str:
-        """What became of the text."""
-        return {0.0: "not flagged", 1.0: "flagged"}.get(self.reading.flagged or 0.0, "tie")
-
-
-def run_errors(blocks: Sequence[FlaggedBlock], kind: str) -> list[RunError]:
-    """The errors of a kind, in the order of the run; what has no answer is none."""
-    found = [
-        RunError(block.blank.variant, block.blank.decoding, one)
-        for block in blocks
-        for one in block.readings
-        if one.flagged is not None and one.flagged != float(one.is_positive)
-    ]
-    return [one for one in found if kind in (ALL_KINDS, one.kind)]
+    known = texts[texts["is_measured"] & texts["flagged"].notna()]
+    found = known[known["flagged"] != known["is_positive"].astype(float)]
+    found = found.assign(
+        error=found["is_positive"].map({True: MISSED, False: FALSE_ALARM}),
+        verdict=found["flagged"].map({0.0: "not flagged", 1.0: "flagged"}).fillna("tie"),
+    )
+    if kind != ALL_KINDS:
+        found = found[found["error"] == kind]
+    answers = load([folder], "answers", ["row", "answer"])[["row", "answer"]]
+    samples = load([folder], "samples", ["sample", "gold", "group", "fields", "references"])
+    samples = samples.drop(columns=["task", "model", "run"]).astype({"sample": object})
+    return found.merge(answers, on="row").merge(samples, on="sample").reset_index(drop=True)
 
 
 def output_format(out: Path) -> FileFormat:
@@ -79,7 +71,7 @@ def output_format(out: Path) -> FileFormat:
     return found
 
 
-def original_table(errors: Sequence[RunError], originals: OriginalRows) -> Table:
+def original_table(errors: "DataFrame", originals: OriginalRows) -> Table:
     """The rows of the data files that the errors are of, one each, in their order."""
     tables = [read_file(path, quotes=originals.quotes) for path in originals.files]
     rows = {
@@ -88,8 +80,7 @@ def original_table(errors: Sequence[RunError], originals: OriginalRows) -> Table
         for row, line in enumerate(table.lines)
     }
     chosen = []
-    for error in errors:
-        name = error.reading.record.sample.id
+    for name in errors["sample"]:
         if name not in originals.places:
             raise DataError(
                 f"text {name} is not in the data as its column map now reads it; put the map back "
@@ -137,9 +128,9 @@ def _by_place(table: Table, columns: Sequence[str], *, is_alike: bool) -> list[S
     ]
 
 
-def sample_table(errors: Sequence[RunError]) -> Table:
+def sample_table(errors: "DataFrame") -> Table:
     """What a run keeps of the texts, for data that is no table of the user's: our sample sets."""
-    cells = [_kept(error.reading.record) for error in errors]
+    cells = [_kept(row) for row in errors.to_dict("records")]
     columns = tuple(dict.fromkeys(name for row in cells for name in row))
     return Table(
         FileFormat.PARQUET,
@@ -149,13 +140,12 @@ def sample_table(errors: Sequence[RunError]) -> Table:
     )
 
 
-def _kept(record: SampleRecord) -> dict[str, object]:
-    sample = record.sample
+def _kept(row: Mapping[Hashable, Any]) -> dict[str, object]:
     several = {
         name: texts[0] if len(texts) == 1 else json_text(list(texts))
-        for name, texts in sample.references.items()
+        for name, texts in row["references"].items()
     }
-    return {"id": sample.id, **sample.fields, **several, "group": sample.group}
+    return {"id": row["sample"], **row["fields"], **several, "group": row["group"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +158,7 @@ class KnownTexts:
 
 
 def error_file(
-    errors: Sequence[RunError],
+    errors: "DataFrame",
     table: Table,
     places: Mapping[str, tuple[str, ...]],
     target: FileFormat,
@@ -179,10 +169,10 @@ def error_file(
     `harness_same_words` names the other rows of the data that have the same words. With `trained`
     each has the training text that shares most of its words.
     """
-    rows = [error_cells(error, places) for error in errors]
+    rows = error_cells(errors, places)
     names = dict(COLUMNS)
     if trained is not None:
-        near = nearest_texts([_text(error.reading.record) for error in errors], trained)
+        near = nearest_texts([_text(fields) for fields in errors["fields"]], trained)
         rows = [{**row, **cells} for row, cells in zip(rows, near, strict=True)]
         names |= NEAREST
     added = [
@@ -192,8 +182,7 @@ def error_file(
     return extended(table, added, target)
 
 
-def _text(record: SampleRecord) -> str:
-    fields = record.sample.fields
+def _text(fields: Mapping[str, str]) -> str:
     return fields.get(TEXT) or max(fields.values(), key=len, default="")
 
 
@@ -231,24 +220,17 @@ NEAREST: Final = {
 _LEAST: Final = 1e-9
 
 
-def error_cells(error: RunError, places: Mapping[str, tuple[str, ...]]) -> dict[str, object]:
-    """What a run says of an error, by COLUMNS; `places` has the rows of each sample."""
-    record, at = error.reading.record, places.get(error.reading.record.sample.id, ())
-    measured = record.sample.references.get(IMPLICITNESS, ())
-    rows = [Path(place).name for place in at]
-    return {
-        "error": error.kind,
-        "answer": record.answer,
-        "verdict": error.said,
-        "score": error.reading.score,
-        IMPLICITNESS: float(measured[0]) if measured else None,
-        "label": record.sample.gold,
-        "variant": error.variant,
-        "decoding": error.decoding,
-        "id": record.sample.id,
-        "row": rows[0] if rows else None,
-        "same_words": ", ".join(rows[1:]) or None,
-    }
+def error_cells(errors: "DataFrame", places: Mapping[str, tuple[str, ...]]) -> list[dict[str, Any]]:
+    """What a run says of each error, by COLUMNS; `places` has the rows of each sample."""
+    rows = [[Path(place).name for place in places.get(name, ())] for name in errors["sample"]]
+    cells = errors.assign(
+        label=errors["gold"],
+        id=errors["sample"],
+        row=[own[0] if own else None for own in rows],
+        same_words=[", ".join(own[1:]) or None for own in rows],
+    )[list(COLUMNS)].astype(object)
+    found: list[dict[str, Any]] = cells.where(cells.notna(), None).to_dict("records")
+    return found
 
 
 def _free(name: str, taken: Sequence[str]) -> str:
@@ -275,51 +257,44 @@ def joined_columns(
 
 
 def originals_of(
-    workspace: Workspace, folder: RunFolder, run: StoredRun, table: str | None = None
+    workspace: Workspace, folder: RunFolder, table: str | None = None
 ) -> OriginalRows | None:
     """The rows of the user's table that a run is of; None for our sample set, and what is no table.
 
     `table` names another column map than the run's. DataError where the data is not to be found.
     """
-    spec = run.file.task.data
-    if spec.map is None or run.file.data.mode == "sample":
+    file = folder.read()
+    spec = file.task.data
+    if spec.map is None or file.data.mode == "sample":
         return None
     spec = structs.replace(spec, map=table) if table else spec
-    return workspace.original_rows(spec, run.file.data, read_data_paths(folder))
+    return workspace.original_rows(spec, file.data, read_data_paths(folder))
 
 
 def joined_query(
-    workspace: Workspace,
-    folder: RunFolder,
-    run: StoredRun,
-    query: RateQuery,
-    table: str | None = None,
+    workspace: Workspace, folder: RunFolder, query: RateQuery, table: str | None = None
 ) -> RateQuery:
     """The query with the columns that the run did not keep, from its data where that is a table."""
-    wanted = lacking(run, query.by)
-    originals = originals_of(workspace, folder, run, table) if wanted else None
+    wanted = unknown_columns(folder, query.by)
+    originals = originals_of(workspace, folder, table) if wanted else None
     return query if originals is None else replace(query, columns=joined_columns(wanted, originals))
 
 
-def original_errors(
-    errors: Sequence[RunError], originals: OriginalRows | None
-) -> list[dict[str, object]]:
+def original_errors(errors: "DataFrame", originals: OriginalRows | None) -> list[dict[str, Any]]:
     """Each error by the columns of its row in the data, as texts, then by COLUMNS.
 
     Of our sample set the fields of its sample. A column of the data that has the name of one of
-    ours stands under it with `data_` before.
+    ours begins with `data_`.
     """
     if originals is None:
-        return [{**e.reading.record.sample.fields, **error_cells(e, {})} for e in errors]
+        pairs = zip(errors["fields"], error_cells(errors, {}), strict=True)
+        return [{**fields, **cells} for fields, cells in pairs]
     table = original_table(errors, originals)
     cells = {
         _free(f"data_{name}", table.columns) if name in COLUMNS else name: table.cells(at)
         for at, name in enumerate(table.columns)
     }
     return [
-        {
-            **{name: cell_text(column[row]) for name, column in cells.items()},
-            **error_cells(error, originals.places),
-        }
-        for row, error in enumerate(errors)
+        {**{name: cell_text(column[row]) for name, column in cells.items()}, **said}
+        for row, said in enumerate(error_cells(errors, originals.places))
     ]

@@ -6,13 +6,13 @@ prints.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.analysis.agreement import AgreementRow
 from harness.analysis.compare import main_differences
 from harness.analysis.pairings import Kind
 from harness.stats.clustered import detectable_difference
-from harness.storage.frames import records
+from harness.storage.frames import Row, records
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 LEVEL, POWER = 0.05, 0.8
 PEOPLE = ("alpha_raters", "agreement_pairwise_raters", "noise_ceiling", "attainable_r")
 """The statistics of the raters alone, which are the same for every judge of a panel."""
-Row = Any
-"""A row of `analysis.compare.compare`, with None for what is missing."""
 _PASSING = 0.5  # the winning rate of the alternative annotator test (Calderon et al. 2025)
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,10 @@ from harness.implicitness.scorer import LIMITS, Flag, Scorer, text_of
 from harness.models.vectors import Progress
 from harness.specs.implicitness import Distance
 from harness.stats.estimate import generator
+from harness.storage.frames import Row
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 Numbers = NDArray[np.float64]
 ALL: Final = "all"
@@ -27,78 +31,25 @@ QUANTILES: Final = {
     **{"least": 0.0, "q05": 0.05, "q25": 0.25, "median": 0.5},
     **{"q75": 0.75, "q95": 0.95, "most": 1.0},
 }
+COLUMNS: Final = (
+    *("label", "texts", "n", "different", "mean", "sd", *QUANTILES),
+    *(f"bin_{place}" for place in range(BINS)),
+    *("outside", "pairs", "distance_mean", "distance_sd"),
+    *("missing_absent", "missing_not_text", "missing_empty", "missing_nul"),
+    *("cut", "thin", "trained_on", "scorer", "seed"),
+)
 MOST_LABELS: Final = 24
 NEVER: Final = (*LIMITS, Flag.UNSCORED)  # flags that a missing value has not here
 _AT_ONCE, _TIE = 1024, 1e-6
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileRow:
-    """The implicitness and the pragmatic distances of the texts of one label, or of `all`.
+class Profile(NamedTuple):
+    """The rows, all texts first, then each label; of each row the distances of its pairs, and the
+    implicitness of its texts."""
 
-    `n` texts have a score, the others are counted by reason; `different` counts texts that differ.
-    `sd` and `distance_sd` divide by n - 1 and are None below two values, as means are below one.
-    `bin_I` counts the texts in [.25 I, .25 (I + 1)), the last bin closed; `outside` those beyond
-    [0, 2], where only Euclidean scorers put any. Distances are of `pairs` pairs of different texts,
-    no pair twice. `cut` counts texts that the encoder reads only the beginning of, `thin` those of
-    one word or of letters that it does not know, `trained_on` those that the scorer was trained on,
-    None where these are unknown.
-    """
-
-    label: str
-    texts: int
-    n: int
-    different: int
-    mean: float | None
-    sd: float | None
-    least: float | None
-    q05: float | None
-    q25: float | None
-    median: float | None
-    q75: float | None
-    q95: float | None
-    most: float | None
-    bin_0: int
-    bin_1: int
-    bin_2: int
-    bin_3: int
-    bin_4: int
-    bin_5: int
-    bin_6: int
-    bin_7: int
-    outside: int
-    pairs: int
-    distance_mean: float | None
-    distance_sd: float | None
-    missing_absent: int
-    missing_not_text: int
-    missing_empty: int
-    missing_nul: int
-    cut: int
-    thin: int
-    trained_on: int | None
-    scorer: str
-    seed: int
-
-    @property
-    def bins(self) -> tuple[int, ...]:
-        """The number of texts in each bin."""
-        return tuple(getattr(self, f"bin_{place}") for place in range(BINS))
-
-    @property
-    def missing(self) -> int:
-        """The number of texts without a score."""
-        return self.texts - self.n
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Profile:
-    """The rows, all texts first, then each label; the distances of the pairs of each row, and
-    the implicitness of its texts."""
-
-    rows: tuple[ProfileRow, ...]
-    distances: tuple[Numbers, ...]
-    values: tuple[Numbers, ...]
+    rows: "DataFrame"
+    distances: list[Numbers]
+    values: list[Numbers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,27 +58,6 @@ class Sampling:
 
     pairs: int = 2000
     seed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """The texts of one label, why others have no score, and its pairs of texts that differ."""
-
-    label: str
-    texts: list[str]
-    missing: Counter[Flag]
-    pairs: list[tuple[str, str]]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Measured:
-    """Texts that differ with their implicitness, and the embeddings of those in a pair."""
-
-    scorer: Scorer
-    values: dict[str, float]
-    place: dict[str, int]
-    embeddings: NDArray[np.float32]
-    limits: Mapping[str, Flag]
 
 
 def profile(
@@ -140,18 +70,69 @@ def profile(
 ) -> Profile:
     """The profile of some texts, and of those of each label where `labels` has one a text.
 
+    Columns of `rows`, one a `label`, or `all`; what is not known is missing:
+
+    - `texts`; of these `n` have a score, `missing_` counts the others by reason; `different`
+      counts texts that differ; `mean`, `sd` (n - 1), quantiles from `least` to `most`;
+    - `bin_I`: texts in [.25 I, .25 (I + 1)), the last bin closed; `outside`: those beyond [0, 2],
+      where only Euclidean scorers put any;
+    - `distance_mean` and `distance_sd` of `pairs` pairs of different texts, no pair twice;
+    - `cut`: texts that the encoder reads only the beginning of; `thin`: those of one word or of
+      letters that it does not know; `trained_on`: those that the scorer was trained on.
+
     DataError where there are too many different labels.
     """
-    cells = [text_of(text) for text in texts]
-    names = _names(labels)
-    groups = [_group(ALL, cells, sampling)]
+    import pandas
+
+    cells, names = [text_of(text) for text in texts], _names(labels)
+    parts = {ALL: cells}
     for name in sorted(set(names)):
-        own = [cell for cell, label in zip(cells, names, strict=True) if label == name]
-        groups.append(_group(name, own, sampling))
-    measured = _measured(groups, scorer, progress)
-    rows, distances = zip(*(_row(group, measured, sampling) for group in groups), strict=True)
-    values = (np.array([measured.values[text] for text in group.texts]) for group in groups)
-    return Profile(rows, distances, tuple(values))
+        parts[name] = [cell for cell, label in zip(cells, names, strict=True) if label == name]
+    drawn = {name: _pairs_of(name, own, sampling) for name, own in parts.items()}
+    known = {cell for cell in cells if not isinstance(cell, Flag)}
+    in_pairs = {text for pairs in drawn.values() for pair in pairs for text in pair}
+    values, embeddings = _measured(_in_order(known), in_pairs, scorer, progress)
+    limits, head = scorer.limits(_in_order(known)), scorer.head
+    rows, distances, implicit = [], [], []
+    for name, own in parts.items():
+        ends = ([embeddings[pair[side]] for pair in drawn[name]] for side in (0, 1))
+        empty = np.empty((0, head.width), np.float32)
+        distances.append(head.pragmatic_distance(*(np.stack(e) if e else empty for e in ends)))
+        scored = [cell for cell in own if not isinstance(cell, Flag)]
+        implicit.append(np.array([values[text] for text in scored], dtype=np.float64))
+        found = _limited(scored, limits) | _spread(
+            implicit[-1], distances[-1], head.form.implicitness
+        )
+        missing = Counter(cell for cell in own if isinstance(cell, Flag))
+        found |= {f"missing_{flag}": missing[flag] for flag in Flag if flag not in NEVER}
+        found |= {"trained_on": scorer.overlap((text,) for text in scored)}
+        of_row = {"label": name, "texts": len(own), "scorer": scorer.signature}
+        rows.append(found | of_row | {"seed": sampling.seed})
+    frame = pandas.DataFrame(rows, columns=[*COLUMNS])
+    return Profile(frame.astype({"trained_on": "Int64"}), distances, implicit)
+
+
+def bins_of(row: Row) -> tuple[int, ...]:
+    """The number of texts in each bin."""
+    return tuple(getattr(row, f"bin_{place}") for place in range(BINS))
+
+
+def _limited(texts: Sequence[str], limits: Mapping[str, Flag]) -> dict[str, Any]:
+    flags = [limits.get(text) for text in texts]
+    found = {"n": len(texts), "different": len(set(texts))}
+    return found | {"cut": flags.count(Flag.CUT), "thin": flags.count(Flag.THIN)}
+
+
+def _spread(values: Numbers, apart: Numbers, kind: Distance) -> dict[str, Any]:
+    inside = _bins(values, kind)
+    found: dict[str, Any] = {f"bin_{place}": count for place, count in enumerate(inside)}
+    found |= {"outside": len(values) - sum(inside), "pairs": len(apart)}
+    for name, some in (("", values), ("distance_", apart)):
+        found[f"{name}mean"] = float(some.mean()) if len(some) else None
+        found[f"{name}sd"] = float(some.std(ddof=1)) if len(some) > 1 else None
+    # Linear between values.
+    cuts = np.quantile(values, [*QUANTILES.values()]).tolist() if len(values) else []
+    return found | dict(zip(QUANTILES, cuts, strict=False))
 
 
 def _names(labels: Sequence[object] | None) -> list[str]:
@@ -165,13 +146,10 @@ def _names(labels: Sequence[object] | None) -> list[str]:
     return names
 
 
-def _group(label: str, cells: Sequence[str | Flag], sampling: Sampling) -> _Group:
-    texts = [cell for cell in cells if not isinstance(cell, Flag)]
-    different = _in_order(set(texts))
+def _pairs_of(label: str, cells: Sequence[str | Flag], sampling: Sampling) -> list[tuple[str, str]]:
+    different = _in_order({cell for cell in cells if not isinstance(cell, Flag)})
     drawn = _pairs(len(different), sampling.pairs, seed=f"{sampling.seed}:{label}")
-    pairs = [(different[first], different[second]) for first, second in drawn]
-    missing = Counter(cell for cell in cells if isinstance(cell, Flag))
-    return _Group(label, texts, missing, pairs)
+    return [(different[first], different[second]) for first, second in drawn]
 
 
 def _in_order(texts: Iterable[str]) -> list[str]:
@@ -179,55 +157,21 @@ def _in_order(texts: Iterable[str]) -> list[str]:
     return sorted(texts, key=lambda text: (len(text), text))
 
 
-def _measured(groups: Sequence[_Group], scorer: Scorer, progress: Progress | None) -> _Measured:
-    texts = _in_order({text for group in groups for text in group.texts})
-    in_pairs = {text for group in groups for pair in group.pairs for text in pair}
+def _measured(
+    texts: Sequence[str], in_pairs: set[str], scorer: Scorer, progress: Progress | None
+) -> tuple[dict[str, float], dict[str, NDArray[np.float32]]]:
+    """The implicitness of different texts, and the embeddings of those in a pair."""
     values: dict[str, float] = {}
-    kept = [np.empty((0, scorer.head.width), np.float32)]
+    embeddings: dict[str, NDArray[np.float32]] = {}
     for start in range(0, len(texts), _AT_ONCE):
         some = texts[start : start + _AT_ONCE]
         vectors = scorer.encoder.encode(some)
         values |= zip(some, scorer.head.implicitness(vectors).tolist(), strict=True)
-        kept.append(vectors[[text in in_pairs for text in some]])
+        wanted = [at for at, text in enumerate(some) if text in in_pairs]
+        embeddings |= zip((some[at] for at in wanted), vectors[wanted], strict=True)
         if progress is not None:
             progress("texts", len(values), len(texts))
-    place = {text: at for at, text in enumerate(text for text in texts if text in in_pairs)}
-    return _Measured(scorer, values, place, np.concatenate(kept), scorer.limits(texts))
-
-
-def _row(group: _Group, measured: _Measured, sampling: Sampling) -> tuple[ProfileRow, Numbers]:
-    texts, missing = group.texts, group.missing
-    values = np.array([measured.values[text] for text in texts], dtype=np.float64)
-    sides = [[measured.place[pair[side]] for pair in group.pairs] for side in (0, 1)]
-    ends = [measured.embeddings[np.array(side, dtype=np.intp)] for side in sides]
-    apart = measured.scorer.head.pragmatic_distance(ends[0], ends[1])
-    limits = [measured.limits.get(text) for text in texts]
-    inside = _bins(values, measured.scorer.head.form.implicitness)
-    (mean, sd), (distance_mean, distance_sd) = _moments(values), _moments(apart)
-    # Linear between values.
-    cuts = np.quantile(values, [*QUANTILES.values()]).tolist() if len(values) else None
-    quantiles = dict(zip(QUANTILES, cuts, strict=True)) if cuts else dict.fromkeys(QUANTILES)
-    row = ProfileRow(
-        label=group.label,
-        texts=len(texts) + missing.total(),
-        n=len(texts),
-        different=len(set(texts)),
-        mean=mean,
-        sd=sd,
-        **quantiles,
-        **{f"bin_{place}": count for place, count in enumerate(inside)},
-        outside=len(values) - sum(inside),
-        pairs=len(group.pairs),
-        distance_mean=distance_mean,
-        distance_sd=distance_sd,
-        **{f"missing_{flag}": missing[flag] for flag in Flag if flag not in NEVER},
-        cut=limits.count(Flag.CUT),
-        thin=limits.count(Flag.THIN),
-        trained_on=measured.scorer.overlap((text,) for text in texts),
-        scorer=measured.scorer.signature,
-        seed=sampling.seed,
-    )
-    return row, apart
+    return values, embeddings
 
 
 def _pairs(count: int, wanted: int, *, seed: str) -> list[tuple[int, int]]:
@@ -251,9 +195,3 @@ def _bins(values: Numbers, kind: Distance) -> list[int]:
     places = np.clip(np.floor(kept / WIDTH).astype(int), 0, BINS - 1)
     counts: list[int] = np.bincount(places, minlength=BINS).tolist()
     return counts
-
-
-def _moments(values: Numbers) -> tuple[float | None, float | None]:
-    """The mean and the standard deviation of a sample (n - 1)."""
-    mean = float(values.mean()) if len(values) else None
-    return mean, float(values.std(ddof=1)) if len(values) > 1 else None

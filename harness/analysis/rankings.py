@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from harness.analysis.questionnaires import unit_names
 from harness.data.ratings import COLUMNS, Rating, number, read_ratings, unguarded
@@ -19,6 +19,11 @@ from harness.stats.correlation import spearman
 from harness.storage.spreadsheets import read_spreadsheet
 from harness.storage.tables import TableRow
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+_MEANS: Final = ("tau", "rho", "tau_people", "rho_people", "closest")
+_COUNTS: Final = ("sets", "choices", "missing")
 SHORT: Final = "rater, topic, and level or text, and rank; or rater, topic and choice"
 
 
@@ -35,29 +40,6 @@ class Judged:
     ranks: Mapping[str, tuple[float, ...]]
     credits: Mapping[str, float]
     missing: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class StandingBesideGold:
-    """How one person, all of a part (`people`), or the scorer orders sets and chooses.
-
-    `tau` (Kendall's tau-b) and `rho` (Spearman's) are means over sets of the correlation with the
-    order of the levels, -1 to 1; `tau_people` and `rho_people` over sets and people, with the
-    ranks of each other person. `closest` is the share of choices made right, 0 to 1. `sets` and
-    `choices` count those behind them, `missing` the sets ranked in part or all alike, and the
-    sentences without one choice. None without any.
-    """
-
-    part: str
-    who: str
-    tau: float | None
-    rho: float | None
-    tau_people: float | None
-    rho_people: float | None
-    closest: float | None
-    sets: int
-    choices: int
-    missing: int
 
 
 def read_people(paths: Sequence[Path], items: Items) -> list[Judged]:
@@ -193,17 +175,24 @@ def scorer_judged(items: Items, result: Evaluation) -> Judged:
     return Judged(result.scorer, ranks, {name: value for name, value in named if value is not None})
 
 
-def beside_people(
-    items: Items, people: Sequence[Judged], scorer: Judged
-) -> list[StandingBesideGold]:
-    """A row for each person, for the people of each part, and for the scorer on its sets."""
+def beside_people(items: Items, people: Sequence[Judged], scorer: Judged) -> "DataFrame":
+    """How each person orders sets and chooses, all people of a part, and the scorer on its sets.
+
+    A row each, named in `part` and `who`. `tau` (Kendall's tau-b) and `rho` (Spearman's) are means
+    over sets of the correlation with the order of the levels, -1 to 1; `tau_people` and
+    `rho_people` over sets and people, with the ranks of each other person. `closest` is the share
+    of choices made right, 0 to 1. `sets` and `choices` count those behind them, `missing` the sets
+    ranked in part or all alike, and the sentences without one choice. NaN without any.
+    """
+    import pandas
+
     levels = {
         name: tuple(sorted(ranking.levels))
         for name, ranking in zip(unit_names(items.rankings), items.rankings, strict=True)
     }
-    rows = []
+    rows: list[dict[str, Any]] = []
     for part, members in enumerate(_parts(people), 1):
-        own = [_row(str(part), one, members, levels) for one in members]
+        own = [_row(one, members, levels) for one in members]
         names = {name for one in members for name in (*one.ranks, *one.credits)}
         on_these = Judged(
             scorer.who,
@@ -211,8 +200,12 @@ def beside_people(
             {name: value for name, value in scorer.credits.items() if name in names},
             len(names - {*scorer.ranks, *scorer.credits}),
         )
-        rows += [*own, _together(own), _row(str(part), on_these, members, levels)]
-    return rows
+        whole = {name: mean_known([row[name] for row in own]) for name in _MEANS}
+        whole |= {name: sum(row[name] for row in own) for name in _COUNTS}
+        every = [*own, {"who": "people"} | whole, _row(on_these, members, levels)]
+        rows += [{"part": str(part)} | row for row in every]
+    frame = pandas.DataFrame(rows, columns=["part", "who", *_MEANS, *_COUNTS])
+    return frame.astype(dict.fromkeys(_MEANS, "float64"))
 
 
 def _parts(people: Sequence[Judged]) -> list[list[Judged]]:
@@ -231,44 +224,18 @@ def _parts(people: Sequence[Judged]) -> list[list[Judged]]:
 
 
 def _row(
-    part: str, one: Judged, members: Sequence[Judged], levels: Mapping[str, tuple[float, ...]]
-) -> StandingBesideGold:
+    one: Judged, members: Sequence[Judged], levels: Mapping[str, tuple[float, ...]]
+) -> dict[str, Any]:
     gold = Judged("", levels, {})
     others = [other for other in members if other.who != one.who]
-
     taus = by_set(one, gold, tau)
-
-    def with_people(how: Measure) -> float | None:
-        return mean_known([v for other in others for v in by_set(one, other, how)])
-
-    return StandingBesideGold(
-        part=part,
-        who=one.who,
-        tau=mean_known(taus),
-        rho=mean_known(by_set(one, gold, rho)),
-        tau_people=with_people(tau),
-        rho_people=with_people(rho),
-        closest=mean_known(list(one.credits.values())),
-        sets=len(taus) - taus.count(None),
-        choices=len(one.credits),
-        missing=one.missing + taus.count(None),
-    )
-
-
-def _together(own: Sequence[StandingBesideGold]) -> StandingBesideGold:
-    """The mean over people of what each of them has."""
-    return StandingBesideGold(
-        part=own[0].part,
-        who="people",
-        tau=mean_known([one.tau for one in own]),
-        rho=mean_known([one.rho for one in own]),
-        tau_people=mean_known([one.tau_people for one in own]),
-        rho_people=mean_known([one.rho_people for one in own]),
-        closest=mean_known([one.closest for one in own]),
-        sets=sum(one.sets for one in own),
-        choices=sum(one.choices for one in own),
-        missing=sum(one.missing for one in own),
-    )
+    found: dict[str, Any] = {"who": one.who, "tau": mean_known(taus)}
+    found["rho"] = mean_known(by_set(one, gold, rho))
+    for name, how in (("tau_people", tau), ("rho_people", rho)):
+        found[name] = mean_known([v for other in others for v in by_set(one, other, how)])
+    found |= {"closest": mean_known([*one.credits.values()]), "choices": len(one.credits)}
+    lost = taus.count(None)
+    return found | {"sets": len(taus) - lost, "missing": one.missing + lost}
 
 
 Measure = Callable[[Sequence[float], Sequence[float]], float | None]

@@ -17,7 +17,7 @@ from harness.analysis.compare import (
 )
 from harness.analysis.compare import compare as compare_pairings
 from harness.analysis.curves import names as curve_names
-from harness.analysis.findings import Row, comparison_findings
+from harness.analysis.findings import comparison_findings
 from harness.analysis.pairings import PairingQuery, between, within
 from harness.analysis.run_views import ComparedRun
 from harness.cli import options
@@ -43,7 +43,7 @@ from harness.stats.estimate import BootstrapSettings
 from harness.storage.environment import other_versions
 from harness.storage.files import refuse_file
 from harness.storage.find_runs import find_runs
-from harness.storage.frames import records
+from harness.storage.frames import Row, records
 from harness.storage.read_tables import read_samples
 from harness.storage.runs import RunFolder
 

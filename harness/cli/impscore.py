@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -34,8 +34,9 @@ from harness.implicitness.scorer import (
 )
 from harness.present.figures.texts import profile_figure
 from harness.storage import tables
-from harness.storage.cells import csv_text, parquet_bytes, records_csv
+from harness.storage.cells import csv_text, parquet_bytes
 from harness.storage.files import refuse_file, refuse_source, write_whole
+from harness.storage.frames import records
 from harness.storage.tables import FileFormat, column_of
 
 if TYPE_CHECKING:
@@ -339,9 +340,9 @@ def evaluate(
     model = options.registry(home).scorer(scorer)
     result = evaluate_on(items, model, progress=ProgressLine("encoded"))
     _warn(overlap_message(result.scorer, result.trained_on, result.items, what="items"))
-    beside = beside_people(items, people, scorer_judged(items, result))
+    beside = records(beside_people(items, people, scorer_judged(items, result)))
     if is_json:
-        echo_json(asdict(result) | {"people": beside})
+        echo_json(asdict(result) | {"people": [row._asdict() for row in beside]})
     else:
         columns = "metric, value, interval, chance, n, topics, missing"
         echo_records(f"{result.scorer} on {source}", result.measured, columns)
@@ -397,11 +398,11 @@ def profile(
         sampling=profiles.Sampling(choice.pairs, choice.seed),
         progress=ProgressLine("encoded"),
     )
-    name, row = "stdin" if file == STDIN else Path(file).name, found.rows[0]
-    chart, rows = profile_figure(found, title=name), found.rows
-    files = {} if out is None else {out / "profile.csv": records_csv(profiles.ProfileRow, rows)}
+    name, rows = "stdin" if file == STDIN else Path(file).name, records(found.rows)
+    chart, row = profile_figure(found, title=name), rows[0]
+    target = None if out is None else out / "profile.csv"
     show = partial(_put_profile, name, rows)
-    output.put_rows(rows, files, show, is_json=is_json, chart=chart)
+    output.put_frame(found.rows, target, show, is_json=is_json, chart=chart)
     reasons = {
         "absent": row.missing_absent,
         "not a text": row.missing_not_text,
@@ -412,9 +413,11 @@ def profile(
         log(f"texts without a score: {counts}; no bin, mean or pair has them")
     _warn(overlap_message(row.scorer, row.trained_on, row.n))
     if opened.head.card is not None:
-        reported = [place * profiles.WIDTH for place, count in enumerate(row.bins) if count]
+        reported = [
+            place * profiles.WIDTH for place, count in enumerate(profiles.bins_of(row)) if count
+        ]
         _warn(plain_line(opened.head.card.metrics, reported))
-    return ExitCode.of(row.missing)
+    return ExitCode.of(row.texts - row.n)
 
 
 def _labels(table: tables.Table, name: str, *, where: str) -> list[object]:
@@ -426,11 +429,18 @@ def _labels(table: tables.Table, name: str, *, where: str) -> list[object]:
     return table.cells(table.columns.index(name))
 
 
-def _put_profile(name: str, rows: Sequence[profiles.ProfileRow]) -> None:
+def _put_profile(name: str, rows: Sequence[Any]) -> None:
     columns = "label, n, mean, sd, 5%=q05, 25%=q25, median, 75%=q75, 95%=q95, missing, cut, thin"
-    echo_records(f"implicitness of {name}, by {rows[0].scorer}", rows, columns)
-    bins = [f"{place * 0.25:g} to" for place in range(len(rows[0].bins))]
-    counts: list[tuple[output.Cell, ...]] = [(row.label, *row.bins, row.outside) for row in rows]
+    echo_records(
+        f"implicitness of {name}, by {rows[0].scorer}",
+        rows,
+        columns,
+        missing=lambda r: r.texts - r.n,
+    )
+    bins = [f"{place * 0.25:g} to" for place in range(profiles.BINS)]
+    counts: list[tuple[output.Cell, ...]] = [
+        (row.label, *profiles.bins_of(row), row.outside) for row in rows
+    ]
     echo_table("texts by bin of implicitness", ("label", *bins, "outside"), counts)
     echo_records(
         "pragmatic distances of random pairs of different texts",

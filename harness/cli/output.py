@@ -21,9 +21,8 @@ from harness.present.screen import usd as usd
 from harness.present.screen import usd_range as usd_range
 from harness.present.screen import warn as log
 from harness.present.screen import wrapped as wrapped
-from harness.storage.cells import csv_text
 from harness.storage.files import write_whole
-from harness.storage.frames import records
+from harness.storage.frames import frame_csv, plain_rows
 
 __all__ = [
     "ProgressLine",
@@ -67,16 +66,15 @@ def put_rows(
 
 def put_frame(
     frame: "DataFrame",
-    table: Path,
+    table: Path | None,
     show: Callable[[], object],
     *,
     is_json: bool,
     chart: "Figure | None" = None,
 ) -> None:
     """As `put_rows`, of a frame."""
-    rows = [row._asdict() for row in records(frame)]
-    text = csv_text([*frame.columns], (row.values() for row in rows))
-    put_rows(rows, {table: text}, show, is_json=is_json, chart=chart)
+    files = {table: frame_csv(frame)} if table else {}
+    put_rows(plain_rows(frame), files, show, is_json=is_json, chart=chart)
 
 
 def draw_beside(table: Path, chart: "Figure") -> str:

@@ -1,16 +1,15 @@
 """The commands for moderation: rates by the columns of the data, and the texts that err."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from harness.analysis.error_table import (
     FALSE_ALARM,
     KINDS,
     MISSED,
     KnownTexts,
-    RunError,
     error_file,
     joined_query,
     original_table,
@@ -19,33 +18,32 @@ from harness.analysis.error_table import (
     run_errors,
     sample_table,
 )
-from harness.analysis.moderation.flags import PRECISION
+from harness.analysis.flags import OperatingPoint, RateQuery, flags, sample_cells
 from harness.analysis.rates import (
     NONE_FLAGGED,
+    PRECISION,
     REST,
-    FlaggedBlock,
-    OperatingPoint,
-    RateGap,
-    RateQuery,
-    RateRow,
-    flagged_blocks,
+    gaps,
     names,
     point_words,
-    rate_gaps,
-    rate_rows,
     rates_name,
 )
+from harness.analysis.rates import rates as rates_of
 from harness.cli import options
 from harness.cli.options import AsJson, ExitCode, Only, Where, one_of, option
 from harness.cli.output import cell, echo, echo_json, echo_table, log, p_value
 from harness.errors import SpecError
 from harness.pipeline.score import ALL
 from harness.stats.estimate import NoValue
-from harness.storage.cells import cell_text, records_csv
+from harness.storage.cells import cell_text
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.find_runs import find_run, find_runs
-from harness.storage.runs import RunFolder, StoredRun
+from harness.storage.frames import frame_csv, plain_rows
+from harness.storage.runs import RunFile
 from harness.storage.tables import column_of, read_file
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 WORDS = {"tpr": "TPR", "fpr": "FPR", "precision": "precision"}
 
@@ -80,9 +78,8 @@ class PointChoice:
 
     def query(self, results: Path) -> RateQuery:
         """The query of these options."""
-        point, other = None, None
-        if self.chosen_on is not None:
-            other = StoredRun.read_all(find_run(results, self.chosen_on))
+        point = None
+        other = find_run(results, self.chosen_on) if self.chosen_on is not None else None
         if self.threshold is not None or self.fpr is not None:
             score = self.score or "probability"
             point = OperatingPoint(score, self.threshold, self.fpr, other, self.seed)
@@ -127,6 +124,8 @@ def rates(
       harness rates 3f9a --by target,source
       harness rates 3f9a --by target --fpr 0.05
     """
+    from pandas import concat
+
     if choice.out is not None:
         refuse_file(choice.out)
     is_paired = one_of("--gaps", choice.gaps, "rest", "pairs") == "pairs"
@@ -135,80 +134,72 @@ def rates(
     shared = replace(shared, by=by, is_paired=is_paired, least=choice.least)
     tables = []
     for folder in find_runs(where.results, choice.runs):
-        run = StoredRun.read_all(folder)
-        query = with_columns(folder, run, shared, where)
-        tables.append((flagged_blocks(run, query), query))
-    rows = [row for blocks, query in tables for row in rate_rows(blocks, query)]
-    gaps = rate_gaps(tables)
+        query = joined_query(where.workspace(), folder, shared, where.table)
+        tables.append((flags(folder, query), query, sample_cells(folder, query.columns)))
+    rows, found = concat([rates_of(*table) for table in tables]), gaps(tables)
     path = (choice.out or where.results / "rates") / rates_name(rows)
-    files = {path.with_name(f"{path.name}.csv"): records_csv(RateRow, rows)}
-    if gaps:
-        files[path.with_name(f"{path.name}-gaps.csv")] = records_csv(RateGap, gaps)
-    for file, text in files.items():
-        write_whole(file, text.encode())
+    files = {path.with_name(f"{path.name}.csv"): rows}
+    if len(found):
+        files[path.with_name(f"{path.name}-gaps.csv")] = found
+    for file, frame in files.items():
+        write_whole(file, frame_csv(frame).encode())
     if is_json:
-        echo_json({"rates": rows, "gaps": gaps})
+        echo_json({"rates": plain_rows(rows), "gaps": plain_rows(found)})
         return ExitCode.DONE
-    _put(rows, gaps)
-    if any(gap.note == NoValue.TOO_FEW for gap in gaps):
+    _put(rows, found)
+    if (found["note"] == NoValue.TOO_FEW).any():
         echo(f"no interval: fewer than {choice.least} originals on a side (--least)")
     echo(f"wrote {' and '.join(map(str, files))}")
     return ExitCode.DONE
 
 
-def with_columns(folder: RunFolder, run: StoredRun, query: RateQuery, where: Where) -> RateQuery:
-    """The query with the columns that the run did not keep, from its data where that is a table."""
-    return joined_query(where.workspace(), folder, run, query, where.table)
-
-
-def _put(rows: Sequence[RateRow], gaps: Sequence[RateGap]) -> None:
-    called = names(rows)
-    for signature, label in called.items():
-        own = [row for row in rows if row.signature == signature]
-        if (first := own[0]).threshold is not None:
+def _put(rows: "DataFrame", found: "DataFrame") -> None:
+    called = names(rows["signature"].unique())
+    for signature, own in rows.groupby("signature", sort=False):
+        label, first = called[signature], own.iloc[0]
+        if first["threshold"] == first["threshold"]:
             echo(f"{label}: {point_words(first)}")
-            if any(row.note == NONE_FLAGGED and not row.column for row in own):
+            if ((own["note"] == NONE_FLAGGED) & (own["column"] == "")).any():
                 echo(f"{label}: no text is flagged: none scores so high")
-        for column in dict.fromkeys(row.column for row in own):
-            of_column = [row for row in own if row.column == column]
+        for column, of_column in own.groupby("column", sort=False):
             by = f" by {column}" if column else ", all texts"
             _put_rates(f"{label}{by}", of_column, column or "texts")
-            of_gaps = [g for g in gaps if (g.signature, g.column) == (signature, column)]
-            for rate in dict.fromkeys(gap.rate for gap in of_gaps):
-                of_rate = [gap for gap in of_gaps if gap.rate == rate]
+            is_own = (found["signature"] == signature) & (found["column"] == column)
+            for rate, of_rate in found[is_own].groupby("rate", sort=False):
                 _put_gaps(f"{label}: gaps of {WORDS[rate]} by {column}", of_rate)
-    for row in rows:
-        if row.group == ALL and row.missing:
-            echo(f"{called[row.signature]}: {row.missing} texts of {WORDS[row.rate]} are missing")
-    if tests := sum(gap.p is not None for gap in gaps):
+    for row in rows[(rows["group"] == ALL) & (rows["missing"] > 0)].itertuples():
+        echo(f"{called[row.signature]}: {row.missing} texts of {WORDS[row.rate]} are missing")
+    if tests := int(found["p"].notna().sum()):
         echo(f"p belongs to the interval before it; Holm corrects all {tests} gaps that have a p")
         echo("gaps of precision have no test: groups differ in their shares of texts to detect")
 
 
-def _put_rates(title: str, rows: Sequence[RateRow], heading: str) -> None:
-    groups = dict.fromkeys(row.group for row in rows)
+def _put_rates(title: str, rows: "DataFrame", heading: str) -> None:
     head = [heading, *(f"{rate} (95% interval), n" for rate in WORDS.values())]
-    cells = {(row.group, row.rate): f"{_figure(row.value, row)}, {row.n}" for row in rows}
-    lines = [(group, *(cells[group, rate] for rate in WORDS)) for group in groups]
-    echo_table(title, head, lines)
+    cells = {
+        (row["group"], row["rate"]): f"{_figure(row['value'], row)}, {row['n']}"
+        for row in plain_rows(rows)
+    }
+    groups = rows["group"].unique()
+    echo_table(title, head, [(g, *(cells[g, rate] for rate in WORDS)) for g in groups])
 
 
-def _put_gaps(title: str, gaps: Sequence[RateGap]) -> None:
-    sides, has_test = {gap.against for gap in gaps} == {REST}, gaps[0].rate != PRECISION
-    head = ["group, less the rest" if sides else "groups", "gap (95% interval)", "p", "Holm"]
+def _put_gaps(title: str, found: "DataFrame") -> None:
+    is_rest, has_test = (found["against"] == REST).all(), found["rate"].iloc[0] != PRECISION
+    head = ["group, less the rest" if is_rest else "groups", "gap (95% interval)", "p", "Holm"]
     lines = [
         (
-            gap.group if sides else f"{gap.group} - {gap.against}",
-            *(_figure(gap.gap, gap), p_value(gap.p), p_value(gap.p_holm)),
+            row["group"] if is_rest else f"{row['group']} - {row['against']}",
+            *(_figure(row["gap"], row), p_value(row["p"]), p_value(row["p_holm"])),
         )
-        for gap in gaps
+        for row in plain_rows(found)
     ]
     shown = len(head) if has_test else 2
     echo_table(title, head[:shown], [line[:shown] for line in lines])
 
 
-def _figure(value: float | None, row: RateRow | RateGap) -> str:
-    ends = f" ({cell((row.low, row.high))})" if row.low is not None else ""
+def _figure(value: float | None, row: Mapping[str, Any]) -> str:
+    ends = "" if row["low"] is None else f" ({cell((row['low'], row['high']))})"
     return f"{cell(value)}{ends}"
 
 
@@ -245,29 +236,34 @@ def export_errors(
       harness export errors 3f9a --kind missed -o missed.csv
     """
     kind, target = one_of("--kind", choice.kind, *KINDS), output_format(choice.out)
-    run = StoredRun.read_all(folder := find_run(where.results, choice.run))
-    blocks = flagged_blocks(run, point.query(where.results))
-    errors = run_errors(blocks, kind)
-    if not errors:
-        echo(f"no {'error' if kind == 'all' else kind} among {_counted(blocks)}; nothing written")
+    folder = find_run(where.results, choice.run)
+    texts = flags(folder, point.query(where.results))
+    errors, missing = run_errors(folder, texts, kind), int(texts["flagged"].isna().sum())
+    counted = f"{len(texts) - missing} answer{'s' * (len(texts) - missing != 1)}"
+    if errors.empty:
+        echo(f"no {'error' if kind == 'all' else kind} among {counted}; nothing written")
         return ExitCode.DONE
-    originals = originals_of(where.workspace(), folder, run, where.table)
+    originals = originals_of(where.workspace(), folder, where.table)
     for path in originals.files if originals else ():
         refuse_source(choice.out, path)
     table = original_table(errors, originals) if originals else sample_table(errors)
-    trained = _trained(run, choice.nearest, where) if choice.nearest else None
+    trained = _trained(folder.read(), choice.nearest, where) if choice.nearest else None
     data = error_file(errors, table, originals.places if originals else {}, target, trained)
     write_whole(choice.out, data)
-    echo(f"wrote {_counts(errors)} among {_counted(blocks)} to {choice.out}")
-    if missing := sum(one.flagged is None for block in blocks for one in block.readings):
+    kinds = errors["error"].value_counts()
+    counts = [f"{kinds[kind]} {kind}" for kind in (MISSED, FALSE_ALARM) if kind in kinds]
+    ties = int((errors["verdict"] == "tie").sum())
+    said = " and ".join(counts) + (f" ({ties} of them ties)" if ties else "")
+    echo(f"wrote {said} among {counted} to {choice.out}")
+    if missing:
         log(f"{missing} answers are missing or have no score: they are no errors and not written")
     return ExitCode.DONE
 
 
-def _trained(run: StoredRun, path: Path, where: Where) -> KnownTexts:
+def _trained(file: RunFile, path: Path, where: Where) -> KnownTexts:
     """The texts of a training table, and its labels where it has the column map's."""
-    spec = run.file.task.data
-    name = where.table or (spec.map if run.file.data.mode != "sample" else None)
+    spec = file.task.data
+    name = where.table or (spec.map if file.data.mode != "sample" else None)
     columns = options.registry(where.home).load("configs/tables", name) if name else None
     table = read_file(path, quotes=columns.quotes if columns else None)
     has_text = columns is not None and columns.text in table.columns
@@ -280,15 +276,3 @@ def _trained(run: StoredRun, path: Path, where: Where) -> KnownTexts:
         labels,
         [f"{path.name}:{line}" for line in table.lines],
     )
-
-
-def _counted(blocks: Sequence[FlaggedBlock]) -> str:
-    n = sum(one.flagged is not None for block in blocks for one in block.readings)
-    return f"{n} answer{'s' * (n != 1)}"
-
-
-def _counts(errors: Sequence[RunError]) -> str:
-    counts = {kind: sum(one.kind == kind for one in errors) for kind in (MISSED, FALSE_ALARM)}
-    ties = sum(one.said == "tie" for one in errors)
-    parts = [f"{count} {kind}" for kind, count in counts.items() if count]
-    return " and ".join(parts) + (f" ({ties} of them ties)" if ties else "")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from harness.errors import SpecError
+from harness.storage.cells import csv_text
 from harness.storage.read_tables import opened
 from harness.storage.runs import COLUMNS, RunFolder, cells_of
 from harness.storage.schema import FIELD, REFERENCE, STORED, categories
@@ -16,6 +17,8 @@ from harness.storage.schema import FIELD, REFERENCE, STORED, categories
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+Row = Any
+"""A row of `records`."""
 Table = Literal["samples", "answers", "verdicts", "scores"]
 RUN = ("task", "model", "run")
 """The columns that every loaded frame begins with; `run` is the digest that names the folder."""
@@ -113,7 +116,19 @@ def _scores(folder: RunFolder) -> "DataFrame":
     return pandas.DataFrame(rows, columns=list(COLUMNS))
 
 
-def records(frame: "DataFrame") -> list[Any]:
+def plain_rows(frame: "DataFrame") -> list[dict[str, Any]]:
+    """The rows of a frame as dicts, None for what is missing."""
+    cells = frame.astype(object)
+    found: list[dict[str, Any]] = cells.where(cells.notna(), None).to_dict("records")
+    return found
+
+
+def frame_csv(frame: "DataFrame") -> str:
+    """A frame as CSV: floats in full precision, what is missing empty, texts formula-safe."""
+    return csv_text(list(frame.columns), (row.values() for row in plain_rows(frame)))
+
+
+def records(frame: "DataFrame") -> list[Row]:
     """The rows of a frame as named tuples, with None for what is missing."""
     found = frame.astype(object)
     return list(found.where(found.notna(), None).itertuples(index=False))

@@ -24,12 +24,11 @@ from harness.analysis.compare import (
     compare,
     comparison_name,
 )
-from harness.analysis.findings import Row
 from harness.analysis.pairings import PairingQuery, Pairings
 from harness.pipeline.score import score_rows
 from harness.stats.comparison import holm
 from harness.stats.estimate import BootstrapSettings
-from harness.storage.frames import records
+from harness.storage.frames import Row, records
 from harness.storage.runs import JudgeEntry, StoredRun
 
 QUICK = BootstrapSettings(draws=200)

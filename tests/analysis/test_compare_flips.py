@@ -8,12 +8,11 @@ from tempfile import TemporaryDirectory
 import pytest
 from support.paired_runs import NEAR, on_disk, sample, stored, words_task
 
-from harness.analysis.findings import Row
 from harness.analysis.flips import KEEPING, OTHERS, flip_rates
 from harness.core import Sample
 from harness.errors import StoreError
 from harness.pipeline.transforms import BY, FROM, KEEPS
-from harness.storage.frames import records
+from harness.storage.frames import Row, records
 from harness.storage.runs import JudgeEntry, StoredRun
 
 RATING = JudgeEntry("near", "mean_rating", "near:00|minilm")

@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from pandas import DataFrame
 from scipy import stats
 
-from harness.analysis.moderation.drift import ALARM, DriftText, drift_rows
+from harness.analysis.moderation.drift import ALARM, drift
 from harness.errors import SpecError
 from harness.stats.shift import Numbers, mean_shift, shift_test
 
+COLUMNS = ("cluster", "implicitness", "flagged", "is_positive")
 GROUPS = ("north", "south", "isles", "delta")
 
 
@@ -19,7 +21,7 @@ def texts(
     rate: float = 0.6,
     isles: float | None = None,
     name: str = "",
-) -> list[DriftText]:
+) -> DataFrame:
     """Texts of four groups, half of them to detect; the hit rate of one may be its own."""
     found = []
     for n in range(count):
@@ -28,15 +30,16 @@ def texts(
         own = isles if isles is not None and group == "isles" else rate
         said = float(draw.random() < (own if is_positive else 0.2))
         value = float(draw.gamma(4, at / 4))
-        found.append(DriftText(f"{name}{n}", value, said, is_positive, {"target": (group,)}))
-    return found
+        found.append((f"{name}{n}", value, said, float(is_positive), (group,)))
+    return DataFrame(found, columns=[*COLUMNS, "target"])
 
 
 def test_rows_are_those_counted_by_hand() -> None:
-    old = [DriftText(f"o{n}", 0.1 * n, float(n < 5), n < 10) for n in range(20)]
-    new = [DriftText(f"n{n}", 0.1 * n + 1, float(n < 8), n < 10) for n in range(20)]
+    old = [(f"o{n}", 0.1 * n, float(n < 5), float(n < 10)) for n in range(20)]
+    new = [(f"n{n}", 0.1 * n + 1, float(n < 8), float(n < 10)) for n in range(20)]
 
-    found = {row.what: row for row in drift_rows(old, new)}
+    rows = drift(*(DataFrame(side, columns=COLUMNS) for side in (old, new)))
+    found = {row.what: row for row in rows.itertuples()}
 
     assert list(found) == ["implicitness", "tpr", "fpr"]
     assert (found["implicitness"].old, found["implicitness"].new) == pytest.approx((0.95, 1.95))
@@ -75,17 +78,18 @@ def test_copies_of_a_text_count_once() -> None:
 def test_equal_sets_have_not_moved_and_small_groups_are_not_tested() -> None:
     same = texts(np.random.default_rng(1), 40)
 
-    found = drift_rows(same, same, by=("target",), least=10)
+    found = drift(same, same, by=("target",), least=10)
 
-    assert not any(row.is_alarm for row in found)
-    assert {row.note for row in found if row.column} == {"too few"}
+    assert not found["is_alarm"].any()
+    assert set(found[found["column"] != ""]["note"]) == {"too few"}
 
 
 def test_a_column_that_tells_texts_apart_is_refused() -> None:
-    many = [DriftText(f"t{n}", 0.1, 1.0, True, {"id": (f"t{n}",)}) for n in range(101)]
+    rows = [(f"t{n}", 0.1, 1.0, 1.0, (f"t{n}",)) for n in range(101)]
+    many = DataFrame(rows, columns=[*COLUMNS, "id"])
 
     with pytest.raises(SpecError, match="101 values"):
-        drift_rows(many, many, by=("id",))
+        drift(many, many, by=("id",))
 
 
 @pytest.mark.slow
@@ -94,16 +98,15 @@ def test_data_without_drift_alarms_once_in_twenty_times_and_drift_is_found() -> 
     for seed in range(draws):
         draw = np.random.default_rng(seed)
         old = texts(draw, name="o")
-        alarms += any(
-            row.is_alarm for row in drift_rows(old, texts(draw, name="n"), by=("target",))
-        )
+        alarms += drift(old, texts(draw, name="n"), by=("target",))["is_alarm"].any()
         if seed < 100:
             later = texts(draw, at=1.1, name="n")
-            shifted += drift_rows(old, later, by=("target",))[0].is_alarm
-            worse = drift_rows(
+            shifted += drift(old, later, by=("target",))["is_alarm"].iloc[0]
+            worse = drift(
                 texts(draw, 800, name="o"), texts(draw, 800, isles=0.2, name="n"), by=("target",)
             )
-            dropped += any(r.is_alarm and (r.what, r.group) == ("tpr", "isles") for r in worse)
+            is_found = (worse["what"] == "tpr") & (worse["group"] == "isles") & worse["is_alarm"]
+            dropped += is_found.any()
 
     assert ALARM == 0.05
     assert 0.03 <= alarms / draws <= 0.07

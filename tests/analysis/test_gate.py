@@ -9,12 +9,11 @@ import pytest
 from pandas import DataFrame
 from support.paired_runs import GOLD, NEAR, chosen, on_disk, sample, stored, words_task
 
-from harness.analysis.findings import Row
 from harness.analysis.gates import gate as gates
 from harness.analysis.gates.gate import Decision
 from harness.analysis.gates.junit import gate_words, junit_text
 from harness.errors import SpecError
-from harness.storage.frames import records
+from harness.storage.frames import Row, records
 from harness.storage.runs import JudgeEntry, StoredRun
 
 RATED = JudgeEntry("near", "mean_f1", "near:00|minilm")

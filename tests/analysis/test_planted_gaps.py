@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.hate_rows import stored, text
+from pandas import DataFrame
+from support.hate_rows import text, written
 
-from harness.analysis.rates import RateGap, RateQuery, flagged_blocks, rate_gaps
+from harness.analysis.flags import RateQuery, flags, sample_cells
+from harness.analysis.rates import gaps
 from harness.storage.runs import SampleRecord
 
 GROUPS = ("north", "south", "isles", "delta", "upland")
@@ -29,27 +31,27 @@ def answers(
     return found
 
 
-def sure(rows: list[SampleRecord]) -> list[RateGap]:
+def sure(rows: list[SampleRecord]) -> DataFrame:
     """The gaps that are beyond chance over all gaps of the command."""
-    query = RateQuery(by=("target",))
-    gaps = rate_gaps([(flagged_blocks(stored(rows), query), query)])
-    return [gap for gap in gaps if gap.p_holm is not None and gap.p_holm < 0.05]
+    query, folder = RateQuery(by=("target",)), written(rows)
+    found = gaps([(flags(folder, query), query, sample_cells(folder))])
+    return found[found["p_holm"] < 0.05]
 
 
 def test_a_great_planted_gap_is_found_where_it_was_planted() -> None:
     found = sure(answers(np.random.default_rng(1), planted=0.1))
 
-    least = min(found, key=lambda gap: gap.p or 1)
-    assert (least.group, least.rate) == (PLANTED, "tpr")
+    least = found.loc[found["p"].idxmin()]
+    assert (least["group"], least["rate"]) == (PLANTED, "tpr")
 
 
 @pytest.mark.slow
 def test_planted_gaps_are_found_and_data_without_gaps_has_one_in_twenty_times() -> None:
-    alarms = [bool(sure(answers(np.random.default_rng(seed)))) for seed in range(600)]
+    alarms = [len(sure(answers(np.random.default_rng(seed)))) > 0 for seed in range(600)]
     hits = [
-        any((gap.group, gap.rate) == (PLANTED, "tpr") for gap in sure(rows))
+        ((found["group"] == PLANTED) & (found["rate"] == "tpr")).any()
         for seed in range(100)
-        for rows in [answers(np.random.default_rng(5000 + seed), planted=0.4)]
+        for found in [sure(answers(np.random.default_rng(5000 + seed), planted=0.4))]
     ]
     assert 0.03 <= np.mean(alarms) <= 0.07
     assert np.mean(hits) >= 0.8

@@ -1,27 +1,23 @@
 """Stored verdicts to rates by columns, gaps between groups, and operating points."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import NormalDist
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from support.hate_rows import stored, text
+from pandas import DataFrame
+from support.hate_rows import text, written
 
-from harness.analysis.rates import (
-    OperatingPoint,
-    RateGap,
-    RateQuery,
-    RateRow,
-    flagged_blocks,
-    lacking,
-    rate_gaps,
-    rate_rows,
-)
+from harness.analysis.flags import OperatingPoint, RateQuery, flags, sample_cells, unknown_columns
+from harness.analysis.rates import gaps as gaps_of
+from harness.analysis.rates import rates as rates_of
 from harness.core import Sample
 from harness.errors import SpecError, StoreError
 from harness.parts import Reason
-from harness.storage.runs import SampleRecord, StoredRun
+from harness.storage.frames import plain_rows
+from harness.storage.runs import RunFolder, SampleRecord
 
 
 def told(row: SampleRecord, **references: Sequence[str]) -> SampleRecord:
@@ -58,17 +54,21 @@ ROWS = [
 ]
 
 
-def rates(run: StoredRun, query: RateQuery) -> Mapping[tuple[str, str], RateRow]:
-    rows = rate_rows(flagged_blocks(run, query), query)
+def table(folder: RunFolder, query: RateQuery) -> tuple[DataFrame, RateQuery, DataFrame]:
+    return flags(folder, query), query, sample_cells(folder)
+
+
+def rates(folder: RunFolder, query: RateQuery) -> dict[tuple[str, str], SimpleNamespace]:
+    rows = [SimpleNamespace(**row) for row in plain_rows(rates_of(*table(folder, query)))]
     return {(row.group, row.rate): row for row in rows if row.column == (query.by or ("",))[0]}
 
 
-def gaps(run: StoredRun, query: RateQuery) -> list[RateGap]:
-    return rate_gaps([(flagged_blocks(run, query), query)])
+def gaps(folder: RunFolder, query: RateQuery) -> list[SimpleNamespace]:
+    return [SimpleNamespace(**row) for row in plain_rows(gaps_of([table(folder, query)]))]
 
 
 def test_rates_by_a_column_are_those_counted_by_hand() -> None:
-    found = rates(stored(ROWS), RateQuery(by=("target",)))
+    found = rates(written(ROWS), RateQuery(by=("target",)))
 
     values = {of: (row.value, row.n) for of, row in found.items()}
     assert values == {
@@ -86,7 +86,7 @@ def test_rates_by_a_column_are_those_counted_by_hand() -> None:
 
 
 def test_a_gap_of_two_groups_stands_once_with_interval_and_holm() -> None:
-    found = {gap.rate: gap for gap in gaps(stored(ROWS), RateQuery(by=("target",)))}
+    found = {gap.rate: gap for gap in gaps(written(ROWS), RateQuery(by=("target",)))}
 
     assert {rate: (gap.group, gap.against) for rate, gap in found.items()} == dict.fromkeys(
         ("tpr", "fpr", "precision"), ("left", "right")
@@ -110,7 +110,7 @@ def test_a_gap_of_precision_is_shown_and_not_tested() -> None:
         for n in range(100)
     ]
 
-    found = {gap.rate: gap for gap in gaps(stored(rows), RateQuery(by=("target",)))}
+    found = {gap.rate: gap for gap in gaps(written(rows), RateQuery(by=("target",)))}
 
     assert found["precision"].gap == pytest.approx(0.6)
     assert found["precision"].low is not None
@@ -121,8 +121,8 @@ def test_a_gap_of_precision_is_shown_and_not_tested() -> None:
 def test_of_three_groups_each_is_compared_with_the_rest_or_pairs_if_wished() -> None:
     rows = [*ROWS, *some(40, 20, is_hateful=True, target="up")]
 
-    rest = gaps(stored(rows), RateQuery(by=("target",)))
-    pairs = gaps(stored(rows), RateQuery(by=("target",), is_paired=True))
+    rest = gaps(written(rows), RateQuery(by=("target",)))
+    pairs = gaps(written(rows), RateQuery(by=("target",), is_paired=True))
 
     assert [g.group for g in rest if g.rate == "tpr"] == ["left", "right", "up"]
     assert {g.against for g in rest} == {"the rest"}
@@ -140,14 +140,14 @@ def test_an_empty_cell_is_of_no_group_and_a_list_of_several() -> None:
     rows = [*ROWS, text("bare", is_hateful=True, at=0.1, said=1.0)]
     rows.append(told(text("both", is_hateful=True, at=0.1, said=1.0), target=["left", "right"]))
 
-    found = rates(stored(rows), RateQuery(by=("target",)))
+    found = rates(written(rows), RateQuery(by=("target",)))
 
     assert {group for group, _ in found} == {"left", "right"}
     assert (found["left", "tpr"].n, found["right", "tpr"].n) == (41, 41)
 
 
 def test_columns_are_crossed_by_a_plus() -> None:
-    found = rates(stored(ROWS), RateQuery(by=("target+source",)))
+    found = rates(written(ROWS), RateQuery(by=("target+source",)))
 
     assert {group for group, _ in found} == {"left + a", "right + b"}
 
@@ -155,7 +155,7 @@ def test_columns_are_crossed_by_a_plus() -> None:
 def test_a_missing_answer_is_no_unflagged_text() -> None:
     rows = [*ROWS, *[text(f"m{n}", is_hateful=True, at=0.1, said=Reason.REFUSED) for n in range(5)]]
 
-    found = rates(stored(rows), RateQuery())
+    found = rates(written(rows), RateQuery())
 
     assert (found["all", "tpr"].n, found["all", "tpr"].missing) == (80, 5)
     assert (found["all", "fpr"].missing, found["all", "precision"].missing) == (0, 5)
@@ -165,21 +165,21 @@ def test_a_group_without_answers_of_a_kind_has_no_rate_and_says_why() -> None:
     rows = [*ROWS, *some(12, 3, is_hateful=False, target="new")]
     rows.append(told(text("n", is_hateful=True, at=0.1, said=Reason.FAILED), target=["new"]))
 
-    found = rates(stored(rows), RateQuery(by=("target",)))
+    found = rates(written(rows), RateQuery(by=("target",)))
 
     assert (found["new", "tpr"].value, found["new", "tpr"].note) == (None, "none answered")
     assert (found["new", "precision"].value, found["new", "precision"].note) == (
         None,
         "texts of one kind",
     )
-    of_new = [g for g in gaps(stored(rows), RateQuery(by=("target",))) if g.group == "new"]
+    of_new = [g for g in gaps(written(rows), RateQuery(by=("target",))) if g.group == "new"]
     assert {gap.rate for gap in of_new} == {"fpr"}
 
 
 def test_a_gap_of_few_originals_has_no_test() -> None:
     copies = [replace(r, sample=replace(r.sample, cluster=f"c{n % 4}")) for n, r in enumerate(ROWS)]
 
-    found = gaps(stored(copies), RateQuery(by=("target",)))
+    found = gaps(written(copies), RateQuery(by=("target",)))
 
     assert {(gap.p, gap.low, gap.note) for gap in found} == {(None, None, "too few")}
 
@@ -187,16 +187,16 @@ def test_a_gap_of_few_originals_has_no_test() -> None:
 def test_a_threshold_flags_by_the_score_in_place_of_the_answer() -> None:
     query = RateQuery(point=OperatingPoint("probability", threshold=0.75))
 
-    found = rates(stored(ROWS), query)
+    found = rates(written(ROWS), query)
 
     assert (found["all", "tpr"].value, found["all", "fpr"].value) == (0.25, 0.25)
     by_implicitness = RateQuery(point=OperatingPoint("implicitness", threshold=0.5))
-    assert rates(stored(ROWS), by_implicitness)["all", "tpr"].value == 0.5
+    assert rates(written(ROWS), by_implicitness)["all", "tpr"].value == 0.5
 
 
 def test_a_score_that_no_answer_has_is_refused_with_those_there_are() -> None:
     with pytest.raises(SpecError, match=r"no answer of .* has it.*implicitness"):
-        flagged_blocks(stored(ROWS), RateQuery(point=OperatingPoint("sexual", threshold=0.5)))
+        flags(written(ROWS), RateQuery(point=OperatingPoint("sexual", threshold=0.5)))
 
 
 def test_a_category_of_the_answer_is_a_score() -> None:
@@ -205,7 +205,7 @@ def test_a_category_of_the_answer_is_a_score() -> None:
         for n, row in enumerate(ROWS)
     ]
 
-    found = rates(stored(rows), RateQuery(point=OperatingPoint("violence", threshold=0.5)))
+    found = rates(written(rows), RateQuery(point=OperatingPoint("violence", threshold=0.5)))
 
     assert (found["all", "tpr"].value, found["all", "fpr"].value) == (0.5, 0.5)
 
@@ -223,9 +223,8 @@ def scored(count: int, seed: int) -> list[SampleRecord]:
 def test_an_operating_point_is_chosen_on_texts_that_are_not_measured() -> None:
     query = RateQuery(point=OperatingPoint(fpr=0.1))
 
-    [block] = flagged_blocks(stored(scored(400, 1)), query)
+    found = {rate: row for (_, rate), row in rates(written(scored(400, 1)), query).items()}
 
-    found = {row.rate: row for row in rate_rows([block], query)}
     assert (found["fpr"].n, found["tpr"].n) == (100, 200)
     assert "100 benign texts of 100 originals (half of this run, by seed 0)" in (
         found["fpr"].chosen_on
@@ -237,29 +236,26 @@ def test_an_operating_point_is_chosen_on_texts_that_are_not_measured() -> None:
 
 def test_where_it_is_chosen_the_rate_is_kept_and_a_lower_threshold_breaks_it() -> None:
     chosen, other = scored(300, 1), scored(300, 2)
-    on = replace(stored(other), file=replace(stored(other).file, digest="b" * 64))
+    on = written(other, digest="b" * 64)
 
-    [block] = flagged_blocks(
-        stored(chosen), RateQuery(point=OperatingPoint(fpr=0.07, chosen_on=on))
-    )
+    texts = flags(written(chosen), RateQuery(point=OperatingPoint(fpr=0.07, chosen_on=on)))
 
     benign = sorted(
         (r.verdicts["gold"].detail["prob_label_hateful"] for r in other if r.sample.gold == "no"),
         reverse=True,
     )
-    threshold = block.blank.threshold
-    assert threshold is not None
+    [threshold] = texts["threshold"].unique()
     assert sum(one >= threshold for one in benign) == 10  # .07 of 150 is 10.5
     assert sum(one >= benign[10] for one in benign) == 11
-    assert len(block.readings) == 300
-    assert "bbbb" in block.blank.chosen_on
+    assert texts["is_measured"].sum() == 300
+    assert "bbbb" in texts["chosen_on"].iloc[0]
 
 
 def test_a_threshold_is_not_measured_on_the_texts_it_was_chosen_on() -> None:
-    run = stored(scored(40, 1))
+    run = written(scored(40, 1))
 
     with pytest.raises(SpecError, match=r"20 texts of run .* are measured too"):
-        flagged_blocks(run, RateQuery(point=OperatingPoint(fpr=0.1, chosen_on=run)))
+        flags(run, RateQuery(point=OperatingPoint(fpr=0.1, chosen_on=run)))
 
 
 @pytest.mark.parametrize("fpr", [0.0, 1.0, -0.1])
@@ -269,22 +265,22 @@ def test_an_impossible_false_alarm_rate_is_refused(fpr: float) -> None:
 
 
 def test_unknown_columns_labels_and_judges_are_refused_by_name() -> None:
-    run = stored(ROWS)
+    run = written(ROWS)
 
-    assert lacking(run, ("target+nation", "source")) == ["nation"]
+    assert unknown_columns(run, ("target+nation", "source")) == ["nation"]
     with pytest.raises(SpecError, match=r"no column 'targte'.*did you mean target"):
         gaps(run, RateQuery(by=("targte",)))
     with pytest.raises(SpecError, match="--positive hate: no such label"):
-        flagged_blocks(run, RateQuery(positive=("hate",)))
+        flags(run, RateQuery(positive=("hate",)))
     with pytest.raises(StoreError, match="judge silver has read none"):
-        flagged_blocks(run, RateQuery(judge="silver"))
+        flags(run, RateQuery(judge="silver"))
 
 
 def test_a_column_that_tells_single_texts_apart_is_refused() -> None:
     rows = [told(row, name=[row.sample.id]) for row in ROWS]
 
     with pytest.raises(SpecError, match="has 120 values, and rates are split by 100 at most"):
-        rates(stored(rows), RateQuery(by=("name",)))
+        rates(written(rows), RateQuery(by=("name",)))
 
 
 CURVE = NormalDist()
@@ -305,11 +301,11 @@ def test_precision_at_a_wanted_rate_is_that_of_all_texts() -> None:
     """Half of the benign texts choose the threshold, so that each of the rest counts for two."""
     wrong, covered, runs = [], 0, 60
     for seed in range(runs):
-        run = stored(mixed(40, 160, seed))
+        run = written(mixed(40, 160, seed))
         query = RateQuery(point=OperatingPoint(fpr=0.2, seed=seed))
-        chosen = {row.rate: row for row in rate_rows(flagged_blocks(run, query), query)}
+        chosen = {rate: row for (_, rate), row in rates(run, query).items()}
         same = RateQuery(point=OperatingPoint(threshold=chosen["precision"].threshold))
-        [whole] = [r for r in rate_rows(flagged_blocks(run, same), same) if r.rate == "precision"]
+        whole = rates(run, same)["all", "precision"]
         row = chosen["precision"]
         assert row.value is not None
         assert whole.value is not None
@@ -327,11 +323,15 @@ def test_precision_at_a_wanted_rate_is_that_of_all_texts() -> None:
 
 def test_the_weights_of_a_halved_run_are_told_with_both_numbers_of_texts() -> None:
     query = RateQuery(point=OperatingPoint(fpr=0.1))
-    [block] = flagged_blocks(stored(mixed(40, 160, 1)), query)
+    run = written(mixed(40, 160, 1))
 
-    assert (len(block.readings), len(block.left_out)) == (120, 80)
-    assert {(one.is_positive, one.weight) for one in block.readings} == {(True, 1.0), (False, 2.0)}
-    row = rate_rows([block], query)[0]
+    texts = flags(run, query)
+
+    measured = texts[texts["is_measured"]]
+    assert (len(measured), len(texts)) == (120, 200)
+    pairs = set(zip(measured["is_positive"], measured["weight"], strict=True))
+    assert pairs == {(True, 1.0), (False, 2.0)}
+    row = rates(run, query)["all", "tpr"]
     assert (row.texts, row.measured, row.benign_weight) == (200, 120, 2.0)
 
 
@@ -347,6 +347,6 @@ def test_hateful_texts_of_a_drawn_original_count_as_its_benign_ones_do() -> None
         )
     ]
     query = RateQuery(point=OperatingPoint(fpr=0.1))
-    found = {row.rate: row for row in rate_rows(flagged_blocks(stored(rows), query), query)}
+    found = rates(written(rows), query)
 
-    assert found["tpr"].value == 0.5
+    assert found["all", "tpr"].value == 0.5

@@ -1,6 +1,10 @@
 """Rows of texts that are flagged or not, at some implicitness, drawn by hand or from a line."""
 
+import atexit
 from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from msgspec import structs
@@ -8,7 +12,7 @@ from msgspec import structs
 from harness.core import Sample
 from harness.parts import Reason
 from harness.specs.tasks import ChoiceSpec, ImplicitnessSpec, StepSpec, TaskSpec, VariantSpec
-from harness.storage.runs import RunFile, SampleRecord, StoredRun, VerdictRecord
+from harness.storage.runs import RunFile, RunFolder, SampleRecord, StoredRun, VerdictRecord
 from support.choice_cases import choice_run
 from support.choice_cases import task as choices
 from support.sketches import row
@@ -36,6 +40,19 @@ def stored(
 ) -> StoredRun:
     """Such a run with its rows."""
     return StoredRun(run_of(rows, spec, **changes), rows)
+
+
+_PLACE, _COUNT = TemporaryDirectory(), count()
+atexit.register(_PLACE.cleanup)
+
+
+def written(
+    rows: Sequence[SampleRecord], spec: ImplicitnessSpec = SPEC, **changes: object
+) -> RunFolder:
+    """Such a run in a folder, which goes when the tests end."""
+    folder = RunFolder(Path(_PLACE.name) / str(next(_COUNT)))
+    folder.write(run_of(rows, spec, **changes), rows)
+    return folder
 
 
 def text(
@@ -73,19 +90,19 @@ def _verdict(said: float | Reason | None, *, is_hateful: bool, sure: float | Non
     return VerdictRecord(said if is_hateful else 1 - said, detail=detail)
 
 
-def constant(said: float, count: int = 40) -> list[SampleRecord]:
+def constant(said: float, texts: int = 40) -> list[SampleRecord]:
     """One answer to half hateful and half benign texts between 0 and 1."""
-    return [text(f"t{n}", is_hateful=n % 2 == 0, at=n / count, said=said) for n in range(count)]
+    return [text(f"t{n}", is_hateful=n % 2 == 0, at=n / texts, said=said) for n in range(texts)]
 
 
-def planted(count: int = 1200, *, slope: float = -2.0, seed: int = 3) -> list[SampleRecord]:
+def planted(texts: int = 1200, *, slope: float = -2.0, seed: int = 3) -> list[SampleRecord]:
     """A model that finds hateful texts the less, the more implicit they are.
 
     Log-odds are 2 + slope x for hateful texts, -2 throughout for benign ones.
     """
     draw = np.random.default_rng(seed)
     rows = []
-    for n, at in enumerate(draw.uniform(0, 2, count).round(6).tolist()):
+    for n, at in enumerate(draw.uniform(0, 2, texts).round(6).tolist()):
         is_hateful = n % 2 == 0
         odds = 2 + slope * at if is_hateful else -2.0
         sure = float(1 / (1 + np.exp(-odds)))

@@ -17,6 +17,7 @@ from harness.parts import Reason
 from harness.pipeline.choice_scores import AUC, FALSE_ALARMS, FAVOURITE, HITS, PRECISION, RECALL
 from harness.pipeline.score import ALL
 from harness.stats.clustered import clustered_mean
+from harness.storage.frames import Row as Row
 from harness.storage.signature import Signature
 
 if TYPE_CHECKING:
@@ -46,8 +47,6 @@ _ON_PURPOSE = "constant-"
 """How the names of the controls begin that always answer alike: there it is no news."""
 _RECALL, _PRECISION = RECALL.format(""), PRECISION.format("")
 _COLUMNS = ("signature", "task", "model", "variant", "data", "finding", "words")
-Row = Any
-"""A row of a frame, by the names of its columns."""
 _Own = Mapping[str, Row]
 
 

@@ -12,19 +12,12 @@ from harness.analysis.boards.alarms import Row
 from harness.analysis.boards.ranked import ranked, unranked
 from harness.analysis.boards.scores import headlines
 from harness.analysis.boards.verdicts import PARTS, sorted_names
-from harness.analysis.rates import (
-    PROBABILITY,
-    FlaggedBlock,
-    OperatingPoint,
-    RateQuery,
-    flagged_blocks,
-    positive_labels,
-    rate_rows,
-)
+from harness.analysis.flags import PROBABILITY, OperatingPoint, RateQuery, flags, positive_labels
+from harness.analysis.rates import rates
 from harness.errors import SpecError, StoreError
 from harness.models.labels import SCORE
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS
-from harness.storage.runs import RunFolder, StoredRun
+from harness.storage.runs import RunFolder
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -44,16 +37,15 @@ def operating_boards(
     import pandas
 
     heads = unranked(headlines(scores), ()).assign(ranked_by="tpr_at_fpr", has_rates=True)
-    runs = {name: StoredRun.read(folders[name]) for name in dict.fromkeys(heads["run"])}
-    able = {name for name, run in runs.items() if _labels(run)}
+    able = {name for name in dict.fromkeys(heads["run"]) if _labels(folders[name])}
     heads = heads[heads.groupby("board")["run"].transform(lambda own: own.isin(able).any())]
     if not len(heads):
         raise StoreError("--fpr: none of these runs is of a task with labels to detect")
     rows, verdicts = [], []
     for head in heads.itertuples():
-        block = _block(head, runs[head.run], fpr)
-        rows.append(_rates(head, block))
-        verdicts += _verdicts(head.signature, block) if block is not None else []
+        texts = _texts(head, folders[head.run], fpr)
+        rows.append(_rates(head, texts))
+        verdicts += _verdicts(texts) if texts is not None else []
     names = ["value", "low", "high", "fpr", "is_constant"]
     found = pandas.DataFrame(rows, columns=names, index=heads.index)
     heads = heads.assign(**{name: found[name] for name in names}, tpr=found["value"])
@@ -66,46 +58,38 @@ def operating_boards(
     return boards
 
 
-def _labels(run: StoredRun) -> tuple[str, ...]:
+def _labels(folder: RunFolder) -> tuple[str, ...]:
     with suppress(SpecError):
-        return positive_labels(run)
+        return positive_labels(folder)
     return ()
 
 
-def _block(row: Row, run: StoredRun, fpr: float) -> FlaggedBlock | None:
-    """The readings behind a row, flagged at the threshold; None where there is no score for one."""
-    labels = _labels(run)
+def _texts(row: Row, folder: RunFolder, fpr: float) -> "DataFrame | None":
+    """The texts behind a row, flagged at the threshold; None where there is no score for one."""
+    labels = _labels(folder)
     for score in (PROBABILITY, *([SCORE.format(*labels)] if len(labels) == 1 else [])):
-        query = RateQuery(
-            judge=row.judge,
-            variants=(row.variant,),
-            point=OperatingPoint(score, fpr=fpr),
-        )
-        try:
-            found = flagged_blocks(run, query)
-        except (SpecError, StoreError):
-            continue
-        return next((one for one in found if one.blank.signature == row.signature), None)
+        point = OperatingPoint(score, fpr=fpr)
+        query = RateQuery(judge=row.judge, variants=(row.variant,), point=point)
+        with suppress(SpecError, StoreError):
+            found = flags(folder, query)
+            own = found[found["signature"] == row.signature]
+            return own if len(own) else None
     return None
 
 
-def _rates(head: Row, block: FlaggedBlock | None) -> tuple[float | None, ...]:
+def _rates(head: Row, texts: "DataFrame | None") -> tuple[float | None, ...]:
     """The rates at the threshold, the interval of the first, and whether all flags are equal."""
-    if block is None:
+    if texts is None:
         return None, None, None, None, False
-    found = {one.rate: one for one in rate_rows([block], RateQuery(judge=head.judge))}
-    hits, false = found[HITS], found[FALSE_ALARMS]
-    flags = {one.flagged for one in block.readings if one.flagged is not None}
-    return hits.value, hits.low, hits.high, false.value, len(flags) < 2
+    found = rates(texts, RateQuery(judge=head.judge)).set_index("rate")
+    hits = found.loc[HITS]
+    is_constant = texts[texts["is_measured"]]["flagged"].nunique() < 2
+    return hits["value"], hits["low"], hits["high"], found.loc[FALSE_ALARMS, "value"], is_constant
 
 
-def _verdicts(signature: str, block: FlaggedBlock) -> list[tuple[object, ...]]:
+def _verdicts(texts: "DataFrame") -> list[tuple[object, ...]]:
     """What positive texts add to the share of those found: whether it was, and one."""
-    return [
-        (
-            *(signature, one.record.sample.id, one.record.variant, one.record.decoding),
-            *(one.cluster, one.flagged * one.weight, one.weight),
-        )
-        for one in block.readings
-        if one.is_positive and one.flagged is not None
-    ]
+    known = texts[texts["is_measured"] & texts["is_positive"] & texts["flagged"].notna()]
+    known = known.assign(hit=known["flagged"] * known["weight"])
+    columns = known[["signature", *_NAMES, "hit", "weight"]]
+    return list(columns.itertuples(index=False, name=None))

@@ -36,6 +36,18 @@ class Decision(StrEnum):
     INCONCLUSIVE = "inconclusive"
 
 
+_FIRST = (Decision.REGRESSION, Decision.INCONCLUSIVE)
+_LOST = "the new run does not have {} of the base run, so it cannot pass"
+_NUMBERS = ("base", "new", "drop", "low", "high", "seen", "low_corrected", "high_corrected")
+
+
+def _check_bounds(max_drop: float, max_missing: float) -> None:
+    if not (isfinite(max_drop) and max_drop >= 0):
+        raise SpecError(f"--max-drop {max_drop}: give 0 or more, as .02 for two points")
+    if not 0 <= max_missing <= 1:
+        raise SpecError(f"--max-missing {max_missing}: give a share from 0 to 1")
+
+
 def gate(
     base: RunFolder,
     new: RunFolder,
@@ -52,22 +64,17 @@ def gate(
     rows must pass, and one regression is enough. What the second run has not of the first, a
     variant or a judge, passes nothing either.
 
-    - `base` and `new` are means over the `n` items that both have, `drop` is base less new, `low`
-      to `high` its 95 % interval, missing with the `reason`;
-    - `seen` is the true drop that would have been called a regression with a power of .8, missing
-      where it is not known or above all that can be;
-    - `missing` and `missing_base` are shares of the items whose verdict the new or the first run
-      has not; `items` are those of both runs, in `clusters`;
+    - `base` and `new` are means over the `n` items of both, `drop` base less new, `low` to
+      `high` its 95 % interval, missing with the `reason`;
+    - `seen` is the true drop that a regression would show with a power of .8, or missing;
+    - `missing` and `missing_base` are shares of the `items` without a verdict, in `clusters`;
     - `low_corrected` to `high_corrected` is the interval at the `level` that decides a regression.
 
     `attrs`: the whole `decision`, `notes` for the reader, and what is `absent` from the new run.
     """
     import pandas
 
-    if not (isfinite(max_drop) and max_drop >= 0):
-        raise SpecError(f"--max-drop {max_drop}: give 0 or more, as .02 for two points")
-    if not 0 <= max_missing <= 1:
-        raise SpecError(f"--max-missing {max_missing}: give a share from 0 to 1")
+    _check_bounds(max_drop, max_missing)
     runs = [_whole(folder) for folder in (base, new)]
     found, notes, unmatched = of_one_task(runs[0], runs[1], judge)
     pairings = _chosen(found)
@@ -81,13 +88,9 @@ def gate(
     said = [row["decision"] for row in rows]
     if absent := unpaired(runs[0], found, judge):
         said.append(Decision.INCONCLUSIVE)
-        words = ", ".join(absent)
-        notes = [*notes, f"the new run does not have {words} of the base run, so it cannot pass"]
-    order = (Decision.REGRESSION, Decision.INCONCLUSIVE)
-    frame = pandas.DataFrame(rows)
-    numbers = ("base", "new", "drop", "low", "high", "seen", "low_corrected", "high_corrected")
-    frame = frame.astype(dict.fromkeys(numbers, "float64"))
-    whole = next((one for one in order if one in said), Decision.PASS)
+        notes = [*notes, _LOST.format(", ".join(absent))]
+    frame = pandas.DataFrame(rows).astype(dict.fromkeys(_NUMBERS, "float64"))
+    whole = next((one for one in _FIRST if one in said), Decision.PASS)
     frame.attrs |= {"decision": whole, "notes": notes, "absent": absent}
     return frame
 

@@ -1,10 +1,10 @@
 """A gate's rows to JUnit's XML, which servers of continuous integration read."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from harness.analysis.gates.gate import LEVEL, SAME, Decision
-from harness.storage.frames import records
+from harness.storage.frames import Row, records
 from harness.text.cleanup import without_controls
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def junit_text(gate: "DataFrame") -> bytes:
     return f"{HEAD}\n{tostring(suite, encoding='unicode')}\n".encode()
 
 
-def gate_words(row: Any) -> str:  # noqa: ANN401 - a row of `gate`, with None for what is missing
+def gate_words(row: Row) -> str:
     """The drop of a row with its intervals, and the one that would have been seen if none was."""
     if row.drop is None:
         return "no item that both runs have a verdict on"

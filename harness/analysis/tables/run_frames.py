@@ -13,11 +13,12 @@ from harness.analysis.error_table import (
     originals_of,
     run_errors,
 )
-from harness.analysis.rates import OperatingPoint, RateQuery, RateRow, flagged_blocks, rate_rows
+from harness.analysis.flags import OperatingPoint, RateQuery, flags, sample_cells
+from harness.analysis.rates import rates
 from harness.errors import SpecError
 from harness.pipeline.items import item_cells, item_columns
 from harness.storage.frames import load
-from harness.storage.runs import RunFolder, StoredRows, StoredRun
+from harness.storage.runs import RunFolder, StoredRows
 from harness.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -73,10 +74,9 @@ def rates_frame(
 ) -> "DataFrame":
     """TPR, FPR and precision of all texts and by columns: the columns of `harness rates`."""
     point = None if fpr is None else OperatingPoint(fpr=fpr)
-    run = StoredRun.read_all(folder)
     query = RateQuery(by=tuple(by), judge=judge, point=point)
-    query = joined_query(workspace, folder, run, query)
-    return records_frame(RateRow, rate_rows(flagged_blocks(run, query), query))
+    query = joined_query(workspace, folder, query)
+    return rates(flags(folder, query), query, sample_cells(folder, query.columns))
 
 
 def errors_frame(workspace: Workspace, folder: RunFolder, kind: str, judge: str) -> "DataFrame":
@@ -85,7 +85,6 @@ def errors_frame(workspace: Workspace, folder: RunFolder, kind: str, judge: str)
 
     if kind not in KINDS:
         raise SpecError(f"kind {kind!r}: give one of {', '.join(KINDS)}")
-    run = StoredRun.read_all(folder)
-    found = run_errors(flagged_blocks(run, RateQuery(judge=judge)), kind)
-    originals = originals_of(workspace, folder, run) if found else None
+    found = run_errors(folder, flags(folder, RateQuery(judge=judge)), kind)
+    originals = originals_of(workspace, folder) if len(found) else None
     return pandas.DataFrame([dict(row) for row in original_errors(found, originals)])

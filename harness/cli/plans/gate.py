@@ -13,7 +13,7 @@ from harness.cli.output import echo, echo_json, echo_records, log
 from harness.errors import SpecError
 from harness.storage.files import refuse_source, write_whole
 from harness.storage.find_runs import find_run
-from harness.storage.frames import records
+from harness.storage.frames import plain_rows, records
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -64,7 +64,7 @@ def gate(choice: GateChoice, results: Results = RESULTS, is_json: AsJson = False
     for note in found.attrs["notes"]:
         log(note)
     if is_json:
-        rows = [row._asdict() for row in records(found)]
+        rows = plain_rows(found)
         echo_json(
             {"decision": found.attrs["decision"], "rows": rows, "absent": found.attrs["absent"]}
         )

@@ -2,27 +2,35 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import nan
 from pathlib import Path
-from typing import Annotated
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated
 
+from harness.analysis.error_table import joined_query
+from harness.analysis.flags import flags, sample_cells
 from harness.analysis.moderation.card import ModelCard, card_columns, card_markdown
-from harness.analysis.moderation.drift import FLAGGED, Drift, DriftText, drift_rows, run_texts
-from harness.analysis.rates import flagged_blocks, rate_gaps, rate_rows
+from harness.analysis.moderation.drift import FLAGGED, run_texts
+from harness.analysis.moderation.drift import drift as drift_of
+from harness.analysis.rates import gaps, rates
 from harness.cli import options
 from harness.cli.impscore import read_input
 from harness.cli.options import SCORER, AsJson, ExitCode, Only, ScorerName, Where, argument, option
 from harness.cli.output import ProgressLine, cell, echo, echo_json, echo_table, log, p_value
-from harness.cli.rates import PointChoice, with_columns
+from harness.cli.rates import PointChoice
 from harness.cli.texts.tables import cells_of
 from harness.errors import DataError, SpecError
 from harness.pipeline.choice_scores import IMPLICITNESS
 from harness.specs.data import NEGATIVE
-from harness.storage.cells import finite, records_csv
+from harness.storage.cells import finite
 from harness.storage.files import write_whole
 from harness.storage.find_runs import find_run, is_trial
-from harness.storage.runs import StoredRun
+from harness.storage.frames import frame_csv, plain_rows
 from harness.storage.tables import Table, column_of
 from harness.text.dedup import normal
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 FLAGS = {"1": 1.0, "yes": 1.0, "true": 1.0, "0": 0.0, "no": 0.0, "false": 0.0}
 AS_NUMBERS = {"1.0": "1", "0.0": "0"}
@@ -84,17 +92,17 @@ def drift(
         )
     else:
         old, new = _run_texts(choice, point, by, where)
-    rows = drift_rows(old, new, by=by, seed=point.seed, least=choice.least)
-    if not rows:
+    rows = drift_of(old, new, by=by, seed=point.seed, least=choice.least)
+    if rows.empty:
         raise DataError("drift: nothing to compare: no implicitness and no rate is on both sides")
     if choice.out is not None:
-        write_whole(choice.out, records_csv(Drift, rows).encode())
-    alarms = [row for row in rows if row.is_alarm]
+        write_whole(choice.out, frame_csv(rows).encode())
+    has_drift, is_tested = bool(rows["is_alarm"].any()), rows["tests"].iloc[0] > 0
     if is_json:
-        echo_json({"drift": bool(alarms) if rows[0].tests else None, "rows": rows})
+        echo_json({"drift": has_drift if is_tested else None, "rows": plain_rows(rows)})
     else:
-        _put(choice, rows, alarms)
-    return ExitCode.of(choice.is_alarm and alarms)
+        _put(choice, rows)
+    return ExitCode.of(choice.is_alarm and has_drift)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,24 +138,28 @@ def _columns(choice: DriftChoice, where: Where) -> _Columns:
 
 def _file_texts(
     name: str, chosen: _Columns, by: Sequence[str], scorer: str, where: Where
-) -> list[DriftText]:
+) -> "DataFrame":
     has_column = any((chosen.text, chosen.flag, chosen.measured, by))
     table, source = read_input(name, None, has_column=has_column)
     texts = column_of(table, chosen.text, where=source)
     columns = {column: cells_of(table, column, "--by", source) for column in by}
-    flags = _flags(table, chosen, source)
+    flagged = _flags(table, chosen, source)
     values = _values(table, texts, chosen.measured, scorer=scorer, where=where, source=source)
-    return [
-        DriftText(
+    from pandas import DataFrame
+
+    words = [normal(text) if isinstance(text, str) else "" for text in texts]
+    frame = DataFrame(
+        {
             # A row without words is like no other.
-            normal(text) if isinstance(text, str) and normal(text) else f"{source}:{at}",
-            values[at],
-            flags[at],
-            None,
-            {name: (cells[at],) for name, cells in columns.items() if cells[at]},
-        )
-        for at, text in enumerate(texts)
-    ]
+            "cluster": [own or f"{source}:{at}" for at, own in enumerate(words)],
+            "implicitness": [nan if value is None else value for value in values],
+            "flagged": [nan if flag is None else flag for flag in flagged],
+            "is_positive": nan,
+        }
+    )
+    for name, cells in columns.items():
+        frame[name] = [(cell,) if cell else () for cell in cells]
+    return frame
 
 
 def _flags(table: Table, columns: _Columns, source: str) -> list[float | None]:
@@ -192,44 +204,39 @@ def _values(
 
 def _run_texts(
     choice: DriftChoice, point: PointChoice, by: Sequence[str], where: Where
-) -> tuple[list[DriftText], list[DriftText]]:
+) -> "list[DataFrame]":
     """The texts of two runs under the one variant and decoding that both have."""
     folders = [find_run(where.results, name) for name in (choice.old, choice.new)]
-    runs = [StoredRun.read_all(folder) for folder in folders]
-    first, second = (run.file for run in runs)
-    if first.run.task != second.run.task:
-        raise SpecError(f"drift: runs of {first.run.task} and {second.run.task}; name one task's")
-    scales = {run.file.run.data.partition("+")[2] for run in runs}
+    first, second = (folder.read().run for folder in folders)
+    if first.task != second.task:
+        raise SpecError(f"drift: runs of {first.task} and {second.task}; name one task's")
+    scales = {run.data.partition("+")[2] for run in (first, second)}
     if len(scales) > 1:
         raise SpecError(
             f"drift: implicitness by {' and '.join(sorted(scales))} is not on one scale; run again "
             "with one --scorer"
         )
-    sides: list[dict[tuple[str, str], list[DriftText]]] = []
-    for folder, run in zip(folders, runs, strict=True):
-        query = with_columns(folder, run, replace(point.query(where.results), by=tuple(by)), where)
-        blocks = flagged_blocks(run, query)
-        # Texts that chose a threshold have no part in rates, but in implicitness they have.
-        texts = (
-            run_texts(
-                (*one.readings, *(replace(r, flagged=None) for r in one.left_out)), query.columns
-            )
-            for one in blocks
-        )
-        places = ((one.blank.variant, one.blank.decoding) for one in blocks)
-        sides.append(dict(zip(places, texts, strict=True)))
+    sides, known = [], set[str]()
+    for folder in folders:
+        query = replace(point.query(where.results), by=tuple(by))
+        query = joined_query(where.workspace(), folder, query, where.table)
+        cells = sample_cells(folder, query.columns)
+        parts = flags(folder, query).groupby(["variant", "decoding"], sort=False)
+        sides.append({place: run_texts(own, cells) for place, own in parts})
+        known |= {*cells}
     shared = [place for place in sides[0] if place in sides[1]]
     if len(shared) != 1:
         said = ", ".join(f"{variant} ({decoding})" for variant, decoding in shared) or "none"
         raise SpecError(f"drift: the runs share {said}; choose one by --variant")
-    old, new = (side[shared[0]] for side in sides)
-    known = {name for text in (*old, *new) for name in text.groups}
     if unknown := [name for name in by if name not in known]:
         raise SpecError(f"--by {unknown[0]}: these runs keep {', '.join(sorted(known))}")
-    return old, new
+    found = [side[shared[0]] for side in sides]
+    return [one.reindex(columns=[*one.columns, *(n for n in by if n not in one)]) for one in found]
 
 
-def _put(choice: DriftChoice, rows: Sequence[Drift], alarms: Sequence[Drift]) -> None:
+def _put(choice: DriftChoice, found: "DataFrame") -> None:
+    rows = [SimpleNamespace(**row) for row in plain_rows(found)]
+    alarms = [row for row in rows if row.is_alarm]
     lines: list[tuple[str, ...]] = [
         (
             f"{row.column}: {row.group}" if row.column else row.what,
@@ -298,14 +305,15 @@ def card(
     Example:
       harness rates --card 3f9a --by target -o card.md
     """
-    run = StoredRun.read_all(folder := find_run(where.results, choice.run))
-    by = options.names(choice.by, "--by") if choice.by else card_columns(run)
-    query = with_columns(folder, run, replace(point.query(where.results), by=by), where)
-    blocks = flagged_blocks(run, query)
-    rows, gaps = rate_rows(blocks, query), rate_gaps([(blocks, query)])
-    text = card_markdown(ModelCard(run, blocks, rows, gaps, query))
-    write_whole(choice.out, text.encode("utf-8", "replace"))
-    echo(f"wrote the card of {run.file.model.name} to {choice.out}")
-    if is_trial(run.file):
+    folder = find_run(where.results, choice.run)
+    file = folder.read()
+    by = options.names(choice.by, "--by") if choice.by else card_columns(folder)
+    query = replace(point.query(where.results), by=by)
+    query = joined_query(where.workspace(), folder, query, where.table)
+    table = (flags(folder, query), query, sample_cells(folder, query.columns))
+    made = ModelCard(folder, file, query, table[0], rates(*table), gaps([table]))
+    write_whole(choice.out, card_markdown(made).encode("utf-8", "replace"))
+    echo(f"wrote the card of {file.model.name} to {choice.out}")
+    if is_trial(file):
         log("the run is of the sample set: its card shows the form, and measures nothing")
     return ExitCode.DONE

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.analysis.profile import ALL, BINS, WIDTH, Profile, ProfileRow
+from harness.analysis.profile import ALL, BINS, WIDTH, Profile, bins_of
 from harness.errors import DataError
 from harness.implicitness.pairs import TrainingPair, with_negatives
 from harness.implicitness.scorer import Embedded, Scorer, embedded_texts
@@ -31,6 +31,7 @@ from harness.present.figures.figure import (
     values,
 )
 from harness.stats.estimate import generator
+from harness.storage.frames import Row, records
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -101,7 +102,7 @@ def _trained_on(count: int | None, total: int, what: str) -> list[str]:
 
 
 def _by(profile: Profile, more: str = "") -> tuple[str, ...]:
-    row = profile.rows[0]
+    row = records(profile.rows)[0]
     return (f"by {row.scorer}{more}", *_trained_on(row.trained_on, row.n, "texts"))
 
 
@@ -116,24 +117,23 @@ def profile_figure(profile: Profile, *, title: str) -> Figure:
 
     All texts together are bars.
     """
+    rows = records(profile.rows)
     top = max((float(own.max()) for own in profile.distances if len(own)), default=1.0) or 1.0
     edges = np.linspace(0, top, _DISTANCE_BINS + 1)
-    texts = [np.array(row.bins) for row in profile.rows]
+    texts = [np.array(bins_of(row)) for row in rows]
     pairs = [np.histogram(own, edges)[0] for own in profile.distances]
     panels = []
     for name, what, counts, bins in (
         ("Implicitness", "texts", texts, _EDGES),
         ("Pragmatic distance", "pairs", pairs, edges),
     ):
-        parts = [
-            _shares(row, own, bins, what) for row, own in zip(profile.rows, counts, strict=True)
-        ]
+        parts = [_shares(row, own, bins, what) for row, own in zip(rows, counts, strict=True)]
         draw = partial(_draw_shares, what=what, top=float(bins[-1]))
         panels.append(Subplot(name, together(parts), draw))
     return Figure(title, tuple(panels), _by(profile))
 
 
-def _shares(row: ProfileRow, counts: Numbers, edges: Numbers, what: str) -> "DataFrame":
+def _shares(row: Row, counts: Numbers, edges: Numbers, what: str) -> "DataFrame":
     total = row.n if what == "texts" else row.pairs
     shares = counts / total if total else np.full(len(counts), np.nan)
     label, low, high = f"{row.label} (n={row.n})", edges[:-1], edges[1:]
@@ -144,7 +144,7 @@ def _shares(row: ProfileRow, counts: Numbers, edges: Numbers, what: str) -> "Dat
 
 def datasets_mean(profile: Profile) -> Figure:
     """ImpScore, figure 5: the mean implicitness of several data sets, with standard deviations."""
-    known = [row for row in profile.rows if row.label != ALL and row.mean is not None]
+    known = [row for row in records(profile.rows) if row.label != ALL and row.mean is not None]
     mean = np.array([row.mean for row in known], dtype=float)
     spread = np.array([row.sd or 0.0 for row in known])
     places = np.arange(1, len(known) + 1)
@@ -162,7 +162,7 @@ def datasets_mean(profile: Profile) -> Figure:
 
 def datasets_distance(profile: Profile) -> Figure:
     """ImpScore, figure 6: pragmatic distances of random pairs within each of several data sets."""
-    found = zip(profile.rows, profile.distances, strict=True)
+    found = zip(records(profile.rows), profile.distances, strict=True)
     groups = {row.label: own.tolist() for row, own in found if row.label != ALL}
     panel = _violins("", "pragmatic distance of random pairs", groups)
     notes = _by(profile, "; n counts pairs; box: quartiles; mark: mean")
@@ -172,8 +172,8 @@ def datasets_distance(profile: Profile) -> Figure:
 def datasets_distribution(profile: Profile) -> Figure:
     """ImpScore, figure 14: the distribution of implicitness in each of several data sets."""
     panels = []
-    for row in (row for row in profile.rows if row.label != ALL):
-        shares = np.array(row.bins) / row.n if row.n else np.full(BINS, np.nan)
+    for row in (row for row in records(profile.rows) if row.label != ALL):
+        shares = np.array(bins_of(row)) / row.n if row.n else np.full(BINS, np.nan)
         rows = values("texts", _EDGES[:-1], shares, to=_EDGES[1:], n=row.n, mark="bars")
         note = f"mean {row.mean:.2f}" if row.mean is not None else ""
         panels.append(Subplot(f"{row.label} (n={row.n})", rows, _draw_distribution, note))

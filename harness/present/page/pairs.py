@@ -15,7 +15,6 @@ from harness.analysis.compare import (
     decided_items,
     read_items,
 )
-from harness.analysis.findings import Row
 from harness.analysis.pairings import Kind, Pairing, PairingQuery, between, have_common, within
 from harness.errors import HarnessError
 from harness.pipeline.score import ALL
@@ -23,7 +22,7 @@ from harness.present.page.records import PageCell, PageColumn, PageTable, PageWh
 from harness.present.page.tables import PageNumbers, best, members
 from harness.stats.comparison import holm
 from harness.stats.estimate import BootstrapSettings
-from harness.storage.frames import records
+from harness.storage.frames import Row, records
 
 if TYPE_CHECKING:
     from pandas import DataFrame
