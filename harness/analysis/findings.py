@@ -37,7 +37,7 @@ def comparison_findings(rows: "DataFrame") -> list[str]:
 
 
 def _parts(row: Row) -> tuple[str, str]:
-    """What tells the sentences of one comparison apart: the gap or the variant, and the judges."""
+    """What the sentences of one comparison differ in: the gap or the variant, and the judges."""
     judge = row.judge_a if row.judge_a == row.judge_b else f"{row.judge_a} and {row.judge_b}"
     what = f"{row.comparison} of {row.model_a}" if _is_gap(row) else row.variant_b
     return what, f"by {judge}"
