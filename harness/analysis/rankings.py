@@ -213,13 +213,13 @@ def _parts(people: Sequence[Judged]) -> list[list[Judged]]:
     parts: list[tuple[set[str], list[Judged]]] = []
     for one in people:
         names, members = {*one.ranks, *one.credits}, [one]
-        apart = []
+        separate = []
         for part in parts:
             if part[0] & names:
                 names, members = names | part[0], [*part[1], *members]
             else:
-                apart.append(part)
-        parts = [*apart, (names, members)]
+                separate.append(part)
+        parts = [*separate, (names, members)]
     return [members for _, members in parts]
 
 

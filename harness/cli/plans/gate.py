@@ -65,9 +65,7 @@ def gate(choice: GateChoice, results: Results = RESULTS, is_json: AsJson = False
         log(note)
     if is_json:
         rows = plain_rows(found)
-        echo_json(
-            {"decision": found.attrs["decision"], "rows": rows, "absent": found.attrs["absent"]}
-        )
+        echo_json(found.attrs | {"rows": rows})
     else:
         _put(found)
     return CODES[found.attrs["decision"]]

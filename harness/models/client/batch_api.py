@@ -6,6 +6,7 @@ retries.
 
 import json
 import logging
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -127,6 +128,7 @@ class BatchServer(ABC):
     """
 
     kind: ClassVar[str]
+    without_key: ClassVar[Mapping[str, str]] = {}  # the headers where there is no key
     most_entries: ClassVar[int]
     most_bytes: ClassVar[int]
 
@@ -215,8 +217,11 @@ class BatchServer(ABC):
         transport = package.DefaultHttpxClient(
             follow_redirects=False, trust_env=False, proxy=proxy_of(server), verify=trusted()
         )
-        nothing = dict.fromkeys(NOT_SENT, package.Omit())
-        headers = {**nothing, **self._hosted.headers, **server.headers}
+        own = os.environ.get(f"{self.kind.upper()}_CUSTOM_HEADERS", "").splitlines()
+        ours = {**self.without_key, **self._hosted.headers, **server.headers}
+        names = {*NOT_SENT, *(line.partition(":")[0].strip() for line in own)}
+        kept = {name.lower() for name in ours}
+        headers = {name: package.Omit() for name in names if name.lower() not in kept} | ours
         options = {"max_retries": 0, "timeout": most_s, "default_headers": headers}
         return {"api_key": server.key or "none", "http_client": transport, **options}
 
