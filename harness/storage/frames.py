@@ -6,8 +6,6 @@ Missing numbers are NaN, missing texts None; names are categories. Nothing here 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from harness.errors import SpecError
 from harness.storage.cells import csv_text
 from harness.storage.read_tables import opened
@@ -46,6 +44,7 @@ def load(
     Of samples, `fields` and `references` are dicts of the columns that begin so. StoreError where
     a file of a run was changed since it was written.
     """
+    import numpy as np
     import pandas
 
     folders, facts = [*folders], []
