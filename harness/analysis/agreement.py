@@ -188,7 +188,7 @@ _OTHER_SCALE = "the judge's scale is not the raters'"
 def _is_on_another_scale(analysis: _Analysis, judge: JudgeTable) -> bool:
     """Whether one side's values are shares or cosines, all in 0..1, and the other's go beyond.
 
-    One value throughout tells no scale, and ratings on a scale that the recipe names are ratings.
+    One value throughout shows no scale, and ratings on a scale that the recipe names are ratings.
     """
     scales = [JudgeRecipe(judge.judge, part).scale for part in judge.recipe.split("|")]
     known = analysis.panel.ratings[~np.isnan(analysis.panel.ratings)]

@@ -118,7 +118,7 @@ def _picked(tables: Sequence[Table], chosen: Sequence[tuple[Table, int]]) -> Tab
 
 
 def _by_place(table: Table, columns: Sequence[str], *, is_alike: bool) -> list[Sequence[object]]:
-    """A table's columns in the order of the joint one's; None throughout for one it lacks."""
+    """A table's columns in the order of the joint one's; None for one that is not in it."""
     if is_alike:
         return [table.cells(at) for at in range(len(columns))]
     none: list[object] = [None] * len(table)
@@ -242,7 +242,7 @@ def _free(name: str, taken: Sequence[str]) -> str:
 def joined_columns(
     names: Sequence[str], originals: OriginalRows
 ) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Columns of the data files by sample; DataError for a column that a file lacks."""
+    """Columns of the data files by sample; DataError for a column that is not in a file."""
     found: dict[str, dict[str, tuple[str, ...]]] = {}
     for path in originals.files:
         table = read_file(path, quotes=originals.quotes)

@@ -37,7 +37,7 @@ def comparison_findings(rows: "DataFrame") -> list[str]:
 
 
 def _parts(row: Row) -> tuple[str, str]:
-    """What tells the sentences of one comparison apart: the gap or the variant, and the judges."""
+    """What the sentences of one comparison differ in: the gap or the variant, and the judges."""
     judge = row.judge_a if row.judge_a == row.judge_b else f"{row.judge_a} and {row.judge_b}"
     what = f"{row.comparison} of {row.model_a}" if _is_gap(row) else row.variant_b
     return what, f"by {judge}"
@@ -202,7 +202,7 @@ def judge_finding(judge: str, rows: Iterable[AgreementRow]) -> str:
 def pairs_finding(rows: Iterable[AgreementRow]) -> list[str]:
     """Which judges' correlations differ significantly, and how many pairs do not."""
     tested = [row for row in rows if row.statistic == "difference_pearson" and row.p is not None]
-    found = [_told_apart(row) for row in tested if (row.p_holm or 0.0) <= LEVEL]
+    found = [_different(row) for row in tested if (row.p_holm or 0.0) <= LEVEL]
     if left := [row for row in tested if (row.p_holm or 0.0) > LEVEL]:
         names = left[0].judge.replace(" vs ", " and ")
         pair = f"{names} are" if len(tested) == 1 else f"{len(left)} of {len(tested)} pairs are"
@@ -211,7 +211,7 @@ def pairs_finding(rows: Iterable[AgreementRow]) -> list[str]:
     return found
 
 
-def _told_apart(row: AgreementRow) -> str:
+def _different(row: AgreementRow) -> str:
     first, _, second = row.judge.partition(" vs ")
     better, worse = (first, second) if (row.value or 0.0) > 0 else (second, first)
     p = row.p_holm if row.p_holm is not None else row.p

@@ -58,7 +58,7 @@ class OperatingPoint:
 
 @dataclass(frozen=True, slots=True)
 class RateQuery:
-    """What rates are split by, of which judge and variants, and at which operating point.
+    """What rates are split by, by which judge and variants, and at which operating point.
 
     `by` names columns; `one+other` crosses two. `positive` are the labels to detect, by default
     the task's. Without `is_paired` each group is compared with the texts of all other groups.
@@ -256,7 +256,7 @@ def _chosen(part: "DataFrame", query: RateQuery, positive: tuple[str, ...]) -> "
     most = floor((point.fpr or 0.0) * len(scores) + 1e-9)
     chosen_on = f"{len(scores)} benign texts of {tuned['cluster'].nunique()} originals ({whose})"
     if most == 0:
-        chosen_on += f", too few to tell an FPR of {point.fpr:g} from 0: none of them is flagged"
+        chosen_on += f", too few for an FPR of {point.fpr:g} above 0: none of them is flagged"
     return _weighted(_flagged_from(part, nextafter(scores[most], inf)), half).assign(
         chosen_on=chosen_on, texts=len(part)
     )

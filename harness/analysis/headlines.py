@@ -1,4 +1,4 @@
-"""Rows of scores to those that stand for a run: one a variant and judge, over all decodings."""
+"""Rows of scores to the headlines of a run: one a variant and judge, over all decodings."""
 
 from collections.abc import Iterable
 from dataclasses import replace

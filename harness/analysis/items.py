@@ -68,7 +68,7 @@ class ItemAnswer:
 
     @property
     def record(self) -> SampleRecord:
-        """The record of the answer, of which the rows may be in a file."""
+        """The record of the answer, whose rows may be in a file."""
         return self.rows[self.place]
 
 
@@ -161,7 +161,7 @@ def entries(block: ItemBlock, judges: Sequence[JudgeEntry]) -> Iterator[ShownTex
 
 
 def kept_columns(answer: ItemAnswer) -> dict[str, tuple[str, ...]]:
-    """The columns of a table that its map keeps beside text and label, where they have texts."""
+    """The columns of a table that its map keeps with text and label, where they have texts."""
     if answer.file.task.data.map is None or answer.file.data.mode == "sample":
         return {}
     kept = answer.record.sample.references

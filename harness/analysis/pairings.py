@@ -62,7 +62,7 @@ def closest_judge(judge: JudgeEntry, others: Sequence[JudgeEntry]) -> JudgeEntry
 
 
 def describe_differences(*files: RunFile) -> str:
-    """What tells some runs apart, each side in words; empty where nothing does."""
+    """How some runs differ, each side in words; empty where nothing does."""
     facts = zip(files, run_differences(files), strict=True)
     named = [f"{describe_run(file)} has {own}" for file, own in facts if own]
     return f" ({', while '.join(named)})" if named else ""

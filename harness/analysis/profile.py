@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import DataError
-from harness.implicitness.scorer import LIMITS, Flag, Scorer, text_of
+from harness.implicitness.scorer import LIMITS, Flag, Head, Scorer, text_of
 from harness.models.vectors import Progress
 from harness.specs.implicitness import Distance
 from harness.stats.estimate import generator
@@ -86,30 +86,33 @@ def profile(
 
     cells, names = [text_of(text) for text in texts], _names(labels)
     parts = {ALL: cells}
-    for name in sorted(set(names)):
-        parts[name] = [cell for cell, label in zip(cells, names, strict=True) if label == name]
+    for label in sorted(set(names)):
+        parts[label] = [cell for cell, own in zip(cells, names, strict=True) if own == label]
     drawn = {name: _pairs_of(name, own, sampling) for name, own in parts.items()}
-    known = {cell for cell in cells if not isinstance(cell, Flag)}
     in_pairs = {text for pairs in drawn.values() for pair in pairs for text in pair}
-    values, embeddings = _measured(_in_order(known), in_pairs, scorer, progress)
-    limits, head = scorer.limits(_in_order(known)), scorer.head
+    different = _in_order({cell for cell in cells if not isinstance(cell, Flag)})
+    values, embeddings = _measured(different, in_pairs, scorer, progress)
+    limits, head = scorer.limits(different), scorer.head
     rows, distances, implicit = [], [], []
     for name, own in parts.items():
-        ends = ([embeddings[pair[side]] for pair in drawn[name]] for side in (0, 1))
-        empty = np.empty((0, head.width), np.float32)
-        distances.append(head.pragmatic_distance(*(np.stack(e) if e else empty for e in ends)))
+        distances.append(_distances(drawn[name], embeddings, head))
         scored = [cell for cell in own if not isinstance(cell, Flag)]
         implicit.append(np.array([values[text] for text in scored], dtype=np.float64))
-        found = _limited(scored, limits) | _spread(
-            implicit[-1], distances[-1], head.form.implicitness
-        )
-        missing = Counter(cell for cell in own if isinstance(cell, Flag))
-        found |= {f"missing_{flag}": missing[flag] for flag in Flag if flag not in NEVER}
-        found |= {"trained_on": scorer.overlap((text,) for text in scored)}
-        of_row = {"label": name, "texts": len(own), "scorer": scorer.signature}
-        rows.append(found | of_row | {"seed": sampling.seed})
+        spread = _spread(implicit[-1], distances[-1], head.form.implicitness)
+        of_row = _counts(own, scored, limits) | {"scorer": scorer.signature, "seed": sampling.seed}
+        of_row["trained_on"] = scorer.overlap((text,) for text in scored)
+        rows.append(of_row | spread | {"label": name})
     frame = pandas.DataFrame(rows, columns=[*COLUMNS])
     return Profile(frame.astype({"trained_on": "Int64"}), distances, implicit)
+
+
+def _distances(
+    pairs: Sequence[tuple[str, str]], embeddings: Mapping[str, NDArray[np.float32]], head: Head
+) -> Numbers:
+    none = [np.empty((0, head.width), np.float32)]
+    sides = ([embeddings[pair[at]][None] for pair in pairs] for at in (0, 1))
+    first, second = (np.concatenate(none + own) for own in sides)
+    return head.pragmatic_distance(first, second)
 
 
 def bins_of(row: Row) -> tuple[int, ...]:
@@ -117,9 +120,14 @@ def bins_of(row: Row) -> tuple[int, ...]:
     return tuple(getattr(row, f"bin_{place}") for place in range(BINS))
 
 
-def _limited(texts: Sequence[str], limits: Mapping[str, Flag]) -> dict[str, Any]:
+def _counts(
+    cells: Sequence[str | Flag], texts: Sequence[str], limits: Mapping[str, Flag]
+) -> dict[str, Any]:
+    """How many of some cells are texts, differ, are read in part, or are missing, and why."""
     flags = [limits.get(text) for text in texts]
-    found = {"n": len(texts), "different": len(set(texts))}
+    missing = Counter(cell for cell in cells if isinstance(cell, Flag))
+    found = {"texts": len(cells), "n": len(texts), "different": len(set(texts))}
+    found |= {f"missing_{flag}": missing[flag] for flag in Flag if flag not in NEVER}
     return found | {"cut": flags.count(Flag.CUT), "thin": flags.count(Flag.THIN)}
 
 

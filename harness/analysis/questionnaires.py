@@ -43,7 +43,7 @@ class Unit:
     """What one row asks of: the fields that the form's templates see, and the text to judge.
 
     Units of one `block` stand together: the sentences of a set, the choices of one sentence.
-    `model` is what tells units of one sample apart, or where a pair is from.
+    `model` is what units of one sample differ in, or where a pair is from.
     """
 
     block: str

@@ -1,4 +1,4 @@
-"""People's rankings of graded sentences and choices of the nearest, beside a scorer's.
+"""People's rankings of graded sentences and choices of the nearest, and a scorer's.
 
 People who share a set form a part: a study that gave half of its sets to one group and half to
 another has two. Correlations are computed for each set and averaged, for ranks of two sets have
@@ -175,7 +175,7 @@ def scorer_judged(items: Items, result: Evaluation) -> Judged:
     return Judged(result.scorer, ranks, {name: value for name, value in named if value is not None})
 
 
-def beside_people(items: Items, people: Sequence[Judged], scorer: Judged) -> "DataFrame":
+def people_and_metric(items: Items, people: Sequence[Judged], scorer: Judged) -> "DataFrame":
     """How each person orders sets and chooses, all people of a part, and the scorer on its sets.
 
     A row each, named in `part` and `who`. `tau` (Kendall's tau-b) and `rho` (Spearman's) are means
@@ -213,13 +213,13 @@ def _parts(people: Sequence[Judged]) -> list[list[Judged]]:
     parts: list[tuple[set[str], list[Judged]]] = []
     for one in people:
         names, members = {*one.ranks, *one.credits}, [one]
-        apart = []
+        separate = []
         for part in parts:
             if part[0] & names:
                 names, members = names | part[0], [*part[1], *members]
             else:
-                apart.append(part)
-        parts = [*apart, (names, members)]
+                separate.append(part)
+        parts = [*separate, (names, members)]
     return [members for _, members in parts]
 
 

@@ -220,7 +220,7 @@ def names(signatures: Sequence[str]) -> dict[str, str]:
 
 
 def point_words(row: Mapping[str, Any]) -> str:
-    """From which score on the texts of a row are flagged, and of which texts the rates are.
+    """From which score on the texts of a row are flagged, and which texts the rates are of.
 
     Of a row with a threshold. One that was chosen is the number next above a score, by which it is
     named, as fewer digits would print both alike.

@@ -44,7 +44,7 @@ class SheetForm:
         for name in self.spec.shows:
             if not sample.references.get(name):
                 raise SpecError(
-                    f"{self.place}: shows {name!r}, which sample {sample.id} lacks"
+                    f"{self.place}: shows {name!r}, which sample {sample.id} does not have"
                     f"{did_you_mean(name, list(sample.references))}"
                 )
             slots[name] = "\n".join(sample.references[name])

@@ -101,7 +101,7 @@ class BoardScreen:
             _put_columns(title, matrix, lines)
         _put_notes(matrix)
         if averaged := matrix.attrs["averaged"]:
-            self._left.append(f"the {len(averaged)} variants that averages stand for")
+            self._left.append(f"the {len(averaged)} variants that are averaged")
         if self._has_recipes:
             echo("\n".join(dict.fromkeys(matrix["recipe"])) + "\n")
 

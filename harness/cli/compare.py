@@ -74,7 +74,7 @@ class Sides:
     )
 
     def folders(self, results: Path) -> list[RunFolder]:
-        """The folders of A, and of B if there is one; SpecError where a tag stands for more."""
+        """The folders of A, and of B if there is one; SpecError where a tag names more."""
         named = [name for name in (self.first, self.second) if name is not None]
         found = find_runs(results, named)
         if len(named) > len(found):  # one run by two judges

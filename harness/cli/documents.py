@@ -72,7 +72,7 @@ def table(
     """Make a table of stored runs, ratings or data: for the screen, LaTeX, Markdown, HTML or CSV.
 
     Two numbers never share a cell: what they differ in makes tables of their own. Bold is what a
-    paired test tells from the rest of its column. `harness list layouts` lists the layouts, the
+    paired test separates from the rest of its column. `harness list layouts` lists the layouts, the
     tables of the four papers among them.
 
     \b

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.analysis import profile as profiles
-from harness.analysis.rankings import beside_people, read_people, scorer_judged
+from harness.analysis.rankings import people_and_metric, read_people, scorer_judged
 from harness.cli import options, output
 from harness.cli.options import HOME, SCORER, AsJson, ExitCode, Home, ScorerName, option
 from harness.cli.output import ProgressLine, cell, echo, echo_json, echo_records, echo_table, log
@@ -331,7 +331,7 @@ def evaluate(
     """Evaluate a scorer on sentences that people have graded, paired or chosen.
 
     FILE has one of these sets of columns: levels (a list, the most explicit sentence first); topic,
-    level, text; implicit, explicit; sentence, choices, answer. With --ratings it stands beside
+    level, text; implicit, explicit; sentence, choices, answer. With --ratings it is compared with
     people: who orders the sentences as their levels, and how far people agree with each other.
     """
     table, source = read_input(file, layout, has_column=True)
@@ -340,20 +340,20 @@ def evaluate(
     model = options.registry(home).scorer(scorer)
     result = evaluate_on(items, model, progress=ProgressLine("encoded"))
     _warn(overlap_message(result.scorer, result.trained_on, result.items, what="items"))
-    beside = records(beside_people(items, people, scorer_judged(items, result)))
+    compared = records(people_and_metric(items, people, scorer_judged(items, result)))
     if is_json:
-        echo_json(asdict(result) | {"people": [row._asdict() for row in beside]})
+        echo_json(asdict(result) | {"people": [row._asdict() for row in compared]})
     else:
         columns = "metric, value, interval, chance, n, topics, missing"
         echo_records(f"{result.scorer} on {source}", result.measured, columns)
         if result.means:
             title = "means: implicitness of either side, pragmatic distance of pair and negative"
             echo_records(title, result.means, "of, mean, sd, n")
-        if beside:
-            title = "beside people: order of the levels, agreement with each person, the nearest"
+        if compared:
+            title = "and people: order of the levels, agreement with each person, the nearest"
             columns = "part, who; tau, rho, tau with people=tau_people, rho with people=rho_people"
-            echo_records(title, beside, f"{columns}, closest, sets, choices, missing")
-    missing = [*(m.missing for m in result.measured), *(one.missing for one in beside)]
+            echo_records(title, compared, f"{columns}, closest, sets, choices, missing")
+    missing = [*(m.missing for m in result.measured), *(one.missing for one in compared)]
     return ExitCode.of(any(missing))
 
 

@@ -211,7 +211,7 @@ def probe(
     home: Home = HOME,
     is_json: AsJson = False,
 ) -> int:
-    """Find which kinds of implicitness a scorer tells from plain text, by sentences that ship.
+    """Find which kinds of implicitness a scorer detects, by sentences that ship.
 
     Prints the AUC of each implicit kind over each plain kind, with 95 % intervals over sets of
     sentences; a * marks those that begin below .7. Then how high the sentences of each kind score.
@@ -287,7 +287,7 @@ def _area(row: ProbeFigure, *, is_short: bool = False) -> output.Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class CollectChoice:
-    """Which sentences of which public data set are collected, and where they go."""
+    """The sentences to collect, of one public data set, and where they go."""
 
     name: str = argument("MAP", "Map: a name in configs/pairs/, or the path of a YAML file.")
     files: list[Path] = argument("FILE", "Tables of the data set: CSV, TSV, JSON lines, Parquet.")

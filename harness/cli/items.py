@@ -36,7 +36,7 @@ Page = Iterator[tuple[ItemBlock, list[ShownText]]]
 
 @dataclass(frozen=True, kw_only=True)
 class ItemChoice:
-    """Which answers of which runs are shown, and in which order."""
+    """The runs and the answers that are shown, and in which order."""
 
     runs: options.RunNames
     where: str | None = option(
@@ -139,7 +139,7 @@ def _put_block(
 
 
 def _lines(entry: ShownText, width: int) -> list[str]:
-    """An entry's label and, beside it or below it, the lines of its text."""
+    """An entry's label and, to its right or below it, the lines of its text."""
     indent = INDENT if entry.kind == "verdict" else ""
     label = indent + without_controls(entry.label).replace("\n", " ")
     texts = list(_wrapped(entry.text, width - GUTTER))
@@ -153,7 +153,7 @@ def _lines(entry: ShownText, width: int) -> list[str]:
 
 
 def _title(block: ItemBlock, *, has_pairs: bool) -> str:
-    """The item; where others of its original stand beside it, also that original."""
+    """The item; if others of its original are shown, also that original."""
     sample = block.sample
     parts = [sample.id, sample.group, block.title]
     if has_pairs and sample.cluster != sample.id:

@@ -109,7 +109,7 @@ def _age(written: float) -> str:
 
 
 def _shortest(digests: Sequence[str]) -> int:
-    """How many characters tell all digests apart, at least six."""
+    """How many characters make all digests different, at least six."""
     for count in range(SHORTEST, max(map(len, digests), default=SHORTEST)):
         if len({digest[:count] for digest in digests}) == len({*digests}):
             return count

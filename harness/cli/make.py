@@ -40,7 +40,7 @@ MARK = "# Made by harness perturb; another perturb under this name replaces it.\
 
 @dataclass(frozen=True, kw_only=True)
 class BuildChoice:
-    """What is made of which samples, by which model."""
+    """What is made, from which samples, by which model."""
 
     name: str = argument("JOB", "Job: a name in configs/builds/.")
     file: Path = argument("FILE", "Samples: one JSON object in each line.")

@@ -55,7 +55,7 @@ class ExitCode(IntEnum):
     CHECK_FAILED = 1  # the same code: the command ran, and its result is not all that was wanted
     USER_MISTAKE = 2
     REGRESSION = 3  # of `gate`: a drop, or too many missing verdicts
-    INCONCLUSIVE = 4  # of `gate`: these items cannot tell
+    INCONCLUSIVE = 4  # of `gate`: these items cannot decide
     OUR_BUG = 70
     INTERRUPTED = 130  # or out of budget: the same command resumes
 
@@ -367,17 +367,17 @@ def one_of(option: str, value: str, *allowed: _T) -> _T:
     raise SpecError(f"{option} {value!r}: give {', '.join(allowed[:-1])} or {allowed[-1]}")
 
 
-def tell_of_keys(
+def warn_about_keys(
     registry: "Registry", models: Iterable[str], judges: "Iterable[JudgeSetup]"
 ) -> None:
     """Say of whom no call could be made for want of a key, though a dry run needs none."""
-    told = {f"judge {one.entry.name}": one.key_error for one in judges}
+    facts = {f"judge {one.entry.name}": one.key_error for one in judges}
     for name in models:
         try:
             registry.check_key(name)
         except ModelError as error:
-            told[f"model {name}"] = str(error)
-    for who, fact in told.items():
+            facts[f"model {name}"] = str(error)
+    for who, fact in facts.items():
         if fact is not None:
             log(f"{who}: {fact} (a dry run needs none)")
 

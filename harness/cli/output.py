@@ -1,4 +1,4 @@
-"""Files that commands write beside what they print, and older names of `harness.present.screen`."""
+"""Files that commands write, and older names of `harness.present.screen`."""
 
 from collections.abc import Callable, Mapping, Sized
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The command plot: runs, ratings and texts to a figure, with its data beside it."""
+"""The command plot: runs, ratings and texts to a figure, with its data."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class FigureChoice:
         None,
     )
     out: Path | None = option(
-        "File to write: .pdf, .svg or .png; without an ending, all three. The data go beside it.",
+        "File to write: .pdf, .svg or .png; without an ending, all three. Its data go into a CSV.",
         None,
         flags="-o --out",
     )
@@ -88,7 +88,7 @@ def plot(
     where: Annotated[Where, Only("data table results home")],
     scorer: ScorerName = SCORER,
 ) -> int:
-    """Draw a figure of runs, ratings or texts, and write its data as CSV beside it.
+    """Draw a figure of runs, ratings or texts, and write its data as CSV.
 
     \b
     Examples:

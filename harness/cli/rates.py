@@ -50,7 +50,7 @@ WORDS = {"tpr": "TPR", "fpr": "FPR", "precision": "precision"}
 
 @dataclass(frozen=True, kw_only=True)
 class PointChoice:
-    """Of which judge and variants, and from which score on a text counts as flagged."""
+    """The judge and variants, and from which score on a text counts as flagged."""
 
     judge: str = option("Judge whose verdicts count.", "gold")
     variant: str | None = option("Variants, comma-separated. Default: all.", None)
@@ -213,7 +213,7 @@ class ErrorChoice:
         "all",
     )
     nearest: Path | None = option(
-        "Table of training texts: beside each error stands the one that shares most words.",
+        "Table of training texts: each error gets the one that shares most words.",
         None,
         metavar="TRAIN",
     )

@@ -314,16 +314,16 @@ def _by_task(path: Path, tasks: Sequence[str]) -> dict[str, list[Rating]]:
     for rating in read_ratings(path):
         if rating.task in tasks or not tasks:
             found.setdefault(rating.task, []).append(rating)
-    lacking = [f" of task {task!r}" for task, ratings in found.items() if not ratings]
-    if lacking or not found:
-        raise DataError(f"{path}: no rating{''.join(lacking[:1])}; correct --task or the file")
+    unrated = [f" of task {task!r}" for task, ratings in found.items() if not ratings]
+    if unrated or not found:
+        raise DataError(f"{path}: no rating{''.join(unrated[:1])}; correct --task or the file")
     return found
 
 
 def _rows_of_others(table: Path, tasks: set[str]) -> str:
     if not table.is_file():
         return ""
-    # A table of an earlier version has fewer columns: those it lacks stay empty.
+    # A table of an earlier version has fewer columns: the others stay empty.
     names = [field.name for field in fields(AgreementRow)]
     with table.open(encoding="utf-8", newline="") as file, long_cells(table.stat().st_size):
         rows = [row for row in csv.DictReader(file) if row["task"] not in tasks]
@@ -351,7 +351,7 @@ def _put_panel(panel: Panel, rows: Sequence[AgreementRow], *, is_quiet: bool, is
 
 
 def _put_findings(rows: Sequence[AgreementRow]) -> None:
-    """The raters once, then a sentence for each judge, and which judges are told apart."""
+    """The raters once, then a sentence for each judge, and which judges differ significantly."""
     echo(raters_finding(rows), is_prose=True)
     for judge, own in by_judge(rows).items():
         echo(judge_finding(judge, own), is_prose=True)

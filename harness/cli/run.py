@@ -42,7 +42,7 @@ class JudgeOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class RunChoice:
-    """What a run asks, of which models."""
+    """What a run asks, and the models it asks."""
 
     plan: str | None = argument(
         "PLAN",
@@ -78,24 +78,24 @@ class RunChoice:
         """The tasks; SpecError where there is nothing to run."""
         if self.is_status:
             raise SpecError("--status: is of a plan; name one, as in `harness run plan.yaml`")
-        lacking = {"--task": self.task, "--model": self.model}
-        if absent := [name for name, value in lacking.items() if value is None]:
+        needed = {"--task": self.task, "--model": self.model}
+        if absent := [name for name, value in needed.items() if value is None]:
             raise SpecError(
                 f"missing {' and '.join(absent)}; give that, or the YAML file of a plan"
             )
         return options.names(self.task, "--task")
 
-    def check_beside(self, asking: JudgeOptions, table: str | None) -> None:
+    def check_alone(self, asking: JudgeOptions, table: str | None) -> None:
         """Refuse options that a plan's file has the keys for."""
         names = ("task", "model", "judge", "variant", "limit", "backend", "answers", "scorer")
         given = {f"--{name}": getattr(self, name) for name in names}
         given |= {"--seed": self.seed or None, "--judge-model": asking.judge_model, "--map": table}
-        if beside := [name for name, value in given.items() if value is not None]:
+        if others := [name for name, value in given.items() if value is not None]:
             several = ("--task", "--model", "--judge", "--variant", "--seed")
-            keys = [name.removeprefix("--") + "s" * (name in several) for name in beside]
+            keys = [name.removeprefix("--") + "s" * (name in several) for name in others]
             named = ", ".join(keys).replace("-", "_")
             raise SpecError(
-                f"{', '.join(beside)}: not with a plan; write {named} into {self.plan}, where all "
+                f"{', '.join(others)}: not with a plan; write {named} into {self.plan}, where all "
                 "of its commands read it"
             )
 
@@ -164,7 +164,7 @@ def run(
         return parts.put_parts(line.each(named, shards.run_each(plans, part)), shown)
     calls = dict(zip(map(_title, plans), preview.dry_runs(plans), strict=True))
     models = options.names(choice.model, "--model")
-    options.tell_of_keys(space.registry, models, [one for plan in plans for one in plan.judges])
+    options.warn_about_keys(space.registry, models, [one for plan in plans for one in plan.judges])
     return put_dry_runs(calls, is_json=shown.is_json, terms=space.terms)
 
 
@@ -179,7 +179,7 @@ def _run_plan(
 ) -> int:
     from harness.cli.plans.plan import PlanCommand
 
-    choice.check_beside(asking, where.table)
+    choice.check_alone(asking, where.table)
     command = PlanCommand.open(name, where, calling, is_self_judge=asking.is_self_judge_allowed)
     if choice.is_status:
         return command.status(shown)
@@ -224,7 +224,7 @@ def judge(
         done = tagged([execute.judge(plan)], asking.tag)
         return put_runs(done, shown, is_all=calling.retry == "all")
     calls = {_title(plan): preview.dry_judges(plan)}
-    options.tell_of_keys(space.registry, (), plan.judges)
+    options.warn_about_keys(space.registry, (), plan.judges)
     return put_dry_runs(calls, is_json=shown.is_json, terms=space.terms)
 
 
@@ -254,7 +254,7 @@ def read(
     if found.altered:
         log(
             f"{', '.join(found.altered)}: changed since this run was scored, so nothing was "
-            "written; repeat `harness run` or `harness judge` to score the answers anew"
+            "written; repeat `harness run` or `harness judge` to score the answers again"
         )
     for name, count in found.stale.items():
         if count:

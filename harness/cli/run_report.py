@@ -275,9 +275,11 @@ def cost_line(costs: Costs | None, unpriced: Mapping[str, str] | None = None) ->
     """
     if costs is None:
         return None
-    known, facts, parts = costs.total.told, [], _cost_parts(costs)
+    known, facts, parts = costs.total.reported, [], _cost_parts(costs)
     if known.cost_usd is not None:
-        silent = {n for n, one in parts.items() if one.told.cost_usd is None and not one.unanswered}
+        silent = {
+            n for n, one in parts.items() if one.reported.cost_usd is None and not one.unanswered
+        }
         why = {name: said for name, said in (unpriced or {}).items() if name in silent}
         paid = [part for name, part in parts.items() if name not in why]
         is_whole = bool(why) and all(part.cost_usd is not None for part in paid)
@@ -314,11 +316,11 @@ def _unpriced(file: RunFile) -> dict[str, str]:
 
 
 def _dollars(cost: Cost) -> str:
-    return _least(cost.cost_usd, cost.told.cost_usd, usd)
+    return _least(cost.cost_usd, cost.reported.cost_usd, usd)
 
 
 def _tokens(cost: Cost) -> str:
-    known = cost.told
+    known = cost.reported
     prompts = _least(cost.prompt_tokens, known.prompt_tokens, str)
     return f"{prompts}/{_least(cost.completion_tokens, known.completion_tokens, str)}"
 

@@ -50,7 +50,7 @@ def table_map(path: Path, table: Table, labels: Sequence[str]) -> str:
 
 
 def _kept(values: Mapping[str, Sequence[str]]) -> list[str]:
-    """The lines of `keep`, with the columns that tell groups of texts apart; none without one."""
+    """The lines of `keep`, with the columns that name groups of texts; none without one."""
     kept = {
         name: found
         for name, found in values.items()

@@ -55,7 +55,7 @@ class Parts:
 class Giant:
     """A unit of more than GIANT of all rows, and of LEAST_GIANT rows or more.
 
-    `first` and `other` are two texts of it, of which the second is least like the first; their
+    `first` and `other` are two texts of it, the second the least like the first; their
     `likeness` is the Jaccard index of their words, 0 to 1. `is_chain`: rows of the same words and
     of one group would make no unit of that size, so that nearly the same words have linked it.
     """
@@ -85,7 +85,7 @@ class Leak:
 def split_rows(rows: SplitRows, shares: Sequence[float], *, link: Link, seed: int) -> Parts:
     """Deal units into parts by their shares, within each stratum; each row is in one part.
 
-    Large units first, each to the part that lacks most of its strata; the order of equal ones is
+    Large units first, each to the part that needs most of its strata; the order of equal ones is
     drawn by the seed and does not depend on that of the rows. DataError for a part without a row.
     """
     units = _units(rows, link)
@@ -93,15 +93,15 @@ def split_rows(rows: SplitRows, shares: Sequence[float], *, link: Link, seed: in
     order = sorted(range(len(units)), key=lambda at: names[at])
     Random(seed).shuffle(order)  # noqa: S311 - no secret
     sizes = Counter(rows.strata)
-    lacks = [{name: share / sum(shares) * n for name, n in sizes.items()} for share in shares]
+    needs = [{name: share / sum(shares) * n for name, n in sizes.items()} for share in shares]
     parts: list[list[int]] = [[] for _ in shares]
     for at in sorted(order, key=lambda at: -len(units[at])):
         counts = Counter(rows.strata[row] for row in units[at])
-        wanted = [_wanted(lack, counts, sizes) for lack in lacks]
+        wanted = [_wanted(lack, counts, sizes) for lack in needs]
         best = wanted.index(max(wanted))
         parts[best] += units[at]
         for name, count in counts.items():
-            lacks[best][name] -= count
+            needs[best][name] -= count
     if any(not part for part in parts):
         raise DataError(
             f"rows: {len(rows)}, in groups that belong together: {len(units)}; cannot be split "
@@ -128,7 +128,7 @@ def _giant(rows: SplitRows, unit: Sequence[int], link: Link) -> Giant | None:
 def _wanted(
     lack: Mapping[Stratum, float], counts: Mapping[Stratum, int], sizes: Mapping[Stratum, int]
 ) -> tuple[float, float]:
-    """How much a part lacks the strata of a unit, each by its size; then how much it lacks."""
+    """How much a part needs the strata of a unit, each by its size; then how much it needs."""
     own = sum(count * lack[name] / sizes[name] for name, count in counts.items())
     return round(own, 9), sum(lack.values())
 

@@ -43,8 +43,8 @@ def sheet_text(turns: Sequence[Sample]) -> str:
     asked = [f"{name} {one}" for one in STRESSES for name in ("stressed", "meaning")]
     rows = []
     for turn in turns:
-        if lacking := [name for name in FIELDS if name not in turn.fields]:
-            raise DataError(f"turn {turn.id}: no field {lacking[0]!r}; give {', '.join(FIELDS)}")
+        if absent := [name for name in FIELDS if name not in turn.fields]:
+            raise DataError(f"turn {turn.id}: no field {absent[0]!r}; give {', '.join(FIELDS)}")
         if "*" in turn.fields["turn"]:
             raise DataError(f"turn {turn.id}: has an asterisk, which marks a stress; take it out")
         rows.append((turn.id, *(turn.fields[name] for name in FIELDS), *[None] * len(asked)))
@@ -80,8 +80,8 @@ def _marks(
             raise DataError(f"{row.place}: no turn {cells['row']!r}; give the file of its turns")
         for stressed, meaning in asked:
             if bool(cells[stressed]) != bool(cells[meaning]):
-                lacking = meaning if cells[stressed] else stressed
-                raise DataError(f"{row.place}: {lacking} is blank; fill it in, or blank both")
+                blank = meaning if cells[stressed] else stressed
+                raise DataError(f"{row.place}: {blank} is blank; fill it in, or blank both")
             if cells[stressed]:
                 place = f"{row.place}, column {stressed!r}"
                 span = marked_span(cells[stressed], turn.fields["turn"], place=place)

@@ -206,7 +206,7 @@ def _split_text(parts: Split, recipe: RecipeSpec) -> str:
         f"{len(parts.train)} pairs to learn from, {len(parts.validation)} to choose the epoch by, "
         f"{len(parts.test)} to test on (seed {recipe.seed}); {parts.groups} groups, linked by "
         f"label or by sentences with a Jaccard index of {LIKENESS} or more, none of them parted; "
-        f"{parts.redrawn} negatives from other parts drawn anew"
+        f"{parts.redrawn} negatives from other parts drawn again"
     )
 
 

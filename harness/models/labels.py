@@ -103,7 +103,7 @@ class TextLabeller(ABC):
 
     @abstractmethod
     def _labelled(self, asked: Sequence[LabelQuestion]) -> Iterator[Response]:
-        """The response to each question, each of which has a text."""
+        """The response to each question; each has a text."""
 
 
 def shown(sample: Sample) -> str:

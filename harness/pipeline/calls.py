@@ -212,7 +212,7 @@ def _cost(calls: "DataFrame", free: "NDArray[np.uint64]") -> Cost:
         prompt_tokens=None if unanswered or prompts[1] else known.prompt_tokens,
         completion_tokens=None if unanswered or completions[1] else known.completion_tokens,
         cost_usd=None if lost or spent[1] else known.cost_usd,
-        told=known,
+        reported=known,
         unanswered=unanswered,
     )
 

@@ -61,7 +61,7 @@ def permuted(verdicts: "DataFrame") -> Floats:
     """For each verdict, whether its sample comes out right over all its verdicts together.
 
     The probability of each choice is averaged over the orders it was shown in, then the likeliest
-    is taken; of equally likely ones each counts its share. NaN for a sample of which any verdict
+    is taken; of equally likely ones each counts its share. NaN for a sample if any of its verdicts
     has no probabilities: a preference for a place cancels out over all orders alone.
     """
     ids, sizes = verdicts["sample"].to_numpy(), verdicts["probabilities"].to_numpy()

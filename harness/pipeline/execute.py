@@ -209,7 +209,7 @@ def answered(
 
     The templates are checked: a plan may have a part of its samples.
 
-    Where there are more than one chunk and several ways of asking, all are asked beforehand: those
+    Where there are more than one chunk and several ways of asking, all are asked first: those
     of a sample together, which share most of their prompts.
     """
     planned = plan.planned
@@ -255,7 +255,7 @@ class _Asking:
         return [found[place] for place in range(len(planned))]
 
     def _answer(self, asked: Sequence[Request], wave: int) -> Mapping[str, Response]:
-        if self.first and self.client.ledger.lacks([part.key for part in asked]):
+        if self.first and self.client.ledger.is_missing_any([part.key for part in asked]):
             self.first.pop()()
         variants = [self.plan.task.variants[name] for name in self.plan.run.variants]
         steps = max((len(variant.steps) for variant in variants), default=1)
@@ -315,7 +315,7 @@ def with_judge(
 ) -> tuple[RunFile, list[SampleRecord]]:
     """A run and its records with the verdicts of one more judge, whose model is asked if need be.
 
-    `responses` are whole ones by key, for records of which a step had several texts.
+    `responses` are whole ones by key, for records with several texts of a step.
     """
     with setup.client or nullcontext():
         records = _with_judge(records, task, setup, responses)
@@ -395,10 +395,10 @@ def put_run(folder: RunFolder, file: RunFile, missing: Missing, tables: RunTable
 
 
 class GatheredProgress:
-    """Progress over all chunks, for a line that would begin anew with each of them."""
+    """Progress over all chunks, for a line that would start again with each of them."""
 
     def __init__(self, show: Progress, planned: int = 0) -> None:
-        """Tell `show`; `planned` is how many responses there are, 0 where that is not known."""
+        """Report to `show`; `planned` is how many responses there are, 0 if not known."""
         self._show, self._rest = show, planned
         self._before: dict[str, tuple[int, int, int, float]] = {}
         self._now: dict[str, tuple[int, int, int, float]] = {}

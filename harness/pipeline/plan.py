@@ -50,10 +50,10 @@ class AnswerMode(StrEnum):
 
 
 _MODES = {
-    AnswerMode.LOGPROB: (Mode.CHOOSE, "tell the log-probability of any choice"),
+    AnswerMode.LOGPROB: (Mode.CHOOSE, "give the log-probability of any choice"),
     AnswerMode.TOP_LOGPROBS: (
         Mode.CHOOSE_TOKEN,
-        "tell the log-probabilities of the likeliest next tokens",
+        "give the log-probabilities of the likeliest next tokens",
     ),
     AnswerMode.WRITTEN: (Mode.GENERATE, "write answers"),
 }
@@ -113,7 +113,7 @@ class PlannedResponse:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A run, resolved: what to ask of which samples, in which words, of which model."""
+    """A run, resolved: the questions, the samples, the words, the model."""
 
     run: Run
     task: TaskSpec
@@ -451,7 +451,7 @@ def is_alike(plan: Plan, one: str, other: str) -> bool:
     shared = _each_applicable(specs[1], _each_applicable(specs[0], plan.samples))
     if (first := next(shared, None)) is None:
         return False
-    # A sample of which every field says something that no other does.
+    # A sample whose fields are all different from those of others.
     full = replace(first, fields={name: f"{name} {_OTHER}" for name in first.fields})
     drawn = plan.task.decodings[0]
     return all(

@@ -81,7 +81,7 @@ def with_earlier_verdicts(
 
 @dataclass(frozen=True, slots=True)
 class SamplesOf(Iterable[Sample]):
-    """The samples of some records, each once; they are gone through anew each time."""
+    """The samples of some records, each once; each iteration reads them again."""
 
     records: Iterable[SampleRecord]
 
@@ -112,7 +112,7 @@ class MissingItem:
 
 
 class Missing:
-    """What is missing of records that are added by and by, and how many answers were cut."""
+    """What is missing of records that are added in parts, and how many answers were cut."""
 
     def __init__(self) -> None:
         """Count none yet."""
@@ -160,11 +160,11 @@ class _Cause:
 
 
 def _missing(record: SampleRecord) -> Iterator[tuple[MissingItem, str]]:
-    lacking = [(name, v, v.reason) for name, v in record.verdicts.items() if v.reason]
+    absent = [(name, v, v.reason) for name, v in record.verdicts.items() if v.reason]
     if record.answer is None:
-        yield from ((MissingItem("", False, why), v.note) for _, v, why in lacking[:1])
+        yield from ((MissingItem("", False, why), v.note) for _, v, why in absent[:1])
     else:
-        yield from ((MissingItem(n, bool(v.keys), why), v.note) for n, v, why in lacking)
+        yield from ((MissingItem(n, bool(v.keys), why), v.note) for n, v, why in absent)
 
 
 def missing_summary(records: Iterable[SampleRecord]) -> tuple[MissingCount, ...]:

@@ -30,7 +30,7 @@ class VerdictChange:
 
 @dataclass(frozen=True, slots=True)
 class RereadResult:
-    """A run read anew: the verdicts that change, and how many questions of each judge would.
+    """A run read again: the verdicts that change, and how many questions of each judge would.
 
     `altered` names what was changed since the run was scored: how its task reads answers, a judge's
     recipe. The verdicts are then of another recipe, and nothing is written.
@@ -64,7 +64,7 @@ def reread(plan: JudgePlan) -> RereadResult:
 
 @dataclass(slots=True)
 class _Reread:
-    """Records read anew, chunk by chunk; the verdicts that change, and how many questions would."""
+    """Records read again in chunks; the verdicts that change, and how many questions would."""
 
     plan: JudgePlan
     stale: Counter[str]

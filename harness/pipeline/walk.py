@@ -79,7 +79,7 @@ def sample_record(planned: PlannedResponse, calls: Sequence[Call], task: TaskSpe
 def rebuild(
     record: SampleRecord, responses: Mapping[str, Response], task: TaskSpec
 ) -> SampleRecord:
-    """A stored record made anew from its responses, as the task now reads them."""
+    """A stored record made again from its responses, as the task now reads them."""
     steps = [(step.step, step.messages, responses[step.key]) for step in record.steps]
     return _with_steps(record, steps, task)
 
@@ -132,7 +132,7 @@ def case_of(
     """What a judge reads of a record, or of an earlier step; None where there is no such step.
 
     Its response is the last step's, postprocessed, or the failure of the step that ended it.
-    `responses` are whole ones by key, for records of which a step had several texts.
+    `responses` are whole ones by key, for records with several texts of a step.
     """
     specs = {spec.name: spec for spec in task.variants[record.variant].steps}
     if step is not None and step not in specs:

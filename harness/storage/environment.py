@@ -90,7 +90,7 @@ def write_data_paths(folder: RunFolder, paths: Sequence[Path]) -> None:
 
 
 def read_data_paths(folder: RunFolder) -> tuple[Path, ...]:
-    """The paths as they were noted; none where nobody did, or the note is not readable."""
+    """The paths as they were written; none without a file that can be read."""
     try:
         return tuple(
             map(Path, msgspec.json.decode((folder.path / DATA_PATHS).read_bytes(), type=list[str]))

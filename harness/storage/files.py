@@ -43,7 +43,7 @@ def refuse_unwritable(folder: Path, names: Iterable[str]) -> None:
     try:
         if blocking:
             raise IsADirectoryError(EISDIR, f"{blocking[0].name} is a folder")
-        # Rights do not tell: a disk may be read-only, or full.
+        # Rights do not decide: a disk may be read-only, or full.
         probe.touch(exist_ok=False)
         probe.unlink()
     except OSError as error:

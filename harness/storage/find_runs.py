@@ -1,4 +1,4 @@
-"""Names of runs to their folders, and what tells runs apart."""
+"""Names of runs to their folders, and how runs differ."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -111,7 +111,7 @@ def _several(name: str, found: Sequence[RunFolder]) -> str:
 
 
 def _shortest(digests: Sequence[str]) -> int:
-    """How many characters tell all digests apart, at least four."""
+    """How many characters make all digests different, at least four."""
     counts = range(4, max(map(len, digests)))
     whole = max(map(len, digests))
     return next((n for n in counts if len({d[:n] for d in digests}) == len({*digests})), whole)
@@ -166,7 +166,7 @@ def is_trial(file: RunFile) -> bool:
 
 
 def run_differences(files: Sequence[RunFile]) -> list[str]:
-    """What tells some runs apart: for each of them its own value of each fact that differs."""
+    """How some runs differ: for each of them its own value of each fact that differs."""
     facts = [run_facts(file) for file in files]
     names = [name for name in (facts[0] if facts else ()) if len({f[name] for f in facts}) > 1]
     return ["; ".join(f"{name} {own[name]}" for name in names) for own in facts]

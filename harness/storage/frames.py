@@ -6,8 +6,6 @@ Missing numbers are NaN, missing texts None; names are categories. Nothing here 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from harness.errors import SpecError
 from harness.storage.cells import csv_text
 from harness.storage.read_tables import opened
@@ -46,6 +44,7 @@ def load(
     Of samples, `fields` and `references` are dicts of the columns that begin so. StoreError where
     a file of a run was changed since it was written.
     """
+    import numpy as np
     import pandas
 
     folders, facts = [*folders], []
@@ -97,12 +96,15 @@ def _stored(folder: RunFolder, table: str, columns: Sequence[str] | None) -> Any
             return file.read()
         starts = tuple(_GATHERED[name] for name in columns if name in _GATHERED)
         is_more = table == "samples" and starts
-        return file.read([n for n in known if n in columns or (is_more and n.startswith(starts))])
+        names = [n for n in known if n in columns or (is_more and n.startswith(starts))]
+        return file.read(names or known[:1])  # a table without columns has no rows
 
 
 def _dicts(columns: "DataFrame", start: str) -> list[dict[str, Any]]:
     """One dict a row of what is there, named without the beginning that all columns share."""
     called = [name.removeprefix(start) for name in columns.columns]
+    if not called:  # rows without columns are not iterated over
+        return [{} for _ in range(len(columns))]
     return [
         {name: cell for name, cell in zip(called, row, strict=True) if cell is not None}
         for row in columns.astype(object).where(columns.notna(), None).itertuples(index=False)

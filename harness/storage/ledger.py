@@ -160,7 +160,7 @@ class Ledger:
         self.twice |= {key: twice for key, (_, twice) in valid.items() if twice}
         return {key: response for key, (response, _) in valid.items()}
 
-    def lacks(self, keys: Collection[str]) -> bool:
+    def is_missing_any(self, keys: Collection[str]) -> bool:
         """Whether there is no stored call of one of these keys."""
         return self._index.count(keys) < len(set(keys))
 
@@ -262,7 +262,7 @@ def _valid_response(stored: list[_Stored]) -> tuple[Response, tuple[Usage, ...]]
 
     Shards that need the same call at the same time make it twice, where one process makes it once.
     So an attempt of another shard is part of the run where it got more than those before it, as if
-    one process had tried again; else its usage stands beside, as does a second answer of one shard
+    one process had tried again; else its usage is kept with it, as is a second answer of one shard
     that two processes made.
     """
     if len(stored) == 1:

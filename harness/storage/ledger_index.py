@@ -25,8 +25,8 @@ from harness.storage.cells import decode_json
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
-_TOLD: set[tuple[Path, int]] = set()
-"""Torn segments that were told of, with their sizes: a run reads a ledger several times."""
+_WARNED: set[tuple[Path, int]] = set()
+"""Torn segments that were reported, with their sizes: a run reads a ledger several times."""
 _OPENING, _CLOSING = b'{"key":"', b'","'
 """What stands before a key, and behind it, in a line as we write it."""
 _SHORT = 16
@@ -62,7 +62,7 @@ class Line:
 
 
 class CallHead(msgspec.Struct):
-    """What tells a stored call from others: its key, and its time in seconds since 1970."""
+    """What identifies a stored call: its key, and its time in seconds since 1970."""
 
     key: str
     time: float
@@ -88,7 +88,7 @@ class LedgerIndex:
     def lines(self, keys: Collection[str]) -> Iterator[Line]:
         """The lines that may be of these keys, in the order in which they stand.
 
-        A line of another key, of which the beginning is the same, may be among them.
+        A line of another key with the same beginning may be among them.
         """
         self._refresh()
         found = self._places(keys)
@@ -117,7 +117,7 @@ class LedgerIndex:
         return np.concatenate(found)
 
     def _refresh(self) -> None:
-        """Take in what was added since; all anew where a segment went, shrank or was replaced."""
+        """Take in what was added since; all again if a segment went, shrank or was replaced."""
         paths = segments(self._folder)
         known = {segment.path: segment for segment in self._segments}
         if not set(known) <= set(paths) or any(map(_is_replaced, self._segments)):
@@ -236,8 +236,8 @@ def _whole_lines(path: Path, *, start: int, before: int) -> Iterator[bytes]:
 def _say_torn(path: Path, number: int) -> bool:
     """Warn of a line that was not written to its end, once; it is left out."""
     size = path.stat().st_size
-    if (path, size) not in _TOLD and writer_of(path) is None:
-        _TOLD.add((path, size))
+    if (path, size) not in _WARNED and writer_of(path) is None:
+        _WARNED.add((path, size))
         _log.warning("%s:%d: torn last line dropped; that call is asked again", path, number)
     return False
 

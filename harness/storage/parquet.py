@@ -44,7 +44,7 @@ class _Drained(RawIOBase):
 def parquet_blocks(
     schema: "Schema", rows: Iterable[Mapping[str, object]], *, remedy: str
 ) -> Iterator[bytes]:
-    """A file of Parquet by and by: a group of rows is held; DataError for what it cannot hold."""
+    """A file of Parquet in parts: a group of rows is held; DataError for what it cannot hold."""
     import pyarrow
     from pyarrow.parquet import ParquetWriter
 

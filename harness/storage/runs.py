@@ -86,7 +86,7 @@ class DataEntry:
 class Cost:
     """The tokens and US dollars of some calls, each once; None where one does not report them.
 
-    `told` has the sums over those that report them, the least that it was. `unanswered` counts
+    `reported` has the sums over those that report them, the least that it was. `unanswered` counts
     further calls that broke off without an answer: nobody knows what they cost.
     """
 
@@ -94,7 +94,7 @@ class Cost:
     prompt_tokens: int | None
     completion_tokens: int | None
     cost_usd: float | None
-    told: Usage
+    reported: Usage
     unanswered: int = 0
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 Kind = Literal["name", "text", "whole", "number", "texts", "numbers", "wholes"]
-"""A name is a text of which few differ; texts, numbers and wholes are lists."""
+"""A name is a text that repeats; texts, numbers and wholes are lists."""
 
 
 class TableColumn(NamedTuple):

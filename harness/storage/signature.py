@@ -1,6 +1,6 @@
 """Signatures, the recipes of scores in one line, to their fields and back, and to short names.
 
-A signature has eight fields, of which some have parts: task and prompts, data and limit, variant,
+A signature has eight fields, some with parts: task and prompts, data and limit, variant,
 model, decoding, judge, way of judging, version of the program.
 """
 

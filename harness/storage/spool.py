@@ -16,7 +16,7 @@ _BLOCK = 1 << 20
 
 
 class Spool:
-    """Bytes that are added by and by, with their sha256, and read back in blocks."""
+    """Bytes that are added in parts, with their sha256, and read back in blocks."""
 
     def __init__(self, folder: Path | None = None) -> None:
         """Begin a file in `folder`, or in the nearest above it that exists; None: where others are.

@@ -121,7 +121,7 @@ class Table:
 
 
 class NoColumn(DataError):
-    """A table lacks a column; the error holds the table, for a message to say what it has."""
+    """A table without a column; the error holds the table, for a message to say what it has."""
 
     def __init__(self, message: str, table: Table) -> None:
         """Say what is missing from which table."""

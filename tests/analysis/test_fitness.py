@@ -18,7 +18,7 @@ from harness.storage.runs import ScoreRow
 
 SIGNATURE = "toy:9f31|data:d1f3,all|base|{}:scripted@a1|T0.3,n1,s0|near:00|minilm|v0.1.0"
 Ends = tuple[float | None, float | None, float | None]
-FIT, UNSURE, UNFIT, WEAK, UNHEARD = "fit", "cannot tell", "unfit", "weak", "unheard"
+FIT, UNSURE, UNFIT, WEAK, UNREAD = "fit", "cannot tell", "unfit", "weak", "unread"
 
 
 def control(model: str, ends: Ends, *, clusters: int = 40, judge: str = "near") -> ScoreRow:
@@ -51,8 +51,8 @@ def fitness(
         ((0.6, 0.4, 0.8), (0.4, 0.2, 0.6), None, UNSURE),
         ((0.1, 0.0, 0.2), (0.9, 0.8, 1.0), 0.5, UNFIT),
         ((0.1, 0.0, 0.2), (0.9, 0.8, 1.0), None, UNFIT),
-        ((None, None, None), (0.1, 0.0, 0.2), 0.5, UNHEARD),
-        ((0.9, 0.8, 1.0), (None, None, None), None, UNHEARD),
+        ((None, None, None), (0.1, 0.0, 0.2), 0.5, UNREAD),
+        ((0.9, 0.8, 1.0), (None, None, None), None, UNREAD),
         ((5.0, None, None), (1.0, None, None), None, FIT),
         ((3.0, None, None), (3.0, None, None), None, UNFIT),
     ],

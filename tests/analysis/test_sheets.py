@@ -196,7 +196,7 @@ def test_a_form_shows_the_item_as_people_read_it_and_the_question(tmp_path: Path
     ("old", "new", "message"),
     [
         ("{{ topic }}?", "{{ topics }}?", r"toy.yaml, question: 'topics' is undefined.*topic"),
-        ("[gold]", "[golf]", r"toy.yaml: shows 'golf', which sample s\d lacks; did you mean gold"),
+        ("[gold]", "[golf]", r"toy.yaml: shows 'golf', which sample s\d does not have"),
         ("{% endif %}", "", "toy.yaml, item: "),
     ],
 )

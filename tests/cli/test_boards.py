@@ -216,7 +216,7 @@ def test_variants_within_an_average_are_printed_on_request(
         main(["leaderboard", "--results", str(toy.results), *options])
         out = capsys.readouterr().out
         heads += re.findall(r"^(?:quiz, all: |model).*", out, re.MULTILINE)
-        assert ("--all prints the 2 variants that averages stand for" in out) == (not options)
+        assert ("--all prints the 2 variants that are averaged" in out) == (not options)
 
     assert [" ".join(head.split()) for head in heads] == [
         "quiz, all: accuracy by gold",

@@ -137,7 +137,7 @@ def test_edited_verdicts_of_another_judge_are_derived_anew(
     assert toy.run("--judge", "far") == 0
 
     assert toy.bytes() == before
-    assert "judge near: its verdicts are derived anew" in capsys.readouterr().err
+    assert "judge near: its verdicts are derived again" in capsys.readouterr().err
 
 
 def test_edited_verdicts_of_a_judge_that_asked_are_read_from_the_ledger(

@@ -230,6 +230,5 @@ def test_stored_probabilities_give_the_published_accuracies(
     digits = {group: len(text.partition(".")[2]) for group, text in printed.items()}
     assert {group: f"{float(found[group]):.{digits[group]}f}" for group in printed} == printed
     assert len(printed) == 8
-    assert {r["group"] for r in rows if r["metric"] == "accuracy_permuted"} == set(found)
     is_alarmed = "alarm: " in capsys.readouterr().err
     assert is_alarmed == (model == "gpt2")

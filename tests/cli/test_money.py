@@ -87,7 +87,7 @@ def test_a_call_that_broke_off_leaves_the_cost_of_its_run_unknown_and_is_told(
     costs = json.loads((toy.runs()[0] / "run.json").read_text())["costs"]["answers"]
     assert f"answers at least {usd(answers)}, judge choice " in told
     assert f"; {costs['unanswered']} calls broke off without an answer" in told
-    assert (costs["cost_usd"], costs["told"]["cost_usd"]) == (None, pytest.approx(answers))
+    assert (costs["cost_usd"], costs["reported"]["cost_usd"]) == (None, pytest.approx(answers))
     assert {row.cost_usd for row in overall(toy).values()} == {None}
 
 

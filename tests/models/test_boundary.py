@@ -3,7 +3,7 @@
 import pytest
 from support.each import each
 
-from harness.models.boundary import choice_starts, covers_text
+from harness.models.boundary import choice_starts
 
 Spans = list[tuple[int, int]]
 
@@ -72,14 +72,3 @@ def test_choices_begin_where_their_tokens_differ_though_offsets_do_not() -> None
 def test_a_choice_without_a_token_is_refused() -> None:
     with pytest.raises(ValueError, match="no token ends beyond character 7"):
         choice_starts([spans("Answer|:| 1"), spans("Answer|:")], 7)
-
-
-@pytest.mark.parametrize(
-    "offsets", [[], [(0, 6), (6, 7), (8, 9)], [(2, 3), (5, 5), (5, 9)], [(0, 2), (0, 2), (1, 3)]]
-)
-def test_tiles_leave_no_gap_and_are_their_own_tiles(offsets: Spans) -> None:
-    tiled = covers_text(offsets)
-
-    ends = [0, *(end for _, end in tiled)]
-    assert all(start <= max(ends[: at + 1]) for at, (start, _) in enumerate(tiled))
-    assert covers_text(tiled) == tiled

@@ -69,7 +69,7 @@ def test_a_sum_is_whole_only_where_every_call_tells(
     found = run_costs([answered(None, "s1", **usages)], ()).answers
 
     assert (found.prompt_tokens, found.completion_tokens, found.cost_usd) == whole
-    assert (found.calls, found.told) == (len(usages), told)
+    assert (found.calls, found.reported) == (len(usages), told)
 
 
 def test_calls_that_broke_off_are_counted_and_no_sum_is_whole_beside_them() -> None:
@@ -79,8 +79,8 @@ def test_calls_that_broke_off_are_counted_and_no_sum_is_whole_beside_them() -> N
     found = run_costs([one], ()).answers
 
     assert (found.unanswered, found.cost_usd, found.prompt_tokens) == (3, None, None)
-    assert found.told.prompt_tokens == 30
-    assert found.told.cost_usd == pytest.approx(0.03)
+    assert found.reported.prompt_tokens == 30
+    assert found.reported.cost_usd == pytest.approx(0.03)
 
 
 def test_calls_that_another_took_the_place_of_were_paid_all_the_same() -> None:
@@ -89,7 +89,7 @@ def test_calls_that_another_took_the_place_of_were_paid_all_the_same() -> None:
     found = run_costs([answered(a=replace(CENT, superseded=earlier))], ()).answers
 
     assert (found.calls, found.cost_usd, found.prompt_tokens) == (3, None, 60)
-    assert found.told.cost_usd == pytest.approx(0.03)
+    assert found.reported.cost_usd == pytest.approx(0.03)
 
 
 @pytest.mark.parametrize(

@@ -244,7 +244,7 @@ def sensitivities(scores: "DataFrame") -> "DataFrame":
 def judge_fitness(boards: "DataFrame", verdicts: "DataFrame") -> "DataFrame":
     """What the controls oracle and literal show of each judge that has read both.
 
-    `recipe`, `task`, `variant`, `judge`; `finding`: fit, unfit, weak, cannot tell, few or unheard;
+    `recipe`, `task`, `variant`, `judge`; `finding`: fit, unfit, weak, cannot tell, few or unread;
     the scores `ceiling` and `floor`; `low` and `high`, the 95 % interval of their gap, NaN without
     one; `is_paired`: whether that is of verdicts on the same items; `words`, which follow the
     judge's name.
@@ -307,7 +307,7 @@ def _bounds(row: Row) -> _Ends:
 def _finding(ceiling: Row, floor: Row, gap: _Ends) -> str:
     low, high = gap
     if np.isnan(ceiling.score) or np.isnan(floor.score):
-        return "unheard"
+        return "unread"
     if min(ceiling.clusters, floor.clusters) < FEWEST_CLUSTERS:
         return "few"
     if np.isnan(low) or np.isnan(high):
@@ -329,7 +329,7 @@ def _fitness_words(finding: str, ceiling: Row, floor: Row, gap: tuple[float, flo
     low, high, is_paired = gap
     span = "-" if np.isnan([low, high]).all() else f"{three(low)} to {three(high)}"
     words = f"gap {span}{'' if is_paired else ', unpaired'}"
-    if finding == "unheard":
+    if finding == "unread":
         lost = [f"{row.model} {missing_words(row)}" for row in (ceiling, floor) if not row.n]
         return f"has given no verdict that could be read: {'; '.join(lost)}"
     samples, least = min(ceiling.clusters, floor.clusters), FEWEST_CLUSTERS

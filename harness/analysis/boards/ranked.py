@@ -104,7 +104,7 @@ def standings(scores: "DataFrame", verdicts: "DataFrame") -> "DataFrame":
     - `board`: the number of the board; `ranked_by`: a name of POOLED;
     - `is_control`, `is_constant`: a control, or nearly the same answer to all texts: no rank;
     - `shared`: the value on the items that all ranked models have;
-    - `rank`, `rank_group`: NaN without a rank; models of which no order is known share a group;
+    - `rank`, `rank_group`: NaN without a rank; models without a known order share a group;
     - `rank_items`, `rank_clusters`: what the board ranks on, NaN where verdicts are not known;
     - `tpr`, `fpr`, `has_rates`: the rates; `why`: why their difference has no interval.
     """

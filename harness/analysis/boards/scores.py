@@ -13,6 +13,7 @@ from harness.parts import Reason
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, MACRO
 from harness.pipeline.score import ALL, all_scores, rows_of
 from harness.storage.cells import csv_text
+from harness.storage.frames import plain_rows
 from harness.storage.runs import COLUMNS, SCORES, RunFolder, ScoreRow, cells_of
 from harness.storage.signature import Signature
 
@@ -147,7 +148,4 @@ def board_text(scores: "DataFrame") -> str:
 
 def records(scores: "DataFrame") -> list[dict[str, object]]:
     """The rows of a leaderboard, with None for what is missing."""
-    columns = [name for name in BOARD_COLUMNS if name in scores.columns]
-    found = scores[columns].astype(object)
-    rows: list[dict[str, object]] = found.where(found.notna(), None).to_dict("records")
-    return rows
+    return plain_rows(scores[[name for name in BOARD_COLUMNS if name in scores.columns]])

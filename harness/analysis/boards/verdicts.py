@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from harness.data.choices import LABELS
 from harness.judges.gold import LABELLED
+from harness.pipeline import choice_scores
 from harness.pipeline.score import averages, signature
+from harness.pipeline.verdict_frame import detail, verdict_frame
 from harness.specs.tasks import TaskSpec
 from harness.stats.classification import one_hot
 from harness.stats.estimate import Bools, Floats, Indices
-from harness.storage.frames import load
+from harness.storage.frames import Row, load
 from harness.storage.runs import RunFile, RunFolder
 
 if TYPE_CHECKING:
@@ -26,16 +27,6 @@ _NAMES = ("sample", "variant", "decoding", "cluster", "group")
 _COLUMNS = (*_NAMES, "judge", "value", "served", "model_served")
 
 
-class HeadlineKey(NamedTuple):
-    """What a headline score is of."""
-
-    run: str
-    judge: str
-    variant: str
-    decoding: str
-    signature: str
-
-
 class Held(NamedTuple):
     """The verdicts of one score that add something, in the order of their items."""
 
@@ -44,7 +35,7 @@ class Held(NamedTuple):
     sums: Floats
 
     def on(self, items: Indices) -> "Held":
-        """Those on some items, all of which are there."""
+        """Those on some items that are all there."""
         if np.array_equal(items, self.items):
             return self
         at = np.searchsorted(self.items, items)
@@ -88,18 +79,15 @@ def board_verdicts(folders: Sequence[RunFolder], heads: "DataFrame") -> "DataFra
     """
     import pandas
 
-    wanted: dict[tuple[str, str], list[HeadlineKey]] = {}
-    for head in map(
-        HeadlineKey._make, zip(*(heads[name] for name in HeadlineKey._fields), strict=True)
-    ):
+    wanted: dict[tuple[str, str], list[Row]] = {}
+    for head in heads[["run", "judge", "variant", "decoding", "signature"]].itertuples():
         wanted.setdefault((head.run, head.judge), []).append(head)
-    runs = {run for run, _ in wanted}
-    files = {f.path.name: f.read() for f in folders if f.path.name in runs}
-    tasks: dict[str, list[RunFolder]] = {}
+    runs, tasks = {run for run, _ in wanted}, dict[str, dict[RunFolder, RunFile]]()
     for folder in folders:
-        if (file := files.get(folder.path.name)) is not None:
-            tasks.setdefault(file.run.task, []).append(folder)
-    made = [_of_task(own, files, wanted) for own in tasks.values()]
+        if folder.path.name in runs:
+            file = folder.read()
+            tasks.setdefault(file.run.task, {})[folder] = file
+    made = [_of_task(files, wanted) for files in tasks.values()]
     if not made:
         return pandas.DataFrame(columns=["signature", "run", *_NAMES, "value", "parts"])
     found = pandas.concat(made, ignore_index=True)
@@ -115,16 +103,18 @@ def sorted_names(column: "Series[Any]") -> "Series[Any]":
 
 
 def _of_task(
-    folders: Sequence[RunFolder],
-    files: Mapping[str, RunFile],
-    wanted: Mapping[tuple[str, str], Sequence[HeadlineKey]],
+    folders: Mapping[RunFolder, RunFile], wanted: Mapping[tuple[str, str], Sequence[Row]]
 ) -> "DataFrame":
-    spec = files[folders[0].path.name].task
-    labels = Labels.of(folders) if spec.implicitness or spec.classes else None
-    details = [LABELLED[0] + label for label in labels.names] if labels else []
-    frame = load(folders, "verdicts", [*_COLUMNS, *details])
+    files = {folder.path.name: file for folder, file in folders.items()}
+    task = next(iter(files.values())).task
+    frame = load(folders, "verdicts", _COLUMNS)
     variants, decodings = _Names(frame["variant"]), _Names(frame["decoding"])
     values, snapshots = frame["value"].to_numpy(), _Snapshots(frame)
+    added: dict[str, tuple[int, Floats]] = {}
+    start = 0
+    for folder in folders if task.implicitness or task.classes else ():
+        added[folder.path.name] = start, _parts(folder, task)
+        start += len(added[folder.path.name][1])
     made: list[tuple[str, Indices, Floats, Floats]] = []
     for key, places in frame.groupby(["run", "judge"], observed=True).indices.items():
         file = files[key[0]]
@@ -137,8 +127,9 @@ def _of_task(
             is_own = snapshots.are(own, _snapshot(file, head, found))
             value = np.where(is_own, values[own], np.nan)
             parts = np.column_stack([value, np.ones(len(value))])
-            if labels is not None:
-                parts = labels.parts(frame, own, is_own, file.task)
+            if key[0] in added:
+                start, of_run = added[key[0]]
+                parts = np.where(is_own[:, None], of_run[own - start], np.nan)
             made.append((head.signature, own, value, parts))
     return _joined(frame, made)
 
@@ -187,7 +178,7 @@ class _Snapshots:
         return np.asarray(is_of | np.logical_and(*both), dtype=bool)
 
 
-def _snapshot(file: RunFile, head: HeadlineKey, found: Sequence[_Pair]) -> _Pair | None:
+def _snapshot(file: RunFile, head: Row, found: Sequence[_Pair]) -> _Pair | None:
     """The snapshots that a headline is of, where verdicts are of several; else None."""
     if len(found) < 2:
         return None
@@ -216,69 +207,24 @@ def _joined(frame: "DataFrame", made: Sequence[tuple[str, Indices, Floats, Float
     return found
 
 
-class Labels:
-    """The labels of the choices of some runs' samples, and which one is right."""
+def _parts(folder: RunFolder, task: TaskSpec) -> Floats:
+    """What each verdict of a run adds; NaN where there is no answer.
 
-    def __init__(self, choices: Mapping[tuple[str, str], tuple[tuple[str, ...], int]]) -> None:
-        """`choices` has the labels and the place of the right one, by run and sample."""
-        self._choices = choices
-        self.names = sorted({label for labels, _ in choices.values() for label in labels})
-
-    @classmethod
-    def of(cls, folders: Sequence[RunFolder]) -> "Labels":
-        """Those of the samples of some runs."""
-        samples = load(folders, "samples", ["sample", "gold", "choices", "references"])
-        columns = (samples[name] for name in ("run", "sample", "gold", "choices", "references"))
-        return cls(
-            {
-                (run, sample): (
-                    tuple(references.get(LABELS, ())),
-                    list(choices).index(gold) if choices is not None and gold in choices else -1,
-                )
-                for run, sample, gold, choices, references in zip(*columns, strict=True)
-            }
-        )
-
-    def parts(self, frame: "DataFrame", places: Indices, is_own: Bools, task: TaskSpec) -> Floats:
-        """What each verdict adds; NaN where there is no answer."""
-        rows = frame.take(places)
-        known = [self._choices[pair] for pair in zip(rows["run"], rows["sample"], strict=True)]
-        detail = {
-            label: np.where(is_own, rows[LABELLED[0] + label].to_numpy(), np.nan)
-            for label in self.names
-        }
-        if task.implicitness is not None:
-            return _flags(known, detail, task.implicitness.positive)
-        return _classes(known, detail)
-
-
-_Known = Sequence[tuple[tuple[str, ...], int]]
-
-
-def _flags(known: _Known, detail: Mapping[str, Floats], positive: Sequence[str]) -> Floats:
-    """Of each verdict: positives flagged, positives, negatives flagged, negatives."""
-    flagged, has_any = np.zeros(len(known)), np.zeros(len(known), dtype=bool)
-    for label in positive:
-        has = np.array([label in labels for labels, _ in known], dtype=bool)
-        flagged += np.where(has, detail.get(label, np.nan), 0.0)
-        has_any |= has
-    flagged = np.where(has_any, flagged, np.nan)
-    is_positive = np.array(
-        [at >= 0 and labels[at] in positive if labels else False for labels, at in known],
-        dtype=bool,
-    )
-    sides = np.column_stack([is_positive, ~is_positive]).astype(np.float64)
-    flags = np.where(sides > 0, flagged[:, None], 0.0)
-    return np.column_stack([flags[:, 0], sides[:, 0], flags[:, 1], sides[:, 1]])
-
-
-def _classes(known: _Known, detail: Mapping[str, Floats]) -> Floats:
-    """Of each verdict, label by label: whether it is a hit; the times it is given or true."""
-    labels = sorted({label for labels, _ in known for label in labels})
-    columns = [np.nan_to_num(detail[label]) for label in labels]
-    given = np.column_stack(columns) if labels else np.zeros((len(known), 0))
-    right = [labels.index(own[at]) if own and at >= 0 else -1 for own, at in known]
-    gold = np.array(right, dtype=np.intp)
-    true = one_hot(gold, len(labels)) if labels else given
+    Of flags: positives flagged, positives, negatives flagged, negatives. Of classes, label by
+    label: whether it is a hit; then the times it is given or true.
+    """
+    verdicts = verdict_frame(folder.tables(), task)
+    if task.implicitness is not None:
+        flags = choice_scores.flags(verdicts, task.implicitness.positive)
+        positive, flagged = flags["is_positive"].to_numpy(), flags["flagged"].to_numpy()
+        sides = np.column_stack([positive, ~positive]).astype(np.float64)
+        found = np.where(sides > 0, flagged[:, None], 0.0)
+        return np.column_stack([found[:, 0], sides[:, 0], found[:, 1], sides[:, 1]])
+    labels = sorted(choice_scores.labels_of(verdicts))
+    if not labels:
+        return np.zeros((len(verdicts), 0))
+    gold = choice_scores.gold_labels(verdicts, labels)
+    given = np.column_stack([detail(verdicts, LABELLED[0] + label) for label in labels])
+    given, true = np.nan_to_num(given), one_hot(gold, len(labels))
     is_lost = (gold < 0) | ~given.any(axis=1)
     return np.where(is_lost[:, None], np.nan, np.column_stack([given * true, given + true]))

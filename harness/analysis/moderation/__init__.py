@@ -1,1 +1,1 @@
-"""What moderators read beside rates: drift between two sets of texts, and the card of a model."""
+"""What moderators read with rates: drift between two sets of texts, and the card of a model."""

@@ -185,7 +185,7 @@ def _gaps(card: ModelCard) -> Iterator[str]:
 
 
 def _missed(card: ModelCard) -> Iterator[str]:
-    """The kinds of texts of which the greatest shares are missed."""
+    """The kinds of texts with the greatest shares of missed ones."""
     yield "## What it misses most\n"
     rows = card.rates
     is_known = (rows["column"] != "") & (rows["rate"] == HITS) & (rows["n"] >= LEAST_MISSED)

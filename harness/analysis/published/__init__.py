@@ -3,7 +3,7 @@
 Released data are those of `datasets` and `ishate`, stored answers those of `answers`, numbers that
 others follow from those of `printed`.
 
-A recomputation turns the files of one source, or numbers printed beside the cells, into named
+A recomputation turns the files of one source, or numbers printed with the cells, into named
 values, which `verify` compares with the published ones. Read `datasets` first. Nothing here knows
 what was published.
 """
@@ -35,7 +35,7 @@ class FromFiles:
 
 @dataclass(frozen=True, slots=True)
 class FromInputs:
-    """A recomputation from numbers that are printed beside the cells."""
+    """A recomputation from numbers that are printed with the cells."""
 
     compute: Callable[[Inputs], Values]
 

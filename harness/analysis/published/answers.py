@@ -75,7 +75,7 @@ def prompts(folder: Path) -> Values:
             (len(_literal(row, "randomized_option_order", list)) for row in own), default=None
         )
     control = {name: part for name, part in rows.items() if "_no-story_" in name}
-    told = {
+    said = {
         name: {row.cells["item_id"]: row.cells["content"] for row in part}
         for name, part in rows.items()
     }
@@ -83,7 +83,7 @@ def prompts(folder: Path) -> Values:
         "items": sum(values[f"items_{group}"] or 0 for group in PHENOMENA),
         "rows_without_stories": sum(map(len, control.values())),
         "rows_changed": sum(
-            told[name.replace("_no-story", "")].get(row.cells["item_id"]) != row.cells["content"]
+            said[name.replace("_no-story", "")].get(row.cells["item_id"]) != row.cells["content"]
             for name, part in control.items()
             for row in part
         ),
@@ -149,7 +149,7 @@ def _people(path: Path) -> list[TableRow]:
 
 @lru_cache(maxsize=len(PHENOMENA))
 def _shares_right(path: Path, changed: int) -> dict[int, float]:
-    """The share of people that are right, by item; kept, for each model is laid beside them."""
+    """The share of people that are right, by item; kept, as each model is compared with them."""
     return _by_item(_people(path), "itemNum", "Correct")
 
 

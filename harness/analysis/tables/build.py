@@ -142,7 +142,7 @@ def _data_names(folders: Sequence[RunFolder]) -> dict[str, str]:
     words = Counter((task, name) for (task, _), name in named.items())
     found = {}
     for (task, label), name in named.items():
-        # Only a label tells two versions of one file apart.
+        # Only the label of two versions of one file differs.
         own = f"{name} ({label})" if words[task, name] > 1 else name
         found[label] = f"{own}, for trying and not for measuring" if label in trial else own
     return found

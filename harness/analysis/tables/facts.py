@@ -37,7 +37,7 @@ RECIPE: Final[Mapping[str, tuple[str, ...]]] = {
 class Fact:
     """A number with its names; without a value it has a `reason`.
 
-    `missing` counts, by reason, what the value lacks. `sd` is that of numbers
+    `missing` counts, by reason, what the value is without. `sd` is that of numbers
     that were averaged. `n` is None where nothing is counted. `row`
     is the score that it is, if it is one. Facts of a later `block` stand below a rule.
     """

@@ -31,7 +31,7 @@ _Cells = dict[tuple[_Key, _Key], "LayoutCell"]
 class LayoutCell:
     """A cell: a number as its table prints it, or the reason why there is none.
 
-    `is_best`: a paired test tells its model from one that is worse, and from none that is better.
+    `is_best`: a paired test finds its model better than another, and none better than it.
     """
 
     value: float | None
@@ -101,7 +101,7 @@ def paper_tables(
     extra: Sequence[Fact] = (),
     ranks: Ranks | None = None,
 ) -> list[PaperTable]:
-    """The tables of a layout; `extra` facts stand beside the others where their names fit.
+    """The tables of a layout; `extra` facts join the others where their names fit.
 
     Raises SpecError for a name that no fact has, StoreError where no fact is left.
     """
@@ -111,11 +111,11 @@ def paper_tables(
     found: dict[_Key, list[Fact]] = {}
     for fact in kept:
         found.setdefault(_key(fact, groups), []).append(fact)
-    beside = [*single, *_of_models(extra, [*kept, *single], layout)]
+    joined = [*single, *_of_models(extra, [*kept, *single], layout)]
     made = []
     for key in _ordered(found, groups, layout):
         named = dict(zip(groups, key, strict=True))
-        own = [*found[key], *(fact for fact in beside if _fits(fact, named))]
+        own = [*found[key], *(fact for fact in joined if _fits(fact, named))]
         made.append(_Pivot(layout, own, named, ranks).table())
     return made
 
@@ -139,7 +139,7 @@ def _without_single(
 ) -> tuple[list[Fact], list[Fact]]:
     """Facts that name their table, and those of tasks that have one judge, which fit into each.
 
-    A task of choices has one judge where the task beside it may have several.
+    A task of choices has one judge where another task may have several.
     """
     judges: dict[str, set[str]] = {}
     for fact in facts:
@@ -241,8 +241,8 @@ class _Pivot:
         }
         models = [row for row in rows if not blocks[row]]
         for column in columns if "model" in layout.rows else ():
-            beside = [row for row in models if (f := at.get((row, column))) and f.row is None]
-            cells |= _ranked_by_value({(row, column): cells[row, column] for row in beside})
+            alone = [row for row in models if (f := at.get((row, column))) and f.row is None]
+            cells |= _ranked_by_value({(row, column): cells[row, column] for row in alone})
         title = "; ".join([layout.about.rstrip("."), *map(self._said, self.named.items())])
         scores = [fact.row for fact in self.facts if fact.row is not None]
         return PaperTable(
@@ -367,14 +367,14 @@ class _Pivot:
 
     def _unbounded(self) -> dict[tuple[_Key, _Key], str]:
         """Why scores have no interval, by their cells."""
-        lacking = [f for f in self.facts if f.row and f.value is not None and f.low is None]
+        without = [f for f in self.facts if f.row and f.value is not None and f.low is None]
         return {
             (_key(fact, self.layout.rows), _key(fact, self.layout.columns)): (
                 "all values are alike"
                 if fact.row and fact.row.score.clusters >= LEAST_CLUSTERS
                 else "too few independent items"
             )
-            for fact in lacking
+            for fact in without
         }
 
     def _reasons(self, what: str, found: Mapping[tuple[_Key, _Key], str]) -> list[str]:

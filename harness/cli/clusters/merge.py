@@ -32,8 +32,8 @@ def merge(
     """Make the runs of shards from their stored calls; no model is called.
 
     Takes the options of the run, or the plan, that was split with --shard. The runs are those that
-    one undisturbed command would have written. If calls are missing, it says how many and of which
-    shard, and writes nothing.
+    one undisturbed command would have written. If calls are missing, it says how many and where,
+    and writes nothing.
 
     \b
     Examples:
@@ -47,7 +47,7 @@ def merge(
     if _is_plan(name, where):
         from harness.cli.plans.plan import PlanCommand
 
-        replace(choice, plan=name).check_beside(asking, where.table)
+        replace(choice, plan=name).check_alone(asking, where.table)
         is_self_judge = asking.is_self_judge_allowed
         command = PlanCommand.open(name, where, options.OFFLINE, is_self_judge=is_self_judge)
         return command.merge(shown, asking.tag, folders)

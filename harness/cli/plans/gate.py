@@ -43,7 +43,7 @@ def gate(choice: GateChoice, results: Results = RESULTS, is_json: AsJson = False
     """Say whether NEW has dropped against BASE, for continuous integration; no call is made.
 
     Exit code 0: any greater drop is ruled out. 3: regression, a greater drop is shown, or too many
-    verdicts are missing. 4: inconclusive, these items cannot tell; the drop that would have been
+    verdicts are missing. 4: inconclusive, these items cannot decide; the drop that would have been
     seen is printed.
 
     \b
@@ -65,9 +65,7 @@ def gate(choice: GateChoice, results: Results = RESULTS, is_json: AsJson = False
         log(note)
     if is_json:
         rows = plain_rows(found)
-        echo_json(
-            {"decision": found.attrs["decision"], "rows": rows, "absent": found.attrs["absent"]}
-        )
+        echo_json(found.attrs | {"rows": rows})
     else:
         _put(found)
     return CODES[found.attrs["decision"]]

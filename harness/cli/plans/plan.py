@@ -16,7 +16,7 @@ from harness.analysis.boards.scores import (
 )
 from harness.cli.boards import put_joint_boards
 from harness.cli.clusters import parts
-from harness.cli.options import Calling, ExitCode, Shown, Where, plain_name, tell_of_keys
+from harness.cli.options import Calling, ExitCode, Shown, Where, plain_name, warn_about_keys
 from harness.cli.output import ProgressLine, echo, echo_json, echo_records, log, usd, usd_range
 from harness.cli.run_report import budget_line, gap_lines, sum_line
 from harness.models.client.cached import Budget
@@ -83,7 +83,7 @@ class PlanCommand:
             cap = "budget_usd" if self.calling.budget is None else "--budget"
             echo(budget_line(every, terms.budget, name=cap), is_prose=True)
         judges = [judge for one in ready if one.plan for judge in one.plan.judges]
-        tell_of_keys(self.space.registry, dict.fromkeys(c.model for c in self.cells), judges)
+        warn_about_keys(self.space.registry, dict.fromkeys(c.model for c in self.cells), judges)
         return _put_errors(rows)
 
     def status(self, shown: Shown) -> int:
@@ -326,7 +326,7 @@ def _put_failed(ended: Sequence[CellOutcome]) -> None:
 
 
 def _worst(ended: Sequence[CellOutcome], *, is_part: bool = False) -> int:
-    """The exit code of a plan. No merge may follow a shard of which a run failed: that is no 1."""
+    """The exit code of a plan. No merge may follow a shard with a failed run: that is no 1."""
     ends = {done.end for done in ended}
     if CellEnd.BUG in ends:
         return ExitCode.OUR_BUG

@@ -1,1 +1,1 @@
-"""The commands on tables of texts: before a run, and beside its rates."""
+"""The commands on tables of texts: before a run, and after it."""

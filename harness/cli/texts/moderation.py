@@ -119,7 +119,7 @@ def _columns(choice: DriftChoice, where: Where) -> _Columns:
     """As named; with --map, its texts, and its classes where its labels are the flags."""
     if choice.by and choice.flag is None:
         raise SpecError(
-            "--by: tells the rates of groups, and nothing says what was flagged in these tables; "
+            "--by: splits rates by groups, and nothing says what was flagged in these tables; "
             "add --flag COLUMN"
         )
     columns = _Columns(choice.column, choice.flag, choice.measured, FLAGS)
@@ -280,11 +280,11 @@ def _put(choice: DriftChoice, found: "DataFrame") -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class CardChoice:
-    """Of which run a card is made, by which columns, and where it goes."""
+    """The run of a card, the columns of its rates, and where it goes."""
 
     run: options.RunName
     by: str | None = option(
-        "Columns to tell rates by, comma-separated. Default: all that the run keeps, of 2 to 20 "
+        "Columns to split rates by, comma-separated. Default: all that the run keeps, of 2 to 20 "
         "values.",
         None,
     )

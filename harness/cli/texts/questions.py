@@ -32,7 +32,7 @@ class QuestionnaireChoice:
     )
     raters: str | None = option("Names of the raters: ann,bob. Each gets a file.", None)
     seed: options.Seed = 0
-    out: Path = option("File to write: CSV. Beside it a page to print.", flags="-o --out")
+    out: Path = option("File to write: CSV. A page to print goes with it.", flags="-o --out")
     home: Home = HOME
 
 
@@ -43,7 +43,7 @@ def export_sheet(choice: QuestionnaireChoice) -> int:
     """
     refuse_source(choice.out, Path(choice.file))
     if choice.out.suffix != ".csv":
-        raise SpecError(f"-o {choice.out}: give a name that ends in .csv; a page goes beside it")
+        raise SpecError(f"-o {choice.out}: give a name that ends in .csv; a page goes with it")
     registry = options.registry(choice.home)
     place = registry.file("configs/sheets", choice.name)
     form = SheetForm(registry.load("configs/sheets", choice.name), str(place), registry.prompts)
@@ -61,7 +61,7 @@ def export_sheet(choice: QuestionnaireChoice) -> int:
         write_new(file, questionnaires.packet_csv(packet).encode())
         page = questionnaires.packet_page(packet, form.guide())
         write_new(file.with_suffix(".html"), page.encode())
-        echo(f"wrote {len(packet.entries)} rows to {file}, and a page to print beside it")
+        echo(f"wrote {len(packet.entries)} rows to {file}, and a page to print with it")
     log(f"{key} says what each row is: do not show it to the raters")
     return ExitCode.DONE
 

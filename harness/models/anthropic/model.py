@@ -167,7 +167,8 @@ class AnthropicModel(HostedModel[AnthropicSpec]):
         key = self.server.key
         return {"anthropic-version": "2023-06-01", **({"x-api-key": key} if key else {})}
 
-    def _translated(self, error: HttpError, *, has_form: bool = False) -> Exception:
+    def translated(self, error: HttpError, *, has_form: bool = False) -> Exception:
+        """Our error for one with an HTTP status."""
         return status_error(error, self.server, model=self.model, has_form=has_form)
 
     def _call(self, connection: Connection) -> Call:

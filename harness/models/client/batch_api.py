@@ -6,6 +6,7 @@ retries.
 
 import json
 import logging
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -127,6 +128,7 @@ class BatchServer(ABC):
     """
 
     kind: ClassVar[str]
+    without_key: ClassVar[Mapping[str, str]] = {}  # the headers where there is no key
     most_entries: ClassVar[int]
     most_bytes: ClassVar[int]
 
@@ -215,8 +217,11 @@ class BatchServer(ABC):
         transport = package.DefaultHttpxClient(
             follow_redirects=False, trust_env=False, proxy=proxy_of(server), verify=trusted()
         )
-        nothing = dict.fromkeys(NOT_SENT, package.Omit())
-        headers = {**nothing, **self._hosted.headers, **server.headers}
+        own = os.environ.get(f"{self.kind.upper()}_CUSTOM_HEADERS", "").splitlines()
+        ours = {**self.without_key, **self._hosted.headers, **server.headers}
+        names = {*NOT_SENT, *(line.partition(":")[0].strip() for line in own)}
+        kept = {name.lower() for name in ours}
+        headers = {name: package.Omit() for name in names if name.lower() not in kept} | ours
         options = {"max_retries": 0, "timeout": most_s, "default_headers": headers}
         return {"api_key": server.key or "none", "http_client": transport, **options}
 
@@ -233,33 +238,32 @@ class BatchServer(ABC):
             raise PermanentError(Reason.FAILED, fact)
         return content
 
-    def _refusal(self, reply: Any) -> Exception:  # noqa: ANN401 - a response of either package
-        """The error of a reply of status 300 or more."""
-        if reply.status_code < 400:
-            return redirect_error(self._server, reply.status_code, reply.headers)
-        path, headers = reply.request.url.path, reply.headers
-        found = HttpError(reply.status_code, reply.content, path=path, headers=headers)
-        if found.status != 404:
-            return found
-        words = str(found.problem.get("message") or found.text)
-        return BatchExpired(f"404: {self._server.quote(words)}")
-
     @contextmanager
     def _calling(self) -> Iterator[Any]:
         """A client, whose errors become ours."""
         package, server = self._package, self._server
         try:
-            with self._hosted.translating(), self._client() as client:
-                try:
-                    yield client
-                except package.APIStatusError as error:
-                    raise self._refusal(error.response) from None
+            with self._client() as client:
+                yield client
+        except package.APIStatusError as error:
+            raise self._status_error(error.response) from None
         except package.APIConnectionError as error:
             fact = server.quote(str(error.__cause__ or error))
             raise RetryableError(f"{self.address}: {fact}") from None
         except (package.APIError, AttributeError, TypeError, ValueError) as error:
             fact = server.quote(str(error))
             raise RetryableError(f"{self.address} sent what is not of its API ({fact})") from None
+
+    def _status_error(self, reply: Any) -> Exception:  # noqa: ANN401 - of the package's HTTP library
+        """Our error for a reply with an error's status."""
+        status, headers = reply.status_code, reply.headers
+        if status < 400:
+            return redirect_error(self._server, status, headers)
+        error = HttpError(status, reply.content, path=reply.request.url.path, headers=headers)
+        if status == 404:
+            words = self._server.quote(str(error.problem.get("message") or error.text))
+            return BatchExpired(f"404: {words}")
+        return self._hosted.translated(error)
 
 
 def record_of(found: Any, kind: type[_T]) -> _T:  # noqa: ANN401 - a model of either package

@@ -192,12 +192,12 @@ class BatchModel:
         errors, waiting, wait_s = list[str](), list(jobs), FIRST_S
         while waiting:
             polled = [(job, self._poll(job)) for job in waiting]
-            for job, status in ((job, status) for job, status in polled if status.error):
+            for job, status in (one for one in polled if one[1].is_ended):
+                if status.error is None:
+                    yield from self._collect(job, status)
+                    continue
                 self._files.remove(job.record)
                 errors.append(f"batch {job.shown}: {status.error}")
-            for job, status in polled:
-                if status.is_ended and not status.error:
-                    yield from self._collect(job, status)
             waiting = [job for job, status in polled if not status.is_ended]
             if waiting:
                 self._polling.sleep(wait_s)

@@ -74,17 +74,14 @@ class Endpoint:
                 f"{server.quote(shown)!r} is no server address; {server.remedy} to one like "
                 "http://localhost:8000/v1"
             )
-        parts = urlsplit(url)
-        if parts.query or parts.fragment or url.endswith(("?", "#")):
+        found = "a user or a password" if "@" in urlsplit(url).netloc else None
+        if (
+            found := "a query, or a mark of one" if "?" in url or "#" in url else found
+        ) is not None:
             raise ModelError(
-                f"the address of {server.address} holds a query, or a mark of one; {server.remedy} "
-                "to it without them: a key belongs into the variable that key_env names, and other "
-                "fields into extra_body or headers_env"
-            )
-        if "@" in parts.netloc:
-            raise ModelError(
-                f"the address of {server.address} holds a user or a password; {server.remedy} to "
-                "it without them, and have key_env name the variable that holds the key"
+                f"the address of {server.address} holds {found}; {server.remedy} to it without "
+                "them: a key belongs into the variable that key_env names, and other fields into "
+                "extra_body or headers_env"
             )
         return server
 

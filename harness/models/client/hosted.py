@@ -111,7 +111,7 @@ class HostedModel(Resolvable, Generic[_Spec]):
         except HttpError as error:
             is_refused = error.status == 401 and not is_permission_error(401, error.text)
             if is_refused:
-                raise self._translated(error) from None
+                raise self.translated(error) from None
         except (RetryableError, PermanentError, ValueError, RecursionError):
             pass  # many a server, or a key of few rights, lists nothing and answers well
         self._is_checked = True
@@ -146,7 +146,7 @@ class HostedModel(Resolvable, Generic[_Spec]):
             yield
         except HttpError as error:
             # The reply may repeat the key: it is not chained.
-            raise self._translated(error, has_form=has_form) from None
+            raise self.translated(error, has_form=has_form) from None
 
     @property
     @abstractmethod
@@ -154,7 +154,7 @@ class HostedModel(Resolvable, Generic[_Spec]):
         """The headers that carry the key."""
 
     @abstractmethod
-    def _translated(self, error: HttpError, *, has_form: bool = False) -> Exception:
+    def translated(self, error: HttpError, *, has_form: bool = False) -> Exception:
         """Our error for one with an HTTP status."""
 
     @abstractmethod

@@ -40,7 +40,7 @@ class Limiter:
         self.most, self.limit, self._is_cut = most, min(FIRST, most), False
 
     def open(self) -> None:
-        """Begin anew in the running event loop, at the limit that the server has borne."""
+        """Begin in the running event loop, at the limit that the server has borne."""
         self._slots, self._surplus = asyncio.Semaphore(self.limit), 0
         self._closing = asyncio.Event()
         self._resume_s = 0.0

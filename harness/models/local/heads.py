@@ -88,7 +88,7 @@ class RadialHead:
         margins = np.exp(-self.gamma * np.maximum(squares, 0.0)) @ self.pairs.T + self.offsets
         if margins.shape[1] == 1:
             return np.hstack([margins, -margins])
-        count = _classes(margins.shape[1])
+        count = (1 + isqrt(1 + 8 * margins.shape[1])) // 2  # classes of so many pairs
         votes, sure = np.zeros((2, len(rows), count))
         for margin, (first, second) in zip(margins.T, combinations(range(count), 2), strict=True):
             votes[:, first] += margin >= 0
@@ -101,11 +101,6 @@ class RadialHead:
 def _check_width(rows: Vectors, known: NDArray[Any]) -> None:
     if rows.shape[1] != known.shape[1]:
         raise ModelError("a head of vectors of another width; train the classifier again")
-
-
-def _classes(pairs: int) -> int:
-    """How many classes have so many pairs."""
-    return (1 + isqrt(1 + 8 * pairs)) // 2
 
 
 def fit(rows: Vectors, places: Sequence[int], spec: SklearnSpec, *, seed: int) -> ScoringHead:

@@ -249,19 +249,16 @@ def token_report(
         "most": int(counts.max()),
         "bos_counts": sorted({_opening_bos(row, tokenizer) for row in read["row"]}),
         "longest_context": int(read["first"].max()),
-        "examples": [
-            {
-                "sample_id": part.sample_id,
-                "choice": part.choice,
-                "given": _pieces(
-                    part.row[max(part.first - SHOWN_BEFORE, 0) : part.first], tokenizer
-                ),
-                "scored": _pieces(part.row[part.first :], tokenizer),
-                "apart": _pieces(part.apart[part.first :], tokenizer),
-            }
-            for part in striking.head(EXAMPLES).itertuples()
-        ],
+        "examples": [_example(part, tokenizer) for part in striking.head(EXAMPLES).itertuples()],
     }
+
+
+def _example(part: Any, tokenizer: "PreTrainedTokenizerBase") -> dict[str, Any]:  # noqa: ANN401 - a row
+    first = part.first
+    given = part.row[max(first - SHOWN_BEFORE, 0) : first]
+    tokens = {"given": given, "scored": part.row[first:], "apart": part.apart[first:]}
+    pieces = {name: _pieces(ids, tokenizer) for name, ids in tokens.items()}
+    return {"sample_id": part.sample_id, "choice": part.choice, **pieces}
 
 
 def _read(request: Request, tokenizer: "PreTrainedTokenizerBase", *, is_chat: bool) -> "DataFrame":

@@ -249,6 +249,13 @@ def _options(spec: VllmSpec, checkpoint: Checkpoint) -> dict[str, Any]:
     """The engine's arguments; vLLM decides what the YAML leaves open."""
     from vllm.platforms import current_platform
 
+    on_cpu: dict[str, Any] = {}
+    if current_platform.is_cpu():
+        # Sampling with a seed fails there where a prompt is read in two pieces (vLLM 0.32), and
+        # vLLM would take nearly all memory.
+        on_cpu = {"enable_chunked_prefill": False}
+        if not (spec.gpu_memory_utilization or os.environ.get("VLLM_CPU_KVCACHE_SPACE")):
+            on_cpu["kv_cache_memory_bytes"] = CPU_CACHE_BYTES
     limits = {
         "revision": checkpoint.commit,
         "tokenizer_revision": checkpoint.commit,
@@ -257,7 +264,7 @@ def _options(spec: VllmSpec, checkpoint: Checkpoint) -> dict[str, Any]:
         "gpu_memory_utilization": spec.gpu_memory_utilization,
     }
     return {
-        **(_on_cpu(spec) if current_platform.is_cpu() else {}),
+        **on_cpu,
         **{name: value for name, value in limits.items() if value is not None},
         **_running(spec),
         "model": checkpoint.source,
@@ -280,18 +287,6 @@ def _running(spec: VllmSpec) -> dict[str, Any]:
         return {"runner": "pooling"}
     pooler = PoolerConfig(seq_pooling_type=spec.pooling.upper())
     return {"runner": "pooling", "pooler_config": pooler}
-
-
-def _on_cpu(spec: VllmSpec) -> dict[str, Any]:
-    """The arguments for a CPU: prompts read in one piece, and a bound on their cache.
-
-    Sampling with a seed fails there where a prompt is read in two pieces (vLLM 0.32), and vLLM
-    would take nearly all memory.
-    """
-    options: dict[str, Any] = {"enable_chunked_prefill": False}
-    if not (spec.gpu_memory_utilization or os.environ.get("VLLM_CPU_KVCACHE_SPACE")):
-        options["kv_cache_memory_bytes"] = CPU_CACHE_BYTES
-    return options
 
 
 def _folder(adapter: ResolvedCheckpoint) -> Path:

@@ -5,7 +5,7 @@ Requests and replies are those of single calls. Nothing here waits, retries or k
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -87,6 +87,7 @@ class OpenAIBatches(BatchServer):
     """
 
     kind = "openai"
+    without_key: ClassVar[Mapping[str, str]] = {"Authorization": "Bearer none"}  # which it asks for
     most_entries, most_bytes = 50_000, 200_000_000
 
     def __init__(self, model: OpenAIModel) -> None:

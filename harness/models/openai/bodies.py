@@ -198,20 +198,11 @@ class _Item(Struct):
     phase: str | None = None
 
 
-class _Problem(Struct):
-    code: str | None = None
-    message: str | None = None
-
-
-class _Incomplete(Struct):
-    reason: str | None = None
-
-
 class _Body(Struct):
     output: list[_Item] = []
     status: str | None = None
-    error: _Problem | None = None
-    incomplete_details: _Incomplete | None = None
+    error: dict[str, Any] | None = None
+    incomplete_details: dict[str, Any] | None = None
 
 
 def response_body(request: Request, model: str, spec: OpenAISpec) -> dict[str, Any]:
@@ -240,7 +231,7 @@ def read_response(content: bytes, request: Request, server: Endpoint) -> Respons
     served = read_served(body)
     usage = replies.read_usage(body.get("usage"), "input_tokens", completion="output_tokens")
     read = read_as(_Body, {**body, "output": body.get("output") or []}, what=OURS)
-    why_cut = (read.incomplete_details or _Incomplete()).reason
+    why_cut = (read.incomplete_details or {}).get("reason")
     with attach_usage(usage):
         if read.status == "failed" or read.status in UNFINISHED:
             raise _error_of(read, server)
@@ -283,12 +274,12 @@ def _output_of(content: bytes, server: Endpoint) -> dict[str, Any]:
 
 
 def _error_of(read: _Body, server: Endpoint) -> Exception:
-    error = read.error or _Problem()
-    words = server.quote(f"{error.code or read.status}: {error.message or 'it does not say why'}")
+    code, why = ((read.error or {}).get(name) for name in ("code", "message"))
+    words = server.quote(f"{code or read.status}: {why or 'it does not say why'}")
     message = f"{server.address} did not answer: {words}"
-    if error.code in PASSING:
+    if str(code) in PASSING:
         return RetryableError(message)
-    if error.code in POLICY_CODES:
+    if str(code) in POLICY_CODES:
         return PermanentError(Reason.FILTERED, message)
     if read.status != "failed":
         message += "; leave background out of extra_body"

@@ -28,7 +28,7 @@ from harness.specs.models import OpenAISpec
 
 MOST_TOKENS = 20
 """Next tokens that a server is asked for: the most that OpenAI and vLLM return."""
-LACKING = frozenset({400, 404, 405, 415, 422, 501})
+UNABLE = frozenset({400, 404, 405, 415, 422, 501})
 """HTTP statuses of servers that cannot do what they were asked for."""
 REMEDIES = {
     Mode.CHOOSE: (
@@ -91,17 +91,9 @@ class _Position(Struct):
     top_logprobs: list[NextToken]
 
 
-class _Positions(Struct):
-    content: list[_Position] | None = None
-
-
-class _Message(Struct):
-    refusal: str | None = None
-
-
 class _Chat(Struct):
-    message: _Message
-    logprobs: _Positions | None = None
+    message: dict[str, Any]
+    logprobs: dict[str, Any] | None = None
     finish_reason: str | None = None
 
 
@@ -116,12 +108,12 @@ class OpenAIChoiceScorer:
         self._model = model
         self._server = server
         self._spec = spec
-        self._lacking: dict[Mode, str] = {}
+        self._unable: dict[Mode, str] = {}
 
     async def probe(self, mode: Mode) -> None:
         """Call the server once; ModelError with a remedy if it does not have what `mode` needs."""
-        if mode in self._lacking:
-            raise ModelError(self._lacking[mode])
+        if mode in self._unable:
+            raise ModelError(self._unable[mode])
         try:
             await self.answer(replace(PROBE, mode=mode))
             return
@@ -130,14 +122,14 @@ class OpenAIChoiceScorer:
                 return
             fact = str(error)
         except HttpError as error:
-            if error.status not in LACKING:
+            if error.status not in UNABLE:
                 raise
             fact = f"it answered {error.status}: {self._server.quote(error.text)}"
-        self._lacking[mode] = (
+        self._unable[mode] = (
             f"{self._server.address} cannot score choices with model {self._model!r}: {fact}; "
             f"{REMEDIES[mode]}"
         )
-        raise ModelError(self._lacking[mode])
+        raise ModelError(self._unable[mode])
 
     async def answer(self, request: Request) -> Response:
         """Make one attempt at one request."""
@@ -154,16 +146,12 @@ class OpenAIChoiceScorer:
         body = read_object(content, self._server, key="choices", usage_of=read_usage)
         usage = read_usage(body.get("usage"))
         with attach_usage(usage):
-            echoes = await self._echoes(prompts, read_logprobs(body, len(prompts)))
+            pairs = list(zip(prompts, read_logprobs(body, len(prompts)), strict=True))
+            echoes = [echo for prompt, tokens in pairs if (echo := echo_of(prompt, tokens))]
+            if len(echoes) < len(pairs):
+                echoes = [await self._echo_by_tokenizer(*pair) for pair in pairs]
             scores = echo_scores(request.choices, echoes, boundary=len(context))
         return Response(request.key, choice_scores=scores, usage=usage, served=read_served(body))
-
-    async def _echoes(self, prompts: Sequence[str], logprobs: Sequence[Logprobs]) -> list[Echo]:
-        pairs = list(zip(prompts, logprobs, strict=True))
-        by_text = [echo for prompt, tokens in pairs if (echo := echo_of(prompt, tokens))]
-        if len(by_text) == len(pairs):
-            return by_text
-        return [await self._echo_by_tokenizer(prompt, tokens) for prompt, tokens in pairs]
 
     async def _echo_by_tokenizer(self, prompt: str, logprobs: Logprobs) -> Echo:
         pieces = await self._tokenize(prompt)
@@ -188,7 +176,7 @@ class OpenAIChoiceScorer:
                 await self._connection.request("POST", f"{root}/tokenize", body), self._server
             )
         except HttpError as error:
-            if error.status not in LACKING:
+            if error.status not in UNABLE:
                 raise
             return []
         pieces = reply.get("token_strs") if isinstance(reply, dict) else None
@@ -236,11 +224,6 @@ def refuse_long(choices: Sequence[str]) -> None:
             "or a server with `choices: echo`",
             usage=UNCHARGED,
         )
-
-
-def as_bytes(texts: Sequence[str]) -> list[bytes]:
-    """Tokens as a server writes them for people to read, in UTF-8."""
-    return list(map(_utf8, texts))
 
 
 def spellings(pieces: Sequence[str]) -> tuple[list[bytes], list[bytes]]:
@@ -334,7 +317,7 @@ def echo_of(prompt: str, logprobs: Logprobs) -> Echo | None:
     Most servers add a token that was generated after the prompt.
     """
     for count in (len(logprobs.tokens) - 1, len(logprobs.tokens)):
-        tokens = as_bytes(logprobs.tokens[:count])
+        tokens = [*map(_utf8, logprobs.tokens[:count])]
         if spans := spans_in(tokens, prompt):
             return Echo(tokens, logprobs.token_logprobs, spans)
     return None
@@ -373,9 +356,10 @@ def read_next_tokens(body: Mapping[str, Any], server: Endpoint) -> list[NextToke
     [chat, *_] = read_as(list[_Chat], body["choices"], what="a chat completion")
     if chat.finish_reason == "content_filter":
         raise PermanentError(Reason.FILTERED, "the answer was held back by a content filter")
-    if chat.message.refusal:
-        raise PermanentError(Reason.REFUSED, server.quote(chat.message.refusal))
-    positions = chat.logprobs.content if chat.logprobs else None
+    if refusal := chat.message.get("refusal"):
+        raise PermanentError(Reason.REFUSED, server.quote(str(refusal)))
+    content = (chat.logprobs or {}).get("content") or []
+    positions = read_as(list[_Position], content, what="a chat completion")
     if not positions or not positions[0].top_logprobs:
         raise PermanentError(Reason.FAILED, "the reply holds no log-probabilities of next tokens")
     return list(dict.fromkeys(positions[0].top_logprobs))

@@ -6,7 +6,7 @@ the moderation endpoint gets the text of a sample, and no prompt.
 """
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
@@ -71,7 +71,8 @@ class OpenAIServed(HostedModel[_Spec]):
         """The headers that carry the key."""
         return {"Authorization": f"Bearer {key}"} if (key := self.server.key) else {}
 
-    def _translated(self, error: HttpError, *, has_form: bool = False) -> Exception:
+    def translated(self, error: HttpError, *, has_form: bool = False) -> Exception:
+        """Our error for one with an HTTP status."""
         return status_error(error, self.server, model=self.model, has_form=has_form)
 
 
@@ -224,14 +225,6 @@ class _Result(Struct):
     category_scores: dict[str, float | None] = field(default_factory=dict)
 
 
-def _refuse_odd(categories: Collection[str]) -> None:
-    """Raise PermanentError for categories that cannot be: each is a metric of the tables."""
-    if len(categories) > MOST_CATEGORIES:
-        raise PermanentError(Reason.FAILED, f"the reply has {len(categories)} categories")
-    if any(len(name) > LONGEST_NAME or not name.isprintable() for name in categories):
-        raise PermanentError(Reason.FAILED, "the reply has a name that no category has")
-
-
 class ModerationModel(TextLabeller, OpenAIServed[ModerationSpec]):
     """The moderation endpoint of OpenAI, or of a server that answers as it does."""
 
@@ -266,7 +259,11 @@ class ModerationModel(TextLabeller, OpenAIServed[ModerationSpec]):
             content = await connection.request("POST", "/moderations", body)
         reply = read_object(content, self.server, key="results", usage_of=read_usage)
         result = read_as(_Result, reply["results"][0], what="a moderation")
-        _refuse_odd({*result.categories, *result.category_scores})
+        categories = {*result.categories, *result.category_scores}  # each is a metric of the tables
+        if len(categories) > MOST_CATEGORIES:
+            raise PermanentError(Reason.FAILED, f"the reply has {len(categories)} categories")
+        if any(len(name) > LONGEST_NAME or not name.isprintable() for name in categories):
+            raise PermanentError(Reason.FAILED, "the reply has a name that no category has")
         is_flagged = result.flagged or any(result.categories.values())
         label = self.spec.positive if is_flagged else self._negative
         scores = {n: score for n, score in result.category_scores.items() if score is not None}

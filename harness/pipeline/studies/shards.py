@@ -295,7 +295,7 @@ class _Unstored:
     def add(self, client: CachedClient, calls: Sequence[tuple[Sample, PlannedCall]]) -> None:
         """Count those of some calls of one client; open ones are not stored."""
         known = [call.longest.key for _, call in calls if not call.is_open]
-        if len(known) == len(calls) and not client.ledger.lacks(known):
+        if len(known) == len(calls) and not client.ledger.is_missing_any(known):
             return
         stored, seen = client.ledger.find(known), self._seen[id(client)]
         for sample, call in calls:

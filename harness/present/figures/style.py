@@ -127,7 +127,7 @@ def wrapped(text: str, room_cm: float, size: float = TEXT, *, most: int = 3) -> 
 
 
 def fits(text: str, room_cm: float, size: float = TEXT, *, most: int = 1) -> bool:
-    """Whether the text has room in at most `most` lines, none of which ends within a word."""
+    """Whether the text has room in at most `most` lines, and no line ends within a word."""
     text = shown(text)
     places = [0, *_breaks(text), len(text)]
     parts = [text[start:end].rstrip() for start, end in pairwise(places)]

@@ -136,7 +136,7 @@ class PageJudge(Struct, frozen=True):
 
 
 class PageRun(Struct, frozen=True):
-    """A run; `label` tells it from others of its task, `orders` maps variants to their average."""
+    """A run; `label` is its own within its task, `orders` maps variants to their average."""
 
     label: str
     task: str

@@ -1,7 +1,7 @@
 """The page of runs over HTTP: to this machine alone, three addresses, and nothing is written.
 
 A request must name this server as its Host, so that no name of another site that is made to lead
-here (DNS rebinding) reads the runs; browsers are told to let no other site embed or read them.
+here (DNS rebinding) reads the runs; its headers let no other site embed or read them.
 """
 
 import logging

@@ -332,7 +332,7 @@ def bins(rows: "DataFrame") -> Iterator[PageTable]:
 
 
 def agreement_tables(rows: Sequence[AgreementRow]) -> Iterator[PageTable]:
-    """Judges by the main statistics of their agreement with people, beside the raters' ceiling."""
+    """Judges by the main statistics of their agreement with people, and the raters' ceiling."""
     by_task: dict[str, dict[tuple[str, ...], dict[str, AgreementRow]]] = {}
     for row in rows:
         if row.statistic in _STATISTICS:
@@ -370,19 +370,19 @@ def costs(numbers: PageNumbers) -> PageTable:
         if found is None:
             lines.append([page.task, page.label, *[None] * 6, "not stored by that version"])
             continue
-        judged = [cost.told.cost_usd for cost in found.judges.values()]
+        judged = [cost.reported.cost_usd for cost in found.judges.values()]
         priced = [usd for usd in judged if usd is not None]
         total = found.total
         lines.append(
             [
                 *(page.task, page.label, total.calls),
-                *(total.told.prompt_tokens, total.told.completion_tokens),
+                *(total.reported.prompt_tokens, total.reported.completion_tokens),
                 *(
-                    found.answers.told.cost_usd,
+                    found.answers.reported.cost_usd,
                     sum(priced) if priced else None,
-                    total.told.cost_usd,
+                    total.reported.cost_usd,
                 ),
-                "" if page.is_control and total.told.cost_usd is None else _unknown(total),
+                "" if page.is_control and total.reported.cost_usd is None else _unknown(total),
             ]
         )
     kinds = {"calls": "count", "tokens in": "count", "tokens out": "count"}
@@ -396,9 +396,9 @@ def costs(numbers: PageNumbers) -> PageTable:
 
 def _unknown(total: Cost) -> str:
     facts = []
-    if total.cost_usd is None and total.told.cost_usd is not None:
+    if total.cost_usd is None and total.reported.cost_usd is not None:
         facts.append("at least: some calls report no cost")
-    if total.told.cost_usd is None:
+    if total.reported.cost_usd is None:
         facts.append("no price is known")
     if total.unanswered:
         facts.append(f"{total.unanswered} calls broke off without an answer")

@@ -63,7 +63,7 @@ def _answered(files: Sequence[RunFile]) -> list[str]:
 
 
 def _sources(files: Sequence[RunFile]) -> list[str]:
-    """How many samples of what; the label of the data only where words do not tell two apart."""
+    """How many samples of what; the label of the data only where words are the same."""
     made = dict.fromkeys((_source(file), file.data.label) for file in files)
     words = Counter(said for said, _ in made)
     return [f"{said} ({label})" if words[said] > 1 else said for said, label in made]

@@ -10,7 +10,11 @@ from support.stub_script import Reply
 
 from harness.core import Response
 from harness.errors import ModelError
+from harness.models.anthropic.batches import AnthropicBatches
 from harness.models.anthropic.model import AnthropicModel
+from harness.models.client.batch_api import BatchExpired
+from harness.models.client.retry import RetryableError
+from harness.models.openai.batches import OpenAIBatches
 from harness.models.openai.model import OpenAIModel
 from harness.specs.models import AnthropicSpec, OpenAISpec
 
@@ -62,6 +66,21 @@ def test_no_header_organisation_or_project_of_the_environment_is_sent(
         [response] = answers(model(kind, server.url, {"MY_KEY": "own-key"}, key_env=key_env))
 
     assert response.texts == ("An answer.",)
+    assert SECRET not in sent(server.heard)
+    assert ("own-key" in sent(server.heard)) == (key_env is not None)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("key_env", [None, "MY_KEY"])
+def test_nothing_of_the_environment_is_sent_with_batches(kind: str, key_env: str | None) -> None:
+    with Listener(right) as server:
+        built = model(kind, server.url, {"MY_KEY": "own-key"}, key_env=key_env)
+        built.resolve()
+        batches = OpenAIBatches(built) if kind == "openai" else AnthropicBatches(built)
+        with pytest.raises((RetryableError, ModelError, BatchExpired)) as error:
+            batches.submit(batches.entries(asked("words")), endpoint="/v1/messages", nonce="n")
+
+    assert server.heard, error.value
     assert SECRET not in sent(server.heard)
     assert ("own-key" in sent(server.heard)) == (key_env is not None)
 

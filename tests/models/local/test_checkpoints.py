@@ -1,5 +1,4 @@
 import json
-import logging
 import os
 import subprocess
 import sys
@@ -152,15 +151,3 @@ def test_a_checkpoint_without_all_its_weights_is_refused(folder: Path, tmp_path:
 
     with pytest.raises(ModelError, match=r"1 weights are not in the checkpoint .*lm_head"):
         load_weights(opened(copy), dtype="float32", device="cpu")
-
-
-def test_the_hub_does_not_say_of_its_retries_while_a_checkpoint_is_opened(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    hub = logging.getLogger("huggingface_hub.utils._http")
-
-    with explain("some/model"):
-        hub.warning("Retrying in 1s [Retry 1/5].")
-    hub.warning("after")
-
-    assert [record.message for record in caplog.records] == ["after"]

@@ -15,8 +15,6 @@ from harness.models.local.tokenization import token_report
 from harness.parts import Decoding, Message, Mode
 from harness.specs.models import TransformersSpec
 
-TURNS = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}[assistant]"
-
 
 def asked(context: str, *choices: str, sample_id: str = "one") -> Request:
     return Request(

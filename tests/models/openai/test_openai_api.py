@@ -120,6 +120,14 @@ CHARGES: dict[str, Usage] = {
 }
 
 
+@each("fault", CHARGES)
+def test_a_fault_says_what_its_attempts_were_charged(
+    fault: str, lasting: Mapping[str, Response]
+) -> None:
+    """Nothing where they ended in an error status; unknown where a reply broke off."""
+    assert lasting[fault].usage == CHARGES[fault]
+
+
 def test_a_passing_fault_is_outlived() -> None:
     faults = {f"<{name}>": (name,) for name in PASSING}
     requests = [request(f"<{name}>") for name in PASSING]

@@ -12,7 +12,7 @@ from support.stub_server import StubProcess, StubServer
 from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.openai.model import OpenAIModel
-from harness.parts import UNCHARGED, Decoding, Message, Mode, Reason, Usage
+from harness.parts import Decoding, Message, Mode, Reason, Usage
 from harness.specs.models import OpenAISpec
 
 KEY = "sk-a-key-nobody-may-see"
@@ -108,16 +108,6 @@ def test_a_lasting_fault_ends_as_its_reason(fault: str, lasting: Mapping[str, Re
 
     assert (response.failure.reason if response.failure else None) == reason
     assert word in (response.failure.message if response.failure else (response.texts or ("",))[0])
-
-
-UNTOLD_TWICE = replace(UNCHARGED, unanswered=2)
-CHARGES: dict[str, Usage] = {
-    **dict.fromkeys(("429", "500", "400"), UNCHARGED),
-    **dict.fromkeys(("cut", "garbled-head", "malformed", "error-200"), UNTOLD_TWICE),
-    "late": replace(UNCHARGED, unanswered=1),  # one attempt alone
-    "failed-server": Usage(2, 18, reasoning_tokens=6),  # two attempts, of nine tokens each
-    "not-text": Usage(1, 9, reasoning_tokens=3),
-}
 
 
 @pytest.mark.parametrize(

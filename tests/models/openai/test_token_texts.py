@@ -5,7 +5,7 @@ from support.tokenizer_families import EXACT, FAMILIES, built
 
 from harness.models.boundary import choice_starts
 from harness.models.local.tokenization import choice_tokens
-from harness.models.openai.choices import as_bytes, spans_in, spellings
+from harness.models.openai.choices import spans_in, spellings
 from harness.parts import Message
 
 PROMPTS = {
@@ -44,7 +44,8 @@ def by_tokenizer(family: str, context: str, choices: list[str]) -> object:
 @each("family", FAMILIES)
 def test_texts_give_the_places_of_the_tokenizer_itself_or_none(family: str, context: str) -> None:
     choices = PROMPTS[context]
-    spelled = [as_bytes(told(family, context + choice)[0]) for choice in choices]
+    texts = [told(family, context + choice)[0] for choice in choices]
+    spelled = [[text.encode() for text in part] for part in texts]
 
     found = starts(spelled, context, choices)
     assert found in (None, by_tokenizer(family, context, choices))
