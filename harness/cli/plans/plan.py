@@ -147,8 +147,9 @@ class PlanCommand:
                     done.result.folder.write_tag(tag)
             if not shown.is_json:
                 _put_outcome(done, len(ended), len(self.cells))
-        files, own = self._files, (self.folder / BOARD, self.folder / REPORT)
+        own = (self.folder / BOARD, self.folder / REPORT)
         is_repeat &= is_plan_unchanged(self.space.results, self.name, folders, own)
+        files = self._files if folders else {}
         if folders and not is_repeat:
             files = self._write(folders, self._lost(ended))
         if shown.is_json:
