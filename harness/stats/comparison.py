@@ -146,49 +146,6 @@ def holm(p: Sequence[float | None]) -> tuple[float | None, ...]:
     return tuple(result)
 
 
-def soft_pairwise_accuracy(
-    human: ArrayLike,
-    judge: ArrayLike,
-    *,
-    seed: str,
-    draws: int = 1000,
-    clusters: Sequence[str] | None = None,
-) -> Estimate:
-    """One less the mean difference of two certainties that one system beats another, 0 to 1.
-
-    Thompson et al. (2024, "Improving Statistical Significance in Human Evaluation of Automatic
-    Metrics via Soft Pairwise Accuracy"): for each pair of systems the one-sided p of a paired
-    permutation test, once from people and once from the judge, on the same sign flips of the
-    documents; those of one cluster are flipped together. Draws that equal the data count half,
-    so that the order of the systems is without effect. `n` counts pairs of systems, `skipped`
-    those without a common document. None: "one system", or "too few" where no pair has a document.
-    """
-    rows, others = complete(human, judge)
-    if rows.shape[1] < 2:
-        return Estimate(None, n=0, reason=NoValue.ONE_SYSTEM)
-    left, right = np.triu_indices(rows.shape[1], 1)
-    people, machine = rows[:, left] - rows[:, right], others[:, left] - others[:, right]
-    has_document = (~np.isnan(people)).any(axis=0)
-    n, skipped = int(has_document.sum()), int((~has_document).sum())
-    if n == 0:
-        return Estimate(None, n=0, skipped=skipped, reason=NoValue.TOO_FEW)
-    both = np.nan_to_num(np.hstack([people[:, has_document], machine[:, has_document]]))
-    if clusters is not None:
-        both = Clusters.named(clusters).totals(both)
-    certainty = _flip_shares(both, seed=seed, draws=draws)
-    return Estimate(1 - float(np.abs(certainty[:n] - certainty[n:]).mean()), n=n, skipped=skipped)
-
-
-def _flip_shares(differences: Floats, *, seed: str, draws: int) -> Floats:
-    """For each column, the share of sign flips whose sum is at least the column's own."""
-    observed, rounding = differences.sum(axis=0), ROUNDING * np.abs(differences).sum(axis=0)
-    reached = np.zeros(differences.shape[1])
-    for signs in random_signs(len(differences), seed=seed, draws=draws):
-        excess = signs @ differences - observed
-        reached += (excess > rounding).sum(axis=0) + (np.abs(excess) <= rounding).sum(axis=0) / 2
-    return reached / draws
-
-
 def _why_not_standard(ratings: Floats) -> NoValue | None:
     values = ratings[~np.isnan(ratings)]
     if len(values) < 2:

@@ -196,7 +196,7 @@ def test_answers_had_in_different_ways_are_never_ranked_together(
 @pytest.mark.parametrize(
     ("arguments", "facts"),
     [
-        (["--model", "alpha", "--answers", "logprob"], ["alpha cannot tell", "--answers"]),
+        (["--model", "alpha", "--answers", "logprob"], ["alpha cannot give", "--answers"]),
         (["--answers", "loud"], ["--answers 'loud'", "logprob, top_logprobs or written"]),
         (["--judge", "near"], ["judge near cannot read", "which are choices", "gold"]),
         (["--judge", "gold:swapped"], ["judge gold:swapped", "name gold alone"]),

@@ -251,7 +251,7 @@ def test_drift_by_groups_needs_something_to_compare(tmp_path: Path, capsys: Line
     assert main(["drift", str(old), str(old), "--implicitness", "score", "--by", "topic"]) == 2
 
     said = capsys.readouterr().err
-    assert "--by: tells the rates of groups" in said
+    assert "--by: splits rates by groups" in said
     assert "--flag COLUMN" in said
 
 

@@ -64,7 +64,7 @@ def test_no_model_writes_its_choices_unasked() -> None:
             (WRITE,),
             None,
             [
-                "model some-model cannot tell the log-probability of any",
+                "model some-model cannot give the log-probability of any",
                 "--answers written",
                 "echoes",
             ],

@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 from scipy import stats
 from support.each import each, rest_slow
-from support.rating_tables import BARREN, NAN, acc_eq, table_pair
+from support.rating_tables import NAN, acc_eq, table_pair
 
 from harness.stats.agreement import interval_with_test
 from harness.stats.comparison import (
     Alternative,
     holm,
     permutation_test,
-    soft_pairwise_accuracy,
     williams_test,
 )
 from harness.stats.correlation import (
@@ -236,46 +235,3 @@ def test_holms_values_are_those_done_by_hand() -> None:
     # Least first: 3 x .01, then 2 x .02 and 1 x .03, which may not fall below the one before.
     assert holm([0.03, None, 0.01, 0.02]) == pytest.approx((0.04, None, 0.03, 0.04))
     assert holm([0.9, 0.8]) == (1, 1)
-
-
-def test_soft_pairwise_accuracy_nears_that_of_all_flips() -> None:
-    human, judge = table_pair(4, documents=10, systems=3, gaps=0.1)
-    there = ~np.isnan(human + judge)
-    signs = np.array(list(product([-1, 1], repeat=10)))
-    gaps = []
-    for i, j in [(0, 1), (0, 2), (1, 2)]:
-        ps = []
-        for rows in (human, judge):
-            lead = np.where(there[:, i] & there[:, j], rows[:, i] - rows[:, j], 0)
-            excess = signs @ lead - lead.sum()
-            ps.append((excess > 1e-9).mean() + (abs(excess) <= 1e-9).mean() / 2)
-        gaps.append(abs(ps[0] - ps[1]))
-
-    found = soft_pairwise_accuracy(human, judge, seed="s", draws=20_000)
-
-    assert found.value == pytest.approx(1 - np.mean(gaps), abs=0.01)
-    assert found.n == 3
-
-
-def test_documents_of_one_cluster_are_flipped_together() -> None:
-    human, judge = table_pair(4, documents=6, systems=2, gaps=0)
-
-    whole = soft_pairwise_accuracy(human, judge, seed="s", draws=400, clusters=list("aabbcc"))
-
-    sums = [rows.reshape(3, 2, 2).sum(axis=1) for rows in (human, judge)]
-    assert whole == soft_pairwise_accuracy(*sums, seed="s", draws=400)
-
-
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        ("one system", NoValue.ONE_SYSTEM),
-        ("all missing", NoValue.TOO_FEW),
-        ("no documents", NoValue.TOO_FEW),
-        ("one cell a document", NoValue.TOO_FEW),
-    ],
-)
-def test_systems_that_never_meet_have_no_soft_accuracy(name: str, reason: NoValue) -> None:
-    rows = BARREN[name]
-
-    assert soft_pairwise_accuracy(rows, rows, seed="s").reason == reason
