@@ -64,15 +64,13 @@ def retried_ways(records: Iterable[SampleRecord]) -> set[str]:
     """The ways of retrying, `all` and `failed`, that would ask again for some of these records."""
     ways = set[str]()
     for record in records:
-        reasons = [step.reason for step in record.steps if step.reason is not None]
-        for verdict in record.verdicts.values():
-            is_partial = 0 < verdict.replies.count(None) < len(verdict.replies)
-            if verdict.keys and is_partial and verdict.reason is None:
-                ways |= {"all", "failed"}
-            elif verdict.keys and verdict.reason is not None:
-                reasons.append(verdict.reason)
-        for reason in reasons:
-            ways |= {"all", "failed"} if reason in NO_REPLY else {"all"}
+        asked = [verdict for verdict in record.verdicts.values() if verdict.keys]
+        reasons = [part.reason for part in (*record.steps, *asked) if part.reason is not None]
+        # A verdict that has a value although some of its replies are missing.
+        if any(None in one.replies and any(one.replies) for one in asked if one.reason is None):
+            ways |= {"all", "failed"}
+        if reasons:
+            ways |= {"all", "failed"} if NO_REPLY & set(reasons) else {"all"}
     return ways
 
 
