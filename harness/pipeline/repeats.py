@@ -65,12 +65,14 @@ def retried_ways(records: Iterable[SampleRecord]) -> set[str]:
     ways = set[str]()
     for record in records:
         asked = [verdict for verdict in record.verdicts.values() if verdict.keys]
-        reasons = [part.reason for part in (*record.steps, *asked) if part.reason is not None]
-        # A verdict that has a value although some of its replies are missing.
-        if any(None in one.replies and any(one.replies) for one in asked if one.reason is None):
+        reasons = {step.reason for step in record.steps} | {verdict.reason for verdict in asked}
+        # A verdict may have a value although some of its replies are missing.
+        known = [verdict.replies for verdict in asked if verdict.reason is None]
+        is_partial = any(0 < replies.count(None) < len(replies) for replies in known)
+        if is_partial or reasons & NO_REPLY:
             ways |= {"all", "failed"}
-        if reasons:
-            ways |= {"all", "failed"} if NO_REPLY & set(reasons) else {"all"}
+        elif reasons - {None}:
+            ways |= {"all"}
     return ways
 
 
