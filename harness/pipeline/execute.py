@@ -28,7 +28,7 @@ from harness.pipeline.records import (
     with_earlier_verdicts,
     with_verdicts,
 )
-from harness.pipeline.repeats import record, retried_ways, segment_sizes
+from harness.pipeline.repeats import record, retried_ways, stored_segments
 from harness.pipeline.resolve import JudgePlan, ResponsesOf, RunPlan
 from harness.pipeline.score import rows_of
 from harness.pipeline.setup import JudgeSetup, joined, smoke_test_judges, warn_left_out
@@ -109,7 +109,7 @@ def run_one(plan: RunPlan) -> RunResult:
         scores = tuple(plan.folder.read_scores())
         return RunResult(plan.folder, plan.file, scores, missing, plan.repeat.truncated)
     asked = [plan.client, *(setup.client for setup in plan.judges if setup.client)]
-    segments = segment_sizes(plan.folder.path.parents[3], [one.ledger.name for one in asked])
+    segments = stored_segments(plan.folder.path.parents[3], [one.ledger.name for one in asked])
     result, retried = _carried_out(plan, _before(plan))
     write_data_paths(plan.folder, plan.sources)
     if plan.inputs is not None:

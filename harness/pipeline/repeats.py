@@ -28,18 +28,28 @@ from harness.storage.runs import SUMS, RunFolder, SampleRecord
 _log = logging.getLogger(__name__)
 PLACE = "repeats"
 """The folder of what is recorded, below the results."""
+TAIL = 4096
+"""Bytes at the end of a segment, which move when something is put before them."""
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """A file of stored calls: its name, its size in bytes and a digest of its last bytes."""
+
+    name: str
+    size: int
+    tail: str
 
 
 class Repeat(msgspec.Struct, frozen=True):
     """What a run was made of, and what it wrote.
 
-    `inputs` has a digest for each judge, and one for all under "". `ledgers` has names and sizes
-    of each model's segments, `wrote` the sha256 of the run's list of sums. `retried` are the ways
+    `inputs` has a digest for each judge, and one for all under "". `ledgers` has the segments of
+    each model, `wrote` the sha256 of the run's list of sums. `retried` are the ways
     of retrying that would make calls. `truncated` counts answers cut at their token limit.
     """
 
     inputs: Mapping[str, str]
-    ledgers: Mapping[str, tuple[tuple[str, int], ...]]
+    ledgers: Mapping[str, tuple[Segment, ...]]
     wrote: str
     retried: frozenset[str]
     truncated: int
@@ -76,18 +86,22 @@ def retried_ways(records: Iterable[SampleRecord]) -> set[str]:
     return ways
 
 
-def segment_sizes(results: Path, models: Iterable[str]) -> dict[str, tuple[tuple[str, int], ...]]:
-    """The names and sizes in bytes of the segments of some models' ledgers, by name."""
-    return {
-        model: tuple((p.name, p.stat().st_size) for p in segments(results / "calls" / model))
-        for model in models
-    }
+def stored_segments(results: Path, models: Iterable[str]) -> dict[str, tuple[Segment, ...]]:
+    """The segments of some models' ledgers, by the model's name."""
+    return {model: tuple(map(_segment, segments(results / "calls" / model))) for model in models}
+
+
+def _segment(path: Path, size: int | None = None) -> Segment:
+    with path.open("rb") as file:
+        end = file.seek(0, os.SEEK_END) if size is None else size
+        file.seek(max(end - TAIL, 0))
+        return Segment(path.name, end, digest(file.read(min(end, TAIL)).hex()))
 
 
 def record(
     folder: RunFolder,
     plan_inputs: Mapping[str, str],
-    before: Mapping[str, tuple[tuple[str, int], ...]],
+    before: Mapping[str, tuple[Segment, ...]],
     *,
     retried: Iterable[str],
     truncated: int,
@@ -97,10 +111,10 @@ def record(
     `before` are the segments as the run began. Where another process added to one meanwhile,
     nothing is recorded: it may have stored the reply that counts first.
     """
-    now, path = segment_sizes(folder.path.parents[3], before), _place(folder)
+    now, path = stored_segments(folder.path.parents[3], before), _place(folder)
     added = {one for name, found in now.items() for one in set(found) - set(before[name])}
     try:
-        if any(not name.endswith(f"-{os.getpid()}.jsonl") for name, _ in added):
+        if any(not one.name.endswith(f"-{os.getpid()}.jsonl") for one in added):
             path.unlink(missing_ok=True)
             return
         wrote = sum_of(folder.path / SUMS)
@@ -135,15 +149,17 @@ def has_any(runs: Path) -> bool:
 
 def _is_unchanged(folder: RunFolder, known: Repeat) -> bool:
     for model, before in known.ledgers.items():
-        [now] = segment_sizes(folder.path.parents[3], [model]).values()
-        if now == before:
+        found = segments(folder.path.parents[3] / "calls" / model)
+        if tuple(map(_segment, found)) == before:
             continue
         # Later runs only add calls. Of two replies to one key the first stored counts, so what
         # follows the last segment's end cannot change a run that has all of its replies.
-        head, size = now[: len(before)], before[-1][1] if before else 0
-        if known.retried or not before or len(head) < len(before):
+        if known.retried or not before or len(found) < len(before):
             return False
-        if head[:-1] != before[:-1] or head[-1][0] != before[-1][0] or head[-1][1] < size:
+        pairs = zip(before, found, strict=False)
+        if any(_segment(new, old.size) != old for old, new in pairs):
+            return False
+        if any(_segment(new) != old for old, new in zip(before[:-1], found, strict=False)):
             return False
     return sum_of(folder.path / SUMS) == known.wrote and not folder.changed()
 

@@ -164,7 +164,9 @@ class RepeatOptions:
             for one in self.variants
         ]
         language = workspace.language(self.task.data)
-        asked = (self.options, self.task, words, self.source.entry, language)
+        # A list of repeated rows that was removed is to be written again.
+        is_listed = workspace.repeats_of(self.source.entry).exists()
+        asked = (self.options, self.task, words, self.source.entry, language, is_listed)
         specs = {
             setup.entry.name: registry.load(
                 "configs/judges", JudgeLabel.parse(setup.entry.name).name

@@ -14,7 +14,7 @@ from support.stub_server import StubServer
 from support.toy import Toy
 
 import harness
-from harness.pipeline.repeats import record, segment_sizes
+from harness.pipeline.repeats import record, stored_segments
 from harness.storage.runs import RunFolder
 
 REPEATS = "repeats/toy/oracle/*.json"
@@ -180,7 +180,7 @@ def test_a_run_is_not_recorded_if_another_process_added_calls_meanwhile(toy: Toy
     toy.run()
     [path], [folder] = toy.results.glob(REPEATS), toy.runs()
     for pid in (os.getpid(), 0):
-        before = segment_sizes(toy.results, ["oracle"])
+        before = stored_segments(toy.results, ["oracle"])
         (toy.results / f"calls/oracle/9-host-{pid}.jsonl").write_text("")
 
         record(RunFolder(folder), {"": "x"}, before, retried=(), truncated=0)

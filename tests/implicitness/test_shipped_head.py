@@ -19,7 +19,7 @@ from harness.text.dedup import fingerprint
 pytestmark = needs("torch")
 
 PACKAGE = Path(__file__).parents[2] / "harness/implicitness"
-DOCS = Path(__file__).parents[2] / "docs/impscore.md"
+DOCS = Path(__file__).parents[2] / "benchmarks/impscore.md"
 NAME, NAMES, MOST_BYTES = "impscore-minilm", ("impscore-minilm", "impscore-mpnet"), 2_000_000
 SHOWN = ("implicitness", "pragmatics", "tau", "rho", "plain", "words")
 
