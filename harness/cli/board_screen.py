@@ -15,20 +15,20 @@ from harness.analysis.boards import scores as scores_of
 from harness.analysis.boards import views
 from harness.analysis.boards.alarms import Row, alarms, judge_fitness, sensitivities
 from harness.analysis.boards.ranked import RANKING
-from harness.cli.output import (
+from harness.pipeline.score import ALL
+from harness.present.screen import (
     Cell,
     Marked,
     cell,
-    echo,
-    echo_json,
-    echo_records,
-    echo_table,
     folded,
-    log,
+    say,
     screen_width,
+    show_json,
+    show_records,
+    show_rows,
     usd,
+    warn,
 )
-from harness.pipeline.score import ALL
 from harness.storage.find_runs import data_words
 from harness.storage.runs import RunFile, RunFolder, ScoreRow
 
@@ -65,7 +65,7 @@ class BoardScreen:
     def put(self, boards: "DataFrame", *, is_json: bool = False, has_tasks: bool = False) -> None:
         """Print the matrix of the first task and its own judge, of all tasks, or all matrices."""
         if is_json:
-            echo_json(scores_of.records(boards))
+            show_json(scores_of.records(boards))
             return
         for name in {*boards["run"]} - {*self._files}:
             self._files[name] = self.folders[name].read()
@@ -103,7 +103,7 @@ class BoardScreen:
         if averaged := matrix.attrs["averaged"]:
             self._left.append(f"the {len(averaged)} variants that are averaged")
         if self._has_recipes:
-            echo("\n".join(dict.fromkeys(matrix["recipe"])) + "\n")
+            say("\n".join(dict.fromkeys(matrix["recipe"])) + "\n")
 
     def _fitting(self, matrix: "DataFrame", lines: views.Lines) -> views.Lines:
         """The columns and lines that fit one screen; the first ones."""
@@ -153,7 +153,7 @@ class BoardScreen:
                 for m, rows in one.lines
             ]
             title = f"judges side by side, value (rank): {one.title}"
-            echo_table(title, ("model", *one.judges), lines)
+            show_rows(title, ("model", *one.judges), lines)
 
 
 def _name(matrix: "DataFrame") -> str:
@@ -228,7 +228,7 @@ def _put_board(title: str, matrix: "DataFrame", rows: Sequence[Row]) -> None:
     lines = [([of(row) for _, of in columns], row.is_control or row.is_constant) for row in rows]
     floor: list[Cell] = ["", "chance", chance, *[""] * (len(columns) - 3)]
     last = [floor] if chance is not None else []
-    echo_table(title, [name for name, _ in columns], _with_floor(lines, last), keys=2)
+    show_rows(title, [name for name, _ in columns], _with_floor(lines, last), keys=2)
 
 
 def _number(value: float) -> Cell:
@@ -256,9 +256,9 @@ def _put_notes(matrix: "DataFrame") -> None:
             own += {board["variant"].iat[0]} - {*own}
     for note, own in variants.items():
         is_of_all = len(own) == len(matrix.attrs["variants"])
-        echo(note if is_of_all else f"{', '.join(own)}: {note}", is_prose=True)
+        say(note if is_of_all else f"{', '.join(own)}: {note}", is_prose=True)
     if variants:
-        echo("")
+        say("")
 
 
 def _with_floor(
@@ -313,12 +313,12 @@ def _put_columns(title: str, matrix: "DataFrame", lines: views.Lines) -> None:
     floor: list[Cell] = ["chance", *(min(own) if len(own) == 1 else "" for own in levels), ""]
     cut = [(row[: len(head)], is_apart) for row, is_apart in rows]
     below = [floor[: len(head)]] if any(len(own) == 1 for own in levels) else []
-    echo_table(title, head, _with_floor(cut, below))
+    show_rows(title, head, _with_floor(cut, below))
     each = zip(variants, levels, strict=True)
     spans = [f"{name} {min(own):.3f} to {max(own):.3f}" for name, own in each if len(own) > 1]
     if spans:
         words = "chance differs by model, for each model other verdicts are missing"
-        echo(f"{words}: {', '.join(spans)}", is_prose=True)
+        say(f"{words}: {', '.join(spans)}", is_prose=True)
 
 
 def _is_too_wide(lines: views.Lines, variants: Sequence[str]) -> bool:
@@ -373,7 +373,7 @@ def _put_sensitivities(found: "DataFrame") -> None:
         first, judge = own.iloc[0], own["judge"].iat[0]
         title = f"sensitivity to emphasis, {judge} minus {judge}:swapped"
         columns = f"model, {judge}=value, {judge}:swapped=swapped, difference"
-        echo_records(f"{title}: {first['task']}, {first['variant']}", own.itertuples(), columns)
+        show_records(f"{title}: {first['task']}, {first['variant']}", own.itertuples(), columns)
 
 
 def log_alarms(scores: "DataFrame", *, most: int | None = None) -> None:
@@ -391,9 +391,9 @@ def log_alarms(scores: "DataFrame", *, most: int | None = None) -> None:
         }
     )
     for name, row in list(zip(words, found.itertuples(), strict=True))[:most]:
-        log(f"alarm: {name}{f', {row.data}' if shared[name] > 1 else ''}: {row.words}")
+        warn(f"alarm: {name}{f', {row.data}' if shared[name] > 1 else ''}: {row.words}")
     if most is not None and len(found) > most:
-        log(f"alarm: {len(found) - most} more alarms: --all")
+        warn(f"alarm: {len(found) - most} more alarms: --all")
 
 
 def log_run_alarms(folder: RunFolder, rows: Sequence[ScoreRow]) -> None:
@@ -407,4 +407,4 @@ def log_unfit(found: "DataFrame") -> None:
     for (task, judge, _), own in unfit.groupby(["task", "judge", "finding"], sort=False):
         first, *rest = own["variant"]
         others = f"; likewise {folded(list(dict.fromkeys(rest)))}" if rest else ""
-        log(f"judge {judge} {own['words'].iat[0]}: {task}, {first}{others}")
+        warn(f"judge {judge} {own['words'].iat[0]}: {task}, {first}{others}")

@@ -15,9 +15,9 @@ from harness.analysis.boards.scores import whole_scores
 from harness.cli import options
 from harness.cli.board_screen import MOST_ALARMS, BoardScreen, log_alarms
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
-from harness.cli.output import echo, echo_json
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.pipeline.score import ALL
+from harness.present.screen import say, show_json
 from harness.storage.files import write_whole
 from harness.storage.find_runs import find_runs, run_folders
 from harness.storage.runs import RunFolder
@@ -113,7 +113,7 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
     if is_json:
         special = choice.of_metric(asked)
         has_all = choice.metric or choice.has_metrics
-        echo_json(scores_of.records(special if has_all else scores_of.ranked_metrics(special)))
+        show_json(scores_of.records(special if has_all else scores_of.ranked_metrics(special)))
         return ExitCode.of(left_out)
     if len(asked) < len(rows):
         verdicts = verdicts_of([f for f in folders if f not in left_out], asked)
@@ -126,7 +126,7 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
     log_alarms(asked, most=None if choice.is_all else MOST_ALARMS)
     wrote = "" if named else f"wrote {len(kept)} rows to {table}"
     if line := f"{wrote}{screen.rest}".removeprefix("; "):
-        echo(line, is_prose=True)
+        say(line, is_prose=True)
     return ExitCode.of(left_out)
 
 
@@ -167,4 +167,4 @@ def put_joint_boards(folders: Sequence[RunFolder], *, is_whole: bool = False) ->
         screen.put_judges(found, boards, verdicts)
         log_alarms(found)
     if screen.rest:
-        echo(f"harness leaderboard{screen.rest.removeprefix(';')}\n", is_prose=True)
+        say(f"harness leaderboard{screen.rest.removeprefix(';')}\n", is_prose=True)

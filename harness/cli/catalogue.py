@@ -17,9 +17,9 @@ import msgspec
 from harness.cli import options
 from harness.cli.list_runs import WIDTH, list_runs
 from harness.cli.options import HOME, AsJson, ExitCode, Home, argument, option
-from harness.cli.output import echo, echo_json, echo_records, echo_table, log
 from harness.data import download
 from harness.errors import SpecError, did_you_mean
+from harness.present.screen import say, show_json, show_records, show_rows, warn
 from harness.registry import EXTENDED, KINDS, SPECS, Registry, Section
 from harness.specs import plugins
 from harness.specs.data import OverlaySpec
@@ -87,17 +87,17 @@ def list_names(
     registry = options.registry(where.home)
     found = {name: registry.names(SECTIONS[name]) for name in ([what] if what else SECTIONS)}
     if is_json:
-        echo_json(found)
+        show_json(found)
         return ExitCode.DONE
     if what is None:
         for section, members in found.items():
-            echo(_shortened(section, members))
-        echo("\nall of a kind, and what each is: harness list KIND; runs: harness list runs")
+            say(_shortened(section, members))
+        say("\nall of a kind, and what each is: harness list KIND; runs: harness list runs")
         return ExitCode.DONE
     for section, members in found.items():
-        echo(f"{section}:")
+        say(f"{section}:")
         for name in members:
-            echo(_listed(name, _about(registry, SECTIONS[section], name)))
+            say(_listed(name, _about(registry, SECTIONS[section], name)))
     return ExitCode.DONE
 
 
@@ -146,7 +146,7 @@ def show(
     known = {section: registry.names(section) for section in SECTIONS.values()}
     files = [registry.file(section, name) for section in known if name in known[section]]
     for path in files:
-        echo(f"# {path}\n{_without_keys(path.read_text('utf-8', 'replace'), registry)}")
+        say(f"# {path}\n{_without_keys(path.read_text('utf-8', 'replace'), registry)}")
     if files:
         return ExitCode.DONE
     try:
@@ -167,19 +167,19 @@ def _show_run(folder: RunFolder, *, has_all: bool) -> int:
         if folder.scores.is_file():
             put_headlines(file, read_table(folder.scores))
         facts = "; ".join(f"{name} {fact}" for name, fact in run_facts(file).items())
-        echo(facts, is_prose=True)
+        say(facts, is_prose=True)
         if (line := cost_line(file.costs)) is not None:
-            echo(line, is_prose=True)
+            say(line, is_prose=True)
     for line in gap_lines(file, has_remedy=False):
-        echo(f"# {line}", is_prose=True)
+        say(f"# {line}", is_prose=True)
     if other := other_versions(file.packages, versions_here(file.packages)):
         words = "; ".join(f"{name} {then}, here {now}" for name, then, now in other)
-        echo(f"# computed with other versions than are here: {words}", is_prose=True)
-    echo(f"# {folder.path}")
+        say(f"# computed with other versions than are here: {words}", is_prose=True)
+    say(f"# {folder.path}")
     if has_all:
-        echo((folder.path / "run.json").read_text("utf-8"))
+        say((folder.path / "run.json").read_text("utf-8"))
     else:
-        echo(f"all that is stored of it: harness show {folder.path.name[:8]} --all")
+        say(f"all that is stored of it: harness show {folder.path.name[:8]} --all")
     return ExitCode.DONE
 
 
@@ -208,10 +208,10 @@ def schema(
     """
     text = schema_text(kind)
     if out is None:
-        echo(text.removesuffix("\n"))
+        say(text.removesuffix("\n"))
     else:
         write_whole(out, text.encode())
-        log(f"{out}: the schema of a {kind} file")
+        warn(f"{out}: the schema of a {kind} file")
     return ExitCode.DONE
 
 
@@ -256,7 +256,7 @@ def tokens(
     plan, spec = resolve_choices(space, wanted)
     reports = check_tokens(plan, spec, space.registry.cache / "checkpoints")
     if is_json:
-        echo_json(reports)
+        show_json(reports)
         return ExitCode.DONE
     lines = []
     for variant, one in reports.items():
@@ -264,7 +264,7 @@ def tokens(
         counts = (one[name] for name in ("single", "differing", "spanning", "ungiven"))
         starts = " or ".join(map(str, one["bos_counts"]))
         lines.append((variant, one["choices"], lengths, *counts, starts, one["longest_context"]))
-    echo_table(f"{choice.task}, {choice.model}", TOKENS_HEAD, lines)
+    show_rows(f"{choice.task}, {choice.model}", TOKENS_HEAD, lines)
     examples = [
         (part["scored"] == part["apart"], place, name, part)
         for name, report in reports.items()
@@ -272,9 +272,9 @@ def tokens(
     ]
     # First those whose tokens change when the choice is tokenised alone.
     for _, _, name, part in sorted(examples, key=lambda entry: entry[:2])[:EXAMPLES]:
-        echo(f"{name}, sample {part['sample_id']}, choice {part['choice']!r}")
+        say(f"{name}, sample {part['sample_id']}, choice {part['choice']!r}")
         for what in ("given", "scored", "apart"):
-            echo(f"  {what:<6} {_shown(part[what])}")
+            say(f"  {what:<6} {_shown(part[what])}")
     return ExitCode.DONE
 
 
@@ -288,11 +288,11 @@ def list_sources(home: Home = HOME, is_json: AsJson = False) -> int:
     registry = options.registry(home)
     sources = {name: registry.load("configs/data", name) for name in registry.names("configs/data")}
     if is_json:
-        echo_json(sources)
+        show_json(sources)
         return ExitCode.DONE
     for name, spec in sources.items():
-        echo(f"{name}: {spec.about}")
-        echo(f"  licence {spec.licence}; {spec.repository} at {spec.commit}; {spec.citation}")
+        say(f"{name}: {spec.about}")
+        say(f"  licence {spec.licence}; {spec.repository} at {spec.commit}; {spec.citation}")
     return ExitCode.DONE
 
 
@@ -305,9 +305,9 @@ def fetch(
     registry, folder = options.registry(home), options.data_folder(data, must_exist=False)
     for name in names or registry.names("configs/data"):
         spec = registry.load("configs/data", name)
-        log(f"{name}: licence {spec.licence}; {spec.citation}")
+        warn(f"{name}: licence {spec.licence}; {spec.citation}")
         for path in download.fetch(name, spec, folder):
-            echo(str(path))
+            say(str(path))
     return ExitCode.DONE
 
 
@@ -326,12 +326,12 @@ def check(
     for name in names or registry.names("configs/data"):
         files += download.check(name, registry.load("configs/data", name), folder)
     if is_json:
-        echo_json(files)
+        show_json(files)
     else:
         for file in files:
-            echo(f"{file.state:8} {file.path}")
+            say(f"{file.state:8} {file.path}")
     if missing := sorted({file.source for file in files if file.state == "missing"}):
-        log(
+        warn(
             f"missing below {folder}: `harness data fetch {' '.join(missing)}` downloads it; or "
             "name another folder with --data"
         )
@@ -364,12 +364,12 @@ def verify(
         )
     cells = verify_papers(papers, lambda name: path if (path := folder / name).is_dir() else None)
     if is_json:
-        echo_json(cells)
+        show_json(cells)
     else:
         for name, spec in papers.items():
             _put_paper(f"{name}: {spec.paper}", [cell for cell in cells if cell.paper == name])
             for rest in spec.unlisted:
-                echo(f"not listed: {rest.table}, {rest.cells} ({rest.reason})")
+                say(f"not listed: {rest.table}, {rest.cells} ({rest.reason})")
         _put_counts(cells)
     is_wrong = any(cell.status == CellStatus.DIFFERS for cell in cells)
     return ExitCode.CHECK_FAILED if is_wrong else ExitCode.DONE
@@ -380,8 +380,8 @@ def _put_counts(cells: "Sequence[VerifiedCell]") -> None:
 
     counts = ", ".join(f"{sum(c.status == s for c in cells)} {s}" for s in CellStatus)
     origins = Counter(cell.origin for cell in cells if cell.status == CellStatus.OK)
-    echo(f"{len(cells)} cells: {counts}")
-    echo(
+    say(f"{len(cells)} cells: {counts}")
+    say(
         f"of those ok, {origins['printed']} are printed in a paper, {origins['derived']} follow "
         f"from printed numbers, and {origins['release']} are counts of the released files"
     )
@@ -390,7 +390,7 @@ def _put_counts(cells: "Sequence[VerifiedCell]") -> None:
 def _put_paper(title: str, cells: "Sequence[VerifiedCell]") -> None:
     counts = Counter((cell.status, cell.reason) for cell in cells if cell.reason)
     shared = {key: count for key, count in counts.items() if count > 1}
-    echo_records(
+    show_records(
         title,
         cells,
         "table, cell, published, recomputed, difference, status",
@@ -404,7 +404,7 @@ def _put_paper(title: str, cells: "Sequence[VerifiedCell]") -> None:
         ),
     )
     for (status, reason), count in shared.items():
-        echo(f"{count} {status}: {reason}")
+        say(f"{count} {status}: {reason}")
 
 
 def _number(value: float | None) -> str:

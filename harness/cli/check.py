@@ -5,11 +5,11 @@ from pathlib import Path
 
 from harness.cli import options
 from harness.cli.options import HOME, ExitCode, Home, argument, option
-from harness.cli.output import echo
 from harness.core import Case, Judge, Model, Response, Sample
 from harness.data.choices import derive
 from harness.errors import HarnessError, SpecError
 from harness.pipeline import conformance
+from harness.present.screen import say
 from harness.registry import Registry
 from harness.specs.judges import asked_model, reads_choices
 from harness.specs.models import ScriptedSpec
@@ -43,7 +43,7 @@ def judge(
         except SpecError as error:  # it needs references that these samples lack
             problems.append(error)
             continue
-        echo(f"{name}: tried on task {tried}")
+        say(f"{name}: tried on task {tried}")
         return _report(conformance.check_judge(build, name, samples, model=model))
     if problems:
         raise problems[0]
@@ -76,7 +76,7 @@ def model(
         conformance.check_model(build, name, place=place, may_ask=is_asked or hosted is None)
     )
     if hosted is not None and not is_asked:
-        echo(f"not asked: it would call {hosted.base_url}; add --yes")
+        say(f"not asked: it would call {hosted.base_url}; add --yes")
     return code
 
 
@@ -110,7 +110,7 @@ def _report(findings: Iterable[conformance.Finding]) -> int:
     for finding in findings:
         is_broken |= finding.problem is not None
         problem = f": {finding.problem}" if finding.problem else ""
-        echo(f"{'ok' if finding.problem is None else 'FAILED'}: {finding.rule}{problem}")
+        say(f"{'ok' if finding.problem is None else 'FAILED'}: {finding.rule}{problem}")
     return ExitCode.CHECK_FAILED if is_broken else ExitCode.DONE
 
 

@@ -22,15 +22,7 @@ from harness.analysis.pairings import PairingQuery, between, within
 from harness.analysis.run_views import ComparedRun
 from harness.cli import options
 from harness.cli.options import HOME, RESULTS, AsJson, ExitCode, Results, argument, option
-from harness.cli.output import (
-    cell,
-    echo,
-    echo_records,
-    echo_table,
-    log,
-    p_value,
-    put_frame,
-)
+from harness.cli.put import put_frame
 from harness.cli.run_report import shown_decoding
 from harness.core import Score
 from harness.errors import HarnessError, SpecError, StoreError
@@ -38,6 +30,7 @@ from harness.implicitness.open import limits_line, overlap_line
 from harness.implicitness.probe import plain_line
 from harness.pipeline.score import all_scores
 from harness.present.figures.detection import curve_figure
+from harness.present.screen import cell, p_value, say, show_records, show_rows, warn
 from harness.specs.implicitness import HeadSpec
 from harness.stats.estimate import BootstrapSettings
 from harness.storage.environment import other_versions
@@ -115,10 +108,10 @@ def compare(
     found = compare_pairings(pairings, method)
     table = results / "comparisons" / comparison_name([run.file for run in runs], query, method)
     for note in notes:
-        log(note)
+        warn(note)
     if other := other_versions(runs[0].file.packages, runs[-1].file.packages):
         words = "; ".join(f"{name} {one} in A, {two} in B" for name, one, two in other)
-        log(f"computed with other versions, which may be part of a difference: {words}")
+        warn(f"computed with other versions, which may be part of a difference: {words}")
     put_frame(found, table, lambda: _put_findings(found, is_all=is_all), is_json=is_json)
     return ExitCode.of(_log_missing(found) or unmatched)
 
@@ -130,7 +123,7 @@ def _log_missing(found: "DataFrame") -> bool:
     some = some.drop_duplicates(["comparison", "signature_a", "signature_b"])
     if len(some):
         worst = some.sort_values("share", ascending=False, kind="stable").iloc[0]
-        log(
+        warn(
             f"verdicts are missing from {len(some)} comparisons, at worst {worst['missing_a']} and "
             f"{worst['missing_b']} of {worst['items']}"
         )
@@ -148,11 +141,11 @@ def _put_findings(found: "DataFrame", *, is_all: bool) -> None:
     main = main.loc[[*main.index[is_average], *main.index[~is_average]]]
     is_long = len(main) > MOST_SENTENCES and not is_all
     for finding in comparison_findings(main)[: 1 if is_long else None]:
-        echo(finding, is_prose=True)
-    echo("")
+        say(finding, is_prose=True)
+    say("")
     if is_all:
         if is_average.any():
-            echo("all: a sample's choices averaged over their orders, as in accuracy_permuted\n")
+            say("all: a sample's choices averaged over their orders, as in accuracy_permuted\n")
         for title, members in _by(records(found), _title).items():
             is_relation = members[0].comparison == INTENTION
             (_put_relations if is_relation else _put_differences)(title, members)
@@ -164,7 +157,7 @@ def _put_findings(found: "DataFrame", *, is_all: bool) -> None:
     left = [f"{more} more differences"] * (more > 0)
     left += [f"{parts} rows of groups, decodings and relations"] * (parts > 0)
     if left:
-        echo(f"--all prints {' and '.join(left)}, with counts and tests", is_prose=True)
+        say(f"--all prints {' and '.join(left)}, with counts and tests", is_prose=True)
 
 
 def _by(rows: Sequence[Row], key: Callable[[Row], str]) -> dict[str, list[Row]]:
@@ -181,7 +174,7 @@ def _put_main(main: Sequence[Row]) -> None:
     title = f"A: {first.model_a} on {first.task_a}; B: {first.model_b} on {first.task_b}"
     kinds = "comparison, " * (len({row.comparison for row in main}) > 1)
     judges = ", judge=judge_b" * (len({row.judge_b for row in main}) > 1)
-    echo_records(
+    show_records(
         f"{title if len(same) == 1 else 'the main differences'}; p after Holm",
         main,
         f"{kinds}variant=variants{judges}; A=mean_a, B=mean_b, A-B=value, interval, p",
@@ -195,7 +188,7 @@ def _put_differences(title: str, rows: Sequence[Row]) -> None:
     first = "decoding" if _is_gap(rows[0]) else "variant=variant_b"
     above = "A-B above chance=above_chance, its interval=above, its p=p_above, "
     has_above = any(row.above_chance is not None for row in rows)
-    echo_records(
+    show_records(
         title,
         rows,
         f"{first}, group; both, A=only_a, B=only_b, no=neither, tie=ties, lost, A-B=value, "
@@ -220,27 +213,27 @@ def _put_notes(found: "DataFrame", main: "DataFrame") -> None:
     if not len(tested):
         return
     has_exact = tested.loc[tested["p_holm"].notna(), "p_exact"].notna().all()
-    echo(
+    say(
         "p belongs to the interval before it; Holm corrects "
         f"{'exact' if has_exact else 'flips'} for all of a family:"
     )
     side = tested.drop(main.index, errors="ignore")["tests"]
     parts = f"; the {side.iat[0]} of single decodings and groups" if len(side) else ""
     count = main["tests"].iat[0]
-    echo(f"the {count} differences of the sentences above the tables{parts}", is_prose=True)
+    say(f"the {count} differences of the sentences above the tables{parts}", is_prose=True)
     above = tested[tested["above_chance"].notna()]
     if len(above):
         levels = sorted({*zip(above["chance_a"], above["chance_b"], strict=True)}, key=str)[:3]
         shown = "; ".join(f"{cell(a)} and {cell(b)}" for a, b in levels)
-        echo(
+        say(
             f"chance differs ({shown}): blind answers differ by as much, so that flips and Holm "
             "are of what is above chance, and no exact test is given",
             is_prose=True,
         )
     know = tested[tested["comparison"] == KNOW]
     if know[["chance_a", "chance_b"]].isna().any(axis=None):
-        echo(f"{KNOW}: a chance level is not known; where they differ, blind answers differ too")
-    echo("")
+        say(f"{KNOW}: a chance level is not known; where they differ, blind answers differ too")
+    say("")
 
 
 def _put_relations(title: str, rows: Sequence[Row]) -> None:
@@ -252,7 +245,7 @@ def _put_relations(title: str, rows: Sequence[Row]) -> None:
         cells = (f"{cell(figure.value)} ({_span(figure)})" for figure in figures)
         lines.append((level, figures[2].n, figures[2].ties, _lost(figures[2]), *cells))
     shares = ("B right if A right", "B right if A wrong", "phi")
-    echo_table(title, ("variant", "n", "tie", "lost", *shares), lines)
+    show_rows(title, ("variant", "n", "tie", "lost", *shares), lines)
 
 
 def _title(row: Row) -> str:
@@ -323,12 +316,12 @@ def curve(choice: CurveChoice, results: Results = RESULTS, is_json: AsJson = Fal
         )
     for name, table in zip(names, tables, strict=True):
         if not len(table):
-            log(f"{name} is left out: judge {judge} has read no text of it with an implicitness")
+            warn(f"{name} is left out: judge {judge} has read no text of it with an implicitness")
     samples = [list(read_samples(of_run["samples"])) for _, of_run in files]
     lines = [overlap_line(file.data, own) for (file, _), own in zip(files, samples, strict=True)]
     lines += [*map(limits_line, samples), _plain_line(rows)]
     for line in filter(None, dict.fromkeys(lines)):
-        log(line)
+        warn(line)
     path = (choice.out or results / "curves") / curves.curve_name(rows)
     chart = curve_figure(rows, curves.scale_of(rows["data"].iat[0]))
     table = path.with_name(f"{path.name}.csv")
@@ -361,7 +354,7 @@ def _put_curves(frame: "DataFrame", folders: Sequence[RunFolder]) -> None:
     called = curve_names(frame)
     bins = frame[frame["to"].notna()]
     for (signature, shape), own in bins.groupby(["signature", "shape"], sort=False):
-        echo_records(
+        show_records(
             f"{called[signature]}, by {shape}",
             records(own),
             f"rate, {shape}=span; value, interval, n, effective_n",
@@ -369,12 +362,12 @@ def _put_curves(frame: "DataFrame", folders: Sequence[RunFolder]) -> None:
             effective_n=lambda row: None if row.effective_n is None else round(row.effective_n),
         )
     for note in bins.loc[bins["value"].isna(), "note"].unique():
-        echo(f"-: {note}")
+        say(f"-: {note}")
     scores: dict[str, dict[str, Score]] = {name: {} for name in called}
     for row in (row for folder in folders for row in all_scores(folder)):
         if row.score.group == "all" and row.signature in scores:
             scores[row.signature][row.score.metric] = row.score
     for signature, label in called.items():
-        echo(f"{label}: {curves.slope_words(scores[signature])}", is_prose=True)
+        say(f"{label}: {curves.slope_words(scores[signature])}", is_prose=True)
     for row in records(frame[frame["to"].isna() & frame["value"].isna()]):
-        echo(f"{called[row.signature]}: no {row.shape} curve of {row.rate}: {row.note}")
+        say(f"{called[row.signature]}: no {row.shape} curve of {row.rate}: {row.note}")

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from harness.cli import options
 from harness.cli.options import HOME, RESULTS, AsJson, ExitCode, Home, Results, argument, option
-from harness.cli.output import echo, echo_json, echo_table, log
 from harness.errors import SpecError
 from harness.present.page.items import MOST_ANSWERS
 from harness.present.page.page import REPORT, page_agreement, write_page
 from harness.present.page.server import LiveRuns, PageServer
+from harness.present.screen import say, show_json, show_rows, warn
 from harness.registry import Registry
 from harness.specs.layouts import LayoutSpec
 from harness.storage.files import refuse_source
@@ -98,7 +98,7 @@ def table(
     )
     tables = build(choice.layout(found), given)
     if is_json:
-        echo_json(tables)
+        show_json(tables)
         return ExitCode.DONE
     if choice.out is None:
         _put(tables)
@@ -108,7 +108,7 @@ def table(
     write(tables, choice.out)
     if choice.out.suffix == ".tex":
         _warn_of_width(tables)
-    echo(f"wrote {len(tables)} {'table' if len(tables) == 1 else 'tables'} to {choice.out}")
+    say(f"wrote {len(tables)} {'table' if len(tables) == 1 else 'tables'} to {choice.out}")
     return ExitCode.DONE
 
 
@@ -116,7 +116,7 @@ def _warn_of_width(tables: Sequence["PaperTable"]) -> None:
     from harness.present.document import TEXT_WIDTH, too_wide
 
     for label, width in too_wide(tables):
-        log(
+        warn(
             f"{label}: about {width} pt wide, and the text of an article has {TEXT_WIDTH:.0f}: "
             "give fewer columns (--where, or swap --rows and --columns), fewer parts of a cell "
             "(--cell), or fewer --digits"
@@ -149,10 +149,10 @@ def _put(tables: Sequence["PaperTable"]) -> None:
 
     for one in tables:
         head, rows = screen_cells(one)
-        echo_table(one.caption, head, rows)
+        show_rows(one.caption, head, rows)
         for note in one.notes:
-            echo(textwrap.fill(note, 79, break_long_words=False, break_on_hyphens=False))
-        echo("")
+            say(textwrap.fill(note, 79, break_long_words=False, break_on_hyphens=False))
+        say("")
 
 
 _RUNS = options.SOME_RUNS + " Default: all runs of RESULTS."
@@ -202,13 +202,13 @@ def report(
         )
         folders()
         with PageServer(choice.port, live) as server:
-            echo(f"{server.url} shows the runs of {results}; end with Ctrl+C")
+            say(f"{server.url} shows the runs of {results}; end with Ctrl+C")
             server.serve_until_interrupted()
         return ExitCode.DONE
     path = out or results / REPORT
     data, size = write_page(folders(), results, path, choice.ratings, answers=choice.answers)
     for note in data.notes:
-        log(note)
+        warn(note)
     megabytes = f"{size / _MEGABYTE:.1f} MB"
-    echo(f"wrote {len(data.runs)} runs, {megabytes}, to {path}; open it in a browser")
+    say(f"wrote {len(data.runs)} runs, {megabytes}, to {path}; open it in a browser")
     return ExitCode.DONE

@@ -18,9 +18,9 @@ from harness.cli.options import (
     argument,
     option,
 )
-from harness.cli.output import ProgressLine, echo, echo_json, log
 from harness.errors import ModelError, SpecError, install
 from harness.implicitness.scorer import Flag, text_of
+from harness.present.screen import ProgressLine, say, show_json, warn
 from harness.storage.bundle import limited
 from harness.storage.cells import cell_text, csv_text, json_text
 from harness.storage.files import refuse_file, refuse_source, write_whole
@@ -50,7 +50,7 @@ def export_inspect(
         write_whole(out, text)
     else:
         _write_zipped(out, text)
-    echo(f"wrote {len(stored.rows)} answers to {out}")
+    say(f"wrote {len(stored.rows)} answers to {out}")
     return ExitCode.DONE
 
 
@@ -83,12 +83,12 @@ def export_copies(
     groups = found[-1].group if found else 0
     if is_json:
         largest = found[0].size if found else 0
-        echo_json({"rows": len(texts), "copies": len(found), "groups": groups, "largest": largest})
+        show_json({"rows": len(texts), "copies": len(found), "groups": groups, "largest": largest})
     else:
         most = f", the largest of {found[0].size}" if found else ""
         copies = f"{groups} group{'s' * (groups != 1)}{most}"
-        echo(f"{len(found)} of {len(texts)} texts have near copies: {copies}")
-        echo(f"listed in {out}")
+        say(f"{len(found)} of {len(texts)} texts have near copies: {copies}")
+        say(f"listed in {out}")
     return ExitCode.DONE
 
 
@@ -102,7 +102,7 @@ def export_lm_eval(
     stored, scores = _read(folder)
     found = exports.lm_eval_results(stored, scores, folder.written)
     write_whole(out, _json(found))
-    echo(f"wrote {len(found['results'])} tasks to {out}")
+    say(f"wrote {len(found['results'])} tasks to {out}")
     return ExitCode.DONE
 
 
@@ -124,7 +124,7 @@ def export_every_eval_ever(
         write_whole(out / f"{path}_samples.jsonl", b"".join(lines))
     write_whole(out / f"{path}.json", _json(record))
     count = len(record["evaluation_results"])
-    echo(f"wrote {count} results and {len(verdicts)} verdicts to {out / path}.json")
+    say(f"wrote {count} results and {len(verdicts)} verdicts to {out / path}.json")
     return ExitCode.DONE
 
 
@@ -181,12 +181,13 @@ def bundle(
     proofs = prove_bundle(out, ProgressLine()).runs
     for proof in proofs:
         for line in (*proof.unproven, *proof.differences):
-            log(f"{proof.run}: {line}")
-    echo(f"wrote {count} files, {size:,} bytes, to {out}")
+            warn(f"{proof.run}: {line}")
+    say(f"wrote {count} files, {size:,} bytes, to {out}")
     if all(proof.is_same for proof in proofs):
-        echo(f"`harness bundle --check {out.name}` derives every number again: the same")
+        say(f"`harness bundle --check {out.name}` derives every number again: the same")
         return ExitCode.DONE
-    log(f"`harness bundle --check {out.name}` will say so too; repeat the run to mend what differs")
+    found = f"`harness bundle --check {out.name}` will say so too"
+    warn(f"{found}; repeat the run to mend what differs")
     return ExitCode.CHECK_FAILED
 
 
@@ -204,7 +205,7 @@ def prove(file: Path = argument("FILE", "Bundle to prove."), is_json: AsJson = F
     with limited(str(file)):  # its prompts are templates, which may compute anything
         found = prove_bundle(file, ProgressLine())
     if is_json:
-        echo_json(found)
+        show_json(found)
     else:
         _put(found)
     return ExitCode.of(not found.is_same)
@@ -212,11 +213,11 @@ def prove(file: Path = argument("FILE", "Bundle to prove."), is_json: AsJson = F
 
 def _put(found: "BundleProof") -> None:
     for fault in found.changed:
-        echo(f"changed: {fault}")
+        say(f"changed: {fault}")
     for proof in found.runs:
         if proof.is_same:
-            echo(f"{proof.run}: the same (derived again from {proof.calls} calls)")
+            say(f"{proof.run}: the same (derived again from {proof.calls} calls)")
         for line in proof.differences:
-            echo(f"{proof.run}: differs: {line}")
+            say(f"{proof.run}: differs: {line}")
         for line in proof.unproven:
-            echo(f"{proof.run}: not derived: {line}")
+            say(f"{proof.run}: not derived: {line}")

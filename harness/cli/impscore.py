@@ -14,9 +14,9 @@ import typer
 
 from harness.analysis import profile as profiles
 from harness.analysis.rankings import people_and_metric, read_people, scorer_judged
-from harness.cli import options, output
+from harness.cli import options
 from harness.cli.options import HOME, SCORER, AsJson, ExitCode, Home, ScorerName, option
-from harness.cli.output import ProgressLine, cell, echo, echo_json, echo_records, echo_table, log
+from harness.cli.put import put_frame
 from harness.data.readers.samples_jsonl import with_texts
 from harness.errors import DataError, SpecError, did_you_mean
 from harness.implicitness.evaluate import evaluate as evaluate_on
@@ -33,6 +33,16 @@ from harness.implicitness.scorer import (
     text_of,
 )
 from harness.present.figures.texts import profile_figure
+from harness.present.screen import (
+    Cell,
+    ProgressLine,
+    cell,
+    say,
+    show_json,
+    show_records,
+    show_rows,
+    warn,
+)
 from harness.storage import tables
 from harness.storage.cells import csv_text, parquet_bytes
 from harness.storage.files import refuse_file, refuse_source, write_whole
@@ -74,7 +84,7 @@ def read_input(file: str, layout: str | None, *, has_column: bool) -> tuple[tabl
         )
     is_guess = layout is None and tables.format_by_name(name) is None and not has_column
     if is_guess and kind is FileFormat.LINES and _looks_like_csv(data):
-        log(f"{name}: read as plain lines; --column NAME reads it as CSV")
+        warn(f"{name}: read as plain lines; --column NAME reads it as CSV")
     try:
         return tables.read_table(name, data, kind), name
     except DataError as error:
@@ -92,7 +102,7 @@ def _looks_like_csv(data: bytes) -> bool:
 
 def _warn(message: str) -> None:
     if message:
-        log(message)
+        warn(message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +294,7 @@ def _finish(
         _write(tables.extended(target.table, columns, target.layout), target.out)
     _warn(overlap_message(summary.scorer, overlap, summary.n, what="rows"))
     if is_json:
-        echo_json({"summary": summary, "rows": scored if target.out is None else None})
+        show_json({"summary": summary, "rows": scored if target.out is None else None})
     else:
         _put_summary(summary)
     return ExitCode.of(summary.missing)
@@ -294,7 +304,7 @@ def _write(data: bytes, out: Path | None) -> None:
     if out is not None:
         write_whole(out, data)
     elif sys.stdout.isatty():
-        echo(data.decode("utf-8").removesuffix("\n"))
+        say(data.decode("utf-8").removesuffix("\n"))
     else:
         sys.stdout.buffer.write(data)
         sys.stdout.flush()
@@ -311,9 +321,9 @@ def _put_summary(summary: Summary) -> None:
     if summary.thin:
         line += f"; {summary.thin} of one word, or of letters that the encoder does not know"
     if summary.out is None:
-        log(line)
+        warn(line)
     else:
-        echo(f"{line}; in {summary.out}")
+        say(f"{line}; in {summary.out}")
 
 
 def evaluate(
@@ -342,17 +352,17 @@ def evaluate(
     _warn(overlap_message(result.scorer, result.trained_on, result.items, what="items"))
     compared = records(people_and_metric(items, people, scorer_judged(items, result)))
     if is_json:
-        echo_json(asdict(result) | {"people": [row._asdict() for row in compared]})
+        show_json(asdict(result) | {"people": [row._asdict() for row in compared]})
     else:
         columns = "metric, value, interval, chance, n, topics, missing"
-        echo_records(f"{result.scorer} on {source}", result.measured, columns)
+        show_records(f"{result.scorer} on {source}", result.measured, columns)
         if result.means:
             title = "means: implicitness of either side, pragmatic distance of pair and negative"
-            echo_records(title, result.means, "of, mean, sd, n")
+            show_records(title, result.means, "of, mean, sd, n")
         if compared:
             title = "and people: order of the levels, agreement with each person, the nearest"
             columns = "part, who; tau, rho, tau with people=tau_people, rho with people=rho_people"
-            echo_records(title, compared, f"{columns}, closest, sets, choices, missing")
+            show_records(title, compared, f"{columns}, closest, sets, choices, missing")
     missing = [*(m.missing for m in result.measured), *(one.missing for one in compared)]
     return ExitCode.of(any(missing))
 
@@ -402,7 +412,7 @@ def profile(
     chart, row = profile_figure(found, title=name), rows[0]
     target = None if out is None else out / "profile.csv"
     show = partial(_put_profile, name, rows)
-    output.put_frame(found.rows, target, show, is_json=is_json, chart=chart)
+    put_frame(found.rows, target, show, is_json=is_json, chart=chart)
     reasons = {
         "absent": row.missing_absent,
         "not a text": row.missing_not_text,
@@ -410,7 +420,7 @@ def profile(
         "with a NUL": row.missing_nul,
     }
     if counts := ", ".join(f"{count} {why}" for why, count in reasons.items() if count):
-        log(f"texts without a score: {counts}; no bin, mean or pair has them")
+        warn(f"texts without a score: {counts}; no bin, mean or pair has them")
     _warn(overlap_message(row.scorer, row.trained_on, row.n))
     if opened.head.card is not None:
         reported = [
@@ -431,18 +441,18 @@ def _labels(table: tables.Table, name: str, *, where: str) -> list[object]:
 
 def _put_profile(name: str, rows: Sequence[Any]) -> None:
     columns = "label, n, mean, sd, 5%=q05, 25%=q25, median, 75%=q75, 95%=q95, missing, cut, thin"
-    echo_records(
+    show_records(
         f"implicitness of {name}, by {rows[0].scorer}",
         rows,
         columns,
         missing=lambda r: r.texts - r.n,
     )
     bins = [f"{place * 0.25:g} to" for place in range(profiles.BINS)]
-    counts: list[tuple[output.Cell, ...]] = [
+    counts: list[tuple[Cell, ...]] = [
         (row.label, *profiles.bins_of(row), row.outside) for row in rows
     ]
-    echo_table("texts by bin of implicitness", ("label", *bins, "outside"), counts)
-    echo_records(
+    show_rows("texts by bin of implicitness", ("label", *bins, "outside"), counts)
+    show_records(
         "pragmatic distances of random pairs of different texts",
         rows,
         "label, texts that differ=different, pairs, mean=distance_mean, sd=distance_sd",

@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from harness.cli import options, output
+from harness.cli import options
 from harness.cli.impscore import read_input
 from harness.cli.options import HOME, SCORER, AsJson, ExitCode, Home, argument, option
-from harness.cli.output import ProgressLine, echo, echo_json, echo_table, log
+from harness.cli.put import draw_beside
 from harness.data.readers import sentence_pairs
 from harness.errors import DataError, SpecError
 from harness.implicitness.lint import LintMeasure, measures
@@ -50,6 +50,7 @@ from harness.models.encoders.encoders import CachedEncoder
 from harness.pipeline.plan import subsample
 from harness.pipeline.setup import VECTORS
 from harness.present.figures.training import ablation_figure, grid_frame, margins
+from harness.present.screen import Cell, Marked, ProgressLine, say, show_json, show_rows, warn
 from harness.registry import Registry
 from harness.specs.implicitness import RecipeSpec
 from harness.storage.cells import delimited, json_text, records_csv
@@ -109,11 +110,11 @@ def train(
     path = save_head(head, choice.out / head.name)
     metrics = head.card.metrics if head.card is not None else {}
     if is_json:
-        echo_json({"head": path, "digest": head.digest, "metrics": metrics})
+        show_json({"head": path, "digest": head.digest, "metrics": metrics})
         return ExitCode.DONE
     if metrics:
-        echo_table(head.name, ("metric", "value"), [*metrics.items()])
-    echo(f"{head.name}@{head.digest[:8]} in {path}")
+        show_rows(head.name, ("metric", "value"), [*metrics.items()])
+    say(f"{head.name}@{head.digest[:8]} in {path}")
     return ExitCode.DONE
 
 
@@ -152,20 +153,20 @@ def ablate(
         drawing = ablation_figure(rows, pairs=tested, graded=graded)
         cells = [row.cells(origin) for row in rows]
     write_whole(choice.out / table, delimited(columns, cells, separator=","))
-    drawn = output.draw_beside(choice.out / table, drawing)
+    drawn = draw_beside(choice.out / table, drawing)
     if is_json:
-        echo_json({"origin": origin, "trainings": rows})
+        show_json({"origin": origin, "trainings": rows})
         return ExitCode.DONE
     if is_grid:
-        echo("\n".join(drawing.notes))
+        say("\n".join(drawing.notes))
     else:
         _put_means(rows, f"on {tested} test pairs, {graded} of them with levels")
-    echo(f"wrote {len(rows)} trainings to {choice.out / table}{drawn}")
+    say(f"wrote {len(rows)} trainings to {choice.out / table}{drawn}")
     return ExitCode.DONE
 
 
 def _put_means(rows: Sequence[AblationRow], where: str) -> None:
-    lines: list[tuple[output.Cell, ...]] = []
+    lines: list[tuple[Cell, ...]] = []
     for (setting, value), members in groupby(rows, key=lambda row: (row.setting, row.value)):
         runs = [row.figures for row in members]
         columns = zip(*((f.implicitness, f.pragmatics, f.tau, f.rho) for f in runs), strict=True)
@@ -173,7 +174,7 @@ def _put_means(rows: Sequence[AblationRow], where: str) -> None:
         means = (fmean(column) if column else "" for column in known)
         lines.append((setting, value, len(runs), *means))
     head = ("setting", "value", "runs", "implicitness", "pragmatics", "tau", "rho")
-    echo_table(f"Means over the runs, {where}", head, lines)
+    show_rows(f"Means over the runs, {where}", head, lines)
 
 
 def lint(file: PairsFile, group: Group = None, is_json: AsJson = False) -> int:
@@ -187,10 +188,10 @@ def lint(file: PairsFile, group: Group = None, is_json: AsJson = False) -> int:
     """
     found = measures(_training_pairs(file, group))
     if is_json:
-        echo_json(found)
+        show_json(found)
     else:
         rows = [(m.name, m.value, m.least, m.most, _said(m)) for m in found]
-        echo_table(str(file), ("measure", "value", "at least", "at most", ""), rows)
+        show_rows(str(file), ("measure", "value", "at least", "at most", ""), rows)
     return ExitCode.DONE if all(m.is_kept for m in found) else ExitCode.CHECK_FAILED
 
 
@@ -230,28 +231,28 @@ def probe(
     if out is not None:
         write_whole(out, records_csv(ProbeFigure, rows).encode())
     if is_json:
-        echo_json(rows)
+        show_json(rows)
         return ExitCode.DONE
     _put_areas(rows)
     if out is not None:
-        echo(f"wrote {len(rows)} rows to {out}")
+        say(f"wrote {len(rows)} rows to {out}")
     return ExitCode.DONE
 
 
 def _put_areas(rows: Sequence[ProbeFigure]) -> None:
     areas = {(row.part, row.kind, row.against): row for row in rows if row.figure == "auc"}
     kinds, against = (*IMPLICIT, ALL_IMPLICIT), (*PLAIN, ALL_PLAIN)
-    echo(f"{rows[0].scorer} on {rows[0].sets} sets of probe sentences\n")
+    say(f"{rows[0].scorer} on {rows[0].sets} sets of probe sentences\n")
     lines = [[words(kind), *(_area(areas[ALL, kind, one]) for one in against)] for kind in kinds]
     title = f"AUC of implicit over plain kinds, 95% interval; * begins below {WEAK:g}"
-    echo_table(title, ("", *against), lines)
+    show_rows(title, ("", *against), lines)
     parts = [part for part in dict.fromkeys(row.part for row in rows) if part != ALL]
     if parts:
         lines = [
             [words(kind), *(_area(areas[part, kind, ALL_PLAIN], is_short=True) for part in parts)]
             for kind in kinds
         ]
-        echo_table("AUC over all plain kinds, by part", ("", *parts), lines)
+        show_rows("AUC over all plain kinds, by part", ("", *parts), lines)
     _put_heights([row for row in rows if row.part == ALL])
     if parts:
         plain = [row for row in rows if row.kind == ALL_PLAIN]
@@ -261,7 +262,7 @@ def _put_areas(rows: Sequence[ProbeFigure]) -> None:
 def _put_heights(rows: Sequence[ProbeFigure], title: str = "") -> None:
     """The mean of each kind (of each part, where several are there), and how high it reaches."""
     by_part = len({row.part for row in rows}) > 1
-    lines: dict[str, list[output.Cell]] = {}
+    lines: dict[str, list[Cell]] = {}
     for row in rows:
         name = row.part if by_part else words(row.kind)
         if row.figure == "mean":
@@ -269,20 +270,20 @@ def _put_heights(rows: Sequence[ProbeFigure], title: str = "") -> None:
         elif row.at_least is not None and row.at_least >= UPPER:
             lines[name].append(None if row.value is None else f"{row.value:.0%}")
     head = ("", "mean", "95% interval", *(f">={edge:g}" for edge in EDGES if edge >= UPPER))
-    echo_table(
+    show_rows(
         f"{title or 'sentences by kind'}: mean implicitness, and share in the upper bins",
         head,
         [[name, *cells] for name, cells in lines.items()],
     )
 
 
-def _area(row: ProbeFigure, *, is_short: bool = False) -> output.Cell:
+def _area(row: ProbeFigure, *, is_short: bool = False) -> Cell:
     """An AUC in two decimals with its interval, as .83 .79-.87; * where it is weak."""
     numbers = [None if one is None else f"{one:.2f}".lstrip("0") for one in (row.low, row.high)]
     text = "-" if row.value is None else f"{row.value:.2f}".lstrip("0")
     if not is_short and None not in numbers:
         text += f" {numbers[0]}-{numbers[1]}"
-    return output.Marked(f"{text}*") if row.is_weak else text
+    return Marked(f"{text}*") if row.is_weak else text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,13 +323,13 @@ def collect(choice: CollectChoice, is_json: AsJson = False) -> int:
     write_whole(choice.out, "".join(f"{json_text(line)}\n" for line in lines).encode())
     counts = {"written": len(samples), "found": len(found.samples), "left_out": found.left_out}
     if is_json:
-        echo_json(counts | {"job": spec.job or None, "licence": spec.licence})
+        show_json(counts | {"job": spec.job or None, "licence": spec.licence})
         return ExitCode.DONE
-    echo(f"wrote {len(samples)} of {len(found.samples)} sentences to {choice.out}")
+    say(f"wrote {len(samples)} of {len(found.samples)} sentences to {choice.out}")
     for reason, count in found.left_out.items():
-        log(f"left out: {count} rows, {reason}")
-    log(f"licence: {spec.licence}; the map was tried on {spec.tried}")
-    echo(
+        warn(f"left out: {count} rows, {reason}")
+    warn(f"licence: {spec.licence}; the map was tried on {spec.tried}")
+    say(
         f"next: harness build {spec.job} {choice.out} --model MODEL -o pairs.jsonl"
         if spec.job
         else f"next: harness impscore train {choice.out} -o heads; it has counterparts already"

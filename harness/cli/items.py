@@ -19,8 +19,8 @@ from harness.analysis.items import (
 )
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, option
-from harness.cli.output import echo, echo_json_rows
 from harness.errors import StoreError
+from harness.present.screen import say, show_json_rows
 from harness.storage.cells import csv_lines, csv_text
 from harness.storage.files import write_whole
 from harness.storage.find_runs import find_runs
@@ -101,16 +101,16 @@ def items(
     found = replace(found, blocks=found.blocks[: choice.limit])
     written = _write(found, files, has_pairs=query.has_pairs)
     if is_json:
-        echo_json_rows(found.cells())
+        show_json_rows(found.cells())
         return ExitCode.DONE
     shown = found.blocks[: choice.limit or SHOWN]
     page = _page(replace(found, blocks=shown), has_pairs=query.has_pairs)
     for number, (block, lines) in enumerate(page, 1):
         _put_block(f"{number} of {count}", block, lines, has_pairs=query.has_pairs)
     hint = "" if len(shown) == count else f", {len(shown)} shown (--limit N, --csv FILE)"
-    echo(f"{count} of {found.total} items{hint}")
+    say(f"{count} of {found.total} items{hint}")
     for path, answers in written.items():
-        echo(f"wrote {answers} answers to {path}")
+        say(f"wrote {answers} answers to {path}")
     return ExitCode.DONE
 
 
@@ -131,11 +131,11 @@ def _put_block(
 ) -> None:
     width = max(40, min(WIDEST, get_terminal_size().columns))
     head = f"-- {number} -- {_title(block, has_pairs=has_pairs)} "
-    echo("\n".join(_wrapped(head, width)) if len(head) > width else head.ljust(width, "-"))
+    say("\n".join(_wrapped(head, width)) if len(head) > width else head.ljust(width, "-"))
     for entry in lines:
         for line in _lines(entry, width):
-            echo(line)
-    echo("")
+            say(line)
+    say("")
 
 
 def _lines(entry: ShownText, width: int) -> list[str]:

@@ -7,8 +7,8 @@ from pathlib import Path
 from textwrap import fill
 
 from harness.cli.options import ExitCode
-from harness.cli.output import Cell, echo, echo_json, echo_table, log, usd
 from harness.errors import StoreError
+from harness.present.screen import Cell, say, show_json, show_rows, usd, warn
 from harness.storage.find_runs import run_facts, run_folders, runs_called
 from harness.storage.runs import RunFile, RunFolder, ScoreRow, read_table
 
@@ -36,7 +36,7 @@ def list_runs(results: Path, names: Sequence[str] = (), *, is_json: bool) -> int
         raise StoreError(f"--results {results}: no such folder; `harness run` makes one")
     found = runs_called(results, names) if names else run_folders(results)
     if is_json:
-        echo_json([str(folder.path) for folder in found])
+        show_json([str(folder.path) for folder in found])
         return ExitCode.DONE
     runs = []
     for folder in sorted(found, key=lambda one: one.written):
@@ -44,12 +44,12 @@ def list_runs(results: Path, names: Sequence[str] = (), *, is_json: bool) -> int
             scores = read_table(folder.scores) if folder.scores.is_file() else []
             runs.append(ListedRun(folder, folder.read(), scores))
         except StoreError:
-            echo(f"{folder.path}  damaged; repeat the run to rebuild it")
+            say(f"{folder.path}  damaged; repeat the run to rebuild it")
     short = _shortest([run.folder.path.name for run in runs])
     for task in dict.fromkeys(run.file.run.task for run in runs):
         _put_task(task, [run for run in runs if run.file.run.task == task], short)
     if not found:
-        log(f"no runs below {results}/runs; `harness run` makes one, or see --results")
+        warn(f"no runs below {results}/runs; `harness run` makes one, or see --results")
     return ExitCode.DONE
 
 
@@ -78,7 +78,7 @@ def _put_task(task: str, runs: Sequence[ListedRun], short: int) -> None:
         for name, cells in columns.items()
         if name not in ("tag", "USD") or any(one not in (None, "-", "0") for one in cells)
     }
-    echo_table(title, list(shown), list(zip(*shown.values(), strict=True)))
+    show_rows(title, list(shown), list(zip(*shown.values(), strict=True)))
 
 
 def _brief(fact: str) -> str:

@@ -14,7 +14,7 @@ from harness.analysis.flips import flip_rates
 from harness.analysis.pairings import judge_named
 from harness.cli import options
 from harness.cli.options import AsJson, ExitCode, Only, Where, argument, option
-from harness.cli.output import ProgressLine, echo, echo_json, echo_records, log, put_frame, put_rows
+from harness.cli.put import put_frame, put_rows
 from harness.cli.run_report import shown_decoding
 from harness.core import Model, Sample
 from harness.errors import SpecError
@@ -25,6 +25,7 @@ from harness.pipeline.lessons import TrainOptions, training_samples
 from harness.pipeline.plan import subsample
 from harness.pipeline.studies.grid import GridPlan, GridRow, carry_out, grid_cells
 from harness.pipeline.train_classifier import train as train_model
+from harness.present.screen import ProgressLine, say, show_json, show_records, warn
 from harness.registry import Registry
 from harness.specs.tasks import AskedSpec, PerturbationSpec, TaskSpec, WordNetSpec
 from harness.storage.cells import records_csv
@@ -75,11 +76,11 @@ def build(
     count = len(built.finished)
     if is_json:
         counts = {str(reason): count for reason, count in built.missing.items()}
-        echo_json({"made": count, "dropped": built.dropped, "missing": counts})
+        show_json({"made": count, "dropped": built.dropped, "missing": counts})
     else:
-        echo(f"wrote {count} samples to {choice.output}; {built.dropped} dropped")
+        say(f"wrote {count} samples to {choice.output}; {built.dropped} dropped")
         for reason, missing in sorted(built.missing.items()):
-            log(f"missing: {missing} {reason}")
+            warn(f"missing: {missing} {reason}")
     return ExitCode.of(built.missing)
 
 
@@ -137,15 +138,15 @@ def train(
     trained = train_model(where.workspace(), wanted, ProgressLine("done"))
     card = trained.card
     if is_json:
-        echo_json({"folder": str(trained.folder), "digest": card.digest, "card": card})
+        show_json({"folder": str(trained.folder), "digest": card.digest, "card": card})
         return ExitCode.DONE
-    echo(f"{card.model} for {card.task}: {card.recipe}; seed {card.seed}")
-    echo(f"trained on {_counts(card.rows)} of column {card.text}, data {card.data}")
+    say(f"{card.model} for {card.task}: {card.recipe}; seed {card.seed}")
+    say(f"trained on {_counts(card.rows)} of column {card.text}, data {card.data}")
     if card.made:
-        echo(f"of these augmented: {_counts(card.made)}")
+        say(f"of these augmented: {_counts(card.made)}")
     if isinstance(card.repeated, Mapping):
-        echo(f"repeated in addition: {_counts(card.repeated)}")
-    echo(f"stored in {trained.folder} ({card.digest[:7]})")
+        say(f"repeated in addition: {_counts(card.repeated)}")
+    say(f"stored in {trained.folder} ({card.digest[:7]})")
     return ExitCode.DONE
 
 
@@ -208,7 +209,7 @@ def grid(
     cells = grid_cells(space, plan)
     rows: list[GridRow] = []
     for place, cell in enumerate(cells, 1):
-        log(f"[{place}/{len(cells)}] {cell.options.label} for {cell.options.task}")
+        warn(f"[{place}/{len(cells)}] {cell.options.label} for {cell.options.task}")
         rows += carry_out(space, cell, ProgressLine("done"))
     table = choice.out or where.results / "grids" / f"{digest(plan)[:16]}.csv"
     files = {table: records_csv(GridRow, rows)}
@@ -221,7 +222,7 @@ def _put_rows(rows: Sequence[GridRow]) -> None:
     missing = ", missing" * any(row.missing for row in rows)
     for of in dict.fromkeys((row.task, row.label, row.model) for row in rows):
         task, label, model = of
-        echo_records(
+        show_records(
             f"{task}, class {label}: {model}",
             [row for row in rows if (row.task, row.label, row.model) == of],
             "augmentation; precision, recall, F1=f1, interval, macro F1=macro_f1, near copies=near"
@@ -239,7 +240,7 @@ def _warn_of_copies(rows: Sequence[GridRow]) -> None:
     seen = {(row.task, row.augmentation, row.label): row for row in rows}
     for (task, arm, label), row in seen.items():
         if row.near > NEARLY_SEEN * row.texts:
-            log(
+            warn(
                 f"WARNING: {task}, {arm}: {row.near} of {row.texts} texts of class {label} share "
                 "six in ten words with a text trained on; to find them says little of new texts"
             )
@@ -334,11 +335,11 @@ def perturb(
     path = _write(home, name, new, samples=perturbed)
     if is_json:
         made = {"task": name, "file": path, "originals": len(samples), "perturbations": counts}
-        echo_json(made)
+        show_json(made)
     else:
         _put_counts(f"{len(samples)} samples, field {field}", counts)
-        echo(f"wrote {len(perturbed)} samples of task {name} to {path}")
-        echo(f"next: harness {choice.then(name)} --home {home}")
+        say(f"wrote {len(perturbed)} samples of task {name} to {path}")
+        say(f"next: harness {choice.then(name)} --home {home}")
     return ExitCode.of(any(part.missing for part in counts))
 
 
@@ -376,7 +377,7 @@ def _without_model(specs: Mapping[str, PerturbationSpec]) -> Mapping[str, Pertur
     found = {n: spec for n, spec in specs.items() if not isinstance(spec, AskedSpec)}
     absent = [name for name, spec in found.items() if isinstance(spec, WordNetSpec)]
     if absent and not is_wordnet_installed():
-        log(f"left out: {', '.join(absent)}, because no WordNet is installed")
+        warn(f"left out: {', '.join(absent)}, because no WordNet is installed")
         return {name: spec for name, spec in found.items() if name not in absent}
     return found
 
@@ -411,7 +412,7 @@ def _write(folder: Path, name: str, spec: TaskSpec, *, samples: Sequence[Sample]
 
 
 def _put_counts(title: str, counts: Sequence[transforms.PerturbationCounts]) -> None:
-    echo_records(
+    show_records(
         title,
         counts,
         "perturbation, keeps_meaning, changed, unchanged, missing",
@@ -435,7 +436,7 @@ def report(
     missing = max((row.missing for row in rows), default=0)
     unmatched = max((row.unmatched for row in rows), default=0)
     if missing or unmatched:
-        log(
+        warn(
             f"left out: at most {missing} pairs without a verdict, and {unmatched} perturbed "
             "samples whose original was not run"
         )
@@ -449,7 +450,7 @@ def _put_flips(rows: Sequence[Any]) -> None:
         title = f"{row.model} on {row.task}, {row.variant} ({drawn}), by {row.judge}"
         tables.setdefault(title, []).append(row)
     for title, members in tables.items():
-        echo_records(
+        show_records(
             title,
             members,
             "perturbation, keeps_meaning, flips=value, interval, n, originals=clusters, to_wrong, "

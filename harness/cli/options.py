@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 import typer
 from typer.models import OptionInfo
 
-from harness.cli.output import ProgressLine, log
 from harness.errors import ModelError, SpecError
+from harness.present.screen import ProgressLine, warn
 
 if TYPE_CHECKING:
     from harness.pipeline.setup import JudgeSetup
@@ -324,15 +324,15 @@ def _tell_of_pack(pack: Path, registry: "Registry") -> None:
     if used:
         more = f" and {len(used) - MOST_NAMED} more" if len(used) > MOST_NAMED else ""
         count = f"{len(used)} template{'s' * (len(used) != 1)}"
-        log(f"prompts: {pack} replaces {count}: {', '.join(used[:MOST_NAMED])}{more}")
+        warn(f"prompts: {pack} replaces {count}: {', '.join(used[:MOST_NAMED])}{more}")
     unused = [file for file, is_known in files if not is_known]
     known = sorted(set(registry.prompts.names()) - set(unused))
     if len(unused) == len(files):
-        log(f"--prompts {pack}: overrides nothing; name its files as in prompts/")
+        warn(f"--prompts {pack}: overrides nothing; name its files as in prompts/")
     for file in unused:
         close = get_close_matches(file, known, n=1, cutoff=0.5)
         hint = f"; did you mean {close[0]}?" if close else ""
-        log(f"--prompts {pack}: {file} is the name of no template{hint}")
+        warn(f"--prompts {pack}: {file} is the name of no template{hint}")
 
 
 def names(given: str | Sequence[str] | None, option: str = "--variant") -> tuple[str, ...]:
@@ -379,7 +379,7 @@ def warn_about_keys(
             facts[f"model {name}"] = str(error)
     for who, fact in facts.items():
         if fact is not None:
-            log(f"{who}: {fact} (a dry run needs none)")
+            warn(f"{who}: {fact} (a dry run needs none)")
 
 
 def backend(name: str | None) -> "Backend | None":

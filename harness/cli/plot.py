@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from harness.cli import options
 from harness.cli.options import SCORER, ExitCode, Only, ScorerName, Where, argument, option
-from harness.cli.output import ProgressLine, echo, echo_table
 from harness.core import Sample
 from harness.errors import SpecError
 from harness.implicitness.open import with_options
 from harness.present.figures.figure import ENDINGS, Ending, Figure, data_csv, pictures
 from harness.present.figures.named import FIGURES, Inputs, make_figure
 from harness.present.figures.scores import Layout, ScoreFilter
+from harness.present.screen import ProgressLine, say, show_rows
 from harness.specs.encoders import (
     CharNgramsSpec,
     LocalEncoderSpec,
@@ -134,7 +134,7 @@ def _samples(task: str, where: Where) -> list[Sample]:
 
 def _list_figures() -> int:
     rows = [(name, found.source, found.about) for name, found in FIGURES.items()]
-    echo_table("Figures", ("name", "of", "what it shows"), rows)
+    show_rows("Figures", ("name", "of", "what it shows"), rows)
     return ExitCode.DONE
 
 
@@ -151,8 +151,8 @@ def _write(drawing: Figure, out: Path, endings: list[Ending], *, width: float) -
     """Write the data, then the pictures, which need matplotlib."""
     table = out.with_suffix(".csv")
     write_whole(table, data_csv(drawing).encode())
-    echo(f"wrote the data to {table}")
+    say(f"wrote the data to {table}")
     for ending, data in pictures(drawing, endings, width_cm=width).items():
         path = out.with_suffix(ending)
         write_whole(path, data)
-        echo(f"wrote a figure to {path}")
+        say(f"wrote a figure to {path}")

@@ -31,9 +31,9 @@ from harness.analysis.rates import (
 from harness.analysis.rates import rates as rates_of
 from harness.cli import options
 from harness.cli.options import AsJson, ExitCode, Only, Where, one_of, option
-from harness.cli.output import cell, echo, echo_json, echo_table, log, p_value
 from harness.errors import SpecError
 from harness.pipeline.score import ALL
+from harness.present.screen import cell, p_value, say, show_json, show_rows, warn
 from harness.stats.estimate import NoValue
 from harness.storage.cells import cell_text
 from harness.storage.files import refuse_file, refuse_source, write_whole
@@ -144,12 +144,12 @@ def rates(
     for file, frame in files.items():
         write_whole(file, frame_csv(frame).encode())
     if is_json:
-        echo_json({"rates": plain_rows(rows), "gaps": plain_rows(found)})
+        show_json({"rates": plain_rows(rows), "gaps": plain_rows(found)})
         return ExitCode.DONE
     _put(rows, found)
     if (found["note"] == NoValue.TOO_FEW).any():
-        echo(f"no interval: fewer than {choice.least} originals on a side (--least)")
-    echo(f"wrote {' and '.join(map(str, files))}")
+        say(f"no interval: fewer than {choice.least} originals on a side (--least)")
+    say(f"wrote {' and '.join(map(str, files))}")
     return ExitCode.DONE
 
 
@@ -158,9 +158,9 @@ def _put(rows: "DataFrame", found: "DataFrame") -> None:
     for signature, own in rows.groupby("signature", sort=False):
         label, first = called[signature], own.iloc[0]
         if first["threshold"] == first["threshold"]:
-            echo(f"{label}: {point_words(first)}")
+            say(f"{label}: {point_words(first)}")
             if ((own["note"] == NONE_FLAGGED) & (own["column"] == "")).any():
-                echo(f"{label}: no text is flagged: none scores so high")
+                say(f"{label}: no text is flagged: none scores so high")
         for column, of_column in own.groupby("column", sort=False):
             by = f" by {column}" if column else ", all texts"
             _put_rates(f"{label}{by}", of_column, column or "texts")
@@ -168,10 +168,10 @@ def _put(rows: "DataFrame", found: "DataFrame") -> None:
             for rate, of_rate in found[is_own].groupby("rate", sort=False):
                 _put_gaps(f"{label}: gaps of {WORDS[rate]} by {column}", of_rate)
     for row in rows[(rows["group"] == ALL) & (rows["missing"] > 0)].itertuples():
-        echo(f"{called[row.signature]}: {row.missing} texts of {WORDS[row.rate]} are missing")
+        say(f"{called[row.signature]}: {row.missing} texts of {WORDS[row.rate]} are missing")
     if tests := int(found["p"].notna().sum()):
-        echo(f"p belongs to the interval before it; Holm corrects all {tests} gaps that have a p")
-        echo("gaps of precision have no test: groups differ in their shares of texts to detect")
+        say(f"p belongs to the interval before it; Holm corrects all {tests} gaps that have a p")
+        say("gaps of precision have no test: groups differ in their shares of texts to detect")
 
 
 def _put_rates(title: str, rows: "DataFrame", heading: str) -> None:
@@ -181,7 +181,7 @@ def _put_rates(title: str, rows: "DataFrame", heading: str) -> None:
         for row in plain_rows(rows)
     }
     groups = rows["group"].unique()
-    echo_table(title, head, [(g, *(cells[g, rate] for rate in WORDS)) for g in groups])
+    show_rows(title, head, [(g, *(cells[g, rate] for rate in WORDS)) for g in groups])
 
 
 def _put_gaps(title: str, found: "DataFrame") -> None:
@@ -195,7 +195,7 @@ def _put_gaps(title: str, found: "DataFrame") -> None:
         for row in plain_rows(found)
     ]
     shown = len(head) if has_test else 2
-    echo_table(title, head[:shown], [line[:shown] for line in lines])
+    show_rows(title, head[:shown], [line[:shown] for line in lines])
 
 
 def _figure(value: float | None, row: Mapping[str, Any]) -> str:
@@ -241,7 +241,7 @@ def export_errors(
     errors, missing = run_errors(folder, texts, kind), int(texts["flagged"].isna().sum())
     counted = f"{len(texts) - missing} answer{'s' * (len(texts) - missing != 1)}"
     if errors.empty:
-        echo(f"no {'error' if kind == 'all' else kind} among {counted}; nothing written")
+        say(f"no {'error' if kind == 'all' else kind} among {counted}; nothing written")
         return ExitCode.DONE
     originals = originals_of(where.workspace(), folder, where.table)
     for path in originals.files if originals else ():
@@ -254,9 +254,9 @@ def export_errors(
     counts = [f"{kinds[kind]} {kind}" for kind in (MISSED, FALSE_ALARM) if kind in kinds]
     ties = int((errors["verdict"] == "tie").sum())
     said = " and ".join(counts) + (f" ({ties} of them ties)" if ties else "")
-    echo(f"wrote {said} among {counted} to {choice.out}")
+    say(f"wrote {said} among {counted} to {choice.out}")
     if missing:
-        log(f"{missing} answers are missing or have no score: they are no errors and not written")
+        warn(f"{missing} answers are missing or have no score: they are no errors and not written")
     return ExitCode.DONE
 
 

@@ -21,17 +21,7 @@ from harness.analysis.panels import AgreementQuery, Panel, match_ratings, unmatc
 from harness.analysis.sheets import Packet, Sheet, SheetForm, SheetQuery
 from harness.cli import options
 from harness.cli.options import HOME, RESULTS, AsJson, ExitCode, Home, Results, argument, option
-from harness.cli.output import (
-    Cell,
-    cell,
-    echo,
-    echo_records,
-    echo_table,
-    folded,
-    log,
-    p_value,
-    put_rows,
-)
+from harness.cli.put import put_rows
 from harness.data.ratings import (
     Conversion,
     Rating,
@@ -46,6 +36,7 @@ from harness.data.ratings import (
 )
 from harness.errors import DataError, SpecError
 from harness.judges.asking import Orders
+from harness.present.screen import Cell, cell, folded, p_value, say, show_records, show_rows, warn
 from harness.storage.cells import long_cells, records_csv
 from harness.storage.files import refuse_source, write_new, write_whole
 from harness.storage.find_runs import find_runs, run_folders, stored_runs
@@ -119,7 +110,7 @@ def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = Fal
             found += rows
             has_unmatched |= _put_panel(panel, rows, is_quiet=is_json, is_all=choice.is_all)
         if count := unmatched(runs, ratings):
-            log(f"{count} ratings are of variants of {task} that no run has")
+            warn(f"{count} ratings are of variants of {task} that no run has")
     table = results / "agreement.csv"
     text = records_csv(AgreementRow, found) + _rows_of_others(table, {row.task for row in found})
     put_rows(found, {table: text}, lambda: None, is_json=is_json)
@@ -210,7 +201,7 @@ def export_ratings(choice: SheetChoice, results: Results = RESULTS, home: Home =
         is_csv = choice.form == "csv"
         text = sheets.sheet_text(sheet, packet).encode() if is_csv else b""
         write_new(file, text or tasks_text(sheets.shown(sheet, packet.entries)))
-        echo(f"wrote {len(packet.entries)} rows to {file}")
+        say(f"wrote {len(packet.entries)} rows to {file}")
     _write_guides(path, sheet, form, marks if choice.form == "labelstudio" else {})
     _tell_of_sheet(sheet, key)
     return ExitCode.of(sheet.unanswered)
@@ -222,7 +213,7 @@ def _sheet_form(file: RunFile, home: Path) -> SheetForm | None:
     known = registry.names("configs/sheets")
     names = [one for one in (file.run.task, file.task.made_of) if one in known]
     if not names or names[0] is None:
-        log(f"no configs/sheets/{file.run.task}.yaml: each field of a sample is a column")
+        warn(f"no configs/sheets/{file.run.task}.yaml: each field of a sample is a column")
         return None
     place = registry.file("configs/sheets", names[0])
     return SheetForm(registry.load("configs/sheets", names[0]), str(place), registry.prompts)
@@ -233,24 +224,24 @@ def _write_guides(path: Path, sheet: Sheet, form: SheetForm | None, marks: dict[
     if form:
         guide = path.with_name(f"{path.stem}.guide.txt")
         write_new(guide, form.guide().encode())
-        echo(f"what raters read first is in {guide}")
+        say(f"what raters read first is in {guide}")
     if marks:
         config = path.with_name(f"{path.stem}.config.xml")
         names = [sheets.column(name) for name in sheet.fields]
         write_new(config, config_text(names, answer=sheets.ANSWER, marks=marks).encode())
-        echo(f"labelling config in {config}")
+        say(f"labelling config in {config}")
 
 
 def _tell_of_sheet(sheet: Sheet, key: Path) -> None:
     rows, answers = len(sheet.entries), sheet.answers
     equal = f"; {answers} answers, equal ones in one row" if answers > rows else ""
-    log(
+    warn(
         f"variant {', '.join(sheet.variants)}, {', '.join(sheet.decodings)}{equal} (others: "
         "--variant, --temperature)"
     )
-    log(f"{key} names the models of each row: do not show it to the raters")
+    warn(f"{key} names the models of each row: do not show it to the raters")
     if sheet.unanswered:
-        log(f"{sheet.unanswered} responses have no answer and are left out")
+        warn(f"{sheet.unanswered} responses have no answer and are left out")
 
 
 def _decoding(text: str) -> str:
@@ -304,8 +295,8 @@ def import_ratings(choice: ConvertChoice) -> int:
     write_whole(choice.out, ratings_text(ratings).encode())
     blank = sum(rating.value is None for rating in ratings)
     counts = Counter(rating.rater for rating in ratings)
-    echo(f"wrote {len(ratings)} ratings to {choice.out}, {blank} of them blank")
-    echo(f"raters: {', '.join(f'{name} ({count})' for name, count in sorted(counts.items()))}")
+    say(f"wrote {len(ratings)} ratings to {choice.out}, {blank} of them blank")
+    say(f"raters: {', '.join(f'{name} ({count})' for name, count in sorted(counts.items()))}")
     return ExitCode.DONE
 
 
@@ -341,30 +332,30 @@ def _put_panel(panel: Panel, rows: Sequence[AgreementRow], *, is_quiet: bool, is
         f"{len(panel.raters)} raters"
     )
     if not is_quiet:
-        echo(title, is_prose=True)
+        say(title, is_prose=True)
         _put_findings(rows)
         put = _put_every if is_all else _put_main
         put(rows)
     if panel.unmatched:
-        log(f"{panel.unmatched} of {panel.offered} ratings match no response: {title}")
+        warn(f"{panel.unmatched} of {panel.offered} ratings match no response: {title}")
     return panel.unmatched > 0
 
 
 def _put_findings(rows: Sequence[AgreementRow]) -> None:
     """The raters once, then a sentence for each judge, and which judges differ significantly."""
-    echo(raters_finding(rows), is_prose=True)
+    say(raters_finding(rows), is_prose=True)
     for judge, own in by_judge(rows).items():
-        echo(judge_finding(judge, own), is_prose=True)
+        say(judge_finding(judge, own), is_prose=True)
     for line in pairs_finding(rows):
-        echo(line, is_prose=True)
+        say(line, is_prose=True)
     notes: dict[str, list[str]] = {}
     for row in (row for row in rows if row.statistic in MAIN and row.note):
         notes.setdefault(row.note, []).append(_who(row))
     for note, judges in notes.items():
-        echo(f"note on {folded(list(dict.fromkeys(judges)))}: {note}", is_prose=True)
+        say(f"note on {folded(list(dict.fromkeys(judges)))}: {note}", is_prose=True)
     for line in dict.fromkeys(row.averaging for row in rows):
-        echo(f"averaged: {line}", is_prose=True)
-    echo("")
+        say(f"averaged: {line}", is_prose=True)
+    say("")
 
 
 def _put_main(rows: Sequence[AgreementRow]) -> None:
@@ -385,14 +376,14 @@ def _put_main(rows: Sequence[AgreementRow]) -> None:
         lines[-1].insert(2, None if r is None else (r.low, r.high))
     heads = [MAIN[name] for name in names]
     title = "statistics of each judge; --all prints every one, with its interval"
-    echo_table(title, ["judge", heads[0], "95% interval", *heads[1:]], lines)
+    show_rows(title, ["judge", heads[0], "95% interval", *heads[1:]], lines)
 
 
 def _put_every(rows: Sequence[AgreementRow]) -> None:
     first = next(((row.judge, row.model) for row in rows), None)
     shown = [r for r in rows if r.statistic not in PEOPLE or (r.judge, r.model) == first]
     shown.sort(key=lambda row: row.statistic not in PEOPLE)
-    echo_records(
+    show_records(
         "every statistic; those of raters once",
         shown,
         "judge, statistic; value, sd, interval, n, skipped, p, p_holm, epsilon, note",
@@ -402,13 +393,13 @@ def _put_every(rows: Sequence[AgreementRow]) -> None:
         note=lambda row: "; ".join(filter(None, (row.reason, row.note))),
     )
     for line in _families(rows):
-        echo(line)
+        say(line)
     for row in (row for row in rows if row.statistic == "pearson_dataset"):
-        echo(
+        say(
             f"{_who(row)}: ties of people {cell(row.tie_rate_human)}, of the judge "
             f"{cell(row.tie_rate_judge)}"
         )
-    echo("")
+    say("")
 
 
 def _families(rows: Sequence[AgreementRow]) -> list[str]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 from harness.cli import options
 from harness.cli.clusters import parts
 from harness.cli.options import AsJson, ExitCode, Only, Shown, Where, argument, one_of, option
-from harness.cli.output import ProgressLine, echo, echo_json, echo_table, log
 from harness.errors import SpecError
+from harness.present.screen import ProgressLine, say, show_json, show_rows, warn
 from harness.storage.find_runs import find_run
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def run(
     space = parts.on_part(where.workspace(calling, progress=line), part)
     for task in () if choice.judge else tasks:
         judges = ", ".join(space.registry.load("tasks", task).judges)
-        log(f"judges of task {task}: {judges} (choose others with --judge)")
+        warn(f"judges of task {task}: {judges} (choose others with --judge)")
     wanted = choice.resolved(asking, where.table)
     if part is None and not asking.is_dry:
         plans = [resolve.resolve(space, one, is_shown_again=True) for one in wanted]
@@ -243,22 +243,22 @@ def read(
     space = where.workspace(options.OFFLINE, folder.results(where.results))
     found = reread.reread(resolve.resolve_reread(space, folder))
     if is_json:
-        echo_json(found)
+        show_json(found)
         return ExitCode.DONE
     for change in found.changes:
         row = change.row
         before, after = (f"{v.reason or v.value}" for v in (change.before, change.after))
-        echo(f"{change.judge}: {row.sample.id} {row.variant} {row.decoding}: {before} -> {after}")
+        say(f"{change.judge}: {row.sample.id} {row.variant} {row.decoding}: {before} -> {after}")
     count = len(found.changes)
-    echo(f"{count} verdict{'s' * (count != 1)} changed; no model was called")
+    say(f"{count} verdict{'s' * (count != 1)} changed; no model was called")
     if found.altered:
-        log(
+        warn(
             f"{', '.join(found.altered)}: changed since this run was scored, so nothing was "
             "written; repeat `harness run` or `harness judge` to score the answers again"
         )
     for name, count in found.stale.items():
         if count:
-            log(
+            warn(
                 f"judge {name}: the wording of {count} questions has changed since; to ask the new "
                 f"ones: `harness judge {run} --judge {name}`"
             )
@@ -304,13 +304,13 @@ def import_files(
     found = importer.import_answers(space, wanted)
     [_] = tagged([found.done], choice.tag)
     for note in found.notes:
-        log(f"{note.path}: {note.rows} row{'s' * (note.rows != 1)} {note.what}")
+        warn(f"{note.path}: {note.rows} row{'s' * (note.rows != 1)} {note.what}")
     for path in found.replaced:
-        log(f"run {path}: removed; the new run below holds its answers")
+        warn(f"run {path}: removed; the new run below holds its answers")
     if shown.is_json:
         names = ("counts", "groups", "ratings", "notes")
         result = {"folder": found.done.folder.path, "scores": found.done.scores}
-        echo_json(result | {name: getattr(found, name) for name in names})
+        show_json(result | {name: getattr(found, name) for name in names})
         return ExitCode.of(found.done.missing)
     code = put_runs([found.done], shown)
     _put_counts(found)
@@ -320,7 +320,7 @@ def import_files(
 def _put_counts(found: "Imported") -> None:
     """Print how many answers an import found, of each variant and group."""
     for count in found.counts:
-        echo(f"{count.variant}: answers to {count.found} of {count.samples} samples")
+        say(f"{count.variant}: answers to {count.found} of {count.samples} samples")
     groups = sorted({part.group for part in found.groups})
     cells = {(p.variant, p.group): f"{p.found} of {p.samples}" for p in found.groups}
     if len(groups) > 1:
@@ -328,9 +328,9 @@ def _put_counts(found: "Imported") -> None:
             (count.variant, *(cells.get((count.variant, group), "-") for group in groups))
             for count in found.counts
         ]
-        echo_table("answers found, of the samples of each group", ("variant", *groups), lines)
+        show_rows("answers found, of the samples of each group", ("variant", *groups), lines)
     if found.ratings is not None:
-        echo(f"ratings {found.ratings}")
+        say(f"ratings {found.ratings}")
 
 
 def tagged(runs: "Iterable[execute.RunResult]", tag: str | None) -> "Iterator[execute.RunResult]":

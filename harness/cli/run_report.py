@@ -9,7 +9,6 @@ from harness.analysis.headlines import headlines
 from harness.cli.board_screen import log_run_alarms
 from harness.cli.boards import put_joint_boards
 from harness.cli.options import ExitCode, Shown
-from harness.cli.output import Cell, Marked, cell, echo, echo_json, echo_records, echo_table, log
 from harness.core import Score
 from harness.judges.custom import JudgeLabel
 from harness.models.client.cached import Budget, CallPolicy
@@ -27,7 +26,19 @@ from harness.pipeline.execute import RunResult
 from harness.pipeline.plan import AnswerMode
 from harness.pipeline.preview import CallSummary
 from harness.pipeline.score import all_scores
-from harness.present.screen import p_value, usd, usd_range
+from harness.present.screen import (
+    Cell,
+    Marked,
+    cell,
+    p_value,
+    say,
+    show_json,
+    show_records,
+    show_rows,
+    usd,
+    usd_range,
+    warn,
+)
 from harness.specs.models import CLASSIFIERS
 from harness.storage.runs import Cost, Costs, MissingCount, RunFile, ScoreRow
 from harness.storage.signature import Signature
@@ -73,11 +84,11 @@ def put_runs(
             _put_run(done, is_all=is_all, has_all=has_all, is_brief=is_several and not has_all)
         )
     if len(ended) > 1:
-        echo("")
+        say("")
         put_joint_boards(ended)
     if not has_all:
         more = "groups and more metrics" if is_several else "more metrics"
-        echo(f"{more}: --metrics all")
+        say(f"{more}: --metrics all")
     return max(codes)
 
 
@@ -92,7 +103,7 @@ def _put_json(ended: Sequence[RunResult], *, has_all: bool) -> int:
         }
         for done in ended
     ]
-    echo_json(results if len(results) > 1 else results[0])
+    show_json(results if len(results) > 1 else results[0])
     return max(ExitCode.of(done.missing) for done in ended)
 
 
@@ -103,14 +114,14 @@ def _put_run(done: RunResult, *, is_all: bool, has_all: bool, is_brief: bool) ->
         put_details(scores, has_all=has_all)
     log_run_alarms(done.folder, done.scores)
     if (line := cost_line(done.file.costs, _unpriced(done.file))) is not None:
-        echo(line, is_prose=True)
-    echo(f"run {done.folder.path}")
+        say(line, is_prose=True)
+    say(f"run {done.folder.path}")
     if done.truncated:
-        echo(_cut_line(done.file, done.truncated), is_prose=True)
+        say(_cut_line(done.file, done.truncated), is_prose=True)
     if done.again and is_all:
-        echo(f"{done.again} calls whose reply had no answer were retried (--retry all)")
+        say(f"{done.again} calls whose reply had no answer were retried (--retry all)")
     for line in gap_lines(done.file, has_remedy=True):
-        log(line)
+        warn(line)
     return ExitCode.of(done.missing)
 
 
@@ -128,7 +139,7 @@ def put_headlines(file: RunFile, rows: Sequence[ScoreRow]) -> None:
         title += f": {heads[0].score.metric}, {drawn}"
     else:
         alike = " score.metric, decoding,"
-    echo_records(
+    show_records(
         title,
         heads,
         f"score.variant, score.judge;{alike} score.value, interval, chance, score.n, missing",
@@ -180,7 +191,7 @@ def _put_groups(heads: Sequence[ScoreRow], rows: Sequence[ScoreRow]) -> None:
         drawn = shown_decoding(first.decoding, heads[0].signature)
         title = f"{first.judge}, {first.metric} by group, {drawn}"
         lines = [(h.score.variant, *map(found[h.signature].get, groups)) for h in heads]
-        echo_table(title, ("variant", *groups), lines)
+        show_rows(title, ("variant", *groups), lines)
 
 
 def _put_bins(head: ScoreRow, rows: Sequence[ScoreRow]) -> None:
@@ -201,7 +212,7 @@ def _put_bins(head: ScoreRow, rows: Sequence[ScoreRow]) -> None:
         lines.append((*cells, area.value if area else None))
     if lines:
         title = f"{head.score.judge}, {head.score.variant}, by implicitness"
-        echo_table(title, ("bin", "TPR", *RATE_HEAD, "FPR", *RATE_HEAD, "AUC"), lines)
+        show_rows(title, ("bin", "TPR", *RATE_HEAD, "FPR", *RATE_HEAD, "AUC"), lines)
 
 
 def _put_metrics(heads: Sequence[ScoreRow], rows: Sequence[ScoreRow], *, has_all: bool) -> None:
@@ -215,7 +226,7 @@ def _put_metrics(heads: Sequence[ScoreRow], rows: Sequence[ScoreRow], *, has_all
                 values = found.setdefault(score.metric, [])
                 values.append(f"{score.variant} {value}{_in_brackets(score)}")
     for metric, values in found.items():
-        echo(f"{heads[0].score.judge}, {metric}: {', '.join(values)}", is_prose=True)
+        say(f"{heads[0].score.judge}, {metric}: {', '.join(values)}", is_prose=True)
 
 
 def _in_brackets(score: Score) -> str:
@@ -238,7 +249,7 @@ def _put_labels(head: ScoreRow, rows: Sequence[ScoreRow]) -> None:
     ]
     if lines:
         title = f"{head.score.judge}, what was chosen, {head.score.variant}"
-        echo_table(title, ("choice", "chosen", "probability", "n"), lines)
+        show_rows(title, ("choice", "chosen", "probability", "n"), lines)
 
 
 def _put_classes(head: ScoreRow, scores: Sequence[Score]) -> None:
@@ -255,11 +266,11 @@ def _put_classes(head: ScoreRow, scores: Sequence[Score]) -> None:
     lines.append(("mean", *("",) * 4, macro.value, (macro.low, macro.high), ""))
     names = [part for name in ("precision", "recall", "F1") for part in (name, "95% interval")]
     title = f"{head.score.judge}, {head.score.variant}"
-    echo_table(f"{title}, by class (-: division by zero)", ("class", *names, "n"), lines)
+    show_rows(f"{title}, by class (-: division by zero)", ("class", *names, "n"), lines)
     missed = [one for one in scores if one.metric.startswith(MISSED)]
     missed.sort(key=lambda s: (s.group != head.score.group, -(s.value or 0)))
     if missed:
-        echo_records(
+        show_records(
             f"{title}, missed",
             missed,
             "class, of=group, missed, answered=n",
@@ -403,21 +414,21 @@ def put_dry_runs(
     """Print the planned calls of each run, by its title; as JSON a list, or a list of several."""
     each, is_batch = list(runs.values()), terms.is_batch
     if is_json:
-        echo_json(each if len(each) > 1 else each[0])
+        show_json(each if len(each) > 1 else each[0])
         return ExitCode.DONE
     every = [part for calls in each for part in calls]
     _put_examples(every)
     for title, calls in runs.items():
         _put_sizes(title, calls)
-        echo(f"{'' if len(runs) == 1 else f'{title}: '}{sum_line(calls, is_batch=is_batch)}")
+        say(f"{'' if len(runs) == 1 else f'{title}: '}{sum_line(calls, is_batch=is_batch)}")
     if len(runs) > 1:
-        echo(f"in all: {sum_line(every, is_batch=is_batch)}")
+        say(f"in all: {sum_line(every, is_batch=is_batch)}")
     if waiting := sum(part.waiting for part in every):
         again = "made and paid again; add --batch to collect them"
         fate = "collected, and not paid again" if is_batch else again
-        echo(f"{waiting} of these calls wait in a batch already sent: they would be {fate}")
+        say(f"{waiting} of these calls wait in a batch already sent: they would be {fate}")
     if terms.budget is not None:
-        echo(budget_line(every, terms.budget))
+        say(budget_line(every, terms.budget))
     return ExitCode.DONE
 
 
@@ -426,11 +437,11 @@ def _put_examples(every: Sequence[CallSummary]) -> None:
     for part in (part for part in every if part.example):
         first.setdefault((part.asker, part.variant, part.step), part)
     for kind, part in first.items():
-        echo(f"--- {', '.join(word for word in kind if word != '-')}: an example")
+        say(f"--- {', '.join(word for word in kind if word != '-')}: an example")
         for message in part.example:
-            echo(f"[{message.role}]\n{message.content}\n")
+            say(f"[{message.role}]\n{message.content}\n")
         if part.choices:
-            echo(f"[choices]\n{' '.join(map(repr, part.choices))}\n")
+            say(f"[choices]\n{' '.join(map(repr, part.choices))}\n")
 
 
 def _put_sizes(title: str, calls: Sequence[CallSummary]) -> None:
@@ -438,7 +449,7 @@ def _put_sizes(title: str, calls: Sequence[CallSummary]) -> None:
         is_known = part.least_usd is not None and part.most_usd is not None
         return f"{usd(part.least_usd)} to {usd(part.most_usd)}" if is_known else "-"
 
-    echo_records(
+    show_records(
         f"{title}: planned calls, at most",
         calls,
         "for=asker, variant, step, calls, stored, prompt tokens=tokens, answer tokens "
@@ -448,7 +459,7 @@ def _put_sizes(title: str, calls: Sequence[CallSummary]) -> None:
         price=price,
     )
     if any(part.is_estimate for part in calls):
-        echo("~ estimated: four characters are one token")
+        say("~ estimated: four characters are one token")
 
 
 def sum_line(calls: Sequence[CallSummary], *, is_batch: bool) -> str:

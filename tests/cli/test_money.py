@@ -11,9 +11,9 @@ from support.stub_server import StubServer
 from support.toy import DECODINGS, FILES, PRICES, SAMPLES, Toy
 
 from harness.cli import main
-from harness.cli.output import usd
 from harness.cli.run_report import cost_line
 from harness.parts import Usage
+from harness.present.screen import usd
 from harness.storage.runs import Cost, Costs, ScoreRow, read_table
 
 ANSWERS = SAMPLES * DECODINGS

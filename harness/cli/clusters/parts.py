@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness.cli.options import Calling, ExitCode, Shown
-from harness.cli.output import echo, echo_json, log
 from harness.errors import SpecError
+from harness.present.screen import say, show_json, warn
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,7 @@ def gathered(sources: "Sequence[Path]", results: "Path", models: "Iterable[str]"
 
     if sources:
         copied = shards.gather(sources, results, models)
-        log(f"{copied} segments of stored calls copied to {results / 'calls'}")
+        warn(f"{copied} segments of stored calls copied to {results / 'calls'}")
 
 
 def put_parts(parts: "Iterable[ShardResult]", shown: Shown) -> int:
@@ -51,11 +51,11 @@ def put_parts(parts: "Iterable[ShardResult]", shown: Shown) -> int:
     for part in parts:
         ended.append(part)
         if not shown.is_json:
-            echo(f"{part.task}, {part.model}: {part_line(part)}", is_prose=True)
+            say(f"{part.task}, {part.model}: {part_line(part)}", is_prose=True)
     if shown.is_json:
-        echo_json(ended)
+        show_json(ended)
     elif ended:
-        echo(after_words(ended), is_prose=True)
+        say(after_words(ended), is_prose=True)
     return ExitCode.of(any(part.missing for part in ended))
 
 

@@ -9,8 +9,8 @@ from harness.analysis.gates.gate import gate as decide
 from harness.analysis.gates.junit import gate_words, junit_text
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
-from harness.cli.output import echo, echo_json, echo_records, log
 from harness.errors import SpecError
+from harness.present.screen import say, show_json, show_records, warn
 from harness.storage.files import refuse_source, write_whole
 from harness.storage.find_runs import find_run
 from harness.storage.frames import plain_rows, records
@@ -62,10 +62,10 @@ def gate(choice: GateChoice, results: Results = RESULTS, is_json: AsJson = False
     if choice.junit is not None:
         write_whole(choice.junit, junit_text(found))
     for note in found.attrs["notes"]:
-        log(note)
+        warn(note)
     if is_json:
         rows = plain_rows(found)
-        echo_json(found.attrs | {"rows": rows})
+        show_json(found.attrs | {"rows": rows})
     else:
         _put(found)
     return CODES[found.attrs["decision"]]
@@ -75,7 +75,7 @@ def _put(found: "DataFrame") -> None:
     rows, metrics = records(found), found["metric"].unique()
     of = f" of {metrics[0]}" if len(metrics) == 1 else ""
     title = f"{rows[0].task}, drop{of} from BASE to NEW"
-    echo_records(
+    show_records(
         title,
         rows,
         "variant, judge; decision, base, new, drop, interval, would be seen=seen, n, missing",
@@ -84,10 +84,10 @@ def _put(found: "DataFrame") -> None:
     )
     if (level := rows[0].level) > LEVEL:
         words = f"a regression is decided at {level:.1%}: corrected for {len(rows)} rows"
-        echo(f"{words} (Bonferroni)", is_prose=True)
+        say(f"{words} (Bonferroni)", is_prose=True)
     for row in (row for row in rows if row.decision != Decision.PASS):
         words = f"{row.variant} by {row.judge}: {row.decision}: {row.reason}; {gate_words(row)}"
-        echo(words, is_prose=True)
+        say(words, is_prose=True)
     if same := [f"{row.variant} by {row.judge}" for row in rows if row.reason == SAME]:
-        echo(f"passed without regard to the interval, for {SAME}: {', '.join(same)}", is_prose=True)
-    echo(f"gate: {found.attrs['decision']}")
+        say(f"passed without regard to the interval, for {SAME}: {', '.join(same)}", is_prose=True)
+    say(f"gate: {found.attrs['decision']}")

@@ -17,7 +17,6 @@ from harness.analysis.boards.scores import (
 from harness.cli.boards import put_joint_boards
 from harness.cli.clusters import parts
 from harness.cli.options import Calling, ExitCode, Shown, Where, plain_name, warn_about_keys
-from harness.cli.output import ProgressLine, echo, echo_json, echo_records, log, usd, usd_range
 from harness.cli.run_report import budget_line, gap_lines, sum_line
 from harness.models.client.cached import Budget
 from harness.pipeline.repeats import is_plan_unchanged, record_plan
@@ -32,6 +31,7 @@ from harness.pipeline.studies.plans import (
 )
 from harness.pipeline.studies.shards import Shard
 from harness.present.page.page import REPORT, write_page
+from harness.present.screen import ProgressLine, say, show_json, show_records, usd, usd_range, warn
 from harness.storage.files import refuse_unwritable, write_whole
 from harness.storage.runs import RunFolder
 from harness.workspace import Workspace
@@ -74,14 +74,14 @@ class PlanCommand:
         ready = plans.resolved_cells(self.space, self.cells)
         rows, terms = plans.planned_calls(ready), self.space.terms
         if shown.is_json:
-            echo_json([_facts(row, ("calls", "error")) for row in rows])
+            show_json([_facts(row, ("calls", "error")) for row in rows])
             return _code(rows)
         _put_calls(self.name, rows)
         every = [part for row in rows for part in row.calls]
-        echo(f"in all: {sum_line(every, is_batch=terms.is_batch)}", is_prose=True)
+        say(f"in all: {sum_line(every, is_batch=terms.is_batch)}", is_prose=True)
         if terms.budget is not None:
             cap = "budget_usd" if self.calling.budget is None else "--budget"
-            echo(budget_line(every, terms.budget, name=cap), is_prose=True)
+            say(budget_line(every, terms.budget, name=cap), is_prose=True)
         judges = [judge for one in ready if one.plan for judge in one.plan.judges]
         warn_about_keys(self.space.registry, dict.fromkeys(c.model for c in self.cells), judges)
         return _put_errors(rows)
@@ -91,7 +91,7 @@ class PlanCommand:
         rows = [*plans.cell_states(self.space, self.cells)]
         if shown.is_json:
             names = [field.name for field in fields(CellState)[1:]]
-            echo_json([_facts(row, names) for row in rows])
+            show_json([_facts(row, names) for row in rows])
             return _code(rows)
         _put_states(self.name, rows, self.space.terms.budget)
         return _put_errors(rows)
@@ -103,15 +103,15 @@ class PlanCommand:
         for done in self.line.each(names, plans.carry_out_shard(ready, part)):
             ended.append(done)
             if done.part is None:
-                log(f"{_head(done, len(ended), len(names))}{done.end}: {done.error}")
+                warn(f"{_head(done, len(ended), len(names))}{done.end}: {done.error}")
             elif not shown.is_json:
                 head = _head(done, len(ended), len(names))
-                echo(f"{head}{parts.part_line(done.part)}", is_prose=True)
+                say(f"{head}{parts.part_line(done.part)}", is_prose=True)
         if shown.is_json:
             facts = ("end", "error", "part")
-            echo_json({"cells": [_facts(one, facts) for one in ended]})
+            show_json({"cells": [_facts(one, facts) for one in ended]})
         elif made := [one.part for one in ended if one.part]:
-            echo(parts.after_words(made), is_prose=True)
+            say(parts.after_words(made), is_prose=True)
         return _worst(ended, is_part=True)
 
     def merge(self, shown: Shown, tag: str | None, sources: Sequence[Path]) -> int:
@@ -153,15 +153,15 @@ class PlanCommand:
         if folders and not is_repeat:
             files = self._write(folders, self._lost(ended))
         if shown.is_json:
-            echo_json({"cells": [*map(_ended, ended)], **files})
+            show_json({"cells": [*map(_ended, ended)], **files})
         elif folders:
-            echo("")
+            say("")
             put_joint_boards(folders, is_whole=True)
             if (budget := self.space.terms.budget) is not None:
                 cost = f"cost: {usd(budget.spent_usd)} of {budget.cap_usd:g} USD"
-                echo(cost, is_prose=True)
+                say(cost, is_prose=True)
             made = f"leaderboard {files['leaderboard']}\nreport {files['report']}"
-            echo(made, is_prose=True)
+            say(made, is_prose=True)
         if not shown.is_json:
             _put_failed(ended)
         return _worst(ended)
@@ -185,7 +185,7 @@ class PlanCommand:
     def _write(self, folders: Sequence[RunFolder], lost: Sequence[str]) -> dict[str, str]:
         named = self._files
         if lost:
-            log(
+            warn(
                 f"{named['leaderboard']} and {REPORT} are left as they were: they have the run of "
                 f"{'; '.join(lost)}, which is not found now; mend that and repeat the command"
             )
@@ -196,7 +196,7 @@ class PlanCommand:
         write_whole(self.folder / BOARD, board_text(rows).encode())
         data, _ = write_page(own, self.space.results, self.folder / REPORT)
         for note in data.notes:
-            log(note)
+            warn(note)
         files = [self.folder / BOARD, self.folder / REPORT]
         record_plan(self.space.results, self.name, folders, files)
         return named
@@ -232,7 +232,7 @@ def _put_calls(name: str, rows: Sequence[CellCalls]) -> None:
         return f"{'~' * is_estimate}{sum(part.prompt_tokens for part in row.calls)}"
 
     has_price = any(part.is_priced for row in rows for part in row.calls)
-    echo_records(
+    show_records(
         f"plan {name}: calls, tokens in and out"
         + (", US dollars for what is not stored" if has_price else "")
         + ", at most",
@@ -250,7 +250,7 @@ def _put_calls(name: str, rows: Sequence[CellCalls]) -> None:
 def _put_states(name: str, rows: Sequence[CellState], budget: Budget | None) -> None:
     unpriced = dict.fromkeys(model for row in rows for model in row.unpriced)
     spans = [row.rest_usd for row in rows if row.rest_usd]
-    echo_records(
+    show_records(
         f"plan {name}",
         rows,
         f"{_columns(rows)}; state, done, left, missing"
@@ -273,7 +273,7 @@ def _put_states(name: str, rows: Sequence[CellState], budget: Budget | None) -> 
         facts.append(f"cost: {spent}{cap} USD so far, {usd_range(spans)} for the rest")
     if unpriced:
         facts.append(f"no price for {', '.join(unpriced)}, so its cost is unknown")
-    echo("; ".join(facts), is_prose=True)
+    say("; ".join(facts), is_prose=True)
 
 
 def _state(row: CellState) -> str:
@@ -289,7 +289,7 @@ def _columns(rows: Sequence[CellCalls] | Sequence[CellState]) -> str:
 def _put_errors(rows: Sequence[CellCalls] | Sequence[CellState]) -> int:
     for row in rows:
         if row.error:
-            log(f"{_title(row.cell)}: cannot run: {row.error}")
+            warn(f"{_title(row.cell)}: cannot run: {row.error}")
     return _code(rows)
 
 
@@ -304,13 +304,13 @@ def _head(done: CellOutcome, place: int, total: int) -> str:
 def _put_outcome(done: CellOutcome, place: int, total: int) -> None:
     head = _head(done, place, total)
     if done.result is None:
-        log(f"{head}{done.end}: {done.error}")
+        warn(f"{head}{done.end}: {done.error}")
         return
     missing = sum(done.result.missing.values())
     words = f"{head}done{f', {missing} missing' if missing else ''}; run {done.result.folder.path}"
-    echo(words, is_prose=True)
+    say(words, is_prose=True)
     for line in gap_lines(done.result.file, has_remedy=True):
-        log(line)
+        warn(line)
 
 
 def _put_failed(ended: Sequence[CellOutcome]) -> None:
@@ -318,9 +318,9 @@ def _put_failed(ended: Sequence[CellOutcome]) -> None:
     failed = [done for done in ended if done.result is None]
     for done in failed:
         kept = "; the leaderboard has its run as it was stored before" if done.stored else ""
-        log(f"{_title(done.cell)}: {done.end}, see above{kept}")
+        warn(f"{_title(done.cell)}: {done.end}, see above{kept}")
     if failed:
-        log(
+        warn(
             f"{len(failed)} of {len(ended)} runs of the plan are not done; repeat the command to "
             "go on with them: what is stored is not asked again"
         )

@@ -6,7 +6,6 @@ from pathlib import Path
 from harness.cli import options
 from harness.cli.impscore import Format, read_input
 from harness.cli.options import HOME, ExitCode, Home, argument, option
-from harness.cli.output import echo, log
 from harness.data.annotation import (
     guide_text,
     key_csv,
@@ -18,6 +17,7 @@ from harness.data.annotation import (
 )
 from harness.errors import DataError, SpecError
 from harness.implicitness.scorer import Flag, text_of
+from harness.present.screen import say, warn
 from harness.storage.files import refuse_source, write_new, write_whole
 from harness.storage.tables import column_of
 
@@ -64,16 +64,16 @@ def export_annotation(choice: AnnotationChoice, home: Home = HOME) -> int:
     endings = [f"-{options.plain_name(name, option='--raters')}" for name in raters] or [""]
     for ending in endings:
         write_new(path := out.with_name(f"{out.stem}{ending}.csv"), sheet_csv(spec, rows).encode())
-        echo(f"wrote {len(rows)} rows to {path}")
+        say(f"wrote {len(rows)} rows to {path}")
     for ending, text in (
         (".key.csv", key_csv(rows)),
         (".guide.txt", guide_text(spec)),
         (".config.xml", steps_config(spec)),
     ):
         write_new(path := out.with_name(f"{out.stem}{ending}"), text.encode())
-        echo(f"wrote {path}")
+        say(f"wrote {path}")
     if lost := len(cells) - len(known):
-        log(f"{lost} rows have no text and are left out")
+        warn(f"{lost} rows have no text and are left out")
     return ExitCode.of(lost)
 
 
@@ -104,8 +104,8 @@ def import_labels(choice: LabelsChoice, home: Home = HOME) -> int:
     rows = [row for path in choice.files for row in read_labels(spec, path)]
     write_whole(choice.out, labels_csv(spec, rows, of_round=choice.of_round).encode())
     coders = dict.fromkeys(row.coder for row in rows)
-    echo(f"wrote {len(rows)} rows of {', '.join(coders)} to {choice.out}")
+    say(f"wrote {len(rows)} rows of {', '.join(coders)} to {choice.out}")
     missing = {step.name: sum(row.labels[step.name] is None for row in rows) for step in spec.steps}
     if said := ", ".join(f"{count} of {name}" for name, count in missing.items() if count):
-        log(f"left blank: {said}; these labels are missing")
+        warn(f"left blank: {said}; these labels are missing")
     return ExitCode.of(any(missing.values()))

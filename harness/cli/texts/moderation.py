@@ -16,11 +16,11 @@ from harness.analysis.rates import gaps, rates
 from harness.cli import options
 from harness.cli.impscore import read_input
 from harness.cli.options import SCORER, AsJson, ExitCode, Only, ScorerName, Where, argument, option
-from harness.cli.output import ProgressLine, cell, echo, echo_json, echo_table, log, p_value
 from harness.cli.rates import PointChoice
 from harness.cli.texts.tables import cells_of
 from harness.errors import DataError, SpecError
 from harness.pipeline.choice_scores import IMPLICITNESS
+from harness.present.screen import ProgressLine, cell, p_value, say, show_json, show_rows, warn
 from harness.specs.data import NEGATIVE
 from harness.storage.cells import finite
 from harness.storage.files import write_whole
@@ -99,7 +99,7 @@ def drift(
         write_whole(choice.out, frame_csv(rows).encode())
     has_drift, is_tested = bool(rows["is_alarm"].any()), rows["tests"].iloc[0] > 0
     if is_json:
-        echo_json({"drift": has_drift if is_tested else None, "rows": plain_rows(rows)})
+        show_json({"drift": has_drift if is_tested else None, "rows": plain_rows(rows)})
     else:
         _put(choice, rows)
     return ExitCode.of(choice.is_alarm and has_drift)
@@ -256,26 +256,26 @@ def _put(choice: DriftChoice, found: "DataFrame") -> None:
     if rates <= {IMPLICITNESS, FLAGGED}:  # one rate needs no column of its own
         title += ": implicitness, and the share that is flagged" * (FLAGGED in rates)
         lines, head = [(one[0], *one[2:]) for one in lines], [head[0], *head[2:]]
-    echo_table(title, head, lines)
+    show_rows(title, head, lines)
     for row in rows:
         if row.distance is not None:
-            echo(
+            say(
                 f"implicitness: {row.n_old} and {row.n_new} texts; the distributions are "
                 f"{row.distance:.3f} apart (Kolmogorov-Smirnov), to which p belongs"
             )
     count = max(row.tests for row in rows)
     tests = f"{count} test{'s' * (count != 1)}"
     if not count:
-        echo(
+        say(
             "nothing was tested: too few texts of different words on a side (--least), or all alike"
         )
     elif alarms:
         said = ", ".join(f"{row.what} of {row.group}" for row in alarms)
-        echo(f"drift beyond chance in {len(alarms)} of {tests}: {said}")
+        say(f"drift beyond chance in {len(alarms)} of {tests}: {said}")
     else:
-        echo(f"no drift beyond chance in {tests}")
+        say(f"no drift beyond chance in {tests}")
     if choice.out is not None:
-        echo(f"wrote {len(rows)} rows to {choice.out}")
+        say(f"wrote {len(rows)} rows to {choice.out}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -313,7 +313,7 @@ def card(
     table = (flags(folder, query), query, sample_cells(folder, query.columns))
     made = ModelCard(folder, file, query, table[0], rates(*table), gaps([table]))
     write_whole(choice.out, card_markdown(made).encode("utf-8", "replace"))
-    echo(f"wrote the card of {file.model.name} to {choice.out}")
+    say(f"wrote the card of {file.model.name} to {choice.out}")
     if is_trial(file):
-        log("the run is of the sample set: its card shows the form, and measures nothing")
+        warn("the run is of the sample set: its card shows the form, and measures nothing")
     return ExitCode.DONE

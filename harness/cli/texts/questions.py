@@ -10,12 +10,12 @@ from harness.analysis.sheets import SheetForm
 from harness.cli import options
 from harness.cli.impscore import read_input
 from harness.cli.options import HOME, ExitCode, Home, argument, option
-from harness.cli.output import echo, log
 from harness.data.readers.samples_jsonl import read as read_samples
 from harness.data.stress import GUIDE, read_sheets, sheet_text
 from harness.errors import DataError, SpecError
 from harness.implicitness.evaluate import read_items
 from harness.implicitness.pairs import read_pairs
+from harness.present.screen import say, warn
 from harness.storage.files import refuse_source, write_new, write_whole
 
 
@@ -61,8 +61,8 @@ def export_sheet(choice: QuestionnaireChoice) -> int:
         write_new(file, questionnaires.packet_csv(packet).encode())
         page = questionnaires.packet_page(packet, form.guide())
         write_new(file.with_suffix(".html"), page.encode())
-        echo(f"wrote {len(packet.entries)} rows to {file}, and a page to print with it")
-    log(f"{key} says what each row is: do not show it to the raters")
+        say(f"wrote {len(packet.entries)} rows to {file}, and a page to print with it")
+    warn(f"{key} says what each row is: do not show it to the raters")
     return ExitCode.DONE
 
 
@@ -95,10 +95,10 @@ def export_stress(
         options.plain_name(name, option="--raters")
         path = out.with_name(f"{out.stem}-{name}.csv")
         write_new(path, text)
-        echo(f"wrote {len(turns)} rows to {path}")
+        say(f"wrote {len(turns)} rows to {path}")
     guide = out.with_name(f"{out.stem}.guide.txt")
     write_new(guide, GUIDE.encode())
-    echo(f"what annotators read first is in {guide}")
+    say(f"what annotators read first is in {guide}")
     return ExitCode.DONE
 
 
@@ -124,5 +124,5 @@ def import_stress(
     encoded = [msgspec.json.encode(line, order="deterministic") for line in lines]
     write_whole(out, b"".join(line + b"\n" for line in encoded))
     several = sum(len(line["references"]["implication"]) > 1 for line in lines)
-    echo(f"wrote {len(lines)} samples to {out}; {several} have several meanings")
+    say(f"wrote {len(lines)} samples to {out}; {several} have several meanings")
     return ExitCode.DONE

@@ -11,7 +11,6 @@ from harness.analysis.error_table import output_format
 from harness.cli import options
 from harness.cli.impscore import Format, read_input
 from harness.cli.options import AsJson, ExitCode, argument, one_of, option
-from harness.cli.output import echo, echo_json, echo_table, log
 from harness.data.split import (
     LINKS,
     Giant,
@@ -26,6 +25,7 @@ from harness.data.split import (
 )
 from harness.errors import DataError, SpecError, did_you_mean
 from harness.implicitness.scorer import Flag, text_of
+from harness.present.screen import say, show_json, show_rows, warn
 from harness.storage.cells import cell_text, json_text
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.tables import Column, FileFormat, Table, column_of, extended
@@ -94,11 +94,11 @@ def split(choice: SplitChoice, is_json: AsJson = False) -> int:
         choice.out / "split.json", f"{json.dumps(json.loads(json_text(card)), indent=1)}\n".encode()
     )
     if is_json:
-        echo_json(card)
+        show_json(card)
         return ExitCode.DONE
     _put(choice, rows, found, names)
     _put_leaks(shared)
-    echo(f"wrote {', '.join(map(str, paths))} and {choice.out / 'split.json'}")
+    say(f"wrote {', '.join(map(str, paths))} and {choice.out / 'split.json'}")
     return ExitCode.DONE
 
 
@@ -112,7 +112,7 @@ def _check(choice: SplitChoice, *, is_json: bool) -> int:
         parts.append((Path(file).name, [cell if isinstance(cell, str) else "" for cell in cells]))
     found = leaks(parts)
     if is_json:
-        echo_json(found)
+        show_json(found)
     else:
         _put_leaks(found)
     return ExitCode.of(any(one.near for one in found))
@@ -188,14 +188,14 @@ def _put(choice: SplitChoice, rows: SplitRows, found: Parts, names: Sequence[str
         ["share", *(f"{len(part) / len(rows):.3f}" for part in found.rows)],
     ]
     lines += [[name, *(own[name] for own in counts)] for name, _ in strata[:MOST_SHOWN] if name]
-    echo_table("Rows", (choice.by or "rows", *names), lines)
+    show_rows("Rows", (choice.by or "rows", *names), lines)
     if len(strata) > MOST_SHOWN:
-        echo(f"{len(strata) - MOST_SHOWN} further strata: see split.json")
-    echo(f"{len(rows)} rows in {found.units} units, the largest of {found.largest} rows")
+        say(f"{len(strata) - MOST_SHOWN} further strata: see split.json")
+    say(f"{len(rows)} rows in {found.units} units, the largest of {found.largest} rows")
     if found.giant is not None:
-        log(_giant(found.giant, len(rows), choice))
+        warn(_giant(found.giant, len(rows), choice))
     elif found.largest > min(map(len, found.rows)):
-        log(f"one unit has {found.largest} rows, more than a part; see --link and --group")
+        warn(f"one unit has {found.largest} rows, more than a part; see --link and --group")
 
 
 def _giant(giant: Giant, rows: int, choice: SplitChoice) -> str:
@@ -215,7 +215,7 @@ def _giant(giant: Giant, rows: int, choice: SplitChoice) -> str:
 def _put_leaks(found: Sequence[Leak]) -> None:
     rows = [(one.part, one.other, one.rows, one.same_words, one.near) for one in found]
     head = ("rows of", "that are in", "of", "same words", "nearly or quite the same")
-    echo_table("Shared texts", head, rows)
+    show_rows("Shared texts", head, rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,7 +250,7 @@ def clean(choice: CleanChoice, is_json: AsJson = False) -> int:
     """
     if choice.file is None:
         known = [(n, step.about, "yes" * (n in RELEASED_STEPS)) for n, step in STEPS.items()]
-        echo_table("Steps, in their order", ("name", "what it does", "default"), known)
+        show_rows("Steps, in their order", ("name", "what it does", "default"), known)
         return ExitCode.DONE
     if (out := choice.out) is None:
         raise SpecError("-o: name the file to write, as in -o cleaned.csv")
@@ -267,14 +267,14 @@ def clean(choice: CleanChoice, is_json: AsJson = False) -> int:
     missing = Counter(note for note in notes if note)
     if is_json:
         of = {name: changed[name] for name in steps}
-        echo_json({"rows": len(found), "changed": of, "missing": missing, "out": str(out)})
+        show_json({"rows": len(found), "changed": of, "missing": missing, "out": str(out)})
     else:
         lines = [(name, STEPS[name].about, changed[name]) for name in steps]
-        echo_table(f"{len(found)} texts", ("step", "what it does", "texts changed"), lines)
-        echo(f"wrote {len(found)} rows to {out}, with columns {choice.name}, {choice.name}_note")
+        show_rows(f"{len(found)} texts", ("step", "what it does", "texts changed"), lines)
+        say(f"wrote {len(found)} rows to {out}, with columns {choice.name}, {choice.name}_note")
     if missing:
         said = ", ".join(f"{count} {why}" for why, count in missing.most_common())
-        log(f"without a cleaned text: {said}; their cells are blank; see {choice.name}_note")
+        warn(f"without a cleaned text: {said}; their cells are blank; see {choice.name}_note")
     return ExitCode.of(missing)
 
 

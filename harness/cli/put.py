@@ -1,38 +1,12 @@
-"""Files that commands write, and older names of `harness.present.screen`."""
+"""Results as commands put them: to files, with a figure, and on the screen."""
 
 from collections.abc import Callable, Mapping, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.present.screen import Cell as Cell
-from harness.present.screen import Marked as Marked
-from harness.present.screen import ProgressLine as ProgressLine
-from harness.present.screen import cell as cell
-from harness.present.screen import duration as duration
-from harness.present.screen import folded as folded
-from harness.present.screen import p_value as p_value
-from harness.present.screen import say as echo
-from harness.present.screen import screen_width as screen_width
-from harness.present.screen import show_json as echo_json
-from harness.present.screen import show_json_rows as echo_json_rows
-from harness.present.screen import show_records as echo_records
-from harness.present.screen import show_rows as echo_table
-from harness.present.screen import usd as usd
-from harness.present.screen import usd_range as usd_range
-from harness.present.screen import warn as log
-from harness.present.screen import wrapped as wrapped
+from harness.present.screen import say, show_json, warn
 from harness.storage.files import write_whole
 from harness.storage.frames import frame_csv, plain_rows
-
-__all__ = [
-    "ProgressLine",
-    "echo",
-    "echo_json",
-    "echo_json_rows",
-    "echo_records",
-    "echo_table",
-    "log",
-]
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -57,11 +31,11 @@ def put_rows(
     table = next(iter(files), None)
     drawn = "" if chart is None or table is None else draw_beside(table, chart)
     if is_json:
-        echo_json(rows)
+        show_json(rows)
         return
     show()
     if table is not None:
-        echo(f"wrote {len(rows)} rows to {table}{drawn}")
+        say(f"wrote {len(rows)} rows to {table}{drawn}")
 
 
 def put_frame(
@@ -82,7 +56,7 @@ def draw_beside(table: Path, chart: "Figure") -> str:
     from harness.present.figures.figure import missing_package, pictures
 
     if why := missing_package():
-        log(why)
+        warn(why)
         return ""
     path = table.with_suffix(".svg")
     write_whole(path, pictures(chart, [".svg"])[".svg"])
