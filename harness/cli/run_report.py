@@ -159,18 +159,14 @@ def put_details(rows: Sequence[ScoreRow], *, has_all: bool = True) -> None:
         members = [row for row in heads if row.score.judge == judge]
         _put_groups(members, rows)
         _put_metrics(members, rows, has_all=has_all)
-        if has_all:
-            _put_tables(members, rows)
-
-
-def _put_tables(members: Sequence[ScoreRow], rows: Sequence[ScoreRow]) -> None:
-    """Bins of implicitness, classes, and what was chosen, of one judge."""
-    for head in members:
-        _put_bins(head, rows)
-        _put_classes(head, list(_scores(head, rows)))
-    pools = {row.signature for row in rows if row.score.metric == PERMUTED}
-    for head in [one for one in members if one.signature in pools] or members[-1:]:
-        _put_labels(head, rows)
+        if not has_all:
+            continue
+        for head in members:
+            _put_bins(head, rows)
+            _put_classes(head, list(_scores(head, rows)))
+        pools = {row.signature for row in rows if row.score.metric == PERMUTED}
+        for head in [one for one in members if one.signature in pools] or members[-1:]:
+            _put_labels(head, rows)
 
 
 def _scores(head: ScoreRow, rows: Sequence[ScoreRow]) -> Iterable[Score]:
@@ -286,7 +282,8 @@ def cost_line(costs: Costs | None, unpriced: Mapping[str, str] | None = None) ->
     """
     if costs is None:
         return None
-    known, facts, parts = costs.total.reported, [], _cost_parts(costs)
+    known, facts = costs.total.reported, list[str]()
+    parts = {"answers": costs.answers} | {f"judge {n}": c for n, c in costs.judges.items()}
     if known.cost_usd is not None:
         silent = {
             n for n, one in parts.items() if one.reported.cost_usd is None and not one.unanswered
@@ -307,10 +304,6 @@ def cost_line(costs: Costs | None, unpriced: Mapping[str, str] | None = None) ->
             f"{calls} call{'s' * (calls != 1)} broke off without an answer, at an unknown cost"
         )
     return "; ".join(facts) or None
-
-
-def _cost_parts(costs: Costs) -> dict[str, Cost]:
-    return {"answers": costs.answers} | {f"judge {n}": c for n, c in costs.judges.items()}
 
 
 def _unpriced(file: RunFile) -> dict[str, str]:
