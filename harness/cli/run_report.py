@@ -49,9 +49,8 @@ IMPORTED = "replay"
 """The kind of a model whose answers other people stored: it is never asked."""
 LABEL = "label"
 """What tables on screen call how classifiers answer."""
-CHOSEN, LABELLED = "chosen_", "prob_label_"
+CHOSEN, LABELLED, MISSED, MACRO = "chosen_", "prob_label_", "missed_", "macro_f1"
 RATES = ("precision_", "recall_", "f1_")
-MISSED, MACRO = "missed_", "macro_f1"
 RANKED = (HITS, FALSE_ALARMS, MACRO, PERMUTED)
 """What the leaderboard ranks by where it is not the headline, and accuracy without orders."""
 RATE_HEAD = ("95% interval", "n", "effective n")
