@@ -25,7 +25,7 @@ def mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow  # the encoder reads two tasks
-def test_every_command_and_the_python_of_the_page_show_what_they_promise(
+def test_every_command_of_the_page_shows_what_it_promises(
     mixed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("matplotlib")
@@ -47,8 +47,6 @@ def test_every_command_and_the_python_of_the_page_show_what_they_promise(
     assert (mixed / "figure.pdf").read_bytes().startswith(b"%PDF")
     assert (mixed / "report.html").stat().st_size > 20_000
     missed = (mixed / "missed.csv").read_text("utf-8").splitlines()
-    [code] = re.findall(r"```python\n(.+?)```", PAGE, re.DOTALL)
-    exec(compile(code, "see-it.md", "exec"), {"ph": ph})
     assert len(ph.load_runs(name="hate_speech/random")[0].errors("missed")) == len(missed) - 1
 
 

@@ -24,7 +24,9 @@ from harness.storage.tables import read_text
 
 PACKAGED: Final = "minilm"
 MOST_TOKENS: Final = 512  # where a tokenizer states no limit of its own
-BATCH: Final = 64  # texts, and pairs, at a time: the package's own default
+# One text, and one pair, at a time: the package gives a token whose cosines are all negative the 0
+# of the padding, so in a batch a verdict would depend on its neighbours.
+BATCH: Final = 1
 
 
 class BertScorer:
