@@ -2,19 +2,21 @@
 
 import logging
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from io import StringIO
+from textwrap import shorten, wrap
 from typing import Any, NamedTuple
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from harness import __version__
-from harness.cli.options import MOST_SHOWN, RARE, ExitCode, expanded
+from harness.cli.options import RARE, ExitCode, expanded
 from harness.errors import BudgetReached, HarnessError
 from harness.present.screen import Messages, ProgressLine, prepare_streams, stream_fault, warn
 
@@ -24,6 +26,8 @@ EPILOG = "Try: harness run --task intent_resolution --model oracle,literal"
 
 
 ALL_OPTIONS = "--help-all"
+SCREEN = 23
+"""The lines of a help that leave room for the prompt on a screen of 80 x 24."""
 
 
 class Entry(NamedTuple):
@@ -76,6 +80,8 @@ PANELS: Mapping[str, Mapping[str, Entry]] = {
     },
 }
 """The commands of the first level, in the groups of `harness --help`."""
+DAILY = ("run", "judge", "leaderboard", "items", "compare", "report", "agree", "list")
+"""The commands that have a line of their own there."""
 BELOW: Mapping[str, Entry] = {
     "compare --gate": Entry("plans.gate:gate", "Fail if a run has dropped against another."),
     "plot curve": Entry("compare:curve", "Plot hits and false alarms against implicitness."),
@@ -215,7 +221,7 @@ def _command(name: str, *, has_all: bool) -> Callable[..., object]:
     app = _typer(cls=Panels, help=ABOUT, no_args_is_help=True, epilog=EPILOG)
     app.callback(invoke_without_command=True)(_version)
     if name in COMMANDS:
-        app.command(name, epilog=_epilog(name))(_loaded(COMMANDS[name].place))
+        app.command(name, cls=OneScreen, epilog=_epilog(name))(_loaded(COMMANDS[name].place))
     elif name:
         group = _typer(no_args_is_help=True)
         for own in [own for own in BELOW if own.startswith(f"{name} ")]:
@@ -229,13 +235,73 @@ def _command(name: str, *, has_all: bool) -> Callable[..., object]:
 
 
 class Panels(TyperGroup):
-    """The list of all commands, in groups."""
+    """The list of all commands, in groups; a line for each of the daily ones, or for all."""
+
+    has_all = False
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - of typer's click
-        """Write each group's commands below its title."""
+        """Write each group's commands below its title, a line each."""
         for title, entries in PANELS.items():
             with formatter.section(title):
                 formatter.write_dl([(f"{name:11}", entry.about) for name, entry in entries.items()])
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - of typer's click
+        """Write the daily commands, and the names of the others."""
+        if self.has_all:
+            super().format_help(ctx, formatter)
+            return
+        others = {
+            title: ", ".join(name for name in entries if name not in DAILY)
+            for title, entries in PANELS.items()
+        }
+        formatter.write_usage("harness", "COMMAND [OPTIONS]")
+        formatter.write(f"\n{ABOUT}\n\n")
+        with formatter.indentation():
+            formatter.write_dl([(f"{name:11}", TOP[name].about) for name in DAILY])
+        formatter.write("\n")
+        with formatter.indentation():
+            formatter.write_dl([*others.items()])
+        formatter.write(f"\nAll, a line each: harness {ALL_OPTIONS}\n{EPILOG}\n")
+
+
+class OneScreen(TyperCommand):
+    """A command whose help fits a screen: a line an option, those that few people need left out."""
+
+    has_all = False
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - of typer's click
+        """Write what it does, an example or three, and as many options as there is room for."""
+        if self.has_all:
+            super().format_help(ctx, formatter)
+            return
+        about, *_ = (self.help or "").split("\n\n")
+        _, _, examples = (self.help or "").partition("Example")
+        head = [*wrap(" ".join(about.split()), formatter.width), *examples.splitlines()[1:]]
+        rows = [(one, one.get_help_record(ctx)) for one in self.params]
+        known = [(one, record[0]) for one, record in rows if record]
+        asked = [one for one, _ in known if one.name not in RARE]
+        kept = [*asked, *(one for one, _ in known if one.name in RARE)]
+        kept = kept[: SCREEN - len(head) - 5 - bool(self.epilog)]
+        self.format_usage(ctx, formatter)
+        formatter.write("\n" + "\n".join(head) + "\n\n")
+        width = max(len(names) for one, names in known if one in kept)
+        for one, names in known:
+            if one in kept:
+                about = _brief(one.help or "", formatter.width - width - 4)
+                formatter.write(f"  {names:{width}}  {about}\n")
+        left = len(known) - len(kept)
+        more = f"{left} more options, and more" if left else "More"
+        ending = f"\n{more} of each: harness {self.name} {ALL_OPTIONS}\n"
+        formatter.write(ending + (f"{self.epilog}\n" if self.epilog else ""))
+
+
+def _brief(about: str, width: int) -> str:
+    """What an option does in one line: all of it, or its beginning up to a mark."""
+    for mark in (r"[.;]", r"[:,]") if len(about) > width else ():
+        ends = [found.start() for found in re.finditer(rf"{mark}(?= |$)", about)]
+        if fitting := [end for end in ends if end <= width]:
+            return about[: max(fitting)]
+    return shorten(about, width, placeholder=" ...")
 
 
 def _epilog(name: str) -> str | None:
@@ -255,16 +321,8 @@ def _typer(**settings: object) -> typer.Typer:
 
 
 def _plain(command: Any, *, has_all: bool) -> Any:  # noqa: ANN401 - typer has its own copy of click
-    """A command whose help calls an argument RUN, where typer has {RUN} and RUN <str>.
-
-    Options that few people need are shown by --help-all alone.
-    """
-    rare = [one for one in command.params if one.name in RARE and one.param_type_name == "option"]
-    if len(command.params) > MOST_SHOWN and rare and not has_all:
-        for one in rare:
-            one.hidden = True
-        more = f"{len(rare)} more options: harness {command.name} {ALL_OPTIONS}"
-        command.epilog = f"{command.epilog}\n\n{more}" if command.epilog else more
+    """A command whose help calls an argument RUN, where typer has {RUN} and RUN <str>."""
+    command.has_all = has_all
     for one in command.params:
         if one.param_type_name == "argument":
             usage = one.metavar + "..." * (one.nargs != 1)

@@ -37,14 +37,12 @@ _BY_WORD = {
 PLACEHOLDERS = {option: word for word, names in _BY_WORD.items() for option in names.split()}
 """What help calls the value of an option, by its parameter."""
 
-MOST_SHOWN = 14
-"""The options of a command that has more are shown in two steps."""
 _RARE = """
 answers backend data data_mode executor home is_batch is_self_judge_allowed is_status judge_model
 prompts ray_address ray_workers results retry scorer seed shard table wait_s
 """
 RARE = frozenset(_RARE.split())
-"""The parameters that the help of such a command leaves to --help-all."""
+"""The parameters that help shows last, if there is room on a screen."""
 
 
 class ExitCode(IntEnum):
