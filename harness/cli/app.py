@@ -287,7 +287,7 @@ class OneScreen(TyperCommand):
         width = max(len(names) for one, names in known if one in kept)
         for one, names in known:
             if one in kept:
-                about = _brief(one.help or "", formatter.width - width - 4)
+                about = _brief(getattr(one, "help", None) or "", formatter.width - width - 4)
                 formatter.write(f"  {names:{width}}  {about}\n")
         left = len(known) - len(kept)
         more = f"{left} more options, and more" if left else "More"
