@@ -29,7 +29,7 @@ from harness.storage.runs import StoredRun
 from harness.text.cleanup import without_controls
 
 SHOWN = 20
-"""Items on screen where no --limit is given."""
+"""Items on screen at most where no --limit is given, and no more than fit it."""
 WIDEST, GUTTER, INDENT = 100, 16, "  "
 Page = Iterator[tuple[ItemBlock, list[ShownText]]]
 
@@ -59,7 +59,7 @@ class ItemChoice:
         flags="--pairs",
     )
     limit: int | None = option(
-        f"Most items. Default: {SHOWN} on screen, all in files.", None, min=1
+        "Most items. Default: as many as fit the screen, all in files.", None, min=1
     )
 
     def query(self) -> ItemQuery:
@@ -105,9 +105,16 @@ def items(
         return ExitCode.DONE
     shown = found.blocks[: choice.limit or SHOWN]
     page = _page(replace(found, blocks=shown), has_pairs=query.has_pairs)
-    for number, (block, lines) in enumerate(page, 1):
-        _put_block(f"{number} of {count}", block, lines, has_pairs=query.has_pairs)
-    hint = "" if len(shown) == count else f", {len(shown)} shown (--limit N, --csv FILE)"
+    room, number = get_terminal_size().lines - 2 - len(written), 0
+    for number, (block, parts) in enumerate(page, 1):
+        title = _title(block, has_pairs=query.has_pairs)
+        lines = _block_lines(f"-- {number} of {count} -- {title} ", parts)
+        room -= len(lines)
+        if room < 0 and number > 1 and not choice.limit:
+            number -= 1
+            break
+        say("\n".join(lines))
+    hint = "" if number == count else f", {number} shown (more: --limit N, --csv FILE)"
     say(f"{count} of {found.total} items{hint}")
     for path, answers in written.items():
         say(f"wrote {answers} answers to {path}")
@@ -126,16 +133,11 @@ def _page(found: ItemSelection, *, has_pairs: bool) -> Page:
         yield block, lines
 
 
-def _put_block(
-    number: str, block: ItemBlock, lines: Sequence[ShownText], *, has_pairs: bool
-) -> None:
+def _block_lines(head: str, parts: Sequence[ShownText]) -> list[str]:
+    """An item on the screen, with an empty line at its end."""
     width = max(40, min(WIDEST, get_terminal_size().columns))
-    head = f"-- {number} -- {_title(block, has_pairs=has_pairs)} "
-    say("\n".join(_wrapped(head, width)) if len(head) > width else head.ljust(width, "-"))
-    for entry in lines:
-        for line in _lines(entry, width):
-            say(line)
-    say("")
+    first = [*_wrapped(head, width)] if len(head) > width else [head.ljust(width, "-")]
+    return [*first, *(line for part in parts for line in _lines(part, width)), ""]
 
 
 def _lines(entry: ShownText, width: int) -> list[str]:

@@ -51,7 +51,7 @@ def test_the_wrong_answers_are_shown_with_what_was_expected(
     assert "expected        yes 0" in said
     assert "literal         never 0" in said
     assert "  near          wrong" in said
-    assert said.endswith("12 of 12 items, 1 shown (--limit N, --csv FILE)\n")
+    assert said.endswith("12 of 12 items, 1 shown (more: --limit N, --csv FILE)\n")
     assert shown(judged, capsys, str(oracle), "--where", "wrong") == "0 of 12 items\n"
 
 
@@ -64,6 +64,16 @@ def test_an_item_that_one_run_has_right_and_the_other_wrong_stands_once_with_bot
     lines = [line.strip() for line in said.splitlines()]
     assert lines.index("literal         never 0") < lines.index("oracle          yes 0")
     assert "12 of 12 items" in said
+
+
+def test_without_a_limit_as_many_items_are_shown_as_fit_a_screen(
+    judged: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for lines in ("24", "40"):
+        monkeypatch.setenv("LINES", lines)
+        said = shown(judged, capsys).splitlines()
+        assert int(lines) / 2 < len(said) <= int(lines)
+        assert "shown (more: --limit N, --csv FILE)" in said[-1]
 
 
 def test_minimal_pairs_stand_under_each_other_with_the_stress_marked(
