@@ -314,6 +314,7 @@ def fetch(
 def check(
     names: list[str] | None = argument("SOURCE", SOURCE_NAMES, None),
     data: options.DataFolder = None,
+    has_all: bool = option("Print every file, not only those that differ.", False, flags="--all"),
     home: Home = HOME,
     is_json: AsJson = False,
 ) -> int:
@@ -328,8 +329,12 @@ def check(
     if is_json:
         show_json(files)
     else:
+        states = Counter((file.source, file.state) for file in files)
+        for (source, state), count in states.items():
+            say(f"{source}: {count} {state}")
         for file in files:
-            say(f"{file.state:8} {file.path}")
+            if has_all or file.state == "differs":
+                say(f"{file.state:8} {file.path}")
     if missing := sorted({file.source for file in files if file.state == "missing"}):
         warn(
             f"missing below {folder}: `harness data fetch {' '.join(missing)}` downloads it; or "
@@ -342,6 +347,7 @@ def check(
 def verify(
     data: options.DataFolder = None,
     paper: str | None = option("Paper: a name in configs/golden/. Default: all.", None),
+    has_all: bool = option("Print every number, not only those that differ.", False, flags="--all"),
     home: Home = HOME,
     is_json: AsJson = False,
 ) -> int:
@@ -365,12 +371,20 @@ def verify(
     cells = verify_papers(papers, lambda name: path if (path := folder / name).is_dir() else None)
     if is_json:
         show_json(cells)
-    else:
+    elif has_all:
         for name, spec in papers.items():
-            _put_paper(f"{name}: {spec.paper}", [cell for cell in cells if cell.paper == name])
+            _put_cells(f"{name}: {spec.paper}", [cell for cell in cells if cell.paper == name])
             for rest in spec.unlisted:
                 say(f"not listed: {rest.table}, {rest.cells} ({rest.reason})")
         _put_counts(cells)
+    else:
+        found = Counter((cell.paper, cell.status) for cell in cells)
+        rows = [(name, *(found[name, status] for status in CellStatus)) for name in papers]
+        show_rows("published numbers, recomputed", ("paper", *CellStatus), rows)
+        if differing := [cell for cell in cells if cell.status == CellStatus.DIFFERS]:
+            _put_cells("not as published", differing)
+        _put_counts(cells)
+        say("every number: harness verify --all")
     is_wrong = any(cell.status == CellStatus.DIFFERS for cell in cells)
     return ExitCode.CHECK_FAILED if is_wrong else ExitCode.DONE
 
@@ -387,7 +401,7 @@ def _put_counts(cells: "Sequence[VerifiedCell]") -> None:
     )
 
 
-def _put_paper(title: str, cells: "Sequence[VerifiedCell]") -> None:
+def _put_cells(title: str, cells: "Sequence[VerifiedCell]") -> None:
     counts = Counter((cell.status, cell.reason) for cell in cells if cell.reason)
     shared = {key: count for key, count in counts.items() if count > 1}
     show_records(

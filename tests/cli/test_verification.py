@@ -68,7 +68,7 @@ def cells(toy: Toy, capsys: Lines, *arguments: str) -> tuple[int, list[dict[str,
 def test_every_cell_is_printed_with_its_status(toy: Toy, capsys: Lines) -> None:
     golden(toy)
 
-    assert verify(toy, "--paper", "toy", "--data", dialogues(toy)) == 0
+    assert verify(toy, "--all", "--paper", "toy", "--data", dialogues(toy)) == 0
 
     out = " ".join(capsys.readouterr().out.split())
     assert "toy: Toy 2024 table cell published recomputed difference status" in out
@@ -77,6 +77,20 @@ def test_every_cell_is_printed_with_its_status(toy: Toy, capsys: Lines) -> None:
     assert "people alpha 0.5 - - not recomputable (not released)" in out
     assert "3 cells: 1 ok, 0 differs, 0 known difference, 1 not recomputable, 1 no data" in out
     assert "not listed: Table 2, the other rows (their numbers are not at hand)" in out
+
+
+def test_without_all_papers_are_counted_and_only_differences_are_listed(
+    toy: Toy, capsys: Lines
+) -> None:
+    golden(toy, GOLDEN.replace("published: 3", "published: 4"))
+
+    assert verify(toy, "--paper", "toy", "--data", dialogues(toy)) == 1
+
+    out = " ".join(capsys.readouterr().out.split())
+    assert "paper ok differs known difference not recomputable no data toy 0 1 0 1 1" in out
+    assert "data items 4 3 -1 differs" in out
+    assert "data rows" not in out
+    assert out.endswith("every number: harness verify --all")
 
 
 def test_what_is_printed_is_told_from_what_was_counted(toy: Toy, capsys: Lines) -> None:
@@ -98,7 +112,7 @@ def test_a_reason_that_cells_share_is_told_once_with_their_count(toy: Toy, capsy
     more = '  - {table: people, cell: kappa, published: "0.4", reason: not released}\n'
     golden(toy, GOLDEN.replace("unlisted:", f"{more}unlisted:"))
 
-    assert verify(toy, "--paper", "toy", "--data", dialogues(toy)) == 0
+    assert verify(toy, "--all", "--paper", "toy", "--data", dialogues(toy)) == 0
 
     out = " ".join(capsys.readouterr().out.split())
     assert "people alpha 0.5 - - not recomputable people kappa 0.4 - - not recomputable" in out
