@@ -3,7 +3,7 @@
 import re
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from difflib import get_close_matches
@@ -22,7 +22,7 @@ from harness.errors import SpecError, did_you_mean
 from harness.present.screen import say, show_json, show_records, show_rows, warn
 from harness.registry import EXTENDED, KINDS, SPECS, Registry, Section
 from harness.specs import plugins
-from harness.specs.data import OverlaySpec
+from harness.specs.data import GoldenSpec, OverlaySpec
 from harness.specs.models import PricesSpec, is_usual_variable
 from harness.specs.schema import json_schema
 from harness.storage.environment import other_versions, versions_here
@@ -371,27 +371,29 @@ def verify(
     cells = verify_papers(papers, lambda name: path if (path := folder / name).is_dir() else None)
     if is_json:
         show_json(cells)
-    elif has_all:
-        for name, spec in papers.items():
-            _put_cells(f"{name}: {spec.paper}", [cell for cell in cells if cell.paper == name])
-            for rest in spec.unlisted:
-                say(f"not listed: {rest.table}, {rest.cells} ({rest.reason})")
-        _put_counts(cells)
     else:
-        found = Counter((cell.paper, cell.status) for cell in cells)
-        rows = [(name, *(found[name, status] for status in CellStatus)) for name in papers]
-        show_rows("published numbers, recomputed", ("paper", *CellStatus), rows)
-        if differing := [cell for cell in cells if cell.status == CellStatus.DIFFERS]:
-            _put_cells("not as published", differing)
-        _put_counts(cells)
-        say("every number: harness verify --all")
+        _put_verified(papers, cells, has_all=has_all)
     is_wrong = any(cell.status == CellStatus.DIFFERS for cell in cells)
     return ExitCode.CHECK_FAILED if is_wrong else ExitCode.DONE
 
 
-def _put_counts(cells: "Sequence[VerifiedCell]") -> None:
+def _put_verified(
+    papers: Mapping[str, GoldenSpec], cells: "Sequence[VerifiedCell]", *, has_all: bool
+) -> None:
     from harness.analysis.verify import CellStatus
 
+    for name, spec in papers.items() if has_all else ():
+        _put_cells(f"{name}: {spec.paper}", [cell for cell in cells if cell.paper == name])
+        for rest in spec.unlisted:
+            say(f"not listed: {rest.table}, {rest.cells} ({rest.reason})")
+    differing = [cell for cell in cells if cell.status == CellStatus.DIFFERS]
+    if not has_all:
+        found = Counter((cell.paper, str(cell.status)) for cell in cells)
+        states = [*map(str, CellStatus)]
+        rows = [(name, *(found[name, state] for state in states)) for name in papers]
+        show_rows("published numbers, recomputed", ("paper", *states), rows)
+    if differing and not has_all:
+        _put_cells("not as published", differing)
     counts = ", ".join(f"{sum(c.status == s for c in cells)} {s}" for s in CellStatus)
     origins = Counter(cell.origin for cell in cells if cell.status == CellStatus.OK)
     say(f"{len(cells)} cells: {counts}")
@@ -399,6 +401,8 @@ def _put_counts(cells: "Sequence[VerifiedCell]") -> None:
         f"of those ok, {origins['printed']} are printed in a paper, {origins['derived']} follow "
         f"from printed numbers, and {origins['release']} are counts of the released files"
     )
+    if not has_all:
+        say("every number: harness verify --all")
 
 
 def _put_cells(title: str, cells: "Sequence[VerifiedCell]") -> None:
