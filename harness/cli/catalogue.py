@@ -19,7 +19,7 @@ from harness.cli.list_runs import WIDTH, list_runs
 from harness.cli.options import HOME, AsJson, ExitCode, Home, argument, option
 from harness.data import download
 from harness.errors import SpecError, did_you_mean
-from harness.present.screen import say, show_json, show_records, show_rows, warn
+from harness.present.screen import Cell, say, show_json, show_records, show_rows, warn
 from harness.registry import EXTENDED, KINDS, SPECS, Registry, Section
 from harness.specs import plugins
 from harness.specs.data import GoldenSpec, OverlaySpec
@@ -390,7 +390,7 @@ def _put_verified(
     if not has_all:
         found = Counter((cell.paper, str(cell.status)) for cell in cells)
         states = [*map(str, CellStatus)]
-        rows = [(name, *(found[name, state] for state in states)) for name in papers]
+        rows: list[list[Cell]] = [[name, *(found[name, s] for s in states)] for name in papers]
         show_rows("published numbers, recomputed", ("paper", *states), rows)
     if differing and not has_all:
         _put_cells("not as published", differing)

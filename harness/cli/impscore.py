@@ -3,12 +3,12 @@
 import re
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -48,9 +48,6 @@ from harness.storage.cells import csv_text, parquet_bytes
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.frames import records
 from harness.storage.tables import FileFormat, column_of
-
-if TYPE_CHECKING:
-    from pyarrow import Table as ArrowTable
 
 STDIN = "-"
 File = Annotated[
@@ -103,24 +100,6 @@ def _looks_like_csv(data: bytes) -> bool:
 def _warn(message: str) -> None:
     if message:
         warn(message)
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """The result of scoring a file; `missing` counts rows without a value by reason.
-
-    `trained_on` counts rows with a text that the scorer was trained on; None if unknown.
-    """
-
-    scorer: str
-    n: int
-    scored: int
-    mean: float | None
-    missing: Mapping[str, int]
-    cut: int
-    thin: int
-    trained_on: int | None
-    out: Path | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,16 +171,12 @@ def _write_features(out: Path, texts: Sequence[object], scorer: Scorer) -> None:
         for side, values in sides.items()
         for place, column in enumerate(values.T.tolist())
     }
-    rows = zip(*table.values(), strict=True)
-    is_csv = kind is FileFormat.CSV
-    write_whole(out, csv_text([*table], rows).encode() if is_csv else parquet_bytes(_arrow(table)))
-
-
-def _arrow(table: Mapping[str, Sequence[float]]) -> "ArrowTable":
+    if kind is FileFormat.CSV:
+        write_whole(out, csv_text([*table], zip(*table.values(), strict=True)).encode())
+        return
     import pyarrow
 
-    made: ArrowTable = pyarrow.table(dict(table))
-    return made
+    write_whole(out, parquet_bytes(pyarrow.table(table)))
 
 
 def pairs(
@@ -275,29 +250,32 @@ def _columns(name: str, scored: Sequence[Scored], scorer: str) -> list[tables.Co
 def _finish(
     target: _Target, scored: Sequence[Scored], scorer: Scorer, overlap: int | None, *, is_json: bool
 ) -> int:
+    name, out = scorer.signature, target.out
     values = [one.value for one in scored if one.value is not None]
     flags = Counter(str(one.flag) for one in scored if one.flag is not None)
     cut, thin = (flags.pop(flag, 0) for flag in LIMITS)
-    summary = Summary(
-        scorer=scorer.signature,
-        n=len(scored),
-        scored=len(values),
-        mean=fmean(values) if values else None,
-        missing=dict(sorted(flags.items())),
-        cut=cut,
-        thin=thin,
-        trained_on=overlap,
-        out=target.out,
-    )
+    missing, mean = dict(sorted(flags.items())), fmean(values) if values else None
     if target.layout is not None:
-        columns = _columns(target.name, scored, scorer.signature)
-        _write(tables.extended(target.table, columns, target.layout), target.out)
-    _warn(overlap_message(summary.scorer, overlap, summary.n, what="rows"))
+        columns = _columns(target.name, scored, name)
+        _write(tables.extended(target.table, columns, target.layout), out)
+    _warn(overlap_message(name, overlap, len(scored), what="rows"))
     if is_json:
-        show_json({"summary": summary, "rows": scored if target.out is None else None})
+        counts = {"scorer": name, "n": len(scored), "scored": len(values), "mean": mean}
+        more = {"missing": missing, "cut": cut, "thin": thin, "trained_on": overlap, "out": out}
+        show_json({"summary": counts | more, "rows": scored if out is None else None})
+        return ExitCode.of(missing)
+    parts = [f"{name}: {len(values)} of {len(scored)} rows have a value, mean {cell(mean)}"]
+    if missing:
+        parts.append(f"without: {', '.join(f'{n} {flag}' for flag, n in missing.items())}")
+    if cut:
+        parts.append(f"{cut} longer than the encoder reads, scored by their beginning")
+    if thin:
+        parts.append(f"{thin} of one word, or of letters that the encoder does not know")
+    if out is None:
+        warn("; ".join(parts))
     else:
-        _put_summary(summary)
-    return ExitCode.of(summary.missing)
+        say("; ".join([*parts, f"in {out}"]))
+    return ExitCode.of(missing)
 
 
 def _write(data: bytes, out: Path | None) -> None:
@@ -308,22 +286,6 @@ def _write(data: bytes, out: Path | None) -> None:
     else:
         sys.stdout.buffer.write(data)
         sys.stdout.flush()
-
-
-def _put_summary(summary: Summary) -> None:
-    missing = ", ".join(f"{count} {flag}" for flag, count in summary.missing.items())
-    line = (
-        f"{summary.scorer}: {summary.scored} of {summary.n} rows have a value, mean "
-        f"{cell(summary.mean)}" + (f"; without: {missing}" if missing else "")
-    )
-    if summary.cut:
-        line += f"; {summary.cut} longer than the encoder reads, scored by their beginning"
-    if summary.thin:
-        line += f"; {summary.thin} of one word, or of letters that the encoder does not know"
-    if summary.out is None:
-        warn(line)
-    else:
-        say(f"{line}; in {summary.out}")
 
 
 def evaluate(
