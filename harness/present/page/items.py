@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Raw
@@ -18,6 +17,7 @@ from harness.analysis.boards.ranked import CONTROL
 from harness.analysis.curves import curve_rows
 from harness.analysis.run_views import ComparedRun
 from harness.core import Sample
+from harness.lazy import DataFrame
 from harness.parts import Message, digest
 from harness.pipeline.score import OF_CHOICE, RIGHT_OR_WRONG
 from harness.present.page.records import (
@@ -40,9 +40,6 @@ from harness.storage.runs import (
     StoredRows,
     VerdictRecord,
 )
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 _DIGITS = 6
 _LOT = 16
@@ -68,7 +65,7 @@ class PageParts:
     stored: list[ComparedRun] = field(default_factory=list)
     cut: list[int] = field(default_factory=list)
     called: list[str] = field(default_factory=list)
-    curves: list["DataFrame"] = field(default_factory=list)
+    curves: list[DataFrame] = field(default_factory=list)
     folders: dict[str, int] = field(default_factory=dict)
     by_sample: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
     prompts: dict[tuple[tuple[int, ...], ...], int] = field(default_factory=dict)
