@@ -343,8 +343,8 @@ def _prove(workspace: Workspace, folder: RunFolder) -> Proof:
         found, unproven = [str(error)], []
     # Lines do not name the folder that the bundle was unpacked to.
     here = f"{workspace.results.parent}{os.sep}"
-    told, kept = (tuple(line.replace(here, "") for line in part) for part in (found, unproven))
-    return Proof("/".join(folder.path.parts[-3:]), calls, told, kept)
+    lines = [tuple(line.replace(here, "") for line in part) for part in (found, unproven)]
+    return Proof("/".join(folder.path.parts[-3:]), calls, *lines)
 
 
 def _derived(
@@ -425,8 +425,8 @@ def _compared(
     called = call_frame(tables.files)
     file = summed(file, called, missing_of(records))
     known, scores = folder.read_scores(), rows_of(file, tables.files, called)
-    if scores != known and (other := _as_in_yaml(workspace.registry, file)) is not None:
-        scores = rows_of(other, tables.files, called)
+    if scores != known:
+        scores = rows_of(_as_in_yaml(workspace.registry, file), tables.files, called)
     with tempfile.TemporaryDirectory() as place:
         other_folder = RunFolder(Path(place))
         # A run that a judge has read has scores, though somebody took them away.
@@ -448,15 +448,13 @@ def _compared(
         yield f"and {len(found) - MOST_SHOWN} more answers, verdicts or scores"
 
 
-def _as_in_yaml(registry: Registry, file: RunFile) -> RunFile | None:
-    """The run with its task's variants in the order of the YAML; None without that.
+def _as_in_yaml(registry: Registry, file: RunFile) -> RunFile:
+    """The run with its task's variants in the order of the YAML, where there is one.
 
     run.json has them by name, and the rows of averages follow the order they were scored in.
     """
     name, own = file.run.task, file.task.variants
-    if name not in registry.names("tasks"):
-        return None
-    listed = registry.load("tasks", name).variants
+    listed = registry.load("tasks", name).variants if name in registry.names("tasks") else {}
     variants = {variant: own[variant] for variant in {**listed, **own} if variant in own}
     return replace(file, task=structs.replace(file.task, variants=variants))
 
@@ -474,23 +472,28 @@ def _held(path: Path) -> object:
 
 
 def _of(stored: SampleRecord, derived: SampleRecord) -> Iterator[str]:
-    """What differs of one answer, and of its verdicts the first part and both of its values."""
+    """What differs of one answer."""
     where = f"{stored.sample.id} {stored.variant} {stored.decoding}"
     if stored.answer != derived.answer:
         yield f"{where}: answer {stored.answer!r} is stored, {derived.answer!r} derived"
     elif replace(stored, verdicts={}) != replace(derived.unprompted, verdicts={}):
         yield f"{where}: another call or another text of it is derived"
     for name, verdict in stored.verdicts.items():
-        other = derived.verdicts.get(name)
-        if other is None:
-            yield f"{where}: {name} {verdict.value} is stored, none derived"
-        elif part := next((p for p in _PARTS if getattr(verdict, p) != getattr(other, p)), None):
-            one, two = getattr(verdict, part), getattr(other, part)
-            if isinstance(one, Mapping):
-                part = next(key for key in {**one, **two} if one.get(key) != two.get(key))
-                one, two = one.get(part), two.get(part)
-            said = "" if part == "value" else f"{verdict.value}: {part} "
-            yield f"{where}: {name} {said}{one!r:.60} is stored, {two!r:.60} derived"
+        if (other := derived.verdicts.get(name)) != verdict:
+            yield f"{where}: {name} {_unlike(verdict, other)}"
 
 
-_PARTS = [part.name for part in fields(VerdictRecord)]
+def _unlike(stored: VerdictRecord, derived: VerdictRecord | None) -> str:
+    """The first part in which two verdicts differ, and both of its values."""
+    if derived is None:
+        return f"{stored.value} is stored, none derived"
+    parts = {
+        part.name: (getattr(stored, part.name), getattr(derived, part.name))
+        for part in fields(stored)
+    }
+    name, (one, other) = next(item for item in parts.items() if item[1][0] != item[1][1])
+    said = "" if name == "value" else f"{stored.value}: "
+    if isinstance(one, Mapping):
+        name = next(key for key in {**one, **other} if one.get(key) != other.get(key))
+        one, other = one.get(name), other.get(name)
+    return f"{said}{f'{name} ' * bool(said)}{one!r:.60} is stored, {other!r:.60} derived"
