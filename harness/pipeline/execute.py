@@ -7,7 +7,7 @@ workspace, no back end and no way of judging.
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -298,7 +298,7 @@ def _judged(
         if setup.client is not None:
             shown.next_chunk()
         try:
-            yield _with_judge(chunk, task, setup, responses(chunk))
+            yield with_judge(chunk, task, setup, responses(chunk))
         except HarnessError as error:
             if lost is None:
                 raise
@@ -307,27 +307,15 @@ def _judged(
 
 
 def with_judge(
-    file: RunFile,
-    records: list[SampleRecord],
-    task: TaskSpec,
-    setup: JudgeSetup,
-    responses: Mapping[str, Response],
-) -> tuple[RunFile, list[SampleRecord]]:
-    """A run and its records with the verdicts of one more judge, whose model is asked if need be.
-
-    `responses` are whole ones by key, for records with several texts of a step.
-    """
-    with setup.client or nullcontext():
-        records = _with_judge(records, task, setup, responses)
-    return replace(file, judges=joined(file.judges, setup.entry)), records
-
-
-def _with_judge(
     records: Sequence[SampleRecord],
     task: TaskSpec,
     setup: JudgeSetup,
     responses: Mapping[str, Response],
 ) -> list[SampleRecord]:
+    """The records with the verdicts of one more judge, whose model is asked if need be.
+
+    `responses` are whole ones by key, for records with several texts of a step.
+    """
     cases = cases_of(records, task, step=setup.entry.step, responses=responses)
     verdicts = ask(list(cases.values()), setup.judge, setup.client)
     return with_verdicts(records, setup.judge.name, dict(zip(cases, verdicts, strict=True)))
