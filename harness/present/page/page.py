@@ -147,7 +147,7 @@ def _digest(text: str) -> str:
 
 
 def _title(made: PageParts) -> str:
-    tasks = list(dict.fromkeys(run.task for run in made.runs))
+    tasks = list(dict.fromkeys(str(run["task"]) for run in made.runs))
     shown = ", ".join(tasks[:3]) + (f" and {len(tasks) - 3} more" if len(tasks) > 3 else "")
     return f"{len(made.runs)} run{'s' * (len(made.runs) != 1)} of {shown}"
 

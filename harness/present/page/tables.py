@@ -7,6 +7,7 @@ here computes a statistic.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
+from typing import Any
 
 from harness.analysis import curves
 from harness.analysis.agreement import AgreementRow
@@ -361,25 +362,25 @@ def _agreed(row: AgreementRow | None) -> Value:
 
 def costs(numbers: PageNumbers) -> PageTable:
     """Calls, tokens and dollars of each run, with the judges' share."""
-    lines: list[list[Value]] = []
+    lines: list[list[Any]] = []
     for page, run in zip(numbers.made.runs, numbers.made.stored, strict=True):
-        found = run.file.costs
+        names, found = [page["task"], page["label"]], run.file.costs
         if found is None:
-            lines.append([page.task, page.label, *[None] * 6, "not stored by that version"])
+            lines.append([*names, *[None] * 6, "not stored by that version"])
             continue
         judged = [cost.reported.cost_usd for cost in found.judges.values()]
         priced = [usd for usd in judged if usd is not None]
         total = found.total
         lines.append(
             [
-                *(page.task, page.label, total.calls),
+                *(*names, total.calls),
                 *(total.reported.prompt_tokens, total.reported.completion_tokens),
                 *(
                     found.answers.reported.cost_usd,
                     sum(priced) if priced else None,
                     total.reported.cost_usd,
                 ),
-                "" if page.is_control and total.reported.cost_usd is None else _unknown(total),
+                "" if page["is_control"] and total.reported.cost_usd is None else _unknown(total),
             ]
         )
     kinds = {"calls": "count", "tokens in": "count", "tokens out": "count"}
