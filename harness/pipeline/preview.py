@@ -31,7 +31,7 @@ from harness.pipeline.setup import JudgeSetup
 from harness.pipeline.walk import Call, case_of, cases_of, questions, sample_record, walk
 from harness.specs.models import LocalSpec
 from harness.specs.tasks import StepSpec
-from harness.storage.runs import SampleRecord
+from harness.storage.run_tables import SampleRecord
 
 MOST_HELD = 8_000
 """The planned responses that are looked at together."""

@@ -15,14 +15,8 @@ from typing import TYPE_CHECKING
 from harness.core import Response, Sample, Verdict
 from harness.parts import Reason
 from harness.pipeline import calls
-from harness.storage.run_tables import RunTables
-from harness.storage.runs import (
-    ErrorCount,
-    MissingCount,
-    RunFile,
-    SampleRecord,
-    VerdictRecord,
-)
+from harness.storage.run_tables import RunTables, SampleRecord, VerdictRecord
+from harness.storage.runs import ErrorCount, MissingCount, RunFile
 from harness.text.cleanup import without_controls
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from harness.parts import Reason
 from harness.pipeline.lessons import TrainOptions, _repeats, read_lesson
 from harness.pipeline.score import all_scores
 from harness.pipeline.train_classifier import _encoded, train
-from harness.specs.encoders import CharNgramsSpec
+from harness.specs.implicitness import CharNgramsSpec
 from harness.storage.find_runs import run_folders
-from harness.storage.runs import SampleRecord
+from harness.storage.run_tables import SampleRecord
 
 pytestmark = needs("sklearn")
 

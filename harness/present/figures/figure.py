@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from harness.errors import SpecError, install
 from harness.lazy import DataFrame, pandas
-from harness.present.figures import marks, style
-from harness.present.figures.style import LOOKS, Look
+from harness.present.figures import marks
+from harness.present.figures.marks import LOOKS, Look
 from harness.storage.cells import csv_text
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def missing_package() -> str:
 
 
 def pictures(
-    figure: Figure, endings: Iterable[Ending], *, width_cm: float = style.WIDTH
+    figure: Figure, endings: Iterable[Ending], *, width_cm: float = marks.WIDTH
 ) -> dict[Ending, bytes]:
     """The file of a figure for each ending; SpecError without matplotlib."""
     drawn = draw(figure, width_cm=width_cm)
@@ -206,12 +206,12 @@ def pictures(
 
 def _saved(drawn: "matplotlib.figure.Figure", ending: Ending) -> bytes:
     out = io.BytesIO()
-    with style.styled():
+    with marks.styled():
         drawn.savefig(out, format=ending[1:], dpi=_DPI, metadata=cast("Any", _METADATA[ending]))
     return out.getvalue()
 
 
-def draw(figure: Figure, *, width_cm: float = style.WIDTH) -> "matplotlib.figure.Figure":
+def draw(figure: Figure, *, width_cm: float = marks.WIDTH) -> "matplotlib.figure.Figure":
     """The figure by matplotlib, which a notebook shows; SpecError for more than can be read."""
     if why := missing_package():
         raise SpecError(why)
@@ -223,7 +223,7 @@ def draw(figure: Figure, *, width_cm: float = style.WIDTH) -> "matplotlib.figure
             f"{len(figure.panels)} panels are more than can be read (at most {MOST_PANELS}); "
             "choose some runs, tasks, variants or judges"
         )
-    with style.styled():
+    with marks.styled():
         made = _Layout(figure, width_cm).made()
     # A notebook shows what has this method; a figure that pyplot has not made has none.
     made._repr_png_ = partial(_saved, made, ".png")  # type: ignore[attr-defined]
@@ -285,8 +285,8 @@ class _Layout:
 
     def _are_whole(self, room: float) -> bool:
         return all(
-            style.fits(panel.title, room - 1.5 - _beside(panel, room), style.TEXT, most=3)
-            and all(style.fits(name, _NAMES * room, style.SMALL) for name in panel.y_names)
+            marks.fits(panel.title, room - 1.5 - _beside(panel, room), marks.TEXT, most=3)
+            and all(marks.fits(name, _NAMES * room, marks.SMALL) for name in panel.y_names)
             for panel in self.figure.panels
         )
 
@@ -313,7 +313,7 @@ class _Layout:
             axes.set_xticks(range(1, len(panel.x_names) + 1), [""] * len(panel.x_names))
             axes.set_xlim(edge, len(panel.x_names) + 1 - edge)
         if panel.y_names:
-            names = [style.cut(name, _NAMES * self.room, style.SMALL) for name in panel.y_names]
+            names = [marks.cut(name, _NAMES * self.room, marks.SMALL) for name in panel.y_names]
             axes.set_yticks(range(1, len(names) + 1), names)
             axes.set_ylim(len(names) + 1 - edge, edge)
         if panel.bins is not None:
@@ -326,13 +326,13 @@ class _Layout:
         """Write title, legend and notes; how much room they take above and below, in cm."""
         left, room = 0.3 / self.width, self.width - 0.6
         # Bold letters are wider than those that are measured.
-        title = style.wrapped(self.figure.title, room / 1.15, style.TITLE)
+        title = marks.wrapped(self.figure.title, room / 1.15, marks.TITLE)
         self.title = self.drawn.text(
-            left, 1, "\n".join(title), va="top", size=style.TITLE, weight="bold"
+            left, 1, "\n".join(title), va="top", size=marks.TITLE, weight="bold"
         )
-        notes = [line for n in self.figure.notes for line in style.wrapped(n, room, style.SMALL)]
+        notes = [line for n in self.figure.notes for line in marks.wrapped(n, room, marks.SMALL)]
         self.notes = self.drawn.text(
-            left, 0, "\n".join(notes), va="bottom", size=style.SMALL, color="#444444"
+            left, 0, "\n".join(notes), va="bottom", size=marks.SMALL, color="#444444"
         )
         for text in (self.title, self.notes):
             text.set_in_layout(False)
@@ -354,9 +354,9 @@ class _Layout:
         order = [*self.looks, *sorted(found)]
         names = sorted(found, key=order.index)
         # 1.1 cm for the mark of each name and the space to the next.
-        widest = max(style.width_cm(style.shown(name), style.SMALL) for name in names) + 1.1
+        widest = max(marks.width_cm(marks.shown(name), marks.SMALL) for name in names) + 1.1
         across = max(1, min(len(names), int(room // widest)))
-        texts = [style.cut(name, room - 1.1, style.SMALL) for name in names]
+        texts = [marks.cut(name, room - 1.1, marks.SMALL) for name in names]
         self.legend = self.drawn.legend(
             [found[name] for name in names], texts, frameon=False, loc="lower center",
             ncols=across, borderpad=0.1, labelspacing=0.55, handlelength=2.4, columnspacing=1.4,
@@ -397,7 +397,7 @@ class _Layout:
 
 def _beside(panel: Subplot, room: float) -> float:
     """How wide the names of the rows are, in cm."""
-    widths = [style.width_cm(style.shown(name), style.SMALL) for name in panel.y_names]
+    widths = [marks.width_cm(marks.shown(name), marks.SMALL) for name in panel.y_names]
     return min(max(widths, default=0.0), _NAMES * room)
 
 
@@ -410,20 +410,20 @@ def _is_wide(panel: Subplot, width: float) -> bool:
 def _fit_texts(axes: "Axes", panel: Subplot, x_label: str) -> None:
     """Wrap the texts around some axes to the width that these have."""
     room = axes.get_window_extent().width / axes.get_figure(root=True).dpi / _CM  # type: ignore[union-attr]  # it is drawn
-    lines = style.wrapped(panel.title, room + 0.2, style.TEXT)
-    lines += style.wrapped(panel.note, room + 0.2, style.TEXT, most=2)
+    lines = marks.wrapped(panel.title, room + 0.2, marks.TEXT)
+    lines += marks.wrapped(panel.note, room + 0.2, marks.TEXT, most=2)
     axes.set_title("\n".join(lines), loc="left")
     lowest = [axes, *axes.child_axes][-1]
-    lowest.set_xlabel("\n".join(style.wrapped(x_label, 0.95 * room, most=2)))
-    axes.set_ylabel("\n".join(style.wrapped(axes.get_ylabel(), 4.5, most=2)))
+    lowest.set_xlabel("\n".join(marks.wrapped(x_label, 0.95 * room, most=2)))
+    axes.set_ylabel("\n".join(marks.wrapped(axes.get_ylabel(), 4.5, most=2)))
     if not panel.x_names:
         return
     each_cm, places = room / len(panel.x_names), range(1, len(panel.x_names) + 1)
-    if all(style.fits(name, each_cm - 0.08, style.SMALL, most=3) for name in panel.x_names):
-        names = [style.wrapped(name, each_cm - 0.08, style.SMALL) for name in panel.x_names]
+    if all(marks.fits(name, each_cm - 0.08, marks.SMALL, most=3) for name in panel.x_names):
+        names = [marks.wrapped(name, each_cm - 0.08, marks.SMALL) for name in panel.x_names]
         axes.set_xticks(places, ["\n".join(lines) for lines in names])
         return
-    names_cut = [style.cut(name, 3.2, style.SMALL) for name in panel.x_names]
+    names_cut = [marks.cut(name, 3.2, marks.SMALL) for name in panel.x_names]
     if each_cm < 0.5:
         axes.set_xticks(places, names_cut, rotation=90)
     else:
