@@ -5,7 +5,7 @@ workspace, no back end and no way of judging.
 """
 
 import logging
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -19,11 +19,10 @@ from harness.models.client.cached import CachedClient, Progress, Stage
 from harness.parts import Failure, Reason
 from harness.pipeline.calls import call_frame
 from harness.pipeline.plan import Plan, PlannedResponse, check_templates, parted, request
-from harness.pipeline.preview import charge_stored_calls, charge_stored_replies
+from harness.pipeline.preview import charge_stored
 from harness.pipeline.records import (
-    Missing,
-    MissingItem,
     summed,
+    truncated_of,
     verdict_record,
     with_earlier_verdicts,
     with_verdicts,
@@ -60,7 +59,7 @@ def _nothing(records: Sequence[SampleRecord]) -> Mapping[str, Response]:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a command leaves: the run's folder, its scores, and what is missing.
+    """What a command leaves: the run's folder, its file and its scores.
 
     `truncated` counts answers cut at their token limit, `again` the replies without an answer that
     this command asked for again.
@@ -69,9 +68,13 @@ class RunResult:
     folder: RunFolder
     file: RunFile
     scores: tuple[ScoreRow, ...]
-    missing: Counter[MissingItem]
     truncated: int
     again: int = 0
+
+    @property
+    def missing(self) -> int:
+        """How many answers and verdicts are missing."""
+        return sum(gap.count for gap in self.file.missing or ())
 
 
 def run_each(plans: Iterable[RunPlan]) -> Iterator[RunResult]:
@@ -96,18 +99,15 @@ def prepare(plan: RunPlan) -> None:
     if plan.repeat is not None:
         return
     plan.folder.check()
-    charge_stored_calls(plan.plan, plan.client, plan.judges)
+    charge_stored(plan)
 
 
 def run_one(plan: RunPlan) -> RunResult:
     """Carry out a prepared plan: answer what is not stored, judge and score."""
     if plan.repeat is not None:
         write_data_paths(plan.folder, plan.sources)  # they may have been moved
-        missing = Counter[MissingItem]()
-        for part in plan.file.missing or ():
-            missing[MissingItem(part.judge, part.is_reply, part.reason)] += part.count
         scores = tuple(plan.folder.read_scores())
-        return RunResult(plan.folder, plan.file, scores, missing, plan.repeat.truncated)
+        return RunResult(plan.folder, plan.file, scores, plan.repeat.truncated)
     asked = [plan.client, *(setup.client for setup in plan.judges if setup.client)]
     segments = stored_segments(plan.folder.path.parents[3], [one.ledger.name for one in asked])
     result, retried = _carried_out(plan, _before(plan))
@@ -145,7 +145,7 @@ def _carried_out(plan: RunPlan, before: _Before) -> tuple[RunResult, set[str]]:
     the run is made once more without them: the answers are stored by then.
     """
     file, lost, retried = before.file, dict[str, HarnessError | str](), set[str]()
-    missing, tables = Missing(), RunTables(plan.folder.path)
+    tables = RunTables(plan.folder.path)
     with ExitStack() as opened:
         client = opened.enter_context(plan.client)
         chunks = answered(plan.plan, client, first=partial(_smoke_test, plan))
@@ -160,12 +160,11 @@ def _carried_out(plan: RunPlan, before: _Before) -> tuple[RunResult, set[str]]:
             file = replace(file, judges=joined(file.judges, setup.entry))
         for chunk in chunks:
             retried |= retried_ways(chunk)
-            missing.add(chunk)
             tables.add(chunk)
     if not lost:
         for setup in before.again:
             _log.warning("judge %s: its verdicts are derived again", setup.entry.name)
-        return put_run(plan.folder, file, missing, tables), retried
+        return put_run(plan.folder, file, tables), retried
     for name, why in lost.items():
         warn_left_out(name, why)
     again = tuple(setup for setup in before.again if setup.entry.name not in lost)
@@ -266,7 +265,7 @@ class _Asking:
 def judge(plan: JudgePlan) -> RunResult:
     """Have further judges read a stored run; the model under test is neither loaded nor called."""
     plan.folder.check()
-    charge_stored_replies(plan)
+    charge_stored(plan)
     file, chunks = plan.file, parted(plan.records, CHUNK)
     with ExitStack() as opened:
         for setup in plan.judges:
@@ -274,7 +273,10 @@ def judge(plan: JudgePlan) -> RunResult:
             setup = replace(setup, client=asked)
             chunks = _judged(chunks, plan.task, setup, responses=plan.responses)
             file = replace(file, judges=joined(file.judges, setup.entry))
-        return _written(plan.folder, file, chunks)
+        tables = RunTables(plan.folder.path)
+        for chunk in chunks:
+            tables.add(chunk)
+        return put_run(plan.folder, file, tables)
 
 
 def _judged(
@@ -360,26 +362,17 @@ def read(
     return [verdict_record(verdicts[n], keys[n], answered[n]) for n in range(len(cases))]
 
 
-def _written(folder: RunFolder, file: RunFile, chunks: Iterable[Chunk]) -> RunResult:
-    """Write the run of some records, which are not held."""
-    missing, tables = Missing(), RunTables(folder.path)
-    for chunk in chunks:
-        missing.add(chunk)
-        tables.add(chunk)
-    return put_run(folder, file, missing, tables)
-
-
-def put_run(folder: RunFolder, file: RunFile, missing: Missing, tables: RunTables) -> RunResult:
+def put_run(folder: RunFolder, file: RunFile, tables: RunTables) -> RunResult:
     """Write a run whose records were all added to its tables."""
     files, before = tables.files, file.redrawn
     calls = call_frame(files)
     scores = tuple(rows_of(file, files, calls))
-    file = replace(summed(file, calls, missing), packages=packages_of(file))
+    file = replace(summed(file, files, calls), packages=packages_of(file))
     if SCORES in folder.changed():  # the tables are checked when they are read
         _log.warning("%s: changed since it was written; computed again", folder.scores)
+    truncated = truncated_of(files)
     folder.put(file, tables, scores)
-    again = file.redrawn - before
-    return RunResult(folder, file, scores, missing.counts, missing.truncated, again)
+    return RunResult(folder, file, scores, truncated, file.redrawn - before)
 
 
 class GatheredProgress:

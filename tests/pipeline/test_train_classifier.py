@@ -506,7 +506,7 @@ def test_a_grid_on_one_file_is_refused_before_anything_is_trained(
 
 
 def test_the_help_of_a_grid_says_what_data_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", "--grid", "--help"]) == 0
+    assert main(["train", "--grid", "--help-all"]) == 0
 
     said = " ".join(capsys.readouterr().out.split())
     assert "the file of a table" not in said

@@ -159,7 +159,7 @@ def carry_out(
             high=f1.high,
             macro_f1=_value(found, MACRO),
             n=found[MACRO].score.n,
-            missing=sum(done.missing.values()),
+            missing=done.missing,
             run=str(done.folder.path),
             texts=len(texts),
             near=sum(at is not None for at in nearest_originals(texts, taught, likeness=LIKENESS)),
