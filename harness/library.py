@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Literal, TypeVar, Unpack, get_args
 
 from harness.core import Judge, Model
 from harness.errors import HarnessError, SpecError, StoreError, did_you_mean
+from harness.lazy import DataFrame, pandas
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from pandas import DataFrame
 
     from harness.analysis.tables.build import Changes
     from harness.implicitness.probe import By
@@ -64,7 +64,7 @@ class EvaluatedRun:
         return tuple(entry.name for entry in self._file.judges)
 
     @property
-    def missing(self) -> "DataFrame":
+    def missing(self) -> DataFrame:
         """What is missing: by judge (empty: no answer at all) and reason, with its count."""
         found = [(one.judge, str(one.reason), one.count) for one in self._file.missing or ()]
         return _frame(("judge", "reason", "count"), found)
@@ -75,14 +75,14 @@ class EvaluatedRun:
         return self._file.costs.total.cost_usd if self._file.costs else None
 
     @property
-    def scores(self) -> "DataFrame":
+    def scores(self) -> DataFrame:
         """The headline scores, one a row, with the columns of scores.csv."""
         from harness.storage.runs import COLUMNS, cells_of
 
         return _frame(COLUMNS, map(cells_of, self._folder.read_scores()))
 
     @property
-    def all_scores(self) -> "DataFrame":
+    def all_scores(self) -> DataFrame:
         """The scores by every metric, bin and class, computed from the verdicts."""
         from harness.pipeline.score import all_scores
         from harness.storage.runs import COLUMNS, cells_of
@@ -90,12 +90,12 @@ class EvaluatedRun:
         return _frame(COLUMNS, map(cells_of, all_scores(self._folder)))
 
     @property
-    def samples(self) -> "DataFrame":
+    def samples(self) -> DataFrame:
         """One row an answer and judge; `value` is NaN if the verdict is missing (`reason`)."""
         return samples([self])
 
     @property
-    def items(self) -> "DataFrame":
+    def items(self) -> DataFrame:
         """One row an answer, with the columns of items.csv: `value_J` is judge J's, NaN if missing.
 
         `item` has the texts of the item, `expected` the right answers, `missing` says why there is
@@ -131,7 +131,7 @@ class EvaluatedRun:
         judge: str = "gold",
         fpr: float | None = None,
         data: str | Path | None = None,
-    ) -> "DataFrame":
+    ) -> DataFrame:
         """TPR, FPR and precision of all texts and by columns of the data, with intervals.
 
         Columns that the run did not keep are read from its table, if it read one, or from the file
@@ -146,7 +146,7 @@ class EvaluatedRun:
 
     def errors(
         self, kind: str = "all", *, judge: str = "gold", data: str | Path | None = None
-    ) -> "DataFrame":
+    ) -> DataFrame:
         """The texts that were missed or flagged falsely: `kind` is missed, false-alarm or all.
 
         All columns of the run's table, as texts, and what the run says of each text. The table is
@@ -271,7 +271,7 @@ def load_runs(
     return [*map(EvaluatedRun, spaces, folders)]
 
 
-def samples(runs: Runs | None = None, *, results: str | Path = "results") -> "DataFrame":
+def samples(runs: Runs | None = None, *, results: str | Path = "results") -> DataFrame:
     """One row an answer and judge; `value` is NaN if the verdict is missing (`reason`).
 
     Columns: task, model, sample_id, cluster, group, variant, decoding, answer, gold, judge, value,
@@ -282,7 +282,7 @@ def samples(runs: Runs | None = None, *, results: str | Path = "results") -> "Da
     return samples_frame(_folders(runs, results))
 
 
-def items(runs: Runs | None = None, *, results: str | Path = "results") -> "DataFrame":
+def items(runs: Runs | None = None, *, results: str | Path = "results") -> DataFrame:
     """One row an answer, with the columns of items.csv and of the judges of all runs."""
     from harness.analysis.tables.run_frames import items_frame
 
@@ -291,7 +291,7 @@ def items(runs: Runs | None = None, *, results: str | Path = "results") -> "Data
 
 def leaderboard(
     runs: Runs | None = None, task: str | None = None, *, results: str | Path = "results"
-) -> "DataFrame":
+) -> DataFrame:
     """The scores of some runs, or of one task's, with the columns of leaderboard.csv."""
     from harness.analysis.tables.run_frames import board_frame
 
@@ -313,7 +313,7 @@ def table(
     results: str | Path = "results",
     workspace: "Workspace | None" = None,
     **changes: "Unpack[Changes]",
-) -> "DataFrame":
+) -> DataFrame:
     """A table of stored runs, of people's ratings or of data, as `harness table` makes it.
 
     The values in full precision, NaN if missing; several tables one below the other, with their
@@ -397,7 +397,7 @@ def agreement(
     orders: "Orders" = "both",
     seed: int = 0,
     draws: int = 1000,
-) -> "DataFrame":
+) -> DataFrame:
     """How far each judge agrees with people's ratings: the columns of agreement.csv.
 
     `ratings` is a CSV file with the columns task, sample_id, model, rater, value, scale. `level`
@@ -423,7 +423,7 @@ def agreement(
     return records_frame(AgreementRow, (r for p in panels for r in agreement_rows(p, settings)))
 
 
-def score_implicitness(texts: Iterable[str], scorer: str = "impscore-minilm") -> "DataFrame":
+def score_implicitness(texts: Iterable[str], scorer: str = "impscore-minilm") -> DataFrame:
     """How implicit each text is by the ImpScore metric: higher is more implicit.
 
     `value` is NaN if a text has no score; `flag` says why, or what limits the score.
@@ -439,7 +439,7 @@ def score_implicitness(texts: Iterable[str], scorer: str = "impscore-minilm") ->
     return _frame(("text", "value", "flag"), rows)
 
 
-def probe_scorer(scorer: str = "impscore-minilm", by: "By | None" = None) -> "DataFrame":
+def probe_scorer(scorer: str = "impscore-minilm", by: "By | None" = None) -> DataFrame:
     """What a scorer knows and what it does not: the columns of `harness impscore probe -o`."""
     from harness.analysis.tables.run_frames import records_frame
     from harness.implicitness.probe import ProbeFigure, parts_of, probe_figures, scores_of
@@ -469,9 +469,7 @@ def _folders(runs: Runs | None, results: str | Path) -> "list[RunFolder]":
     return [folder for folders in found for folder in folders]
 
 
-def _frame(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> "DataFrame":
-    import pandas
-
+def _frame(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> DataFrame:
     return pandas.DataFrame([list(row) for row in rows], columns=list(columns))
 
 

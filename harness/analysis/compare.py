@@ -6,12 +6,13 @@ has its reason. Nothing here reads or writes a file.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from harness.analysis.pairings import Kind, Pairing, PairingQuery
 from harness.analysis.run_views import RunView
+from harness.lazy import DataFrame, pandas
 from harness.parts import digest
 from harness.pipeline.score import ALL, RIGHT_OR_WRONG, chance_level, named_groups, value_range
 from harness.stats.clustered import clustered_mean
@@ -26,9 +27,6 @@ from harness.stats.comparison import (
 )
 from harness.stats.estimate import BootstrapSettings, Estimate, Floats, Limits, mean
 from harness.storage.runs import RunFile
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 DIFFERENCE, PHI = "difference", "phi"
 GIVEN_RIGHT, GIVEN_WRONG = "right_given_right", "right_given_wrong"
@@ -49,7 +47,7 @@ _DRAWS_PER_TEST = 60
 _ROUNDING = 1e-12
 
 
-def compare(pairings: Iterable[Pairing], settings: BootstrapSettings) -> "DataFrame":
+def compare(pairings: Iterable[Pairing], settings: BootstrapSettings) -> DataFrame:
     """Every statistic of every pairing, a row each: over all samples, then by group.
 
     The columns are COLUMNS; what is missing is NaN or None.
@@ -68,8 +66,6 @@ def compare(pairings: Iterable[Pairing], settings: BootstrapSettings) -> "DataFr
     - `chance_a` and `chance_b` are what blind answers get. Where they differ, `above_chance` is the
       difference of (mean - chance) / (1 - chance), with its interval, p and permutation test.
     """
-    import pandas
-
     blocks = [
         (pairing, name, items if group is None else items[items["group"] == group])
         for pairing in pairings
@@ -101,17 +97,17 @@ def comparison_name(
     return f"{'-'.join(names)}.csv"
 
 
-def read_items(items: "DataFrame") -> "DataFrame":
+def read_items(items: DataFrame) -> DataFrame:
     """The items of a pairing that have both verdicts."""
     return items[items["a"].notna() & items["b"].notna()]
 
 
-def decided_items(items: "DataFrame") -> "DataFrame":
+def decided_items(items: DataFrame) -> DataFrame:
     """The items of a pairing that are right or wrong in both."""
     return items[items["a"].isin((0, 1)) & items["b"].isin((0, 1))]
 
 
-def _facts(pairing: Pairing, items: "DataFrame") -> dict[str, Any]:
+def _facts(pairing: Pairing, items: DataFrame) -> dict[str, Any]:
     """What a row says of both sides and of their items."""
     read, decided = read_items(items), decided_items(items)
     found: dict[str, Any] = {"items": len(items), "clusters": read["cluster"].nunique()}
@@ -139,9 +135,7 @@ def _values(found: Estimate) -> dict[str, Any]:
     return {"value": found.value, "low": found.low, "high": found.high, "n": found.n, "reason": why}
 
 
-def _difference(
-    pairing: Pairing, items: "DataFrame", settings: BootstrapSettings
-) -> dict[str, Any]:
+def _difference(pairing: Pairing, items: DataFrame, settings: BootstrapSettings) -> dict[str, Any]:
     read = read_items(items)
     views, choices = (pairing.first, pairing.second), read["sample_choices"].to_numpy()
     chances = [chance_level(view.file, view.judge, choices) for view in views]
@@ -185,7 +179,7 @@ def _flipped(
 
 def _why_not_exact(
     pairing: Pairing,
-    decided: "DataFrame",
+    decided: DataFrame,
     chances: Sequence[float | None],
     *,
     has_two_levels: bool,
@@ -203,7 +197,7 @@ def _why_not_exact(
     return None if len(decided) else "no sample is right or wrong in both"
 
 
-def _relations(items: "DataFrame") -> Iterator[dict[str, Any]]:
+def _relations(items: DataFrame) -> Iterator[dict[str, Any]]:
     decided = decided_items(items)
     first, second = (decided["a"] == 1).to_numpy(), (decided["b"] == 1).to_numpy()
     clusters = decided["cluster"].to_numpy()
@@ -213,7 +207,7 @@ def _relations(items: "DataFrame") -> Iterator[dict[str, Any]]:
     yield {"statistic": PHI} | _values(phi(first, second, clusters))
 
 
-def main_differences(rows: "DataFrame") -> "DataFrame":
+def main_differences(rows: DataFrame) -> DataFrame:
     """The differences over all samples and all decodings together: all others are parts of them."""
     found = rows[(rows["statistic"] == DIFFERENCE) & (rows["group"] == ALL)]
     names = [f"{name}_{side}" for side in "ab" for name in ("model", "variant", "judge")]
@@ -225,7 +219,7 @@ def main_differences(rows: "DataFrame") -> "DataFrame":
     return found.drop(columns=["first", "pooled"])
 
 
-def _corrected(rows: "DataFrame") -> "DataFrame":
+def _corrected(rows: DataFrame) -> DataFrame:
     """The rows, one p of each difference corrected for all of its family."""
     is_difference = rows["statistic"] == DIFFERENCE
     has_exact = rows.loc[is_difference & rows["p_permutation"].notna(), "p_exact"].notna().all()

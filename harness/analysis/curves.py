@@ -5,13 +5,14 @@ edge of a bin moves, go with them. Verdicts of one signature make one set of bin
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from harness.core import Score
 from harness.errors import StoreError
 from harness.implicitness.open import COLUMN
+from harness.lazy import DataFrame, pandas
 from harness.parts import digest
 from harness.pipeline import choice_scores
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, SLOPE, SLOPE_P
@@ -22,9 +23,6 @@ from harness.stats.classification import effective_n, isotonic_curve, logistic_c
 from harness.stats.estimate import Indices, NoValue, mean_interval
 from harness.storage.runs import RunFile
 from harness.storage.signature import short_labels
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 PUBLISHED, EQUAL_MASS = "bin", "equal-mass bin"
 PLACES = 41
@@ -51,7 +49,7 @@ Row = dict[str, Any]
 
 def curve_rows(
     file: RunFile, files: Files, judge: str, *, variants: Sequence[str] = ()
-) -> "DataFrame":
+) -> DataFrame:
     """Every bin and curve of one run by one judge; of some variants where named.
 
     The columns are COLUMNS. A row is a `rate` in one bin, from `at` to `to`, or of one curve at one
@@ -59,8 +57,6 @@ def curve_rows(
     count the answered texts of the kind that the rate is of, in the bin or behind the whole curve.
     Each served snapshot that answered has bins and curves, and a `signature`, of its own.
     """
-    import pandas
-
     rows: list[Row] = []
     spec = file.task.implicitness
     entry = next((entry for entry in file.judges if entry.name == judge), None)
@@ -83,14 +79,12 @@ def curve_rows(
     return frame.astype(dict.fromkeys(_NUMBERS, "float64") | {"n": "int64", "clusters": "int64"})
 
 
-def together(tables: Sequence["DataFrame"]) -> "DataFrame":
+def together(tables: Sequence[DataFrame]) -> DataFrame:
     """The rows of several runs for one table and picture, equal ones once.
 
     StoreError for runs of several tasks, of implicitness on several scales, and for those of one
     signature with different numbers.
     """
-    import pandas
-
     found: dict[str, DataFrame] = {}
     for table in tables:
         for name, members in table.groupby("signature", sort=False):
@@ -120,7 +114,7 @@ def scale_of(data: str) -> str:
     return f"the column of data {texts}" if scorer == COLUMN else scorer
 
 
-def _rows(flags: "DataFrame", spec: ImplicitnessSpec) -> Iterator[Row]:
+def _rows(flags: DataFrame, spec: ImplicitnessSpec) -> Iterator[Row]:
     whole, *bins = choice_scores.parts(flags, spec, everything=ALL)
     for rate in choice_scores.RATES:
         for part in bins:
@@ -137,7 +131,7 @@ def _rows(flags: "DataFrame", spec: ImplicitnessSpec) -> Iterator[Row]:
             yield row | {"rate": rate}
 
 
-def _bin(flags: "DataFrame", counted: Indices) -> Row:
+def _bin(flags: DataFrame, counted: Indices) -> Row:
     values, clusters = (flags[name].to_numpy()[counted] for name in ("flagged", "cluster"))
     share = mean_interval(values, clusters, is_share=True)
     return {
@@ -147,7 +141,7 @@ def _bin(flags: "DataFrame", counted: Indices) -> Row:
     }
 
 
-def _curves(flags: "DataFrame", places: Indices) -> Iterator[Row]:
+def _curves(flags: DataFrame, places: Indices) -> Iterator[Row]:
     if not len(places):
         return
     x, y, names = (flags[name].to_numpy()[places] for name in ("at", "flagged", "cluster"))
@@ -164,7 +158,7 @@ def _curves(flags: "DataFrame", places: Indices) -> Iterator[Row]:
             yield row | {"shape": curve.kind} | found
 
 
-def curve_name(rows: "DataFrame") -> str:
+def curve_name(rows: DataFrame) -> str:
     """The name of the files of some rows: the task, and a digest of the signatures."""
     return f"{rows['task'].iat[0]}-{digest(sorted(rows['signature'].unique()))[:8]}"
 
@@ -188,6 +182,6 @@ def slope_words(scores: Mapping[str, Score]) -> str:
     return "; ".join(found)
 
 
-def names(rows: "DataFrame") -> dict[str, str]:
+def names(rows: DataFrame) -> dict[str, str]:
     """A short label for each signature, for tables and pictures: the model, and what differs."""
     return short_labels(dict(zip(rows["signature"], rows["source"], strict=True)))

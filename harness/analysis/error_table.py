@@ -7,13 +7,14 @@ them under names that begin with `harness_`.
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec import structs
 
 from harness.analysis.flags import RateQuery, unknown_columns
 from harness.data.readers.labelled_table import OriginalRows, texts_of
 from harness.errors import DataError, SpecError, did_you_mean
+from harness.lazy import DataFrame
 from harness.pipeline.choice_scores import IMPLICITNESS
 from harness.storage.cells import cell_text, filled, json_text
 from harness.storage.environment import read_data_paths
@@ -32,15 +33,12 @@ from harness.storage.tables import (
 from harness.text.dedup import nearest_originals, normal
 from harness.workspace import Workspace
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
 MISSED, FALSE_ALARM, ALL_KINDS = "missed", "false-alarm", "all"
 KINDS = (MISSED, FALSE_ALARM, ALL_KINDS)
 OURS: Final = "harness_"
 
 
-def run_errors(folder: RunFolder, texts: "DataFrame", kind: str) -> "DataFrame":
+def run_errors(folder: RunFolder, texts: DataFrame, kind: str) -> DataFrame:
     """The texts that were flagged other than their label says, in the order of the run.
 
     `texts` are those of `rates.flags`; what has no answer is no error, and a tie is one in part.
@@ -71,7 +69,7 @@ def output_format(out: Path) -> FileFormat:
     return found
 
 
-def original_table(errors: "DataFrame", originals: OriginalRows) -> Table:
+def original_table(errors: DataFrame, originals: OriginalRows) -> Table:
     """The rows of the data files that the errors are of, one each, in their order."""
     tables = [read_file(path, quotes=originals.quotes) for path in originals.files]
     rows = {
@@ -128,7 +126,7 @@ def _by_place(table: Table, columns: Sequence[str], *, is_alike: bool) -> list[S
     ]
 
 
-def sample_table(errors: "DataFrame") -> Table:
+def sample_table(errors: DataFrame) -> Table:
     """What a run keeps of the texts, for data that is no table of the user's: our sample sets."""
     cells = [_kept(row) for row in errors.to_dict("records")]
     columns = tuple(dict.fromkeys(name for row in cells for name in row))
@@ -158,7 +156,7 @@ class KnownTexts:
 
 
 def error_file(
-    errors: "DataFrame",
+    errors: DataFrame,
     table: Table,
     places: Mapping[str, tuple[str, ...]],
     target: FileFormat,
@@ -220,7 +218,7 @@ NEAREST: Final = {
 _LEAST: Final = 1e-9
 
 
-def error_cells(errors: "DataFrame", places: Mapping[str, tuple[str, ...]]) -> list[dict[str, Any]]:
+def error_cells(errors: DataFrame, places: Mapping[str, tuple[str, ...]]) -> list[dict[str, Any]]:
     """What a run says of each error, by COLUMNS; `places` has the rows of each sample."""
     rows = [[Path(place).name for place in places.get(name, ())] for name in errors["sample"]]
     cells = errors.assign(
@@ -280,7 +278,7 @@ def joined_query(
     return query if originals is None else replace(query, columns=joined_columns(wanted, originals))
 
 
-def original_errors(errors: "DataFrame", originals: OriginalRows | None) -> list[dict[str, Any]]:
+def original_errors(errors: DataFrame, originals: OriginalRows | None) -> list[dict[str, Any]]:
     """Each error by the columns of its row in the data, as texts, then by COLUMNS.
 
     Of our sample set the fields of its sample. A column of the data that has the name of one of

@@ -6,16 +6,13 @@ prints.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from harness.analysis.agreement import AgreementRow
 from harness.analysis.compare import main_differences
 from harness.analysis.pairings import Kind
+from harness.lazy import DataFrame
 from harness.stats.clustered import detectable_difference
 from harness.storage.frames import Row, records
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 LEVEL, POWER = 0.05, 0.8
 PEOPLE = ("alpha_raters", "agreement_pairwise_raters", "noise_ceiling", "attainable_r")
@@ -23,7 +20,7 @@ PEOPLE = ("alpha_raters", "agreement_pairwise_raters", "noise_ceiling", "attaina
 _PASSING = 0.5  # the winning rate of the alternative annotator test (Calderon et al. 2025)
 
 
-def comparison_findings(rows: "DataFrame") -> list[str]:
+def comparison_findings(rows: DataFrame) -> list[str]:
     """A sentence for each difference over all samples, and all decodings together."""
     found = records(main_differences(rows))
     shown = [_parts(row) for row in found]

@@ -6,12 +6,13 @@ Verdicts without an answer, or without the score, are missing: they never count 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import floor, inf, isfinite, nan, nextafter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from harness.data.choices import LABELS
 from harness.errors import SpecError, StoreError, did_you_mean
+from harness.lazy import DataFrame, Series, pandas
 from harness.parts import UNBATCHED, digest
 from harness.pipeline import choice_scores
 from harness.pipeline.choice_scores import IMPLICITNESS
@@ -20,9 +21,6 @@ from harness.pipeline.verdict_frame import ALL, blocks, by_snapshot, details, ve
 from harness.storage.frames import load
 from harness.storage.read_tables import arrow_table, step_usages
 from harness.storage.runs import RunFolder
-
-if TYPE_CHECKING:
-    from pandas import DataFrame, Series
 
 PROBABILITY, GROUP, AND = "probability", "group", "+"
 Columns = Mapping[str, Mapping[str, tuple[str, ...]]]
@@ -75,13 +73,11 @@ class RateQuery:
     columns: Columns = field(default_factory=dict)
 
 
-def sample_cells(folder: RunFolder, columns: Columns | None = None) -> "DataFrame":
+def sample_cells(folder: RunFolder, columns: Columns | None = None) -> DataFrame:
     """The columns of a run's samples by which rates can be split, by the sample's id.
 
     A cell is a tuple of texts: `group`, the references but labels and implicitness, and `columns`.
     """
-    import pandas
-
     found = load([folder], "samples", ["sample", "group", "references"])
     rows = []
     for name, group, references in found[["sample", "group", "references"]].itertuples(index=False):
@@ -131,7 +127,7 @@ def _labels(folder: RunFolder) -> list[str]:
     return list(dict.fromkeys(label for own in references for label in own.get(LABELS, ())))
 
 
-def flags(folder: RunFolder, query: RateQuery) -> "DataFrame":
+def flags(folder: RunFolder, query: RateQuery) -> DataFrame:
     """The texts of a run, flagged at an operating point: a row an answer.
 
     The columns BLOCK; `row`, `sample` and `cluster`; `is_positive`; `flagged`, 1, 0 or a tie's
@@ -140,8 +136,6 @@ def flags(folder: RunFolder, query: RateQuery) -> "DataFrame":
     no part in rates; and, equal in all rows of a signature, `score_name`, `threshold`, `chosen_on`,
     `texts`, `measured` and `benign_weight` as in RATE_COLUMNS. StoreError if there is no answer.
     """
-    import pandas
-
     positive, labels = query.positive or positive_labels(folder), _labels(folder)
     if unknown := [name for name in positive if name not in labels]:
         raise SpecError(f"--positive {unknown[0]}: no such label{did_you_mean(unknown[0], labels)}")
@@ -157,7 +151,7 @@ def flags(folder: RunFolder, query: RateQuery) -> "DataFrame":
     return pandas.concat(found, ignore_index=True)
 
 
-def _parts(folder: RunFolder, query: RateQuery, positive: tuple[str, ...]) -> Iterator["DataFrame"]:
+def _parts(folder: RunFolder, query: RateQuery, positive: tuple[str, ...]) -> Iterator[DataFrame]:
     """The answers of each variant, decoding and snapshot, as the model flagged them."""
     file = folder.read()
     entry = next((one for one in file.judges if one.name == query.judge), None)
@@ -181,8 +175,8 @@ def _parts(folder: RunFolder, query: RateQuery, positive: tuple[str, ...]) -> It
 
 
 def _part(
-    folder: RunFolder, verdicts: "DataFrame", score: str, positive: tuple[str, ...]
-) -> "DataFrame":
+    folder: RunFolder, verdicts: DataFrame, score: str, positive: tuple[str, ...]
+) -> DataFrame:
     found = choice_scores.flags(verdicts, positive).rename(columns={"at": IMPLICITNESS})
     found["cluster"] = verdicts["sample_cluster"].to_numpy()
     found["sample"] = verdicts["sample_id"].to_numpy()
@@ -199,8 +193,6 @@ def _part(
 
 def _answer_numbers(folder: RunFolder, rows: "Series[int]") -> dict[str, Any]:
     """The further numbers of the answers at some rows, such as moderation categories."""
-    import pandas
-
     columns = ["step", "key", "prompt_tokens", "completion_tokens", "cost_usd", "earlier", "more"]
     table = arrow_table(folder.tables()["answers"], columns).take(rows.to_numpy())
     cells = zip(*(column.to_pylist() for column in table.columns), strict=True)
@@ -209,7 +201,7 @@ def _answer_numbers(folder: RunFolder, rows: "Series[int]") -> dict[str, Any]:
     return {str(name): frame[name].astype(float) for name in frame}
 
 
-def _at_point(part: "DataFrame", query: RateQuery, positive: tuple[str, ...]) -> "DataFrame":
+def _at_point(part: DataFrame, query: RateQuery, positive: tuple[str, ...]) -> DataFrame:
     point, known = query.point, part.attrs.pop("scores")
     facts = {"score_name": "", "threshold": nan, "chosen_on": "", "texts": 0, "measured": 0}
     part = part.assign(**facts, benign_weight=1.0)
@@ -227,13 +219,13 @@ def _at_point(part: "DataFrame", query: RateQuery, positive: tuple[str, ...]) ->
     return _chosen(part, query, positive)
 
 
-def _flagged_from(part: "DataFrame", threshold: float) -> "DataFrame":
+def _flagged_from(part: DataFrame, threshold: float) -> DataFrame:
     """The texts as a threshold flags them; those without a score are missing."""
     said = (part["score"] >= threshold).astype(float).where(part["score"].notna())
     return part.assign(flagged=said, threshold=threshold)
 
 
-def _chosen(part: "DataFrame", query: RateQuery, positive: tuple[str, ...]) -> "DataFrame":
+def _chosen(part: DataFrame, query: RateQuery, positive: tuple[str, ...]) -> DataFrame:
     """The texts at the least threshold that keeps the FPR where it is chosen."""
     point, half = query.point or OperatingPoint(), set[str]()
     if point.chosen_on is not None:
@@ -263,8 +255,8 @@ def _chosen(part: "DataFrame", query: RateQuery, positive: tuple[str, ...]) -> "
 
 
 def _other_texts(
-    part: "DataFrame", folder: RunFolder, query: RateQuery, positive: tuple[str, ...]
-) -> "DataFrame":
+    part: DataFrame, folder: RunFolder, query: RateQuery, positive: tuple[str, ...]
+) -> DataFrame:
     names = ["task", "model", "variant", "decoding"]
     own = part[names].iloc[0]
     for other in _parts(folder, query, positive):
@@ -276,13 +268,13 @@ def _other_texts(
     )
 
 
-def _drawn_from(part: "DataFrame") -> list[str]:
+def _drawn_from(part: DataFrame) -> list[str]:
     """The originals with a benign text that has a score."""
     benign = part[~part["is_positive"] & part["score"].notna()]
     return list(benign["cluster"].unique())
 
 
-def _weighted(part: "DataFrame", half: set[str]) -> "DataFrame":
+def _weighted(part: DataFrame, half: set[str]) -> DataFrame:
     """The texts, those outside a half weighted as all of them.
 
     Each text of an original that the half was drawn from counts as often as there are benign texts

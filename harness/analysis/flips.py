@@ -5,25 +5,23 @@ decoding and judge; perturbations that keep the meaning and others never share a
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from harness.analysis.run_views import ComparedRun, RunView, describe_run, views
 from harness.errors import StoreError
+from harness.lazy import DataFrame, Series, pandas
 from harness.pipeline.score import RIGHT_OR_WRONG, value_range
 from harness.pipeline.transforms import BY, FROM, KEEPS
 from harness.stats.estimate import Estimate, mean, mean_interval
 from harness.storage.frames import load
 from harness.storage.runs import JudgeEntry, RunFolder
 
-if TYPE_CHECKING:
-    from pandas import DataFrame, Series
-
 KEEPING: Final = "all that keep the meaning"
 OTHERS: Final = "all that may not"
 _WHOLE = ("n", "clusters", "to_wrong", "to_right", "missing", "unmatched")
 
 
-def flip_rates(folder: RunFolder, judges: Sequence[JudgeEntry]) -> "DataFrame":
+def flip_rates(folder: RunFolder, judges: Sequence[JudgeEntry]) -> DataFrame:
     """Every perturbation by every judge, then those that keep the meaning and the others.
 
     A row is of one `perturbation` under one `variant`, `decoding` and `judge`, over `n` pairs with
@@ -34,8 +32,6 @@ def flip_rates(folder: RunFolder, judges: Sequence[JudgeEntry]) -> "DataFrame":
     second less the first. `missing` pairs lack a verdict, `unmatched` samples their original. What
     has no value is missing, with the `reason`.
     """
-    import pandas
-
     run = ComparedRun.read(folder)
     samples = load([folder], "samples", ["sample", "references"])
     known = samples["references"].map(lambda one: one.get(BY) is not None)
@@ -65,7 +61,7 @@ def flip_rates(folder: RunFolder, judges: Sequence[JudgeEntry]) -> "DataFrame":
     return frame.astype({name: "Int64" for name in _WHOLE if name in frame})
 
 
-def _pairs(view: RunView, made: "DataFrame", answers: "DataFrame") -> "DataFrame":
+def _pairs(view: RunView, made: DataFrame, answers: DataFrame) -> DataFrame:
     """The perturbed samples of a view with both verdicts and answers; NaN where one is missing."""
     scores = view.scores[["id", "cluster", "value"]]
     if not view.is_pool:
@@ -79,7 +75,7 @@ def _pairs(view: RunView, made: "DataFrame", answers: "DataFrame") -> "DataFrame
     return pairs.merge(before, on="from", how="left", suffixes=("", "_before"), indicator="matched")
 
 
-def _parts(pairs: "DataFrame") -> list[tuple[str, "DataFrame"]]:
+def _parts(pairs: DataFrame) -> list[tuple[str, DataFrame]]:
     found = list(pairs.groupby("perturbation", sort=False))
     keeps = pairs["keeps_meaning"]
     return found + [
@@ -87,7 +83,7 @@ def _parts(pairs: "DataFrame") -> list[tuple[str, "DataFrame"]]:
     ]
 
 
-def _row(view: RunView, name: str, pairs: "DataFrame") -> dict[str, Any]:
+def _row(view: RunView, name: str, pairs: DataFrame) -> dict[str, Any]:
     matched = int((pairs["matched"] == "both").sum())
     read = pairs[pairs["value"].notna() & pairs["value_before"].notna()]
     before, after = read["value_before"], read["value"]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from harness.analysis.run_views import ABSENT, ComparedRun, RunView, describe_run, views, ways
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.judges.custom import JudgeLabel
+from harness.lazy import pandas
 from harness.pipeline.score import RIGHT_OR_WRONG, headline_label
 from harness.storage.find_runs import run_differences
 from harness.storage.runs import JudgeEntry, ModelEntry, RunFile
@@ -327,8 +328,6 @@ def _over_decodings(
 
     Of the samples in `common`; None for all.
     """
-    import pandas
-
     each = []
     for one, other in pairs:
         items = one.scores.rename(columns={"value": "a"})

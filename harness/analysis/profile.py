@@ -8,20 +8,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import DataError
 from harness.implicitness.scorer import LIMITS, Flag, Head, Scorer, text_of
+from harness.lazy import DataFrame, pandas
 from harness.models.vectors import Progress
 from harness.specs.implicitness import Distance
 from harness.stats.estimate import generator
 from harness.storage.frames import Row
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 Numbers = NDArray[np.float64]
 ALL: Final = "all"
@@ -47,7 +45,7 @@ class Profile(NamedTuple):
     """The rows, all texts first, then each label; of each row the distances of its pairs, and the
     implicitness of its texts."""
 
-    rows: "DataFrame"
+    rows: DataFrame
     distances: list[Numbers]
     values: list[Numbers]
 
@@ -82,8 +80,6 @@ def profile(
 
     DataError where there are too many different labels.
     """
-    import pandas
-
     cells, names = [text_of(text) for text in texts], _names(labels)
     parts = {ALL: cells}
     for label in sorted(set(names)):

@@ -9,18 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from harness.analysis.questionnaires import unit_names
 from harness.data.ratings import COLUMNS, Rating, number, read_ratings, unguarded
 from harness.errors import DataError, did_you_mean
 from harness.implicitness.evaluate import Choice, Evaluation, Items, Ranking, tau
+from harness.lazy import DataFrame, pandas
 from harness.stats.correlation import spearman
 from harness.storage.spreadsheets import read_spreadsheet
 from harness.storage.tables import TableRow
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 _MEANS: Final = ("tau", "rho", "tau_people", "rho_people", "closest")
 _COUNTS: Final = ("sets", "choices", "missing")
@@ -175,7 +173,7 @@ def scorer_judged(items: Items, result: Evaluation) -> Judged:
     return Judged(result.scorer, ranks, {name: value for name, value in named if value is not None})
 
 
-def people_and_metric(items: Items, people: Sequence[Judged], scorer: Judged) -> "DataFrame":
+def people_and_metric(items: Items, people: Sequence[Judged], scorer: Judged) -> DataFrame:
     """How each person orders sets and chooses, all people of a part, and the scorer on its sets.
 
     A row each, named in `part` and `who`. `tau` (Kendall's tau-b) and `rho` (Spearman's) are means
@@ -184,8 +182,6 @@ def people_and_metric(items: Items, people: Sequence[Judged], scorer: Judged) ->
     of choices made right, 0 to 1. `sets` and `choices` count those behind them, `missing` the sets
     ranked in part or all alike, and the sentences without one choice. NaN without any.
     """
-    import pandas
-
     levels = {
         name: tuple(sorted(ranking.levels))
         for name, ranking in zip(unit_names(items.rankings), items.rankings, strict=True)

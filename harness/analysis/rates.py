@@ -7,12 +7,13 @@ an answer, or without the score, are missing: they never count as unflagged.
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from math import fsum, inf, nextafter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from harness.analysis.flags import AND, BLOCK, RateQuery, crossed
 from harness.errors import SpecError, did_you_mean
+from harness.lazy import DataFrame, pandas
 from harness.parts import digest
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS
 from harness.pipeline.verdict_frame import ALL
@@ -20,9 +21,6 @@ from harness.stats.clustered import ShareRows, share_gap, share_interval
 from harness.stats.comparison import holm
 from harness.stats.estimate import NoValue
 from harness.storage.signature import short_labels
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 PRECISION = "precision"
 RATES = (HITS, FALSE_ALARMS, PRECISION)
@@ -59,7 +57,7 @@ are NaN with the interval, and `note` says why: "too few" originals on a side, o
 _POINT = ("score", "threshold", "chosen_on", "texts", "measured", "benign_weight")
 
 
-def _groups(texts: "DataFrame", cells: "DataFrame", column: str) -> "DataFrame":
+def _groups(texts: DataFrame, cells: DataFrame, column: str) -> DataFrame:
     """The measured texts with their `group` in a column; one with several values is in several."""
     parts = crossed(column, list(cells.columns))
     if unknown := [name for name in parts if name not in cells]:
@@ -84,21 +82,19 @@ def _groups(texts: "DataFrame", cells: "DataFrame", column: str) -> "DataFrame":
 
 
 def _split(
-    texts: "DataFrame", query: RateQuery, cells: "DataFrame | None"
-) -> Iterator[tuple[str, dict[str, "DataFrame"]]]:
+    texts: DataFrame, query: RateQuery, cells: DataFrame | None
+) -> Iterator[tuple[str, dict[str, DataFrame]]]:
     """The measured texts of one signature by each column's values, in alphabetical order."""
     for column in query.by if cells is not None else ():
         found = _groups(texts, cells, column)
         yield column, {str(name): own for name, own in found.groupby("group", sort=True)}
 
 
-def rates(texts: "DataFrame", query: RateQuery, cells: "DataFrame | None" = None) -> "DataFrame":
+def rates(texts: DataFrame, query: RateQuery, cells: DataFrame | None = None) -> DataFrame:
     """TPR, FPR and precision of all texts, then by each column's values: RATE_COLUMNS.
 
     `texts` are those of `flags`, `cells` those of `sample_cells`.
     """
-    import pandas
-
     rows = [
         [*(own[name].iloc[0] for name in BLOCK), column, group, rate, *_rate(part, rate)]
         + [own[name].iloc[0] for name in ("score_name", *_POINT[1:])]
@@ -113,7 +109,7 @@ def rates(texts: "DataFrame", query: RateQuery, cells: "DataFrame | None" = None
     )
 
 
-def _rate(part: "DataFrame", rate: str) -> tuple[object, ...]:
+def _rate(part: DataFrame, rate: str) -> tuple[object, ...]:
     found = share_interval(shares(part, rate))
     is_answered = part["flagged"].notna()
     missing = int((_is_of(part, rate) & ~is_answered).sum())
@@ -129,13 +125,13 @@ def _rate(part: "DataFrame", rate: str) -> tuple[object, ...]:
     return found.value, found.low, found.high, found.n, found.clusters, missing, note
 
 
-def _is_of(part: "DataFrame", rate: str) -> Any:  # noqa: ANN401 - a boolean column
+def _is_of(part: DataFrame, rate: str) -> Any:  # noqa: ANN401 - a boolean column
     if rate == PRECISION:
         return part["is_positive"].notna()
     return part["is_positive"] == (rate == HITS)
 
 
-def shares(part: "DataFrame", rate: str) -> ShareRows:
+def shares(part: DataFrame, rate: str) -> ShareRows:
     """What each text adds to a rate: its weight, and the part of it that counts."""
     known = part[part["flagged"].notna() & _is_of(part, rate)]
     if rate == PRECISION:
@@ -156,14 +152,12 @@ def _of_mean_one(weights: Sequence[float]) -> Any:  # noqa: ANN401 - an array
 
 
 def gaps(
-    tables: Sequence[tuple["DataFrame", RateQuery, "DataFrame | None"]],
-) -> "DataFrame":
+    tables: Sequence[tuple[DataFrame, RateQuery, DataFrame | None]],
+) -> DataFrame:
     """The gaps between a column's groups: GAP_COLUMNS.
 
     Each table is what `rates` takes. Those of TPR and FPR are tested, corrected together by Holm.
     """
-    import pandas
-
     rows = [
         [*(own[name].iloc[0] for name in BLOCK), column, rate, *_gap(sides, rate, query.least)]
         for texts, query, cells in tables
@@ -184,10 +178,8 @@ def gaps(
 Side = tuple[str, "DataFrame"]
 
 
-def _sides(values: Mapping[str, "DataFrame"], *, is_paired: bool) -> Iterator[tuple[Side, Side]]:
+def _sides(values: Mapping[str, DataFrame], *, is_paired: bool) -> Iterator[tuple[Side, Side]]:
     """Each pair of groups, or each group and the rest; of two groups the one pair there is."""
-    import pandas
-
     if is_paired or len(values) == 2:
         yield from combinations(values.items(), 2)
         return
@@ -238,7 +230,7 @@ def point_words(row: Mapping[str, Any]) -> str:
     )
 
 
-def rates_name(rows: "DataFrame") -> str:
+def rates_name(rows: DataFrame) -> str:
     """The name of the files of some rates: the task, and a digest of what they are split by."""
     cells = rows[["signature", "column", "score", "threshold"]].drop_duplicates()
     of = sorted(

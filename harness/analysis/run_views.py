@@ -4,11 +4,11 @@ The variants of a pool, which are orders of the same choices, are one more view 
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from harness.errors import StoreError
+from harness.lazy import DataFrame, pandas
 from harness.pipeline.choice_scores import permuted
 from harness.pipeline.score import averages, signature
 from harness.pipeline.verdict_frame import Files, verdict_frame
@@ -16,9 +16,6 @@ from harness.stats.estimate import Clusters
 from harness.storage.read_tables import arrow_table, column_names
 from harness.storage.runs import JudgeEntry, RunFile, RunFolder
 from harness.storage.schema import FIELD, REFERENCE
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 ABSENT = -1
 """Of a text that is not there: Python hashes nothing to -1."""
@@ -34,8 +31,8 @@ class ComparedRun:
     """
 
     file: RunFile
-    verdicts: "DataFrame"
-    said: "DataFrame"
+    verdicts: DataFrame
+    said: DataFrame
     answers: int
 
     @classmethod
@@ -46,8 +43,6 @@ class ComparedRun:
     @classmethod
     def of(cls, file: RunFile, files: Files) -> "ComparedRun":
         """A run from the files of its tables."""
-        import pandas
-
         verdicts = verdict_frame(files, file.task)
         ids = np.array(sorted({*map(str, _cells(files, "verdicts", "sample"))}), dtype=object)
         verdicts["id"] = ids[verdicts["sample"].to_numpy()]
@@ -74,7 +69,7 @@ def _hash(cell: object) -> int:
     return hash(tuple(cell)) if isinstance(cell, list) else hash(cell)
 
 
-def ways(verdicts: "DataFrame") -> list[tuple[str, str]]:
+def ways(verdicts: DataFrame) -> list[tuple[str, str]]:
     """The variants and decodings of some verdicts, in the order in which they come."""
     found = verdicts[["variant", "decoding"]].drop_duplicates()
     return list(found.itertuples(index=False, name=None))
@@ -94,7 +89,7 @@ class RunView:
     variant: str
     decoding: str
     snapshots: tuple[str, str]
-    scores: "DataFrame"
+    scores: DataFrame
     is_pool: bool = False
 
     def signature(self, decoding: str) -> str:
@@ -123,7 +118,7 @@ def views(run: ComparedRun, judge: JudgeEntry) -> list[RunView]:
     return found
 
 
-def _scores(verdicts: "DataFrame", *, is_pool: bool) -> "DataFrame":
+def _scores(verdicts: DataFrame, *, is_pool: bool) -> DataFrame:
     """A row a sample with its score; over several orders, by averaged probability.
 
     Without probabilities, as of written answers, it is the mean of its verdicts. It is missing
@@ -138,7 +133,7 @@ def _scores(verdicts: "DataFrame", *, is_pool: bool) -> "DataFrame":
     return verdicts.loc[is_first, [*_FACTS]].assign(value=found)
 
 
-def _snapshots(file: RunFile, judge: JudgeEntry, read: "DataFrame") -> tuple[str, str]:
+def _snapshots(file: RunFile, judge: JudgeEntry, read: DataFrame) -> tuple[str, str]:
     known = read.loc[read["value"].notna(), ["model_served", "served"]].drop_duplicates()
     known = known.astype(object).fillna("")
     pairs: list[tuple[str, str]] = sorted(known.itertuples(index=False, name=None))

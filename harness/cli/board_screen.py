@@ -7,7 +7,6 @@ too narrow. Runs that differ in their seeds alone share a line: their mean and t
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from harness.analysis.boards import scores as scores_of
 from harness.analysis.boards import views
 from harness.analysis.boards.alarms import Row, alarms, judge_fitness, sensitivities
 from harness.analysis.boards.ranked import RANKING
+from harness.lazy import DataFrame
 from harness.pipeline.score import ALL
 from harness.present.screen import (
     Cell,
@@ -31,9 +31,6 @@ from harness.present.screen import (
 )
 from harness.storage.find_runs import data_words
 from harness.storage.runs import RunFile, RunFolder, ScoreRow
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 GAP = 2  # between columns
 MOST_MODELS, MOST_ALARMS = 12, 2
@@ -62,7 +59,7 @@ class BoardScreen:
         """What --all prints besides, to follow a sentence; empty for nothing."""
         return f"; --all prints {' and '.join(self._left)}" if self._left else ""
 
-    def put(self, boards: "DataFrame", *, is_json: bool = False, has_tasks: bool = False) -> None:
+    def put(self, boards: DataFrame, *, is_json: bool = False, has_tasks: bool = False) -> None:
         """Print the matrix of the first task and its own judge, of all tasks, or all matrices."""
         if is_json:
             show_json(scores_of.records(boards))
@@ -79,7 +76,7 @@ class BoardScreen:
         if others and not self._is_all:
             self._left.append(f"{len(others)} more boards ({folded(list(dict.fromkeys(others)))})")
 
-    def put_judges(self, found: "DataFrame", boards: "DataFrame", verdicts: "DataFrame") -> None:
+    def put_judges(self, found: DataFrame, boards: DataFrame, verdicts: DataFrame) -> None:
         """Print the judges side by side and what swapping changed; warn of unfit judges."""
         is_swapped = boards["judge"].astype(str).str.endswith(":swapped")
         sides = boards[~is_swapped]
@@ -90,7 +87,7 @@ class BoardScreen:
             self._left.append("the judges side by side")
         log_unfit(judge_fitness(boards, verdicts))
 
-    def _put_matrix(self, matrix: "DataFrame") -> None:
+    def _put_matrix(self, matrix: DataFrame) -> None:
         title = "\n".join([_title(matrix), self._words(matrix), *_ranked_on(matrix)])
         lines = views.lines_of(matrix, self._sort)
         if not self._is_all:
@@ -105,7 +102,7 @@ class BoardScreen:
         if self._has_recipes:
             say("\n".join(dict.fromkeys(matrix["recipe"])) + "\n")
 
-    def _fitting(self, matrix: "DataFrame", lines: views.Lines) -> views.Lines:
+    def _fitting(self, matrix: DataFrame, lines: views.Lines) -> views.Lines:
         """The columns and lines that fit one screen; the first ones."""
         variants, room = matrix.attrs["variants"], screen_width()
         is_tall = len(variants) > 1 and _is_too_wide(lines, variants)
@@ -122,7 +119,7 @@ class BoardScreen:
             lines = lines[:-left]
         return lines
 
-    def _words(self, matrix: "DataFrame") -> str:
+    def _words(self, matrix: DataFrame) -> str:
         """The recipe in words: data, decoding and seed."""
         row, file = next(matrix.itertuples()), self._files[matrix["run"].iat[0]]
         whole = file.samples if row.limit == "all" else f"limit {row.limit}"
@@ -145,7 +142,7 @@ class BoardScreen:
             facts.insert(1, f"implicitness: {scorer.partition('@')[0]}")
         return "; ".join(facts)
 
-    def _put_side_by_side(self, boards: "DataFrame") -> None:
+    def _put_side_by_side(self, boards: DataFrame) -> None:
         """Models by judges, for each task, data, variant, decoding and version."""
         for one in views.by_judge(boards, self._files):
             lines = [
@@ -156,11 +153,11 @@ class BoardScreen:
             show_rows(title, ("model", *one.judges), lines)
 
 
-def _name(matrix: "DataFrame") -> str:
+def _name(matrix: DataFrame) -> str:
     return f"{matrix['task'].iat[0]} by {matrix['judge'].iat[0]}"
 
 
-def _title(matrix: "DataFrame") -> str:
+def _title(matrix: DataFrame) -> str:
     row, variants, label = (
         next(matrix.itertuples()),
         matrix.attrs["variants"],
@@ -172,7 +169,7 @@ def _title(matrix: "DataFrame") -> str:
     return f"{row.task}{variant}: {metric}{group} by {row.judge}{f' ({label})' if label else ''}"
 
 
-def _ranked_on(matrix: "DataFrame") -> list[str]:
+def _ranked_on(matrix: DataFrame) -> list[str]:
     """On what models are ranked, in each column alike or from the least to the most."""
     ranked = matrix[matrix["rank"].notna()].groupby("board")
     sizes = ranked["rank"].size()
@@ -200,7 +197,7 @@ def _range(counts: Iterable[float]) -> str:
     return str(min(found)) if len(found) == 1 else f"{min(found)} to {max(found)}"
 
 
-def _put_board(title: str, matrix: "DataFrame", rows: Sequence[Row]) -> None:
+def _put_board(title: str, matrix: DataFrame, rows: Sequence[Row]) -> None:
     """A board of one variant: a column for each fact, controls and chance below a line."""
     by, levels = rows[0].ranked_by, _levels(rows)
     chance = levels.pop() if len(levels) == 1 else None
@@ -247,7 +244,7 @@ def _model(row: Row) -> str:
     return f"{row.model}{' (constant answer)' * (row.is_constant and not row.is_control)}"
 
 
-def _put_notes(matrix: "DataFrame") -> None:
+def _put_notes(matrix: DataFrame) -> None:
     """Why some have no rank or no interval, each reason with the variants that it is of."""
     variants: dict[str, list[str]] = {}
     for _, board in matrix.groupby("board", sort=False):
@@ -295,7 +292,7 @@ def _has_seeds(lines: views.Lines) -> bool:
     return any(len(own) > 1 for _, columns in lines for own in columns)
 
 
-def _put_columns(title: str, matrix: "DataFrame", lines: views.Lines) -> None:
+def _put_columns(title: str, matrix: DataFrame, lines: views.Lines) -> None:
     """A board of several variants: the intervals next to the values, or below them if too wide."""
     variants = matrix.attrs["variants"]
     is_tall = _is_too_wide(lines, variants)
@@ -368,7 +365,7 @@ def _short(value: float) -> str:
     return "1.0" if text == "1.00" else text.replace("0.", ".", 1) if abs(value) < 1 else text
 
 
-def _put_sensitivities(found: "DataFrame") -> None:
+def _put_sensitivities(found: DataFrame) -> None:
     for _, own in found.groupby("recipe", sort=False, observed=True):
         first, judge = own.iloc[0], own["judge"].iat[0]
         title = f"sensitivity to emphasis, {judge} minus {judge}:swapped"
@@ -376,7 +373,7 @@ def _put_sensitivities(found: "DataFrame") -> None:
         show_records(f"{title}: {first['task']}, {first['variant']}", own.itertuples(), columns)
 
 
-def log_alarms(scores: "DataFrame", *, most: int | None = None) -> None:
+def log_alarms(scores: DataFrame, *, most: int | None = None) -> None:
     """Warn of runs whose answers do not depend on what is asked, or are as good as a constant.
 
     At most so many alarms are printed, and how many there are.
@@ -401,7 +398,7 @@ def log_run_alarms(folder: RunFolder, rows: Sequence[ScoreRow]) -> None:
     log_alarms(scores_of.board_scores({folder: rows}))
 
 
-def log_unfit(found: "DataFrame") -> None:
+def log_unfit(found: DataFrame) -> None:
     """Warn of judges that are not fit: the first variant with its numbers, the others by name."""
     unfit = found[found["finding"] != "fit"]
     for (task, judge, _), own in unfit.groupby(["task", "judge", "finding"], sort=False):

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harness.analysis.boards import scores as scores_of
 from harness.analysis.boards import views
@@ -16,14 +15,12 @@ from harness.cli import options
 from harness.cli.board_screen import MOST_ALARMS, BoardScreen, log_alarms
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
 from harness.errors import SpecError, StoreError, did_you_mean
+from harness.lazy import DataFrame
 from harness.pipeline.score import ALL
 from harness.present.screen import say, show_json
 from harness.storage.files import write_whole
 from harness.storage.find_runs import find_runs, run_folders
 from harness.storage.runs import RunFolder
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +61,7 @@ class BoardChoice:
         """Whether more is asked for than the headline scores that runs store."""
         return bool(self.has_metrics or self.metric or self.in_group not in (None, ALL))
 
-    def filtered(self, rows: "DataFrame") -> "DataFrame":
+    def filtered(self, rows: DataFrame) -> DataFrame:
         """The scores that are asked for; SpecError for a name that none has."""
         if self.fpr is not None and (self.metric or self.in_group):
             raise SpecError(
@@ -79,7 +76,7 @@ class BoardChoice:
             raise SpecError(f"--sort {self.sort!r}: give `model`, or a variant that is printed")
         return rows
 
-    def of_metric(self, rows: "DataFrame") -> "DataFrame":
+    def of_metric(self, rows: DataFrame) -> DataFrame:
         """The scores of the metric and the group that are asked for, of all without any."""
         return _chosen(_chosen(rows, "metric", self.metric), "group", self.in_group)
 
@@ -131,7 +128,7 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
 
 
 def _put_plain(
-    choice: BoardChoice, screen: BoardScreen, asked: "DataFrame", constant: Collection[str]
+    choice: BoardChoice, screen: BoardScreen, asked: DataFrame, constant: Collection[str]
 ) -> None:
     """Print the boards of another metric, or of one group, which are not ranked."""
     special = choice.of_metric(asked)
@@ -140,7 +137,7 @@ def _put_plain(
     )
 
 
-def _chosen(rows: "DataFrame", what: str, wanted: str | None, where: str = "") -> "DataFrame":
+def _chosen(rows: DataFrame, what: str, wanted: str | None, where: str = "") -> DataFrame:
     # A group's name may have a comma in it.
     alone = (wanted,) if what == "group" and wanted else None
     if not (names := alone or options.names(wanted, f"--{what}")):

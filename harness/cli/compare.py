@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from harness.core import Score
 from harness.errors import HarnessError, SpecError, StoreError
 from harness.implicitness.open import limits_line, overlap_line
 from harness.implicitness.probe import plain_line
+from harness.lazy import DataFrame
 from harness.pipeline.score import all_scores
 from harness.present.figures.detection import curve_figure
 from harness.present.screen import cell, p_value, say, show_records, show_rows, warn
@@ -39,9 +39,6 @@ from harness.storage.find_runs import find_runs
 from harness.storage.frames import Row, records
 from harness.storage.read_tables import read_samples
 from harness.storage.runs import RunFolder
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 MOST_SENTENCES, MOST_LINES = 3, 11
 """So many differences are printed in words, or as lines of a table, without --all."""
@@ -116,7 +113,7 @@ def compare(
     return ExitCode.of(_log_missing(found) or unmatched)
 
 
-def _log_missing(found: "DataFrame") -> bool:
+def _log_missing(found: DataFrame) -> bool:
     lost = found["missing_a"] + found["missing_b"]
     found = found.assign(share=lost / found["items"])
     some = found[(found["group"] == "all") & (lost > 0)]
@@ -130,7 +127,7 @@ def _log_missing(found: "DataFrame") -> bool:
     return bool(len(some))
 
 
-def _put_findings(found: "DataFrame", *, is_all: bool) -> None:
+def _put_findings(found: DataFrame, *, is_all: bool) -> None:
     """What the comparison shows: the main differences in words, or in a table if there are many.
 
     All tables with `is_all`; else the last line says what is left.
@@ -207,7 +204,7 @@ def _put_differences(title: str, rows: Sequence[Row]) -> None:
     )
 
 
-def _put_notes(found: "DataFrame", main: "DataFrame") -> None:
+def _put_notes(found: DataFrame, main: DataFrame) -> None:
     """What belongs together in the tables of differences, and what the correction covers."""
     tested = found[found["tests"].fillna(0) > 0]
     if not len(tested):
@@ -333,7 +330,7 @@ def curve(choice: CurveChoice, results: Results = RESULTS, is_json: AsJson = Fal
     return ExitCode.DONE
 
 
-def _plain_line(rows: "DataFrame") -> str:
+def _plain_line(rows: DataFrame) -> str:
     """How many plain probes reach the published bins, by the card of the head that scored."""
     name, _, digest = curves.scale_of(rows["data"].iat[0]).rpartition("@")
     registry = options.registry(HOME)
@@ -349,7 +346,7 @@ def _plain_line(rows: "DataFrame") -> str:
     return plain_line(head.card.metrics, {*bins})
 
 
-def _put_curves(frame: "DataFrame", folders: Sequence[RunFolder]) -> None:
+def _put_curves(frame: DataFrame, folders: Sequence[RunFolder]) -> None:
     """The bins, then what they come to: whether rates change with implicitness, a line a run."""
     called = curve_names(frame)
     bins = frame[frame["to"].notna()]

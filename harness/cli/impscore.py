@@ -32,6 +32,7 @@ from harness.implicitness.scorer import (
     overlap_message,
     text_of,
 )
+from harness.lazy import pyarrow
 from harness.present.figures.texts import profile_figure
 from harness.present.screen import (
     Cell,
@@ -174,7 +175,6 @@ def _write_features(out: Path, texts: Sequence[object], scorer: Scorer) -> None:
     if kind is FileFormat.CSV:
         write_whole(out, csv_text([*table], zip(*table.values(), strict=True)).encode())
         return
-    import pyarrow
 
     write_whole(out, parquet_bytes(pyarrow.table(table)))
 

@@ -4,13 +4,12 @@ from collections.abc import Callable, Mapping, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.lazy import DataFrame
 from harness.present.screen import say, show_json, warn
 from harness.storage.files import write_whole
 from harness.storage.frames import frame_csv, plain_rows
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-
     from harness.present.figures.figure import Figure
 
 
@@ -39,7 +38,7 @@ def put_rows(
 
 
 def put_frame(
-    frame: "DataFrame",
+    frame: DataFrame,
     table: Path | None,
     show: Callable[[], object],
     *,

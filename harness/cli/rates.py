@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from harness.analysis.error_table import (
     FALSE_ALARM,
@@ -32,6 +32,7 @@ from harness.analysis.rates import rates as rates_of
 from harness.cli import options
 from harness.cli.options import AsJson, ExitCode, Only, Where, one_of, option
 from harness.errors import SpecError
+from harness.lazy import DataFrame
 from harness.pipeline.score import ALL
 from harness.present.screen import cell, p_value, say, show_json, show_rows, warn
 from harness.stats.estimate import NoValue
@@ -41,9 +42,6 @@ from harness.storage.find_runs import find_run, find_runs
 from harness.storage.frames import frame_csv, plain_rows
 from harness.storage.runs import RunFile
 from harness.storage.tables import column_of, read_file
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 WORDS = {"tpr": "TPR", "fpr": "FPR", "precision": "precision"}
 
@@ -153,7 +151,7 @@ def rates(
     return ExitCode.DONE
 
 
-def _put(rows: "DataFrame", found: "DataFrame") -> None:
+def _put(rows: DataFrame, found: DataFrame) -> None:
     called = names(rows["signature"].unique())
     for signature, own in rows.groupby("signature", sort=False):
         label, first = called[signature], own.iloc[0]
@@ -174,7 +172,7 @@ def _put(rows: "DataFrame", found: "DataFrame") -> None:
         say("gaps of precision have no test: groups differ in their shares of texts to detect")
 
 
-def _put_rates(title: str, rows: "DataFrame", heading: str) -> None:
+def _put_rates(title: str, rows: DataFrame, heading: str) -> None:
     head = [heading, *(f"{rate} (95% interval), n" for rate in WORDS.values())]
     cells = {
         (row["group"], row["rate"]): f"{_figure(row['value'], row)}, {row['n']}"
@@ -184,7 +182,7 @@ def _put_rates(title: str, rows: "DataFrame", heading: str) -> None:
     show_rows(title, head, [(g, *(cells[g, rate] for rate in WORDS)) for g in groups])
 
 
-def _put_gaps(title: str, found: "DataFrame") -> None:
+def _put_gaps(title: str, found: DataFrame) -> None:
     is_rest, has_test = (found["against"] == REST).all(), found["rate"].iloc[0] != PRECISION
     head = ["group, less the rest" if is_rest else "groups", "gap (95% interval)", "p", "Holm"]
     lines = [

@@ -25,6 +25,7 @@ from harness.implicitness.formula import (
 )
 from harness.implicitness.pairs import TrainingPair
 from harness.implicitness.scorer import Embedded, embedded_texts
+from harness.lazy import torch
 from harness.models.encoders.encoders import Encoder
 from harness.models.extras import require
 from harness.models.vectors import Progress, Vectors
@@ -188,7 +189,6 @@ def train(
     examples must be of the same vectors.
     """
     require("torch", extra="embed")
-    import torch
 
     scale = scaling(known.vectors[_rows(known)]) if settings.is_scaled else None
     vectors = torch.from_numpy(scale.scaled(known.vectors) if scale else known.vectors)
@@ -212,8 +212,6 @@ class _Training:
         self, known: PairExamples, vectors: "Tensor", settings: SettingsSpec, *, seed: int
     ) -> None:
         """Start with Xavier's uniform numbers (Glorot & Bengio 2010)."""
-        import torch
-
         self._known, self._vectors, self._settings = known, vectors, settings
         self._draw = torch.Generator().manual_seed(seed)
         dim, k = vectors.shape[1], settings.features
@@ -240,8 +238,6 @@ class _Training:
 
     def accuracy(self, held: PairExamples) -> float:
         """The share of held-out pairs, orders and plain sentences in order; ties count half."""
-        import torch
-
         rows = _rows(held)
         with torch.no_grad():
             found = features(self._vectors[torch.from_numpy(rows)], self._maps())
@@ -254,8 +250,6 @@ class _Training:
         return Maps(*self._matrices)
 
     def _batches(self) -> Iterator[_Batch]:
-        import torch
-
         known = self._known
         count = max(1, ceil(len(known) / self._settings.batch))
         pairs = torch.randperm(len(known), generator=self._draw).numpy()
@@ -291,8 +285,6 @@ class _Training:
         return np.concatenate([known.plain, drawn]), self._beside(known.second)
 
     def _beside(self, rows: Places) -> Places:
-        import torch
-
         drawn = torch.randint(len(self._known), (len(rows),), generator=self._draw).numpy()
         return np.stack([self._known.pairs[drawn, 0], rows], axis=1)
 
@@ -300,7 +292,6 @@ class _Training:
         """The margin losses of the paper, and one of levels: the mean shortfall of each margin."""
         # The sides of a pair must differ in implicitness, and so must those of its negative; the
         # negative's sides must be further apart in meaning than the pair's.
-        import torch
         from torch.nn.functional import embedding  # indexing is slow backwards
 
         settings, maps = self._settings, self._maps()
@@ -349,8 +340,6 @@ def _rows(known: PairExamples) -> Places:
 
 @contextmanager
 def _threads(count: int) -> Iterator[None]:
-    import torch
-
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

@@ -20,6 +20,7 @@ from msgspec.structs import asdict
 from harness.errors import ModelError, SpecError, did_you_mean
 from harness.implicitness.formula import PUBLISHED, Maps, Matrix
 from harness.implicitness.scorer import Head, Scorer
+from harness.lazy import torch
 from harness.models.encoders.encoders import Encoder, SentenceTransformers
 from harness.models.extras import require
 from harness.models.local.checkpoints import explain, folder_of
@@ -122,7 +123,6 @@ def read_weights(path: Path) -> "dict[str, Tensor]":
     """Read the tensors of a file, by name; anything else in it, above all code, is refused."""
     from pickle import UnpicklingError
 
-    import torch
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from harness.lazy import torch
 from harness.models.custom import Resolvable
 
 Part = Any
@@ -34,8 +35,6 @@ class Needs:
         On a GPU one of these and one core, else as many cores as torch uses threads in this
         process: the number of threads changes the last digits of what a processor computes.
         """
-        import torch
-
         on_gpu = device.startswith("cuda")
         threads = 1 if on_gpu else torch.get_num_threads()
         return cls(cpus or threads, float(on_gpu) if gpus is None else gpus)
@@ -64,8 +63,6 @@ class Spreadable(ABC):
     @property
     def needs(self) -> Needs:
         """What a copy takes of a machine."""
-        import torch
-
         return Needs.on("cuda" if torch.cuda.is_available() else "cpu")
 
     def send(self, elsewhere: Elsewhere) -> None:

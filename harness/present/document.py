@@ -11,19 +11,17 @@ from dataclasses import dataclass, replace
 from html import escape
 from itertools import groupby, takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import structs
 
 from harness.analysis.tables.pivot import LayoutCell, LayoutRow, PaperTable, number
 from harness.errors import SpecError
+from harness.lazy import DataFrame, pandas
 from harness.specs.layouts import CellStyle
 from harness.storage.cells import csv_text
 from harness.storage.files import write_whole
 from harness.text.cleanup import without_controls
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 _PLAIN: Final = frozenset(
     "§ßæøåœÆØÅŒ…“”\N{EN DASH}\N{EM DASH}\N{LEFT SINGLE QUOTATION MARK}"
@@ -73,13 +71,11 @@ def write(tables: Sequence[PaperTable], path: Path) -> None:
     write_whole(path, forms[path.suffix](tables).encode())
 
 
-def frame_of(tables: Sequence[PaperTable]) -> "DataFrame":
+def frame_of(tables: Sequence[PaperTable]) -> DataFrame:
     """The values in full precision, NaN if missing; several tables one below the other.
 
     `attrs` has `title`, `notes` and `signatures`.
     """
-    import pandas
-
     frames = []
     for one in tables:
         rows = [[*row.names, *(cell.value for cell in row.cells)] for row in one.rows]

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import msgspec
 
+from harness.lazy import DataFrame
 from harness.parts import possible
 from harness.text.cleanup import TURNING, for_display
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
     from rich.console import Console
     from rich.progress import Progress as LiveLine
     from rich.progress import TaskID
@@ -196,7 +196,7 @@ def _as_is(value: Any) -> Cell:  # noqa: ANN401 - a cell of any frame
 
 
 def show(
-    frame: "DataFrame",
+    frame: DataFrame,
     title: str = "",
     *,
     notes: Sequence[str] = (),

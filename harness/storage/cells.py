@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from harness.errors import DataError
+from harness.lazy import pyarrow
 from harness.text.cleanup import repair_surrogates
 
 if TYPE_CHECKING:
@@ -104,8 +105,6 @@ def parquet_bytes(table: "ArrowTable") -> bytes:
 
 def arrow_column(name: str, cells: Cells, kind: str | None = None) -> Any:  # noqa: ANN401 - pyarrow has no types
     """A column of Parquet, of the type `kind` or, by default, the type of its values."""
-    import pyarrow
-
     try:
         return pyarrow.array(list(cells), type=kind)
     except (pyarrow.ArrowException, UnicodeEncodeError, OverflowError) as error:

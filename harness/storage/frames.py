@@ -4,16 +4,14 @@ Missing numbers are NaN, missing texts None; names are categories. Nothing here 
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from harness.errors import SpecError
+from harness.lazy import DataFrame, pandas
 from harness.storage.cells import csv_text
 from harness.storage.read_tables import opened
 from harness.storage.runs import COLUMNS, RunFolder, cells_of
 from harness.storage.schema import FIELD, REFERENCE, STORED, categories
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 Row = Any
 """A row of `records`."""
@@ -37,7 +35,7 @@ _GATHERED = {"fields": FIELD, "references": REFERENCE}
 
 def load(
     folders: Iterable[RunFolder], table: Table, columns: Sequence[str] | None = None
-) -> "DataFrame":
+) -> DataFrame:
     """One table of some runs, with the columns `task`, `model` and `run` first.
 
     `columns` chooses some of the others, in that order; a detail that no verdict has is all NaN.
@@ -45,7 +43,6 @@ def load(
     a file of a run was changed since it was written.
     """
     import numpy as np
-    import pandas
 
     folders, facts = [*folders], []
     parts = []
@@ -78,7 +75,7 @@ def load(
     return made
 
 
-def _joined(parts: Sequence[Any]) -> "DataFrame":
+def _joined(parts: Sequence[Any]) -> DataFrame:
     from pyarrow import concat_tables
 
     made = concat_tables(parts, promote_options="default").unify_dictionaries()
@@ -100,7 +97,7 @@ def _stored(folder: RunFolder, table: str, columns: Sequence[str] | None) -> Any
         return file.read(names or known[:1])  # a table without columns has no rows
 
 
-def _dicts(columns: "DataFrame", start: str) -> list[dict[str, Any]]:
+def _dicts(columns: DataFrame, start: str) -> list[dict[str, Any]]:
     """One dict a row of what is there, named without the beginning that all columns share."""
     called = [name.removeprefix(start) for name in columns.columns]
     if not called:  # rows without columns are not iterated over
@@ -111,26 +108,24 @@ def _dicts(columns: "DataFrame", start: str) -> list[dict[str, Any]]:
     ]
 
 
-def _scores(folder: RunFolder) -> "DataFrame":
-    import pandas
-
+def _scores(folder: RunFolder) -> DataFrame:
     rows = [cells_of(row) for row in folder.read_scores()]
     return pandas.DataFrame(rows, columns=list(COLUMNS))
 
 
-def plain_rows(frame: "DataFrame") -> list[dict[str, Any]]:
+def plain_rows(frame: DataFrame) -> list[dict[str, Any]]:
     """The rows of a frame as dicts, None for what is missing."""
     cells = frame.astype(object)
     found: list[dict[str, Any]] = cells.where(cells.notna(), None).to_dict("records")
     return found
 
 
-def frame_csv(frame: "DataFrame") -> str:
+def frame_csv(frame: DataFrame) -> str:
     """A frame as CSV: floats in full precision, what is missing empty, texts formula-safe."""
     return csv_text(list(frame.columns), (row.values() for row in plain_rows(frame)))
 
 
-def records(frame: "DataFrame") -> list[Row]:
+def records(frame: DataFrame) -> list[Row]:
     """The rows of a frame as named tuples, with None for what is missing."""
     found = frame.astype(object)
     return list(found.where(found.notna(), None).itertuples(index=False))

@@ -6,6 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from harness.errors import DataError
+from harness.lazy import pyarrow
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -45,7 +46,6 @@ def parquet_blocks(
     schema: "Schema", rows: Iterable[Mapping[str, object]], *, remedy: str
 ) -> Iterator[bytes]:
     """A file of Parquet in parts: a group of rows is held; DataError for what it cannot hold."""
-    import pyarrow
     from pyarrow.parquet import ParquetWriter
 
     file, left = _Drained(), iter(rows)

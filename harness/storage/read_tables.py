@@ -9,6 +9,7 @@ import msgspec
 
 from harness.core import Sample
 from harness.errors import StoreError
+from harness.lazy import pyarrow
 from harness.parts import ChoiceScore, Reason, Usage
 from harness.storage.records import SampleRecord, StepRecord, VerdictRecord
 from harness.storage.run_tables import RareFacts, Values
@@ -52,7 +53,6 @@ def row_groups(path: Path, columns: Sequence[str] | None = None) -> Iterator[Val
 
 
 def _listed(column: Any) -> list[Any]:  # noqa: ANN401 - pyarrow has no types
-    import pyarrow
 
     array = column.combine_chunks()
     if not pyarrow.types.is_list(array.type):

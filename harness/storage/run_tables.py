@@ -16,6 +16,7 @@ import msgspec
 
 from harness.core import Sample
 from harness.errors import StoreError
+from harness.lazy import pyarrow
 from harness.storage.records import SampleRecord, StepRecord
 from harness.storage.schema import FIELD, REFERENCE, STORED, arrow_type, extra_kind
 
@@ -39,8 +40,6 @@ class TableFile:
 
     def add(self, values: Values) -> None:
         """Add some rows; a column that is not in the schema begins where it first has a value."""
-        import pyarrow
-
         count = len(next(iter(values.values())))
         fresh = [name for name in values if name not in self._kinds]
         for name in fresh:
@@ -81,7 +80,6 @@ class TableFile:
         _close(self._opened)
 
     def _schema(self) -> Any:  # noqa: ANN401 - pyarrow has no types
-        import pyarrow
 
         return pyarrow.schema([(name, arrow_type(kind)) for name, kind in self._kinds.items()])
 
@@ -101,7 +99,6 @@ class TableFile:
 
     def _copy(self) -> None:
         """Copy what was added to a file that has further columns, empty so far."""
-        import pyarrow
         from pyarrow.parquet import ParquetFile
 
         schema, earlier = self._schema(), list(self._opened)

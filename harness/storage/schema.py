@@ -3,12 +3,10 @@
 The one place that names them; docs/frames.md is compared with it.
 """
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from harness.errors import StoreError
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from harness.lazy import DataFrame, pyarrow
 
 Kind = Literal["name", "text", "whole", "number", "texts", "numbers", "wholes"]
 """A name is a text that repeats; texts, numbers and wholes are lists."""
@@ -86,8 +84,6 @@ def extra_kind(table: str, name: str) -> Kind:
 
 def arrow_type(kind: Kind) -> Any:  # noqa: ANN401 - pyarrow has no types
     """The type of a kind of column on the disk."""
-    import pyarrow
-
     single = {"whole": pyarrow.int64(), "number": pyarrow.float64()}
     lists = {
         "texts": pyarrow.string(),
@@ -99,7 +95,7 @@ def arrow_type(kind: Kind) -> Any:  # noqa: ANN401 - pyarrow has no types
     return single.get(kind, pyarrow.string())
 
 
-def check(frame: "DataFrame", table: str) -> None:
+def check(frame: DataFrame, table: str) -> None:
     """StoreError unless a frame has the columns of a table, and a value just without a reason."""
     absent = [column.name for column in STORED[table] if column.name not in frame.columns]
     if absent:

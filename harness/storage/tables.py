@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from harness.errors import DataError, did_you_mean
+from harness.lazy import pyarrow
 from harness.storage.cells import (
     Cells,
     arrow_column,
@@ -473,7 +474,6 @@ def _read_json(name: str, text: str) -> Table:
 
 
 def _read_parquet(name: str, data: bytes) -> Table:
-    import pyarrow
     from pyarrow import parquet
 
     try:

@@ -7,21 +7,19 @@ ones, those of the control `literal`. Each row has its words. Nothing here compu
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import comb, nan, sqrt
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from harness.analysis.boards.scores import headlines
 from harness.judges.custom import JudgeLabel
+from harness.lazy import DataFrame, pandas
 from harness.parts import Reason
 from harness.pipeline.choice_scores import AUC, FALSE_ALARMS, FAVOURITE, HITS, PRECISION, RECALL
 from harness.pipeline.score import ALL
 from harness.stats.clustered import clustered_mean
 from harness.storage.frames import Row as Row
 from harness.storage.signature import Signature
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 FEWEST_CLUSTERS = 10
 """With fewer independent items an interval says little, and there is no alarm of a run or judge."""
@@ -50,7 +48,7 @@ _COLUMNS = ("signature", "task", "model", "variant", "data", "finding", "words")
 _Own = Mapping[str, Row]
 
 
-def by_signature(scores: "DataFrame", begins: tuple[str, ...]) -> dict[str, dict[str, Row]]:
+def by_signature(scores: DataFrame, begins: tuple[str, ...]) -> dict[str, dict[str, Row]]:
     """The overall scores of each signature by metric, of metrics that begin so."""
     names = scores["metric"].cat.categories
     some = [name for name in names if name.startswith(begins)]
@@ -61,7 +59,7 @@ def by_signature(scores: "DataFrame", begins: tuple[str, ...]) -> dict[str, dict
     return found
 
 
-def constant_runs(scores: "DataFrame") -> frozenset[str]:
+def constant_runs(scores: DataFrame) -> frozenset[str]:
     """The signatures of runs that give every text one label, or nearly every one of enough texts.
 
     They are no merit of a model, whatever their score is: where all texts are of one kind, a
@@ -78,20 +76,16 @@ def constant_runs(scores: "DataFrame") -> frozenset[str]:
     return frozenset(found)
 
 
-def alarms(scores: "DataFrame") -> "DataFrame":
+def alarms(scores: DataFrame) -> DataFrame:
     """The runs whose answers do not depend on what is asked, or are as good as a constant answer.
 
     `signature`, `task`, `model`, `variant` and `data` of the run, `finding`: "place", or a kind of
     CONSTANT, and the `words` that follow the run's name.
     """
-    import pandas
-
     return pandas.concat([place_alarms(scores), constant_alarms(scores)], ignore_index=True)
 
 
-def _frame(rows: Iterable[tuple[Row, str, str]]) -> "DataFrame":
-    import pandas
-
+def _frame(rows: Iterable[tuple[Row, str, str]]) -> DataFrame:
     lines = [
         (row.signature, row.task, row.model, row.variant, f"data:{row.data},{row.limit}", *said)
         for row, *said in rows
@@ -99,7 +93,7 @@ def _frame(rows: Iterable[tuple[Row, str, str]]) -> "DataFrame":
     return pandas.DataFrame(lines, columns=[*_COLUMNS])
 
 
-def place_alarms(scores: "DataFrame") -> "DataFrame":
+def place_alarms(scores: DataFrame) -> DataFrame:
     """The runs that nearly always choose one place, or that score all choices the same.
 
     Of the variants of a run that are of one family - with the same part before the colon - the
@@ -137,7 +131,7 @@ def _is_stuck(share: float, clusters: int) -> bool:
     return bool(2 * tail / 2**clusters < RARELY)
 
 
-def constant_alarms(scores: "DataFrame") -> "DataFrame":
+def constant_alarms(scores: DataFrame) -> DataFrame:
     """The headlines that show no more than a constant answer would: at most one alarm each.
 
     Rates of hits and of false alarms, or the recall of each class, expose a constant answer
@@ -213,15 +207,13 @@ def _is_beaten(kinds: Sequence[Row], clusters: int) -> bool:
     return bool(mean + 1.96 * error < 0)
 
 
-def sensitivities(scores: "DataFrame") -> "DataFrame":
+def sensitivities(scores: DataFrame) -> DataFrame:
     """Each judge that has read a run both as it is and with its samples swapped.
 
     `task`, `variant`, `model`, `recipe`, `judge`, its `value`, the value where each answer is
     paired with another sample (`swapped`), and the `difference`: how much the judge heeds what was
     swapped.
     """
-    import pandas
-
     heads = headlines(scores)
     by_name = {row.signature: row for row in heads.itertuples()}
     is_swapped = {name: JudgeLabel.parse(name).is_swapped for name in heads["judge"].unique()}
@@ -241,7 +233,7 @@ def sensitivities(scores: "DataFrame") -> "DataFrame":
     return frame.assign(difference=frame["value"].astype(float) - frame["swapped"].astype(float))
 
 
-def judge_fitness(boards: "DataFrame", verdicts: "DataFrame") -> "DataFrame":
+def judge_fitness(boards: DataFrame, verdicts: DataFrame) -> DataFrame:
     """What the controls oracle and literal show of each judge that has read both.
 
     `recipe`, `task`, `variant`, `judge`; `finding`: fit, unfit, weak, cannot tell, few or unread;
@@ -249,8 +241,6 @@ def judge_fitness(boards: "DataFrame", verdicts: "DataFrame") -> "DataFrame":
     one; `is_paired`: whether that is of verdicts on the same items; `words`, which follow the
     judge's name.
     """
-    import pandas
-
     found = []
     controls = boards[boards["model"].isin((CEILING, FLOOR))]
     for recipe, own in controls.groupby("recipe", observed=True, sort=False):
@@ -272,7 +262,7 @@ _Ends = tuple[float, float]
 _NO_ENDS = (nan, nan)
 
 
-def _gap(ceiling: Row, floor: Row, verdicts: "DataFrame") -> tuple[_Ends, bool]:
+def _gap(ceiling: Row, floor: Row, verdicts: DataFrame) -> tuple[_Ends, bool]:
     """The interval of the gap: paired where it can be, else of two independent scores."""
     known = verdicts[verdicts["value"].notna()]
     sides = [known[known["signature"] == row.signature] for row in (ceiling, floor)]

@@ -6,7 +6,6 @@ which is the same half for all models of the same data. Nothing here writes a fi
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from harness.analysis.boards.alarms import Row
 from harness.analysis.boards.ranked import ranked, unranked
@@ -15,27 +14,21 @@ from harness.analysis.boards.verdicts import PARTS, sorted_names
 from harness.analysis.flags import PROBABILITY, OperatingPoint, RateQuery, flags, positive_labels
 from harness.analysis.rates import rates
 from harness.errors import SpecError, StoreError
+from harness.lazy import DataFrame, pandas
 from harness.models.labels import SCORE
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS
 from harness.storage.runs import RunFolder
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
 _NAMES = ("sample", "variant", "decoding", "cluster")
 
 
-def operating_boards(
-    folders: Mapping[str, RunFolder], scores: "DataFrame", fpr: float
-) -> "DataFrame":
+def operating_boards(folders: Mapping[str, RunFolder], scores: DataFrame, fpr: float) -> DataFrame:
     """The boards of some scores, as `standings`, ranked by the TPR at an FPR of at most `fpr`.
 
     A model without a probability, or a score of the label to detect, has no value and no rank; one
     that flags all texts or none has no rank. `attrs` has `at_fpr`. StoreError where no run has
     labels to detect.
     """
-    import pandas
-
     heads = unranked(headlines(scores), ()).assign(ranked_by="tpr_at_fpr", has_rates=True)
     able = {name for name in dict.fromkeys(heads["run"]) if _labels(folders[name])}
     heads = heads[heads.groupby("board")["run"].transform(lambda own: own.isin(able).any())]
@@ -64,7 +57,7 @@ def _labels(folder: RunFolder) -> tuple[str, ...]:
     return ()
 
 
-def _texts(row: Row, folder: RunFolder, fpr: float) -> "DataFrame | None":
+def _texts(row: Row, folder: RunFolder, fpr: float) -> DataFrame | None:
     """The texts behind a row, flagged at the threshold; None where there is no score for one."""
     labels = _labels(folder)
     for score in (PROBABILITY, *([SCORE.format(*labels)] if len(labels) == 1 else [])):
@@ -77,7 +70,7 @@ def _texts(row: Row, folder: RunFolder, fpr: float) -> "DataFrame | None":
     return None
 
 
-def _rates(head: Row, texts: "DataFrame | None") -> tuple[float | None, ...]:
+def _rates(head: Row, texts: DataFrame | None) -> tuple[float | None, ...]:
     """The rates at the threshold, the interval of the first, and whether all flags are equal."""
     if texts is None:
         return None, None, None, None, False
@@ -87,7 +80,7 @@ def _rates(head: Row, texts: "DataFrame | None") -> tuple[float | None, ...]:
     return hits["value"], hits["low"], hits["high"], found.loc[FALSE_ALARMS, "value"], is_constant
 
 
-def _verdicts(texts: "DataFrame") -> list[tuple[object, ...]]:
+def _verdicts(texts: DataFrame) -> list[tuple[object, ...]]:
     """What positive texts add to the share of those found: whether it was, and one."""
     known = texts[texts["is_measured"] & texts["is_positive"] & texts["flagged"].notna()]
     known = known.assign(hit=known["flagged"] * known["weight"])

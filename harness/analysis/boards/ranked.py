@@ -9,7 +9,7 @@ have no rank. Rows are rows of frames. Nothing here writes a file.
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from harness.analysis.boards.alarms import constant_runs
 from harness.analysis.boards.scores import board_scores, headlines
 from harness.analysis.boards.verdicts import Held, board_verdicts, held_verdicts
 from harness.errors import StoreError
+from harness.lazy import DataFrame
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, MACRO
 from harness.pipeline.score import ALL
 from harness.stats.estimate import Clusters, Estimate
@@ -30,9 +31,6 @@ from harness.stats.ranks import (
     rank_groups,
 )
 from harness.storage.runs import RunFolder, ScoreRow
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 _log = logging.getLogger(__name__)
 CONTROL: Final = "scripted"
@@ -54,7 +52,7 @@ RANKING: Final = {MACRO: "macro F1", "tpr_less_fpr": "TPR-FPR", "tpr_at_fpr": "T
 
 def leaderboard(
     tables: Mapping[RunFolder, Sequence[ScoreRow] | None],
-) -> tuple["DataFrame", "DataFrame", "DataFrame", set[RunFolder]]:
+) -> tuple[DataFrame, DataFrame, DataFrame, set[RunFolder]]:
     """Scores, their standings and the verdicts behind these, and the runs that are left out.
 
     Left out, after a warning, are runs without scores, and those that are to be ranked with others
@@ -73,7 +71,7 @@ def leaderboard(
             return scores, standings(scores, verdicts), verdicts, lost
 
 
-def _is_damaged(folder: RunFolder, scores: "DataFrame") -> bool:
+def _is_damaged(folder: RunFolder, scores: DataFrame) -> bool:
     try:
         board_verdicts([folder], _needed(scores))
     except StoreError as error:
@@ -82,12 +80,12 @@ def _is_damaged(folder: RunFolder, scores: "DataFrame") -> bool:
     return False
 
 
-def verdicts_of(folders: Iterable[RunFolder], scores: "DataFrame") -> "DataFrame":
+def verdicts_of(folders: Iterable[RunFolder], scores: DataFrame) -> DataFrame:
     """The verdicts that `standings` and the fitness of judges need, as `board_verdicts`."""
     return board_verdicts([*folders], _needed(scores))
 
 
-def _needed(scores: "DataFrame") -> "DataFrame":
+def _needed(scores: DataFrame) -> DataFrame:
     """The headlines whose verdicts are read: those that share a board, or have rates."""
     heads = headlines(scores)
     sizes = heads.groupby("recipe", observed=True)["signature"].transform("size")
@@ -95,7 +93,7 @@ def _needed(scores: "DataFrame") -> "DataFrame":
     return heads[(sizes > 1) | heads["signature"].isin(set(rates))]
 
 
-def standings(scores: "DataFrame", verdicts: "DataFrame") -> "DataFrame":
+def standings(scores: DataFrame, verdicts: DataFrame) -> DataFrame:
     """The headlines of all boards, board after board, the best model of each first.
 
     The columns of `board_scores`, where `value`, `low` and `high` are now of what the board ranks
@@ -112,7 +110,7 @@ def standings(scores: "DataFrame", verdicts: "DataFrame") -> "DataFrame":
     return ranked(_ranked_values(heads, scores), verdicts)
 
 
-def unranked(heads: "DataFrame", constant: Collection[str]) -> "DataFrame":
+def unranked(heads: DataFrame, constant: Collection[str]) -> DataFrame:
     """Headlines with the columns of `standings`, ranked by their mean and without a rank so far.
 
     `constant` has the signatures of runs that give all texts one label.
@@ -128,7 +126,7 @@ def unranked(heads: "DataFrame", constant: Collection[str]) -> "DataFrame":
     )
 
 
-def _ranked_values(heads: "DataFrame", scores: "DataFrame") -> "DataFrame":
+def _ranked_values(heads: DataFrame, scores: DataFrame) -> DataFrame:
     """Headlines with the value that their boards rank by."""
     overall = scores[scores["group"] == ALL]
     of = {
@@ -149,7 +147,7 @@ def _ranked_values(heads: "DataFrame", scores: "DataFrame") -> "DataFrame":
     return heads
 
 
-def ranked(heads: "DataFrame", verdicts: "DataFrame") -> "DataFrame":
+def ranked(heads: DataFrame, verdicts: DataFrame) -> DataFrame:
     """Rows of `unranked`, as `standings`: with ranks, and in their order."""
     held = held_verdicts(verdicts)
     heads = _with_intervals(heads, held)
@@ -172,7 +170,7 @@ def ranked(heads: "DataFrame", verdicts: "DataFrame") -> "DataFrame":
     return in_order(heads.assign(**made))
 
 
-def in_order(heads: "DataFrame") -> "DataFrame":
+def in_order(heads: DataFrame) -> DataFrame:
     """Rows board after board, the best value first; constant answers and missing values last."""
     order = heads["value"].where(heads["shared"].isna(), heads["shared"])
     heads = heads.assign(order=-order.fillna(0.0) + 0.0, is_empty=order.isna())
@@ -182,7 +180,7 @@ def in_order(heads: "DataFrame") -> "DataFrame":
     return made.drop(columns=["order", "is_empty", "name"])
 
 
-def _with_intervals(heads: "DataFrame", held: Mapping[str, Held]) -> "DataFrame":
+def _with_intervals(heads: DataFrame, held: Mapping[str, Held]) -> DataFrame:
     """The jackknife's interval of each difference of rates, which has none so far."""
     heads = heads.astype({"why": "object"})
     open_ = heads.index[(heads["ranked_by"] == "tpr_less_fpr") & heads["value"].notna()]
@@ -231,7 +229,7 @@ def _shared(held: Sequence[Held]) -> tuple[list[int], Any]:
     return kept, reduce(partial(np.intersect1d, assume_unique=True), parts) if parts else first[:0]
 
 
-def placed(scores: "DataFrame", boards: "DataFrame") -> "DataFrame":
+def placed(scores: DataFrame, boards: DataFrame) -> DataFrame:
     """All scores, those that a board ranks by with `rank`, `rank_group` and `rank_items`."""
     names = ["rank", "rank_group", "rank_items"]
     of_metric = {MACRO: (MACRO,), "tpr_less_fpr": (HITS, FALSE_ALARMS)}

@@ -5,10 +5,10 @@ Nothing here computes a score or ranks.
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from harness.analysis.headlines import HEADLINES as HEADLINES
 from harness.errors import HarnessError, StoreError
+from harness.lazy import DataFrame, pandas
 from harness.parts import Reason
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, MACRO
 from harness.pipeline.score import ALL, all_scores, rows_of
@@ -16,9 +16,6 @@ from harness.storage.cells import csv_text
 from harness.storage.frames import plain_rows
 from harness.storage.runs import COLUMNS, SCORES, RunFolder, ScoreRow, cells_of
 from harness.storage.signature import Signature
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 _log = logging.getLogger(__name__)
 BOARD_COLUMNS = (
@@ -60,7 +57,7 @@ def whole_scores(folder: RunFolder, *, is_every: bool = False) -> list[ScoreRow]
     return rows
 
 
-def board_scores(tables: Mapping[RunFolder, Sequence[ScoreRow] | None]) -> "DataFrame":
+def board_scores(tables: Mapping[RunFolder, Sequence[ScoreRow] | None]) -> DataFrame:
     """The scores of some runs as one frame, each score once, in a fixed order.
 
     The columns of scores.csv, then `run`, and what the signature says: `data`, `limit`, `seed`,
@@ -73,10 +70,8 @@ def board_scores(tables: Mapping[RunFolder, Sequence[ScoreRow] | None]) -> "Data
     )
 
 
-def scores_frame(named: Iterable[tuple[ScoreRow, str]]) -> "DataFrame":
+def scores_frame(named: Iterable[tuple[ScoreRow, str]]) -> DataFrame:
     """The frame of `board_scores`, of scores with the names of their runs."""
-    import pandas
-
     rows = [[*cells_of(row), run] for row, run in named]
     frame = pandas.DataFrame(rows, columns=[*COLUMNS, "run"])
     names = [name for name in frame if name in _PLACE or name in ("signature", "run")]
@@ -94,10 +89,8 @@ def scores_frame(named: Iterable[tuple[ScoreRow, str]]) -> "DataFrame":
     return with_facts(frame)
 
 
-def with_facts(frame: "DataFrame") -> "DataFrame":
+def with_facts(frame: DataFrame) -> DataFrame:
     """A frame of scores with the columns that its signatures say."""
-    import pandas
-
     signatures = frame["signature"].astype("category").cat
     facts = pandas.DataFrame(map(_facts, signatures.categories), columns=[*_FACTS])
     facts = facts.astype("category").take(signatures.codes).set_axis(frame.index)
@@ -117,8 +110,8 @@ def _facts(signature: str) -> tuple[str, ...]:
 
 
 def headlines(
-    scores: "DataFrame", metrics: Collection[str] = HEADLINES, group: str = ALL
-) -> "DataFrame":
+    scores: DataFrame, metrics: Collection[str] = HEADLINES, group: str = ALL
+) -> DataFrame:
     """The rows of `board_scores` over all decodings together: one a run, variant and judge."""
     chosen = scores[(scores["group"] == group) & scores["metric"].isin(metrics)]
     key = ["task", "tested", "variant", "judge", "alike"]
@@ -130,12 +123,12 @@ def headlines(
     return chosen.drop(columns=["first", "pooled"])
 
 
-def ranked_metrics(scores: "DataFrame") -> "DataFrame":
+def ranked_metrics(scores: DataFrame) -> DataFrame:
     """The scores of the metrics that boards rank by, by variant, decoding and group."""
     return scores[scores["metric"].isin({*HEADLINES, MACRO, HITS, FALSE_ALARMS})]
 
 
-def board_text(scores: "DataFrame") -> str:
+def board_text(scores: DataFrame) -> str:
     """The leaderboard as CSV, for people: floats to 6 digits, what is missing is empty."""
     return csv_text(
         BOARD_COLUMNS,
@@ -146,6 +139,6 @@ def board_text(scores: "DataFrame") -> str:
     )
 
 
-def records(scores: "DataFrame") -> list[dict[str, object]]:
+def records(scores: DataFrame) -> list[dict[str, object]]:
     """The rows of a leaderboard, with None for what is missing."""
     return plain_rows(scores[[name for name in BOARD_COLUMNS if name in scores.columns]])

@@ -4,11 +4,12 @@ Nothing here ranks or computes a score.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from harness.judges.gold import LABELLED
+from harness.lazy import DataFrame, Series, pandas
 from harness.pipeline import choice_scores
 from harness.pipeline.score import averages, signature
 from harness.pipeline.verdict_frame import detail, verdict_frame
@@ -17,9 +18,6 @@ from harness.stats.classification import one_hot
 from harness.stats.estimate import Bools, Floats, Indices
 from harness.storage.frames import Row, load
 from harness.storage.runs import RunFile, RunFolder
-
-if TYPE_CHECKING:
-    from pandas import DataFrame, Series
 
 PARTS: Final = "part_"
 """How the columns begin that hold what a verdict adds to the sums behind a score."""
@@ -42,7 +40,7 @@ class Held(NamedTuple):
         return Held(items, self.clusters[at], self.sums[at])
 
 
-def held_verdicts(verdicts: "DataFrame") -> dict[str, Held]:
+def held_verdicts(verdicts: DataFrame) -> dict[str, Held]:
     """The rows of `board_verdicts` by signature, without those that add nothing."""
     if not len(verdicts):
         return {}
@@ -60,7 +58,7 @@ def held_verdicts(verdicts: "DataFrame") -> dict[str, Held]:
     return found
 
 
-def item_numbers(verdicts: "DataFrame") -> Indices:
+def item_numbers(verdicts: DataFrame) -> Indices:
     """A number for each sample, variant and decoding, in the order of their names."""
     found = np.zeros(len(verdicts), np.int64)
     for name in ("sample", "variant", "decoding"):
@@ -69,7 +67,7 @@ def item_numbers(verdicts: "DataFrame") -> Indices:
     return found
 
 
-def board_verdicts(folders: Sequence[RunFolder], heads: "DataFrame") -> "DataFrame":
+def board_verdicts(folders: Sequence[RunFolder], heads: DataFrame) -> DataFrame:
     """The verdicts behind some headline scores, one row an item and score.
 
     `signature`, `run`, `sample`, `variant`, `decoding`, `cluster` and `group` (categories in the
@@ -77,8 +75,6 @@ def board_verdicts(folders: Sequence[RunFolder], heads: "DataFrame") -> "DataFra
     item adds to the sums that the score is made of, NaN where it adds nothing. StoreError where the
     verdicts of a run were changed.
     """
-    import pandas
-
     wanted: dict[tuple[str, str], list[Row]] = {}
     for head in heads[["run", "judge", "variant", "decoding", "signature"]].itertuples():
         wanted.setdefault((head.run, head.judge), []).append(head)
@@ -104,7 +100,7 @@ def sorted_names(column: "Series[Any]") -> "Series[Any]":
 
 def _of_task(
     folders: Mapping[RunFolder, RunFile], wanted: Mapping[tuple[str, str], Sequence[Row]]
-) -> "DataFrame":
+) -> DataFrame:
     files = {folder.path.name: file for folder, file in folders.items()}
     task = next(iter(files.values())).task
     frame = load(folders, "verdicts", _COLUMNS)
@@ -157,7 +153,7 @@ _Pair = tuple[str, str]
 class _Snapshots:
     """The snapshots of the answering and of the judging model behind each verdict."""
 
-    def __init__(self, frame: "DataFrame") -> None:
+    def __init__(self, frame: DataFrame) -> None:
         self._sides = _Names(frame["model_served"]), _Names(frame["served"])
         self._is_known = frame["value"].notna().to_numpy()
 
@@ -188,9 +184,7 @@ def _snapshot(file: RunFile, head: Row, found: Sequence[_Pair]) -> _Pair | None:
     return made.get(head.signature, ("?", "?"))
 
 
-def _joined(frame: "DataFrame", made: Sequence[tuple[str, Indices, Floats, Floats]]) -> "DataFrame":
-    import pandas
-
+def _joined(frame: DataFrame, made: Sequence[tuple[str, Indices, Floats, Floats]]) -> DataFrame:
     names, places, values, parts = zip(*made, strict=True)
     found = frame[["run", *_NAMES]].take(np.concatenate(places)).reset_index(drop=True)
     sizes = [len(own) for own in places]

@@ -6,25 +6,23 @@ words that the variant asks in. Nothing here ranks, prints or writes.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from harness.analysis.boards.alarms import Row, missing_words, three
 from harness.analysis.boards.ranked import in_order, unranked
 from harness.analysis.boards.scores import HEADLINES, headlines
+from harness.lazy import DataFrame
 from harness.stats.estimate import LEAST_CLUSTERS, NoValue
 from harness.storage.find_runs import data_words
 from harness.storage.runs import RunFile
 from harness.storage.signature import Signature, short_labels
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
 
 def matrices(
-    boards: "DataFrame", files: Mapping[str, RunFile], *, is_all: bool = False
-) -> list["DataFrame"]:
+    boards: DataFrame, files: Mapping[str, RunFile], *, is_all: bool = False
+) -> list[DataFrame]:
     """The rows of `standings` for each task, data, decoding, judge and version.
 
     `files` are the runs' by name. `attrs` of each: `variants`, its columns from left to right;
@@ -56,7 +54,7 @@ def _rest(signature: str) -> str:
     return replace(made, seed="").without("model", "prompts", "variant")
 
 
-def _place(matrix: "DataFrame", files: Mapping[str, RunFile]) -> tuple[str, int]:
+def _place(matrix: DataFrame, files: Mapping[str, RunFile]) -> tuple[str, int]:
     task, judge, run = (matrix[name].iat[0] for name in ("task", "judge", "run"))
     names = list(files[run].task.judges)
     name = judge.partition("@")[0]
@@ -64,12 +62,12 @@ def _place(matrix: "DataFrame", files: Mapping[str, RunFile]) -> tuple[str, int]
 
 
 def _matrix(
-    boards: "DataFrame",
+    boards: DataFrame,
     part: Mapping[str, Sequence[int]],
     files: Mapping[str, RunFile],
     *,
     is_all: bool,
-) -> "DataFrame":
+) -> DataFrame:
     own = boards[boards["board"].isin([number for some in part.values() for number in some])]
     pools = {
         name: files[run].task.variants[name].averaged_over
@@ -87,7 +85,7 @@ def _matrix(
     return found
 
 
-def _label(found: Sequence["DataFrame"], files: Mapping[str, RunFile]) -> None:
+def _label(found: Sequence[DataFrame], files: Mapping[str, RunFile]) -> None:
     alike: dict[tuple[str, str], list[DataFrame]] = {}
     for one in found:
         alike.setdefault((one["task"].iat[0], one["judge"].iat[0]), []).append(one)
@@ -114,7 +112,7 @@ Lines = Sequence[tuple[str, Sequence[Sequence[Row]]]]
 """The name of each model with its rows in each column: one a seed."""
 
 
-def lines_of(matrix: "DataFrame", sort: str = "") -> Lines:
+def lines_of(matrix: DataFrame, sort: str = "") -> Lines:
     """Each model of a matrix with its rows in each column: one a seed, none where it was not run.
 
     In the order of the column that `sort` names, by default the first; or of the names, where it
@@ -151,7 +149,7 @@ class JudgesTable(NamedTuple):
     lines: list[tuple[str, list[Row | None]]]
 
 
-def by_judge(boards: "DataFrame", files: Mapping[str, RunFile]) -> Iterator[JudgesTable]:
+def by_judge(boards: DataFrame, files: Mapping[str, RunFile]) -> Iterator[JudgesTable]:
     """The judges side by side for each task, data, variant, decoding and version.
 
     Judges are in the order of their names, models in that of the first judge's board.
@@ -182,8 +180,8 @@ def by_judge(boards: "DataFrame", files: Mapping[str, RunFile]) -> Iterator[Judg
 
 
 def plain_boards(
-    scores: "DataFrame", metric: str | None, group: str, *, constant: Collection[str] = ()
-) -> "DataFrame":
+    scores: DataFrame, metric: str | None, group: str, *, constant: Collection[str] = ()
+) -> DataFrame:
     """Boards of another metric or of one group, as `standings`: the best first, without ranks.
 
     The runs of the signatures in `constant` come last.
@@ -192,14 +190,14 @@ def plain_boards(
     return in_order(unranked(heads, constant))
 
 
-def board_notes(board: "DataFrame") -> list[str]:
+def board_notes(board: DataFrame) -> list[str]:
     """Why models, other than controls, have no rank, and why values have no interval: sentences."""
     open_ = board[board["value"].notna() & board["low"].isna()]
     ends = ((row.model, _without_bounds(row)) for row in open_.itertuples())
     return [*rank_notes(board), *_sentences("No interval", ends)]
 
 
-def rank_notes(board: "DataFrame") -> list[str]:
+def rank_notes(board: DataFrame) -> list[str]:
     """Why models, other than controls, have no rank: a sentence a reason."""
     is_open, has_ranks = board["rank"].isna(), bool(board["rank"].notna().any())
     rows = board[is_open & ~board["is_control"]].itertuples()

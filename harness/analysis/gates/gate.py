@@ -7,21 +7,19 @@ of the second on the items that both have. Nothing here prints or writes.
 from collections.abc import Sequence
 from enum import StrEnum
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.analysis.compare import read_items
 from harness.analysis.pairings import Pairing, of_one_task, unpaired
 from harness.analysis.run_views import ComparedRun
 from harness.errors import SpecError
+from harness.lazy import DataFrame, pandas
 from harness.pipeline.score import RIGHT_OR_WRONG, averages, value_range
 from harness.stats.clustered import clustered_mean, detectable_difference, paired_gap
 from harness.stats.estimate import Estimate, Limits, mean
 from harness.storage.frames import load
 from harness.storage.rebuilt import refused
 from harness.storage.runs import ANSWERS, RunFolder
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 LEVEL, POWER = 0.95, 0.8
 SAME = "every answer is the same, word for word"
@@ -55,7 +53,7 @@ def gate(
     max_drop: float,
     max_missing: float,
     judge: str | None = None,
-) -> "DataFrame":
+) -> DataFrame:
     """Whether the second of two runs of one task has dropped: a row for each variant and judge.
 
     A regression is a drop whose interval lies above `max_drop`, in units of the metric, at a level
@@ -72,8 +70,6 @@ def gate(
 
     `attrs`: the whole `decision`, `notes` for the reader, and what is `absent` from the new run.
     """
-    import pandas
-
     _check_bounds(max_drop, max_missing)
     runs = [_whole(folder) for folder in (base, new)]
     found, notes, unmatched = of_one_task(runs[0], runs[1], judge)
@@ -117,7 +113,7 @@ def _chosen(pairings: Sequence[Pairing]) -> list[Pairing]:
 
 def _row(
     pairing: Pairing,
-    answers: Sequence["DataFrame"],
+    answers: Sequence[DataFrame],
     allowed: tuple[float, float, float],
     *,
     tests: int,
@@ -148,7 +144,7 @@ def _row(
     }
 
 
-def _bounds(pairing: Pairing, read: "DataFrame", *, level: float) -> Estimate:
+def _bounds(pairing: Pairing, read: DataFrame, *, level: float) -> Estimate:
     base, new, clusters = (read[name].to_numpy() for name in ("a", "b", "cluster"))
     if pairing.first.judge.metric == RIGHT_OR_WRONG:
         return paired_gap(base, new, clusters, level=level)
@@ -160,7 +156,7 @@ def _limits(pairing: Pairing) -> Limits | None:
     return ends and (ends[0] - ends[1], ends[1] - ends[0])
 
 
-def _is_same(pairing: Pairing, answers: Sequence["DataFrame"]) -> bool:
+def _is_same(pairing: Pairing, answers: Sequence[DataFrame]) -> bool:
     """Whether the two runs have the same words in every answer of a pairing."""
     view = pairing.first
     variants = averages(view.file.task)[view.variant] if view.is_pool else (view.variant,)

@@ -1,21 +1,18 @@
 """A gate's rows to JUnit's XML, which servers of continuous integration read."""
 
-from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from harness.analysis.gates.gate import LEVEL, SAME, Decision
+from harness.lazy import DataFrame
 from harness.storage.frames import Row, records
 from harness.text.cleanup import without_controls
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 TAGS = {Decision.REGRESSION: "failure", Decision.INCONCLUSIVE: "error"}
 """The element of each decision that is no pass."""
 HEAD = '<?xml version="1.0" encoding="utf-8"?>'
 
 
-def junit_text(gate: "DataFrame") -> bytes:
+def junit_text(gate: DataFrame) -> bytes:
     """One test case a row: a regression is a failure, what is inconclusive or absent an error."""
     said, absent = gate["decision"].tolist(), gate.attrs["absent"]
     suite = Element(

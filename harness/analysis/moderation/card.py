@@ -8,11 +8,12 @@ import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.analysis.boards.ranked import CONTROL
 from harness.analysis.flags import RateQuery, positive_labels, sample_cells
 from harness.analysis.rates import PRECISION, names, point_words
+from harness.lazy import DataFrame
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS
 from harness.pipeline.score import ALL
 from harness.specs.models import CLASSIFIERS
@@ -21,9 +22,6 @@ from harness.storage.find_runs import data_words, is_trial
 from harness.storage.frames import load
 from harness.storage.runs import RunFile, RunFolder
 from harness.text.cleanup import for_display
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 MOST_GROUPS, MOST_MISSED, LEAST_MISSED, LEVEL = 20, 8, 5, 0.05
 _HEADS = {HITS: "found (TPR)", FALSE_ALARMS: "flagged falsely (FPR)", "precision": "precision"}
@@ -38,9 +36,9 @@ class ModelCard:
     folder: RunFolder
     file: RunFile
     query: RateQuery
-    texts: "DataFrame"
-    rates: "DataFrame"
-    gaps: "DataFrame"
+    texts: DataFrame
+    rates: DataFrame
+    gaps: DataFrame
 
 
 def card_columns(folder: RunFolder) -> tuple[str, ...]:

@@ -6,21 +6,19 @@ together, so that data without any drift raises the alarm once in twenty times a
 
 from collections.abc import Sequence
 from math import isnan
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from harness.analysis.rates import MOST_VALUES
 from harness.errors import SpecError
+from harness.lazy import DataFrame, pandas
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, IMPLICITNESS
 from harness.pipeline.score import ALL
 from harness.stats.clustered import ShareRows, share_gap, share_interval
 from harness.stats.comparison import holm
 from harness.stats.estimate import NoValue
 from harness.stats.shift import Numbers, mean_shift, shift_test
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 FLAGGED: Final = "flagged"
 ALARM: Final = 0.05
@@ -41,13 +39,13 @@ _NUMBERS = ("old", "new", "change", "low", "high", "distance", "p", "p_holm")
 
 
 def drift(
-    old: "DataFrame",
-    new: "DataFrame",
+    old: DataFrame,
+    new: DataFrame,
     *,
     by: Sequence[str] = (),
     seed: int = 0,
     least: int = 10,
-) -> "DataFrame":
+) -> DataFrame:
     """Implicitness first, then each rate of all texts, then by each column's groups: COLUMNS.
 
     A row of `old` and `new` is a text: `cluster`, shared by texts of the same words;
@@ -56,8 +54,6 @@ def drift(
     `least` clusters on both sides to be tested, and a group texts on both. SpecError for a column
     of more values than groups can have.
     """
-    import pandas
-
     rows = _implicitness(old, new, seed) + _rates("", ALL, old, new, least=least)
     for column in by:
         sides = [side.explode(column) for side in (old, new)]
@@ -81,7 +77,7 @@ def drift(
 _CORRECTED = ("p_holm", "tests", "is_alarm")
 
 
-def run_texts(texts: "DataFrame", cells: "DataFrame") -> "DataFrame":
+def run_texts(texts: DataFrame, cells: DataFrame) -> DataFrame:
     """The texts of a run as `drift` takes them, from `rates.flags` and `rates.sample_cells`.
 
     Texts that chose a threshold have no part in rates, but in implicitness they have.
@@ -91,7 +87,7 @@ def run_texts(texts: "DataFrame", cells: "DataFrame") -> "DataFrame":
     return found.astype({"is_positive": float}).join(cells, on="sample")
 
 
-def _implicitness(old: "DataFrame", new: "DataFrame", seed: int) -> list[dict[str, object]]:
+def _implicitness(old: DataFrame, new: DataFrame, seed: int) -> list[dict[str, object]]:
     known = [side[side["implicitness"].notna()] for side in (old, new)]
     if not all(map(len, known)):
         return []
@@ -109,7 +105,7 @@ def _implicitness(old: "DataFrame", new: "DataFrame", seed: int) -> list[dict[st
 
 
 def _rates(
-    column: str, group: str, old: "DataFrame", new: "DataFrame", *, least: int
+    column: str, group: str, old: DataFrame, new: DataFrame, *, least: int
 ) -> list[dict[str, object]]:
     has_labels = any(side["is_positive"].notna().any() for side in (old, new))
     found: list[dict[str, object]] = []
@@ -133,7 +129,7 @@ def _rates(
     return found
 
 
-def _shares(texts: "DataFrame", rate: str) -> ShareRows:
+def _shares(texts: DataFrame, rate: str) -> ShareRows:
     known = texts[texts["flagged"].notna()]
     if rate != FLAGGED:
         known = known[known["is_positive"] == float(rate == HITS)]

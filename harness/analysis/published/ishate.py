@@ -14,6 +14,7 @@ import numpy as np
 
 from harness.analysis.published import FromFiles, Values
 from harness.errors import DataError
+from harness.lazy import pyarrow
 from harness.stats.agreement import alpha, cohen_kappa
 from harness.stats.estimate import Floats
 
@@ -163,7 +164,6 @@ def _texts(rows: _Rows) -> set[str]:
 
 
 def _parquet(path: Path, required: Sequence[str]) -> _Rows:
-    import pyarrow
     from pyarrow import parquet
 
     try:

@@ -1,17 +1,14 @@
 """Scores of one column of a table to ranks and groups, by the paired tests of the boards."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from harness.analysis.boards.ranked import CONTROL, ranked, unranked
 from harness.analysis.boards.scores import HEADLINES, board_scores
 from harness.analysis.boards.verdicts import PARTS, board_verdicts
+from harness.lazy import DataFrame
 from harness.pipeline.choice_scores import F1, MACRO
 from harness.pipeline.score import ALL
 from harness.storage.runs import RunFolder, ScoreRow
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 Standing = tuple[int, bool, int | None]
 """A rank; whether a paired test finds a worse model and no better one; the verdicts compared."""
@@ -63,7 +60,7 @@ def ranks_of(tables: Mapping[RunFolder, Sequence[ScoreRow] | None]) -> Ranks:
     return ranks
 
 
-def _parts(scores: "DataFrame", row: ScoreRow) -> list[int] | None:
+def _parts(scores: DataFrame, row: ScoreRow) -> list[int] | None:
     """The parts of each verdict that a score is made of: none for its value; None for no ranks."""
     metric, prefix = row.score.metric, F1.format("")
     if metric in HEADLINES:
@@ -79,7 +76,7 @@ def _parts(scores: "DataFrame", row: ScoreRow) -> list[int] | None:
     return [place, place + len(labels)]
 
 
-def _with_parts(verdicts: "DataFrame", parts: Sequence[int]) -> "DataFrame":
+def _with_parts(verdicts: DataFrame, parts: Sequence[int]) -> DataFrame:
     """Verdicts with some of their parts; what a board of classes adds up is no mean of values."""
     names = [name for name in verdicts if name.startswith(PARTS)]
     made = [verdicts[f"{PARTS}{at}"] for at in parts] or [verdicts["value"], 1.0]

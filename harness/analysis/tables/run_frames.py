@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.analysis.boards.ranked import leaderboard, placed
 from harness.analysis.boards.scores import BOARD_COLUMNS, whole_scores
@@ -16,14 +16,11 @@ from harness.analysis.error_table import (
 from harness.analysis.flags import OperatingPoint, RateQuery, flags, sample_cells
 from harness.analysis.rates import rates
 from harness.errors import SpecError
+from harness.lazy import DataFrame, pandas
 from harness.pipeline.items import item_cells, item_columns
 from harness.storage.frames import load
 from harness.storage.runs import RunFolder, StoredRows
 from harness.workspace import Workspace
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
 
 SAMPLE_COLUMNS = (
     *("task", "model", "sample_id", "cluster", "group", "variant", "decoding"),
@@ -31,16 +28,14 @@ SAMPLE_COLUMNS = (
 )
 
 
-def records_frame(kind: type[Any], records: Iterable[object]) -> "DataFrame":
+def records_frame(kind: type[Any], records: Iterable[object]) -> DataFrame:
     """Records of one dataclass: a column a field, a row a record."""
-    import pandas
-
     names = [field.name for field in fields(kind)]
     rows = ([getattr(one, name) for name in names] for one in records)
     return pandas.DataFrame(rows, columns=names)
 
 
-def samples_frame(folders: Sequence[RunFolder]) -> "DataFrame":
+def samples_frame(folders: Sequence[RunFolder]) -> DataFrame:
     """One row an answer and judge: the columns of SAMPLE_COLUMNS."""
     answers = load(folders, "answers", ["row", "sample", "variant", "decoding", "answer"])
     known = load(folders, "samples", ["sample", "cluster", "group", "gold"])
@@ -51,17 +46,15 @@ def samples_frame(folders: Sequence[RunFolder]) -> "DataFrame":
     return found.rename(columns={"sample": "sample_id"})[list(SAMPLE_COLUMNS)]
 
 
-def items_frame(folders: Sequence[RunFolder]) -> "DataFrame":
+def items_frame(folders: Sequence[RunFolder]) -> DataFrame:
     """One row an answer, with the columns of items.csv and of the judges of all runs."""
-    import pandas
-
     read = [(folder.read(), StoredRows(folder, with_prompts=True)) for folder in folders]
     judges = tuple({entry.name: entry for file, _ in read for entry in file.judges}.values())
     cells = (item_cells(file, record, judges) for file, rows in read for record in rows)
     return pandas.DataFrame(cells, columns=item_columns(judges))
 
 
-def board_frame(folders: Sequence[RunFolder]) -> "DataFrame":
+def board_frame(folders: Sequence[RunFolder]) -> DataFrame:
     """All scores with their ranks: the columns of leaderboard.csv."""
     scores, boards, _, _ = leaderboard(
         {folder: whole_scores(folder, is_every=True) for folder in folders}
@@ -71,7 +64,7 @@ def board_frame(folders: Sequence[RunFolder]) -> "DataFrame":
 
 def rates_frame(
     workspace: Workspace, folder: RunFolder, by: Sequence[str], *, judge: str, fpr: float | None
-) -> "DataFrame":
+) -> DataFrame:
     """TPR, FPR and precision of all texts and by columns: the columns of `harness rates`."""
     point = None if fpr is None else OperatingPoint(fpr=fpr)
     query = RateQuery(by=tuple(by), judge=judge, point=point)
@@ -79,10 +72,8 @@ def rates_frame(
     return rates(flags(folder, query), query, sample_cells(folder, query.columns))
 
 
-def errors_frame(workspace: Workspace, folder: RunFolder, kind: str, judge: str) -> "DataFrame":
+def errors_frame(workspace: Workspace, folder: RunFolder, kind: str, judge: str) -> DataFrame:
     """The texts that were missed or flagged falsely, with all columns of the run's data."""
-    import pandas
-
     if kind not in KINDS:
         raise SpecError(f"kind {kind!r}: give one of {', '.join(KINDS)}")
     found = run_errors(folder, flags(folder, RateQuery(judge=judge)), kind)

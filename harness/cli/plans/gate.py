@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harness.analysis.gates.gate import LEVEL, SAME, Decision
 from harness.analysis.gates.gate import gate as decide
@@ -10,13 +9,11 @@ from harness.analysis.gates.junit import gate_words, junit_text
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
 from harness.errors import SpecError
+from harness.lazy import DataFrame
 from harness.present.screen import say, show_json, show_records, warn
 from harness.storage.files import refuse_source, write_whole
 from harness.storage.find_runs import find_run
 from harness.storage.frames import plain_rows, records
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 CODES = {
     Decision.PASS: ExitCode.DONE,
@@ -71,7 +68,7 @@ def gate(choice: GateChoice, results: Results = RESULTS, is_json: AsJson = False
     return CODES[found.attrs["decision"]]
 
 
-def _put(found: "DataFrame") -> None:
+def _put(found: DataFrame) -> None:
     rows, metrics = records(found), found["metric"].unique()
     of = f" of {metrics[0]}" if len(metrics) == 1 else ""
     title = f"{rows[0].task}, drop{of} from BASE to NEW"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import nan
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from harness.analysis.error_table import joined_query
 from harness.analysis.flags import flags, sample_cells
@@ -19,6 +19,7 @@ from harness.cli.options import SCORER, AsJson, ExitCode, Only, ScorerName, Wher
 from harness.cli.rates import PointChoice
 from harness.cli.texts.tables import cells_of
 from harness.errors import DataError, SpecError
+from harness.lazy import DataFrame
 from harness.pipeline.choice_scores import IMPLICITNESS
 from harness.present.screen import ProgressLine, cell, p_value, say, show_json, show_rows, warn
 from harness.specs.data import NEGATIVE
@@ -28,9 +29,6 @@ from harness.storage.find_runs import find_run, is_trial
 from harness.storage.frames import frame_csv, plain_rows
 from harness.storage.tables import Table, column_of
 from harness.text.dedup import normal
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 FLAGS = {"1": 1.0, "yes": 1.0, "true": 1.0, "0": 0.0, "no": 0.0, "false": 0.0}
 AS_NUMBERS = {"1.0": "1", "0.0": "0"}
@@ -138,7 +136,7 @@ def _columns(choice: DriftChoice, where: Where) -> _Columns:
 
 def _file_texts(
     name: str, chosen: _Columns, by: Sequence[str], scorer: str, where: Where
-) -> "DataFrame":
+) -> DataFrame:
     has_column = any((chosen.text, chosen.flag, chosen.measured, by))
     table, source = read_input(name, None, has_column=has_column)
     texts = column_of(table, chosen.text, where=source)
@@ -204,7 +202,7 @@ def _values(
 
 def _run_texts(
     choice: DriftChoice, point: PointChoice, by: Sequence[str], where: Where
-) -> "list[DataFrame]":
+) -> list[DataFrame]:
     """The texts of two runs under the one variant and decoding that both have."""
     folders = [find_run(where.results, name) for name in (choice.old, choice.new)]
     first, second = (folder.read().run for folder in folders)
@@ -234,7 +232,7 @@ def _run_texts(
     return [one.reindex(columns=[*one.columns, *(n for n in by if n not in one)]) for one in found]
 
 
-def _put(choice: DriftChoice, found: "DataFrame") -> None:
+def _put(choice: DriftChoice, found: DataFrame) -> None:
     rows = [SimpleNamespace(**row) for row in plain_rows(found)]
     alarms = [row for row in rows if row.is_alarm]
     lines: list[tuple[str, ...]] = [

@@ -15,6 +15,7 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 
 from harness.errors import ModelError, SpecError
+from harness.lazy import torch
 from harness.models.extras import require
 from harness.models.local.checkpoints import (
     Checkpoint,
@@ -218,8 +219,6 @@ def _pool(model: "PreTrainedModel", batch: Sequence[Tokens]) -> Vectors:
     Padding is on the right, so a text's positions do not depend on its batch; a mask of the
     padding alone, given in full, replaces the causal one.
     """
-    import torch
-
     device, dtype = model.device, model.dtype
     lengths = torch.tensor([len(one.ids) for one in batch], device=device)[:, None]
     pooled = torch.tensor([one.pooled for one in batch], device=device)[:, None]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from harness.errors import ModelError, install
+from harness.lazy import torch
 from harness.models.local.checkpoints import device_of
 from harness.models.spread import Elsewhere
 from harness.models.vectors import Vectors, rising_batches, without_surrogates
@@ -26,7 +27,6 @@ class Network:
         """Read a checked folder; its weights are loaded with the first batch that is computed."""
         try:
             import safetensors.torch
-            import torch
             from transformers import AutoConfig, AutoTokenizer
         except ImportError as error:
             raise ModelError(f"it needs the package {error.name}, missing; {REMEDY}") from error
@@ -42,7 +42,6 @@ class Network:
     @cached_property
     def _model(self) -> "PreTrainedModel":
         """The transformer, without the layers above the last that is read."""
-        import torch
         from safetensors.torch import load_file
         from transformers import AutoModel
 
@@ -80,7 +79,6 @@ class Network:
 
     def pool(self, batch: Sequence[Sequence[int]]) -> Vectors:
         """The mean of each text's token vectors, or one a layer, scaled to length 1."""
-        import torch
         from torch.nn.functional import normalize
 
         device = self._model.device

@@ -15,6 +15,7 @@ from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from harness.errors import ModelError
+from harness.lazy import torch
 from harness.models.extras import require, uncollected
 from harness.models.local.tiny_llama import build_tiny_llama
 from harness.parts import digest
@@ -114,7 +115,6 @@ def load_weights(
     Without its head the model returns hidden states in place of logits.
     """
     with uncollected():
-        import torch
         from transformers import AutoModel, AutoModelForCausalLM
 
     model: PreTrainedModel
@@ -145,8 +145,6 @@ def load_weights(
 
 def device_of(wanted: str) -> str:
     """Resolve `auto` to cuda where torch finds a GPU, else to cpu."""
-    import torch
-
     if wanted != "auto":
         return wanted
     return "cuda" if torch.cuda.is_available() else "cpu"

@@ -16,6 +16,7 @@ from math import fsum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.errors import ModelError
+from harness.lazy import torch
 from harness.models.local.prefix_tree import (
     PrefixTree,
     ScoredRow,
@@ -219,8 +220,6 @@ class ChoiceScorer:
     def _as_tree(
         self, rows: Sequence[ScoredRow], pack_nodes: int = PACK_NODES, most_nodes: int | None = None
     ) -> list[float]:
-        import torch
-
         tree = prefix_tree(rows)
         parts = packs(tree, pack_nodes)
         attention = TreeAttention(tree, parts, self._model.device)
@@ -237,8 +236,6 @@ class ChoiceScorer:
         return [fsum(logprobs[at] for at in ids) for ids in tree.reads_of]
 
     def _pass(self, tree: PrefixTree, nodes: Sequence[int], reads: Sequence[int]) -> "Tensor":
-        import torch
-
         place = {node: at for at, node in enumerate(nodes)}
         kept = sorted({place[tree.reads[at][0]] for at in reads}) or [0]
         logits = self._logits(
@@ -256,8 +253,6 @@ class ChoiceScorer:
 
     def _padded(self, rows: Sequence[ScoredRow]) -> list[float]:
         """The sums of rows in one batch, padded on the right, where no token attends."""
-        import torch
-
         width = max(row.fed for row in rows)
         lines = {tokens: at for at, tokens in enumerate(dict.fromkeys(r.tokens[:-1] for r in rows))}
         fed = [[*tokens, *[0] * (width - len(tokens))] for tokens in lines]
@@ -277,8 +272,6 @@ class ChoiceScorer:
 
     def _logits(self, ids: "Tensor", kept: Sequence[int], **given: "Tensor") -> "Tensor":
         """The model's logits at some positions only: (rows, positions, vocabulary)."""
-        import torch
-
         device = self._model.device
         options: dict[str, Any] = {name: tensor.to(device) for name, tensor in given.items()}
         wanted = torch.tensor(kept, device=device)
@@ -290,8 +283,6 @@ class ChoiceScorer:
 
 def _log_probabilities(logits: "Tensor", places: Sequence[int], tokens: Sequence[int]) -> "Tensor":
     """The log-probability, in float32, of a token at each of (places, vocabulary)."""
-    import torch
-
     totals = torch.cat([block.float().logsumexp(-1) for block in torch.split(logits, BLOCK)])
     return (logits[places, tokens].float() - totals[places]).cpu()
 

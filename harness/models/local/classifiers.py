@@ -21,6 +21,7 @@ import msgspec
 
 from harness.core import Response, Sample
 from harness.errors import ModelError, SpecError
+from harness.lazy import torch
 from harness.models.extras import require
 from harness.models.labels import (
     SCORE,
@@ -239,8 +240,6 @@ def tune(
 
     Returns the files of the trained checkpoint, and the exact version of its base.
     """
-    import torch
-
     require("torch", "transformers")
     base = resolve(spec.model, revision=spec.revision)
     # The caller's random state is restored.
@@ -258,7 +257,6 @@ def opened(
 
     Without labels every weight must be in the checkpoint, the head's too.
     """
-    import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     options: dict[str, Any] = {"dtype": torch.float32, "output_loading_info": True}
@@ -293,8 +291,6 @@ def _train(
     seed: int,
     progress: Progress,
 ) -> None:
-    import torch
-
     count = len(examples.texts)
     orders = (
         Random(f"{seed}:{epoch}").sample(range(count), count)  # noqa: S311 - a reproducible order

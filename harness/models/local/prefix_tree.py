@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from os.path import commonprefix
 from typing import TYPE_CHECKING
 
+from harness.lazy import torch
+
 if TYPE_CHECKING:
     from torch import Tensor, device, dtype
     from torch.nn import Module
@@ -181,8 +183,6 @@ class TreeAttention:
 
     def __init__(self, tree: PrefixTree, parts: Sequence[Pack], device: "device") -> None:
         """Keep the tree; `parts` are its packs."""
-        import torch
-
         self._parts, self._ends_of = parts, tree.ends
         self._depths = torch.tensor(tree.depths, device=device)
         self._ends = torch.tensor(tree.ends, device=device)
@@ -213,8 +213,6 @@ class TreeAttention:
         self, query: "Tensor", key: "Tensor", value: "Tensor", *, scale: float | None, sees: Sees
     ) -> "Tensor":
         """Attend from each node of the pass to its ancestors: (1, nodes, heads, size)."""
-        import torch
-
         sdpa = torch.nn.functional.scaled_dot_product_attention
         layer, self._layers = self._layers, self._layers + 1
         groups, start = query.shape[1] // key.shape[1], 0
@@ -234,8 +232,6 @@ class TreeAttention:
         self, place: int, layer: int, key: "Tensor", value: "Tensor"
     ) -> tuple["Tensor", "Tensor"]:
         """Keys and values of the packs above, then of the pack; kept if it is above."""
-        import torch
-
         part = self._parts[place]
         if part.is_above:
             self._kept[place, layer] = key.clone(), value.clone()
@@ -246,8 +242,6 @@ class TreeAttention:
         return torch.cat(keys, dim=2), torch.cat(values, dim=2)
 
     def _mask(self, place: int, sees: Sees, dtype: "dtype") -> "Tensor":
-        import torch
-
         if (place, sees) in self._masks:
             return self._masks[place, sees]
         parts, device = self._parts, self._depths.device

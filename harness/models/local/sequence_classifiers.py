@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from harness.core import Response
 from harness.errors import ModelError, SpecError
+from harness.lazy import torch
 from harness.models.custom import Resolvable
 from harness.models.labels import (
     FLAGGED,
@@ -76,8 +77,6 @@ class SequenceClassifier(TextLabeller, Resolvable, Spreadable):
 
     def compute(self, part: Part) -> list[list[float]]:
         """The value of each output for each text of a batch."""
-        import torch
-
         with torch.inference_mode():
             rows: list[list[float]] = self._values(self._network.logits(part).double()).tolist()
         return rows

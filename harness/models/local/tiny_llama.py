@@ -14,6 +14,8 @@ from pathlib import Path
 from string import ascii_letters
 from typing import TYPE_CHECKING, Any
 
+from harness.lazy import torch
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -154,7 +156,6 @@ def _shapes(vocabulary_size: int) -> Iterator[tuple[str, tuple[int, ...]]]:
 def _weights(vocabulary_size: int) -> Iterator[tuple[str, "Tensor"]]:
     """Uniform noise of unit gain, ones for the norms."""
     # `torch.rand` rounds nothing, so it is equal on every processor, unlike a normal draw.
-    import torch
 
     generator = torch.Generator().manual_seed(2)
     for name, shape in _shapes(vocabulary_size):

@@ -18,6 +18,7 @@ from jinja2 import TemplateError
 
 from harness.core import Request, Response
 from harness.errors import DataError, ModelError
+from harness.lazy import DataFrame
 from harness.models.boundary import choice_starts
 from harness.models.custom import ModelContext, Resolvable
 from harness.models.local.checkpoints import Checkpoint, device_of, dtype_of
@@ -26,7 +27,6 @@ from harness.parts import ChoiceScore, Message, Mode, Reason, Usage, digest
 from harness.specs.models import LocalSpec
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerBase
 
@@ -261,7 +261,7 @@ def _example(part: Any, tokenizer: "PreTrainedTokenizerBase") -> dict[str, Any]:
     return {"sample_id": part.sample_id, "choice": part.choice, **pieces}
 
 
-def _read(request: Request, tokenizer: "PreTrainedTokenizerBase", *, is_chat: bool) -> "DataFrame":
+def _read(request: Request, tokenizer: "PreTrainedTokenizerBase", *, is_chat: bool) -> DataFrame:
     """Each choice after its context, tokenized jointly (`row`) and separately (`apart`)."""
     import pandas as pd
 

@@ -16,6 +16,7 @@ from jinja2 import TemplateError
 
 from harness.core import Request, Response
 from harness.errors import DataError, ModelError
+from harness.lazy import torch
 from harness.models.extras import require
 from harness.models.local.checkpoints import Checkpoint, device_of, load_weights, open_spec
 from harness.models.local.choice_scoring import (
@@ -78,7 +79,6 @@ class Sampler:
 
     def sample(self, rows: Sequence[SamplingRow]) -> list[Sampled]:
         """Sample for rows of equal max_tokens in one batch, prompts padded on the left."""
-        import torch
         from transformers import GenerationConfig
 
         width = max(len(row.prompt) for row in rows)
@@ -115,16 +115,12 @@ class RowNoise:
 
     def __init__(self, rows: Sequence[SamplingRow]) -> None:
         """Seed the generators of the rows with a temperature."""
-        import torch
-
         self._noisy = [at for at, row in enumerate(rows) if row.temperature > 0]
         self._temperatures = [[rows[at].temperature] for at in self._noisy]
         self._generators = [torch.Generator().manual_seed(rows[at].seed) for at in self._noisy]
 
     def __call__(self, tokens: "Tensor", logits: "Tensor") -> "Tensor":
         """Logits whose argmax is the next token."""
-        import torch
-
         if not self._noisy:
             return logits
         uniform = torch.stack([torch.rand(logits.shape[1], generator=g) for g in self._generators])

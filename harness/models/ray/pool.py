@@ -16,6 +16,7 @@ from typing import Any
 
 from harness import __version__
 from harness.errors import HarnessError, ModelError
+from harness.lazy import torch
 from harness.models.spread import Needs, Part, Spreadable
 
 _log = logging.getLogger(__name__)
@@ -98,7 +99,6 @@ def _confine(needs: Needs) -> None:
     """Compute on what the worker was given alone, as the process of the command would."""
     if not needs.gpus:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    import torch
 
     torch.set_num_threads(needs.cpus)
 

@@ -16,6 +16,7 @@ from harness.analysis.curves import EQUAL_MASS, NAMES, PUBLISHED
 from harness.data.choices import LABELS
 from harness.errors import StoreError
 from harness.judges.gold import LABELLED
+from harness.lazy import DataFrame
 from harness.pipeline import choice_scores
 from harness.present.figures import marks
 from harness.present.figures.figure import (
@@ -35,14 +36,13 @@ from harness.storage.signature import short_labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from pandas import DataFrame
 
 _MARKS: Final = {PUBLISHED: "points", "logistic": "curve"}
 _MOST_LABELS: Final = 12
 _SHARES: Final = (-0.03, 1.03)
 
 
-def curve_figure(curves: "DataFrame", by: str, *, with_curves: bool = True) -> Figure:
+def curve_figure(curves: DataFrame, by: str, *, with_curves: bool = True) -> Figure:
     """Hits and false alarms by implicitness, above columns of how many texts each bin has.
 
     `curves` has the columns of `analysis.curves`, `by` is the scale. Bins are points; with curves,
@@ -64,7 +64,7 @@ def curve_figure(curves: "DataFrame", by: str, *, with_curves: bool = True) -> F
     return Figure(title, tuple(panels), (where, "; ".join(forms)))
 
 
-def _rate_panel(curves: "DataFrame", rate: str, title: str, *, with_curves: bool) -> Subplot:
+def _rate_panel(curves: DataFrame, rate: str, title: str, *, with_curves: bool) -> Subplot:
     drawn = curves if with_curves else curves[curves["shape"] == PUBLISHED]
     places = drawn[["at", "to"]].stack().dropna()
     ends = (places.min(), places.max()) if places.nunique() > 1 else (0.0, 2.0)
@@ -89,9 +89,7 @@ def _rate_panel(curves: "DataFrame", rate: str, title: str, *, with_curves: bool
     return Subplot(title, together(parts), draw, bins=counts if len(counts) else None)
 
 
-def _draw_rates(
-    axes: "Axes", rows: "DataFrame", looks: Looks, *, ends: tuple[float, float]
-) -> None:
+def _draw_rates(axes: "Axes", rows: DataFrame, looks: Looks, *, ends: tuple[float, float]) -> None:
     draw_marked(axes, rows, looks)
     axes.set(xlim=ends, ylim=_SHARES, xlabel="implicitness", ylabel="share flagged")
 
@@ -101,7 +99,7 @@ class _Part:
     """The verdicts of one run by its judge under one variant, with the true label of each."""
 
     label: str
-    verdicts: "DataFrame"
+    verdicts: DataFrame
     file: RunFile
 
 
@@ -139,7 +137,7 @@ def _digest_of(file: RunFile) -> str:
     return file.digest[:6]
 
 
-def _labelled(folder: RunFolder, judge: str) -> "DataFrame":
+def _labelled(folder: RunFolder, judge: str) -> DataFrame:
     """A run's verdicts by one judge; `true` is the label of the right choice, None without one."""
     verdicts = load([folder], "verdicts")
     samples = load([folder], "samples", ["sample", "references", "choices", "gold"])
@@ -174,7 +172,7 @@ def confusion(folders: Sequence[RunFolder], judge: str, variants: Sequence[str] 
     return Figure("Given labels by true label", tuple(panels), (*notes, *more))
 
 
-def _confusion(title: str, counts: "DataFrame") -> Subplot:
+def _confusion(title: str, counts: DataFrame) -> Subplot:
     """A panel of how often each true label (a row) got each given one (a column)."""
     given = counts.columns[counts.sum() > 0]
     labels = sorted({*counts.index[counts.sum(axis=1) > 0], *given})[:_MOST_LABELS]
@@ -186,7 +184,7 @@ def _confusion(title: str, counts: "DataFrame") -> Subplot:
     names = [f"{n:g}" if n == round(n) else f"{n:.1f}" for n in long]
     rows = values("share", x, y, z=shares, n=of_label.round(), name=names)
 
-    def draw(axes: "Axes", rows: "DataFrame", looks: Looks) -> None:
+    def draw(axes: "Axes", rows: DataFrame, looks: Looks) -> None:
         marks.cells(axes, rows, (0.0, 1.0))
         axes.set(xlabel="given label", ylabel="true label")
 
@@ -214,7 +212,7 @@ def reliability(folders: Sequence[RunFolder], judge: str, variants: Sequence[str
             "--answers logprob"
         )
 
-    def draw(axes: "Axes", rows: "DataFrame", looks: Looks) -> None:
+    def draw(axes: "Axes", rows: DataFrame, looks: Looks) -> None:
         each(marks.curve)(axes, rows, looks)
         marks.diagonal(axes)
         axes.set(xlim=_SHARES, ylim=_SHARES)
@@ -224,7 +222,7 @@ def reliability(folders: Sequence[RunFolder], judge: str, variants: Sequence[str
     return Figure("Reliability", (Subplot("", together(rows), draw, bins=bins),), notes)
 
 
-def _calibration(label: str, bins: "Sequence[DataFrame]") -> "DataFrame":
+def _calibration(label: str, bins: Sequence[DataFrame]) -> DataFrame:
     """The mean probability and the share right of each bin."""
     found = [
         mean_interval(own.credit.tolist(), own.cluster.tolist(), is_share=True) for own in bins
@@ -251,13 +249,13 @@ def roc(folders: Sequence[RunFolder], judge: str, variants: Sequence[str] = ()) 
     curves = [_thresholds(label, rows) for label, rows in known.items()]
     shares = {rows.is_positive.mean() for rows in known.values()}
 
-    def draw_roc(axes: "Axes", rows: "DataFrame", looks: Looks) -> None:
+    def draw_roc(axes: "Axes", rows: DataFrame, looks: Looks) -> None:
         each(marks.curve)(axes, rows, looks)
         marks.diagonal(axes)
         axes.set(xlim=_SHARES, ylim=_SHARES, aspect="equal")
         axes.set(xlabel="false alarms (FPR)", ylabel="hits (TPR)")
 
-    def draw_precision(axes: "Axes", rows: "DataFrame", looks: Looks) -> None:
+    def draw_precision(axes: "Axes", rows: DataFrame, looks: Looks) -> None:
         each(marks.curve)(axes, rows, looks)
         if len(shares) == 1:
             marks.reference(axes, min(shares), "share of positive texts")
@@ -272,7 +270,7 @@ def roc(folders: Sequence[RunFolder], judge: str, variants: Sequence[str] = ()) 
     return Figure("Every threshold", panels, tuple(notes))
 
 
-def _area(label: str, rows: "DataFrame") -> str:
+def _area(label: str, rows: DataFrame) -> str:
     clusters = Clusters.named(rows.cluster.tolist())
     found = auc(rows.sure.to_numpy(), rows.is_positive.tolist(), clusters)
     low, high, value = found.low, found.high, found.value
@@ -280,7 +278,7 @@ def _area(label: str, rows: "DataFrame") -> str:
     return f"{label}: AUC {nan if value is None else value:.2f}{ends}, n {len(rows)}"
 
 
-def _scored(part: _Part) -> "DataFrame":
+def _scored(part: _Part) -> DataFrame:
     """The texts with a probability of being positive (`sure`), and whether they are."""
     spec, classes = part.file.task.implicitness, part.file.task.classes
     positive = spec.positive if spec else classes.missed[:1] if classes else ()
@@ -291,7 +289,7 @@ def _scored(part: _Part) -> "DataFrame":
     return found[sure.notna() & found.true.notna()]
 
 
-def _thresholds(label: str, rows: "DataFrame") -> "tuple[DataFrame, DataFrame]":
+def _thresholds(label: str, rows: DataFrame) -> tuple[DataFrame, DataFrame]:
     """The points of both curves, one for each different probability, the highest first."""
     order = np.argsort(-rows.sure.to_numpy(), kind="stable")
     truth, sure = rows.is_positive.to_numpy(bool)[order], rows.sure.to_numpy()[order]

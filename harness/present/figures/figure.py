@@ -13,6 +13,7 @@ from math import ceil, isfinite, nan
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from harness.errors import SpecError, install
+from harness.lazy import DataFrame, pandas
 from harness.present.figures import marks, style
 from harness.present.figures.style import LOOKS, Look
 from harness.storage.cells import csv_text
@@ -20,7 +21,6 @@ from harness.storage.cells import csv_text
 if TYPE_CHECKING:
     import matplotlib.figure
     from matplotlib.axes import Axes
-    from pandas import DataFrame
 
 Ending = Literal[".pdf", ".svg", ".png"]
 ENDINGS: Final[tuple[Ending, ...]] = (".pdf", ".svg", ".png")
@@ -53,13 +53,13 @@ class Subplot:
     """
 
     title: str
-    rows: "DataFrame"
+    rows: DataFrame
     draw: Draw
     note: str = ""
     x_names: Sequence[str] = ()
     y_names: Sequence[str] = ()
     shape: Literal["wide", "square", "forest", "cells"] = "wide"
-    bins: "DataFrame | None" = None
+    bins: DataFrame | None = None
 
     @property
     def labels(self) -> list[str]:
@@ -83,48 +83,42 @@ class Figure:
 
 def values(
     series: str, x: object, y: object, *, name: object = "", mark: str = "", **more: object
-) -> "DataFrame":
+) -> DataFrame:
     """The rows of one series: places `x`, values `y`; NaN is not drawn.
 
     `more` has `low` and `high` of intervals, `to` (the end of a bar), `z` (the number in a cell, or
     how many values a point is of), and `n`: how many texts a value is of; without it each value is
     one text. `mark` is for `draw_marked`.
     """
-    import pandas
-
     made = pandas.DataFrame({"x": x, "y": y, **more}).reindex(columns=NUMBERS).astype("float64")
     for column, texts in (("series", series), ("name", name), ("mark", mark)):
         made[column] = pandas.Series(texts, made.index, "object")
     return made
 
 
-def together(parts: "Iterable[DataFrame]") -> "DataFrame":
+def together(parts: Iterable[DataFrame]) -> DataFrame:
     """The rows of several series."""
-    import pandas
-
     return pandas.concat([values("", [], []), *parts], ignore_index=True)
 
 
-def each(mark: Callable[["Axes", "DataFrame", Look], None]) -> Draw:
+def each(mark: Callable[["Axes", DataFrame, Look], None]) -> Draw:
     """Draw every series with one kind of mark."""
 
-    def draw(axes: "Axes", rows: "DataFrame", looks: Looks) -> None:
+    def draw(axes: "Axes", rows: DataFrame, looks: Looks) -> None:
         for label, own in rows.groupby("series", sort=False):
             mark(axes, own, looks[label])
 
     return draw
 
 
-def draw_marked(axes: "Axes", rows: "DataFrame", looks: Looks) -> None:
+def draw_marked(axes: "Axes", rows: DataFrame, looks: Looks) -> None:
     """Draw each series with the marks that the column `mark` names."""
     for (label, mark), own in rows.groupby(["series", "mark"], sort=False):
         marks.MARKS[mark](axes, own, looks[label])
 
 
-def data_of(figure: Figure) -> "DataFrame":
+def data_of(figure: Figure) -> DataFrame:
     """All values of a figure, also those that are not drawn, with the reason in `note`."""
-    import pandas
-
     parts = []
     for panel in figure.panels:
         few = _is_few(panel.rows)
@@ -159,7 +153,7 @@ def _name(names: Sequence[str], place: float) -> str:
     return names[at - 1] if 0 < at <= len(names) else ""
 
 
-def _is_few(rows: "DataFrame") -> Any:  # noqa: ANN401 - a pandas series of truth values
+def _is_few(rows: DataFrame) -> Any:  # noqa: ANN401 - a pandas series of truth values
     """Which values are of too few texts; those without `n` are counted within their series."""
     is_text = rows.n.isna()
     texts = rows.z.fillna(1.0).where(is_text).groupby(rows.series).transform("sum")

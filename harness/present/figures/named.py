@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypedDict, Unpack
+from typing import Final, Literal, TypedDict, Unpack
 
 from harness.analysis.boards.scores import board_scores, whole_scores
 from harness.analysis.curves import curve_rows, scale_of
@@ -21,6 +21,7 @@ from harness.errors import DataError, SpecError, StoreError, did_you_mean
 from harness.implicitness.evaluate import evaluate, read_items
 from harness.implicitness.pairs import read_pairs
 from harness.implicitness.scorer import Flag, Scorer, text_of
+from harness.lazy import DataFrame, pandas
 from harness.models.encoders.encoders import Encoder
 from harness.models.vectors import Progress
 from harness.present.figures import detection, people, scores, texts, training
@@ -31,9 +32,6 @@ from harness.storage.find_runs import find_runs, run_folders
 from harness.storage.runs import RunFolder
 from harness.storage.tables import Table, column_of
 from harness.workspace import Workspace
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 Source = Literal["runs", "runs and --ratings", "files", "files or data", "pairs", "grid.csv"]
 
@@ -73,7 +71,7 @@ class Inputs:
         tasks = self.choice.tasks
         return [one for one in found if not tasks or one.read().run.task in tasks]
 
-    def scores(self) -> "DataFrame":
+    def scores(self) -> DataFrame:
         """The stored scores of the runs, with the columns of leaderboard.csv."""
         found = board_scores(
             {folder: whole_scores(folder, is_every=True) for folder in self.folders()}
@@ -177,15 +175,11 @@ def _violins(inputs: Inputs) -> Figure:
 
 
 def _margins(inputs: Inputs, metric: str) -> Figure:
-    import pandas
-
     grid = pandas.concat([_grid(name, table) for name, table in inputs.tables()])
     return training.margins(grid, metric)
 
 
-def _grid(name: str, table: Table) -> "DataFrame":
-    import pandas
-
+def _grid(name: str, table: Table) -> DataFrame:
     wanted = [*training.SYMBOLS, "implicitness", "pragmatics", "test_pairs"]
     if absent := [column for column in wanted if column not in table.columns]:
         raise DataError(
@@ -237,7 +231,7 @@ def _of_verdicts(figure: _OfVerdicts) -> Callable[[Inputs], Figure]:
     return lambda inputs: figure(inputs.folders(), inputs.judge, inputs.choice.variants)
 
 
-def _of_scores(figure: "Callable[[DataFrame, ScoreFilter], Figure]") -> Callable[[Inputs], Figure]:
+def _of_scores(figure: Callable[[DataFrame, ScoreFilter], Figure]) -> Callable[[Inputs], Figure]:
     return lambda inputs: figure(inputs.scores(), inputs.choice)
 
 

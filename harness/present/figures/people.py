@@ -14,6 +14,7 @@ from harness.analysis.panels import JudgeTable, Panel
 from harness.analysis.rankings import Judged, Measure, by_set, mean_known, rho
 from harness.errors import StoreError
 from harness.implicitness.evaluate import tau
+from harness.lazy import DataFrame, pandas
 from harness.present.figures import marks
 from harness.present.figures.figure import FEWEST, Figure, Looks, Subplot, each, values
 from harness.stats.correlation import dataset_pearson, document_tau, kendall, pearson, spearman
@@ -23,7 +24,6 @@ from harness.storage.runs import RunFolder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from pandas import DataFrame
 
 TAU: Final = "Kendall's tau-b"
 RHO: Final = "Spearman's rho"
@@ -49,14 +49,12 @@ def judges_against_people(panels: Sequence[Panel]) -> Figure:
 
 
 def _scatter(human: Floats, judge: JudgeTable, variant: str) -> Subplot:
-    import pandas
-
     both = ~np.isnan(human) & ~np.isnan(judge.values)
     pairs = {"x": human[both].round(3), "y": judge.values[both].round(3)}
     counts = pandas.DataFrame(pairs).groupby(["x", "y"]).size().rename("z").reset_index()
     r, tau_b = dataset_pearson(human, judge.values), document_tau(human, judge.values)
 
-    def draw(axes: "Axes", rows: "DataFrame", looks: Looks) -> None:
+    def draw(axes: "Axes", rows: DataFrame, looks: Looks) -> None:
         each(marks.bubbles)(axes, rows, looks)
         axes.set(xlabel="people's mean rating", ylabel="judge's value")
 
@@ -154,7 +152,7 @@ def _matrix(title: str, names: Sequence[str], found: Callable[[str, str], Estima
         n=[one.n for one in cells],
     )
 
-    def draw(axes: "Axes", rows: "DataFrame", looks: Looks) -> None:
+    def draw(axes: "Axes", rows: DataFrame, looks: Looks) -> None:
         marks.cells(axes, rows, (-1.0, 1.0))
 
     return Subplot(title, rows, draw, x_names=names[:-1], y_names=names[1:], shape="cells")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from harness.analysis.boards.scores import HEADLINES
 from harness.errors import SpecError, StoreError
+from harness.lazy import DataFrame, pandas
 from harness.pipeline.score import ALL
 from harness.present.figures import marks
 from harness.present.figures.figure import Figure, Looks, Subplot, each, together, values
@@ -20,7 +21,6 @@ from harness.storage.signature import Signature, short_labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from pandas import DataFrame
 
 PROPERTIES: Final = (
     *("task", "model", "variant", "judge", "group", "metric"),
@@ -65,7 +65,7 @@ class ScoreFilter:
     tasks: tuple[str, ...] = ()
     metric: str = ""
 
-    def select(self, scores: "DataFrame", *, by_group: bool = False) -> "DataFrame":
+    def select(self, scores: DataFrame, *, by_group: bool = False) -> DataFrame:
         """The scores, over all decodings together; overall ones, or those of groups."""
         metrics = (self.metric,) if self.metric else HEADLINES
         kept = scores[((scores.group != ALL) == by_group) & scores.metric.isin(metrics)]
@@ -77,7 +77,7 @@ class ScoreFilter:
         return kept.loc[joined.groupby(keys, sort=False, dropna=False).joined.idxmax()]
 
 
-def comparison(scores: "DataFrame", layout: Layout, title: str = "") -> Figure:
+def comparison(scores: DataFrame, layout: Layout, title: str = "") -> Figure:
     """Some scores by their properties; bars, or lines over variants, which have an order.
 
     StoreError without a score, SpecError if several would be at one place.
@@ -100,8 +100,8 @@ def comparison(scores: "DataFrame", layout: Layout, title: str = "") -> Figure:
 
 
 def _series(
-    scores: "DataFrame", label: str, layout: Layout, names: Sequence[str], part: tuple[int, int]
-) -> "DataFrame":
+    scores: DataFrame, label: str, layout: Layout, names: Sequence[str], part: tuple[int, int]
+) -> DataFrame:
     """The values of one series, its bars or points side by side with those of the others."""
     places = [names.index(name) + 1 for name in scores[layout.x]]
     ordered = scores.assign(place=places).sort_values("place", kind="stable")
@@ -116,12 +116,12 @@ def _series(
 
 def _draw_scores(
     axes: "Axes",
-    rows: "DataFrame",
+    rows: DataFrame,
     looks: Looks,
     *,
     layout: Layout,
-    scores: "DataFrame",
-    own: "DataFrame",
+    scores: DataFrame,
+    own: DataFrame,
 ) -> None:
     is_line = layout.x == "variant"
     each(marks.curve if is_line else marks.bars)(axes, rows, looks)
@@ -132,21 +132,21 @@ def _draw_scores(
     _draw_chance(axes, own)
 
 
-def _are_shares(scores: "DataFrame") -> bool:
+def _are_shares(scores: DataFrame) -> bool:
     ends = scores[["value", "low", "high"]].astype(float)
     return bool(
         ends.notna().any(axis=None) and ends.min(axis=None) >= 0 and ends.max(axis=None) <= 1
     )
 
 
-def _draw_chance(axes: "Axes", scores: "DataFrame", axis: str = "y") -> None:
+def _draw_chance(axes: "Axes", scores: DataFrame, axis: str = "y") -> None:
     """A line at chance if all scores have the same."""
     chances = scores.chance.astype(float).unique()
     if len(chances) == 1 and chances[0] == chances[0]:
         marks.reference(axes, float(chances[0]), "chance", axis=axis)
 
 
-def _refuse_several(scores: "DataFrame", layout: Layout) -> None:
+def _refuse_several(scores: DataFrame, layout: Layout) -> None:
     """SpecError if two scores have one place; it names in what they differ."""
     again = scores[scores.duplicated(layout.used)]
     if again.empty:
@@ -165,7 +165,7 @@ def _refuse_several(scores: "DataFrame", layout: Layout) -> None:
     )
 
 
-def _shared(scores: "DataFrame", layout: Layout) -> str:
+def _shared(scores: DataFrame, layout: Layout) -> str:
     """What all scores share and the axes do not say."""
     shared = [
         f"{name} {', '.join(found)}"
@@ -175,10 +175,8 @@ def _shared(scores: "DataFrame", layout: Layout) -> str:
     return "; ".join([*shared, "95% intervals"])
 
 
-def understanding(scores: "DataFrame", choice: ScoreFilter) -> Figure:
+def understanding(scores: DataFrame, choice: ScoreFilter) -> Figure:
     """Intent resolution, figure 2: what models pick out and what they reply, by phenomenon."""
-    import pandas
-
     variants = choice.variants or ("base",)
     spoken = ScoreFilter(choice.judges, variants, (RESOLUTION,)).select(scores, by_group=True)
     picked = ScoreFilter((), (), (DETECTION,)).select(scores, by_group=True)
@@ -194,7 +192,7 @@ def understanding(scores: "DataFrame", choice: ScoreFilter) -> Figure:
     return comparison(both if kept.empty else kept, Layout("group", "model", "task"), title)
 
 
-def levels(scores: "DataFrame", choice: ScoreFilter) -> Figure:
+def levels(scores: DataFrame, choice: ScoreFilter) -> Figure:
     """Intent resolution, figure 3: accuracy by what the prompt reveals, a line a model."""
     chosen = ScoreFilter(choice.judges, choice.variants, (RESOLUTION,), choice.metric)
     kept = chosen.select(scores).sort_values("variant", kind="stable")
@@ -202,7 +200,7 @@ def levels(scores: "DataFrame", choice: ScoreFilter) -> Figure:
     return comparison(kept, Layout("variant", panel, "model"), "Accuracy by level of the prompt")
 
 
-def intentions(judges: dict[str, JudgeEntry], scores: "DataFrame", choice: ScoreFilter) -> Figure:
+def intentions(judges: dict[str, JudgeEntry], scores: DataFrame, choice: ScoreFilter) -> Figure:
     """Intent resolution, figure 4: the intention spelled out and the reply, over models and levels.
 
     A panel for each pair of a judge of intentions and a judge of replies.
@@ -221,7 +219,7 @@ def intentions(judges: dict[str, JudgeEntry], scores: "DataFrame", choice: Score
     return Figure(title, found, ("each point is a model at a level; r is Pearson's, over points",))
 
 
-def _related(scores: "DataFrame", of: str, to: str) -> Subplot:
+def _related(scores: DataFrame, of: str, to: str) -> Subplot:
     """The scores of two judges of the same runs: a point a model and variant."""
     first, second = (
         scores[scores.judge == name].drop_duplicates(["model", "variant"], keep="last")
@@ -236,7 +234,7 @@ def _related(scores: "DataFrame", of: str, to: str) -> Subplot:
     r = pearson(both.value.astype(float).tolist(), both.value_to.astype(float).tolist())
     said = f"r = {r.value:.2f}" if r.value is not None else f"r: {r.reason}"
 
-    def draw(axes: "Axes", rows: "DataFrame", looks: Looks) -> None:
+    def draw(axes: "Axes", rows: DataFrame, looks: Looks) -> None:
         each(marks.points)(axes, rows, looks)
         marks.diagonal(axes)
         axes.set(xlim=_SHARES, ylim=_SHARES, xlabel=f"intention right, by {of}")
@@ -245,7 +243,7 @@ def _related(scores: "DataFrame", of: str, to: str) -> Subplot:
     return Subplot("", together(rows), draw, f"{said}, {r.n} points", shape="square")
 
 
-def forest(scores: "DataFrame", choice: ScoreFilter) -> Figure:
+def forest(scores: DataFrame, choice: ScoreFilter) -> Figure:
     """A leaderboard with its intervals: a panel a board, its models from best to worst."""
     chosen = choice.select(scores)
     if chosen.empty:
@@ -266,7 +264,7 @@ def forest(scores: "DataFrame", choice: ScoreFilter) -> Figure:
     return Figure("Leaderboard with 95% intervals", tuple(panels), notes)
 
 
-def _draw_forest(axes: "Axes", rows: "DataFrame", looks: Looks, *, board: "DataFrame") -> None:
+def _draw_forest(axes: "Axes", rows: DataFrame, looks: Looks, *, board: DataFrame) -> None:
     each(marks.forest)(axes, rows, looks)
     axes.set_xlabel(board.metric.iloc[0].replace("_", " "))
     if _are_shares(board):
@@ -274,7 +272,7 @@ def _draw_forest(axes: "Axes", rows: "DataFrame", looks: Looks, *, board: "DataF
     _draw_chance(axes, board, "x")
 
 
-def _titles(boards: "Sequence[DataFrame]") -> tuple[list[str], str]:
+def _titles(boards: Sequence[DataFrame]) -> tuple[list[str], str]:
     """A title for each board: what differs; and what all share."""
     firsts = [board.iloc[0] for board in boards]
     named = {name: [row[name] for row in firsts] for name in ("task", "variant", "judge")}

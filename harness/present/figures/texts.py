@@ -17,6 +17,7 @@ from harness.analysis.profile import ALL, BINS, WIDTH, Profile, bins_of
 from harness.errors import DataError
 from harness.implicitness.pairs import TrainingPair, with_negatives
 from harness.implicitness.scorer import Embedded, Scorer, embedded_texts
+from harness.lazy import DataFrame
 from harness.models.encoders.encoders import Encoder
 from harness.models.extras import require
 from harness.models.vectors import Progress
@@ -35,7 +36,6 @@ from harness.storage.frames import Row, records
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from pandas import DataFrame
 
 Numbers = NDArray[np.float64]
 MOST_TEXTS: Final = 3000
@@ -88,7 +88,7 @@ def _violins(
 ) -> Subplot:
     parts = [values(name, [at] * len(own), own) for at, (name, own) in enumerate(groups.items(), 1)]
 
-    def draw(axes: "Axes", rows: "DataFrame", looks: Looks) -> None:
+    def draw(axes: "Axes", rows: DataFrame, looks: Looks) -> None:
         each(marks.violin)(axes, rows, looks)
         axes.set_ylabel(label)
 
@@ -106,7 +106,7 @@ def _by(profile: Profile, more: str = "") -> tuple[str, ...]:
     return (f"by {row.scorer}{more}", *_trained_on(row.trained_on, row.n, "texts"))
 
 
-def _draw_shares(axes: "Axes", rows: "DataFrame", looks: Looks, *, what: str, top: float) -> None:
+def _draw_shares(axes: "Axes", rows: DataFrame, looks: Looks, *, what: str, top: float) -> None:
     draw_marked(axes, rows, looks)
     label = "implicitness" if what == "texts" else "distance"
     axes.set(xlim=(0.0, top), xlabel=label, ylabel=f"share of {what}")
@@ -133,7 +133,7 @@ def profile_figure(profile: Profile, *, title: str) -> Figure:
     return Figure(title, tuple(panels), _by(profile))
 
 
-def _shares(row: Row, counts: Numbers, edges: Numbers, what: str) -> "DataFrame":
+def _shares(row: Row, counts: Numbers, edges: Numbers, what: str) -> DataFrame:
     total = row.n if what == "texts" else row.pairs
     shares = counts / total if total else np.full(len(counts), np.nan)
     label, low, high = f"{row.label} (n={row.n})", edges[:-1], edges[1:]
@@ -151,7 +151,7 @@ def datasets_mean(profile: Profile) -> Figure:
     bounds = {"low": mean - spread, "high": mean + spread, "n": [row.n for row in known]}
     rows = values("mean implicitness", mean, places, **bounds)
 
-    def draw(axes: "Axes", rows: "DataFrame", looks: Looks) -> None:
+    def draw(axes: "Axes", rows: DataFrame, looks: Looks) -> None:
         each(marks.forest)(axes, rows, looks)
         axes.set_xlabel("implicitness, mean and standard deviation")
 
@@ -180,7 +180,7 @@ def datasets_distribution(profile: Profile) -> Figure:
     return Figure("Distribution of implicitness", tuple(panels), _by(profile))
 
 
-def _draw_distribution(axes: "Axes", rows: "DataFrame", looks: Looks) -> None:
+def _draw_distribution(axes: "Axes", rows: DataFrame, looks: Looks) -> None:
     _draw_shares(axes, rows, looks, what="texts", top=BINS * WIDTH)
     axes.set_ylim(0.0, 1.0)
 
@@ -244,7 +244,7 @@ def _maps(
     return Figure(title, tuple(panels), notes)
 
 
-def _draw_map(axes: "Axes", rows: "DataFrame", looks: Looks) -> None:
+def _draw_map(axes: "Axes", rows: DataFrame, looks: Looks) -> None:
     each(partial(marks.points, is_many=len(rows) >= 200))(axes, rows, looks)
     axes.set(xlabel="t-SNE 1", ylabel="t-SNE 2")
     axes.set_aspect("equal", adjustable="datalim")

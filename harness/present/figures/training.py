@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from harness.errors import DataError
 from harness.implicitness.train import SWEPT, AblationRow
+from harness.lazy import DataFrame, pandas
 from harness.present.figures import marks
 from harness.present.figures.figure import (
     FEWEST,
@@ -19,24 +20,21 @@ from harness.present.figures.figure import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from pandas import DataFrame
 
 ABLATION_METRICS: Final = ("implicitness", "pragmatics", "tau")
 SYMBOLS: Final = {"margin": "gamma 1", "pragmatic_margin": "gamma 2", "pragmatic_weight": "alpha"}
 _SHORT: Final = {"cosine": "cos", "euclidean": "euc"}
 
 
-def grid_frame(rows: Sequence[AblationRow], pairs: int) -> "DataFrame":
+def grid_frame(rows: Sequence[AblationRow], pairs: int) -> DataFrame:
     """The trainings of a grid, tested on so many pairs: the columns that `margins` reads."""
-    import pandas
-
     found = [(*row.point, row.figures.implicitness, row.figures.pragmatics, pairs) for row in rows]
     return pandas.DataFrame(
         found, columns=[*SYMBOLS, "implicitness", "pragmatics", "test_pairs"]
     ).astype(float)
 
 
-def margins(grid: "DataFrame", metric: str = "implicitness") -> Figure:
+def margins(grid: DataFrame, metric: str = "implicitness") -> Figure:
     """ImpScore, figures 4 and 10: accuracy over both margins, a panel an alpha, the best framed.
 
     `grid` has a row a training, with the columns of grid.csv.
@@ -75,7 +73,7 @@ def margins(grid: "DataFrame", metric: str = "implicitness") -> Figure:
 
 def _draw_margins(
     axes: "Axes",
-    rows: "DataFrame",
+    rows: DataFrame,
     looks: Looks,
     *,
     ends: tuple[float, float],
@@ -91,8 +89,6 @@ def ablation_figure(rows: Sequence[AblationRow], *, pairs: int, graded: int) -> 
     Each training is a point; lines join the means of the trainings of one value. `pairs` were
     tested, `graded` of them with levels, which tau is of.
     """
-    import pandas
-
     counts = {"implicitness": pairs, "pragmatics": pairs, "tau": graded}
     table = pandas.DataFrame(
         [
@@ -112,7 +108,7 @@ def ablation_figure(rows: Sequence[AblationRow], *, pairs: int, graded: int) -> 
     return Figure("Accuracy and tau on held-out pairs, by form and setting", tuple(panels))
 
 
-def _forms(table: "DataFrame", ends: tuple[float, float], counts: Mapping[str, int]) -> Subplot:
+def _forms(table: DataFrame, ends: tuple[float, float], counts: Mapping[str, int]) -> Subplot:
     forms = list(dict.fromkeys(table.value))
     parts = []
     for at, name in enumerate(ABLATION_METRICS):
@@ -120,7 +116,7 @@ def _forms(table: "DataFrame", ends: tuple[float, float], counts: Mapping[str, i
         if table[name].notna().any():
             parts.append(values(name, places, table[name], mark="points", n=counts[name]))
 
-    def draw(axes: "Axes", rows: "DataFrame", looks: Looks) -> None:
+    def draw(axes: "Axes", rows: DataFrame, looks: Looks) -> None:
         draw_marked(axes, rows, looks)
         axes.set(ylim=ends, ylabel="on test pairs")
         axes.set_xlabel("form: direction, distance of implicitness, pragmatic distance")
@@ -130,7 +126,7 @@ def _forms(table: "DataFrame", ends: tuple[float, float], counts: Mapping[str, i
 
 
 def _swept(
-    setting: str, table: "DataFrame", ends: tuple[float, float], counts: Mapping[str, int]
+    setting: str, table: DataFrame, ends: tuple[float, float], counts: Mapping[str, int]
 ) -> Subplot:
     places = table.value.astype(float)
     top = float(places.max()) * 1.05 if len(places) else 1.05
@@ -144,7 +140,7 @@ def _swept(
                 values(name, places[known], table[name][known], mark="points", n=counts[name]),
             ]
 
-    def draw(axes: "Axes", rows: "DataFrame", looks: Looks) -> None:
+    def draw(axes: "Axes", rows: DataFrame, looks: Looks) -> None:
         draw_marked(axes, rows, looks)
         axes.set(xlim=(0.0, top), ylim=ends, ylabel="on test pairs")
         axes.set_xlabel(f"{SYMBOLS.get(setting, setting)} ({setting})")

@@ -4,12 +4,11 @@ What the tables need of each run is kept as columns, so that many runs fit into 
 Nothing here computes a statistic.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Raw
@@ -18,18 +17,10 @@ from harness.analysis.boards.ranked import CONTROL
 from harness.analysis.curves import curve_rows
 from harness.analysis.run_views import ComparedRun
 from harness.core import Sample
+from harness.lazy import DataFrame
 from harness.parts import Message, digest
 from harness.pipeline.score import OF_CHOICE, RIGHT_OR_WRONG
-from harness.present.page.records import (
-    NONE,
-    PageItem,
-    PageJudge,
-    PageRun,
-    PageSample,
-    PageStep,
-    PageTexts,
-    PageVerdict,
-)
+from harness.present.page.records import NONE, PageFacts, PageRow, PageTexts
 from harness.storage.find_runs import data_words
 from harness.storage.ledger import Ledger
 from harness.storage.runs import (
@@ -40,9 +31,6 @@ from harness.storage.runs import (
     StoredRows,
     VerdictRecord,
 )
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 _DIGITS = 6
 _LOT = 16
@@ -62,13 +50,13 @@ class PageParts:
     """
 
     texts: PageTexts = field(default_factory=PageTexts)
-    runs: list[PageRun] = field(default_factory=list)
+    runs: list[PageFacts] = field(default_factory=list)
     items: list[Raw] = field(default_factory=list)
-    samples: list[PageSample] = field(default_factory=list)
+    samples: list[PageRow] = field(default_factory=list)
     stored: list[ComparedRun] = field(default_factory=list)
     cut: list[int] = field(default_factory=list)
     called: list[str] = field(default_factory=list)
-    curves: list["DataFrame"] = field(default_factory=list)
+    curves: list[DataFrame] = field(default_factory=list)
     folders: dict[str, int] = field(default_factory=dict)
     by_sample: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
     prompts: dict[tuple[tuple[int, ...], ...], int] = field(default_factory=dict)
@@ -119,7 +107,8 @@ def collect_items(folders: Sequence[RunFolder], results: Path, answers: int) -> 
         made.folders[folder.path.name] = place
         made.called.append(_called(folder))
         _collect(made, folder, rows, answers, folder.results(results) / "calls")
-    made.runs += _labelled(made)
+    labels = zip(made.stored, _labels(made), strict=True)
+    made.runs += [_facts(made, run.file, label) for run, label in labels]
     return made
 
 
@@ -128,7 +117,7 @@ def _collect(
 ) -> None:
     """Go through the records of one run once."""
     file = folder.read()
-    shown, left, cut = list[PageItem](), iter(rows), 0
+    shown, left, cut = list[PageRow](), iter(rows), 0
     # By the sample, so that a page shows the same samples in all variants and runs of a size.
     bound = _ALL if len(rows) <= answers else _ALL * answers // len(rows)
     while part := list(islice(left, _CHUNK)):
@@ -151,34 +140,28 @@ def _collect(
     made.stored.append(ComparedRun.of(file, files))
 
 
-def _kept(detail: Mapping[str, float]) -> dict[str, float]:
-    return {name: value for name, value in detail.items() if not name.startswith(OF_CHOICE)}
-
-
-def _labelled(made: PageParts) -> Iterator[PageRun]:
-    for run, label in zip(made.stored, _labels(made), strict=True):
-        file = run.file
-        judges = (
-            PageJudge(
-                made.texts.place(judge.name),
-                judge.metric,
-                judge.recipe,
-                judge.asks,
-                judge.metric == RIGHT_OR_WRONG,
-            )
-            for judge in file.judges
-        )
-        variants = file.task.variants
-        yield PageRun(
-            label=label,
-            task=file.run.task,
-            model=file.model.name,
-            kind=file.model.kind,
-            digest=file.digest,
-            is_control=file.model.kind == CONTROL,
-            judges=tuple(judges),
-            orders={name: s.averaged_over for name, s in variants.items() if s.averaged_over},
-        )
+def _facts(made: PageParts, file: RunFile, label: str) -> PageFacts:
+    judges = [
+        {
+            "name": made.texts.place(judge.name),
+            "metric": judge.metric,
+            "recipe": judge.recipe,
+            "asks": judge.asks,
+            "is_share": judge.metric == RIGHT_OR_WRONG,
+        }
+        for judge in file.judges
+    ]
+    variants = file.task.variants
+    return {
+        "label": label,
+        "task": file.run.task,
+        "model": file.model.name,
+        "kind": file.model.kind,
+        "digest": file.digest,
+        "is_control": file.model.kind == CONTROL,
+        "judges": judges,
+        "orders": {name: s.averaged_over for name, s in variants.items() if s.averaged_over},
+    }
 
 
 def _labels(made: PageParts) -> list[str]:
@@ -205,77 +188,54 @@ def _called(folder: RunFolder) -> str:
     return f"@{folder.tag}, {day}" if folder.tag else day
 
 
-def _item(made: PageParts, file: RunFile, row: SampleRecord, calls: Path) -> PageItem:
-    text = made.texts.place
-    verdicts = []
+def _item(made: PageParts, file: RunFile, row: SampleRecord, calls: Path) -> PageRow:
+    text, verdicts = made.texts.place, list[PageRow]()
     for place, judge in enumerate(file.judges):
         if (verdict := row.verdicts.get(judge.name)) is not None:
             if judge.asks is not None and verdict.keys:
                 made.wanted.setdefault(calls / judge.asks, set()).update(verdict.keys)
             verdicts.append(_verdict(made, place, verdict))
-    return PageItem(
-        run=len(made.stored),
-        sample=_sample(made, file, row.sample),
-        variant=text(row.variant),
-        decoding=text(row.decoding),
-        answer=text(row.answer),
-        served=text(row.served),
-        steps=tuple(_step(made, step) for step in row.steps),
-        verdicts=tuple(verdicts),
-    )
+    sample = _sample(made, file, row.sample)
+    names = [*map(text, (row.variant, row.decoding, row.answer, row.served))]
+    steps = [_step(made, step) for step in row.steps]
+    return (len(made.stored), sample, *names, steps, verdicts)
 
 
-def _step(made: PageParts, step: StepRecord) -> PageStep:
-    text = made.texts.place
-    return PageStep(
-        name=text(step.step),
-        prompt=made.prompt(step.messages),
-        text=text(step.text),
-        reason=text(step.reason),
-        note=text(step.note or None),
-        stop=text(step.stop),
-        scores=tuple(_rounded(one.logprob) for one in step.choice_scores),
-    )
+def _step(made: PageParts, step: StepRecord) -> PageRow:
+    text, scores = made.texts.place, [_rounded(one.logprob) for one in step.choice_scores]
+    prompt = text(step.step), made.prompt(step.messages)
+    return (*prompt, *map(text, (step.text, step.reason, step.note or None, step.stop)), scores)
 
 
-def _verdict(made: PageParts, judge: int, verdict: VerdictRecord) -> PageVerdict:
+def _verdict(made: PageParts, judge: int, verdict: VerdictRecord) -> PageRow:
     text = made.texts.place
     replies = (*verdict.replies, *[None] * (len(verdict.keys) - len(verdict.replies)))
-    return PageVerdict(
-        judge=judge,
-        value=None if verdict.value is None else _rounded(verdict.value),
-        reason=text(verdict.reason),
-        note=text(verdict.note or None),
-        detail=tuple((text(k), _rounded(v)) for k, v in _kept(verdict.detail).items()),
-        shares=tuple(map(_rounded, verdict.shares)),
-        calls=tuple(
+    kept = {n: v for n, v in verdict.detail.items() if not n.startswith(OF_CHOICE)}
+    return (
+        judge,
+        None if verdict.value is None else _rounded(verdict.value),
+        text(verdict.reason),
+        text(verdict.note or None),
+        [(text(name), _rounded(value)) for name, value in kept.items()],
+        [*map(_rounded, verdict.shares)],
+        [
             (made.keys.setdefault(key, len(made.keys)), text(reply))
             for key, reply in zip(verdict.keys, replies, strict=False)
-        ),
+        ],
     )
 
 
 def _sample(made: PageParts, file: RunFile, sample: Sample) -> int:
     known = made.by_sample.setdefault((file.run.task, file.data.label), {})
-    if sample.id in known:
-        return known[sample.id]
-    text, place = made.texts.place, known.setdefault(sample.id, len(made.samples))
-    made.samples.append(
-        PageSample(
-            task=text(file.run.task),
-            id=text(sample.id),
-            group=text(sample.group),
-            cluster=text(sample.cluster),
-            fields=tuple((text(name), text(value)) for name, value in sample.fields.items()),
-            references=tuple(
-                (text(name), made.texts.places(values))
-                for name, values in sample.references.items()
-            ),
-            choices=made.texts.places(sample.choices),
-            gold=text(sample.gold),
-        )
-    )
-    return place
+    if sample.id not in known:
+        known[sample.id] = len(made.samples)
+        text, places = made.texts.place, made.texts.places
+        names = [*map(text, (file.run.task, sample.id, sample.group, sample.cluster))]
+        fields = [(text(name), text(value)) for name, value in sample.fields.items()]
+        references = [(text(name), places(own)) for name, own in sample.references.items()]
+        own = (*names, fields, references, places(sample.choices), text(sample.gold))
+        made.samples.append(own)
+    return known[sample.id]
 
 
 def _rounded(value: float) -> float:

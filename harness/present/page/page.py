@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -23,15 +22,13 @@ from harness.analysis.boards.scores import board_scores, whole_scores
 from harness.analysis.curves import COLUMNS as CURVES
 from harness.analysis.panels import AgreementQuery, rated_panels
 from harness.errors import SpecError, StoreError
+from harness.lazy import DataFrame, pandas
 from harness.present.page import pairs, tables, words
 from harness.present.page.items import MOST_ANSWERS, PageParts, collect_items
 from harness.present.page.records import PageData, PageSection, PageTable
 from harness.present.page.tables import PageNumbers
 from harness.storage.files import write_whole
 from harness.storage.runs import RunFolder
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 REPORT = "report.html"
 """The page's name in a results folder, where no other is given."""
@@ -150,16 +147,14 @@ def _digest(text: str) -> str:
 
 
 def _title(made: PageParts) -> str:
-    tasks = list(dict.fromkeys(run.task for run in made.runs))
+    tasks = list(dict.fromkeys(str(run["task"]) for run in made.runs))
     shown = ", ".join(tasks[:3]) + (f" and {len(tasks) - 3} more" if len(tasks) > 3 else "")
     return f"{len(made.runs)} run{'s' * (len(made.runs) != 1)} of {shown}"
 
 
 def _sections(
-    numbers: PageNumbers, fitness: "DataFrame", agreement: Sequence[AgreementRow]
+    numbers: PageNumbers, fitness: DataFrame, agreement: Sequence[AgreementRow]
 ) -> list[PageSection]:
-    import pandas
-
     made = numbers.made
     lines, differences = _headlines(numbers)
     boards = [*tables.leaderboards(numbers)]
@@ -218,7 +213,7 @@ def _headlines(numbers: PageNumbers) -> tuple[list[str], list[PageTable]]:
     return [*lines, *words.unranked(left)], made
 
 
-def _is_main(numbers: PageNumbers, board: "DataFrame") -> bool:
+def _is_main(numbers: PageNumbers, board: DataFrame) -> bool:
     row = tables.first(board)
     is_swapped = row.judge.endswith(":swapped")
     return not is_swapped and row.variant == tables.main_variant(numbers.file_of(row))

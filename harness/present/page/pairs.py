@@ -6,7 +6,6 @@ Every statistic is a function of `analysis.compare`. The counts of a table name 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
-from typing import TYPE_CHECKING
 
 from harness.analysis.compare import (
     DIFFERENCE,
@@ -17,15 +16,13 @@ from harness.analysis.compare import (
 )
 from harness.analysis.pairings import Kind, Pairing, PairingQuery, between, have_common, within
 from harness.errors import HarnessError
+from harness.lazy import DataFrame
 from harness.pipeline.score import ALL
 from harness.present.page.records import PageCell, PageColumn, PageTable, PageWhy, Value
 from harness.present.page.tables import PageNumbers, best, members
 from harness.stats.comparison import holm
 from harness.stats.estimate import BootstrapSettings
 from harness.storage.frames import Row, records
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 _MOST = 12
 """So many models are compared with the leader."""
@@ -61,7 +58,7 @@ class ComparedRuns:
 
 
 def leader_and_others(
-    numbers: PageNumbers, board: "DataFrame"
+    numbers: PageNumbers, board: DataFrame
 ) -> tuple[list[ComparedRuns], list[str]]:
     """The leader of a board with each other ranked model; and which cannot be compared, and why."""
     lines, pairs, notes = best(board), [], []
@@ -277,7 +274,7 @@ def _counts(numbers: PageNumbers, one: ComparedRuns, row: Row) -> Iterator[Value
         yield PageCell(getattr(row, name), why=why)
 
 
-def _of_rights(items: "DataFrame", rights: tuple[bool, bool] | None) -> "DataFrame":
+def _of_rights(items: DataFrame, rights: tuple[bool, bool] | None) -> DataFrame:
     if rights is None:
         return read_items(items).drop(decided_items(items).index)
     return items[(items["a"] == float(rights[0])) & (items["b"] == float(rights[1]))]

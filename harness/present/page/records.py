@@ -4,9 +4,9 @@ Arrays hold the fields of a record in their order, as `assets/report.js` reads t
 place of a text that is not there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from msgspec import Raw, Struct, field
+from msgspec import Raw, Struct
 
 from harness.text.cleanup import repair_surrogates
 
@@ -125,77 +125,17 @@ class PageSection(Struct, frozen=True):
     curves: Sequence[PageCurve] = ()
 
 
-class PageJudge(Struct, frozen=True):
-    """A judge of a run; `is_share`: its value is right, wrong or between."""
+PageFacts = Mapping[str, object]
+"""A run: its `label` within its task, `task`, `model`, `kind`, `digest`, `is_control`, its `judges`
+(name, metric, recipe, asks, is_share), and `orders`, which maps variants to their average."""
+PageRow = tuple[object, ...]
+"""A record as an array; texts are places in the table of texts.
 
-    name: int
-    metric: str
-    recipe: str
-    asks: str | None
-    is_share: bool
-
-
-class PageRun(Struct, frozen=True):
-    """A run; `label` is its own within its task, `orders` maps variants to their average."""
-
-    label: str
-    task: str
-    model: str
-    kind: str
-    digest: str
-    is_control: bool
-    judges: tuple[PageJudge, ...]
-    orders: dict[str, str] = field(default_factory=dict)
-
-
-class PageSample(Struct, frozen=True, array_like=True):
-    """A sample: texts of its fields and references by name, its choices, the right one."""
-
-    task: int
-    id: int
-    group: int
-    cluster: int
-    fields: tuple[tuple[int, int], ...]
-    references: tuple[tuple[int, tuple[int, ...]], ...]
-    choices: tuple[int, ...]
-    gold: int
-
-
-class PageStep(Struct, frozen=True, array_like=True):
-    """A step: its name, prompt, text, why there is none, what was said of it, where it stopped."""
-
-    name: int
-    prompt: int
-    text: int
-    reason: int
-    note: int
-    stop: int
-    scores: tuple[float, ...]
-
-
-class PageVerdict(Struct, frozen=True, array_like=True):
-    """A verdict of one of the run's judges; `calls` has the places of calls and replies."""
-
-    judge: int
-    value: float | None
-    reason: int
-    note: int
-    detail: tuple[tuple[int, float], ...]
-    shares: tuple[float, ...]
-    calls: tuple[tuple[int, int], ...]
-
-
-class PageItem(Struct, frozen=True, array_like=True):
-    """An answer with all that belongs to it."""
-
-    run: int
-    sample: int
-    variant: int
-    decoding: int
-    answer: int
-    served: int
-    steps: tuple[PageStep, ...]
-    verdicts: tuple[PageVerdict, ...]
+- a sample: task, id, group, cluster, fields and references by name, choices, gold;
+- an item: run, sample, variant, decoding, answer, served, steps, verdicts;
+- a step: name, prompt, text, reason, note, stop, scores of the choices;
+- a verdict: judge (of its run), value, reason, note, details by name, shares, calls and replies.
+"""
 
 
 class PageData(Struct, frozen=True):
@@ -209,9 +149,9 @@ class PageData(Struct, frozen=True):
     title: str
     version: str
     texts: Sequence[str]
-    runs: Sequence[PageRun]
+    runs: Sequence[PageFacts]
     sections: Sequence[PageSection]
-    samples: Sequence[PageSample]
+    samples: Sequence[PageRow]
     prompts: Sequence[Sequence[tuple[int, ...]]]
     calls: Sequence[tuple[int, int] | None]
     items: Sequence[Raw]

@@ -7,7 +7,7 @@ here computes a statistic.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
-from typing import TYPE_CHECKING
+from typing import Any
 
 from harness.analysis import curves
 from harness.analysis.agreement import AgreementRow
@@ -15,6 +15,7 @@ from harness.analysis.boards.alarms import Row
 from harness.analysis.boards.views import board_notes, recipe_labels
 from harness.analysis.run_views import ComparedRun
 from harness.judges.custom import JudgeLabel
+from harness.lazy import DataFrame
 from harness.parts import Reason
 from harness.pipeline.choice_scores import MACRO
 from harness.pipeline.score import ALL, averages
@@ -31,9 +32,6 @@ from harness.present.page.records import (
 from harness.specs.tasks import TaskSpec
 from harness.storage.frames import records
 from harness.storage.runs import Cost, RunFile
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 RANKED = {MACRO: "macro F1", "tpr_less_fpr": "TPR less FPR"}
 _STATISTICS = {
@@ -54,8 +52,8 @@ class PageNumbers:
     """Scores and boards of the page's runs; what is behind each number is put down here."""
 
     made: PageParts
-    rows: "DataFrame"
-    boards: Sequence["DataFrame"]
+    rows: DataFrame
+    boards: Sequence[DataFrame]
     whys: list[PageWhy] = field(default_factory=list)
     chosen: list[list[int]] = field(default_factory=list)
 
@@ -107,7 +105,7 @@ def known(number: float) -> float | None:
     return None if isnan(number) else float(number)
 
 
-def first(board: "DataFrame") -> Row:
+def first(board: DataFrame) -> Row:
     """The first row of a board: all have its task, variant and judge."""
     return next(board.itertuples())
 
@@ -125,10 +123,10 @@ def main_variant(run: ComparedRun) -> str:
     return average if average and set(members(task, average)) <= set(own) else first
 
 
-def in_order(numbers: PageNumbers) -> list["DataFrame"]:
+def in_order(numbers: PageNumbers) -> list[DataFrame]:
     """The boards task by task: main variants and the task's own judges first, swapped ones last."""
 
-    def key(board: "DataFrame") -> tuple[object, ...]:
+    def key(board: DataFrame) -> tuple[object, ...]:
         row = first(board)
         run, label = numbers.file_of(row), JudgeLabel.parse(row.judge)
         task, variant = run.file.task, row.variant
@@ -146,7 +144,7 @@ def in_order(numbers: PageNumbers) -> list["DataFrame"]:
     return sorted(numbers.boards, key=key)
 
 
-def picks(numbers: PageNumbers, boards: Sequence["DataFrame"]) -> list[str]:
+def picks(numbers: PageNumbers, boards: Sequence[DataFrame]) -> list[str]:
     """A short name for each board, with what differs where a task has two of one name."""
     rows = [first(board) for board in boards]
     names = [f"{row.variant}, by {row.judge}" for row in rows]
@@ -218,7 +216,7 @@ def _ranked_name(row: Row) -> str:
     return RANKED.get(row.ranked_by, str(row.metric).replace("_", " "))
 
 
-def _on_what(board: "DataFrame") -> str:
+def _on_what(board: DataFrame) -> str:
     count = int(board["rank"].notna().sum())
     if count < 2:
         return "Controls have no rank." if board["is_control"].any() else ""
@@ -292,7 +290,7 @@ def levels(numbers: PageNumbers) -> Iterator[PageTable]:
         yield PageTable(f"{task}, {metric} by variant: {pick}", columns, lines, task, pick)
 
 
-def curve_series(rows: "DataFrame") -> Iterator[PageCurve]:
+def curve_series(rows: DataFrame) -> Iterator[PageCurve]:
     """Published bins and logistic curves of both rates, of each signature."""
     for task, own in rows.groupby("task", sort=False):
         labels = curves.names(own)
@@ -312,7 +310,7 @@ def curve_series(rows: "DataFrame") -> Iterator[PageCurve]:
             )
 
 
-def bins(rows: "DataFrame") -> Iterator[PageTable]:
+def bins(rows: DataFrame) -> Iterator[PageTable]:
     """The numbers behind the bins of the curves, a table a signature."""
     published = rows[rows["shape"] == curves.PUBLISHED]
     labels = curves.names(rows)
@@ -364,25 +362,25 @@ def _agreed(row: AgreementRow | None) -> Value:
 
 def costs(numbers: PageNumbers) -> PageTable:
     """Calls, tokens and dollars of each run, with the judges' share."""
-    lines: list[list[Value]] = []
+    lines: list[list[Any]] = []
     for page, run in zip(numbers.made.runs, numbers.made.stored, strict=True):
-        found = run.file.costs
+        names, found = [page["task"], page["label"]], run.file.costs
         if found is None:
-            lines.append([page.task, page.label, *[None] * 6, "not stored by that version"])
+            lines.append([*names, *[None] * 6, "not stored by that version"])
             continue
         judged = [cost.reported.cost_usd for cost in found.judges.values()]
         priced = [usd for usd in judged if usd is not None]
         total = found.total
         lines.append(
             [
-                *(page.task, page.label, total.calls),
+                *(*names, total.calls),
                 *(total.reported.prompt_tokens, total.reported.completion_tokens),
                 *(
                     found.answers.reported.cost_usd,
                     sum(priced) if priced else None,
                     total.reported.cost_usd,
                 ),
-                "" if page.is_control and total.reported.cost_usd is None else _unknown(total),
+                "" if page["is_control"] and total.reported.cost_usd is None else _unknown(total),
             ]
         )
     kinds = {"calls": "count", "tokens in": "count", "tokens out": "count"}
@@ -405,7 +403,7 @@ def _unknown(total: Cost) -> str:
     return "; ".join(facts)
 
 
-def best(board: "DataFrame") -> list[Row]:
+def best(board: DataFrame) -> list[Row]:
     """The ranked rows of a board, the first rank first."""
     ranked = board[board["rank"].notna()].sort_values("rank", kind="stable")
     return [*ranked.itertuples()]

@@ -2,22 +2,19 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from harness.analysis.boards.alarms import Row
 from harness.analysis.boards.alarms import alarms as alarms_of
 from harness.analysis.boards.views import rank_notes
 from harness.analysis.findings import difference_words
 from harness.analysis.run_views import ComparedRun
+from harness.lazy import DataFrame
 from harness.parts import Mode
 from harness.present.page.pairs import ComparedRuns
 from harness.present.page.tables import PageNumbers, best, first, known
 from harness.specs.models import CLASSIFIERS
 from harness.storage.find_runs import data_words, is_trial, owner
 from harness.storage.runs import RunFile
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 _ANSWERED = {
     Mode.CHOOSE: "chosen by log-probability",
@@ -83,7 +80,7 @@ def _listed(name: str, parts: Sequence[str]) -> str:
     return f"{name}: {', '.join(parts) or 'none'}."
 
 
-def unranked(boards: Sequence["DataFrame"]) -> list[str]:
+def unranked(boards: Sequence[DataFrame]) -> list[str]:
     """The tasks of boards on which no model is ranked, and why: a line a reason."""
     tasks: dict[str, dict[str, None]] = {}
     for board in boards:
@@ -93,7 +90,7 @@ def unranked(boards: Sequence["DataFrame"]) -> list[str]:
     return [f"No model is ranked on {', '.join(own)}. {why}" for why, own in tasks.items()]
 
 
-def headline(board: "DataFrame", compared: Sequence[ComparedRuns], pick: str) -> str:
+def headline(board: DataFrame, compared: Sequence[ComparedRuns], pick: str) -> str:
     """Who leads a board that ranks a model, and by how much, in words; `pick` is its name."""
     lines = best(board)
     where = f"On {first(board).task} ({pick})"
@@ -131,7 +128,7 @@ def _difference(one: ComparedRuns, tests: int) -> str:
     return difference_words(row._replace(p_holm=one.p, tests=tests), (first, second))
 
 
-def alarms(numbers: PageNumbers, fitness: "DataFrame") -> Iterator[str]:
+def alarms(numbers: PageNumbers, fitness: DataFrame) -> Iterator[str]:
     """What makes a number untrustworthy: constant, cut or missing answers, and unfit judges."""
     for alarm in alarms_of(numbers.rows).itertuples():
         yield f"{_where(numbers, alarm)}: {alarm.words}."

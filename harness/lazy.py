@@ -1,0 +1,27 @@
+"""Packages that take long to import: each is loaded when something of it is first used.
+
+So `harness --help`, `list` and an unchanged run wait for none of them.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pandas
+    import pyarrow as pyarrow
+    import torch as torch
+    from pandas import DataFrame as DataFrame
+    from pandas import Series as Series
+else:
+
+    class _Package:
+        """Stands for a package; each attribute is the package's own."""
+
+        def __init__(self, name: str) -> None:
+            self._name = name
+
+        def __getattr__(self, attribute: str) -> Any:  # noqa: ANN401 - whatever the package has
+            return getattr(import_module(self._name), attribute)
+
+    pandas, pyarrow, torch = map(_Package, ("pandas", "pyarrow", "torch"))
+    DataFrame = Series = Any
