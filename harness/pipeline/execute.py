@@ -50,7 +50,7 @@ _log = logging.getLogger(__name__)
 CHUNK = 8_000
 """The responses that are asked, judged and written together."""
 Chunk = list[SampleRecord]
-_NOTHING = (0, 0, 0, 0.0)
+_NOTHING = (0.0,) * 4
 
 
 def _nothing(records: Sequence[SampleRecord]) -> Mapping[str, Response]:
@@ -380,24 +380,25 @@ class GatheredProgress:
 
     def __init__(self, show: Progress, planned: int = 0) -> None:
         """Report to `show`; `planned` is how many responses there are, 0 if not known."""
-        self._show, self._rest = show, planned
-        self._before: dict[str, tuple[int, int, int, float]] = {}
-        self._now: dict[str, tuple[int, int, int, float]] = {}
+        self._show = show
+        self.begin(planned)
 
     def begin(self, planned: int) -> None:
         """Count from the first response on."""
-        self._rest, self._before, self._now = planned, {}, {}
+        self._rest = planned
+        self._before = dict[str, tuple[float, ...]]()
+        self._now = dict[str, tuple[float, ...]]()
 
     def next_chunk(self, responses: int = 0) -> None:
         """Go on to a chunk of so many responses."""
         self._rest = max(0, self._rest - responses)
-        for stage, (done, total, failed, spent) in self._now.items():
-            before = self._before.get(stage, _NOTHING)
-            self._before[stage] = (
-                *(before[0] + done, before[1] + total, before[2] + failed),
-                before[3] + spent,
-            )
+        for stage in self._now:
+            self._before[stage] = self._so_far(stage)
         self._now = {}
+
+    def _so_far(self, stage: str) -> tuple[float, ...]:
+        pair = (self._before.get(stage, _NOTHING), self._now.get(stage, _NOTHING))
+        return tuple(map(sum, zip(*pair, strict=True)))
 
     def __call__(
         self,
@@ -409,9 +410,7 @@ class GatheredProgress:
         /,
     ) -> None:
         """Show how far a stage is, with the chunks before; those to come count as planned."""
-        name = str(stage)
-        self._now[name] = (done, total, failed, spent_usd or 0.0)
-        before = self._before.get(name, _NOTHING)
-        spent = None if spent_usd is None else before[3] + spent_usd
-        known = before[1] + total + self._rest
-        self._show(stage, before[0] + done, known, before[2] + failed, spent)
+        self._now[str(stage)] = (done, total, failed, spent_usd or 0.0)
+        found, known, lost, spent = self._so_far(str(stage))
+        usd = None if spent_usd is None else spent
+        self._show(stage, int(found), int(known) + self._rest, int(lost), usd)
