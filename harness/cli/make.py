@@ -21,10 +21,10 @@ from harness.errors import SpecError
 from harness.implicitness.open import with_options
 from harness.parts import digest
 from harness.pipeline import transforms
-from harness.pipeline.lessons import TrainOptions, training_samples
 from harness.pipeline.plan import subsample
 from harness.pipeline.studies.grid import GridPlan, GridRow, carry_out, grid_cells
-from harness.pipeline.train_classifier import train as train_model
+from harness.pipeline.training import TrainOptions, training_samples
+from harness.pipeline.training import train as train_model
 from harness.present.screen import ProgressLine, say, show_json, show_records, warn
 from harness.registry import Registry
 from harness.specs.tasks import AskedSpec, PerturbationSpec, TaskSpec, WordNetSpec

@@ -223,7 +223,7 @@ def judge(
     if not asking.is_dry:
         done = tagged([execute.judge(plan)], asking.tag)
         return put_runs(done, shown, is_all=calling.retry == "all")
-    calls = {_title(plan): preview.dry_judges(plan)}
+    calls = {_title(plan): preview.dry_runs([plan])[0]}
     options.warn_about_keys(space.registry, (), plan.judges)
     return put_dry_runs(calls, is_json=shown.is_json, terms=space.terms)
 

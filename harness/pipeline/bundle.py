@@ -30,7 +30,7 @@ from harness.parts import digest
 from harness.pipeline.calls import call_frame
 from harness.pipeline.execute import answer, with_judge
 from harness.pipeline.plan import Plan, variant_digest
-from harness.pipeline.records import SamplesOf, missing_of, summed, with_verdicts
+from harness.pipeline.records import SamplesOf, summed, with_verdicts
 from harness.pipeline.resolve import stored_responses
 from harness.pipeline.score import rows_of
 from harness.pipeline.setup import joined, stored_setup
@@ -413,7 +413,7 @@ def _compared(
     tables = RunTables(folder.path)
     tables.add(records)
     called = call_frame(tables.files)
-    file = summed(file, called, missing_of(records))
+    file = summed(file, tables.files, called)
     known, scores = folder.read_scores(), rows_of(file, tables.files, called)
     if scores != known:
         scores = rows_of(_as_in_yaml(workspace.registry, file), tables.files, called)

@@ -5,7 +5,7 @@ workspace, no back end and no way of judging.
 """
 
 import logging
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -19,11 +19,10 @@ from harness.models.client.cached import CachedClient, Progress, Stage
 from harness.parts import Failure, Reason
 from harness.pipeline.calls import call_frame
 from harness.pipeline.plan import Plan, PlannedResponse, check_templates, parted, request
-from harness.pipeline.preview import charge_stored_calls, charge_stored_replies
+from harness.pipeline.preview import charge_stored
 from harness.pipeline.records import (
-    Missing,
-    MissingItem,
     summed,
+    truncated_of,
     verdict_record,
     with_earlier_verdicts,
     with_verdicts,
@@ -42,7 +41,7 @@ _log = logging.getLogger(__name__)
 CHUNK = 8_000
 """The responses that are asked, judged and written together."""
 Chunk = list[SampleRecord]
-_NOTHING = (0, 0, 0, 0.0)
+_NOTHING = (0.0,) * 4
 
 
 def _nothing(records: Sequence[SampleRecord]) -> Mapping[str, Response]:
@@ -51,7 +50,7 @@ def _nothing(records: Sequence[SampleRecord]) -> Mapping[str, Response]:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a command leaves: the run's folder, its scores, and what is missing.
+    """What a command leaves: the run's folder, its file and its scores.
 
     `truncated` counts answers cut at their token limit, `again` the replies without an answer that
     this command asked for again.
@@ -60,9 +59,13 @@ class RunResult:
     folder: RunFolder
     file: RunFile
     scores: tuple[ScoreRow, ...]
-    missing: Counter[MissingItem]
     truncated: int
     again: int = 0
+
+    @property
+    def missing(self) -> int:
+        """How many answers and verdicts are missing."""
+        return sum(gap.count for gap in self.file.missing or ())
 
 
 def run_each(plans: Iterable[RunPlan]) -> Iterator[RunResult]:
@@ -87,18 +90,15 @@ def prepare(plan: RunPlan) -> None:
     if plan.repeat is not None:
         return
     plan.folder.check()
-    charge_stored_calls(plan.plan, plan.client, plan.judges)
+    charge_stored(plan)
 
 
 def run_one(plan: RunPlan) -> RunResult:
     """Carry out a prepared plan: answer what is not stored, judge and score."""
     if plan.repeat is not None:
         write_data_paths(plan.folder, plan.sources)  # they may have been moved
-        missing = Counter[MissingItem]()
-        for part in plan.file.missing or ():
-            missing[MissingItem(part.judge, part.is_reply, part.reason)] += part.count
         scores = tuple(plan.folder.read_scores())
-        return RunResult(plan.folder, plan.file, scores, missing, plan.repeat.truncated)
+        return RunResult(plan.folder, plan.file, scores, plan.repeat.truncated)
     asked = [plan.client, *(setup.client for setup in plan.judges if setup.client)]
     segments = stored_segments(plan.folder.path.parents[3], [one.ledger.name for one in asked])
     result, retried = _carried_out(plan, _before(plan))
@@ -136,7 +136,7 @@ def _carried_out(plan: RunPlan, before: _Before) -> tuple[RunResult, set[str]]:
     the run is made once more without them: the answers are stored by then.
     """
     file, lost, retried = before.file, dict[str, HarnessError | str](), set[str]()
-    missing, tables = Missing(), RunTables(plan.folder.path)
+    tables = RunTables(plan.folder.path)
     with ExitStack() as opened:
         client = opened.enter_context(plan.client)
         chunks = answered(plan.plan, client, first=partial(_smoke_test, plan))
@@ -151,12 +151,11 @@ def _carried_out(plan: RunPlan, before: _Before) -> tuple[RunResult, set[str]]:
             file = replace(file, judges=joined(file.judges, setup.entry))
         for chunk in chunks:
             retried |= retried_ways(chunk)
-            missing.add(chunk)
             tables.add(chunk)
     if not lost:
         for setup in before.again:
             _log.warning("judge %s: its verdicts are derived again", setup.entry.name)
-        return put_run(plan.folder, file, missing, tables), retried
+        return put_run(plan.folder, file, tables), retried
     for name, why in lost.items():
         warn_left_out(name, why)
     again = tuple(setup for setup in before.again if setup.entry.name not in lost)
@@ -257,7 +256,7 @@ class _Asking:
 def judge(plan: JudgePlan) -> RunResult:
     """Have further judges read a stored run; the model under test is neither loaded nor called."""
     plan.folder.check()
-    charge_stored_replies(plan)
+    charge_stored(plan)
     file, chunks = plan.file, parted(plan.records, CHUNK)
     with ExitStack() as opened:
         for setup in plan.judges:
@@ -265,7 +264,10 @@ def judge(plan: JudgePlan) -> RunResult:
             setup = replace(setup, client=asked)
             chunks = _judged(chunks, plan.task, setup, responses=plan.responses)
             file = replace(file, judges=joined(file.judges, setup.entry))
-        return _written(plan.folder, file, chunks)
+        tables = RunTables(plan.folder.path)
+        for chunk in chunks:
+            tables.add(chunk)
+        return put_run(plan.folder, file, tables)
 
 
 def _judged(
@@ -351,26 +353,17 @@ def read(
     return [verdict_record(verdicts[n], keys[n], answered[n]) for n in range(len(cases))]
 
 
-def _written(folder: RunFolder, file: RunFile, chunks: Iterable[Chunk]) -> RunResult:
-    """Write the run of some records, which are not held."""
-    missing, tables = Missing(), RunTables(folder.path)
-    for chunk in chunks:
-        missing.add(chunk)
-        tables.add(chunk)
-    return put_run(folder, file, missing, tables)
-
-
-def put_run(folder: RunFolder, file: RunFile, missing: Missing, tables: RunTables) -> RunResult:
+def put_run(folder: RunFolder, file: RunFile, tables: RunTables) -> RunResult:
     """Write a run whose records were all added to its tables."""
     files, before = tables.files, file.redrawn
     calls = call_frame(files)
     scores = tuple(rows_of(file, files, calls))
-    file = replace(summed(file, calls, missing), packages=packages_of(file))
+    file = replace(summed(file, files, calls), packages=packages_of(file))
     if SCORES in folder.changed():  # the tables are checked when they are read
         _log.warning("%s: changed since it was written; computed again", folder.scores)
+    truncated = truncated_of(files)
     folder.put(file, tables, scores)
-    again = file.redrawn - before
-    return RunResult(folder, file, scores, missing.counts, missing.truncated, again)
+    return RunResult(folder, file, scores, truncated, file.redrawn - before)
 
 
 class GatheredProgress:
@@ -378,24 +371,25 @@ class GatheredProgress:
 
     def __init__(self, show: Progress, planned: int = 0) -> None:
         """Report to `show`; `planned` is how many responses there are, 0 if not known."""
-        self._show, self._rest = show, planned
-        self._before: dict[str, tuple[int, int, int, float]] = {}
-        self._now: dict[str, tuple[int, int, int, float]] = {}
+        self._show = show
+        self.begin(planned)
 
     def begin(self, planned: int) -> None:
         """Count from the first response on."""
-        self._rest, self._before, self._now = planned, {}, {}
+        self._rest = planned
+        self._before = dict[str, tuple[float, ...]]()
+        self._now = dict[str, tuple[float, ...]]()
 
     def next_chunk(self, responses: int = 0) -> None:
         """Go on to a chunk of so many responses."""
         self._rest = max(0, self._rest - responses)
-        for stage, (done, total, failed, spent) in self._now.items():
-            before = self._before.get(stage, _NOTHING)
-            self._before[stage] = (
-                *(before[0] + done, before[1] + total, before[2] + failed),
-                before[3] + spent,
-            )
+        for stage in self._now:
+            self._before[stage] = self._so_far(stage)
         self._now = {}
+
+    def _so_far(self, stage: str) -> tuple[float, ...]:
+        pair = (self._before.get(stage, _NOTHING), self._now.get(stage, _NOTHING))
+        return tuple(map(sum, zip(*pair, strict=True)))
 
     def __call__(
         self,
@@ -407,9 +401,7 @@ class GatheredProgress:
         /,
     ) -> None:
         """Show how far a stage is, with the chunks before; those to come count as planned."""
-        name = str(stage)
-        self._now[name] = (done, total, failed, spent_usd or 0.0)
-        before = self._before.get(name, _NOTHING)
-        spent = None if spent_usd is None else before[3] + spent_usd
-        known = before[1] + total + self._rest
-        self._show(stage, before[0] + done, known, before[2] + failed, spent)
+        self._now[str(stage)] = (done, total, failed, spent_usd or 0.0)
+        found, known, lost, spent = self._so_far(str(stage))
+        usd = None if spent_usd is None else spent
+        self._show(stage, int(found), int(known) + self._rest, int(lost), usd)

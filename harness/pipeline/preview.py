@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import fsum
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
-from harness.core import Request, Response
-from harness.models.client.cached import HOSTED, CachedClient
+from harness.core import Request, Response, Sample
+from harness.models.client.cached import HOSTED, Budget, CachedClient
 from harness.models.labels import ReadsText
 from harness.models.local.checkpoints import open_spec
 from harness.models.local.tokenization import (
@@ -28,10 +28,9 @@ from harness.parts import Message
 from harness.pipeline.plan import Plan, PlannedResponse, parted, request
 from harness.pipeline.resolve import JudgePlan, RunPlan
 from harness.pipeline.setup import JudgeSetup
-from harness.pipeline.walk import Call, case_of, cases_of, questions, sample_record, walk
+from harness.pipeline.walk import Call, case_of, questions, sample_record, walk
 from harness.specs.models import LocalSpec
 from harness.specs.tasks import StepSpec
-from harness.storage.run_tables import SampleRecord
 
 MOST_HELD = 8_000
 """The planned responses that are looked at together."""
@@ -52,16 +51,33 @@ class PlannedCall:
 
 @dataclass(frozen=True, slots=True)
 class CallSequence:
-    """The calls of a planned response, and its records by the longest and shortest stand-ins.
-
-    `is_open` says whether a call is not stored, so that there are stand-ins.
-    """
+    """The calls of a planned response, with the longest and with the shortest stand-ins."""
 
     cell: PlannedResponse
-    calls: tuple[PlannedCall, ...]
-    longest: SampleRecord
-    shortest: SampleRecord
-    is_open: bool
+    longest: Sequence[Call]
+    shortest: Sequence[Call]
+
+    @property
+    def calls(self) -> list[PlannedCall]:
+        """The calls, in order."""
+        pairs = zip(self.longest, self.shortest, strict=True)
+        return [_planned_call(one, other) for (one, _), (other, _) in pairs]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a call is not stored, so that there are stand-ins."""
+        pairs = zip(self.longest, self.shortest, strict=True)
+        return any(one is not other for (_, one), (_, other) in pairs)
+
+
+class Asked(NamedTuple):
+    """A call that a run would make: of whose model, for whom, in what variant, of what sample."""
+
+    client: CachedClient
+    asker: str
+    variant: str
+    sample: Sample
+    call: PlannedCall
 
 
 def preview(
@@ -85,24 +101,8 @@ def preview(
     def shortest(asked: Sequence[Request], wave: int) -> dict[str, Response]:
         return {r.key: known.get(r.key) or _stand_in(r, 0) for r in asked}
 
-    long = walk(plan.task, planned, ask=ask, answer=longest)
-    is_open = [any(asked.key not in known for asked, _ in calls) for calls in long]
-    left = [cell for cell, part in zip(planned, is_open, strict=True) if part]
-    others = iter(walk(plan.task, left, ask=ask, answer=shortest))
-    return [
-        _sequence(plan, cell, calls, next(others) if part else None)
-        for cell, calls, part in zip(planned, long, is_open, strict=True)
-    ]
-
-
-def _sequence(
-    plan: Plan, cell: PlannedResponse, long: Sequence[Call], short: Sequence[Call] | None
-) -> CallSequence:
-    pairs = zip(long, long if short is None else short, strict=True)
-    calls = tuple(_planned_call(one, other) for (one, _), (other, _) in pairs)
-    longest = sample_record(cell, long, plan.task)
-    shortest = longest if short is None else sample_record(cell, short, plan.task)
-    return CallSequence(cell, calls, longest, shortest, is_open=short is not None)
+    long, short = (walk(plan.task, planned, ask=ask, answer=way) for way in (longest, shortest))
+    return list(map(CallSequence, planned, long, short))
 
 
 def _planned_call(longest: Request, shortest: Request) -> PlannedCall:
@@ -116,56 +116,71 @@ def planned_requests(plan: Plan, cell: PlannedResponse) -> tuple[Request, ...]:
     return tuple(call.longest for call in sequence.calls)
 
 
-def judge_calls(
-    plan: Plan, sequences: Sequence[CallSequence], setup: JudgeSetup
-) -> Iterator[PlannedCall]:
-    """The questions a judge would ask about planned responses."""
-    for sequence in sequences:
-        longest = _questions(plan, sequence.longest, setup)
-        shortest = _questions(plan, sequence.shortest, setup) if sequence.is_open else longest
-        yield from map(_planned_call, longest, shortest)
-
-
-def _questions(plan: Plan, record: SampleRecord, setup: JudgeSetup) -> tuple[Request, ...]:
-    case = case_of(record, plan.task, step=setup.entry.step)
-    return questions(case, setup.judge) if case else ()
-
-
-def stored_questions(
-    plan: JudgePlan, setup: JudgeSetup
-) -> Iterator[list[tuple[SampleRecord, Request]]]:
-    """The questions a judge asks about stored answers, each with its record, in chunks."""
-    for records in parted(plan.records, MOST_HELD):
-        responses = plan.responses(records)
-        cases = cases_of(records, plan.task, step=setup.entry.step, responses=responses)
+def planned_calls(plan: RunPlan | JudgePlan) -> Iterator[list[Asked]]:
+    """Every call of a run, or of judges that are to read a stored one, in chunks."""
+    asking = [(setup, setup.client) for setup in plan.judges if setup.client is not None]
+    if isinstance(plan, JudgePlan):
+        for records in parted(plan.records, MOST_HELD) if asking else ():
+            responses = plan.responses(records)
+            yield [
+                Asked(client, setup.judge.name, ANY, record.sample, PlannedCall(one, one))
+                for setup, client in asking
+                for record in records
+                if (case := case_of(record, plan.task, step=setup.entry.step, responses=responses))
+                for one in questions(case, setup.judge)
+            ]
+        return
+    made = plan.plan
+    for cells in made.chunks(MOST_HELD):
+        sequences = preview(made, plan.client, cells=cells)
         yield [
-            (records[place], question)
-            for place, case in cases.items()
-            for question in questions(case, setup.judge)
+            *(
+                Asked(plan.client, made.run.task, part.cell.variant, part.cell.sample, call)
+                for part in sequences
+                for call in part.calls
+            ),
+            *(
+                Asked(client, setup.judge.name, ANY, part.cell.sample, call)
+                for setup, client in asking
+                for part in sequences
+                for call in _judge_calls(made, part, setup)
+            ),
         ]
 
 
-def charge_stored_calls(plan: Plan, client: CachedClient, judges: Sequence[JudgeSetup]) -> None:
+def _judge_calls(plan: Plan, sequence: CallSequence, setup: JudgeSetup) -> Iterator[PlannedCall]:
+    """The questions that a judge would ask about a planned response."""
+    found = []
+    for calls in (sequence.longest, sequence.shortest)[: 1 + sequence.is_open]:
+        record = sample_record(sequence.cell, calls, plan.task)
+        case = case_of(record, plan.task, step=setup.entry.step)
+        found.append(questions(case, setup.judge) if case else ())
+    yield from map(_planned_call, found[0], found[-1])
+
+
+def by_client(asked: Iterable[Asked]) -> list[tuple[CachedClient, list[Asked]]]:
+    """Some calls by the client that makes them."""
+    found: dict[int, tuple[CachedClient, list[Asked]]] = {}
+    for one in asked:
+        found.setdefault(id(one.client), (one.client, []))[1].append(one)
+    return list(found.values())
+
+
+def budget_of(plan: RunPlan | JudgePlan) -> Budget | None:
+    """The budget of the calls of a run or of judges; None without one."""
+    asked = [plan.client] if isinstance(plan, RunPlan) else []
+    clients = [*asked, *(setup.client for setup in plan.judges if setup.client)]
+    return next((one.terms.budget for one in clients if one.terms.budget), None)
+
+
+def charge_stored(plan: RunPlan | JudgePlan) -> None:
     """Count all that is stored of a run against the budget before its first new call.
 
     Replies to judges, or to later steps, would else count only after new calls of earlier ones.
     """
-    if client.terms.budget is None:
-        return
-    for cells in plan.chunks(MOST_HELD):
-        sequences = preview(plan, client, cells=cells)
-        client.count([call.longest for sequence in sequences for call in sequence.calls])
-        for setup in judges:
-            if setup.client is not None:
-                setup.client.count([call.longest for call in judge_calls(plan, sequences, setup)])
-
-
-def charge_stored_replies(plan: JudgePlan) -> None:
-    """Count stored replies to the judges of a plan before any of them asks something new."""
-    for setup in plan.judges:
-        if setup.client is not None and setup.client.terms.budget is not None:
-            for asked in stored_questions(plan, setup):
-                setup.client.count([question for _, question in asked])
+    for asked in planned_calls(plan) if budget_of(plan) else ():
+        for client, own in by_client(asked):
+            client.count([one.call.longest for one in own])
 
 
 def _stand_in(asked: Request, tokens: int) -> Response:
@@ -249,57 +264,33 @@ class CallSummary:
         )
 
 
-def dry_runs(plans: Sequence[RunPlan]) -> list[list[CallSummary]]:
+def dry_runs(plans: Sequence[RunPlan | JudgePlan]) -> list[list[CallSummary]]:
     """Every kind of call of some runs, one list a run; a call that two share is the first one's.
 
     What is stored of them counts against the budget.
     """
     seen: set[str] = set()
     for plan in plans:
-        charge_stored_calls(plan.plan, plan.client, plan.judges)
+        charge_stored(plan)
     return [dry_run(plan, seen) for plan in plans]
 
 
-def dry_judges(plan: JudgePlan) -> list[CallSummary]:
-    """Every kind of call of judges that are to read a stored run; what is stored is counted."""
-    charge_stored_replies(plan)
-    seen = set[str]()
-    return _summed(
-        summary
-        for setup in plan.judges
-        for asked in stored_questions(plan, setup)
-        for summary in _judging(setup, [PlannedCall(q, q) for _, q in asked], seen=seen)
-    )
-
-
-def dry_run(run: RunPlan, seen: set[str]) -> list[CallSummary]:
+def dry_run(plan: RunPlan | JudgePlan, seen: set[str]) -> list[CallSummary]:
     """Every kind of call of one run that is not `seen` yet; its calls are added to these."""
-    chunks = run.plan.chunks(MOST_HELD)
-    return _summed(one for cells in chunks for one in _dry_run(run, cells, seen))
-
-
-def _dry_run(
-    run: RunPlan, cells: Sequence[PlannedResponse], seen: set[str]
-) -> Iterator[CallSummary]:
-    plan, client = run.plan, run.client
-    sequences = preview(plan, client, cells=cells)
-    stored = _stored(client, [call for sequence in sequences for call in sequence.calls])
-    for variant in plan.run.variants:
-        members = [part.calls for part in sequences if part.cell.variant == variant]
-        for place, step in enumerate(plan.task.variants[variant].steps):
-            calls = [part[place] for part in members if len(part) > place]
-            names = (plan.run.task, variant, step.name)
-            yield _summary(client, names, calls, stored=stored, seen=seen)
-    for setup in run.judges:
-        yield from _judging(setup, list(judge_calls(plan, sequences, setup)), seen=seen)
-
-
-def _summed(parts: Iterable[CallSummary]) -> list[CallSummary]:
-    """The summaries of some chunks, one a kind."""
     found: dict[tuple[str, str, str], CallSummary] = {}
-    for part in parts:
-        kind = (part.asker, part.variant, part.step)
-        found[kind] = found[kind].plus(part) if kind in found else part
+    if isinstance(plan, RunPlan):  # no answer to an earlier step: a later one has no call
+        for variant in plan.plan.run.variants:
+            for step in plan.plan.task.variants[variant].steps:
+                names = (plan.plan.run.task, variant, step.name)
+                found[names] = _summary(plan.client, names, [], seen)
+    for asked in planned_calls(plan):
+        kinds: dict[tuple[str, str, str], list[Asked]] = {}
+        for one in asked:
+            names = (one.asker, one.variant, one.call.longest.step)
+            kinds.setdefault(names, []).append(one)
+        for names, own in kinds.items():
+            summary = _summary(own[0].client, names, [one.call for one in own], seen)
+            found[names] = found[names].plus(summary) if names in found else summary
     return list(found.values())
 
 
@@ -307,41 +298,24 @@ def _plus(one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else one + other
 
 
-def _judging(
-    setup: JudgeSetup, asked: Sequence[PlannedCall], *, seen: set[str]
-) -> Iterator[CallSummary]:
-    if setup.client is None:
-        return
-    stored = _stored(setup.client, asked)
-    for step in dict.fromkeys(call.longest.step for call in asked):
-        calls = [call for call in asked if call.longest.step == step]
-        names = (setup.judge.name, ANY, step)
-        yield _summary(setup.client, names, calls, stored=stored, seen=seen)
-
-
-def _stored(client: CachedClient, calls: Sequence[PlannedCall]) -> frozenset[str]:
-    return frozenset(client.stored([call.longest for call in calls if not call.is_open]))
-
-
 def _summary(
     client: CachedClient,
     names: tuple[str, str, str],
     calls: Sequence[PlannedCall],
-    *,
-    stored: frozenset[str],
     seen: set[str],
 ) -> CallSummary:
     # `names` are those of who asks, of the variant and of the step.
     model, planned = client.model, {call.longest.key: call for call in calls}
     new = [call for key, call in planned.items() if key not in seen]
     seen.update(planned)
+    stored = client.stored([call.longest for call in new if not call.is_open]).keys()
     summary = partial(CallSummary, *names, model.name, is_hosted=model.kind in HOSTED)
     if isinstance(model, ReadsText):
         all_texts = {call.longest.key: model.text_of(call.longest) for call in new}
         texts = {key: text for key, text in all_texts.items() if text is not None}
         return summary(
             calls=len(texts),
-            stored=len(stored & set(texts)),
+            stored=len(stored & texts.keys()),
             prompt_characters=sum(map(len, texts.values())),
             example=tuple(Message("user", text) for text in [*texts.values()][:1]),
         )
@@ -362,16 +336,11 @@ def _summary(
         max_tokens=sum(c.longest.decoding.max_tokens * c.longest.decoding.n for c in new),
         least_usd=least,
         most_usd=most,
-        example=_example(calls[0]) if calls else (),
+        example=tuple(map(_explained, calls[0].longest.messages)) if calls else (),
         choices=calls[0].longest.choices if calls else (),
         waiting=len(client.waiting & {call.longest.key for call in left}),
         priced_as=client.priced_as,
     )
-
-
-def _example(call: PlannedCall) -> tuple[Message, ...]:
-    messages = call.longest.messages
-    return tuple(map(_explained, messages)) if call.is_open else messages
 
 
 def _price(
@@ -385,8 +354,9 @@ def _price(
         return None, None
     least = fsum(price.least(call.shortest, sizes[call.shortest.key]) for call in left)
     most = fsum(price.most(call.longest) for call in left)
-    charged = [price.shared(full, is_batch=client.is_batch) for full in (least, most)]
-    return charged[0], charged[1]
+    return price.shared(least, is_batch=client.is_batch), price.shared(
+        most, is_batch=client.is_batch
+    )
 
 
 def check_tokens(plan: Plan, spec: LocalSpec, checkpoints: Path) -> dict[str, dict[str, Any]]:

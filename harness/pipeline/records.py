@@ -8,14 +8,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from tempfile import gettempdir
 from typing import TYPE_CHECKING
 
 from harness.core import Response, Sample, Verdict
 from harness.parts import Reason
 from harness.pipeline import calls
-from harness.storage.run_tables import RunTables, SampleRecord, VerdictRecord
+from harness.pipeline.verdict_frame import Files
+from harness.storage.read_tables import arrow_table
+from harness.storage.run_tables import SampleRecord, VerdictRecord
 from harness.storage.runs import ErrorCount, MissingCount, RunFile
 from harness.text.cleanup import without_controls
 
@@ -92,100 +92,53 @@ def step_keys(records: Sequence[SampleRecord]) -> list[str]:
     return [step.key for record in records for step in record.steps]
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class MissingItem:
-    """What is missing and why: an answer, for all judges, or one judge's verdict.
+def missing_of(files: Files) -> tuple[MissingCount, ...]:
+    """What is missing of a run, in order, with the commonest errors behind it.
 
-    `judge` is empty where there is no answer. `is_reply` says that the judge asked, and that its
-    reply cannot be read.
+    An answer that is missing counts once, for no judge, however many judges have no value for it.
     """
+    names = ["row", "judge", "reason", "note"]
+    lost = arrow_table(files["verdicts"], [*names, "keys"])
+    lost = lost.filter(lost.column("reason").is_valid())
+    frame = lost.select(names).to_pandas()
+    has_answer = arrow_table(files["answers"], ["answer"]).column("answer").is_valid().to_numpy()
+    is_read = has_answer[frame["row"].to_numpy()]
+    frame["is_reply"] = lost.column("keys").is_valid().to_numpy() & is_read
+    frame["judge"] = frame["judge"].where(is_read, "")
+    counted = frame[is_read | ~frame.duplicated("row")]
+    return tuple(
+        MissingCount(
+            judge, bool(is_reply), Reason(reason), len(own), _errors(own["note"].fillna(""), reason)
+        )
+        for (judge, is_reply, reason), own in counted.groupby(["judge", "is_reply", "reason"])
+    )
 
-    judge: str
-    is_reply: bool
-    reason: Reason
 
-
-class Missing:
-    """What is missing of records that are added in parts, and how many answers were cut."""
-
-    def __init__(self) -> None:
-        """Count none yet."""
-        self.counts = Counter[MissingItem]()
-        self.truncated = 0
-        self._causes: dict[MissingItem, dict[str, _Cause]] = {}
-
-    def add(self, records: Iterable[SampleRecord]) -> None:
-        """Add some records; an answer that is missing counts once, however many judges lack it."""
-        for record in records:
-            for item, note in _missing(record):
-                self.counts[item] += 1
-                if item.reason in FAILED_CALLS:
-                    self._add_note(item, note)
-            self.truncated += record.answer is not None and record.steps[-1].stop == "length"
-
-    def _add_note(self, item: MissingItem, note: str) -> None:
+def _errors(notes: Iterable[str], reason: str) -> tuple[ErrorCount, ...]:
+    """The commonest errors; one that was said in several ways is shown without names."""
+    alike: dict[str, Counter[str]] = {}
+    for note, count in Counter(notes).items() if reason in FAILED_CALLS else ():
         line = " ".join(without_controls(note).split())
         line = f"{line[:LONGEST_ERROR]}..." if len(line) > LONGEST_ERROR else line
-        alike = self._causes.setdefault(item, {})
-        cause = _NAMES.sub("...", line)
-        found = alike.setdefault(cause, _Cause(line))
-        found.count += 1
-        if line != found.note:
-            found.note = cause
-
-    @property
-    def summary(self) -> tuple[MissingCount, ...]:
-        """What is missing, in order, with the commonest errors behind it."""
-        found = []
-        for item, count in sorted(self.counts.items()):
-            shown = [(cause.note, cause.count) for cause in self._causes.get(item, {}).values()]
-            ordered = sorted(shown, key=lambda pair: (-pair[1], pair[0]))[:MOST_ERRORS]
-            errors = tuple(ErrorCount(note, times) for note, times in ordered if note)
-            found.append(MissingCount(item.judge, item.is_reply, item.reason, count, errors))
-        return tuple(found)
+        alike.setdefault(_NAMES.sub("...", line), Counter())[line] += count
+    found = [(next(iter(own)) if len(own) == 1 else cause, own) for cause, own in alike.items()]
+    shown = sorted((-own.total(), line) for line, own in found)[:MOST_ERRORS]
+    return tuple(ErrorCount(line, -count) for count, line in shown if line)
 
 
-@dataclass(slots=True)
-class _Cause:
-    """An error: as it was said, or without names where it was said in several ways."""
-
-    note: str
-    count: int = 0
-
-
-def _missing(record: SampleRecord) -> Iterator[tuple[MissingItem, str]]:
-    absent = [(name, v, v.reason) for name, v in record.verdicts.items() if v.reason]
-    if record.answer is None:
-        yield from ((MissingItem("", False, why), v.note) for _, v, why in absent[:1])
-    else:
-        yield from ((MissingItem(n, bool(v.keys), why), v.note) for n, v, why in absent)
+def truncated_of(files: Files) -> int:
+    """How many answers of a run were cut at their token limit."""
+    answers = arrow_table(files["answers"], ["answer", "stop"])
+    ends = answers.filter(answers.column("answer").is_valid()).column("stop").to_pylist()
+    return sum(end == "length" for end in ends)
 
 
-def missing_summary(records: Iterable[SampleRecord]) -> tuple[MissingCount, ...]:
-    """What is missing of some records, in order, with the commonest errors behind it."""
-    return missing_of(records).summary
-
-
-def missing_of(records: Iterable[SampleRecord]) -> Missing:
-    """What is missing of some records."""
-    made = Missing()
-    made.add(records)
-    return made
-
-
-def summed(file: RunFile, called: "DataFrame", missing: Missing) -> RunFile:
+def summed(file: RunFile, files: Files, called: "DataFrame") -> RunFile:
     """A run's file with the costs of its calls, and with what is missing of its answers."""
     return replace(
         file,
         costs=calls.costs(called, file),
         redrawn=calls.redrawn(called),
-        missing=missing.summary,
+        missing=missing_of(files),
         unbatched_check=calls.unbatched_check(called),
     )
-
-
-def with_costs(file: RunFile, records: Sequence[SampleRecord]) -> RunFile:
-    """A run's file with the costs of its records, and with what is missing of them."""
-    tables = RunTables(Path(gettempdir()))
-    tables.add(records)
-    return summed(file, calls.call_frame(tables.files), missing_of(records))

@@ -10,7 +10,7 @@ from harness.errors import StoreError
 from harness.judges.custom import reads_each_alone
 from harness.pipeline.execute import CHUNK, put_run, read
 from harness.pipeline.plan import parted
-from harness.pipeline.records import Missing, with_verdicts
+from harness.pipeline.records import with_verdicts
 from harness.pipeline.resolve import JudgePlan
 from harness.pipeline.setup import JudgeSetup
 from harness.pipeline.walk import cases_of, questions, rebuild
@@ -48,16 +48,15 @@ def reread(plan: JudgePlan) -> RereadResult:
         altered += [] if setup.judge.recipe == setup.entry.recipe else [f"judge {setup.entry.name}"]
     is_alone = all(reads_each_alone(setup.judge) for setup in plan.judges)
     file = replace(plan.file, version=__version__)
-    missing, tables = Missing(), RunTables(plan.folder.path)
+    tables = RunTables(plan.folder.path)
     for chunk in parted(plan.records, CHUNK if is_alone else max(len(plan.records), 1)):
         records = found.read(chunk)
-        missing.add(records)
         tables.add(records)
     for name in ("samples", "answers"):  # verdicts are derived again
         if tables.digests[name] != file.tables.get(name):
             plan.folder.check_sum(f"{name}.parquet")
     if not altered:
-        put_run(plan.folder, file, missing, tables)
+        put_run(plan.folder, file, tables)
     return RereadResult(tuple(found.changes), found.stale, tuple(altered))
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import structs
 
@@ -83,16 +84,7 @@ class RunOptions:
     scorer: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A run that is as it was when it was written, and what was recorded of it."""
-
-    folder: RunFolder
-    repeat: repeats.Repeat
-
-
-@dataclass(frozen=True, slots=True)
-class RepeatOptions:
+class _Parts(NamedTuple):
     """The options of a run, its parts found and none of its samples read."""
 
     options: RunOptions
@@ -115,59 +107,65 @@ class RepeatOptions:
         is_read = not self.source.is_own and not is_measured
         return is_plain and is_read and isinstance(self.options.model, str)
 
-    def recognised(self, workspace: Workspace, retry: Retry | None = None) -> Known | None:
-        """The run that these options made, if nothing differs since.
 
-        `retry` says which stored failures would be asked again; None: as the workspace has it.
-        """
-        name = self.options.model
-        if not self.is_known_by_files or not isinstance(name, str) or workspace.terms.budget:
-            return None
-        place = workspace.results / "runs" / self.options.task / name
-        if not repeats.has_any(place):
-            return None
-        spec = workspace.registry.load("configs/models", name, self.options.backend)
-        tested: Model = OfflineModel(name, "scripted", "scripted", frozenset())
-        if isinstance(spec, HostedSpec | LocalSpec):
-            tested = resolved(workspace, shared(workspace, name, spec), spec)
-        asking = JudgeModelOptions(self.options.judge_model, self.options.is_self_judge_allowed)
-        setups = set_up_judges(workspace, self.judges, asking=asking, tested=tested, samples=())
-        if (inputs := self.inputs(workspace, tested, setups)) is None:
-            return None
-        asked = retry or ("none" if workspace.is_offline else workspace.terms.retry)
-        found = repeats.recognised(place, inputs, asked)
-        return Known(*found) if found else None
+def _recognised(
+    workspace: Workspace, parts: _Parts, retry: Retry
+) -> tuple[RunFolder, repeats.Repeat] | None:
+    """The run that these options made, if nothing differs since.
 
-    def inputs(
-        self, workspace: Workspace, model: Model, setups: Sequence[JudgeSetup]
-    ) -> dict[str, str] | None:
-        """What a repeat of the run is recognised by; None where files do not say all of it."""
-        name = self.options.model
-        if not self.is_known_by_files or not isinstance(name, str):
-            return None
-        registry = workspace.registry
-        spec = registry.load("configs/models", name, self.options.backend)
-        is_own = any(isinstance(setup.judge, SourcedJudge) for setup in setups)
-        if is_own or not isinstance(spec, HostedSpec | LocalSpec | ScriptedSpec):
-            return None
-        # The identity of a control is made of its samples and its task, which are given below.
-        identity = "" if isinstance(spec, ScriptedSpec) else model.identity
-        words = [
-            variant_digest(self.task, one, prompts=registry.prompts, name=self.options.task)
-            for one in self.variants
-        ]
-        language = workspace.language(self.task.data)
-        # A list of repeated rows that was removed is to be written again.
-        is_listed = workspace.repeats_of(self.source.entry).exists()
-        asked = (self.options, self.task, words, self.source.entry, language, is_listed)
-        specs = {
-            setup.entry.name: registry.load(
-                "configs/judges", JudgeLabel.parse(setup.entry.name).name
-            )
-            for setup in setups
-        }
-        found = {s.entry.name: digest((s.entry, specs[s.entry.name])) for s in setups}
-        return {"": repeats.program_digest(*asked, spec, identity), **found}
+    `retry` says which stored failures would be asked again.
+    """
+    name = parts.options.model
+    if not parts.is_known_by_files or not isinstance(name, str) or workspace.terms.budget:
+        return None
+    place = workspace.results / "runs" / parts.options.task / name
+    if not repeats.has_any(place):
+        return None
+    spec = workspace.registry.load("configs/models", name, parts.options.backend)
+    tested: Model = OfflineModel(name, "scripted", "scripted", frozenset())
+    if isinstance(spec, HostedSpec | LocalSpec):
+        tested = resolved(workspace, shared(workspace, name, spec), spec)
+    setups = _judges(workspace, parts, tested, ())
+    inputs = _inputs(workspace, parts, tested, setups)
+    return None if inputs is None else repeats.recognised(place, inputs, retry)
+
+
+def _judges(
+    workspace: Workspace, parts: _Parts, tested: Model, samples: Sequence[Sample]
+) -> tuple[JudgeSetup, ...]:
+    asking = JudgeModelOptions(parts.options.judge_model, parts.options.is_self_judge_allowed)
+    return set_up_judges(workspace, parts.judges, asking=asking, tested=tested, samples=samples)
+
+
+def _inputs(
+    workspace: Workspace, parts: _Parts, model: Model, setups: Sequence[JudgeSetup]
+) -> dict[str, str] | None:
+    """What a repeat of the run is recognised by; None where files do not say all of it."""
+    options, task, registry = parts.options, parts.task, workspace.registry
+    if not parts.is_known_by_files or not isinstance(options.model, str):
+        return None
+    spec = registry.load("configs/models", options.model, options.backend)
+    is_own = any(isinstance(setup.judge, SourcedJudge) for setup in setups)
+    if is_own or not isinstance(spec, HostedSpec | LocalSpec | ScriptedSpec):
+        return None
+    # The identity of a control is made of its samples and its task, which are given below.
+    identity = "" if isinstance(spec, ScriptedSpec) else model.identity
+    words = [*_words(workspace, task, parts).values()]
+    # A list of repeated rows that was removed is to be written again.
+    is_listed = workspace.repeats_of(parts.source.entry).exists()
+    language = workspace.language(task.data)
+    asked = (options, task, words, parts.source.entry, language, is_listed, spec, identity)
+    found = {"": repeats.program_digest(*asked)}
+    for entry in (setup.entry for setup in setups):
+        own = registry.load("configs/judges", JudgeLabel.parse(entry.name).name)
+        found[entry.name] = digest((entry, own))
+    return found
+
+
+def _words(workspace: Workspace, task: TaskSpec, parts: _Parts) -> dict[str, str]:
+    """The digest of each variant that is asked."""
+    prompts, name = workspace.registry.prompts, parts.options.task
+    return {v: variant_digest(task, v, prompts=prompts, name=name) for v in parts.variants}
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,10 +210,11 @@ def resolve(workspace: Workspace, options: RunOptions, *, is_shown_again: bool =
 
     With `is_shown_again` an unchanged run is recognised, and its plan has nothing but its end.
     """
-    repeat = _repeat(workspace, options)
-    if is_shown_again and (known := repeat.recognised(workspace)) is not None:
-        return _as_stored(workspace, repeat, known)
-    return _resolved(workspace, options, repeat)
+    parts = _parts(workspace, options)
+    retry: Retry = "none" if workspace.is_offline else workspace.terms.retry
+    if is_shown_again and (known := _recognised(workspace, parts, retry)) is not None:
+        return _as_stored(workspace, parts, *known)
+    return _resolved(workspace, parts)
 
 
 def unchanged(workspace: Workspace, options: RunOptions) -> RunPlan | None:
@@ -224,49 +223,55 @@ def unchanged(workspace: Workspace, options: RunOptions) -> RunPlan | None:
     What it cost counts against no budget, and no server is asked whether it is there.
     """
     terms = replace(workspace.terms, budget=None, is_offline=True)
-    space, repeat = replace(workspace, terms=terms), _repeat(workspace, options)
-    known = repeat.recognised(space, "none" if workspace.is_offline else workspace.terms.retry)
-    return _as_stored(space, repeat, known) if known else None
+    space, parts = replace(workspace, terms=terms), _parts(workspace, options)
+    known = _recognised(space, parts, "none" if workspace.is_offline else workspace.terms.retry)
+    return _as_stored(space, parts, *known) if known else None
 
 
-def _repeat(workspace: Workspace, options: RunOptions) -> RepeatOptions:
+def _parts(workspace: Workspace, options: RunOptions) -> _Parts:
     task = workspace.registry.load("tasks", options.task)
     task = with_options(task, name=options.task, table=options.table, scorer=options.scorer)
     variants = chosen_variants(task, options.variants, name=options.task)
-    _check_model(workspace, options)
+    if isinstance(options.model, str):
+        workspace.registry.load("configs/models", options.model, options.backend)
+    elif not _NAME.fullmatch(options.model.name):
+        raise SpecError(
+            f"model {options.model.name!r}: give it a name of letters, digits, dots, dashes, plus "
+            "signs and underscores that begins with a letter or digit"
+        )
     # A name that is given twice is one judge; two objects of one name are refused.
     given = options.judges or task.judges
     judges = tuple({j if isinstance(j, str) else id(j): j for j in given}.values())
     check_judges(workspace, judges, task=task, name=options.task)
     source = workspace.source(task.data)
-    return RepeatOptions(replace(options, judges=()), task, variants, source, judges)
+    return _Parts(replace(options, judges=()), task, variants, source, judges)
 
 
-def _as_stored(workspace: Workspace, repeat: RepeatOptions, known: Known) -> RunPlan:
-    folder, file = known.folder, known.folder.read()
+def _as_stored(
+    workspace: Workspace, parts: _Parts, folder: RunFolder, repeat: repeats.Repeat
+) -> RunPlan:
+    file = folder.read()
     model = OfflineModel(file.model.name, file.model.kind, file.model.identity, frozenset())
-    plan = Plan(file.run, repeat.task, (), workspace.registry.prompts, file.model.identity)
-    sources = repeat.source.tables
-    desk = workspace.desk(model)
-    return RunPlan(plan, desk, (), file, folder, sources=sources, repeat=known.repeat)
+    plan = Plan(file.run, parts.task, (), workspace.registry.prompts, file.model.identity)
+    sources, desk = parts.source.tables, workspace.desk(model)
+    return RunPlan(plan, desk, (), file, folder, sources=sources, repeat=repeat)
 
 
-def _resolved(workspace: Workspace, options: RunOptions, repeat: RepeatOptions) -> RunPlan:
-    task, variants, judges = repeat.task, repeat.variants, repeat.judges
-    samples, data = workspace.read(repeat.source), repeat.source.entry
-    chosen = _limited(workspace, task, samples, options)
-    chosen, data = workspace.measured(chosen, data, task.implicitness)
-    context = TaskContext(options.task, task, samples, chosen)
+def _resolved(workspace: Workspace, parts: _Parts) -> RunPlan:
+    options, registry = parts.options, workspace.registry
+    samples, data = workspace.read(parts.source), parts.source.entry
+    chosen = _limited(workspace, parts.task, samples, options)
+    chosen, data = workspace.measured(chosen, data, parts.task.implicitness)
+    context = TaskContext(options.task, parts.task, samples, chosen)
     model, task = _model(workspace, options, context)
-    prompts = workspace.registry.prompts
-    words = {v: variant_digest(task, v, prompts=prompts, name=options.task) for v in variants}
-    run = run_of(options, task, variants, identity=model.identity, data=data, prompts=digest(words))
-    plan = Plan(run, task, chosen, prompts, model.identity)
+    words = _words(workspace, task, parts)
+    asked = (task, parts.variants)
+    run = _run_of(options, *asked, identity=model.identity, data=data, prompts=digest(words))
+    plan = Plan(run, task, chosen, registry.prompts, model.identity)
     check_templates(plan)
     language = workspace.language(task.data)
-    warn_of_languages(workspace, task, judges, samples=chosen, declared=language)
-    asking = JudgeModelOptions(options.judge_model, options.is_self_judge_allowed)
-    setups = set_up_judges(workspace, judges, asking=asking, tested=model, samples=chosen)
+    warn_of_languages(workspace, task, parts.judges, samples=chosen, declared=language)
+    setups = _judges(workspace, parts, model, chosen)
     check_questions(task, options.task, setups, chosen)
     file = RunFile(
         digest=run.digest,
@@ -284,11 +289,8 @@ def _resolved(workspace: Workspace, options: RunOptions, repeat: RepeatOptions) 
     folder, named = RunFolder(path), {setup.entry.name for setup in setups}
     others = [] if is_whole(folder) else folder.judges_before()
     again = tuple(setups_again(workspace, (o for o in others if o.name not in named), chosen))
-    return RunPlan(
-        *(plan, workspace.desk(model), setups, file, folder, again),
-        sources=repeat.source.tables,
-        inputs=repeat.inputs(workspace, model, setups),
-    )
+    inputs, sources = _inputs(workspace, parts, model, setups), parts.source.tables
+    return RunPlan(plan, workspace.desk(model), setups, file, folder, again, sources, inputs)
 
 
 def is_whole(folder: RunFolder) -> bool:
@@ -340,7 +342,7 @@ def resolve_reread(workspace: Workspace, folder: RunFolder) -> JudgePlan:
     return JudgePlan(file, folder, task, records, responses, setups)
 
 
-def run_of(
+def _run_of(
     options: RunOptions,
     task: TaskSpec,
     variants: tuple[str, ...],
@@ -373,16 +375,6 @@ def _limited(
     specs = [workspace.registry.load("configs/judges", name) for name in names if name in known]
     is_by_cluster = any(isinstance(spec, ContrastSpec) for spec in specs)
     return subsample(samples, options.limit, seed=options.seed, is_by_cluster=is_by_cluster)
-
-
-def _check_model(workspace: Workspace, options: RunOptions) -> None:
-    if isinstance(options.model, str):
-        workspace.registry.load("configs/models", options.model, options.backend)
-    elif not _NAME.fullmatch(options.model.name):
-        raise SpecError(
-            f"model {options.model.name!r}: give it a name of letters, digits, dots, dashes, plus "
-            "signs and underscores that begins with a letter or digit"
-        )
 
 
 def _model(
@@ -440,7 +432,7 @@ def resolve_choices(workspace: Workspace, options: RunOptions) -> tuple[Plan, Lo
     variants = chosen_variants(task, options.variants, name=name)
     samples, data = workspace.samples(task.data)
     chosen = _limited(workspace, task, samples, options)
-    run = run_of(options, task, variants, identity="any", data=data, prompts="any")
+    run = _run_of(options, task, variants, identity="any", data=data, prompts="any")
     plan = Plan(run, task, chosen, registry.prompts, identity="any")
     check_templates(plan)
     return plan, spec

@@ -18,29 +18,19 @@ from harness.core import Score
 from harness.parts import Reason, digest
 from harness.pipeline import calls, choice_scores
 from harness.pipeline.verdict_frame import (
-    ALL as ALL,
-)
-from harness.pipeline.verdict_frame import (
-    OF_CHOICE as OF_CHOICE,
-)
-from harness.pipeline.verdict_frame import (
+    ALL,
+    OF_CHOICE,
     REASONS,
     Block,
     Files,
+    averages,
     blocks,
     by_snapshot,
     detail,
+    headline_label,
+    named_groups,
     numbers,
     verdict_frame,
-)
-from harness.pipeline.verdict_frame import (
-    averages as averages,
-)
-from harness.pipeline.verdict_frame import (
-    headline_label as headline_label,
-)
-from harness.pipeline.verdict_frame import (
-    named_groups as named_groups,
 )
 from harness.specs.tasks import ImplicitnessSpec
 from harness.stats.estimate import Bools, Clusters, Floats, Indices, Limits, mean_interval
@@ -51,6 +41,7 @@ from harness.storage.signature import JudgeRecipe, Signature
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+__all__ = ("ALL", "OF_CHOICE", "averages", "headline_label", "named_groups")  # used with scores
 RIGHT_OR_WRONG = "accuracy"
 """The metric of judges whose verdict is 1, 0 or, for a tie, between."""
 OF_SHARES = ("accuracy_", *OF_CHOICE)
@@ -72,20 +63,8 @@ OVERALL = frozenset(
         *("identical_scores", "parsed_share", "consistency", "slot1_share"),
     }
 )
-OF_CLASSES = tuple(
-    name.format("")
-    for name in (
-        *(choice_scores.PRECISION, choice_scores.RECALL, choice_scores.F1, choice_scores.MISSED),
-    )
-)
+OF_CLASSES = ("precision_", "recall_", "f1_", "missed_")
 """The metrics that scores.csv has of all groups together, and how the names of others begin."""
-
-
-def _is_headline(score: Score, judge: JudgeEntry) -> bool:
-    """Whether scores.csv has a score: what boards rank, and what alarms are computed from."""
-    is_overall = score.metric in OVERALL or score.metric.startswith(OF_CLASSES)
-    is_ranked = score.metric == judge.metric or score.metric in BINNED
-    return is_ranked or (score.group == ALL and is_overall)
 
 
 def all_scores(folder: RunFolder) -> list[ScoreRow]:
@@ -122,13 +101,13 @@ def rows_of(
         for snapshots, own in by_snapshot(verdicts[verdicts["judge"] == judge.name])
         for block in blocks(own, run.task)
         for cost in [calls.dollars(charged, block.verdicts)]
-        for made in [
-            signature(
-                *(run, judge), variant=block.variant, decoding=block.decoding, snapshots=snapshots
-            )
-        ]
+        for place in [{"variant": block.variant, "decoding": block.decoding}]
+        for made in [signature(run, judge, **place, snapshots=snapshots)]
         for score in block_scores(run, block, judge, is_every=is_every)
-        if is_every or _is_headline(score, judge)
+        # What boards rank, and what alarms are computed from.
+        if is_every
+        or score.metric in {judge.metric, *BINNED}
+        or (score.group == ALL and (score.metric in OVERALL or score.metric.startswith(OF_CLASSES)))
     ]
 
 

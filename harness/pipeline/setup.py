@@ -71,9 +71,9 @@ class TaskContext:
 
 def build_model(workspace: Workspace, name: str, spec: ModelSpec, context: TaskContext) -> Model:
     """The model of a spec, which may be one that gives labels."""
-    if isinstance(spec, HostedSpec | LocalSpec):
-        return shared(workspace, name, spec)
     if not isinstance(spec, LabellingSpec):
+        if isinstance(spec, HostedSpec | LocalSpec):
+            return shared(workspace, name, spec)
         return workspace.registry.model(name, spec, task=context.task, samples=context.samples)
     questions = LabelQuestions.of(context.task, context.samples, model=name)
     match spec:
@@ -116,8 +116,7 @@ def shared(workspace: Workspace, name: str, spec: ModelSpec) -> Model:
     if opened is None or not isinstance(spec, HostedSpec | LocalSpec):
         return workspace.registry.model(name, spec)
     # Held by its name while it is looked for: nothing else may hold it yet.
-    model = opened.get(name) or workspace.registry.model(name, spec)
-    opened[name] = model
+    opened[name] = model = opened.get(name) or workspace.registry.model(name, spec)
     return model
 
 
@@ -230,12 +229,13 @@ def set_up_judges(
     for judge in judges:
         if isinstance(judge, str):
             label = JudgeLabel.parse(judge)
-            setups += [_set_up(workspace, label, asking=asking, tested=tested, samples=samples)]
+            setup = _set_up(workspace, label, asking=asking, tested=tested, samples=samples)
         else:
             JudgeRecipe.parse(judge.recipe)
             chance = _own_chance(judge, judge.name)
             entry = JudgeEntry(judge.name, judge.metric, judge.recipe, chance=chance)
-            setups.append(JudgeSetup(judge, entry))
+            setup = JudgeSetup(judge, entry)
+        setups.append(setup)
     if asking.model and not any(setup.client for setup in setups):
         raise SpecError(
             f"--judge-model {asking.model}: none of the judges "
@@ -421,29 +421,26 @@ def _set_up(
     samples: Iterable[Sample],
 ) -> JudgeSetup:
     spec = workspace.registry.load("configs/judges", label.name)
-    step, own = step_read(spec), asked_model(spec)
-    if own is None:
-        if label.model:
+    own = asked_model(spec)
+    asked = (label.model or asking.model or own) if own else None
+    model, key_error = None, None
+    if asked is not None:
+        model = _judge_model(workspace, asked, spec, judge=label)
+        if model.identity == tested.identity and not asking.is_self_allowed:
             raise SpecError(
-                f"judge {label}: {label.name} asks no model; name it without /{label.model}"
+                f"judge {label} would ask {asked}, the model under test; choose another with "
+                "--judge-model, or add --allow-self-judge"
             )
-        judge = _judge(workspace, label, identity=None, samples=samples)
-        entry = JudgeEntry(str(label), judge.metric, judge.recipe, step=step, chance=_chance(judge))
+        label = replace(label, model=None if asked == own else asked)
+    elif label.model:
+        fact = f"judge {label}: {label.name} asks no model"
+        raise SpecError(f"{fact}; name it without /{label.model}")
+    identity = model.identity if model else None
+    judge = _judge(workspace, label, identity=identity, samples=samples)
+    facts = (str(label), judge.metric, judge.recipe, asked, identity, step_read(spec))
+    entry = JudgeEntry(*facts, chance=_chance(judge))
+    if model is None or asked is None:
         return JudgeSetup(judge, entry)
-    asked = label.model or asking.model or own
-    model = _judge_model(workspace, asked, spec, judge=label)
-    if model.identity == tested.identity and not asking.is_self_allowed:
-        raise SpecError(
-            f"judge {label} would ask {asked}, the model under test; choose another with "
-            "--judge-model, or add --allow-self-judge"
-        )
-    label = replace(label, model=None if asked == own else asked)
-    judge = _judge(workspace, label, identity=model.identity, samples=samples)
-    entry = JudgeEntry(
-        *(str(label), judge.metric, judge.recipe, asked, model.identity, step),
-        chance=_chance(judge),
-    )
-    key_error = None
     try:
         workspace.registry.check_key(asked)
     except ModelError as error:
@@ -454,9 +451,10 @@ def _set_up(
 def _chance(judge: Judge) -> float | UnsetType | None:
     """What a judge says a blind answer gets: UNSET where one of ours leaves that to the task."""
     made = judge.judge if isinstance(judge, Swapped) else judge
-    if isinstance(made, SourcedJudge):
-        return _own_chance(made.judge, made.name)
-    return _own_chance(made, made.name) if hasattr(made, "chance") else UNSET
+    own = made.judge if isinstance(made, SourcedJudge) else made
+    if own is made and not hasattr(made, "chance"):
+        return UNSET
+    return _own_chance(own, made.name)
 
 
 def _own_chance(judge: Judge, name: str) -> float | None:

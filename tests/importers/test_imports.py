@@ -7,7 +7,6 @@ from support.rated_files import SCORES, Desk, answered
 
 from harness.errors import DataError, SpecError
 from harness.parts import Reason
-from harness.pipeline.records import MissingItem
 from harness.specs.data import MapSpec
 from harness.specs.schema import load_spec, read_yaml
 
@@ -56,7 +55,8 @@ def test_what_the_files_miss_is_missing_and_counted(desk: Desk) -> None:
     found = desk.take(desk.put("in.json", answered()[1:]))
 
     assert [(c.variant, c.found, c.samples) for c in found.counts] == [("naturalness", 3, 4)]
-    assert found.done.missing == {MissingItem("", False, Reason.FAILED): 1}
+    [gap] = found.done.file.missing or ()
+    assert (gap.judge, gap.reason, gap.count) == ("", Reason.FAILED, 1)
     [lost] = [row for row in desk.rows() if row.answer is None]
     assert lost.verdicts["stated-rating"].note == "not in the imported files"
 

@@ -16,7 +16,6 @@ from support.toy import DECODINGS, SAMPLES, Toy
 from harness.errors import HarnessError, SpecError, StoreError
 from harness.parts import Reason
 from harness.pipeline import execute
-from harness.pipeline.records import MissingItem
 from harness.pipeline.resolve import RunOptions, resolve
 from harness.storage.run_tables import SampleRecord
 from harness.storage.runs import RunFolder
@@ -88,7 +87,9 @@ def test_missing_verdicts_are_counted_by_judge_and_reason(toy: Toy) -> None:
         environ = {"HARNESS_SERVER_URL": stub.url}
         done = run.run(toy.space(environ), replace(BASE, judges=("choice",)))
 
-    assert done.missing == Counter({MissingItem("choice", True, Reason.UNPARSED): ANSWERS})
+    [gap] = done.file.missing or ()
+    assert (gap.judge, gap.is_reply, gap.reason) == ("choice", True, Reason.UNPARSED)
+    assert gap.count == done.missing == ANSWERS
 
 
 def test_answers_lost_from_the_ledger_are_told_with_the_remedy(toy: Toy) -> None:

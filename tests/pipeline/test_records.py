@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from msgspec import UNSET
+from support.run_tables import tables_of, with_costs
 from support.sketches import Talker, failure, plan, reply, run_file, task
 
 from harness.core import Request, Response, Verdict
@@ -12,7 +13,6 @@ from harness.errors import StoreError
 from harness.parts import UNBATCHED, Reason, Superseded, UnbatchedCheck, Usage
 from harness.pipeline import records
 from harness.pipeline.execute import answer
-from harness.pipeline.records import MissingItem
 from harness.pipeline.resolve import stored_responses
 from harness.pipeline.walk import case_of, rebuild
 from harness.specs.tasks import TaskSpec
@@ -22,6 +22,12 @@ from harness.storage.run_tables import SampleRecord, VerdictRecord
 
 def tried(folder: Path, talker: Talker, *topics: str, variant: str = "think") -> list[SampleRecord]:
     return answer(plan(folder, *topics, variants=(variant,)), talker.desk(folder))
+
+
+def lost(rows: list[SampleRecord]) -> list[tuple[str, bool, Reason, int]]:
+    tables = tables_of(rows)
+    found = records.missing_of(tables.files)
+    return [(gap.judge, gap.is_reply, gap.reason, gap.count) for gap in found]
 
 
 def again(folder: Path, trials: list[SampleRecord], spec: TaskSpec) -> list[SampleRecord]:
@@ -46,9 +52,7 @@ def test_an_answer_that_is_missing_is_counted_once_and_for_no_judge(tmp_path: Pa
     [trial] = tried(tmp_path, Talker(lambda asked: failure(asked, "no route")), "tea")
     verdicts = {name: VerdictRecord(None, Reason.FAILED) for name in ("one", "two")}
 
-    found = records.missing_of([replace(trial, verdicts=verdicts)]).counts
-
-    assert found == {MissingItem("", False, Reason.FAILED): 1}
+    assert lost([replace(trial, verdicts=verdicts)]) == [("", False, Reason.FAILED, 1)]
 
 
 def test_messages_that_differ_in_ids_and_times_alone_are_told_once(tmp_path: Path) -> None:
@@ -56,12 +60,13 @@ def test_messages_that_differ_in_ids_and_times_alone_are_told_once(tmp_path: Pat
         f"500 after {n}.5 s (req_0a1b2c3d4e{n}); call 6f1c2d{n}0-aa-41 of batch" for n in (1, 2, 3)
     ]
     [trial] = tried(tmp_path, Talker(lambda asked: failure(asked, "no route")), "tea")
-    lost = [
+    some = [
         {"one": VerdictRecord(None, Reason.FAILED, note=note)}
         for note in [*notes, notes[1], "503 after 1.5 s (req_0a1b2c3d4e1)"]
     ]
 
-    [found] = records.missing_summary([replace(trial, verdicts=part) for part in lost])
+    tables = tables_of([replace(trial, verdicts=part) for part in some])
+    [found] = records.missing_of(tables.files)
 
     assert [(error.message, error.count) for error in found.said] == [
         ("500 after ... s (...); call ... of batch", 4),
@@ -72,9 +77,10 @@ def test_messages_that_differ_in_ids_and_times_alone_are_told_once(tmp_path: Pat
 def test_the_commonest_of_what_calls_ended_in_are_told_each_in_a_line(tmp_path: Path) -> None:
     notes = ["no route", "no\nroute", "busy", "a" * 999, "b", "c"]
     [trial] = tried(tmp_path, Talker(lambda asked: failure(asked, "no route")), "tea")
-    lost = [{"one": VerdictRecord(None, Reason.FAILED, note=note)} for note in notes]
+    some = [{"one": VerdictRecord(None, Reason.FAILED, note=note)} for note in notes]
 
-    [found] = records.missing_summary([replace(trial, verdicts=part) for part in lost])
+    tables = tables_of([replace(trial, verdicts=part) for part in some])
+    [found] = records.missing_of(tables.files)
 
     assert (found.judge, found.reason, found.count) == ("", Reason.FAILED, 6)
     assert [part.count for part in found.said] == [2, 1, 1]
@@ -88,7 +94,8 @@ def test_the_words_of_a_model_are_not_told_as_what_went_wrong(
     [trial] = tried(tmp_path, Talker(lambda _: "yes"), "tea", variant="plain")
     verdicts = {"one": VerdictRecord(None, reason, note="words of a model", keys=("k",))}
 
-    [found] = records.missing_summary([replace(trial, verdicts=verdicts)])
+    tables = tables_of([replace(trial, verdicts=verdicts)])
+    [found] = records.missing_of(tables.files)
 
     assert (found.count, found.said) == (1, ())
 
@@ -100,9 +107,7 @@ def test_what_a_judge_could_not_read_is_its_reply_where_it_asked(
     [trial] = tried(tmp_path, Talker(lambda _: "yes"), "tea", variant="plain")
     verdicts = {"one": VerdictRecord(None, Reason.UNPARSED, keys=keys), "two": VerdictRecord(1.0)}
 
-    found = records.missing_of([replace(trial, verdicts=verdicts)]).counts
-
-    assert found == {MissingItem("one", is_reply, Reason.UNPARSED): 1}
+    assert lost([replace(trial, verdicts=verdicts)]) == [("one", is_reply, Reason.UNPARSED, 1)]
 
 
 def test_replies_that_were_asked_for_again_are_counted_once_each(tmp_path: Path) -> None:
@@ -113,14 +118,15 @@ def test_replies_that_were_asked_for_again_are_counted_once_each(tmp_path: Path)
 
     rows = [replace(trial, verdicts=judged) for trial in trials]
 
-    assert records.with_costs(run_file(), rows).redrawn == 2
+    assert with_costs(run_file(), rows).redrawn == 2
 
 
 def test_an_answer_cut_at_its_limit_is_counted(tmp_path: Path) -> None:
     [row] = tried(tmp_path, Talker(lambda _: "yes"), "tea", variant="plain")
     cut = replace(row, steps=(replace(row.steps[-1], stop="length"),))
 
-    assert [records.missing_of(rows).truncated for rows in ([row], [cut, row, cut])] == [0, 2]
+    tables = [tables_of(some) for some in ([row], [cut, row, cut])]
+    assert [records.truncated_of(some.files) for some in tables] == [0, 2]
 
 
 def test_a_row_of_a_failed_response_says_why(tmp_path: Path) -> None:
@@ -229,6 +235,6 @@ def test_the_run_says_how_far_choices_are_from_the_unbatched_computation(tmp_pat
 
     # a call that two records share is one item
     file = run_file()
-    check = records.with_costs(file, [*rows, rows[0]]).unbatched_check
+    check = with_costs(file, [*rows, rows[0]]).unbatched_check
     assert check == UnbatchedCheck(2, 3e-5)
-    assert records.with_costs(file, [row, other]).unbatched_check is UNSET
+    assert with_costs(file, [row, other]).unbatched_check is UNSET

@@ -6,10 +6,10 @@ from dataclasses import replace
 import msgspec
 import pytest
 from support.each import each
+from support.run_tables import with_costs
 from support.sketches import JUDGE, right, row, run_file
 
 from harness.parts import UNCHARGED, Reason, Superseded, Usage
-from harness.pipeline.records import with_costs
 from harness.pipeline.score import score_rows
 from harness.storage.run_tables import SampleRecord, StepRecord, VerdictRecord
 from harness.storage.runs import Cost, Costs, JudgeEntry, ScoreRow

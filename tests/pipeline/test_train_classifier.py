@@ -15,9 +15,8 @@ from harness.errors import HarnessError, SpecError
 from harness.models.encoders.encoders import CachedEncoder
 from harness.models.local.classifiers import TRAINED_ON, TrainedClassifier, read_trained
 from harness.parts import Reason
-from harness.pipeline.lessons import TrainOptions, _repeats, read_lesson
 from harness.pipeline.score import all_scores
-from harness.pipeline.train_classifier import _encoded, train
+from harness.pipeline.training import TrainOptions, _encoded, _repeats, read_lesson, train
 from harness.specs.implicitness import CharNgramsSpec
 from harness.storage.find_runs import run_folders
 from harness.storage.run_tables import SampleRecord

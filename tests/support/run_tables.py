@@ -1,12 +1,30 @@
 """Runs on disk whose verdicts are letters, for the tests of tables."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import gettempdir
 
+from harness.pipeline.calls import call_frame
+from harness.pipeline.records import summed
 from harness.pipeline.score import score_rows
-from harness.storage.runs import JudgeEntry, RunFolder
+from harness.storage.run_tables import RunTables, SampleRecord
+from harness.storage.runs import JudgeEntry, RunFile, RunFolder
 from support.paired_runs import NEAR, SMALL, stored, words_task
+
+
+def tables_of(rows: Sequence[SampleRecord]) -> RunTables:
+    """The tables of some records; their files are gone with them."""
+    tables = RunTables(Path(gettempdir()))
+    tables.add(rows)
+    return tables
+
+
+def with_costs(file: RunFile, rows: Sequence[SampleRecord]) -> RunFile:
+    """A run's file with the costs of its records, and with what is missing of them."""
+    tables = tables_of(rows)
+    return summed(file, tables.files, call_frame(tables.files))
+
 
 FAR = JudgeEntry("far", "accuracy", "far:00|minilm")
 

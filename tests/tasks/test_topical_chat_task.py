@@ -19,7 +19,6 @@ from harness.data.readers import samples_jsonl
 from harness.importers.import_files import Imported, ImportOptions, import_answers
 from harness.models.client.cached import CallPolicy
 from harness.parts import Reason
-from harness.pipeline.records import MissingItem
 from harness.registry import Registry, shipped_home
 from harness.specs.judges import StatedSpec
 from harness.stats.correlation import dataset_pearson, document_tau
@@ -163,9 +162,8 @@ def test_the_released_replies_give_the_published_cells(
 
 @needs_data
 def test_the_released_files_miss_eight_replies(imported: dict[str, Imported]) -> None:
-    missing: Counter[MissingItem] = sum(
-        (found.done.missing for found in imported.values()), Counter()
-    )
+    gaps = [gap for found in imported.values() for gap in found.done.file.missing or ()]
 
-    assert missing == {MissingItem("", False, Reason.FAILED): 8}
+    assert {(gap.judge, gap.is_reply, gap.reason) for gap in gaps} == {("", False, Reason.FAILED)}
+    assert sum(gap.count for gap in gaps) == 8
     assert [sum(c.found for c in found.counts) for found in imported.values()] == [717, 715, 720]

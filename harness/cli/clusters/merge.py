@@ -102,5 +102,5 @@ def _merge_judges(
     models = shards.asked_models(space.registry, tested, judges, asking.judge_model)
     parts.gathered(sources, space.results, models)
     plan = resolve.resolve_stored(space, folder, judges, asking=how)
-    shards.refuse_missing([shards.unstored_questions(plan)])
+    shards.refuse_missing([shards.unstored_calls(plan)])
     return put_runs(tagged([execute.judge(plan)], asking.tag), shown)

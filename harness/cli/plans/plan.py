@@ -219,7 +219,7 @@ def _facts(row: CellCalls | CellState | CellOutcome, names: Sequence[str]) -> di
 def _ended(done: CellOutcome) -> dict[str, Any]:
     found = done.result
     facts = {"end": done.end, "error": done.error, "folder": found and str(found.folder.path)}
-    return _cell_facts(done.cell) | facts | {"missing": found and sum(found.missing.values())}
+    return _cell_facts(done.cell) | facts | {"missing": found and found.missing}
 
 
 def _put_calls(name: str, rows: Sequence[CellCalls]) -> None:
@@ -306,7 +306,7 @@ def _put_outcome(done: CellOutcome, place: int, total: int) -> None:
     if done.result is None:
         warn(f"{head}{done.end}: {done.error}")
         return
-    missing = sum(done.result.missing.values())
+    missing = done.result.missing
     words = f"{head}done{f', {missing} missing' if missing else ''}; run {done.result.folder.path}"
     say(words, is_prose=True)
     for line in gap_lines(done.result.file, has_remedy=True):

@@ -5,23 +5,25 @@ What is trained and stored already is not done again, so that a grid that was in
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 
 from harness.data.readers.labelled_table import LABEL
 from harness.errors import SpecError
 from harness.models.labels import shown
 from harness.pipeline import execute, resolve
 from harness.pipeline.choice_scores import F1, MACRO, PRECISION, RECALL
-from harness.pipeline.lessons import (
+from harness.pipeline.score import ALL
+from harness.pipeline.training import (
     EVERY,
+    TrainingProgress,
     TrainOptions,
     methods_of,
     read_lesson,
     task_of,
+    train,
+    trainable,
     training_samples,
 )
-from harness.pipeline.score import ALL
-from harness.pipeline.train_classifier import TrainingProgress, train, trainable
-from harness.storage.runs import ScoreRow
 from harness.text.dedup import LIKENESS, nearest_originals
 from harness.workspace import Workspace
 
@@ -111,20 +113,15 @@ def grid_cells(workspace: Workspace, plan: GridPlan) -> list[GridCell]:
                 f"model {name}: its YAML names one folder with `trained`, and a grid needs one "
                 "for each training; leave that out"
             )
-    return [
-        GridCell(model, arm, _options(workspace, plan, model, arm, task))
-        for task in plan.tasks
-        for arms in [plan.augment or _every_arm(workspace, plan, task)]
-        for model in plan.models
-        for arm in arms
-    ]
-
-
-def _options(workspace: Workspace, plan: GridPlan, model: str, arm: str, task: str) -> TrainOptions:
-    name = model if arm == PLAIN else f"{model}+{arm}"
-    options = TrainOptions(name, task, plan.map_of(task), seed=plan.seed)
-    options = replace(options, is_oversampled=plan.is_oversampled)
-    return options.spelled(workspace.registry)
+    cells = []
+    for task in plan.tasks:
+        arms = plan.augment or _every_arm(workspace, plan, task)
+        for model, arm in product(plan.models, arms):
+            name = model if arm == PLAIN else f"{model}+{arm}"
+            options = TrainOptions(name, task, plan.map_of(task), seed=plan.seed)
+            options = replace(options, is_oversampled=plan.is_oversampled)
+            cells.append(GridCell(model, arm, options.spelled(workspace.registry)))
+    return cells
 
 
 def _every_arm(workspace: Workspace, plan: GridPlan, task: str) -> tuple[str, ...]:
@@ -144,27 +141,24 @@ def carry_out(
     [done] = execute.run_each([resolve.resolve(workspace, wanted)])
     task = done.file.task
     labels = (task.classes and task.classes.missed) or tuple(task.data.choices)
-    found = {row.score.metric: row for row in done.scores if row.score.group == ALL}
+    found = {row.score.metric: row.score for row in done.scores if row.score.group == ALL}
+    values = {metric: score.value for metric, score in found.items()}
     taught = read_lesson(workspace, options, task_of(workspace, options)).texts
     samples = [record.sample for record in done.folder.read_rows()]
     for label in labels:
         texts = [shown(one) for one in samples if one.references[LABEL][0] == label]
-        f1 = found[F1.format(label)].score
+        f1 = found[F1.format(label)]
         yield GridRow(
             *(options.task, cell.model, cell.augmentation, label),
-            precision=_value(found, PRECISION.format(label)),
-            recall=_value(found, RECALL.format(label)),
+            precision=values.get(PRECISION.format(label)),
+            recall=values.get(RECALL.format(label)),
             f1=f1.value,
             low=f1.low,
             high=f1.high,
-            macro_f1=_value(found, MACRO),
-            n=found[MACRO].score.n,
-            missing=sum(done.missing.values()),
+            macro_f1=values.get(MACRO),
+            n=found[MACRO].n,
+            missing=done.missing,
             run=str(done.folder.path),
             texts=len(texts),
             near=sum(at is not None for at in nearest_originals(texts, taught, likeness=LIKENESS)),
         )
-
-
-def _value(found: dict[str, ScoreRow], metric: str) -> float | None:
-    return found[metric].score.value if metric in found else None

@@ -19,14 +19,14 @@ from msgspec import UNSET, UnsetType, structs
 from harness.errors import BudgetReached, HarnessError, SpecError
 from harness.implicitness.open import with_options
 from harness.judges.custom import JudgeLabel
-from harness.models.client.cached import Budget
+from harness.models.client.cached import Budget, CallPolicy
 from harness.pipeline import execute, preview
 from harness.pipeline.execute import RunResult
 from harness.pipeline.plan import AnswerMode, chosen_variants
 from harness.pipeline.preview import CallSummary
 from harness.pipeline.resolve import RunOptions, RunPlan, is_whole, resolve, unchanged
 from harness.pipeline.setup import check_judges
-from harness.pipeline.studies.shards import Shard, ShardResult, on_terms, run_part, share_budget
+from harness.pipeline.studies.shards import Shard, ShardResult, run_part, share_budget
 from harness.registry import Registry
 from harness.specs.models import ScriptedSpec
 from harness.specs.plans import PlannedTask, PlanSpec
@@ -285,10 +285,17 @@ def cell_states(workspace: Workspace, cells: Sequence[PlanCell]) -> Iterator[Cel
         try:
             plan = unchanged(workspace, cell.options)
             if plan is None or _is_paid(workspace.registry, plan.file):
-                plan = on_terms(resolve(space, cell.options), terms)
+                plan = _on_terms(resolve(space, cell.options), terms)
             yield _state(cell, plan, budget)
         except HarnessError as error:
             yield CellState(cell, error=str(error))
+
+
+def _on_terms(plan: RunPlan, terms: CallPolicy) -> RunPlan:
+    judges = tuple(
+        replace(one, client=one.client and replace(one.client, terms=terms)) for one in plan.judges
+    )
+    return replace(plan, client=replace(plan.client, terms=terms), judges=judges)
 
 
 def _is_paid(registry: Registry, file: RunFile) -> bool:
@@ -309,7 +316,7 @@ def _state(cell: PlanCell, plan: RunPlan, budget: Budget) -> CellState:
     if unpriced:
         state = replace(state, unpriced=unpriced)
     elif paid := [part for part in calls if part.priced_as]:
-        preview.charge_stored_calls(plan.plan, plan.client, plan.judges)
+        preview.charge_stored(plan)
         whole = reduce(CallSummary.plus, paid)
         rest = (whole.least_usd or 0.0, whole.most_usd or 0.0)
         state = replace(state, cost_usd=budget.spent_usd - before, rest_usd=rest)

@@ -6,7 +6,7 @@ a run is computed from the ledgers of all shards, as if one process had made the
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -16,27 +16,16 @@ from secrets import token_hex
 from shutil import copyfile
 from typing import Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from harness.core import Case, Response, Sample
+from harness.core import Sample
 from harness.errors import BudgetReached, SpecError, StoreError
 from harness.judges.custom import JudgeLabel
-from harness.models.client.cached import Budget, CachedClient, CallPolicy
+from harness.models.client.cached import Budget
 from harness.parts import NO_REPLY, digest
 from harness.pipeline import execute
 from harness.pipeline.plan import parted, samples_at
-from harness.pipeline.preview import (
-    MOST_HELD,
-    PlannedCall,
-    charge_stored_calls,
-    charge_stored_replies,
-    judge_calls,
-    preview,
-    stored_questions,
-)
+from harness.pipeline.preview import budget_of, by_client, planned_calls
 from harness.pipeline.resolve import JudgePlan, RunOptions, RunPlan
-from harness.pipeline.setup import JudgeSetup, JudgeSource, smoke_test_judges
+from harness.pipeline.setup import JudgeSource, smoke_test_judges
 from harness.pipeline.walk import cases_of, questions
 from harness.registry import Registry
 from harness.specs.judges import asked_model
@@ -103,87 +92,49 @@ def run_part(plan: RunPlan, shard: Shard) -> ShardResult:
     if not plan.client.terms.is_offline:
         smoke_test_judges(plan.plan, plan.judges)
     judging = JudgePlan(plan.file, plan.folder, plan.file.task, (), lambda _: {}, plan.judges)
-    with _naming_share(shard, plan.client.terms.budget), plan.client as client:
-        return _asked(judging, execute.answered(part_of(plan, shard).plan, client), shard)
+    samples, seed = plan.plan.samples, plan.plan.run.seed
+    own = [place for place, sample in enumerate(samples) if shard.has(sample, seed)]
+    part = replace(plan.plan, samples=samples_at(samples, own))
+    with plan.client as client:
+        return _asked(judging, execute.answered(part, client), shard, budget_of(plan))
 
 
 def judge_part(plan: JudgePlan, shard: Shard) -> ShardResult:
     """Make the calls of a shard of judges that are to read a stored run."""
-    seed, budget = plan.file.run.seed, _budget([one.client for one in plan.judges])
-
-    def charge(budgets: Sequence[Budget]) -> None:
-        for records in parted(plan.records, execute.CHUNK):
-            numbers = [number_of(record.sample, seed, shard.count) for record in records]
-            for number, into in enumerate(budgets, 1):
-                own = [record for record, at in zip(records, numbers, strict=True) if at == number]
-                judges = _judges_on(plan.judges, CallPolicy(budget=into))
-                charge_stored_replies(replace(plan, records=own, judges=judges))
-
-    if budget is not None:
-        _share(budget, shard, charge)
-    with _naming_share(shard, budget):
-        own = (record for record in plan.records if shard.has(record.sample, seed))
-        return _asked(plan, parted(own, execute.CHUNK), shard)
+    share_budget([plan], shard)
+    own = (record for record in plan.records if shard.has(record.sample, plan.file.run.seed))
+    return _asked(plan, parted(own, execute.CHUNK), shard, budget_of(plan))
 
 
-def part_of(plan: RunPlan, shard: Shard) -> RunPlan:
-    """The run with the samples of a shard alone."""
-    return _with_samples(plan, numbers_of(plan, shard.count) == shard.number)
+def _asked(
+    plan: JudgePlan, chunks: Iterable[Sequence[SampleRecord]], shard: Shard, budget: Budget | None
+) -> ShardResult:
+    """Have the models of judges answer all that these ask about records, which are not held.
 
-
-def numbers_of(plan: RunPlan, count: int) -> NDArray[np.int64]:
-    """The number of the shard, of so many, that each sample of a run belongs to."""
-    samples, seed = plan.plan.samples, plan.plan.run.seed
-    each = (number_of(sample, seed, count) for sample in samples)
-    return np.fromiter(each, dtype=np.int64, count=len(samples))
-
-
-def _with_samples(plan: RunPlan, is_own: NDArray[np.bool_]) -> RunPlan:
-    samples = samples_at(plan.plan.samples, np.flatnonzero(is_own).tolist())
-    return replace(plan, plan=replace(plan.plan, samples=samples))
-
-
-def _asked(plan: JudgePlan, chunks: Iterable[Sequence[SampleRecord]], shard: Shard) -> ShardResult:
-    """Have the models of judges answer all that these ask about records, which are not held."""
-    answers = lost = 0
-    with ExitStack() as opened:
-        asking = [
-            _Asking(setup, opened.enter_context(setup.client))
-            for setup in plan.judges
-            if setup.client is not None
-        ]
+    Each question is asked once.
+    """
+    answers, lost, asking = 0, 0, []
+    with ExitStack() as opened, _naming_share(shard, budget):
+        for setup, own in [(one, one.client) for one in plan.judges if one.client is not None]:
+            client = opened.enter_context(own)
+            shown = execute.GatheredProgress(client.progress)
+            asking.append((setup, replace(client, progress=shown), shown, set[str]()))
         for records in chunks:
             answers += len(records)
             lost += sum(record.answer is None for record in records)
             responses = plan.responses(records)
-            for one in asking:
-                cases = cases_of(records, plan.task, step=one.setup.entry.step, responses=responses)
-                lost += one.failed(cases.values())
-    run, model = plan.file.run, plan.file.model
-    asked = sum(len(one.asked) for one in asking)
-    return ShardResult(run.task, model.name, str(shard), answers, asked, lost)
-
-
-class _Asking:
-    """A judge whose model is asked about cases as they come, each question once."""
-
-    def __init__(self, setup: JudgeSetup, client: CachedClient) -> None:
-        self._shown = execute.GatheredProgress(client.progress)
-        self.setup, self._client = setup, replace(client, progress=self._shown)
-        self.asked = set[str]()
-
-    def failed(self, cases: Iterable[Case]) -> int:
-        """Ask about some cases; how many questions got no reply."""
-        self._shown.next_chunk()
-        each = (question for case in cases for question in questions(case, self.setup.judge))
-        wanted = {one.key: one for one in each if one.key not in self.asked}
-        self.asked.update(wanted)
-        stage = f"judge {self.setup.judge.name}"
-        return sum(map(_is_failed, self._client.answer(wanted.values(), stage=stage).values()))
-
-
-def _is_failed(response: Response) -> bool:
-    return response.failure is not None and response.failure.reason in NO_REPLY
+            for setup, client, shown, asked in asking:
+                shown.next_chunk()
+                cases = cases_of(records, plan.task, step=setup.entry.step, responses=responses)
+                each = (one for case in cases.values() for one in questions(case, setup.judge))
+                wanted = {one.key: one for one in each if one.key not in asked}
+                asked.update(wanted)
+                replies = client.answer(wanted.values(), stage=f"judge {setup.judge.name}")
+                failures = (reply.failure for reply in replies.values())
+                lost += sum(why is not None and why.reason in NO_REPLY for why in failures)
+    questioned = sum(len(asked) for *_, asked in asking)
+    names = (plan.file.run.task, plan.file.model.name, str(shard))
+    return ShardResult(*names, answers, questioned, lost)
 
 
 @contextmanager
@@ -196,29 +147,21 @@ def _naming_share(shard: Shard, budget: Budget | None) -> Iterator[None]:
         raise BudgetReached(f"shard {shard} (its share of the budget: {share}): {error}") from error
 
 
-def share_budget(plans: Sequence[RunPlan], shard: Shard) -> None:
+def share_budget(plans: Sequence[RunPlan | JudgePlan], shard: Shard) -> None:
     """Lower the budget that some runs share to a shard's share, what it has stored counted.
 
     All shares together are the whole, whatever order and machines the shards are run in.
     """
-    budget = _budget([plan.client for plan in plans])
+    budget = next(filter(None, map(budget_of, plans)), None)
     if budget is None:
         return
-
-    def charge(budgets: Sequence[Budget]) -> None:
-        for plan in plans:
-            numbers = numbers_of(plan, shard.count)
-            for number, into in enumerate(budgets, 1):
-                part = on_terms(_with_samples(plan, numbers == number), CallPolicy(budget=into))
-                charge_stored_calls(part.plan, part.client, part.judges)
-
-    _share(budget, shard, charge)
-
-
-def _share(budget: Budget, shard: Shard, charge: Callable[[Sequence[Budget]], None]) -> None:
-    """Lower a budget to a shard's share; `charge` counts what each shard has stored, from 1."""
     counted = [budget if n == shard.number else Budget(inf) for n in range(1, shard.count + 1)]
-    charge(counted)
+    for plan in plans:
+        for client, asked in (pair for some in planned_calls(plan) for pair in by_client(some)):
+            for number, into in enumerate(counted, 1):
+                part, seed = Shard(number, shard.count), plan.file.run.seed
+                own = [one.call.longest for one in asked if part.has(one.sample, seed)]
+                replace(client, terms=replace(client.terms, budget=into)).count(own)
     budget.cap_usd = share_of(budget.cap_usd, [one.spent_usd for one in counted], shard.number)
 
 
@@ -238,72 +181,32 @@ def share_of(cap_usd: float, spent_usd: Sequence[float], number: int) -> float:
     return share if number in others else spent_usd[number - 1]
 
 
-def _budget(clients: Iterable[CachedClient | None]) -> Budget | None:
-    return next((one.terms.budget for one in clients if one and one.terms.budget), None)
-
-
-def on_terms(plan: RunPlan, terms: CallPolicy) -> RunPlan:
-    """The run with other terms for all of its calls."""
-    client = replace(plan.client, terms=terms)
-    return replace(plan, client=client, judges=_judges_on(plan.judges, terms))
-
-
-def _judges_on(judges: Sequence[JudgeSetup], terms: CallPolicy) -> tuple[JudgeSetup, ...]:
-    return tuple(
-        replace(one, client=one.client and replace(one.client, terms=terms)) for one in judges
-    )
-
-
-def unstored_calls(plan: RunPlan) -> Missing:
-    """The calls of a run that are not stored.
+def unstored_calls(plan: RunPlan | JudgePlan) -> Missing:
+    """The calls of a run, or of judges that are to read a stored one, that are not stored.
 
     There may be more: what a second step asks is known when the first is answered.
     """
-    asking = [(setup, setup.client) for setup in plan.judges if setup.client is not None]
-    clients = [plan.client, *(client for _, client in asking)]
-    run = plan.plan.run
-    found = _Unstored(clients, f"{run.task}, {plan.client.model.name}", run.seed)
-    for cells in plan.plan.chunks(MOST_HELD):
-        sequences = preview(plan.plan, plan.client, cells=cells)
-        found.add(plan.client, [(one.cell.sample, call) for one in sequences for call in one.calls])
-        for setup, client in asking:
-            each = [(part.cell.sample, judge_calls(plan.plan, [part], setup)) for part in sequences]
-            found.add(client, [(sample, call) for sample, calls in each for call in calls])
-    return found.missing
+    run, missing, seen = plan.file.run, Missing(), set[tuple[int, str]]()
+    name = f"{run.task}, {plan.file.model.name}"
+    for client, asked in (pair for some in planned_calls(plan) for pair in by_client(some)):
+        known = [one.call.longest.key for one in asked if not one.call.is_open]
+        if len(known) == len(asked) and not client.ledger.is_missing_any(known):
+            continue
+        stored, count = client.ledger.find(known), _shards(plan)
+        for one in asked:
+            place = (id(client), one.call.longest.key)
+            if place[1] not in stored and place not in seen:
+                seen.add(place)
+                number = number_of(one.sample, run.seed, count) if count else 0
+                missing[name, f"{number}/{count}" if count else ""] += 1
+    return missing
 
 
-def unstored_questions(plan: JudgePlan) -> Missing:
-    """The questions of judges about a stored run that have no stored reply."""
-    asking = [(setup, setup.client) for setup in plan.judges if setup.client is not None]
-    run, name = plan.file.run, f"{plan.file.run.task}, {plan.file.model.name}"
-    found = _Unstored([client for _, client in asking], name, run.seed)
-    for setup, client in asking:
-        for asked in stored_questions(plan, setup):
-            found.add(client, [(record.sample, PlannedCall(q, q)) for record, q in asked])
-    return found.missing
-
-
-class _Unstored:
-    """Counts planned calls that are not stored, each once, by the shard of its sample."""
-
-    def __init__(self, clients: Sequence[CachedClient], run: str, seed: int) -> None:
-        self._count = max((c.ledger.shards for c in clients), default=0)
-        self._run, self._seed = run, seed
-        self._seen = {id(client): set[str]() for client in clients}
-        self.missing: Missing = Counter()
-
-    def add(self, client: CachedClient, calls: Sequence[tuple[Sample, PlannedCall]]) -> None:
-        """Count those of some calls of one client; open ones are not stored."""
-        known = [call.longest.key for _, call in calls if not call.is_open]
-        if len(known) == len(calls) and not client.ledger.is_missing_any(known):
-            return
-        stored, seen = client.ledger.find(known), self._seen[id(client)]
-        for sample, call in calls:
-            if (key := call.longest.key) not in stored and key not in seen:
-                seen.add(key)
-                number = number_of(sample, self._seed, self._count) if self._count else 0
-                shard = f"{number}/{self._count}" if number else ""
-                self.missing[self._run, shard] += 1
+def _shards(plan: RunPlan | JudgePlan) -> int:
+    """In how many shards the calls of a run were made; 0 if in none."""
+    asked = [plan.client] if isinstance(plan, RunPlan) else []
+    clients = [*asked, *(setup.client for setup in plan.judges if setup.client)]
+    return max((client.ledger.shards for client in clients), default=0)
 
 
 def refuse_missing(found: Iterable[Missing]) -> None:
@@ -378,9 +281,10 @@ def asked_models(
 
 def asked_of(registry: Registry, chosen: Iterable[RunOptions]) -> list[str]:
     """The models, by name, whose calls the runs of some options are made of."""
-    names = list[str]()
-    for one in chosen:
-        judges = one.judges or registry.load("tasks", one.task).judges
-        if isinstance(one.model, str):
-            names += asked_models(registry, one.model, judges, one.judge_model)
-    return list(dict.fromkeys(names))
+    named = [(one, one.judges or registry.load("tasks", one.task).judges) for one in chosen]
+    found = [
+        asked_models(registry, one.model, judges, one.judge_model)
+        for one, judges in named
+        if isinstance(one.model, str)
+    ]
+    return list(dict.fromkeys(chain.from_iterable(found)))

@@ -10,8 +10,7 @@ from harness.errors import HarnessError, ModelError
 from harness.models.labels import LabelQuestions
 from harness.models.local.classifiers import TrainedClassifier
 from harness.models.local.sequence_classifiers import SequenceClassifier
-from harness.pipeline.lessons import TrainOptions
-from harness.pipeline.train_classifier import train
+from harness.pipeline.training import TrainOptions, train
 from harness.specs.models import ClassifierSpec
 from harness.storage.run_tables import SampleRecord
 

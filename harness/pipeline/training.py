@@ -1,33 +1,51 @@
-"""Tables of labelled texts, and copies of them that were made, to the texts a classifier learns.
+"""Tables of labelled texts, and copies of them that were made, to trained classifiers.
 
 A made row is one that the table marks as such, or one of a task that `harness perturb --training`
-wrote. Nothing here trains.
+wrote. Each training is in a folder of its own, weights and card. Nothing here evaluates: the run
+does, on other texts.
 """
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from random import Random
 
-from msgspec import structs
+import numpy as np
+from msgspec import UNSET, structs
 
 from harness.core import Sample
 from harness.data.readers.labelled_table import LABEL, MADE
-from harness.errors import SpecError, did_you_mean
+from harness.errors import DataError, ModelError, SpecError, did_you_mean
 from harness.implicitness.open import with_options
+from harness.models.encoders.encoders import CachedEncoder
 from harness.models.labels import shown
 from harness.models.local.checkpoints import checksum
-from harness.models.local.classifiers import LabelledTexts
+from harness.models.local.classifiers import (
+    ClassifierCard,
+    LabelledTexts,
+    TrainedClassifier,
+    read_trained,
+    tune,
+    write_trained,
+)
+from harness.models.local.heads import fit, save_head
+from harness.models.vectors import Vectors
+from harness.pipeline.setup import VECTORS, recipe, trained_folder
 from harness.pipeline.transforms import BY, FROM
 from harness.registry import Registry
 from harness.specs.data import TableSpec
+from harness.specs.models import ClassifierSpec, SklearnSpec, TrainedSpec
 from harness.specs.tasks import TaskSpec
 from harness.storage.runs import DataEntry
 from harness.workspace import Workspace
 
 _log = logging.getLogger(__name__)
+TrainingProgress = Callable[[str, int, int], None]
+BASE = "base"
+"""The entry of a card's versions that names the checkpoint which the training began with."""
 EVERY, OVERSAMPLED = "all", "oversampled"
 
 
@@ -131,7 +149,7 @@ def read_lesson(workspace: Workspace, options: TrainOptions, task: TaskSpec) -> 
         texts=tuple(map(shown, kept)),
         places=tuple(labels.index(sample.references[LABEL][0]) for sample in kept),
         labels=labels,
-        parts=tuple((sample.references[LABEL][0], _maker(sample, table)) for sample in kept),
+        parts=tuple((sample.references[LABEL][0], _method(sample, table)) for sample in kept),
         rows=dict(Counter(names)),
         made={name: count for name, count in sorted(made.items())},
         repeated=dict(Counter(names[at] for at in again)),
@@ -201,14 +219,107 @@ def _repeats(names: Sequence[str], seed: int) -> list[int]:
     return found
 
 
-def _maker(sample: Sample, table: TableSpec) -> str:
+def _method(sample: Sample, table: TableSpec) -> str:
     """The method that made a sample; empty for an original."""
     if BY in sample.references:
         return sample.references[BY][0]
-    return _method(sample, table) if MADE in sample.flags else ""
-
-
-def _method(sample: Sample, table: TableSpec) -> str:
-    rule = table.originals
+    rule = table.originals if MADE in sample.flags else None
     names = [name for name, column in table.keep.items() if rule and column == rule.column]
     return sample.references.get(names[0], ("",))[0] if names else ""
+
+
+def train(
+    workspace: Workspace,
+    options: TrainOptions,
+    progress: TrainingProgress,
+    *,
+    is_kept: bool = False,
+) -> TrainedClassifier:
+    """Train a model for a task and keep it; of one seed on one machine's CPU the same, bit for bit.
+
+    Sums on a GPU may differ in their last digits from one training to the next. If `is_kept`, a
+    training of the same settings on the same texts is returned as it is.
+    """
+    options = options.spelled(workspace.registry)
+    spec = trainable(workspace, options.model)
+    lesson = read_lesson(workspace, options, task_of(workspace, options))
+    if missing := [name for at, name in enumerate(lesson.labels) if at not in lesson.places]:
+        raise DataError(f"no text of the class {missing[0]!r} to train on; give data that has some")
+    card = _card(workspace, options, spec, lesson)
+    folder = options.out or trained_folder(
+        workspace.results, spec, name=card.model, task=options.task
+    )
+    if is_kept and (trained := _same(folder, card)) is not None:
+        return trained
+    if isinstance(spec, SklearnSpec):
+        encoder = workspace.registry.encoder(spec.encoder)
+        cached = CachedEncoder(encoder, workspace.registry.cache / VECTORS, progress)
+        encoded = _encoded(cached, lesson)
+        files: Sequence[Path] = [
+            save_head(fit(encoded, lesson.places, spec, seed=card.seed), folder)
+        ]
+    else:
+        files, origin = tune(lesson, spec, folder, seed=card.seed, progress=progress)
+        card = replace(card, versions={**card.versions, BASE: origin})
+    return write_trained(folder, card, lesson.texts, files)
+
+
+def trainable(workspace: Workspace, name: str) -> TrainedSpec:
+    """The spec of a model that is trained here; SpecError for another."""
+    spec = workspace.registry.load("configs/models", name)
+    if not isinstance(spec, TrainedSpec):
+        raise SpecError(f"model {name} is not trained here; name one of kind sklearn or classifier")
+    if isinstance(spec, ClassifierSpec) and (spec.labels or spec.flags):
+        key = "labels" if spec.labels else "flags"
+        raise SpecError(
+            f"model {name} is used as it is: `{key}` says so; leave that out to train it"
+        )
+    return spec
+
+
+def _card(
+    workspace: Workspace, options: TrainOptions, spec: TrainedSpec, lesson: Lesson
+) -> ClassifierCard:
+    """The card of a training that is to be, without the checksums of its files."""
+    is_head = isinstance(spec, SklearnSpec)
+    encoder = workspace.registry.encoder(spec.encoder) if isinstance(spec, SklearnSpec) else None
+    packages = ("scikit-learn", "numpy") if is_head else ("transformers", "torch")
+    return ClassifierCard(
+        model=options.model if options.out or spec.trained else options.label,
+        kind=str(spec.__struct_config__.tag),
+        task=options.task,
+        labels=lesson.labels,
+        recipe=recipe(spec, encoder),
+        seed=options.seed,
+        data=lesson.data.label,
+        files=lesson.data.files,
+        text=lesson.column,
+        rows=lesson.rows,
+        made=lesson.made,
+        checksums={},
+        versions={name: version(name) for name in packages},
+        repeated=lesson.repeated or UNSET,
+    )
+
+
+def _same(folder: Path, card: ClassifierCard) -> TrainedClassifier | None:
+    """The training in a folder if its card says what this one says; None for another, or none."""
+    try:
+        trained = read_trained(folder, model=card.model, task=card.task)
+    except ModelError:
+        return None
+    known = {name: text for name, text in trained.card.versions.items() if name != BASE}
+    return trained if replace(trained.card, checksums={}, versions=known) == card else None
+
+
+def _encoded(encoder: CachedEncoder, lesson: Lesson) -> Vectors:
+    """The vectors of the texts, in their order, encoded part by part.
+
+    Vectors are stored by batches: another augmentation of the same texts finds those of each part.
+    """
+    places: dict[tuple[str, str], list[int]] = {}
+    for at, part in enumerate(lesson.parts):
+        places.setdefault(part, []).append(at)
+    found = [encoder.encode([lesson.texts[at] for at in own]) for own in places.values()]
+    order = np.argsort([at for own in places.values() for at in own])
+    return np.concatenate(found)[order]
