@@ -21,8 +21,7 @@ from harness.models.custom import ModelContext, SourcedModel
 from harness.models.spread import HERE, Executor, placed
 from harness.specs import plugins
 from harness.specs.data import GoldenSpec, MapSpec, OverlaySpec, PairMapSpec, SourceSpec, TableSpec
-from harness.specs.encoders import LocalEncoderSpec
-from harness.specs.implicitness import PythonScorerSpec, RecipeSpec, ScorerSpec
+from harness.specs.implicitness import LocalEncoderSpec, PythonScorerSpec, RecipeSpec, ScorerSpec
 from harness.specs.judges import JudgeSpec
 from harness.specs.layouts import LayoutSpec
 from harness.specs.models import (

@@ -15,7 +15,7 @@ from harness.errors import ModelError, SpecError
 from harness.models.client.cached import Price
 from harness.models.encoders.llm2vec import Llm2Vec
 from harness.registry import Registry, Section, shipped_home
-from harness.specs.encoders import (
+from harness.specs.implicitness import (
     CharNgramsSpec,
     Llm2VecSpec,
     LocalEncoderSpec,

@@ -15,14 +15,8 @@ from harness.analysis.headlines import headlines
 from harness.pipeline.items import choice_text, expected_texts, item_texts, missing_reason
 from harness.pipeline.score import ALL, RIGHT_OR_WRONG
 from harness.storage.find_runs import run_facts
-from harness.storage.runs import (
-    JudgeEntry,
-    RunFile,
-    SampleRecord,
-    ScoreRow,
-    StoredRun,
-    VerdictRecord,
-)
+from harness.storage.run_tables import SampleRecord, VerdictRecord
+from harness.storage.runs import JudgeEntry, RunFile, ScoreRow, StoredRun
 
 PROGRAM = "pragmatics-harness"
 EVERY_EVAL_EVER = "0.3.0"

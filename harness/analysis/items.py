@@ -27,7 +27,8 @@ from harness.pipeline.items import (
 )
 from harness.pipeline.plan import options
 from harness.pipeline.score import RIGHT_OR_WRONG
-from harness.storage.runs import JudgeEntry, RunFile, SampleRecord, StoredRun, VerdictRecord
+from harness.storage.run_tables import SampleRecord, VerdictRecord
+from harness.storage.runs import JudgeEntry, RunFile, StoredRun
 
 Where = Literal["right", "wrong", "disagree", "missing", "flip"]
 Sort = Literal["data", "worst", "best"]

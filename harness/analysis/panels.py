@@ -22,7 +22,8 @@ from harness.parts import digest
 from harness.pipeline.score import headline_label
 from harness.stats.estimate import Floats, ratio, snapped
 from harness.storage.find_runs import stored_runs
-from harness.storage.runs import RunFile, RunFolder, SampleRecord, StoredRun
+from harness.storage.run_tables import SampleRecord
+from harness.storage.runs import RunFile, RunFolder, StoredRun
 from harness.storage.signature import JudgeRecipe, clean
 
 ALL_SYSTEMS = "all"

@@ -19,7 +19,8 @@ from harness.parts import digest
 from harness.pipeline.plan import subsample
 from harness.specs.sheets import MarkSpec, SheetSpec
 from harness.storage.cells import csv_text
-from harness.storage.runs import RunFile, RunFolder, SampleRecord, StoredRun
+from harness.storage.run_tables import SampleRecord
+from harness.storage.runs import RunFile, RunFolder, StoredRun
 from harness.storage.tables import BOM, read_rows
 from harness.text.prompts import Prompts
 

@@ -20,11 +20,11 @@ from harness.analysis.items import (
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, option
 from harness.errors import StoreError
+from harness.lazy import pyarrow
 from harness.present.screen import say, show_json_rows
-from harness.storage.cells import csv_lines, csv_text
+from harness.storage.cells import arrow_column, csv_lines, csv_text, parquet_bytes
 from harness.storage.files import write_whole
 from harness.storage.find_runs import find_runs
-from harness.storage.parquet import parquet_blocks
 from harness.storage.runs import StoredRun
 from harness.text.cleanup import without_controls
 
@@ -198,10 +198,10 @@ def _csv(found: ItemSelection) -> Iterator[bytes]:
 
 def _parquet(found: ItemSelection) -> Iterator[bytes]:
     """The answers as a Parquet file: values are numbers, all else is text."""
-    from pyarrow import float64, schema, string
-
-    kinds = {name: float64() if name.startswith("value_") else string() for name in found.columns}
-    return parquet_blocks(schema(kinds), found.cells(), remedy="write --csv")
+    cells = zip(*found.rows(), strict=True) if found.blocks else [()] * len(found.columns)
+    columns = zip(found.columns, cells, strict=True)
+    kinds = ((n, own, "float64" if n.startswith("value_") else "string") for n, own in columns)
+    yield parquet_bytes(pyarrow.table({n: arrow_column(n, own, kind) for n, own, kind in kinds}))
 
 
 STYLE = """body{font:16px/1.45 system-ui,sans-serif;max-width:56rem;margin:2rem auto;padding:0 1rem}

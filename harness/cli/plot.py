@@ -14,7 +14,7 @@ from harness.present.figures.figure import ENDINGS, Ending, Figure, data_csv, pi
 from harness.present.figures.named import FIGURES, Inputs, make_figure
 from harness.present.figures.scores import Layout, ScoreFilter
 from harness.present.screen import ProgressLine, say, show_rows
-from harness.specs.encoders import (
+from harness.specs.implicitness import (
     CharNgramsSpec,
     LocalEncoderSpec,
     MiniLMSpec,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from harness.cli import options
-from harness.cli.clusters import parts
+from harness.cli.clusters.parts import on_part, part_of, put_parts
 from harness.cli.options import AsJson, ExitCode, Only, Shown, Where, argument, one_of, option
 from harness.errors import SpecError
 from harness.present.screen import ProgressLine, say, show_json, show_rows, warn
@@ -144,11 +144,11 @@ def run(
     from harness.pipeline.studies import shards
 
     options.checked_tag(asking.tag)
-    part = parts.part_of(asking.shard, calling, is_dry=asking.is_dry)
+    part = part_of(asking.shard, calling, is_dry=asking.is_dry)
     if choice.plan is not None:
         return _run_plan(choice.plan, choice, asking, where=where, calling=calling, shown=shown)
     tasks, line = choice.tasks, ProgressLine()
-    space = parts.on_part(where.workspace(calling, progress=line), part)
+    space = on_part(where.workspace(calling, progress=line), part)
     for task in () if choice.judge else tasks:
         judges = ", ".join(space.registry.load("tasks", task).judges)
         warn(f"judges of task {task}: {judges} (choose others with --judge)")
@@ -161,7 +161,7 @@ def run(
     plans = [resolve.resolve(space, one) for one in wanted]
     if part is not None:
         named = [plan.client.model.name for plan in plans]
-        return parts.put_parts(line.each(named, shards.run_each(plans, part)), shown)
+        return put_parts(line.each(named, shards.run_each(plans, part)), shown)
     calls = dict(zip(map(_title, plans), preview.dry_runs(plans), strict=True))
     models = options.names(choice.model, "--model")
     options.warn_about_keys(space.registry, models, [one for plan in plans for one in plan.judges])
@@ -183,7 +183,7 @@ def _run_plan(
     command = PlanCommand.open(name, where, calling, is_self_judge=asking.is_self_judge_allowed)
     if choice.is_status:
         return command.status(shown)
-    if (part := parts.part_of(asking.shard, calling, is_dry=asking.is_dry)) is not None:
+    if (part := part_of(asking.shard, calling, is_dry=asking.is_dry)) is not None:
         return command.run_part(shown, part)
     if asking.is_dry:
         return command.dry_run(shown)
@@ -212,14 +212,14 @@ def judge(
 
     options.checked_tag(asking.tag)
     part, folder = (
-        parts.part_of(asking.shard, calling, is_dry=asking.is_dry),
+        part_of(asking.shard, calling, is_dry=asking.is_dry),
         find_run(where.results, run),
     )
-    space = parts.on_part(where.workspace(calling, folder.results(where.results)), part)
+    space = on_part(where.workspace(calling, folder.results(where.results)), part)
     how = JudgeModelOptions(asking.judge_model, asking.is_self_judge_allowed)
     plan = resolve.resolve_stored(space, folder, options.names(judge, "--judge"), asking=how)
     if part is not None:
-        return parts.put_parts((shards.judge_part(one, part) for one in [plan]), shown)
+        return put_parts((shards.judge_part(one, part) for one in [plan]), shown)
     if not asking.is_dry:
         done = tagged([execute.judge(plan)], asking.tag)
         return put_runs(done, shown, is_all=calling.retry == "all")

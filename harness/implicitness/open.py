@@ -38,8 +38,13 @@ from harness.models.encoders.encoders import Encoder
 from harness.models.spread import HERE, Executor
 from harness.models.vectors import Progress, reported_chunks
 from harness.parts import digest
-from harness.specs.encoders import LocalEncoderSpec
-from harness.specs.implicitness import HeadSpec, PublishedSpec, PythonScorerSpec, ScorerSpec
+from harness.specs.implicitness import (
+    HeadSpec,
+    LocalEncoderSpec,
+    PublishedSpec,
+    PythonScorerSpec,
+    ScorerSpec,
+)
 from harness.specs.plugins import Extension, foreign_code, spec_digest
 from harness.specs.schema import load_spec, read_yaml
 from harness.specs.tasks import ImplicitnessSpec, TaskSpec

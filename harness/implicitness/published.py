@@ -25,8 +25,13 @@ from harness.models.encoders.encoders import Encoder, SentenceTransformers
 from harness.models.extras import require
 from harness.models.local.checkpoints import explain, folder_of
 from harness.parts import digest
-from harness.specs.encoders import SentenceTransformerSpec
-from harness.specs.implicitness import Direction, Distance, Form, PublishedSpec
+from harness.specs.implicitness import (
+    Direction,
+    Distance,
+    Form,
+    PublishedSpec,
+    SentenceTransformerSpec,
+)
 from harness.storage.cells import decode_json
 
 if TYPE_CHECKING:

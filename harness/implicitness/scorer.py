@@ -33,8 +33,7 @@ from harness.models.encoders.encoders import Encoder, Limited, Reading
 from harness.models.extras import require
 from harness.models.vectors import Progress, Vectors, chunks, reported_chunks
 from harness.parts import digest
-from harness.specs.encoders import LocalEncoderSpec
-from harness.specs.implicitness import Direction, Form
+from harness.specs.implicitness import Direction, Form, LocalEncoderSpec
 from harness.specs.schema import Spec, load_spec
 from harness.storage.cells import decode_json
 from harness.storage.files import write_whole

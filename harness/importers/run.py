@@ -18,7 +18,8 @@ from harness.pipeline.plan import SCORING, PlannedResponse, applicable, options
 from harness.pipeline.walk import sample_record, walk
 from harness.specs.tasks import DecodingSpec, StepSpec, TaskSpec, VariantSpec
 from harness.storage.ledger import Ledger
-from harness.storage.runs import DataEntry, ModelEntry, RunFile, SampleRecord
+from harness.storage.run_tables import SampleRecord
+from harness.storage.runs import DataEntry, ModelEntry, RunFile
 
 KIND, ABSENT = "replay", "not in the imported files"
 

@@ -12,7 +12,7 @@ from harness.core import Case, Judge, Request, Response, Sample, Verdict
 from harness.errors import SpecError, did_you_mean
 from harness.models.spread import HERE, Executor
 from harness.parts import Reason, digest
-from harness.specs.encoders import LocalEncoderSpec
+from harness.specs.implicitness import LocalEncoderSpec
 from harness.specs.plugins import Extension, foreign_code, source_digest, spec_digest
 from harness.text.prompts import Prompts
 

@@ -22,7 +22,7 @@ from harness.judges.custom import ComputedJudge, JudgeContext, served_by
 from harness.models.encoders.bertscore import BertScorer
 from harness.models.encoders.encoders import Encoder
 from harness.parts import Decoding, Failure, Message, Mode, Reason, digest
-from harness.specs.encoders import HostedEncoderSpec
+from harness.specs.implicitness import HostedEncoderSpec
 from harness.specs.judges import BertScoreSpec, ContrastSpec, CosineSpec
 from harness.text.cleanup import is_blank
 

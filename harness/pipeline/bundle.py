@@ -44,18 +44,8 @@ from harness.storage.files import write_whole
 from harness.storage.find_runs import run_folders
 from harness.storage.ledger import Ledger
 from harness.storage.ledger_index import mark_of, shard_of
-from harness.storage.run_tables import RunTables
-from harness.storage.runs import (
-    NAMES,
-    RUN,
-    SCORES,
-    SUMS,
-    RunFile,
-    RunFolder,
-    SampleRecord,
-    StoredRun,
-    VerdictRecord,
-)
+from harness.storage.run_tables import RunTables, SampleRecord, VerdictRecord
+from harness.storage.runs import NAMES, RUN, SCORES, SUMS, RunFile, RunFolder, StoredRun
 from harness.workspace import Workspace
 
 HOME, RESULTS, CALLS = "home", "results", "calls{mark}.jsonl"

@@ -34,17 +34,8 @@ from harness.pipeline.setup import JudgeSetup, joined, smoke_test_judges, warn_l
 from harness.pipeline.walk import Call, cases_of, questions, sample_record, walk
 from harness.specs.tasks import TaskSpec
 from harness.storage.environment import packages_of, write_data_paths
-from harness.storage.run_tables import RunTables
-from harness.storage.runs import (
-    NAMES,
-    SCORES,
-    RunFile,
-    RunFolder,
-    SampleRecord,
-    ScoreRow,
-    StoredRows,
-    VerdictRecord,
-)
+from harness.storage.run_tables import RunTables, SampleRecord, VerdictRecord
+from harness.storage.runs import NAMES, SCORES, RunFile, RunFolder, ScoreRow, StoredRows
 
 _log = logging.getLogger(__name__)
 CHUNK = 8_000

@@ -10,7 +10,8 @@ from harness.parts import Reason
 from harness.pipeline.plan import options
 from harness.pipeline.walk import case_of
 from harness.specs.tasks import TaskSpec
-from harness.storage.runs import JudgeEntry, RunFile, SampleRecord
+from harness.storage.run_tables import SampleRecord
+from harness.storage.runs import JudgeEntry, RunFile
 
 STRESSED = ("before", "emphasis", "after")
 """The fields that make one turn, the middle one stressed."""

@@ -15,7 +15,8 @@ from harness.parts import Reason
 from harness.pipeline import calls
 from harness.pipeline.verdict_frame import Files
 from harness.storage.read_tables import arrow_table
-from harness.storage.runs import ErrorCount, MissingCount, RunFile, SampleRecord, VerdictRecord
+from harness.storage.run_tables import SampleRecord, VerdictRecord
+from harness.storage.runs import ErrorCount, MissingCount, RunFile
 from harness.text.cleanup import without_controls
 
 if TYPE_CHECKING:

@@ -23,7 +23,8 @@ from harness.errors import StoreError
 from harness.parts import NO_REPLY, digest
 from harness.storage.files import sum_of, write_whole
 from harness.storage.ledger_index import segments
-from harness.storage.runs import SUMS, RunFolder, SampleRecord
+from harness.storage.run_tables import SampleRecord
+from harness.storage.runs import SUMS, RunFolder
 
 _log = logging.getLogger(__name__)
 PLACE = "repeats"

@@ -14,8 +14,7 @@ from harness.pipeline.records import with_verdicts
 from harness.pipeline.resolve import JudgePlan
 from harness.pipeline.setup import JudgeSetup
 from harness.pipeline.walk import cases_of, questions, rebuild
-from harness.storage.run_tables import RunTables
-from harness.storage.runs import SampleRecord, VerdictRecord
+from harness.storage.run_tables import RunTables, SampleRecord, VerdictRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,15 +52,8 @@ from harness.specs.judges import ContrastSpec
 from harness.specs.models import Backend, HostedSpec, LocalSpec, ScriptedSpec
 from harness.specs.tasks import TaskSpec
 from harness.storage.ledger import Ledger
-from harness.storage.runs import (
-    NAMES,
-    DataEntry,
-    ModelEntry,
-    RunFile,
-    RunFolder,
-    SampleRecord,
-    StoredRows,
-)
+from harness.storage.run_tables import SampleRecord
+from harness.storage.runs import NAMES, DataEntry, ModelEntry, RunFile, RunFolder, StoredRows
 from harness.workspace import DataSource, Workspace
 
 _log = logging.getLogger(__name__)

@@ -34,8 +34,8 @@ from harness.pipeline.verdict_frame import (
 )
 from harness.specs.tasks import ImplicitnessSpec
 from harness.stats.estimate import Bools, Clusters, Floats, Indices, Limits, mean_interval
-from harness.storage.run_tables import RunTables
-from harness.storage.runs import JudgeEntry, RunFile, RunFolder, SampleRecord, ScoreRow
+from harness.storage.run_tables import RunTables, SampleRecord
+from harness.storage.runs import JudgeEntry, RunFile, RunFolder, ScoreRow
 from harness.storage.signature import JudgeRecipe, Signature
 
 if TYPE_CHECKING:

@@ -78,7 +78,7 @@ def build_model(workspace: Workspace, name: str, spec: ModelSpec, context: TaskC
     questions = LabelQuestions.of(context.task, context.samples, model=name)
     match spec:
         case GuardSpec():
-            from harness.models.openai.guard import GuardModel
+            from harness.models.openai.model import GuardModel
 
             return GuardModel(name, spec, questions, workspace.registry.environ)
         case ModerationSpec():

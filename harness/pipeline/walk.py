@@ -11,7 +11,7 @@ from harness.core import Case, Judge, Request, Response
 from harness.parts import Failure, Message, Reason
 from harness.pipeline.plan import PlannedResponse, decoding_label, options
 from harness.specs.tasks import StepSpec, TaskSpec
-from harness.storage.runs import SampleRecord, StepRecord
+from harness.storage.run_tables import SampleRecord, StepRecord
 from harness.text.cleanup import is_blank
 from harness.text.parsers import POSTPROCESSORS, answer_line, has_answer_line
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
-from harness.specs.encoders import EncoderSpec, LocalEncoderSpec
+from harness.specs.implicitness import EncoderSpec, LocalEncoderSpec
 from harness.specs.schema import ReadsLanguages, Spec
 from harness.specs.tasks import DecodingSpec
 

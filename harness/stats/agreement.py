@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from harness.stats.clustered import Range, jackknife_interval
 from harness.stats.correlation import (
     Coefficient,
     dataset_pearson,
@@ -40,7 +41,6 @@ from harness.stats.estimate import (
     ratio,
     table,
 )
-from harness.stats.jackknife import Range, jackknife_interval
 
 Scale = Literal["nominal", "ordinal", "interval"]
 

@@ -5,7 +5,7 @@ The two belong together: p is below .05 just where the 95 % interval leaves out 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import copysign, fsum, inf, sqrt
+from math import copysign, fsum, inf, isfinite, sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -25,7 +25,16 @@ from harness.stats.estimate import (
     limited,
     standard_error,
 )
-from harness.stats.scales import ROUNDING, exact_mean, student_p, student_t, wilson_ends
+from harness.stats.scales import (
+    ROUNDING,
+    Range,
+    exact_mean,
+    narrowed,
+    student_p,
+    student_t,
+    widened,
+    wilson_ends,
+)
 
 
 def clustered_mean(
@@ -264,3 +273,33 @@ def _gap_p(left: _Share, right: _Share, level: float) -> float:
         middle = sqrt(low * high)
         low, high = (low, middle) if leaves_out_zero(middle) else (middle, high)
     return sqrt(low * high) if is_outside else high
+
+
+__all__ = ["Range", "jackknife_interval"]
+
+
+def jackknife_interval(
+    estimate: Estimate, without: Floats, *, range_: Range, level: float = 0.95
+) -> Estimate:
+    """An estimate with its interval; `without` has its value without each cluster, NaN for none.
+
+    No interval: the estimate's reason; "too few" below three clusters, or where the
+    estimate has no value without one of them; "constant" where leaving any out changes nothing;
+    "degenerate" at the end of its range, where the scale is infinite.
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"0 < level < 1, not {level!r}")
+    count = len(without)
+    if estimate.value is None:
+        return estimate.unbounded(estimate.reason, clusters=count)
+    if count < LEAST_CLUSTERS or np.isnan(without).any():
+        return estimate.unbounded(NoValue.TOO_FEW, clusters=count)
+    if np.ptp(without) <= ROUNDING:
+        return estimate.unbounded(NoValue.CONSTANT, clusters=count)
+    middle, values = float(widened(np.array(estimate.value), range_)), widened(without, range_)
+    if not isfinite(middle) or not np.isfinite(values).all():
+        return estimate.unbounded(NoValue.DEGENERATE, clusters=count)
+    error = sqrt((count - 1) / count * float(((values - values.mean()) ** 2).sum()))
+    reach = student_t(count - 1, level=level) * error
+    low, high = narrowed(np.array([middle - reach, middle + reach]), range_).tolist()
+    return estimate.between(low, high, clusters=count)

@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from harness.stats.clustered import jackknife_interval
 from harness.stats.estimate import (
     Bools,
     Clusters,
@@ -30,7 +31,6 @@ from harness.stats.estimate import (
     snapped,
     table,
 )
-from harness.stats.jackknife import jackknife_interval
 from harness.stats.scales import ROUNDING
 
 Flags = Sequence[bool] | Bools

@@ -13,6 +13,7 @@ from math import log
 import numpy as np
 from numpy.typing import ArrayLike
 
+from harness.stats.clustered import jackknife_interval
 from harness.stats.estimate import (
     Estimate,
     Floats,
@@ -20,7 +21,6 @@ from harness.stats.estimate import (
     Resamples,
     ratio,
 )
-from harness.stats.jackknife import jackknife_interval
 from harness.stats.scales import ROUNDING
 
 _MOST_WORK = 1 << 31  # clusters x raters cubed: a minute

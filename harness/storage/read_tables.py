@@ -11,8 +11,7 @@ from harness.core import Sample
 from harness.errors import StoreError
 from harness.lazy import pyarrow
 from harness.parts import ChoiceScore, Reason, Usage
-from harness.storage.records import SampleRecord, StepRecord, VerdictRecord
-from harness.storage.run_tables import RareFacts, Values
+from harness.storage.run_tables import RareFacts, SampleRecord, StepRecord, Values, VerdictRecord
 from harness.storage.schema import FIELD, REFERENCE, STORED
 
 

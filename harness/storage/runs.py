@@ -21,13 +21,16 @@ from harness.errors import StoreError
 from harness.parts import Reason, UnbatchedCheck, Usage, possible
 from harness.specs.tasks import TaskSpec
 from harness.storage.cells import csv_text, finite, formula_text, long_cells
-from harness.storage.files import refuse_unwritable, write_whole
+from harness.storage.files import (
+    decoded,
+    found_sum,
+    read_bytes,
+    refuse_unwritable,
+    refused,
+    write_whole,
+)
 from harness.storage.read_tables import places_of, read_records
-from harness.storage.rebuilt import decoded, found_sum, read_bytes, refused
-from harness.storage.records import SampleRecord as SampleRecord
-from harness.storage.records import StepRecord as StepRecord
-from harness.storage.records import VerdictRecord as VerdictRecord
-from harness.storage.run_tables import RunTables
+from harness.storage.run_tables import RunTables, SampleRecord, StepRecord
 from harness.storage.schema import STORED
 from harness.storage.signature import Signature, clean_signature
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core import Sample
-from harness.storage.spool import Spool
+from harness.storage.files import Spool
 
 _MANY = 2_000
 """The samples that are decoded at once."""

@@ -17,6 +17,7 @@ from harness.analysis.agreement import (
 from harness.analysis.panels import AgreementQuery, Panel, match_ratings
 from harness.data.ratings import Rating
 from harness.stats.agreement import agreement_stats, alpha, percent_agreement
+from harness.stats.clustered import jackknife_interval
 from harness.stats.comparison import annotator_test, holm, permutation_test, williams_test
 from harness.stats.correlation import (
     cross_fitted_acc_eq,
@@ -31,7 +32,6 @@ from harness.stats.correlation import (
     tie_rate,
 )
 from harness.stats.estimate import Estimate, Floats, Resamples
-from harness.stats.jackknife import jackknife_interval
 from harness.stats.reliability import reliability_of_means
 from harness.storage.cells import records_csv
 

@@ -21,7 +21,8 @@ from harness.pipeline.score import score_rows
 from harness.present.page.page import page_data
 from harness.specs.tasks import DataSpec
 from harness.storage.find_runs import run_folders
-from harness.storage.runs import DataEntry, RunFolder, SampleRecord, StepRecord
+from harness.storage.run_tables import SampleRecord, StepRecord
+from harness.storage.runs import DataEntry, RunFolder
 
 Rows = Sequence[SampleRecord]
 
@@ -155,7 +156,7 @@ def test_data_sets_of_one_task_are_told_apart_by_file_and_tag(tmp_path: Path) ->
 
     data = page_data(run_folders(tmp_path), tmp_path)
     sections = {one.name: one for one in data.sections}
-    assert {run.label for run in data.runs} == {"ant @may", "ant @june"}
+    assert {run["label"] for run in data.runs} == {"ant @may", "ant @june"}
     assert {table.pick for table in sections["leaderboard"].tables} == {
         "base, by gold, posts, file posts.csv",
         "base, by gold, posts, file june.csv",

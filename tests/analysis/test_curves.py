@@ -20,8 +20,8 @@ from harness.pipeline.score import score_rows
 from harness.present.figures.detection import curve_figure
 from harness.present.figures.figure import Figure
 from harness.storage.frames import records
-from harness.storage.run_tables import RunTables
-from harness.storage.runs import DataEntry, SampleRecord, StoredRun
+from harness.storage.run_tables import RunTables, SampleRecord
+from harness.storage.runs import DataEntry, StoredRun
 
 PLANTED = planted()
 

@@ -14,7 +14,8 @@ from support.each import each
 from harness.analysis.boards.alarms import place_alarms
 from harness.pipeline.score import score_rows
 from harness.specs.tasks import TaskSpec
-from harness.storage.runs import SampleRecord, ScoreRow, VerdictRecord
+from harness.storage.run_tables import SampleRecord, VerdictRecord
+from harness.storage.runs import ScoreRow
 
 PAIR = ("yes", "no")
 TASK = task()

@@ -17,7 +17,8 @@ from harness.analysis.boards.alarms import constant_alarms, place_alarms
 from harness.core import Sample
 from harness.pipeline.score import score_rows
 from harness.specs.tasks import ClassesSpec
-from harness.storage.runs import SampleRecord, ScoreRow, VerdictRecord
+from harness.storage.run_tables import SampleRecord, VerdictRecord
+from harness.storage.runs import ScoreRow
 
 
 def table(rows: Sequence[SampleRecord]) -> list[ScoreRow]:

@@ -14,7 +14,8 @@ from harness.analysis.boards.operating import operating_boards
 from harness.analysis.boards.scores import board_scores, whole_scores
 from harness.cli import main
 from harness.pipeline.score import score_rows
-from harness.storage.runs import RunFolder, SampleRecord
+from harness.storage.run_tables import SampleRecord
+from harness.storage.runs import RunFolder
 
 COUNT = 200
 

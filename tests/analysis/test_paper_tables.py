@@ -20,7 +20,8 @@ from harness.pipeline.score import score_rows
 from harness.specs.layouts import CellStyle, LayoutSpec, RunsLayout
 from harness.specs.tasks import ClassesSpec
 from harness.storage.find_runs import run_folders
-from harness.storage.runs import RunFolder, VerdictRecord
+from harness.storage.run_tables import VerdictRecord
+from harness.storage.runs import RunFolder
 
 PLAIN = RunsLayout(about="Scores", rows=("model",), columns=("judge",))
 

@@ -9,7 +9,7 @@ from support.hate_rows import text, written
 
 from harness.analysis.flags import RateQuery, flags, sample_cells
 from harness.analysis.rates import gaps
-from harness.storage.runs import SampleRecord
+from harness.storage.run_tables import SampleRecord
 
 GROUPS = ("north", "south", "isles", "delta", "upland")
 PLANTED = "isles"

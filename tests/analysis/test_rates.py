@@ -17,7 +17,8 @@ from harness.core import Sample
 from harness.errors import SpecError, StoreError
 from harness.parts import Reason
 from harness.storage.frames import plain_rows
-from harness.storage.runs import RunFolder, SampleRecord
+from harness.storage.run_tables import SampleRecord
+from harness.storage.runs import RunFolder
 
 
 def told(row: SampleRecord, **references: Sequence[str]) -> SampleRecord:

@@ -28,7 +28,8 @@ from harness.library import leaderboard
 from harness.pipeline.score import score_rows
 from harness.specs.tasks import ClassesSpec
 from harness.storage.frames import records
-from harness.storage.runs import RunFile, RunFolder, SampleRecord, VerdictRecord
+from harness.storage.run_tables import SampleRecord, VerdictRecord
+from harness.storage.runs import RunFile, RunFolder
 
 
 def kept(results: Path, file: RunFile, rows: Sequence[SampleRecord], *, model: str) -> RunFolder:

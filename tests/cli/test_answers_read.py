@@ -2,7 +2,6 @@
 
 import csv
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from support.toy import Toy
 
 from harness.cli import main
 from harness.present.screen import show_json, show_json_rows
-from harness.storage.parquet import ROWS, parquet_blocks
 
 
 def shown(toy: Toy, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -121,28 +119,11 @@ def test_the_library_has_a_flat_table_of_answers(judged: Toy) -> None:
     assert frame.groupby("model")["value_near"].mean().to_dict() == {"literal": 0.0, "oracle": 1.0}
 
 
-def test_parquet_and_json_come_row_by_row(
-    judged: Toy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from pyarrow import schema, string
-    from pyarrow.parquet import read_table
-
-    drawn: list[int] = []
-
-    def rows(count: int) -> Iterator[dict[str, object]]:
-        for number in range(count):
-            drawn.append(number)
-            yield {"text": str(number)}
-
-    blocks = parquet_blocks(schema({"text": string()}), rows(3 * ROWS), remedy="none")
-    first = next(blocks)
-    assert len(drawn) == ROWS
-    (tmp_path / "x.parquet").write_bytes(first + b"".join(blocks))
-    assert read_table(tmp_path / "x.parquet").column("text")[-1].as_py() == str(3 * ROWS - 1)
-    capsys.readouterr()
+def test_json_comes_row_by_row(capsys: pytest.CaptureFixture[str]) -> None:
     for count in (0, 1, 3):
-        show_json([*rows(count)])
-        show_json_rows(rows(count))
+        rows = [{"text": str(number)} for number in range(count)]
+        show_json(rows)
+        show_json_rows(iter(rows))
         whole = capsys.readouterr().out
         assert whole[: len(whole) // 2] == whole[len(whole) // 2 :]
 

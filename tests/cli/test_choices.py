@@ -14,7 +14,8 @@ from support.toy import QUIZ_ORDERS, QUIZ_SAMPLES, Toy
 
 from harness.cli import main
 from harness.pipeline.score import all_scores
-from harness.storage.runs import RunFolder, SampleRecord, ScoreRow, read_table
+from harness.storage.run_tables import SampleRecord
+from harness.storage.runs import RunFolder, ScoreRow, read_table
 
 PLANNED = QUIZ_SAMPLES * QUIZ_ORDERS
 

@@ -8,7 +8,7 @@ import pytest
 from support.each import each
 
 from harness.cli import main
-from harness.data.stress import marked_span
+from harness.data.annotation import marked_span
 from harness.errors import DataError
 
 TURNS = (

@@ -37,8 +37,7 @@ from harness.present.figures.training import (
     grid_frame,
     margins,
 )
-from harness.specs.encoders import CharNgramsSpec
-from harness.specs.implicitness import RecipeSpec, SettingsSpec
+from harness.specs.implicitness import CharNgramsSpec, RecipeSpec, SettingsSpec
 from harness.text.dedup import fingerprint
 
 pytestmark = needs("torch")

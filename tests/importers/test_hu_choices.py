@@ -13,7 +13,7 @@ from support.stored_choices import answered, control, pair, same, spaced
 from harness.errors import DataError
 from harness.importers.formats.hu2022 import recognises
 from harness.importers.import_files import Imported
-from harness.storage.runs import SampleRecord
+from harness.storage.run_tables import SampleRecord
 
 TASK = "intent_detection"
 

@@ -16,7 +16,7 @@ from harness.data.readers import emphasized_talk
 from harness.judges.nearness import ContrastJudge
 from harness.models.encoders.encoders import CharNgrams
 from harness.parts import Reason
-from harness.specs.encoders import CharNgramsSpec
+from harness.specs.implicitness import CharNgramsSpec
 from harness.specs.judges import ContrastSpec
 
 SPEC = ContrastSpec(about="a", encoder=CharNgramsSpec(), reference="implication")

@@ -13,7 +13,7 @@ from harness.errors import SpecError
 from harness.judges.nearness import CosineJudge, Hosted
 from harness.models.encoders.encoders import CharNgrams
 from harness.parts import Mode, Reason
-from harness.specs.encoders import CharNgramsSpec
+from harness.specs.implicitness import CharNgramsSpec
 from harness.specs.judges import Contrast, CosineSpec, Prepended
 
 REFERENCES = {

@@ -12,7 +12,7 @@ from harness.core import Sample
 from harness.parts import Reason
 from harness.pipeline.choice_scores import CALIBRATION, FAVOURITE, chance, over_all, permuted
 from harness.stats.classification import calibration_error
-from harness.storage.runs import SampleRecord, VerdictRecord
+from harness.storage.run_tables import SampleRecord, VerdictRecord
 
 
 def reads(

@@ -12,7 +12,7 @@ from harness.core import Sample
 from harness.parts import Reason
 from harness.pipeline.choice_scores import Number, class_numbers
 from harness.specs.tasks import ClassesSpec
-from harness.storage.runs import SampleRecord, StepRecord, VerdictRecord
+from harness.storage.run_tables import SampleRecord, StepRecord, VerdictRecord
 
 LABELS = ("non", "open", "hidden")
 SPEC = ClassesSpec(missed=("hidden",))

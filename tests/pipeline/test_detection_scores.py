@@ -12,7 +12,7 @@ from harness.core import Score
 from harness.parts import Reason, Usage
 from harness.pipeline.score import score_rows
 from harness.specs.tasks import ImplicitnessSpec
-from harness.storage.runs import SampleRecord
+from harness.storage.run_tables import SampleRecord
 
 SMALL = structs.replace(SPEC, least=2, equal_mass=2)
 

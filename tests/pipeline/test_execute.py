@@ -17,7 +17,8 @@ from harness.errors import HarnessError, SpecError, StoreError
 from harness.parts import Reason
 from harness.pipeline import execute
 from harness.pipeline.resolve import RunOptions, resolve
-from harness.storage.runs import RunFolder, SampleRecord
+from harness.storage.run_tables import SampleRecord
+from harness.storage.runs import RunFolder
 
 ANSWERS = SAMPLES * DECODINGS
 BASE = RunOptions("toy", "oracle", variants=("base",))

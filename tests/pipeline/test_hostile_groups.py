@@ -4,7 +4,8 @@ from support.each import each
 from support.sketches import right, row, run_file
 
 from harness.pipeline.score import ALL, named_groups, score_rows
-from harness.storage.runs import SampleRecord, ScoreRow
+from harness.storage.run_tables import SampleRecord
+from harness.storage.runs import ScoreRow
 
 
 def judged(*groups: str) -> list[SampleRecord]:

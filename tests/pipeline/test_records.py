@@ -17,7 +17,7 @@ from harness.pipeline.resolve import stored_responses
 from harness.pipeline.walk import case_of, rebuild
 from harness.specs.tasks import TaskSpec
 from harness.storage.ledger import Ledger
-from harness.storage.runs import SampleRecord, VerdictRecord
+from harness.storage.run_tables import SampleRecord, VerdictRecord
 
 
 def tried(folder: Path, talker: Talker, *topics: str, variant: str = "think") -> list[SampleRecord]:

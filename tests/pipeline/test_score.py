@@ -11,7 +11,8 @@ from support.sketches import JUDGE, lost, right, row, rows, run_file
 
 from harness.parts import Reason
 from harness.pipeline.score import headline_label, score_rows
-from harness.storage.runs import JudgeEntry, RunFile, SampleRecord, ScoreRow, VerdictRecord
+from harness.storage.run_tables import SampleRecord, VerdictRecord
+from harness.storage.runs import JudgeEntry, RunFile, ScoreRow
 
 EMPTY, REFUSED = Reason.EMPTY, Reason.REFUSED
 

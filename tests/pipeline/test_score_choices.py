@@ -13,7 +13,8 @@ from harness.core import Sample
 from harness.parts import Reason
 from harness.pipeline.score import averages, score_rows
 from harness.specs.tasks import TaskSpec
-from harness.storage.runs import SampleRecord, ScoreRow, VerdictRecord
+from harness.storage.run_tables import SampleRecord, VerdictRecord
+from harness.storage.runs import ScoreRow
 
 RIGHT, WRONG = shared(0.6, 0.3, 0.1), shared(0.1, 0.7, 0.2, value=0.0, place=2)
 TASK = task()

@@ -11,15 +11,8 @@ from support.sketches import JUDGE, right, row, run_file
 
 from harness.parts import UNCHARGED, Reason, Superseded, Usage
 from harness.pipeline.score import score_rows
-from harness.storage.runs import (
-    Cost,
-    Costs,
-    JudgeEntry,
-    SampleRecord,
-    ScoreRow,
-    StepRecord,
-    VerdictRecord,
-)
+from harness.storage.run_tables import SampleRecord, StepRecord, VerdictRecord
+from harness.storage.runs import Cost, Costs, JudgeEntry, ScoreRow
 
 ASKING = replace(JUDGE, asks="judge-m")
 CENT, TWO, UNKNOWN_USAGE = Usage(10, 5, 0.01), Usage(20, 6, 0.02), Usage(30, None, None)

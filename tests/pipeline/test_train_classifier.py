@@ -17,9 +17,9 @@ from harness.models.local.classifiers import TRAINED_ON, TrainedClassifier, read
 from harness.parts import Reason
 from harness.pipeline.score import all_scores
 from harness.pipeline.training import TrainOptions, _encoded, _repeats, read_lesson, train
-from harness.specs.encoders import CharNgramsSpec
+from harness.specs.implicitness import CharNgramsSpec
 from harness.storage.find_runs import run_folders
-from harness.storage.runs import SampleRecord
+from harness.storage.run_tables import SampleRecord
 
 pytestmark = needs("sklearn")
 

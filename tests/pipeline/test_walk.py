@@ -18,7 +18,8 @@ from harness.pipeline.records import with_verdicts
 from harness.pipeline.walk import case_of, cases_of, questions
 from harness.specs.tasks import DecodingSpec, StepSpec, VariantSpec
 from harness.storage.ledger import Ledger
-from harness.storage.runs import RunFolder, SampleRecord, VerdictRecord
+from harness.storage.run_tables import SampleRecord, VerdictRecord
+from harness.storage.runs import RunFolder
 
 BOTH = ("plain", "think")
 

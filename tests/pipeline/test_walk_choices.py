@@ -26,7 +26,7 @@ from harness.pipeline.records import step_keys
 from harness.pipeline.walk import cases_of, rebuild
 from harness.specs.tasks import ChoiceSpec, TaskSpec
 from harness.storage.ledger import Ledger
-from harness.storage.runs import SampleRecord, VerdictRecord
+from harness.storage.run_tables import SampleRecord, VerdictRecord
 
 Says = Callable[[Request], str | Response]
 

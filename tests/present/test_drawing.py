@@ -117,7 +117,7 @@ def every_mark(name: str = "small") -> Figure:
 def flaws_of(figure: Figure, width_cm: float = 16.0) -> list[str]:
     from support.drawn import flaws
 
-    from harness.present.figures.style import styled
+    from harness.present.figures.marks import styled
 
     with styled():
         return flaws(draw(figure, width_cm=width_cm))

@@ -20,7 +20,7 @@ from harness.analysis.panels import AgreementQuery, Panel, match_ratings
 from harness.errors import SpecError, StoreError
 from harness.parts import Reason
 from harness.pipeline.score import score_rows
-from harness.present.figures import detection, people, scores, style
+from harness.present.figures import detection, marks, people, scores
 from harness.present.figures.figure import Figure, Subplot, data_csv, drawable, each, values
 from harness.present.figures.marks import bars, curve, points, violin
 from harness.present.figures.named import ALIASES, FIGURES, make_figure
@@ -117,7 +117,7 @@ def test_no_cell_of_the_data_is_a_formula_or_a_mark_of_missing() -> None:
 
 
 def test_text_is_shown_as_it_is_without_control_characters() -> None:
-    assert style.shown("a\x1b[31m $x^2$\n\\frac\ud800") == "a[31m $x^2$ \\frac\ufffd"
+    assert marks.shown("a\x1b[31m $x^2$\n\\frac\ud800") == "a[31m $x^2$ \\frac\ufffd"
 
 
 # Scores

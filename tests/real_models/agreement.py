@@ -9,7 +9,8 @@ from pathlib import Path
 from statistics import median
 
 from harness.storage.find_runs import run_folders
-from harness.storage.runs import RunFolder, SampleRecord
+from harness.storage.run_tables import SampleRecord
+from harness.storage.runs import RunFolder
 
 TASK, FIRST = "capitals", "gemma-270m"
 OTHERS = ("gemma-270m-vllm", "gemma-270m-llamacpp", "gemma-270m-q4")

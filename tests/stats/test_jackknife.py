@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
+from harness.stats.clustered import Range, jackknife_interval
 from harness.stats.estimate import Estimate, Floats, NoValue
-from harness.stats.jackknife import Range, jackknife_interval
 
 
 def left_out(values: Floats) -> Floats:

@@ -13,8 +13,8 @@ from harness.errors import StoreError
 from harness.parts import Reason
 from harness.storage.files import refuse_source, write_new, write_whole
 from harness.storage.find_runs import find_run, run_folders
-from harness.storage.run_tables import RunTables
-from harness.storage.runs import RunFolder, StepRecord
+from harness.storage.run_tables import RunTables, StepRecord
+from harness.storage.runs import RunFolder
 
 DIGEST = "4f2a" + "0" * 12
 ROWS = [

@@ -7,7 +7,7 @@ import pytest
 
 from harness.core import Sample
 from harness.parts import digest, digest_with
-from harness.storage.spool import Spool
+from harness.storage.files import Spool
 from harness.storage.stored_samples import StoredSamples
 
 SAMPLES = [

@@ -15,8 +15,8 @@ from harness.pipeline.plan import SCORING, Plan
 from harness.pipeline.verdict_frame import verdict_frame
 from harness.specs.judges import GoldSpec
 from harness.specs.tasks import ChoiceSpec, StepSpec, TaskSpec, VariantSpec
-from harness.storage.run_tables import RunTables
-from harness.storage.runs import JudgeEntry, RunFile, SampleRecord, VerdictRecord
+from harness.storage.run_tables import RunTables, SampleRecord, VerdictRecord
+from harness.storage.runs import JudgeEntry, RunFile
 from harness.text.prompts import Prompts
 from support.sketches import row, run_file
 from support.sketches import task as sketched

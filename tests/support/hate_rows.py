@@ -12,7 +12,8 @@ from msgspec import structs
 from harness.core import Sample
 from harness.parts import Reason
 from harness.specs.tasks import ChoiceSpec, ImplicitnessSpec, StepSpec, TaskSpec, VariantSpec
-from harness.storage.runs import RunFile, RunFolder, SampleRecord, StoredRun, VerdictRecord
+from harness.storage.run_tables import SampleRecord, VerdictRecord
+from harness.storage.runs import RunFile, RunFolder, StoredRun
 from support.choice_cases import choice_run
 from support.choice_cases import task as choices
 from support.sketches import row

@@ -10,8 +10,7 @@ from harness.implicitness.formula import PUBLISHED, Maps, Matrix
 from harness.implicitness.scorer import Head, Scorer
 from harness.models.encoders.encoders import CharNgrams
 from harness.models.vectors import Vectors
-from harness.specs.encoders import CharNgramsSpec
-from harness.specs.implicitness import Direction, Distance, Form
+from harness.specs.implicitness import CharNgramsSpec, Direction, Distance, Form
 from harness.text.dedup import fingerprint
 
 Floats = NDArray[np.float64]

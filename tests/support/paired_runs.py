@@ -13,15 +13,8 @@ from harness.analysis.run_views import ComparedRun, RunView
 from harness.core import Sample
 from harness.parts import Reason, digest
 from harness.specs.tasks import ChoiceSpec, StepSpec, TaskSpec, VariantSpec
-from harness.storage.run_tables import RunTables
-from harness.storage.runs import (
-    JudgeEntry,
-    ModelEntry,
-    RunFolder,
-    SampleRecord,
-    StoredRun,
-    VerdictRecord,
-)
+from harness.storage.run_tables import RunTables, SampleRecord, VerdictRecord
+from harness.storage.runs import JudgeEntry, ModelEntry, RunFolder, StoredRun
 from support.sketches import lost, right, row, run_file, task
 
 LETTERS: Mapping[str, VerdictRecord] = {

@@ -12,7 +12,8 @@ from harness.cli import main
 from harness.importers.import_files import Imported, ImportOptions, import_answers
 from harness.models.client.cached import CallPolicy
 from harness.registry import Registry, shipped_home
-from harness.storage.runs import RunFolder, SampleRecord, ScoreRow
+from harness.storage.run_tables import SampleRecord
+from harness.storage.runs import RunFolder, ScoreRow
 from harness.workspace import Workspace
 
 QUESTIONS: tuple[dict[str, object], ...] = (

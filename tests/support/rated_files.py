@@ -11,7 +11,8 @@ from harness.cli import main
 from harness.importers.import_files import Imported, ImportOptions, import_answers
 from harness.models.client.cached import CallPolicy
 from harness.registry import Registry, shipped_home
-from harness.storage.runs import RunFolder, SampleRecord
+from harness.storage.run_tables import SampleRecord
+from harness.storage.runs import RunFolder
 from harness.workspace import Workspace
 
 TALKS = ("Is it raining?\nSince noon.\n\n", "Who baked this?\nMy aunt did.\n\n")

@@ -9,7 +9,8 @@ from harness.core import Sample
 from harness.data.ratings import Rating
 from harness.parts import Reason
 from harness.specs.tasks import UnitSpec
-from harness.storage.runs import JudgeEntry, ModelEntry, StoredRun, VerdictRecord
+from harness.storage.run_tables import VerdictRecord
+from harness.storage.runs import JudgeEntry, ModelEntry, StoredRun
 from support.sketches import lost, right, row, run_file
 
 # Samples by models; judge values by sample and model; two people's ratings of the same.

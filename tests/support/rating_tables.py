@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import ArrayLike
 
+from harness.stats.clustered import jackknife_interval
 from harness.stats.correlation import document_accuracies
 from harness.stats.estimate import (
     Estimate,
@@ -15,7 +16,6 @@ from harness.stats.estimate import (
     drawn_interval,
     mean_estimate,
 )
-from harness.stats.jackknife import jackknife_interval
 
 NAN = float("nan")
 

@@ -14,6 +14,7 @@ from harness.parts import Decoding, Message, Reason, Usage, digest
 from harness.pipeline.score import score_rows
 from harness.specs.tasks import ChoiceSpec, StepSpec, TaskSpec, VariantSpec
 from harness.storage.ledger import Ledger
+from harness.storage.run_tables import SampleRecord, StepRecord, VerdictRecord
 from harness.storage.runs import (
     Cost,
     Costs,
@@ -23,9 +24,6 @@ from harness.storage.runs import (
     ModelEntry,
     RunFile,
     RunFolder,
-    SampleRecord,
-    StepRecord,
-    VerdictRecord,
 )
 from support.sketches import task
 

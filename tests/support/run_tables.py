@@ -8,8 +8,8 @@ from tempfile import gettempdir
 from harness.pipeline.calls import call_frame
 from harness.pipeline.records import summed
 from harness.pipeline.score import score_rows
-from harness.storage.run_tables import RunTables
-from harness.storage.runs import JudgeEntry, RunFile, RunFolder, SampleRecord
+from harness.storage.run_tables import RunTables, SampleRecord
+from harness.storage.runs import JudgeEntry, RunFile, RunFolder
 from support.paired_runs import NEAR, SMALL, stored, words_task
 
 

@@ -13,15 +13,8 @@ from harness.parts import Decoding, Message, Reason
 from harness.pipeline.plan import Plan, subsample
 from harness.specs.tasks import DataSpec, DecodingSpec, StepSpec, TaskSpec, VariantSpec
 from harness.storage.ledger import Ledger
-from harness.storage.runs import (
-    DataEntry,
-    JudgeEntry,
-    ModelEntry,
-    RunFile,
-    SampleRecord,
-    StepRecord,
-    VerdictRecord,
-)
+from harness.storage.run_tables import SampleRecord, StepRecord, VerdictRecord
+from harness.storage.runs import DataEntry, JudgeEntry, ModelEntry, RunFile
 from harness.text.prompts import Prompts
 
 HOSTILE = (

@@ -20,8 +20,8 @@ from harness.errors import StoreError
 from harness.lazy import DataFrame
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, MACRO
 from harness.pipeline.score import ALL
+from harness.stats.clustered import jackknife_interval
 from harness.stats.estimate import Clusters, Estimate
-from harness.stats.jackknife import jackknife_interval
 from harness.stats.ranks import (
     ModelRanking,
     Pooled,

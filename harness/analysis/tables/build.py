@@ -10,9 +10,8 @@ from msgspec import structs
 
 from harness.analysis.boards.scores import whole_scores
 from harness.analysis.tables import sources
-from harness.analysis.tables.facts import Fact, run_facts
+from harness.analysis.tables.facts import Fact, ranks_of, run_facts
 from harness.analysis.tables.pivot import PaperTable, paper_tables
-from harness.analysis.tables.ranking import ranks_of
 from harness.data.ratings import read_ratings
 from harness.errors import DataError, SpecError, StoreError
 from harness.specs.layouts import (

@@ -13,8 +13,16 @@ from typing import Final
 
 from msgspec.structs import replace as replace_spec
 
-from harness.analysis.tables.facts import RECIPE, TOTAL, VISIBLE, Fact, chosen, matches
-from harness.analysis.tables.ranking import Ranks, Standing
+from harness.analysis.tables.facts import (
+    RECIPE,
+    TOTAL,
+    VISIBLE,
+    Fact,
+    Ranks,
+    Standing,
+    chosen,
+    matches,
+)
 from harness.pipeline.score import ALL
 from harness.specs.layouts import CellStyle, TableLayout
 from harness.stats.estimate import LEAST_CLUSTERS

@@ -15,7 +15,7 @@ from harness.analysis.boards.scores import (
     whole_scores,
 )
 from harness.cli.boards import put_joint_boards
-from harness.cli.clusters import parts
+from harness.cli.clusters.parts import after_words, gathered, on_part, part_line
 from harness.cli.options import Calling, ExitCode, Shown, Where, plain_name, warn_about_keys
 from harness.cli.run_report import budget_line, gap_lines, sum_line
 from harness.models.client.cached import Budget
@@ -99,26 +99,26 @@ class PlanCommand:
     def run_part(self, shown: Shown, part: Shard) -> int:
         """Make the calls of a shard of every cell; no run is written, and no leaderboard."""
         names, ended = [cell.model for cell in self.cells], list[CellOutcome]()
-        ready = plans.resolved_cells(parts.on_part(self.space, part), self.cells)
+        ready = plans.resolved_cells(on_part(self.space, part), self.cells)
         for done in self.line.each(names, plans.carry_out_shard(ready, part)):
             ended.append(done)
             if done.part is None:
                 warn(f"{_head(done, len(ended), len(names))}{done.end}: {done.error}")
             elif not shown.is_json:
                 head = _head(done, len(ended), len(names))
-                say(f"{head}{parts.part_line(done.part)}", is_prose=True)
+                say(f"{head}{part_line(done.part)}", is_prose=True)
         if shown.is_json:
             facts = ("end", "error", "part")
             show_json({"cells": [_facts(one, facts) for one in ended]})
         elif made := [one.part for one in ended if one.part]:
-            say(parts.after_words(made), is_prose=True)
+            say(after_words(made), is_prose=True)
         return _worst(ended, is_part=True)
 
     def merge(self, shown: Shown, tag: str | None, sources: Sequence[Path]) -> int:
         """Make every run from stored calls alone; StoreError where some are not stored."""
         space = self.space.of_stored()
         asked = shards.asked_of(space.registry, [cell.options for cell in self.cells])
-        parts.gathered(sources, space.results, asked)
+        gathered(sources, space.results, asked)
         ready = plans.resolved_cells(space, self.cells)
         found = [one.plan for one in ready if one.plan]
         shards.refuse_missing(map(shards.unstored_calls, found))

@@ -10,8 +10,8 @@ from harness.analysis.sheets import SheetForm
 from harness.cli import options
 from harness.cli.impscore import read_input
 from harness.cli.options import HOME, ExitCode, Home, argument, option
+from harness.data.annotation import GUIDE, read_sheets, sheet_text
 from harness.data.readers.samples_jsonl import read as read_samples
-from harness.data.stress import GUIDE, read_sheets, sheet_text
 from harness.errors import DataError, SpecError
 from harness.implicitness.evaluate import read_items
 from harness.implicitness.pairs import read_pairs

@@ -37,7 +37,7 @@ from harness.models.vectors import (
     without_surrogates,
 )
 from harness.parts import digest
-from harness.specs import encoders as specs
+from harness.specs import implicitness as specs
 from harness.storage.files import write_whole
 from harness.text.cleanup import bare
 

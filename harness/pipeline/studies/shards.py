@@ -29,7 +29,7 @@ from harness.pipeline.setup import JudgeSource, smoke_test_judges
 from harness.pipeline.walk import cases_of, questions
 from harness.registry import Registry
 from harness.specs.judges import asked_model
-from harness.storage.runs import SampleRecord
+from harness.storage.run_tables import SampleRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from harness.errors import SpecError, install
 from harness.lazy import DataFrame, pandas
-from harness.present.figures import marks, style
-from harness.present.figures.style import LOOKS, Look
+from harness.present.figures import marks
+from harness.present.figures.marks import LOOKS, Look
 from harness.storage.cells import csv_text
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ _METADATA: Final[Mapping[Ending, dict[str, None]]] = {
     ".svg": {"Date": None, "Creator": None},
     ".png": {"Software": None},
 }
-_NAMES, _LINE, _CM, _DPI = 0.38, 0.42, 1 / 2.54, 200
-"""The share of a panel that the names of its rows may take; a line's height in cm; units."""
+_NAMES, _CM, _DPI = 0.38, 1 / 2.54, 200
+"""The share of a panel that the names of its rows may take; units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ def missing_package() -> str:
 
 
 def pictures(
-    figure: Figure, endings: Iterable[Ending], *, width_cm: float = style.WIDTH
+    figure: Figure, endings: Iterable[Ending], *, width_cm: float = marks.WIDTH
 ) -> dict[Ending, bytes]:
     """The file of a figure for each ending; SpecError without matplotlib."""
     drawn = draw(figure, width_cm=width_cm)
@@ -206,12 +206,12 @@ def pictures(
 
 def _saved(drawn: "matplotlib.figure.Figure", ending: Ending) -> bytes:
     out = io.BytesIO()
-    with style.styled():
+    with marks.styled():
         drawn.savefig(out, format=ending[1:], dpi=_DPI, metadata=cast("Any", _METADATA[ending]))
     return out.getvalue()
 
 
-def draw(figure: Figure, *, width_cm: float = style.WIDTH) -> "matplotlib.figure.Figure":
+def draw(figure: Figure, *, width_cm: float = marks.WIDTH) -> "matplotlib.figure.Figure":
     """The figure by matplotlib, which a notebook shows; SpecError for more than can be read."""
     if why := missing_package():
         raise SpecError(why)
@@ -223,181 +223,131 @@ def draw(figure: Figure, *, width_cm: float = style.WIDTH) -> "matplotlib.figure
             f"{len(figure.panels)} panels are more than can be read (at most {MOST_PANELS}); "
             "choose some runs, tasks, variants or judges"
         )
-    with style.styled():
-        made = _Layout(figure, width_cm).made()
+    with marks.styled():
+        made = _drawn(figure, width_cm)
     # A notebook shows what has this method; a figure that pyplot has not made has none.
     made._repr_png_ = partial(_saved, made, ".png")  # type: ignore[attr-defined]
     return made
 
 
-class _Layout:
-    """Places panels, title, legend and notes so that no text covers another.
+def _drawn(figure: Figure, width: float) -> "matplotlib.figure.Figure":
+    """Panels, the title above them, notes and legend below, placed by matplotlib's own layout."""
+    from matplotlib.figure import Figure as Drawn
 
-    The axes are drawn and measured; their texts are wrapped to the room there is, and the height of
-    the whole follows.
-    """
+    panels, labels = figure.panels, figure.labels
+    is_split = len(labels) > MOST_SERIES
+    looks = {name: LOOKS[0 if is_split else at] for at, name in enumerate(labels)}
+    columns = _columns(panels, width)
+    bodies = [_body(panel, width / columns) for panel in panels] or [1.0]
+    heights = [max(bodies[at : at + columns]) for at in range(0, len(bodies), columns)]
+    height = sum(heights) + 3 * len(heights) + 2
+    drawn = Drawn(figsize=(width * _CM, height * _CM))
+    drawn.set_layout_engine("constrained", h_pad=0.06, w_pad=0.06)
+    grid = drawn.add_gridspec(len(heights), columns, height_ratios=heights)
+    axes = [drawn.add_subplot(grid[divmod(at, columns)]) for at in range(len(panels))]
+    room = width / columns
+    names = [_draw_panel(*pair, looks, room) for pair in zip(axes, panels, strict=True)]
+    # Bold letters are wider than those that are measured.
+    title = marks.wrapped(figure.title, (width - 0.6) / 1.15, marks.TITLE)
+    drawn.suptitle("\n".join(title), x=0.3 / width, ha="left", size=marks.TITLE, weight="bold")
+    _add_legend(drawn, figure, looks, width - 0.6)
+    for _ in range(2):  # texts are wrapped to the width of the axes, and the height follows
+        drawn.draw_without_rendering()
+        for each_axes, panel, name in zip(axes, panels, names, strict=True):
+            _fit_texts(each_axes, panel, name)
+        drawn.draw_without_rendering()
+        firsts = axes[::columns]
+        known = [one.get_position(original=True).height * height for one in firsts] or heights
+        height = round(height + sum(heights) - sum(known), 2)
+        drawn.set_figheight(height * _CM)
+    drawn.draw_without_rendering()
+    drawn.set_layout_engine("none")
+    for one in drawn.axes:  # the solver's last digits differ from time to time
+        place = one.get_position(original=True)
+        one.set_position(tuple(round(value, 4) for value in place.bounds))
+    return drawn
 
-    def __init__(self, figure: Figure, width_cm: float) -> None:
-        from matplotlib.figure import Figure as Drawn
 
-        self.figure, self.width, labels = figure, width_cm, figure.labels
-        is_split = len(labels) > MOST_SERIES
-        self.looks = {name: LOOKS[0 if is_split else at] for at, name in enumerate(labels)}
-        self.columns = self._columns()
-        self.room = width_cm / self.columns
-        panels = figure.panels
-        bodies = [self._body(panel) for panel in panels] or [1.0]
-        starts = range(0, len(bodies), self.columns)
-        self.bodies = [max(bodies[at : at + self.columns]) for at in starts]
-        self.drawn = Drawn(figsize=(width_cm * _CM, (sum(self.bodies) + 6 * len(starts) + 8) * _CM))
-        grid = self.drawn.add_gridspec(len(self.bodies), self.columns, height_ratios=self.bodies)
-        self.axes = [
-            self.drawn.add_subplot(grid[divmod(at, self.columns)]) for at in range(len(panels))
-        ]
+def _columns(panels: Sequence[Subplot], width: float) -> int:
+    """As many panels side by side as leave every name whole, if any number does."""
+    count = max(len(panels), 1)
+    is_wide = any(_is_wide(panel, width) for panel in panels)
+    most = 1 if is_wide else max(1, min(count, int(width // NARROWEST)))
+    even = [ceil(count / ceil(count / n)) for n in range(most, 0, -1)]
+    return next((n for n in even if _are_whole(panels, width / n)), even[0])
 
-    def made(self) -> "matplotlib.figure.Figure":
-        """The whole figure."""
-        labels = [
-            self._panel(axes, panel)
-            for axes, panel in zip(self.axes, self.figure.panels, strict=True)
-        ]
-        strips = self._texts()
-        self._lay_out(*strips)
-        for axes, panel, label in zip(self.axes, self.figure.panels, labels, strict=True):
-            _fit_texts(axes, panel, label)
-        self._lay_out(*strips)
-        self._resize(*strips)
-        self._lay_out(*strips)
-        self.drawn.set_layout_engine("none")
-        for axes in self.drawn.axes:  # the solver's last digits differ from time to time
-            place = axes.get_position(original=True)
-            axes.set_position(tuple(round(value, 4) for value in place.bounds))
-        return self.drawn
 
-    def _columns(self) -> int:
-        """As many panels side by side as leave every name whole, if any number does."""
-        panels = self.figure.panels
-        count = max(len(panels), 1)
-        is_wide = any(_is_wide(panel, self.width) for panel in panels)
-        most = 1 if is_wide else max(1, min(count, int(self.width // NARROWEST)))
-        even = [ceil(count / ceil(count / n)) for n in range(most, 0, -1)]
-        return next((n for n in even if self._are_whole(self.width / n)), even[0])
+def _are_whole(panels: Sequence[Subplot], room: float) -> bool:
+    return all(
+        marks.fits(panel.title, room - 1.5 - _beside(panel, room), marks.TEXT, most=3)
+        and all(marks.fits(name, _NAMES * room, marks.SMALL) for name in panel.y_names)
+        for panel in panels
+    )
 
-    def _are_whole(self, room: float) -> bool:
-        return all(
-            style.fits(panel.title, room - 1.5 - _beside(panel, room), style.TEXT, most=3)
-            and all(style.fits(name, _NAMES * room, style.SMALL) for name in panel.y_names)
-            for panel in self.figure.panels
-        )
 
-    def _body(self, panel: Subplot) -> float:
-        """How high the axes are, in cm."""
-        if panel.shape == "forest":
-            return 0.45 * len(panel.y_names) + 0.5
-        if panel.shape == "cells":
-            return max(0.55 * len(panel.y_names), 2.0)
-        if panel.shape == "square":
-            return min(max(self.room - 1.7 - _beside(panel, self.room), 3.0), 8.0)
-        return min(max(3.4, 0.36 * self.room), 5.5)
+def _body(panel: Subplot, room: float) -> float:
+    """How high the axes are, in cm."""
+    if panel.shape == "forest":
+        return 0.45 * len(panel.y_names) + 0.5
+    if panel.shape == "cells":
+        return max(0.55 * len(panel.y_names), 2.0)
+    if panel.shape == "square":
+        return min(max(room - 1.7 - _beside(panel, room), 3.0), 8.0)
+    return min(max(3.4, 0.36 * room), 5.5)
 
-    def _panel(self, axes: "Axes", panel: Subplot) -> str:
-        """Draw a panel; its label of the x axis, which is written when its room is known."""
-        if panel.rows.y.notna().any():
-            panel.draw(axes, panel.rows, self.looks)
-        else:
-            axes.text(0.5, 0.5, "too few texts to draw", transform=axes.transAxes, ha="center")
-        if panel.shape != "cells":
-            marks.rule(axes, "x" if panel.shape == "forest" else "y")
-        edge = 0.5 if panel.shape == "cells" else 0.4
-        if panel.x_names:
-            axes.set_xticks(range(1, len(panel.x_names) + 1), [""] * len(panel.x_names))
-            axes.set_xlim(edge, len(panel.x_names) + 1 - edge)
-        if panel.y_names:
-            names = [style.cut(name, _NAMES * self.room, style.SMALL) for name in panel.y_names]
-            axes.set_yticks(range(1, len(names) + 1), names)
-            axes.set_ylim(len(names) + 1 - edge, edge)
-        if panel.bins is not None:
-            marks.counts_below(axes, panel.bins)
-        label = axes.get_xlabel()
-        axes.set_xlabel("")
-        return label
 
-    def _texts(self) -> tuple[float, float]:
-        """Write title, legend and notes; how much room they take above and below, in cm."""
-        left, room = 0.3 / self.width, self.width - 0.6
-        # Bold letters are wider than those that are measured.
-        title = style.wrapped(self.figure.title, room / 1.15, style.TITLE)
-        self.title = self.drawn.text(
-            left, 1, "\n".join(title), va="top", size=style.TITLE, weight="bold"
-        )
-        notes = [line for n in self.figure.notes for line in style.wrapped(n, room, style.SMALL)]
-        self.notes = self.drawn.text(
-            left, 0, "\n".join(notes), va="bottom", size=style.SMALL, color="#444444"
-        )
-        for text in (self.title, self.notes):
-            text.set_in_layout(False)
-        rows = self._legend(room)
-        below = _LINE * rows + 0.85 * _LINE * len(notes)
-        return _LINE * len(title) + 0.3, below + (0.4 if below else 0.1)
+def _draw_panel(axes: "Axes", panel: Subplot, looks: Looks, room: float) -> str:
+    """Draw a panel; its label of the x axis, which is written when its room is known."""
+    if panel.rows.y.notna().any():
+        panel.draw(axes, panel.rows, looks)
+    else:
+        axes.text(0.5, 0.5, "too few texts to draw", transform=axes.transAxes, ha="center")
+    if panel.shape != "cells":
+        marks.rule(axes, "x" if panel.shape == "forest" else "y")
+    edge = 0.5 if panel.shape == "cells" else 0.4
+    if panel.x_names:
+        axes.set_xticks(range(1, len(panel.x_names) + 1), [""] * len(panel.x_names))
+        axes.set_xlim(edge, len(panel.x_names) + 1 - edge)
+    if panel.y_names:
+        names = [marks.cut(name, _NAMES * room, marks.SMALL) for name in panel.y_names]
+        axes.set_yticks(range(1, len(names) + 1), names)
+        axes.set_ylim(len(names) + 1 - edge, edge)
+    if panel.bins is not None:
+        marks.counts_below(axes, panel.bins)
+    label = axes.get_xlabel()
+    axes.set_xlabel("")
+    return label
 
-    def _legend(self, room: float) -> int:
-        """Write the legend; how many rows it has. One series alone needs no name."""
-        found: dict[str, Any] = {}
-        for axes in self.axes:
-            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-                found.setdefault(label, handle)
-        if len(self.looks) < 2 or len(self.looks) > MOST_SERIES:
-            found = {label: handle for label, handle in found.items() if label not in self.looks}
-        self.legend = None
-        if not found:
-            return 0
-        order = [*self.looks, *sorted(found)]
-        names = sorted(found, key=order.index)
-        # 1.1 cm for the mark of each name and the space to the next.
-        widest = max(style.width_cm(style.shown(name), style.SMALL) for name in names) + 1.1
-        across = max(1, min(len(names), int(room // widest)))
-        texts = [style.cut(name, room - 1.1, style.SMALL) for name in names]
-        self.legend = self.drawn.legend(
-            [found[name] for name in names], texts, frameon=False, loc="lower center",
-            ncols=across, borderpad=0.1, labelspacing=0.55, handlelength=2.4, columnspacing=1.4,
-        )  # fmt: skip
-        self.legend.set_in_layout(False)
-        return ceil(len(names) / across)
 
-    def _lay_out(self, top: float, bottom: float) -> None:
-        """Place the axes so that their texts have room."""
-        height = self.drawn.get_figheight() / _CM
-        rect = (0.0, bottom / height, 1.0, max(height - top - bottom, 0.1) / height)
-        self.drawn.set_layout_engine("constrained", rect=rect, h_pad=0.06, w_pad=0.06)
-        self.drawn.draw_without_rendering()
-
-    def _resize(self, top: float, bottom: float) -> None:
-        """Set the height to what panels and texts need, and title, legend and notes at its ends."""
-        height = round(top + bottom + sum(self.bodies) + sum(self._around()), 2)
-        self.drawn.set_figheight(height * _CM)
-        self.title.set_y(1 - 0.15 / height)
-        self.notes.set_y(0.1 / height)
-        if self.legend is not None:
-            notes = self.notes.get_text()
-            lines = notes.count("\n") + bool(notes)
-            at = (0.5, (0.08 + 0.85 * _LINE * lines) / height)
-            self.legend.set_bbox_to_anchor(at, self.drawn.transFigure)
-
-    def _around(self) -> list[float]:
-        """How much room the texts around the axes of each row take, in cm."""
-        boxes = []
-        for axes in self.axes:
-            inner = axes.get_window_extent()
-            outer = axes.get_tightbbox() or inner
-            cm = 2.54 / self.drawn.dpi
-            boxes.append(((outer.y1 - inner.y1) * cm, (inner.y0 - outer.y0) * cm))
-        rows = [boxes[at : at + self.columns] for at in range(0, len(boxes), self.columns)]
-        return [max(a for a, _ in row) + max(b for _, b in row) + 0.4 for row in rows]
+def _add_legend(
+    drawn: "matplotlib.figure.Figure", figure: Figure, looks: Looks, room: float
+) -> None:
+    """The notes, and below them the names of the series; one series alone needs no name."""
+    found: dict[str, Any] = {}
+    for axes in drawn.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    if len(looks) < 2 or len(looks) > MOST_SERIES:
+        found = {label: handle for label, handle in found.items() if label not in looks}
+    order = [*looks, *sorted(found)]  # series first, in the order of their colours
+    names = sorted(found, key=order.index)
+    notes = [line for note in figure.notes for line in marks.wrapped(note, room, marks.SMALL)]
+    if not names and not notes:
+        return
+    # 1.1 cm for the mark of each name and the space to the next.
+    widest = max((marks.width_cm(marks.shown(name), marks.SMALL) for name in names), default=1)
+    legend = drawn.legend(
+        [found[name] for name in names], [marks.cut(n, room - 1.1, marks.SMALL) for n in names],
+        loc="outside lower left", ncols=max(1, min(len(names), int(room // (widest + 1.1)))),
+        title="\n".join(notes), title_fontsize=marks.SMALL, alignment="left", frameon=False,
+        borderpad=0.1, labelspacing=0.55, handlelength=2.4, columnspacing=1.4,
+    )  # fmt: skip
+    legend.get_title().set_color("#444444")
 
 
 def _beside(panel: Subplot, room: float) -> float:
     """How wide the names of the rows are, in cm."""
-    widths = [style.width_cm(style.shown(name), style.SMALL) for name in panel.y_names]
+    widths = [marks.width_cm(marks.shown(name), marks.SMALL) for name in panel.y_names]
     return min(max(widths, default=0.0), _NAMES * room)
 
 
@@ -410,20 +360,20 @@ def _is_wide(panel: Subplot, width: float) -> bool:
 def _fit_texts(axes: "Axes", panel: Subplot, x_label: str) -> None:
     """Wrap the texts around some axes to the width that these have."""
     room = axes.get_window_extent().width / axes.get_figure(root=True).dpi / _CM  # type: ignore[union-attr]  # it is drawn
-    lines = style.wrapped(panel.title, room + 0.2, style.TEXT)
-    lines += style.wrapped(panel.note, room + 0.2, style.TEXT, most=2)
+    lines = marks.wrapped(panel.title, room + 0.2, marks.TEXT)
+    lines += marks.wrapped(panel.note, room + 0.2, marks.TEXT, most=2)
     axes.set_title("\n".join(lines), loc="left")
     lowest = [axes, *axes.child_axes][-1]
-    lowest.set_xlabel("\n".join(style.wrapped(x_label, 0.95 * room, most=2)))
-    axes.set_ylabel("\n".join(style.wrapped(axes.get_ylabel(), 4.5, most=2)))
+    lowest.set_xlabel("\n".join(marks.wrapped(x_label, 0.95 * room, most=2)))
+    axes.set_ylabel("\n".join(marks.wrapped(axes.get_ylabel(), 4.5, most=2)))
     if not panel.x_names:
         return
     each_cm, places = room / len(panel.x_names), range(1, len(panel.x_names) + 1)
-    if all(style.fits(name, each_cm - 0.08, style.SMALL, most=3) for name in panel.x_names):
-        names = [style.wrapped(name, each_cm - 0.08, style.SMALL) for name in panel.x_names]
+    if all(marks.fits(name, each_cm - 0.08, marks.SMALL, most=3) for name in panel.x_names):
+        names = [marks.wrapped(name, each_cm - 0.08, marks.SMALL) for name in panel.x_names]
         axes.set_xticks(places, ["\n".join(lines) for lines in names])
         return
-    names_cut = [style.cut(name, 3.2, style.SMALL) for name in panel.x_names]
+    names_cut = [marks.cut(name, 3.2, marks.SMALL) for name in panel.x_names]
     if each_cm < 0.5:
         axes.set_xticks(places, names_cut, rotation=90)
     else:

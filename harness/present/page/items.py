@@ -23,14 +23,8 @@ from harness.pipeline.score import OF_CHOICE, RIGHT_OR_WRONG
 from harness.present.page.records import NONE, PageFacts, PageRow, PageTexts
 from harness.storage.find_runs import data_words
 from harness.storage.ledger import Ledger
-from harness.storage.runs import (
-    RunFile,
-    RunFolder,
-    SampleRecord,
-    StepRecord,
-    StoredRows,
-    VerdictRecord,
-)
+from harness.storage.run_tables import SampleRecord, StepRecord, VerdictRecord
+from harness.storage.runs import RunFile, RunFolder, StoredRows
 
 _DIGITS = 6
 _LOT = 16

@@ -16,7 +16,7 @@ from harness.models.encoders.encoders import (
     encoder_of,
     package_folder,
 )
-from harness.specs.encoders import MiniLMSpec
+from harness.specs.implicitness import MiniLMSpec
 
 TEXTS = ["Could you close the window?", "", "It is cold.", "Könnten Sie das Fenster schließen?"]
 

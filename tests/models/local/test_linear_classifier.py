@@ -14,7 +14,7 @@ from harness.models.local.heads import (
     save_head,
 )
 from harness.models.vectors import Vectors
-from harness.specs.encoders import CharNgramsSpec
+from harness.specs.implicitness import CharNgramsSpec
 from harness.specs.models import SklearnSpec
 
 pytestmark = needs("sklearn")

@@ -12,7 +12,7 @@ from harness.models.local.classifiers import TrainedClassifier
 from harness.models.local.sequence_classifiers import SequenceClassifier
 from harness.pipeline.training import TrainOptions, train
 from harness.specs.models import ClassifierSpec
-from harness.storage.runs import SampleRecord
+from harness.storage.run_tables import SampleRecord
 
 FAST = "epochs: 40, learning_rate: 0.002, batch: 4, max_tokens: 40, device: cpu"
 BRIEF = FAST.replace("epochs: 40", "epochs: 4")

@@ -13,7 +13,7 @@ from harness.cli import main
 from harness.core import Request, Response, Sample
 from harness.library import load_runs
 from harness.models.labels import LabelQuestions
-from harness.models.openai.guard import GuardModel
+from harness.models.openai.model import GuardModel
 from harness.parts import Decoding, Message, Mode, Reason
 from harness.registry import Registry, shipped_home
 from harness.specs.models import GuardSpec
