@@ -4,9 +4,10 @@ Everything is tried on made-up texts of every sort, and twice. A judge's model i
 replies are made up too.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from math import isfinite
 from typing import Final
 
@@ -64,15 +65,13 @@ def check_judge(
         "names itself": lambda: _names(judge, name),
         "has one recipe, however often it is built": lambda: _recipe(judge, build(), name),
         "asks the same each time, in requests of its model": lambda: (
-            _asks(asked(), model) or _twice(asked, "asks")
+            _asks(chain.from_iterable(asked()), model) or _twice(asked, "asks")
         ),
         "reads no cases as no verdicts": lambda: _equal(judge.read([]), [], "reads"),
     }
     yield from findings(rules)
-    answered = [
-        replace(case, replies=_replies(requests, place))
-        for place, (case, requests) in enumerate(zip(cases, asked(), strict=True))
-    ]
+    pairs = zip(cases, asked(), strict=True)
+    answered = [replace(case, replies=_replies(own, at)) for at, (case, own) in enumerate(pairs)]
 
     def read() -> list[Verdict]:
         return judge.read(answered)
@@ -183,12 +182,12 @@ def _recipe(judge: Judge, again: Judge, name: str) -> str | None:
     return None
 
 
-def _asks(asked: Sequence[Sequence[Request]], model: str | None) -> str | None:
-    requests = [request for part in asked for request in part]
-    if wrong := [part for part in requests if not isinstance(part, Request)]:
-        return f"asks {wrong[0]!r}, which is no Request"
-    if wrong := [part for part in requests if part.model != model]:
-        return f"asks model {wrong[0].model!r}, and its own is {model!r}"
+def _asks(asked: Iterable[Request], model: str | None) -> str | None:
+    for request in asked:
+        if not isinstance(request, Request):
+            return f"asks {request!r}, which is no Request"
+        if request.model != model:
+            return f"asks model {request.model!r}, and its own is {model!r}"
     return None
 
 
@@ -226,9 +225,8 @@ def _twice(make: Callable[[], object], what: str) -> str | None:
 
 
 def _modes(modes: frozenset[Mode]) -> str | None:
-    if not modes or not all(isinstance(mode, Mode) for mode in modes):
-        return f"its modes are {modes!r}; write a frozenset of harness.parts.Mode"
-    return None
+    is_known = modes and all(isinstance(mode, Mode) for mode in modes)
+    return None if is_known else f"its modes are {modes!r}; write a frozenset of harness.parts.Mode"
 
 
 def _requests(model: Model, mode: Mode, place: tuple[str, str, str]) -> list[Request]:
@@ -251,21 +249,20 @@ def _answers(model: Model, requests: Sequence[Request]) -> str | None:
         return f"{wrong[0]!r} is no Response"
     if len(responses) != len(requests) or {part.key for part in responses} != asked.keys():
         return f"{len(responses)} responses to {len(requests)} requests, or keys of other requests"
-    for part in responses:
-        request = asked[part.key]
-        if part.failure is None and (missing := _missing(part, request)):
-            return f"asked to {request.mode}, it gives {missing}"
-    return None
+    found = (_missing(part, asked[part.key]) for part in responses if part.failure is None)
+    return next(filter(None, found), None)
 
 
 def _missing(response: Response, request: Request) -> str | None:
+    is_vector = request.mode is Mode.EMBED
+    count, wanted, what = len(response.choice_scores or ()), len(request.choices), "scores"
     if request.mode is Mode.GENERATE:
-        count = len(response.texts or ()) + len(response.lost)
-        return None if count == request.decoding.n else f"{count} texts of {request.decoding.n}"
-    if request.mode is Mode.EMBED:
-        return None if response.vectors else "no vectors"
-    count = len(response.choice_scores or ())
-    return None if count == len(request.choices) else f"{count} scores of {len(request.choices)}"
+        count, what = len(response.texts or ()) + len(response.lost), "texts"
+        wanted = request.decoding.n
+    if bool(response.vectors) if is_vector else count == wanted:
+        return None
+    gives = "no vectors" if is_vector else f"{count} {what} of {wanted}"
+    return f"asked to {request.mode}, it gives {gives}"
 
 
 def _samples(samples: Sequence[Sample]) -> str | None:

@@ -44,10 +44,6 @@ Chunk = list[SampleRecord]
 _NOTHING = (0.0,) * 4
 
 
-def _nothing(records: Sequence[SampleRecord]) -> Mapping[str, Response]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class RunResult:
     """What a command leaves: the run's folder, its file and its scores.
@@ -101,7 +97,14 @@ def run_one(plan: RunPlan) -> RunResult:
         return RunResult(plan.folder, plan.file, scores, plan.repeat.truncated)
     asked = [plan.client, *(setup.client for setup in plan.judges if setup.client)]
     segments = stored_segments(plan.folder.path.parents[3], [one.ledger.name for one in asked])
-    result, retried = _carried_out(plan, _before(plan))
+    file, rows, again = plan.file, None, plan.again
+    if any((plan.folder.path / name).exists() for name in NAMES):
+        try:
+            earlier, rows = plan.folder.read(), StoredRows.whole(plan.folder)
+            file, again = replace(file, redrawn=earlier.redrawn, judges=earlier.judges), ()
+        except StoreError as error:
+            _log.warning("%s; rebuilt from the stored calls", str(error).partition(";")[0])
+    result, retried = _carried_out(plan, file, rows, again)
     write_data_paths(plan.folder, plan.sources)
     if plan.inputs is not None:
         truncated = result.truncated
@@ -109,63 +112,42 @@ def run_one(plan: RunPlan) -> RunResult:
     return result
 
 
-@dataclass(frozen=True, slots=True)
-class _Before:
-    """What a run goes on from: its file, its rows if they are whole, judges to read it again."""
-
-    file: RunFile
-    rows: StoredRows | None = None
-    again: tuple[JudgeSetup, ...] = ()
-
-
-def _before(plan: RunPlan) -> _Before:
-    if not any((plan.folder.path / name).exists() for name in NAMES):
-        return _Before(plan.file)
-    try:
-        earlier, rows = plan.folder.read(), StoredRows.whole(plan.folder)
-    except StoreError as error:
-        _log.warning("%s; rebuilt from the stored calls", str(error).partition(";")[0])
-        return _Before(plan.file, again=plan.again)
-    return _Before(replace(plan.file, redrawn=earlier.redrawn, judges=earlier.judges), rows)
-
-
-def _carried_out(plan: RunPlan, before: _Before) -> tuple[RunResult, set[str]]:
+def _carried_out(
+    plan: RunPlan, before: RunFile, rows: StoredRows | None, again: tuple[JudgeSetup, ...]
+) -> tuple[RunResult, set[str]]:
     """The run as it is written, and the ways of retrying that would make calls.
 
-    Verdicts of other judges are kept. Where that cannot be, which is known after the last chunk,
-    the run is made once more without them: the answers are stored by then.
+    Verdicts of other judges, in `rows`, are kept, or those of `again` derived again. Where that
+    cannot be, which is known after the last chunk, the run is made once more without them: the
+    answers are stored by then.
     """
-    file, lost, retried = before.file, dict[str, HarnessError | str](), set[str]()
+    file, lost, retried = before, dict[str, HarnessError | str](), set[str]()
     tables = RunTables(plan.folder.path)
     with ExitStack() as opened:
         client = opened.enter_context(plan.client)
-        chunks = answered(plan.plan, client, first=partial(_smoke_test, plan))
-        if before.rows is not None:
+        smoked = () if client.terms.is_offline else plan.judges
+        first = partial(smoke_test_judges, plan.plan, smoked)
+        chunks = answered(plan.plan, client, first=first)
+        if rows is not None:
             others = {e.name for e in file.judges} - {setup.entry.name for setup in plan.judges}
-            chunks = _with_earlier(chunks, before.rows, others, lost)
-        for setup in (*before.again, *plan.judges):
+            chunks = _with_earlier(chunks, rows, others, lost)
+        for setup in (*again, *plan.judges):
             asked = opened.enter_context(setup.client) if setup.client else None
             open_setup = replace(setup, client=asked)
-            is_again = setup in before.again
+            is_again = setup in again
             chunks = _judged(chunks, file.task, open_setup, lost=lost if is_again else None)
             file = replace(file, judges=joined(file.judges, setup.entry))
         for chunk in chunks:
             retried |= retried_ways(chunk)
             tables.add(chunk)
     if not lost:
-        for setup in before.again:
+        for setup in again:
             _log.warning("judge %s: its verdicts are derived again", setup.entry.name)
         return put_run(plan.folder, file, tables), retried
     for name, why in lost.items():
         warn_left_out(name, why)
-    again = tuple(setup for setup in before.again if setup.entry.name not in lost)
-    kept = before.file if before.rows is None else replace(before.file, judges=())
-    return _carried_out(plan, _Before(kept, again=again))
-
-
-def _smoke_test(plan: RunPlan) -> None:
-    if not plan.client.terms.is_offline:
-        smoke_test_judges(plan.plan, plan.judges)
+    again = tuple(setup for setup in again if setup.entry.name not in lost)
+    return _carried_out(plan, before if rows is None else replace(before, judges=()), None, again)
 
 
 def _with_earlier(
@@ -202,55 +184,39 @@ def answered(
     Where there are more than one chunk and several ways of asking, all are asked first: those
     of a sample together, which share most of their prompts.
     """
-    planned = plan.planned
+    planned, todo = plan.planned, [first]
     shown = GatheredProgress(client.progress, planned)
-    asking = _Asking(plan, replace(client, progress=shown), [first])
+    client = replace(client, progress=shown)
+    steps = max((len(plan.task.variants[name].steps) for name in plan.run.variants), default=1)
+
+    def answer_wave(asked: Sequence[Request], wave: int) -> Mapping[str, Response]:
+        if todo and client.ledger.is_missing_any([part.key for part in asked]):
+            todo.pop()()
+        return client.answer(asked, stage=Stage("answers", client.model.name, wave + 1, steps))
+
+    def calls(cells: Sequence[PlannedResponse]) -> list[list[Call]]:
+        shown.next_chunk(len(cells))
+        # Those of a sample together: they share most of their prompts.
+        at: dict[str, int] = {}
+        places = [at.setdefault(cell.sample.id, place) for place, cell in enumerate(cells)]
+        order = sorted(range(len(cells)), key=places.__getitem__)
+        made = walk(
+            plan.task,
+            [cells[place] for place in order],
+            ask=lambda cell, step, earlier: request(plan, cell, step=step, earlier=earlier),
+            answer=answer_wave,
+        )
+        found = dict(zip(order, made, strict=True))
+        return [found[place] for place in range(len(cells))]
+
     # A provider's batches take a day each: they are handed in at once.
     size = planned if client.is_batch else CHUNK
     is_split = planned > size and len(plan.run.variants) * len(plan.task.decodings) > 1
     for cells in plan.chunks_by_sample(size) if is_split else ():
-        shown.next_chunk(len(cells))
-        asking.calls(cells)
+        calls(cells)
     shown.begin(planned)
     for cells in plan.chunks(size):
-        shown.next_chunk(len(cells))
-        calls = asking.calls(cells)
-        yield [sample_record(*pair, plan.task) for pair in zip(cells, calls, strict=True)]
-
-
-@dataclass(frozen=True, slots=True)
-class _Asking:
-    """Planned responses to calls; what is in `first` is called before the first new one."""
-
-    plan: Plan
-    client: CachedClient
-    first: list[Callable[[], None]]
-
-    def calls(self, planned: Sequence[PlannedResponse]) -> list[list[Call]]:
-        """The calls of some planned responses, in their order."""
-        first: dict[str, int] = {}
-        for place, cell in enumerate(planned):
-            first.setdefault(cell.sample.id, place)
-        # Those of a sample together: they share most of their prompts.
-        order = sorted(
-            range(len(planned)), key=lambda place: (first[planned[place].sample.id], place)
-        )
-        calls = walk(
-            self.plan.task,
-            [planned[place] for place in order],
-            ask=lambda cell, step, earlier: request(self.plan, cell, step=step, earlier=earlier),
-            answer=self._answer,
-        )
-        found = dict(zip(order, calls, strict=True))
-        return [found[place] for place in range(len(planned))]
-
-    def _answer(self, asked: Sequence[Request], wave: int) -> Mapping[str, Response]:
-        if self.first and self.client.ledger.is_missing_any([part.key for part in asked]):
-            self.first.pop()()
-        variants = [self.plan.task.variants[name] for name in self.plan.run.variants]
-        steps = max((len(variant.steps) for variant in variants), default=1)
-        stage = Stage("answers", self.client.model.name, wave + 1, steps)
-        return self.client.answer(asked, stage=stage)
+        yield list(map(partial(sample_record, task=plan.task), cells, calls(cells)))
 
 
 def judge(plan: JudgePlan) -> RunResult:
@@ -275,7 +241,7 @@ def _judged(
     task: TaskSpec,
     setup: JudgeSetup,
     *,
-    responses: ResponsesOf = _nothing,
+    responses: ResponsesOf = lambda _: {},
     lost: dict[str, HarnessError | str] | None = None,
 ) -> Iterator[Chunk]:
     """The chunks with the verdicts of one more judge, in one where it compares answers.

@@ -6,7 +6,7 @@ cannot answer is refused before the first call. References reach a prompt only w
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from heapq import nsmallest
@@ -41,21 +41,13 @@ class AnswerMode(StrEnum):
     @property
     def mode(self) -> Mode:
         """What a model is asked for."""
-        return _MODES[self][0]
-
-    @property
-    def ability(self) -> str:
-        """What a model must be able to do, after `can`."""
-        return _MODES[self][1]
+        return {"logprob": Mode.CHOOSE, "top_logprobs": Mode.CHOOSE_TOKEN}.get(self, Mode.GENERATE)
 
 
-_MODES = {
-    AnswerMode.LOGPROB: (Mode.CHOOSE, "give the log-probability of any choice"),
-    AnswerMode.TOP_LOGPROBS: (
-        Mode.CHOOSE_TOKEN,
-        "give the log-probabilities of the likeliest next tokens",
-    ),
-    AnswerMode.WRITTEN: (Mode.GENERATE, "write answers"),
+_ABILITIES = {
+    AnswerMode.LOGPROB: "give the log-probability of any choice",
+    AnswerMode.TOP_LOGPROBS: "give the log-probabilities of the likeliest next tokens",
+    AnswerMode.WRITTEN: "write answers",
 }
 
 
@@ -75,8 +67,12 @@ def with_mode(
     able = [part for part in AnswerMode if part.mode in modes]
     chosen = wanted or next((part for part in able if part is not AnswerMode.WRITTEN), None)
     if chosen is None or chosen not in able:
-        ability = (chosen or AnswerMode.LOGPROB).ability
-        raise SpecError(f"model {model} cannot {ability}; {_remedy(able)}")
+        # Other ways of this model, in a column of their own, or other models.
+        others = "a model of kind transformers or vllm, or a server that echoes log-probabilities"
+        ways = [f"--answers {' or '.join(able)}, in a column of its own"] if able else []
+        ways += [] if AnswerMode.LOGPROB in able else [f"{'or ' * bool(able)}{others}"]
+        ability = _ABILITIES[chosen or AnswerMode.LOGPROB]
+        raise SpecError(f"model {model} cannot {ability}; what works: {'; '.join(ways)}")
     variants = dict(task.variants)
     if chosen is AnswerMode.WRITTEN:
         for name, spec in task.variants.items():
@@ -90,16 +86,6 @@ def decoding_label(task: TaskSpec, decoding: DecodingSpec) -> str:
     if task.has_choices:
         return str(next(part for part in AnswerMode if part.mode is task.mode))
     return f"T{decoding.temperature:g}"
-
-
-def _remedy(able: Sequence[AnswerMode]) -> str:
-    """What works: other ways of this model, in a column of their own, or other models."""
-    others = "a model of kind transformers or vllm, or a server that echoes log-probabilities"
-    if not able:
-        return f"what works: {others}"
-    ways = f"--answers {' or '.join(able)}, in a column of its own"
-    is_exact = AnswerMode.LOGPROB in able
-    return f"what works: {ways}" if is_exact else f"what works: {ways}; or {others}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +117,7 @@ class Plan:
         """How many responses are planned."""
         specs = [self.task.variants[name] for name in self.run.variants]
         counts = [
-            sum(1 for _ in _each_applicable(spec, self.samples))
-            if spec.needs
-            else len(self.samples)
+            sum(1 for _ in _applicable(spec, self.samples)) if spec.needs else len(self.samples)
             for spec in specs
         ]
         return sum(counts) * len(self.task.decodings)
@@ -154,7 +138,7 @@ class Plan:
 
     def _each_cell(self) -> Iterator[PlannedResponse]:
         for variant, decoding in product(self.run.variants, self.task.decodings):
-            for sample in _each_applicable(self.task.variants[variant], self.samples):
+            for sample in _applicable(self.task.variants[variant], self.samples):
                 yield PlannedResponse(sample, variant, decoding)
 
 
@@ -167,19 +151,18 @@ def parted(each: Iterable[_T], size: int) -> Iterator[list[_T]]:
 
 def applicable(variant: VariantSpec, samples: Iterable[Sample]) -> list[Sample]:
     """The samples that are asked under a variant: those that have the fields it needs."""
-    return list(_each_applicable(variant, samples))
+    return list(_applicable(variant, samples))
 
 
-def _each_applicable(variant: VariantSpec, samples: Iterable[Sample]) -> Iterator[Sample]:
+def _applicable(variant: VariantSpec, samples: Iterable[Sample]) -> Iterator[Sample]:
     needs = variant.needs
     return (sample for sample in samples if all(name in sample.fields for name in needs))
 
 
 def decodings(task: TaskSpec) -> tuple[Decoding, ...]:
     """How answers are drawn; a choice that is scored has nothing to draw."""
-    if _is_scored(task):
-        return (SCORING,)
-    return tuple(Decoding(part.temperature, part.max_tokens) for part in task.decodings)
+    drawn = (Decoding(part.temperature, part.max_tokens) for part in task.decodings)
+    return (SCORING,) if _is_scored(task) else tuple(drawn)
 
 
 def chosen_variants(task: TaskSpec, names: tuple[str, ...], *, name: str) -> tuple[str, ...]:
@@ -224,20 +207,23 @@ def subsample(
     """
     if limit is None or limit >= len(samples):
         return samples if isinstance(samples, StoredSamples) else tuple(samples)
-    if is_by_cluster and (whole := _whole_clusters(samples, limit, seed=seed)):
-        return samples_at(
-            samples, [at for at, s in enumerate(_heads(samples)) if s.cluster in whole]
-        )
+    heads: Callable[[], Iterator[Sample | SampleHead]] = (
+        samples.heads if isinstance(samples, StoredSamples) else samples.__iter__
+    )
+    if is_by_cluster:
+        # Ranked by a seeded digest, those that come before the first that does not fit.
+        sizes = Counter(head.cluster for head in heads())
+        ranked = sorted(sizes, key=lambda cluster: digest((seed, cluster)))
+        filled = accumulate(sizes[cluster] for cluster in ranked)
+        whole = {c for c, count in zip(ranked, filled, strict=True) if count <= limit}
+        if whole:
+            return samples_at(samples, [at for at, s in enumerate(heads()) if s.cluster in whole])
     groups: dict[str, list[tuple[str, int]]] = {}
-    for place, head in enumerate(_heads(samples)):
+    for place, head in enumerate(heads()):
         groups.setdefault(head.group, []).append((digest((seed, head.id)), place))
     counts = _apportion({name: len(members) for name, members in groups.items()}, limit)
     chosen = (nsmallest(counts[name], members) for name, members in groups.items())
     return samples_at(samples, sorted(place for members in chosen for _, place in members))
-
-
-def _heads(samples: Sequence[Sample]) -> Iterable[Sample | SampleHead]:
-    return samples.heads() if isinstance(samples, StoredSamples) else samples
 
 
 def samples_at(samples: Sequence[Sample], places: Sequence[int]) -> Sequence[Sample]:
@@ -245,14 +231,6 @@ def samples_at(samples: Sequence[Sample], places: Sequence[int]) -> Sequence[Sam
     if isinstance(samples, StoredSamples):
         return samples.at(places)
     return tuple(samples[place] for place in places)
-
-
-def _whole_clusters(samples: Sequence[Sample], limit: int, *, seed: int) -> set[str]:
-    """The clusters, ranked by a seeded digest, that come before the first that does not fit."""
-    sizes = Counter(head.cluster for head in _heads(samples))
-    ranked = sorted(sizes, key=lambda cluster: digest((seed, cluster)))
-    filled = accumulate(sizes[cluster] for cluster in ranked)
-    return {cluster for cluster, count in zip(ranked, filled, strict=True) if count <= limit}
 
 
 def _apportion(sizes: Mapping[str, int], limit: int) -> dict[str, int]:
@@ -400,7 +378,7 @@ def check_templates(plan: Plan) -> None:
 def _first_cells(plan: Plan, name: str) -> list[PlannedResponse]:
     """A cell of a variant for each group, set of fields and number of choices."""
     first = dict[object, Sample]()
-    for sample in _each_applicable(plan.task.variants[name], plan.samples):
+    for sample in _applicable(plan.task.variants[name], plan.samples):
         first.setdefault((sample.group, frozenset(sample.fields), len(sample.choices)), sample)
     return [PlannedResponse(s, name, plan.task.decodings[0]) for s in first.values()]
 
@@ -448,7 +426,7 @@ def is_alike(plan: Plan, one: str, other: str) -> bool:
     words = [([(s.template, s.is_follow_up) for s in spec.steps], spec.slots) for spec in specs]
     if words[0] == words[1] or specs[0].choice != specs[1].choice:
         return False
-    shared = _each_applicable(specs[1], _each_applicable(specs[0], plan.samples))
+    shared = _applicable(specs[1], _applicable(specs[0], plan.samples))
     if (first := next(shared, None)) is None:
         return False
     # A sample whose fields are all different from those of others.

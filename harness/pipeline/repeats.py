@@ -151,16 +151,12 @@ def has_any(runs: Path) -> bool:
 def _is_unchanged(folder: RunFolder, known: Repeat) -> bool:
     for model, before in known.ledgers.items():
         found = segments(folder.path.parents[3] / "calls" / model)
-        if tuple(map(_segment, found)) == before:
-            continue
+        now = tuple(map(_segment, found))
         # Later runs only add calls. Of two replies to one key the first stored counts, so what
         # follows the last segment's end cannot change a run that has all of its replies.
-        if known.retried or not before or len(found) < len(before):
-            return False
-        pairs = zip(before, found, strict=False)
-        if any(_segment(new, old.size) != old for old, new in pairs):
-            return False
-        if any(_segment(new) != old for old, new in zip(before[:-1], found, strict=False)):
+        began = tuple(_segment(path, old.size) for path, old in zip(found, before, strict=False))
+        is_added_to = before and began == before and now[: len(before) - 1] == before[:-1]
+        if now != before and (known.retried or not is_added_to):
             return False
     return sum_of(folder.path / SUMS) == known.wrote and not folder.changed()
 

@@ -1,11 +1,11 @@
 """Stored runs to what today's parsers make of their stored replies; nothing is asked."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from harness import __version__
-from harness.core import Case, Request
+from harness.core import Case
 from harness.errors import StoreError
 from harness.judges.custom import reads_each_alone
 from harness.pipeline.execute import CHUNK, put_run, read
@@ -42,62 +42,41 @@ class RereadResult:
 
 def reread(plan: JudgePlan) -> RereadResult:
     """Read a run's stored replies with today's parsers; no call is made."""
-    found = _Reread(plan, Counter({setup.entry.name: 0 for setup in plan.judges}))
+    changes, stale = list[VerdictChange](), Counter({one.entry.name: 0 for one in plan.judges})
     altered = [] if plan.task == plan.file.task else [f"the cut of task {plan.file.run.task}"]
     for setup in plan.judges:
         altered += [] if setup.judge.recipe == setup.entry.recipe else [f"judge {setup.entry.name}"]
     is_alone = all(reads_each_alone(setup.judge) for setup in plan.judges)
-    file = replace(plan.file, version=__version__)
     tables = RunTables(plan.folder.path)
-    for chunk in parted(plan.records, CHUNK if is_alone else max(len(plan.records), 1)):
-        records = found.read(chunk)
-        tables.add(records)
-    for name in ("samples", "answers"):  # verdicts are derived again
-        if tables.digests[name] != file.tables.get(name):
-            plan.folder.check_sum(f"{name}.parquet")
-    if not altered:
-        put_run(plan.folder, file, tables)
-    return RereadResult(tuple(found.changes), found.stale, tuple(altered))
-
-
-@dataclass(slots=True)
-class _Reread:
-    """Records read again in chunks; the verdicts that change, and how many questions would."""
-
-    plan: JudgePlan
-    stale: Counter[str]
-    changes: list[VerdictChange] = field(default_factory=list)
-
-    def read(self, rows: Sequence[SampleRecord]) -> list[SampleRecord]:
-        """Some records as the plan's task and judges read them now."""
-        task, responses = self.plan.task, self.plan.responses(rows)
-        records = [rebuild(row, responses, task) for row in rows]
-        for setup in self.plan.judges:
+    for rows in parted(plan.records, CHUNK if is_alone else max(len(plan.records), 1)):
+        responses = plan.responses(rows)
+        records = [rebuild(row, responses, plan.task) for row in rows]
+        for setup in plan.judges:
             name, step = setup.entry.name, setup.entry.step
-            cases = cases_of(records, task, step=step, responses=responses)
-            cases = {place: c for place, c in cases.items() if name in rows[place].verdicts}
-            stored = {place: rows[place].verdicts[name] for place in cases}
-            asked = {place: questions(case, setup.judge) for place, case in cases.items()}
-            self.stale[name] += sum(
-                tuple(question.key for question in asked[place]) != verdict.keys
-                for place, verdict in stored.items()
-            )
-            verdicts = _reread(setup, cases, stored, asked)
-            self.changes += [
-                VerdictChange(rows[place], name, stored[place], verdict)
-                for place, verdict in verdicts.items()
-                if (stored[place].value, stored[place].reason) != (verdict.value, verdict.reason)
+            cases = cases_of(records, plan.task, step=step, responses=responses)
+            stored = {at: rows[at].verdicts[name] for at in cases if name in rows[at].verdicts}
+            verdicts, changed = _reread(setup, {at: cases[at] for at in stored}, stored)
+            stale[name] += changed
+            changes += [
+                VerdictChange(rows[at], name, stored[at], verdict)
+                for at, verdict in verdicts.items()
+                if (stored[at].value, stored[at].reason) != (verdict.value, verdict.reason)
             ]
             records = with_verdicts(records, name, verdicts)
-        return records
+        tables.add(records)
+    for name in ("samples", "answers"):  # verdicts are derived again
+        if tables.digests[name] != plan.file.tables.get(name):
+            plan.folder.check_sum(f"{name}.parquet")
+    if not altered:
+        put_run(plan.folder, replace(plan.file, version=__version__), tables)
+    return RereadResult(tuple(changes), stale, tuple(altered))
 
 
 def _reread(
-    setup: JudgeSetup,
-    cases: Mapping[int, Case],
-    stored: Mapping[int, VerdictRecord],
-    asked: Mapping[int, tuple[Request, ...]],
-) -> dict[int, VerdictRecord]:
+    setup: JudgeSetup, cases: Mapping[int, Case], stored: Mapping[int, VerdictRecord]
+) -> tuple[dict[int, VerdictRecord], int]:
+    """The verdicts as they are read today, and how many cases would be asked about otherwise."""
+    asked = {place: questions(case, setup.judge) for place, case in cases.items()}
     same = [
         place
         for place, case in cases.items()
@@ -116,4 +95,5 @@ def _reread(
         keys=[stored[place].keys for place in same],
         replies=replies,
     )
-    return {**stored, **dict(zip(same, verdicts, strict=True))}
+    stale = sum(tuple(one.key for one in asked[at]) != stored[at].keys for at in cases)
+    return {**stored, **dict(zip(same, verdicts, strict=True))}, stale

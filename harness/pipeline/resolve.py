@@ -425,8 +425,7 @@ def resolve_choices(workspace: Workspace, options: RunOptions) -> tuple[Plan, Lo
         )
     task = registry.load("tasks", name)
     if not task.has_choices:
-        tasks = {other: registry.load("tasks", other) for other in registry.names("tasks")}
-        able = [other for other, spec_of in tasks.items() if spec_of.has_choices]
+        able = [one for one in registry.names("tasks") if registry.load("tasks", one).has_choices]
         raise SpecError(f"task {name} has no choices; tasks that have: {', '.join(able) or 'none'}")
     task = with_mode(task, frozenset({Mode.CHOOSE}), None, model="any")
     variants = chosen_variants(task, options.variants, name=name)

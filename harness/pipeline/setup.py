@@ -253,11 +253,11 @@ def warn_of_languages(
     declared: str | None,
 ) -> None:
     """Warn, once each, of judges and a scorer that do not read the language of the samples."""
-    registry = workspace.registry
-    labels = [JudgeLabel.parse(judge) for judge in judges if isinstance(judge, str)]
-    specs: dict[str, object] = {
-        f"judge {label.name}": registry.load("configs/judges", label.name) for label in labels
-    }
+    registry, specs = workspace.registry, dict[str, object]()
+    for judge in judges:
+        if isinstance(judge, str):
+            name = JudgeLabel.parse(judge).name
+            specs[f"judge {name}"] = registry.load("configs/judges", name)
     scorer = task.implicitness.scorer if task.implicitness else ""
     if scorer in registry.names("configs/scorers"):
         specs[f"scorer {scorer}"] = registry.load("configs/scorers", scorer)
@@ -299,11 +299,10 @@ def setups_again(
     for entry in entries:
         try:
             setup = stored_setup(workspace, entry, samples)
+            own = replace(entry, recipe=setup.judge.recipe, metric=setup.judge.metric)
+            yield replace(setup, entry=own)
         except HarnessError as error:
             warn_left_out(entry.name, error)
-        else:
-            judge = setup.judge
-            yield replace(setup, entry=replace(entry, recipe=judge.recipe, metric=judge.metric))
 
 
 def warn_left_out(judge: str, error: HarnessError | str) -> None:

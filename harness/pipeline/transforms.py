@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -123,13 +124,13 @@ def check_slots(samples: Sequence[Sample], spec: BuildSpec, *, prompts: Prompts)
                 f"{did_you_mean(unseen[0], list(step.sees))}"
             )
     rule = spec.takes
+    taken_by = {rule.context, rule.turn} if rule else set[str]()
     for sample in samples:
         known = {*sample.fields, *sample.references}
-        if rule and (missing := {rule.context, rule.turn} - set(sample.fields)):
-            name = min(missing)
+        if missing := sorted(taken_by - set(sample.fields)):
             raise SpecError(
-                f"sample {sample.id} has no field {name!r}, by which this job takes samples"
-                f"{did_you_mean(name, sorted(sample.fields))}"
+                f"sample {sample.id} has no field {missing[0]!r}, by which this job takes samples"
+                f"{did_you_mean(missing[0], sorted(sample.fields))}"
             )
         for step in spec.steps:
             if unseen := [source for source in step.sees.values() if source not in known]:
@@ -304,19 +305,13 @@ def perturbed_task(task: TaskSpec, *, name: str, of: str, about: str) -> TaskSpe
 def sample_line(sample: Sample) -> dict[str, Any]:
     """A sample as a line of the sample format, which has no place for blank references."""
     references = {
-        name: tuple(text for text in texts if text.strip())
+        name: kept
         for name, texts in sample.references.items()
+        if (kept := tuple(text for text in texts if text.strip()))
     }
-    return {
-        "id": sample.id,
-        "group": sample.group,
-        "cluster": sample.cluster,
-        "fields": dict(sample.fields),
-        "references": {name: texts for name, texts in references.items() if texts},
-        "choices": sample.choices,
-        "gold": sample.gold,
-        "flags": sample.flags,
-    }
+    line = draft_line(Draft(replace(sample, references=references), {}))
+    del line["flags"], line["provenance"]
+    return {**line, "choices": sample.choices, "gold": sample.gold, "flags": sample.flags}
 
 
 def _changed(
@@ -324,14 +319,13 @@ def _changed(
 ) -> dict[str, str]:
     """The texts that word lists change, by sample id; each drawn by its sample's id alone."""
     lookup = synonyms(spec.part_of_speech) if isinstance(spec, WordNetSpec) else lambda _: ()
-    found = {}
-    for sample in samples:
-        made = edit_text(
-            sample.fields.get(plan.field, ""), spec, _draw(sample, name, plan), wordnet=lookup
+    made = {
+        one.id: edit_text(
+            one.fields.get(plan.field, ""), spec, _draw(one, name, plan), wordnet=lookup
         )
-        if made is not None:
-            found[sample.id] = made
-    return found
+        for one in samples
+    }
+    return {name: text for name, text in made.items() if text is not None}
 
 
 def _draw(sample: Sample, name: str, plan: PerturbationPlan) -> Random:
@@ -386,28 +380,21 @@ def _sample(
 
 def _about_other_group(sample: Sample, plan: PerturbationPlan, name: str) -> Sample:
     """The sample with the group exchanged in all its fields and references, where one was."""
-    spec = plan.specs[name]
+    spec, text = plan.specs[name], sample.fields.get(plan.field, "")
     if not isinstance(spec, GroupNamesSpec):
         return sample
-    pair = group_exchange(sample.fields.get(plan.field, ""), spec, _draw(sample, name, plan))
-    if pair is None:
+    if (pair := group_exchange(text, spec, _draw(sample, name, plan))) is None:
         return sample
-    return replace(
-        sample,
-        fields={n: with_group_exchanged(text, pair) for n, text in sample.fields.items()},
-        references={
-            n: tuple(with_group_exchanged(text, pair) for text in texts)
-            for n, texts in sample.references.items()
-        },
-    )
+    exchanged = partial(with_group_exchanged, pair=pair)
+    references = {n: tuple(map(exchanged, texts)) for n, texts in sample.references.items()}
+    fields = {n: exchanged(text) for n, text in sample.fields.items()}
+    return replace(sample, fields=fields, references=references)
 
 
 def _orders(sample: Sample, task: TaskSpec) -> dict[str, tuple[str, ...]]:
-    if not sample.choices:
-        return {}
     layouts = [variant.choice for variant in task.variants.values() if variant.choice]
-    numbers = sorted({layout.order for layout in layouts if layout.order is not None})
+    orders = sorted({one.order for one in layouts if one.order is not None})
     return {
-        f"{ORDER}{number}": tuple(str(at + 1) for at in permutation(sample, number))
-        for number in numbers
+        f"{ORDER}{order}": tuple(str(at + 1) for at in permutation(sample, order))
+        for order in (orders if sample.choices else ())
     }

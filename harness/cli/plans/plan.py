@@ -22,7 +22,6 @@ from harness.models.client.cached import Budget
 from harness.pipeline.repeats import is_plan_unchanged, record_plan
 from harness.pipeline.studies import plans, shards
 from harness.pipeline.studies.plans import (
-    CellCalls,
     CellEnd,
     CellOutcome,
     CellState,
@@ -212,7 +211,7 @@ def _cell_facts(cell: PlanCell) -> dict[str, Any]:
     return facts | {"answers": options.answers, "map": options.table}
 
 
-def _facts(row: CellCalls | CellState | CellOutcome, names: Sequence[str]) -> dict[str, Any]:
+def _facts(row: ReadyCell | CellState | CellOutcome, names: Sequence[str]) -> dict[str, Any]:
     return _cell_facts(row.cell) | {name: getattr(row, name) for name in names}
 
 
@@ -222,12 +221,12 @@ def _ended(done: CellOutcome) -> dict[str, Any]:
     return _cell_facts(done.cell) | facts | {"missing": found and found.missing}
 
 
-def _put_calls(name: str, rows: Sequence[CellCalls]) -> None:
-    def most(row: CellCalls) -> str:
+def _put_calls(name: str, rows: Sequence[ReadyCell]) -> None:
+    def most(row: ReadyCell) -> str:
         known = [part.most_usd for part in row.calls if part.most_usd is not None]
         return usd(fsum(known)) if known else "-"
 
-    def tokens(row: CellCalls) -> str:
+    def tokens(row: ReadyCell) -> str:
         is_estimate = any(part.is_estimate for part in row.calls)
         return f"{'~' * is_estimate}{sum(part.prompt_tokens for part in row.calls)}"
 
@@ -282,18 +281,18 @@ def _state(row: CellState) -> str:
     return "done" if row.is_whole else "begun" if row.done else "to do"
 
 
-def _columns(rows: Sequence[CellCalls] | Sequence[CellState]) -> str:
+def _columns(rows: Sequence[ReadyCell] | Sequence[CellState]) -> str:
     return _KEYS if any(row.cell.words for row in rows) else _KEYS.removesuffix(", with")
 
 
-def _put_errors(rows: Sequence[CellCalls] | Sequence[CellState]) -> int:
+def _put_errors(rows: Sequence[ReadyCell] | Sequence[CellState]) -> int:
     for row in rows:
         if row.error:
             warn(f"{_title(row.cell)}: cannot run: {row.error}")
     return _code(rows)
 
 
-def _code(rows: Sequence[CellCalls] | Sequence[CellState]) -> int:
+def _code(rows: Sequence[ReadyCell] | Sequence[CellState]) -> int:
     return ExitCode.of(any(row.error for row in rows))
 
 

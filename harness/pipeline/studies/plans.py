@@ -48,14 +48,16 @@ class PlanCell:
 
 @dataclass(frozen=True, slots=True)
 class ReadyCell:
-    """A cell with its run, or why it cannot be one, in words.
+    """A cell with its run, or why it cannot be one, in words; and its calls, where they are known.
 
-    No error is kept itself: what raised it would hold a model's weights.
+    No error is kept itself: what raised it would hold a model's weights. Calls that an earlier cell
+    makes are not among them.
     """
 
     cell: PlanCell
     plan: RunPlan | None = None
     error: str = ""
+    calls: tuple[CallSummary, ...] = ()
 
 
 class CellEnd(StrEnum):
@@ -80,15 +82,6 @@ class CellOutcome:
     error: str = ""
     part: ShardResult | None = None
     stored: RunFolder | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CellCalls:
-    """The calls of a cell that no earlier one makes; none, and the error, where it cannot run."""
-
-    cell: PlanCell
-    calls: tuple[CallSummary, ...] = ()
-    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,14 +257,12 @@ def _is_stored(folder: RunFolder) -> bool:
     return (folder.path / "run.json").is_file() and is_whole(folder)
 
 
-def planned_calls(ready: Sequence[ReadyCell]) -> list[CellCalls]:
-    """The calls that each cell would make; what is stored counts against the budget."""
-    prepared, seen = [*map(_prepared, ready)], set[str]()
+def planned_calls(ready: Sequence[ReadyCell]) -> list[ReadyCell]:
+    """The cells with the calls that each would make; what is stored counts against the budget."""
+    seen = set[str]()
     return [
-        CellCalls(one.cell, error=one.error)
-        if one.plan is None
-        else CellCalls(one.cell, tuple(preview.dry_run(one.plan, seen)))
-        for one in prepared
+        replace(one, calls=tuple(preview.dry_run(one.plan, seen)) if one.plan else ())
+        for one in [*map(_prepared, ready)]
     ]
 
 
