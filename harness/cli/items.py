@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import get_args
@@ -21,6 +20,7 @@ from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, option
 from harness.errors import StoreError
 from harness.lazy import pyarrow
+from harness.present.document import form
 from harness.present.screen import say, show_json_rows
 from harness.storage.cells import arrow_column, csv_lines, csv_text, parquet_bytes
 from harness.storage.files import write_whole
@@ -180,10 +180,11 @@ def _write(found: ItemSelection, files: ItemFiles, *, has_pairs: bool) -> dict[P
     if files.parquet:
         made[files.parquet] = _parquet(found)
     if files.html:
-        page = _page(found, has_pairs=has_pairs)
+        blocks = _page(found, has_pairs=has_pairs)
+        page = ((_title(block, has_pairs=has_pairs), lines) for block, lines in blocks)
         summary = f"{len(found.blocks)} of {found.total} items"
-        lines = _html(page, summary, has_pairs=has_pairs)
-        made[files.html] = (f"{line}\n".encode("utf-8", "replace") for line in lines)
+        parts = form("items.html", page=page, summary=summary)
+        made[files.html] = (part.encode("utf-8", "replace") for part in parts)
     if len(made) < sum(path is not None for path in (files.csv, files.parquet, files.html)):
         raise StoreError("--csv, --parquet and --html name one file; give each its own")
     for path, data in made.items():
@@ -202,31 +203,3 @@ def _parquet(found: ItemSelection) -> Iterator[bytes]:
     columns = zip(found.columns, cells, strict=True)
     kinds = ((n, own, "float64" if n.startswith("value_") else "string") for n, own in columns)
     yield parquet_bytes(pyarrow.table({n: arrow_column(n, own, kind) for n, own, kind in kinds}))
-
-
-STYLE = """body{font:16px/1.45 system-ui,sans-serif;max-width:56rem;margin:2rem auto;padding:0 1rem}
-article{border-top:1px solid #bbb;padding:.6rem 0}h2{font-size:1rem;margin:.2rem 0;color:#555}
-dl{display:grid;grid-template-columns:11rem 1fr;gap:.15rem 1rem;margin:0}
-dt{color:#555;overflow-wrap:anywhere}dd{margin:0;white-space:pre-wrap;overflow-wrap:anywhere}
-.answer{font-weight:600}dt.verdict{padding-left:1rem}
-@media(max-width:40rem){dl{grid-template-columns:1fr}}"""
-
-
-def _html(page: Page, summary: str, *, has_pairs: bool) -> Iterator[str]:
-    """The lines of a page without a script or another file's address; every text is escaped."""
-    yield '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-    yield (
-        '<meta http-equiv="Content-Security-Policy" '
-        "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-    )
-    yield '<meta name="viewport" content="width=device-width">'
-    yield f"<title>Items</title><style>{STYLE}</style></head><body><h1>Items</h1>"
-    yield f"<p>{escape(summary)}</p>"
-    for block, lines in page:
-        yield f"<article><h2>{escape(_title(block, has_pairs=has_pairs))}</h2><dl>"
-        for entry in lines:
-            label, text = (escape(without_controls(t)) for t in (entry.label, entry.text))
-            yield f'<dt class="{entry.kind}">{label}</dt><dd class="{entry.kind}">{text}'
-            yield "</dd>"
-        yield "</dl></article>"
-    yield "</body></html>"

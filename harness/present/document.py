@@ -6,7 +6,7 @@ empty cell in CSV, never a zero.
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from html import escape
@@ -178,7 +178,12 @@ def to_html(tables: Sequence[PaperTable]) -> str:
 def _form(ending: str, table: PaperTable, **more: object) -> str:
     """A table in the form of `forms/`."""
     shown = {"shown": lambda cell: cell_text(cell, table.text_style)}
-    return _forms().get_template(f"table.{ending}.j2").render(table=table, **shown, **more)
+    return "".join(form(f"table.{ending}", table=table, **shown, **more))
+
+
+def form(name: str, **values: object) -> Iterator[str]:
+    """The text of a template of `forms/`, part by part; its filters escape what it shows."""
+    return _forms().get_template(f"{name}.j2").generate(**values)
 
 
 @cache
