@@ -5,7 +5,7 @@ import pytest
 from pandas import DataFrame
 from scipy import stats
 
-from harness.analysis.moderation.drift import ALARM, drift
+from harness.analysis.drift import ALARM, drift
 from harness.errors import SpecError
 from harness.stats.shift import Numbers, mean_shift, shift_test
 

@@ -7,11 +7,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated
 
+from harness.analysis.drift import FLAGGED, run_texts
+from harness.analysis.drift import drift as drift_of
 from harness.analysis.error_table import joined_query
 from harness.analysis.flags import flags, sample_cells
-from harness.analysis.moderation.card import ModelCard, card_columns, card_markdown
-from harness.analysis.moderation.drift import FLAGGED, run_texts
-from harness.analysis.moderation.drift import drift as drift_of
 from harness.analysis.rates import gaps, rates
 from harness.cli import options
 from harness.cli.impscore import read_input
@@ -21,6 +20,7 @@ from harness.cli.texts.tables import cells_of
 from harness.errors import DataError, SpecError
 from harness.lazy import DataFrame
 from harness.pipeline.choice_scores import IMPLICITNESS
+from harness.present.card import ModelCard, card_columns, card_markdown
 from harness.present.screen import ProgressLine, cell, p_value, say, show_json, show_rows, warn
 from harness.specs.data import NEGATIVE
 from harness.storage.cells import finite

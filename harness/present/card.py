@@ -5,9 +5,9 @@ are escaped.
 """
 
 import re
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from math import isnan
+from math import inf, isnan
 from typing import Any
 
 from harness.analysis.boards.ranked import CONTROL
@@ -16,6 +16,7 @@ from harness.analysis.rates import PRECISION, names, point_words
 from harness.lazy import DataFrame
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS
 from harness.pipeline.score import ALL
+from harness.present.document import form
 from harness.specs.models import CLASSIFIERS
 from harness.stats.estimate import NoValue
 from harness.storage.find_runs import data_words, is_trial
@@ -58,11 +59,21 @@ def card_columns(folder: RunFolder) -> tuple[str, ...]:
 
 
 def card_markdown(card: ModelCard) -> str:
-    """The card as a page of Markdown."""
-    title = f"# Moderation card: {plain(card.file.model.name)} on {plain(card.file.run.task)}\n"
-    parts = [title, _about(card), "## Rates\n", *_rates(card), *_gaps(card), *_missed(card)]
-    limits = "".join(f"- {line}\n" for line in _limits(card))
-    return "\n".join([*parts, f"## Limits\n\n{limits}"])
+    """The card as a page of Markdown, by the template `forms/card.md.j2`."""
+    tested = card.gaps[card.gaps["p_holm"].notna()]
+    sure = tested[tested["p_holm"] < LEVEL].sort_values("p_holm", kind="stable")
+    gaps = [
+        (
+            plain(f"{gap.column}: {gap.group} less {gap.against}"),
+            gap.rate,
+            f"{gap.gap:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})",
+            f"{gap.p_holm:.3g}",
+        )
+        for gap in sure.itertuples()
+    ]
+    parts = {"facts": _facts(card), "rates": [*_rates(card)], "missed": _missed(card)}
+    limits = {"tested": len(tested), "sure": gaps, **_limits(card)}
+    return "".join(form("card.md", file=card.file, plain=plain, **parts, **limits))
 
 
 def plain(text: str) -> str:
@@ -71,12 +82,8 @@ def plain(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", shown)
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def _about(card: ModelCard) -> str:
+def _facts(card: ModelCard) -> list[tuple[str, str]]:
+    """What was run, by name."""
     file = card.file
     model, data = file.model, file.data
     labels = card.query.positive or positive_labels(card.folder)
@@ -98,7 +105,7 @@ def _about(card: ModelCard) -> str:
     points = {point_words(row) for row in chosen}
     if points:
         facts["Operating point"] = "; ".join(sorted(points))
-    return _table(("", "what was run"), [(name, plain(said)) for name, said in facts.items()])
+    return [(name, plain(said)) for name, said in facts.items()]
 
 
 def _kind(card: ModelCard) -> str:
@@ -126,19 +133,15 @@ def _asked(card: ModelCard) -> str:
     return said
 
 
-def _rates(card: ModelCard) -> Iterator[str]:
-    yield (
-        "TPR is the share of the texts to detect that was flagged, FPR that of the other texts, "
-        "and precision the share of the flagged texts that is to be detected. In brackets: the 95% "
-        "interval over originals (texts of the same words are one). n counts texts.\n"
-    )
+def _rates(card: ModelCard) -> Iterator[tuple[str, list[str], list[tuple[str, ...]]]]:
+    """The title, the head and the lines of the rates of each recipe by each column."""
     called = names(card.rates["signature"].unique())
     for (signature, column), own in card.rates.groupby(["signature", "column"], sort=False):
         cells = {(row["group"], row["rate"]): _rate(row) for row in own.to_dict("records")}
         lines = [(plain(g), *(cells[g, rate] for rate in _HEADS)) for g in own["group"].unique()]
         by = f"by {column}" if column else "all texts"
-        yield f"**{plain(called[signature])}, {plain(by)}**\n"
-        yield _table((plain(column) or "texts", *_HEADS.values()), lines)
+        title = f"{plain(called[signature])}, {plain(by)}"
+        yield title, [plain(column) or "texts", *_HEADS.values()], lines
 
 
 def _rate(row: Mapping[Hashable, Any]) -> str:
@@ -149,57 +152,15 @@ def _rate(row: Mapping[Hashable, Any]) -> str:
     return f"{row['value']:.3f}{ends}, n {row['n']}{lost}"
 
 
-def _gaps(card: ModelCard) -> Iterator[str]:
-    yield "## Gaps between groups\n"
-    yield (
-        "Gaps of TPR and of FPR are tested. Those of precision are not: it depends on the share of "
-        "the texts to detect, which differs between groups, and so differs for a coin too.\n"
-    )
-    tested = card.gaps[card.gaps["p_holm"].notna()]
-    sure = tested[tested["p_holm"] < LEVEL].sort_values("p_holm", kind="stable")
-    if tested.empty:
-        yield "No two groups have enough originals for a test.\n"
-        return
-    if sure.empty:
-        yield (
-            f"None of the {len(tested)} gaps that were tested is beyond chance (Holm's method over "
-            "all of them). Smaller gaps than these texts can show may be there.\n"
-        )
-        return
-    yield (
-        f"{len(sure)} of the {len(tested)} gaps that were tested are beyond chance (Holm's method "
-        "over all of them).\n"
-    )
-    lines = [
-        (
-            plain(f"{gap.column}: {gap.group} less {gap.against}"),
-            gap.rate,
-            f"{gap.gap:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})",
-            f"{gap.p_holm:.3g}",
-        )
-        for gap in sure.itertuples()
-    ]
-    yield _table(("groups", "rate", "gap (95% interval)", "p (Holm)"), lines)
-
-
-def _missed(card: ModelCard) -> Iterator[str]:
+def _missed(card: ModelCard) -> list[tuple[str, ...]]:
     """The kinds of texts with the greatest shares of missed ones."""
-    yield "## What it misses most\n"
     rows = card.rates
     is_known = (rows["column"] != "") & (rows["rate"] == HITS) & (rows["n"] >= LEAST_MISSED)
     missed = rows[is_known & (rows["value"] < 1)].sort_values("value", kind="stable")
-    if missed.empty:
-        yield "No kind of text with five texts or more is missed.\n"
-        return
-    lines = [
+    return [
         (plain(f"{row.column}: {row.group}"), _share_missed(row), f"{row.n}")
         for row in missed[:MOST_MISSED].itertuples()
     ]
-    yield (
-        "Of the texts to detect of a kind, the share that was not flagged. Kinds overlap: a text "
-        "is of one in every column.\n"
-    )
-    yield _table(("kind", "share missed (95% interval)", "texts"), lines)
 
 
 def _share_missed(row: Any) -> str:  # noqa: ANN401 - a row of a frame
@@ -208,39 +169,22 @@ def _share_missed(row: Any) -> str:  # noqa: ANN401 - a row of a frame
     return f"{1 - row.value:.3f} ({1 - row.high:.3f} to {1 - row.low:.3f})"
 
 
-def _limits(card: ModelCard) -> Iterator[str]:
+def _limits(card: ModelCard) -> dict[str, object]:
+    """What limits the rates: counts and names that the template words."""
     file, texts = card.file, card.texts
-    if is_trial(file):
-        yield (
-            f"The data is {data_words(file)}, which show how the task works: these rates say "
-            "nothing about real texts."
-        )
-    of = "this data" if _reads_text(card) else "this data, this prompt"
-    yield f"Rates are of {of} and this operating point, and of no others."
-    if lost := int(texts["flagged"].isna().sum()):
-        yield f"{lost} of {len(texts)} answers are missing: no rate counts them."
-    positive = int(texts["is_positive"].sum())
-    if 0 < positive < len(texts):
-        yield (
-            f"{positive / len(texts):.0%} of the texts are to be detected; where fewer are, "
-            "precision is lower."
-        )
     flags = load([card.folder], "samples", ["sample", "flags"])
     is_known = [own is not None and "scorer_trained_on" in own for own in flags["flags"]]
-    trained_on = set(flags["sample"][is_known])
     answers = load([card.folder], "answers", ["sample"])["sample"]
-    if known := int(answers.isin(trained_on).sum()):
-        yield f"The scorer of implicitness was trained on the texts of {known} answers."
     is_few = (card.gaps["note"] == NoValue.TOO_FEW) & (card.gaps["rate"] != PRECISION)
-    if is_few.any():
-        few = card.gaps[is_few].groupby("column")["group"].unique()
-        said = "; ".join(f"{column} ({', '.join(sorted(own))})" for column, own in few.items())
-        yield f"Too few originals for a test of all their gaps: {plain(said)}."
+    few = card.gaps[is_few].groupby("column")["group"].unique()
     is_whole = (card.rates["group"] == ALL) & (card.rates["rate"] == HITS)
-    originals = card.rates[is_whole]["clusters"]
-    if len(originals) and originals.min() < 100:
-        yield f"Only {originals.min()} originals are to be detected: intervals are wide."
-    yield (
-        "Nothing here says how the model fares on texts that are reworded to pass unflagged; "
-        "`harness perturb` makes some."
-    )
+    return {
+        "data_set": data_words(file) if is_trial(file) else "",
+        "of": "this data" if _reads_text(card) else "this data, this prompt",
+        "lost": int(texts["flagged"].isna().sum()),
+        "texts": len(texts),
+        "positive": int(texts["is_positive"].sum()),
+        "trained_on": int(answers.isin(set(flags["sample"][is_known])).sum()),
+        "few": "; ".join(f"{column} ({', '.join(sorted(own))})" for column, own in few.items()),
+        "originals": card.rates[is_whole]["clusters"].min() if is_whole.any() else inf,
+    }
