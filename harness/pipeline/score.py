@@ -143,11 +143,11 @@ def _detected(block: Block, judge: JudgeEntry, spec: ImplicitnessSpec) -> Iterat
     flags = choice_scores.flags(block.verdicts, spec.positive)
     for part in choice_scores.parts(flags, spec, everything=ALL):
         for rate in choice_scores.RATES:
-            places = choice_scores.of_rate(part, flags, rate)
-            if choice_scores.is_enough(part, places, flags, spec.least):
-                some, values = _some(block, part.group, places), flags["flagged"].to_numpy()
-                yield _mean(some, judge, metric=rate, values=values[places])
-        for found in choice_scores.detection_numbers(part, flags, spec):
+            own = choice_scores.of_rate(part, rate)
+            if choice_scores.is_enough(part, own, spec.least):
+                some = _some(block, part.group, own.index.to_numpy())
+                yield _mean(some, judge, metric=rate, values=own["flagged"].to_numpy())
+        for found in choice_scores.detection_numbers(part, spec):
             yield _numbered(block, judge, part.group, found)
 
 
