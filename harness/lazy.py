@@ -10,8 +10,15 @@ if TYPE_CHECKING:
     import pandas as pandas
     import pyarrow as pyarrow
     import torch as torch
+    from matplotlib.axes import Axes as Axes
     from pandas import DataFrame as DataFrame
     from pandas import Series as Series
+    from torch import Tensor as Tensor
+    from transformers import PretrainedConfig as PretrainedConfig
+    from transformers import PreTrainedModel as PreTrainedModel
+    from transformers import PreTrainedTokenizerBase as PreTrainedTokenizerBase
+
+    ArrowTable = pyarrow.Table
 else:
 
     class _Package:
@@ -24,4 +31,5 @@ else:
             return getattr(import_module(self._name), attribute)
 
     pandas, pyarrow, torch = map(_Package, ("pandas", "pyarrow", "torch"))
-    DataFrame = Series = Any
+    DataFrame = Series = ArrowTable = Axes = Tensor = Any
+    PretrainedConfig = PreTrainedModel = PreTrainedTokenizerBase = Any

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import ceil, sqrt
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,14 +25,11 @@ from harness.implicitness.formula import (
 )
 from harness.implicitness.pairs import TrainingPair
 from harness.implicitness.scorer import Embedded, embedded_texts
-from harness.lazy import torch
+from harness.lazy import Tensor, torch
 from harness.models.encoders.encoders import Encoder
 from harness.models.extras import require
 from harness.models.vectors import Progress, Vectors
 from harness.specs.implicitness import Direction, SettingsSpec
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Places = NDArray[np.int64]
 NO_PAIRS: Final[Places] = np.empty((0, 2), np.int64)
@@ -167,12 +164,12 @@ class _Batch:
     `plain` and `second` [., 2]: an implicit row, and a plain sentence or a second level.
     """
 
-    rows: "Tensor"
-    pairs: "Tensor"
-    orders: "Tensor"
-    margins: "Tensor"
-    plain: "Tensor"
-    second: "Tensor"
+    rows: Tensor
+    pairs: Tensor
+    orders: Tensor
+    margins: Tensor
+    plain: Tensor
+    second: Tensor
 
 
 def train(
@@ -209,7 +206,7 @@ def train(
 
 class _Training:
     def __init__(
-        self, known: PairExamples, vectors: "Tensor", settings: SettingsSpec, *, seed: int
+        self, known: PairExamples, vectors: Tensor, settings: SettingsSpec, *, seed: int
     ) -> None:
         """Start with Xavier's uniform numbers (Glorot & Bengio 2010)."""
         self._known, self._vectors, self._settings = known, vectors, settings
@@ -246,7 +243,7 @@ class _Training:
         higher, lower = scores[np.searchsorted(rows, both)].T
         return float(np.mean((higher > lower) + 0.5 * (higher == lower)))
 
-    def _maps(self) -> "Maps[Tensor]":
+    def _maps(self) -> Maps[Tensor]:
         return Maps(*self._matrices)
 
     def _batches(self) -> Iterator[_Batch]:
@@ -288,7 +285,7 @@ class _Training:
         drawn = torch.randint(len(self._known), (len(rows),), generator=self._draw).numpy()
         return np.stack([self._known.pairs[drawn, 0], rows], axis=1)
 
-    def _loss(self, batch: _Batch) -> "Tensor":
+    def _loss(self, batch: _Batch) -> Tensor:
         """The margin losses of the paper, and one of levels: the mean shortfall of each margin."""
         # The sides of a pair must differ in implicitness, and so must those of its negative; the
         # negative's sides must be further apart in meaning than the pair's.
@@ -326,9 +323,7 @@ class _Training:
         return loss
 
 
-def _shortfall(
-    scores: "Tensor", more: "Tensor", less: "Tensor", margin: "float | Tensor"
-) -> "Tensor":
+def _shortfall(scores: Tensor, more: Tensor, less: Tensor, margin: float | Tensor) -> Tensor:
     apart = scores.index_select(0, more) - scores.index_select(0, less)
     return (margin - apart).relu().mean()
 

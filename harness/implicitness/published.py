@@ -20,7 +20,7 @@ from msgspec.structs import asdict
 from harness.errors import ModelError, SpecError, did_you_mean
 from harness.implicitness.formula import PUBLISHED, Maps, Matrix
 from harness.implicitness.scorer import Head, Scorer
-from harness.lazy import torch
+from harness.lazy import Tensor, torch
 from harness.models.encoders.encoders import Encoder, SentenceTransformers
 from harness.models.extras import require
 from harness.models.local.checkpoints import explain, folder_of
@@ -36,7 +36,6 @@ from harness.storage.cells import decode_json
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
-    from torch import Tensor
 
 
 # What precedes a backbone's own names, by the version of sentence-transformers.
@@ -54,7 +53,7 @@ class TunedEncoder(SentenceTransformers):
     Without `weights` the model's own stay.
     """
 
-    weights: "Mapping[str, Tensor]" = field(default_factory=dict, compare=False, repr=False)
+    weights: Mapping[str, Tensor] = field(default_factory=dict, compare=False, repr=False)
 
     name: ClassVar[str] = "impscore-encoder"
     is_scaled: ClassVar[bool] = False
@@ -76,8 +75,8 @@ class TunedEncoder(SentenceTransformers):
 
 
 def _renamed(
-    given: "Mapping[str, Tensor]", own: "Mapping[str, Tensor]", *, model: str
-) -> "dict[str, Tensor]":
+    given: Mapping[str, Tensor], own: Mapping[str, Tensor], *, model: str
+) -> dict[str, Tensor]:
     ends = {WRAPPED.sub("", name): name for name in own}
     placed: dict[str, Tensor] = {}
     unknown = []
@@ -124,7 +123,7 @@ ROLES: Final = {
 LAYER: Final = re.compile(r"\.(weight|bias)$")
 
 
-def read_weights(path: Path) -> "dict[str, Tensor]":
+def read_weights(path: Path) -> dict[str, Tensor]:
     """Read the tensors of a file, by name; anything else in it, above all code, is refused."""
     from pickle import UnpicklingError
 
@@ -155,13 +154,13 @@ def read_weights(path: Path) -> "dict[str, Tensor]":
 
 
 def split_weights(
-    weights: "Mapping[str, Tensor]",
+    weights: Mapping[str, Tensor],
     spec: PublishedSpec,
     *,
     form: Form,
     features: int | None,
     path: Path,
-) -> "tuple[Maps[Matrix], dict[str, Tensor]]":
+) -> tuple[Maps[Matrix], dict[str, Tensor]]:
     """Split a state dict into matrices and encoder; `features` is k if the arguments have it.
 
     The encoder's weights are empty where the stock ones are meant.
@@ -195,7 +194,7 @@ def plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-def _keys(weights: "Mapping[str, Tensor]", spec: PublishedSpec, path: Path) -> dict[str, str]:
+def _keys(weights: Mapping[str, Tensor], spec: PublishedSpec, path: Path) -> dict[str, str]:
     keys = {role: key for role, key in asdict(spec.keys).items() if key is not None}
     if absent := [key for key in keys.values() if key not in weights]:
         raise ModelError(
@@ -220,7 +219,7 @@ def _keys(weights: "Mapping[str, Tensor]", spec: PublishedSpec, path: Path) -> d
 
 
 def _is_layer(
-    role: str, matrices: "Mapping[str, Tensor]", keys: Mapping[str, str], *, features: int | None
+    role: str, matrices: Mapping[str, Tensor], keys: Mapping[str, str], *, features: int | None
 ) -> bool:
     """Whether a matrix is stored as a linear layer's, [out, in], and must be transposed."""
     # The shape decides, else the name. A square matrix is stored as the pragmatic one of like name.
@@ -233,8 +232,8 @@ def _is_layer(
 
 
 def _encoder_weights(
-    weights: "Mapping[str, Tensor]", keys: Mapping[str, str], spec: PublishedSpec, *, path: Path
-) -> "dict[str, Tensor]":
+    weights: Mapping[str, Tensor], keys: Mapping[str, str], spec: PublishedSpec, *, path: Path
+) -> dict[str, Tensor]:
     used = {*keys.values(), *spec.ignore}
     biases = {f"{LAYER.sub('', key)}.bias" for key in keys.values()}
     for key in sorted(biases & weights.keys() - used):

@@ -7,12 +7,14 @@ empty cell in CSV, never a zero.
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cache
 from html import escape
-from itertools import groupby, takewhile
+from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Final
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from msgspec import structs
 
 from harness.analysis.tables.pivot import LayoutCell, LayoutRow, PaperTable, number
@@ -157,24 +159,10 @@ def _csv_cells(row: LayoutRow, style: CellStyle) -> list[object]:
 
 def to_markdown(tables: Sequence[PaperTable]) -> str:
     """All tables as Markdown for GitHub, with full signatures folded away."""
-    return "\n".join(map(_markdown, tables))
-
-
-def _markdown(table: PaperTable) -> str:
-    head = [*table.head, *_headings(table)]
-    ends = ["---"] * len(table.head) + ["---:"] * len(table.columns)
-    rows = [[*map(_md, row.names), *(_md_cell(c, table) for c in row.cells)] for row in table.rows]
-    lines = [f"| {' | '.join(cells)} |" for cells in (map(_md, head), ends, *rows)]
-    notes = [f"{_md(note)}  " for note in table.notes]
-    folded = [f"<li><code>{_md(text)}</code></li>" for text in table.signatures]
-    signatures = ["", "<details><summary>signatures</summary><ul>", *folded, "</ul></details>"]
-    parts = [f"**{_md(table.caption)}**", "", *lines, "", *notes]
-    return "\n".join([*parts, *(signatures if folded else []), ""])
-
-
-def _md_cell(cell: LayoutCell, table: PaperTable) -> str:
-    text = _md(cell_text(cell, table.text_style))
-    return f"**{text}**" if cell.is_best else text
+    ends = (["---"] * len(one.head) + ["---:"] * len(one.columns) for one in tables)
+    heads = ([*one.head, *_headings(one)] for one in tables)
+    parts = zip(tables, heads, ends, strict=True)
+    return "\n".join(_form("md", t, head=head, ends=end) for t, head, end in parts)
 
 
 def _md(text: str) -> str:
@@ -184,47 +172,33 @@ def _md(text: str) -> str:
 
 def to_html(tables: Sequence[PaperTable]) -> str:
     """All tables as a piece of HTML, all texts escaped."""
-    return "\n".join(map(_html, tables)) + "\n"
+    return "".join(_form("html", one, levels=_levels(one)) for one in tables)
 
 
-def _html(table: PaperTable) -> str:
-    body, block = [], _first_block(table)
-    for row in table.rows:
-        rule = ' style="border-top:1px solid"' if row.block != block else ""
-        block = row.block
-        names = "".join(f'<th scope="row">{_h(name)}</th>' for name in row.names)
-        cells = "".join(f"<td>{_html_cell(cell, table)}</td>" for cell in row.cells)
-        body.append(f"<tr{rule}>{names}{cells}</tr>")
-    notes = "".join(f"<p>{_h(note)}</p>" for note in table.notes)
-    items = "".join(f"<li><code>{_h(text)}</code></li>" for text in table.signatures)
-    folded = f"<details><summary>signatures</summary><ul>{items}</ul></details>" if items else ""
-    return (
-        f'<figure class="harness-table"><table><caption>{_h(table.caption)}</caption>'
-        f"<thead>{''.join(_html_heads(table))}</thead>\n<tbody>{chr(10).join(body)}</tbody></table>"
-        f"<figcaption>{notes}{folded}</figcaption></figure>"
+def _form(ending: str, table: PaperTable, **more: object) -> str:
+    """A table in the form of `forms/`."""
+    shown = {"shown": lambda cell: cell_text(cell, table.text_style)}
+    return _forms().get_template(f"table.{ending}.j2").render(table=table, **shown, **more)
+
+
+@cache
+def _forms() -> Environment:
+    made = Environment(  # noqa: S701 - each form escapes by a filter of its own
+        variable_start_string="<<",
+        variable_end_string=">>",
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
+        loader=FileSystemLoader(Path(__file__).parent / "forms"),
     )
+    made.filters |= {"md": _md, "h": lambda text: escape(without_controls(text)), "latex": latex}
+    return made
 
 
-def _first_block(table: PaperTable) -> int:
-    """The block whose first row has no rule of its own above it."""
-    return table.rows[0].block if table.rows else 0
-
-
-def _html_heads(table: PaperTable) -> Iterable[str]:
+def _levels(table: PaperTable) -> list[list[tuple[str, int]]]:
+    """The headings of each level, from the top, each with the columns it is over."""
     depth = max(map(len, table.columns), default=0) or 1
-    for level in range(depth):
-        left = [f'<th rowspan="{depth}">{_h(name)}</th>' for name in table.head if not level]
-        spans = [f'<th colspan="{span}">{_h(name)}</th>' for name, span in _spans(table, level)]
-        yield f"<tr>{''.join(left + spans)}</tr>"
-
-
-def _html_cell(cell: LayoutCell, table: PaperTable) -> str:
-    text = _h(cell_text(cell, table.text_style))
-    return f"<b>{text}</b>" if cell.is_best else text
-
-
-def _h(text: str) -> str:
-    return escape(without_controls(text))
+    return [_spans(table, level) for level in range(depth)]
 
 
 def _spans(table: PaperTable, level: int) -> list[tuple[str, int]]:
@@ -241,8 +215,7 @@ def to_latex(tables: Sequence[PaperTable]) -> str:
     Intervals stand below their values where a table is wider than the text of an `article`.
     """
     head = "% Needs \\usepackage{booktabs}; made by `harness table`.\n"
-    names = _labels(tables)
-    return "\n".join([head, *map(_latex, tables, names)])
+    return "\n".join([head, *map(_latex, tables, _labels(tables))])
 
 
 def too_wide(tables: Sequence[PaperTable]) -> list[tuple[str, int]]:
@@ -260,50 +233,24 @@ def _labels(tables: Sequence[PaperTable]) -> list[str]:
     made: list[str] = []
     for table in tables:
         words = re.findall("[a-z0-9]+", table.title.lower())
-        name = "tab:" + "-".join(takewhile(_Room(_LONGEST).has, words))
+        ends = accumulate(len(word) + 1 for word in words)
+        fitting = (word for word, end in zip(words, ends, strict=True) if end <= _LONGEST)
+        name = "tab:" + "-".join(fitting)
         count = sum(one == name or re.fullmatch(rf"{name}-\d+", one) is not None for one in made)
         made.append(f"{name}-{count + 1}" if count else name)
     return made
 
 
-@dataclass
-class _Room:
-    """How many characters are left."""
-
-    left: int
-
-    def has(self, word: str) -> bool:
-        """Whether a word fits, which is then taken off."""
-        self.left -= len(word) + 1
-        return self.left >= 0
-
-
 def _latex(table: PaperTable, label: str) -> str:
-    lines, block = [], _first_block(table)
+    lines, block = [], table.rows[0].block if table.rows else 0
     for row in table.rows:
         lines += [r"\midrule"] if row.block != block else []
         block = row.block
         lines += _latex_row(row, table)
-    notes = [rf"\par\smallskip\footnotesize\raggedright {latex(' '.join(table.notes))}"]
-    signatures = [" ".join(["%", *without_controls(text).split()]) for text in table.signatures]
     columns = "l" * len(table.head) + "r" * len(table.columns)
-    return "\n".join(
-        [
-            r"\begin{table}[t]",
-            r"\centering",
-            rf"\caption{{{latex(table.caption)}}}",
-            rf"\label{{{label}}}",
-            r"\small",
-            rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}",
-            *(r"\toprule", *_latex_heads(table), r"\midrule"),
-            *lines,
-            *(r"\bottomrule", r"\end{tabular}"),
-            *(notes if table.notes else []),
-            *signatures,
-            r"\end{table}",
-            "",
-        ]
-    )
+    signatures = [" ".join(without_controls(text).split()) for text in table.signatures]
+    more = {"heads": [*_latex_heads(table)], "lines": lines, "signatures": signatures}
+    return _form("tex", table, label=label, columns=columns, **more)
 
 
 def _latex_row(row: LayoutRow, table: PaperTable) -> list[str]:
@@ -352,18 +299,12 @@ def _widest(texts: Iterable[str], size: float = 9) -> float:
 
 
 def _latex_heads(table: PaperTable) -> Iterable[str]:
-    depth = max(map(len, table.columns), default=0) or 1
-    for level in range(depth):
-        is_last = level == depth - 1
-        left = [latex(name) if is_last else "" for name in table.head]
-        spans = _spans(table, level)
-        cells = [
-            latex(name) if is_last else rf"\multicolumn{{{span}}}{{c}}{{{latex(name)}}}"
-            for name, span in spans
-        ]
-        yield " & ".join([*left, *cells]) + r" \\"
-        if not is_last:
-            yield " ".join(_rules(spans, len(table.head) + 1))
+    *above, last = _levels(table)
+    for spans in above:
+        cells = [rf"\multicolumn{{{span}}}{{c}}{{{latex(name)}}}" for name, span in spans]
+        yield " & ".join([*[""] * len(table.head), *cells]) + r" \\"
+        yield " ".join(_rules(spans, len(table.head) + 1))
+    yield " & ".join(map(latex, (*table.head, *(name for name, _ in last)))) + r" \\"
 
 
 def _rules(spans: Sequence[tuple[str, int]], first: int) -> Iterable[str]:

@@ -11,16 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from math import isfinite, isnan
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from harness.errors import DataError
-from harness.lazy import pyarrow
+from harness.lazy import ArrowTable, pyarrow
 from harness.text.cleanup import repair_surrogates
-
-if TYPE_CHECKING:
-    from pyarrow import Table as ArrowTable
 
 Cells = Sequence[object]
 DEEPEST = 100
@@ -92,7 +89,7 @@ def cell_text(cell: object) -> str:
     return str(cell).strip()
 
 
-def parquet_bytes(table: "ArrowTable") -> bytes:
+def parquet_bytes(table: ArrowTable) -> bytes:
     """A table as a Parquet file."""
     from pyarrow import BufferOutputStream
     from pyarrow.parquet import write_table

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from harness.errors import DataError, did_you_mean
-from harness.lazy import pyarrow
+from harness.lazy import ArrowTable, pyarrow
 from harness.storage.cells import (
     Cells,
     arrow_column,
@@ -24,9 +24,6 @@ from harness.storage.cells import (
     parquet_bytes,
     read_json,
 )
-
-if TYPE_CHECKING:
-    from pyarrow import Table as ArrowTable
 
 TEXT: Final = "text"
 """The column that texts are read from by default."""
@@ -115,7 +112,7 @@ class Table:
     lines: Sequence[int]
     cells: Callable[[int], list[object]]
     json_lines: tuple[str, ...] = ()
-    arrow: "ArrowTable | None" = None
+    arrow: ArrowTable | None = None
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -353,7 +350,7 @@ def _extended_json(lines: Sequence[str], added: Sequence[Column]) -> bytes:
     return "".join(ends).encode()
 
 
-def _extended_arrow(table: "ArrowTable", added: Sequence[Column]) -> bytes:
+def _extended_arrow(table: ArrowTable, added: Sequence[Column]) -> bytes:
     for column in added:
         kind = "float64" if column.is_number else "string"  # also where every cell is None
         cells = arrow_column(column.name, column.cells, kind)
@@ -488,7 +485,7 @@ def _read_parquet(name: str, data: bytes) -> Table:
     return Table(FileFormat.PARQUET, columns, lines, cells, arrow=table)
 
 
-def _arrow_cells(table: "ArrowTable", index: int) -> list[object]:
+def _arrow_cells(table: ArrowTable, index: int) -> list[object]:
     """The values of a column; U+FFFD replaces bytes of a text that are not UTF-8."""
     column = table.column(index)
     try:

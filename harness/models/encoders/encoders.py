@@ -18,6 +18,7 @@ from zlib import crc32
 import numpy as np
 
 from harness.errors import ModelError
+from harness.lazy import PreTrainedTokenizerBase
 from harness.models.encoders.networks import REMEDY, Network, barely_read, exceed
 from harness.models.extras import require
 from harness.models.local.checkpoints import (
@@ -43,7 +44,6 @@ from harness.text.cleanup import bare
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
-    from transformers import PreTrainedTokenizerBase
 
 MINILM_FILES: Final = (
     ("model.safetensors", "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"),
@@ -273,7 +273,7 @@ class SentenceTransformers(Spreadable):
         rows[order] = vectors
         return rows
 
-    def _tokenizer(self) -> "PreTrainedTokenizerBase":
+    def _tokenizer(self) -> PreTrainedTokenizerBase:
         return self._layers_network.tokenizer if self.layers else self._network.tokenizer
 
     @property

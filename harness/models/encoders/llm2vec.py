@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
 from harness.errors import ModelError, SpecError
-from harness.lazy import torch
+from harness.lazy import PreTrainedModel, PreTrainedTokenizerBase, torch
 from harness.models.extras import require
 from harness.models.local.checkpoints import (
     Checkpoint,
@@ -30,9 +30,6 @@ from harness.models.local.checkpoints import (
 from harness.models.spread import Needs, Part, Spreadable
 from harness.models.vectors import Vectors, rising_batches, row_of_each, without_surrogates
 from harness.parts import digest
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 SEPARATOR: Final = "!@#$%^&*()"
 """What the package puts between instruction and text, then takes out again."""
@@ -59,7 +56,7 @@ class Tokens:
 class Preparation:
     """The package's text preparation; `turn` is the text before and after, or None."""
 
-    tokenizer: "PreTrainedTokenizerBase"
+    tokenizer: PreTrainedTokenizerBase
     turn: tuple[str, str] | None
     instruction: str
     max_length: int
@@ -199,7 +196,7 @@ class Llm2Vec(Spreadable):
         return Preparation(stack.base.tokenizer, stack.turn, self.instruction, self.max_length)
 
     @cached_property
-    def _model(self) -> "PreTrainedModel":
+    def _model(self) -> PreTrainedModel:
         base = self._stack.base
         model = load_weights(base, dtype=self._dtype, device=self._device, has_head=False)
         return _with_adapters(model, self._stack.adapters, device=self._device)
@@ -213,7 +210,7 @@ class Llm2Vec(Spreadable):
         return dtype_of(self.dtype, self._device, self._stack.base.config)
 
 
-def _pool(model: "PreTrainedModel", batch: Sequence[Tokens]) -> Vectors:
+def _pool(model: PreTrainedModel, batch: Sequence[Tokens]) -> Vectors:
     """The mean state of each text's pooled tokens, scaled to length 1.
 
     Padding is on the right, so a text's positions do not depend on its batch; a mask of the
@@ -238,8 +235,8 @@ def _pool(model: "PreTrainedModel", batch: Sequence[Tokens]) -> Vectors:
 
 
 def _with_adapters(
-    model: "PreTrainedModel", adapters: Sequence[ResolvedCheckpoint], *, device: str
-) -> "PreTrainedModel":
+    model: PreTrainedModel, adapters: Sequence[ResolvedCheckpoint], *, device: str
+) -> PreTrainedModel:
     """The model under its adapters; all but the last are merged, as in the package."""
     for place, adapter in enumerate(adapters):
         is_merged = place == 0 or place < len(adapters) - 1
@@ -250,8 +247,8 @@ def _with_adapters(
 
 
 def _with_adapter(
-    model: "PreTrainedModel", adapter: ResolvedCheckpoint, *, is_merged: bool
-) -> "PreTrainedModel":
+    model: PreTrainedModel, adapter: ResolvedCheckpoint, *, is_merged: bool
+) -> PreTrainedModel:
     from peft import PeftConfig, PeftModel
 
     with explain(adapter.source):

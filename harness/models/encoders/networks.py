@@ -3,19 +3,16 @@
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from harness.errors import ModelError, install
-from harness.lazy import torch
+from harness.lazy import PreTrainedModel, PreTrainedTokenizerBase, torch
 from harness.models.local.checkpoints import device_of
 from harness.models.spread import Elsewhere
 from harness.models.vectors import Vectors, rising_batches, without_surrogates
 from harness.text.languages import is_foreign
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 REMEDY: Final = f"run: {install('embed')}, or use the judge ngram-cosine, which needs no weights"
 
@@ -40,7 +37,7 @@ class Network:
         self.width = width * len(layers) + 1 if layers else width
 
     @cached_property
-    def _model(self) -> "PreTrainedModel":
+    def _model(self) -> PreTrainedModel:
         """The transformer, without the layers above the last that is read."""
         from safetensors.torch import load_file
         from transformers import AutoModel
@@ -102,7 +99,7 @@ class Network:
 
 
 def exceed(
-    texts: Sequence[str], most: int | None, tokenizer: "Callable[[], PreTrainedTokenizerBase]"
+    texts: Sequence[str], most: int | None, tokenizer: Callable[[], PreTrainedTokenizerBase]
 ) -> list[bool]:
     """Whether each text has more than `most` tokens, special ones included; None is no limit.
 
@@ -122,7 +119,7 @@ SPELLED: Final = 0.75  # tokens a letter from which on a word is read letter by 
 
 
 def barely_read(
-    texts: Sequence[str], tokenizer: "Callable[[], PreTrainedTokenizerBase]"
+    texts: Sequence[str], tokenizer: Callable[[], PreTrainedTokenizerBase]
 ) -> list[bool]:
     """Whether a tokenizer knows too little of each text: no token, or not the script.
 

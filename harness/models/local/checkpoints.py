@@ -12,17 +12,13 @@ from dataclasses import dataclass
 from logging import ERROR, getLogger
 from pathlib import Path
 from textwrap import shorten
-from typing import TYPE_CHECKING
 
 from harness.errors import ModelError
-from harness.lazy import torch
+from harness.lazy import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, torch
 from harness.models.extras import require, uncollected
 from harness.models.local.tiny_llama import build_tiny_llama
 from harness.parts import digest
 from harness.specs.models import LocalSpec
-
-if TYPE_CHECKING:
-    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 READ_WHOLE = frozenset({".json", ".jinja", ".model", ".py", ".txt"})
 READ_IN_BLOCKS = frozenset({".bin", ".safetensors"})
@@ -58,8 +54,8 @@ class ResolvedCheckpoint:
 class Checkpoint(ResolvedCheckpoint):
     """A checkpoint with its configuration and tokenizer; its weights are not loaded yet."""
 
-    config: "PretrainedConfig"
-    tokenizer: "PreTrainedTokenizerBase"
+    config: PretrainedConfig
+    tokenizer: PreTrainedTokenizerBase
     trust_remote_code: bool
 
     @property
@@ -109,7 +105,7 @@ def open_spec(spec: LocalSpec, cache: Path) -> Checkpoint:
 
 def load_weights(
     checkpoint: Checkpoint, *, dtype: str, device: str, has_head: bool = True
-) -> "PreTrainedModel":
+) -> PreTrainedModel:
     """Load the weights onto a device; the checkpoint's own sampling settings stay.
 
     Without its head the model returns hidden states in place of logits.
@@ -150,7 +146,7 @@ def device_of(wanted: str) -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def dtype_of(wanted: str, device: str, config: "PretrainedConfig") -> str:
+def dtype_of(wanted: str, device: str, config: PretrainedConfig) -> str:
     """Resolve `auto` to float32 on a CPU, else to the stored dtype (float32 if there is none)."""
     if wanted != "auto":
         return wanted

@@ -13,10 +13,10 @@ from enum import Enum
 from functools import cached_property
 from inspect import signature
 from math import fsum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from harness.errors import ModelError
-from harness.lazy import torch
+from harness.lazy import PretrainedConfig, PreTrainedModel, Tensor, torch
 from harness.models.local.prefix_tree import (
     PrefixTree,
     ScoredRow,
@@ -27,10 +27,6 @@ from harness.models.local.prefix_tree import (
     passes,
     prefix_tree,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from transformers import PretrainedConfig, PreTrainedModel
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -120,7 +116,7 @@ class ScoringMode(Enum):
 class ChoiceScorer:
     """Sum the log-probabilities of the scored tokens of rows, by a loaded causal model."""
 
-    def __init__(self, model: "PreTrainedModel", *, batch_tokens: int) -> None:
+    def __init__(self, model: PreTrainedModel, *, batch_tokens: int) -> None:
         """Wrap a model; `batch_tokens` bounds the tokens of a pass, with padding."""
         text = model.config.get_text_config()
         self._model, self._layers, self._vocabulary = model, text.num_hidden_layers, text.vocab_size
@@ -235,7 +231,7 @@ class ChoiceScorer:
         logprobs = values.tolist()
         return [fsum(logprobs[at] for at in ids) for ids in tree.reads_of]
 
-    def _pass(self, tree: PrefixTree, nodes: Sequence[int], reads: Sequence[int]) -> "Tensor":
+    def _pass(self, tree: PrefixTree, nodes: Sequence[int], reads: Sequence[int]) -> Tensor:
         place = {node: at for at, node in enumerate(nodes)}
         kept = sorted({place[tree.reads[at][0]] for at in reads}) or [0]
         logits = self._logits(
@@ -270,7 +266,7 @@ class ChoiceScorer:
             logprobs = iter(_log_probabilities(logits.flatten(0, 1), places, tokens).tolist())
         return [fsum(next(logprobs) for _ in row.tokens[row.first :]) for row in rows]
 
-    def _logits(self, ids: "Tensor", kept: Sequence[int], **given: "Tensor") -> "Tensor":
+    def _logits(self, ids: Tensor, kept: Sequence[int], **given: Tensor) -> Tensor:
         """The model's logits at some positions only: (rows, positions, vocabulary)."""
         device = self._model.device
         options: dict[str, Any] = {name: tensor.to(device) for name, tensor in given.items()}
@@ -281,13 +277,13 @@ class ChoiceScorer:
         return logits if logits.shape[1] == len(kept) else logits[:, wanted]
 
 
-def _log_probabilities(logits: "Tensor", places: Sequence[int], tokens: Sequence[int]) -> "Tensor":
+def _log_probabilities(logits: Tensor, places: Sequence[int], tokens: Sequence[int]) -> Tensor:
     """The log-probability, in float32, of a token at each of (places, vocabulary)."""
     totals = torch.cat([block.float().logsumexp(-1) for block in torch.split(logits, BLOCK)])
     return (logits[places, tokens].float() - totals[places]).cpu()
 
 
-def _stretched_beyond(config: "PretrainedConfig") -> int:
+def _stretched_beyond(config: PretrainedConfig) -> int:
     """The longest row whose rotary frequencies equal those of shorter rows."""
     # With longrope, a longer row changes the frequencies of all rows in its batch.
     rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}

@@ -15,13 +15,13 @@ from pathlib import Path
 from random import Random
 from shutil import rmtree
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from harness.core import Response, Sample
 from harness.errors import ModelError, SpecError
-from harness.lazy import torch
+from harness.lazy import PreTrainedModel, PreTrainedTokenizerBase, Tensor, torch
 from harness.models.extras import require
 from harness.models.labels import (
     SCORE,
@@ -45,10 +45,6 @@ from harness.specs.models import ClassifierSpec
 from harness.storage.cells import decode_json
 from harness.storage.files import inside, write_whole
 from harness.text.dedup import fingerprint
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _log = logging.getLogger(__name__)
 BATCH = 2048
@@ -216,11 +212,11 @@ class LabelledTexts:
 class ClassifierNetwork:
     """A loaded sequence classifier with its tokenizer."""
 
-    model: "PreTrainedModel"
-    tokenizer: "PreTrainedTokenizerBase"
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
     max_tokens: int
 
-    def logits(self, texts: Sequence[str]) -> "Tensor":
+    def logits(self, texts: Sequence[str]) -> Tensor:
         """Score texts in one batch: [texts, classes]."""
         batch = self.tokenizer(
             [without_surrogates(text) for text in texts],

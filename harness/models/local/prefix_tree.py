@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from os.path import commonprefix
 from typing import TYPE_CHECKING
 
-from harness.lazy import torch
+from harness.lazy import PreTrainedModel, torch
 
 if TYPE_CHECKING:
     from torch import Tensor, device, dtype
     from torch.nn import Module
-    from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -255,7 +254,7 @@ class TreeAttention:
 
 
 @contextmanager
-def attending(model: "PreTrainedModel") -> Iterator[None]:
+def attending(model: PreTrainedModel) -> Iterator[None]:
     """Exchange the model's attention for the tree's inside the block.
 
     Layers look their attention up in the configuration of the model they are part of. The method

@@ -5,11 +5,10 @@ A classifier was trained here, or is a checkpoint whose own labels the YAML name
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from harness.core import Response
 from harness.errors import ModelError, SpecError
-from harness.lazy import torch
+from harness.lazy import Tensor, torch
 from harness.models.custom import Resolvable
 from harness.models.labels import (
     FLAGGED,
@@ -32,9 +31,6 @@ from harness.models.spread import Needs, Part, Spreadable
 from harness.models.vectors import chunks
 from harness.parts import digest
 from harness.specs.models import ClassifierSpec, FlagSpec
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class SequenceClassifier(TextLabeller, Resolvable, Spreadable):
@@ -86,7 +82,7 @@ class SequenceClassifier(TextLabeller, Resolvable, Spreadable):
         """What a copy takes on the device of the YAML."""
         return Needs.on(device_of(self._spec.device))
 
-    def _values(self, logits: "Tensor") -> "Tensor":
+    def _values(self, logits: Tensor) -> Tensor:
         """Turn logits [texts, outputs] into log-probabilities of the outputs, in nats."""
         return logits.log_softmax(dim=1)
 
@@ -161,7 +157,7 @@ class FlaggingClassifier(SequenceClassifier):
         settings = digest((self._flags, self._spec.max_tokens))[:12]
         return f"classifier:{self._checkpoint.origin}|{settings}", self._checkpoint.version[:7]
 
-    def _values(self, logits: "Tensor") -> "Tensor":
+    def _values(self, logits: Tensor) -> Tensor:
         """Turn logits [texts, outputs] into the probability of each output by itself."""
         return logits.sigmoid()
 

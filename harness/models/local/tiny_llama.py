@@ -12,12 +12,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from string import ascii_letters
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from harness.lazy import torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from harness.lazy import Tensor, torch
 
 RECIPE = "tiny-llama-1"  # the folder's name; counts up whenever the bytes change
 
@@ -153,7 +150,7 @@ def _shapes(vocabulary_size: int) -> Iterator[tuple[str, tuple[int, ...]]]:
     yield "lm_head.weight", (vocabulary_size, HIDDEN)
 
 
-def _weights(vocabulary_size: int) -> Iterator[tuple[str, "Tensor"]]:
+def _weights(vocabulary_size: int) -> Iterator[tuple[str, Tensor]]:
     """Uniform noise of unit gain, ones for the norms."""
     # `torch.rand` rounds nothing, so it is equal on every processor, unlike a normal draw.
 
@@ -167,7 +164,7 @@ def _weights(vocabulary_size: int) -> Iterator[tuple[str, "Tensor"]]:
         yield name, _audible(noise) if is_output else noise * math.sqrt(3 / shape[1])
 
 
-def _audible(rows: "Tensor") -> "Tensor":
+def _audible(rows: Tensor) -> Tensor:
     """Scale output rows to favour words and syllables, end at times, and avoid other markers."""
     # Single bytes get a small share of the spread of logits: most of them are no text alone.
     spread = rows * 0.6

@@ -18,7 +18,7 @@ from jinja2 import TemplateError
 
 from harness.core import Request, Response
 from harness.errors import DataError, ModelError
-from harness.lazy import DataFrame
+from harness.lazy import DataFrame, PreTrainedTokenizerBase
 from harness.models.boundary import choice_starts
 from harness.models.custom import ModelContext, Resolvable
 from harness.models.local.checkpoints import Checkpoint, device_of, dtype_of
@@ -28,10 +28,9 @@ from harness.specs.models import LocalSpec
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-    from transformers import PreTrainedTokenizerBase
 
 
-def prompt_tokens(messages: Sequence[Message], tokenizer: "PreTrainedTokenizerBase") -> list[int]:
+def prompt_tokens(messages: Sequence[Message], tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """Tokenize the prompt, with exactly one BOS where the tokenizer uses one.
 
     Raises jinja2.TemplateError where the template accepts the turns in no form.
@@ -43,13 +42,13 @@ def prompt_tokens(messages: Sequence[Message], tokenizer: "PreTrainedTokenizerBa
     return [tokenizer.bos_token_id, *ids[_opening_bos(ids, tokenizer) :]]
 
 
-def begins_with_bos(tokenizer: "PreTrainedTokenizerBase") -> bool:
+def begins_with_bos(tokenizer: PreTrainedTokenizerBase) -> bool:
     """Whether the tokenizer puts a BOS before a text."""
     bos = tokenizer.bos_token_id
     return bos is not None and tokenizer("a")["input_ids"][0] == bos
 
 
-def prompt_text(messages: Sequence[Message], tokenizer: "PreTrainedTokenizerBase") -> str:
+def prompt_text(messages: Sequence[Message], tokenizer: PreTrainedTokenizerBase) -> str:
     """Render the prompt as text.
 
     If the template refuses or drops the system turn, its text goes to the head of the first user
@@ -66,7 +65,7 @@ def prompt_text(messages: Sequence[Message], tokenizer: "PreTrainedTokenizerBase
     return text if messages[0].content.strip() in text else _render(_folded(messages), tokenizer)
 
 
-def _render(messages: Sequence[Message], tokenizer: "PreTrainedTokenizerBase") -> str:
+def _render(messages: Sequence[Message], tokenizer: PreTrainedTokenizerBase) -> str:
     turns = [{"role": message.role, "content": message.content} for message in messages]
     return str(tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False))
 
@@ -104,7 +103,7 @@ class ChoiceTokens:
 def choice_tokens(
     messages: Sequence[Message],
     choices: Sequence[str],
-    tokenizer: "PreTrainedTokenizerBase",
+    tokenizer: PreTrainedTokenizerBase,
     *,
     is_chat: bool,
 ) -> ChoiceTokens:
@@ -130,7 +129,7 @@ def choice_tokens(
 
 
 def context_text(
-    messages: Sequence[Message], tokenizer: "PreTrainedTokenizerBase", *, is_chat: bool
+    messages: Sequence[Message], tokenizer: PreTrainedTokenizerBase, *, is_chat: bool
 ) -> str:
     """Render the text before the choices."""
     if not is_chat:
@@ -146,7 +145,7 @@ def context_text(
 def answer_texts(
     messages: Sequence[Message],
     choices: Sequence[str],
-    tokenizer: "PreTrainedTokenizerBase",
+    tokenizer: PreTrainedTokenizerBase,
     *,
     is_chat: bool,
 ) -> list[str]:
@@ -163,7 +162,7 @@ def answer_texts(
     return [blanks + choice.lstrip() for choice in choices]
 
 
-def _opening(messages: Sequence[Message], tokenizer: "PreTrainedTokenizerBase") -> str:
+def _opening(messages: Sequence[Message], tokenizer: PreTrainedTokenizerBase) -> str:
     """The blanks a template writes between the end of its prompt and the model's words."""
     # Llama 2 and Mistral write a space there, Zephyr a line break: theirs to generate.
     prompt = prompt_text(messages, tokenizer)
@@ -176,7 +175,7 @@ def _opening(messages: Sequence[Message], tokenizer: "PreTrainedTokenizerBase") 
 
 
 def encoded(
-    text: str, tokenizer: "PreTrainedTokenizerBase"
+    text: str, tokenizer: PreTrainedTokenizerBase
 ) -> tuple[tuple[int, ...], list[tuple[int, int]]]:
     """Token ids and their offsets, with exactly one BOS where the tokenizer uses one."""
     tokenized = _bare(tokenizer).encode(text, add_special_tokens=False)
@@ -189,7 +188,7 @@ def encoded(
 
 
 @lru_cache(maxsize=2)
-def _bare(tokenizer: "PreTrainedTokenizerBase") -> "Tokenizer":
+def _bare(tokenizer: PreTrainedTokenizerBase) -> "Tokenizer":
     """The tokenizer without its post-processor, which in some trims blanks off the offsets."""
     if not tokenizer.is_fast:
         raise ModelError(
@@ -215,7 +214,7 @@ EXAMPLES, SHOWN_BEFORE = 3, 4
 
 
 def token_report(
-    requests: Sequence[Request], tokenizer: "PreTrainedTokenizerBase", *, is_chat: bool
+    requests: Sequence[Request], tokenizer: PreTrainedTokenizerBase, *, is_chat: bool
 ) -> dict[str, Any]:
     """Report how a tokenizer reads the choices of some requests, each distinct one once.
 
@@ -253,7 +252,7 @@ def token_report(
     }
 
 
-def _example(part: Any, tokenizer: "PreTrainedTokenizerBase") -> dict[str, Any]:  # noqa: ANN401 - a row
+def _example(part: Any, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:  # noqa: ANN401 - a row
     first = part.first
     given = part.row[max(first - SHOWN_BEFORE, 0) : first]
     tokens = {"given": given, "scored": part.row[first:], "apart": part.apart[first:]}
@@ -261,7 +260,7 @@ def _example(part: Any, tokenizer: "PreTrainedTokenizerBase") -> dict[str, Any]:
     return {"sample_id": part.sample_id, "choice": part.choice, **pieces}
 
 
-def _read(request: Request, tokenizer: "PreTrainedTokenizerBase", *, is_chat: bool) -> DataFrame:
+def _read(request: Request, tokenizer: PreTrainedTokenizerBase, *, is_chat: bool) -> DataFrame:
     """Each choice after its context, tokenized jointly (`row`) and separately (`apart`)."""
     import pandas as pd
 
@@ -288,13 +287,13 @@ def _read(request: Request, tokenizer: "PreTrainedTokenizerBase", *, is_chat: bo
     )
 
 
-def _pieces(tokens: Sequence[int], tokenizer: "PreTrainedTokenizerBase") -> tuple[str, ...]:
+def _pieces(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> tuple[str, ...]:
     blanks = str.maketrans({" ": "\u2423", "\n": "\\n", "\t": "\\t"})
     names = tokenizer.convert_ids_to_tokens(list(tokens))
     return tuple(str(name).translate(blanks) for name in names)
 
 
-def _opening_bos(row: Sequence[int], tokenizer: "PreTrainedTokenizerBase") -> int:
+def _opening_bos(row: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> int:
     bos = tokenizer.bos_token_id
     return next((at for at, token in enumerate(row) if token != bos), len(row))
 
@@ -310,7 +309,7 @@ class MeasuresPrompts(Protocol):
         """Count the tokens of a request's prompt."""
 
 
-def prompt_size(request: Request, tokenizer: "PreTrainedTokenizerBase", *, is_chat: bool) -> int:
+def prompt_size(request: Request, tokenizer: PreTrainedTokenizerBase, *, is_chat: bool) -> int:
     """Count the tokens of a prompt, as calls are charged for them; of choices, those before them.
 
     0 for a request that the model refuses: its response will be missing, as unsupported.

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jinja2 import TemplateError
 
 from harness.core import Request, Response
 from harness.errors import DataError, ModelError
-from harness.lazy import torch
+from harness.lazy import PreTrainedModel, Tensor, torch
 from harness.models.extras import require
 from harness.models.local.checkpoints import Checkpoint, device_of, load_weights, open_spec
 from harness.models.local.choice_scoring import (
@@ -35,10 +35,6 @@ from harness.models.local.tokenization import (
 from harness.models.spread import Part
 from harness.parts import UNBATCHED, Mode, Reason
 from harness.specs.models import TransformersSpec
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +63,7 @@ class Sampled:
 class Sampler:
     """A loaded model that samples by our settings and keeps only its own end tokens."""
 
-    def __init__(self, model: "PreTrainedModel", *, end: int | None) -> None:
+    def __init__(self, model: PreTrainedModel, *, end: int | None) -> None:
         """Take a model; `end` is the tokenizer's end token, the model may name more."""
         from transformers import GenerationConfig
 
@@ -119,7 +115,7 @@ class RowNoise:
         self._temperatures = [[rows[at].temperature] for at in self._noisy]
         self._generators = [torch.Generator().manual_seed(rows[at].seed) for at in self._noisy]
 
-    def __call__(self, tokens: "Tensor", logits: "Tensor") -> "Tensor":
+    def __call__(self, tokens: Tensor, logits: Tensor) -> Tensor:
         """Logits whose argmax is the next token."""
         if not self._noisy:
             return logits
@@ -378,7 +374,7 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
         return checkpoint
 
     @cached_property
-    def _weights(self) -> "PreTrainedModel":
+    def _weights(self) -> PreTrainedModel:
         return load_weights(self._checkpoint, dtype=self._dtype, device=self._device)
 
     @cached_property

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import nan
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from harness.analysis.curves import EQUAL_MASS, NAMES, PUBLISHED
 from harness.data.choices import LABELS
 from harness.errors import StoreError
 from harness.judges.gold import LABELLED
-from harness.lazy import DataFrame
+from harness.lazy import Axes, DataFrame
 from harness.pipeline import choice_scores
 from harness.present.figures import marks
 from harness.present.figures.figure import (
@@ -33,9 +33,6 @@ from harness.stats.estimate import Clusters, mean_interval
 from harness.storage.frames import load
 from harness.storage.runs import RunFile, RunFolder
 from harness.storage.signature import short_labels
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _MARKS: Final = {PUBLISHED: "points", "logistic": "curve"}
 _MOST_LABELS: Final = 12
@@ -89,7 +86,7 @@ def _rate_panel(curves: DataFrame, rate: str, title: str, *, with_curves: bool) 
     return Subplot(title, together(parts), draw, bins=counts if len(counts) else None)
 
 
-def _draw_rates(axes: "Axes", rows: DataFrame, looks: Looks, *, ends: tuple[float, float]) -> None:
+def _draw_rates(axes: Axes, rows: DataFrame, looks: Looks, *, ends: tuple[float, float]) -> None:
     draw_marked(axes, rows, looks)
     axes.set(xlim=ends, ylim=_SHARES, xlabel="implicitness", ylabel="share flagged")
 
@@ -184,7 +181,7 @@ def _confusion(title: str, counts: DataFrame) -> Subplot:
     names = [f"{n:g}" if n == round(n) else f"{n:.1f}" for n in long]
     rows = values("share", x, y, z=shares, n=of_label.round(), name=names)
 
-    def draw(axes: "Axes", rows: DataFrame, looks: Looks) -> None:
+    def draw(axes: Axes, rows: DataFrame, looks: Looks) -> None:
         marks.cells(axes, rows, (0.0, 1.0))
         axes.set(xlabel="given label", ylabel="true label")
 
@@ -212,7 +209,7 @@ def reliability(folders: Sequence[RunFolder], judge: str, variants: Sequence[str
             "--answers logprob"
         )
 
-    def draw(axes: "Axes", rows: DataFrame, looks: Looks) -> None:
+    def draw(axes: Axes, rows: DataFrame, looks: Looks) -> None:
         each(marks.curve)(axes, rows, looks)
         marks.diagonal(axes)
         axes.set(xlim=_SHARES, ylim=_SHARES)
@@ -249,13 +246,13 @@ def roc(folders: Sequence[RunFolder], judge: str, variants: Sequence[str] = ()) 
     curves = [_thresholds(label, rows) for label, rows in known.items()]
     shares = {rows.is_positive.mean() for rows in known.values()}
 
-    def draw_roc(axes: "Axes", rows: DataFrame, looks: Looks) -> None:
+    def draw_roc(axes: Axes, rows: DataFrame, looks: Looks) -> None:
         each(marks.curve)(axes, rows, looks)
         marks.diagonal(axes)
         axes.set(xlim=_SHARES, ylim=_SHARES, aspect="equal")
         axes.set(xlabel="false alarms (FPR)", ylabel="hits (TPR)")
 
-    def draw_precision(axes: "Axes", rows: DataFrame, looks: Looks) -> None:
+    def draw_precision(axes: Axes, rows: DataFrame, looks: Looks) -> None:
         each(marks.curve)(axes, rows, looks)
         if len(shares) == 1:
             marks.reference(axes, min(shares), "share of positive texts")

@@ -13,14 +13,13 @@ from math import ceil, isfinite, nan
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from harness.errors import SpecError, install
-from harness.lazy import DataFrame, pandas
+from harness.lazy import Axes, DataFrame, pandas
 from harness.present.figures import marks
 from harness.present.figures.marks import LOOKS, Look
 from harness.storage.cells import csv_text
 
 if TYPE_CHECKING:
     import matplotlib.figure
-    from matplotlib.axes import Axes
 
 Ending = Literal[".pdf", ".svg", ".png"]
 ENDINGS: Final[tuple[Ending, ...]] = (".pdf", ".svg", ".png")
@@ -101,17 +100,17 @@ def together(parts: Iterable[DataFrame]) -> DataFrame:
     return pandas.concat([values("", [], []), *parts], ignore_index=True)
 
 
-def each(mark: Callable[["Axes", DataFrame, Look], None]) -> Draw:
+def each(mark: Callable[[Axes, DataFrame, Look], None]) -> Draw:
     """Draw every series with one kind of mark."""
 
-    def draw(axes: "Axes", rows: DataFrame, looks: Looks) -> None:
+    def draw(axes: Axes, rows: DataFrame, looks: Looks) -> None:
         for label, own in rows.groupby("series", sort=False):
             mark(axes, own, looks[label])
 
     return draw
 
 
-def draw_marked(axes: "Axes", rows: DataFrame, looks: Looks) -> None:
+def draw_marked(axes: Axes, rows: DataFrame, looks: Looks) -> None:
     """Draw each series with the marks that the column `mark` names."""
     for (label, mark), own in rows.groupby(["series", "mark"], sort=False):
         marks.MARKS[mark](axes, own, looks[label])
@@ -296,7 +295,7 @@ def _body(panel: Subplot, room: float) -> float:
     return min(max(3.4, 0.36 * room), 5.5)
 
 
-def _draw_panel(axes: "Axes", panel: Subplot, looks: Looks, room: float) -> str:
+def _draw_panel(axes: Axes, panel: Subplot, looks: Looks, room: float) -> str:
     """Draw a panel; its label of the x axis, which is written when its room is known."""
     if panel.rows.y.notna().any():
         panel.draw(axes, panel.rows, looks)
@@ -357,7 +356,7 @@ def _is_wide(panel: Subplot, width: float) -> bool:
     return panel.shape == "cells" and len(panel.x_names) * 0.62 + names * 0.12 + 2 > width / 2
 
 
-def _fit_texts(axes: "Axes", panel: Subplot, x_label: str) -> None:
+def _fit_texts(axes: Axes, panel: Subplot, x_label: str) -> None:
     """Wrap the texts around some axes to the width that these have."""
     room = axes.get_window_extent().width / axes.get_figure(root=True).dpi / _CM  # type: ignore[union-attr]  # it is drawn
     lines = marks.wrapped(panel.title, room + 0.2, marks.TEXT)

@@ -13,15 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
-from harness.lazy import DataFrame
+from harness.lazy import Axes, DataFrame
 from harness.text.cleanup import repair_surrogates, without_controls
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 WIDTH: Final = 16.0
 TEXT, SMALL, TITLE = 8.0, 7.0, 9.0
@@ -155,7 +152,7 @@ MOST_MARKED = 12
 """A curve of at most so many places has a marker at each."""
 
 
-def bounds(axes: "Axes", rows: DataFrame, colour: str, *, axis: str = "y") -> None:
+def bounds(axes: Axes, rows: DataFrame, colour: str, *, axis: str = "y") -> None:
     """Bars from `low` to `high`; with `axis` x they lie along the x axis."""
     known = rows.dropna(subset=["x", "y", "low", "high"])
     ends = np.abs(known[["low", "high"]].sub(known[axis], axis=0).to_numpy(float).T)
@@ -163,7 +160,7 @@ def bounds(axes: "Axes", rows: DataFrame, colour: str, *, axis: str = "y") -> No
     axes.errorbar(known.x, known.y, fmt="none", ecolor=colour, elinewidth=1, capthick=1, **spread)
 
 
-def points(axes: "Axes", rows: DataFrame, look: Look, *, is_many: bool = False) -> None:
+def points(axes: Axes, rows: DataFrame, look: Look, *, is_many: bool = False) -> None:
     """Dots, with bars for intervals; small ones when they are many."""
     bounds(axes, rows, look.colour)
     size, alpha = (2.6, 0.7) if is_many else (4.0, 1.0)
@@ -173,7 +170,7 @@ def points(axes: "Axes", rows: DataFrame, look: Look, *, is_many: bool = False) 
     )
 
 
-def bubbles(axes: "Axes", rows: DataFrame, look: Look) -> None:
+def bubbles(axes: Axes, rows: DataFrame, look: Look) -> None:
     """Dots whose area grows with `z`, how many values each is of."""
     areas = np.minimum(8 + 9 * (rows.z - 1), 220)
     axes.margins(0.1)
@@ -182,7 +179,7 @@ def bubbles(axes: "Axes", rows: DataFrame, look: Look) -> None:
     )
 
 
-def curve(axes: "Axes", rows: DataFrame, look: Look) -> None:
+def curve(axes: Axes, rows: DataFrame, look: Look) -> None:
     """A line with its markers and intervals if its places are few, else with its band."""
     known = rows.dropna(subset=["x", "y"])
     marker = ""
@@ -198,12 +195,12 @@ def curve(axes: "Axes", rows: DataFrame, look: Look) -> None:
     )  # fmt: skip
 
 
-def dotted(axes: "Axes", rows: DataFrame, look: Look) -> None:
+def dotted(axes: Axes, rows: DataFrame, look: Look) -> None:
     """A thin dotted line."""
     axes.plot(rows.x, rows.y, color=look.colour, linestyle=":", linewidth=1.0)
 
 
-def bars(axes: "Axes", rows: DataFrame, look: Look) -> None:
+def bars(axes: Axes, rows: DataFrame, look: Look) -> None:
     """Bars from `x` to `to`, from 0 to `y`, so pale that the ends of an interval are seen."""
     from matplotlib.colors import to_rgba
 
@@ -217,7 +214,7 @@ def bars(axes: "Axes", rows: DataFrame, look: Look) -> None:
 MARKS = {"points": points, "curve": curve, "dotted": dotted, "bars": bars}
 
 
-def violin(axes: "Axes", rows: DataFrame, look: Look) -> None:
+def violin(axes: Axes, rows: DataFrame, look: Look) -> None:
     """The distribution of `y` at the first `x`: quartiles as a box, the mean as a mark."""
     values, place = rows.y.dropna().to_numpy(), float(rows.x.iloc[0])
     if len(np.unique(values)) > 1:
@@ -233,14 +230,14 @@ def violin(axes: "Axes", rows: DataFrame, look: Look) -> None:
     axes.plot([place], [np.mean(values)], look.marker, color="white")
 
 
-def forest(axes: "Axes", rows: DataFrame, look: Look) -> None:
+def forest(axes: Axes, rows: DataFrame, look: Look) -> None:
     """Values `x` with their intervals along the x axis, at the heights `y`."""
     bounds(axes, rows, INK, axis="x")
     axes.plot(rows.x, rows.y, look.marker, color=look.colour)
 
 
 def cells(
-    axes: "Axes", rows: DataFrame, ends: tuple[float, float], best: tuple[int, int] | None = None
+    axes: Axes, rows: DataFrame, ends: tuple[float, float], best: tuple[int, int] | None = None
 ) -> None:
     """A matrix of `z` in column `x` and row `y`, shaded from one end to the other.
 
@@ -272,7 +269,7 @@ def _short(value: float) -> str:
     return f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.2f}"
 
 
-def counts_below(axes: "Axes", bins: DataFrame) -> None:
+def counts_below(axes: Axes, bins: DataFrame) -> None:
     """Columns below the axes with their numbers: the `n` texts from each `x` to `to`."""
     axes.tick_params(labelbottom=False, length=0)
     below = axes.inset_axes((0.0, -0.27, 1.0, 0.22), sharex=axes)
@@ -285,17 +282,17 @@ def counts_below(axes: "Axes", bins: DataFrame) -> None:
     below.spines["left"].set_visible(False)
 
 
-def reference(axes: "Axes", value: float, name: str, *, axis: str = "y") -> None:
+def reference(axes: Axes, value: float, name: str, *, axis: str = "y") -> None:
     """A dashed line at a value, which the legend names."""
     draw = axes.axvline if axis == "x" else axes.axhline
     draw(value, color=GREY, linewidth=0.8, linestyle=(0, (2, 2)), zorder=0.8, label=name)
 
 
-def diagonal(axes: "Axes") -> None:
+def diagonal(axes: Axes) -> None:
     """A dotted line from 0, 0 to 1, 1."""
     axes.plot([0, 1], [0, 1], color="#777777", linewidth=0.8, linestyle=":", zorder=0.5)
 
 
-def rule(axes: "Axes", axis: str = "y") -> None:
+def rule(axes: Axes, axis: str = "y") -> None:
     """Pale lines across the axes at the ticks of one axis."""
     axes.grid(axis=axis, color=PALE, linewidth=0.5)  # type: ignore[arg-type]  # x or y

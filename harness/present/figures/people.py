@@ -6,7 +6,7 @@ A cell of a panel of ratings is one answer; its human value is the mean over rat
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import nan
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -14,16 +14,13 @@ from harness.analysis.panels import JudgeTable, Panel
 from harness.analysis.rankings import Judged, Measure, by_set, mean_known, rho
 from harness.errors import StoreError
 from harness.implicitness.evaluate import tau
-from harness.lazy import DataFrame, pandas
+from harness.lazy import Axes, DataFrame, pandas
 from harness.present.figures import marks
 from harness.present.figures.figure import FEWEST, Figure, Looks, Subplot, each, values
 from harness.stats.correlation import dataset_pearson, document_tau, kendall, pearson, spearman
 from harness.stats.estimate import Estimate, Floats, NoValue, ratio, snapped
 from harness.storage.frames import load
 from harness.storage.runs import RunFolder
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 TAU: Final = "Kendall's tau-b"
 RHO: Final = "Spearman's rho"
@@ -54,7 +51,7 @@ def _scatter(human: Floats, judge: JudgeTable, variant: str) -> Subplot:
     counts = pandas.DataFrame(pairs).groupby(["x", "y"]).size().rename("z").reset_index()
     r, tau_b = dataset_pearson(human, judge.values), document_tau(human, judge.values)
 
-    def draw(axes: "Axes", rows: DataFrame, looks: Looks) -> None:
+    def draw(axes: Axes, rows: DataFrame, looks: Looks) -> None:
         each(marks.bubbles)(axes, rows, looks)
         axes.set(xlabel="people's mean rating", ylabel="judge's value")
 
@@ -152,7 +149,7 @@ def _matrix(title: str, names: Sequence[str], found: Callable[[str, str], Estima
         n=[one.n for one in cells],
     )
 
-    def draw(axes: "Axes", rows: DataFrame, looks: Looks) -> None:
+    def draw(axes: Axes, rows: DataFrame, looks: Looks) -> None:
         marks.cells(axes, rows, (-1.0, 1.0))
 
     return Subplot(title, rows, draw, x_names=names[:-1], y_names=names[1:], shape="cells")

@@ -7,20 +7,17 @@ several would be at one place, the user is asked to choose, and nothing is avera
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from harness.analysis.boards.scores import HEADLINES
 from harness.errors import SpecError, StoreError
-from harness.lazy import DataFrame, pandas
+from harness.lazy import Axes, DataFrame, pandas
 from harness.pipeline.score import ALL
 from harness.present.figures import marks
 from harness.present.figures.figure import Figure, Looks, Subplot, each, together, values
 from harness.stats.correlation import pearson
 from harness.storage.runs import JudgeEntry
 from harness.storage.signature import Signature, short_labels
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 PROPERTIES: Final = (
     *("task", "model", "variant", "judge", "group", "metric"),
@@ -115,7 +112,7 @@ def _series(
 
 
 def _draw_scores(
-    axes: "Axes",
+    axes: Axes,
     rows: DataFrame,
     looks: Looks,
     *,
@@ -139,7 +136,7 @@ def _are_shares(scores: DataFrame) -> bool:
     )
 
 
-def _draw_chance(axes: "Axes", scores: DataFrame, axis: str = "y") -> None:
+def _draw_chance(axes: Axes, scores: DataFrame, axis: str = "y") -> None:
     """A line at chance if all scores have the same."""
     chances = scores.chance.astype(float).unique()
     if len(chances) == 1 and chances[0] == chances[0]:
@@ -234,7 +231,7 @@ def _related(scores: DataFrame, of: str, to: str) -> Subplot:
     r = pearson(both.value.astype(float).tolist(), both.value_to.astype(float).tolist())
     said = f"r = {r.value:.2f}" if r.value is not None else f"r: {r.reason}"
 
-    def draw(axes: "Axes", rows: DataFrame, looks: Looks) -> None:
+    def draw(axes: Axes, rows: DataFrame, looks: Looks) -> None:
         each(marks.points)(axes, rows, looks)
         marks.diagonal(axes)
         axes.set(xlim=_SHARES, ylim=_SHARES, xlabel=f"intention right, by {of}")
@@ -264,7 +261,7 @@ def forest(scores: DataFrame, choice: ScoreFilter) -> Figure:
     return Figure("Leaderboard with 95% intervals", tuple(panels), notes)
 
 
-def _draw_forest(axes: "Axes", rows: DataFrame, looks: Looks, *, board: DataFrame) -> None:
+def _draw_forest(axes: Axes, rows: DataFrame, looks: Looks, *, board: DataFrame) -> None:
     each(marks.forest)(axes, rows, looks)
     axes.set_xlabel(board.metric.iloc[0].replace("_", " "))
     if _are_shares(board):

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from harness.analysis.profile import ALL, BINS, WIDTH, Profile, bins_of
 from harness.errors import DataError
 from harness.implicitness.pairs import TrainingPair, with_negatives
 from harness.implicitness.scorer import Embedded, Scorer, embedded_texts
-from harness.lazy import DataFrame
+from harness.lazy import Axes, DataFrame
 from harness.models.encoders.encoders import Encoder
 from harness.models.extras import require
 from harness.models.vectors import Progress
@@ -33,9 +33,6 @@ from harness.present.figures.figure import (
 )
 from harness.stats.estimate import generator
 from harness.storage.frames import Row, records
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Numbers = NDArray[np.float64]
 MOST_TEXTS: Final = 3000
@@ -88,7 +85,7 @@ def _violins(
 ) -> Subplot:
     parts = [values(name, [at] * len(own), own) for at, (name, own) in enumerate(groups.items(), 1)]
 
-    def draw(axes: "Axes", rows: DataFrame, looks: Looks) -> None:
+    def draw(axes: Axes, rows: DataFrame, looks: Looks) -> None:
         each(marks.violin)(axes, rows, looks)
         axes.set_ylabel(label)
 
@@ -106,7 +103,7 @@ def _by(profile: Profile, more: str = "") -> tuple[str, ...]:
     return (f"by {row.scorer}{more}", *_trained_on(row.trained_on, row.n, "texts"))
 
 
-def _draw_shares(axes: "Axes", rows: DataFrame, looks: Looks, *, what: str, top: float) -> None:
+def _draw_shares(axes: Axes, rows: DataFrame, looks: Looks, *, what: str, top: float) -> None:
     draw_marked(axes, rows, looks)
     label = "implicitness" if what == "texts" else "distance"
     axes.set(xlim=(0.0, top), xlabel=label, ylabel=f"share of {what}")
@@ -151,7 +148,7 @@ def datasets_mean(profile: Profile) -> Figure:
     bounds = {"low": mean - spread, "high": mean + spread, "n": [row.n for row in known]}
     rows = values("mean implicitness", mean, places, **bounds)
 
-    def draw(axes: "Axes", rows: DataFrame, looks: Looks) -> None:
+    def draw(axes: Axes, rows: DataFrame, looks: Looks) -> None:
         each(marks.forest)(axes, rows, looks)
         axes.set_xlabel("implicitness, mean and standard deviation")
 
@@ -180,7 +177,7 @@ def datasets_distribution(profile: Profile) -> Figure:
     return Figure("Distribution of implicitness", tuple(panels), _by(profile))
 
 
-def _draw_distribution(axes: "Axes", rows: DataFrame, looks: Looks) -> None:
+def _draw_distribution(axes: Axes, rows: DataFrame, looks: Looks) -> None:
     _draw_shares(axes, rows, looks, what="texts", top=BINS * WIDTH)
     axes.set_ylim(0.0, 1.0)
 
@@ -244,7 +241,7 @@ def _maps(
     return Figure(title, tuple(panels), notes)
 
 
-def _draw_map(axes: "Axes", rows: DataFrame, looks: Looks) -> None:
+def _draw_map(axes: Axes, rows: DataFrame, looks: Looks) -> None:
     each(partial(marks.points, is_many=len(rows) >= 200))(axes, rows, looks)
     axes.set(xlabel="t-SNE 1", ylabel="t-SNE 2")
     axes.set_aspect("equal", adjustable="datalim")

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from harness.errors import DataError
 from harness.implicitness.train import SWEPT, AblationRow
-from harness.lazy import DataFrame, pandas
+from harness.lazy import Axes, DataFrame, pandas
 from harness.present.figures import marks
 from harness.present.figures.figure import (
     FEWEST,
@@ -17,9 +17,6 @@ from harness.present.figures.figure import (
     together,
     values,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 ABLATION_METRICS: Final = ("implicitness", "pragmatics", "tau")
 SYMBOLS: Final = {"margin": "gamma 1", "pragmatic_margin": "gamma 2", "pragmatic_weight": "alpha"}
@@ -72,7 +69,7 @@ def margins(grid: DataFrame, metric: str = "implicitness") -> Figure:
 
 
 def _draw_margins(
-    axes: "Axes",
+    axes: Axes,
     rows: DataFrame,
     looks: Looks,
     *,
@@ -116,7 +113,7 @@ def _forms(table: DataFrame, ends: tuple[float, float], counts: Mapping[str, int
         if table[name].notna().any():
             parts.append(values(name, places, table[name], mark="points", n=counts[name]))
 
-    def draw(axes: "Axes", rows: DataFrame, looks: Looks) -> None:
+    def draw(axes: Axes, rows: DataFrame, looks: Looks) -> None:
         draw_marked(axes, rows, looks)
         axes.set(ylim=ends, ylabel="on test pairs")
         axes.set_xlabel("form: direction, distance of implicitness, pragmatic distance")
@@ -140,7 +137,7 @@ def _swept(
                 values(name, places[known], table[name][known], mark="points", n=counts[name]),
             ]
 
-    def draw(axes: "Axes", rows: DataFrame, looks: Looks) -> None:
+    def draw(axes: Axes, rows: DataFrame, looks: Looks) -> None:
         draw_marked(axes, rows, looks)
         axes.set(xlim=(0.0, top), ylim=ends, ylabel="on test pairs")
         axes.set_xlabel(f"{SYMBOLS.get(setting, setting)} ({setting})")
