@@ -8,9 +8,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from harness.core import Response, Sample, Verdict
+from harness.lazy import DataFrame
 from harness.parts import Reason
 from harness.pipeline import calls
 from harness.pipeline.verdict_frame import Files
@@ -18,9 +18,6 @@ from harness.storage.read_tables import arrow_table
 from harness.storage.run_tables import SampleRecord, VerdictRecord
 from harness.storage.runs import ErrorCount, MissingCount, RunFile
 from harness.text.cleanup import without_controls
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 FAILED_CALLS = frozenset({Reason.FAILED, Reason.FILTERED, Reason.UNSUPPORTED})
 """Reasons whose notes are a server's words or ours, not a model's."""
@@ -133,7 +130,7 @@ def truncated_of(files: Files) -> int:
     return sum(end == "length" for end in ends)
 
 
-def summed(file: RunFile, files: Files, called: "DataFrame") -> RunFile:
+def summed(file: RunFile, files: Files, called: DataFrame) -> RunFile:
     """A run's file with the costs of its calls, and with what is missing of its answers."""
     return replace(
         file,
