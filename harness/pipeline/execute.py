@@ -94,8 +94,8 @@ def run_one(plan: RunPlan) -> RunResult:
         write_data_paths(plan.folder, plan.sources)  # they may have been moved
         scores = tuple(plan.folder.read_scores())
         return RunResult(plan.folder, plan.file, scores, plan.repeat.truncated)
-    asked = [plan.client, *(setup.client for setup in plan.judges if setup.client)]
-    segments = stored_segments(plan.folder.path.parents[3], [one.ledger.name for one in asked])
+    models = [client.ledger.name for client in plan.clients]
+    segments = stored_segments(plan.folder.path.parents[3], models)
     file, rows, again = plan.file, None, plan.again
     if any((plan.folder.path / name).exists() for name in NAMES):
         try:

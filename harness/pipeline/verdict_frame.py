@@ -12,6 +12,7 @@ A row is a verdict. Its columns, besides those that judges add as details:
 - `probabilities`: how many choices have a probability, `probability_0` and so on: each of them.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -250,10 +251,6 @@ def named_groups(groups: Sequence[str]) -> dict[str, str | None]:
     """
     found = sorted(set(groups))
     own = [] if found == [ALL] else found
-    return {ALL: None} | {f"{g}{OF_DATA}" if _is_like_all(g) else g: g for g in own}
-
-
-def _is_like_all(group: str) -> bool:
-    while group.endswith(OF_DATA):
-        group = group.removesuffix(OF_DATA)
-    return group == ALL
+    return {ALL: None} | {
+        f"{g}{OF_DATA}" if re.fullmatch(f"{ALL}({re.escape(OF_DATA)})*", g) else g: g for g in own
+    }
