@@ -20,7 +20,7 @@ from harness.pipeline.score import signature
 from harness.pipeline.verdict_frame import ALL, Files, blocks, by_snapshot, verdict_frame
 from harness.specs.tasks import ImplicitnessSpec
 from harness.stats.classification import effective_n, isotonic_curve, logistic_curve
-from harness.stats.estimate import Indices, NoValue, mean_interval
+from harness.stats.estimate import NoValue, mean_interval
 from harness.storage.runs import RunFile
 from harness.storage.signature import short_labels
 
@@ -118,21 +118,21 @@ def _rows(flags: DataFrame, spec: ImplicitnessSpec) -> Iterator[Row]:
     whole, *bins = choice_scores.parts(flags, spec, everything=ALL)
     for rate in choice_scores.RATES:
         for part in bins:
-            if not len(places := choice_scores.of_rate(part, flags, rate)):
+            if (own := choice_scores.of_rate(part, rate)).empty:
                 continue
-            row = _bin(flags, choice_scores.answered(places, flags))
-            if not choice_scores.is_enough(part, places, flags, spec.least):
+            row = _bin(choice_scores.answered(own))
+            if not choice_scores.is_enough(part, own, spec.least):
                 note = f"too few: fewer than {spec.least} independent texts"
                 row |= {"value": None, "low": None, "high": None, "note": note}
             shape = EQUAL_MASS if part.is_equal_mass else PUBLISHED
             yield row | {"rate": rate, "shape": shape, "at": part.low, "to": part.high}
-        places = choice_scores.with_both(choice_scores.of_rate(whole, flags, rate), flags)
-        for row in _curves(flags, places):
+        measured = choice_scores.answered(choice_scores.of_rate(whole, rate), "at")
+        for row in _curves(measured) if len(measured) else ():
             yield row | {"rate": rate}
 
 
-def _bin(flags: DataFrame, counted: Indices) -> Row:
-    values, clusters = (flags[name].to_numpy()[counted] for name in ("flagged", "cluster"))
+def _bin(flags: DataFrame) -> Row:
+    values, clusters = (flags[name].to_numpy() for name in ("flagged", "cluster"))
     share = mean_interval(values, clusters, is_share=True)
     return {
         **{"value": share.value, "low": share.low, "high": share.high},
@@ -141,12 +141,10 @@ def _bin(flags: DataFrame, counted: Indices) -> Row:
     }
 
 
-def _curves(flags: DataFrame, places: Indices) -> Iterator[Row]:
-    if not len(places):
-        return
-    x, y, names = (flags[name].to_numpy()[places] for name in ("at", "flagged", "cluster"))
-    clusters = choice_scores.originals(places, flags)
-    row = {"n": len(places), "clusters": clusters.clusters, "effective_n": effective_n(y, names)}
+def _curves(flags: DataFrame) -> Iterator[Row]:
+    x, y, names = (flags[name].to_numpy() for name in ("at", "flagged", "cluster"))
+    clusters = choice_scores.originals(flags)
+    row = {"n": len(flags), "clusters": clusters.clusters, "effective_n": effective_n(y, names)}
     for name, fit in (("logistic", logistic_curve), ("isotonic", isotonic_curve)):
         curve = fit(x, y, clusters, np.linspace(x.min(), x.max(), PLACES))
         if isinstance(curve, NoValue):

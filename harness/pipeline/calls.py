@@ -12,21 +12,19 @@ interrupted before, else None; `unbatched`, how far the choice is from one score
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from math import fsum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 from msgspec import UNSET, UnsetType
+from numpy.typing import NDArray
 
+from harness.lazy import DataFrame, Series, pandas
 from harness.parts import NO_REPLY, UNBATCHED, UnbatchedCheck, Usage
 from harness.pipeline.verdict_frame import Files
 from harness.stats.estimate import Bools
 from harness.storage.read_tables import arrow_table, step_usages
 from harness.storage.runs import Cost, Costs, JudgeEntry, RunFile
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from pandas import DataFrame, Series
 
 UNPAID = frozenset({"scripted", "transformers", "vllm", "sklearn", "classifier"})
 """The kinds of models that nobody pays by the call: controls, and checkpoints on this machine."""
@@ -35,15 +33,12 @@ _COUNTS = ("prompt_tokens", "completion_tokens", "cost_usd")
 _COLUMNS = ("row", "judge", "step", "key", *_COUNTS, "usage", "unbatched")
 
 
-def call_frame(files: Files) -> "DataFrame":
+def call_frame(files: Files) -> DataFrame:
     """The calls of a run, those of answers first, in the order of the plan."""
-    import pandas
-
     return pandas.concat([_answer_calls(files), _judge_calls(files)], ignore_index=True)
 
 
-def _answer_calls(files: Files) -> "DataFrame":
-    import pandas
+def _answer_calls(files: Files) -> DataFrame:
     from pyarrow import compute
 
     names = ["step", "key", *_COUNTS, "earlier", "more"]
@@ -70,7 +65,7 @@ def _answer_calls(files: Files) -> "DataFrame":
     return whole.sort_values("row", kind="stable", ignore_index=True)
 
 
-def _judge_calls(files: Files) -> "DataFrame":
+def _judge_calls(files: Files) -> DataFrame:
     table = arrow_table(files["verdicts"], ["row", "judge", "keys", "usages"], dictionary=["judge"])
     table = table.filter(table.column("keys").is_valid())
     decoder = msgspec.json.Decoder(tuple[Usage, ...])
@@ -90,22 +85,18 @@ def _cells(usage: Usage) -> list[object]:
     return [*known, usage if usage.superseded or usage.unanswered else None]
 
 
-def _framed(rows: Iterator[list[object]]) -> "DataFrame":
-    import pandas
-
+def _framed(rows: Iterator[list[object]]) -> DataFrame:
     frame = pandas.DataFrame(list(rows), columns=list(_COLUMNS))
     frame["key"] = _hashed(frame["key"])
     kinds = dict.fromkeys([*_COUNTS, "unbatched"], "float64") | {"row": "int32"}
     return frame.astype(kinds)
 
 
-def _hashed(keys: Iterable[str]) -> "NDArray[np.uint64]":
-    import pandas
-
+def _hashed(keys: Iterable[str]) -> NDArray[np.uint64]:
     return np.asarray(pandas.util.hash_array(np.array(list(keys), dtype=object)))
 
 
-def once(calls: "DataFrame") -> "DataFrame":
+def once(calls: DataFrame) -> DataFrame:
     """Each call once: the last one of each key."""
     return calls.drop_duplicates("key", keep="last")
 
@@ -115,7 +106,7 @@ def is_unpaid(identity: str | None) -> bool:
     return re.split("[:@|]", identity or "", maxsplit=1)[0] in UNPAID
 
 
-def charged(calls: "DataFrame", run: RunFile, judge: JudgeEntry) -> "DataFrame":
+def charged(calls: DataFrame, run: RunFile, judge: JudgeEntry) -> DataFrame:
     """The calls behind one judge's verdicts that somebody pays for.
 
     A judge of an earlier step has no part in the calls after it.
@@ -127,20 +118,18 @@ def charged(calls: "DataFrame", run: RunFile, judge: JudgeEntry) -> "DataFrame":
     return _joined([side[~side["key"].isin(free)] for side in (own, replies)])
 
 
-def _until(own: "DataFrame", step: str) -> "DataFrame":
+def _until(own: DataFrame, step: str) -> DataFrame:
     """The calls of each answer up to the step that a judge reads; all, without such a step."""
     at = own.groupby("row", sort=False).cumcount()
     last = at[own["step"] == step].set_axis(own["row"][own["step"] == step])
     return own[at.to_numpy() <= own["row"].map(last).fillna(np.inf).to_numpy()]
 
 
-def _joined(frames: Sequence["DataFrame"]) -> "DataFrame":
-    import pandas
-
+def _joined(frames: Sequence[DataFrame]) -> DataFrame:
     return pandas.concat(frames, ignore_index=True)
 
 
-def dollars(calls: "DataFrame", verdicts: "DataFrame") -> float | None:
+def dollars(calls: DataFrame, verdicts: DataFrame) -> float | None:
     """What the calls behind some verdicts cost, each once; None if unknown or without a call."""
     rows = verdicts["row"].to_numpy()[verdicts["is_own"].to_numpy()]
     used = np.zeros(int(calls["row"].max()) + 1 if len(calls) else 0, dtype=bool)
@@ -154,20 +143,20 @@ def dollars(calls: "DataFrame", verdicts: "DataFrame") -> float | None:
     return None if is_lost or is_partial else Usage(cost_usd=known).cost_usd
 
 
-def redrawn(calls: "DataFrame") -> int:
+def redrawn(calls: DataFrame) -> int:
     """How many replies without an answer were asked for again."""
     odd = _usages(once(calls)) if calls["usage"].notna().any() else []
     parts = [part for usage in odd for part in usage.superseded or ()]
     return sum(part.reason is not None and part.reason not in NO_REPLY for part in parts)
 
 
-def unbatched_check(calls: "DataFrame") -> UnbatchedCheck | UnsetType:
+def unbatched_check(calls: DataFrame) -> UnbatchedCheck | UnsetType:
     """How far choices are from those that were also scored one by one; UNSET for none."""
     apart = once(calls[calls["unbatched"].notna()])["unbatched"]
     return UnbatchedCheck(len(apart), float(apart.max())) if len(apart) else UNSET
 
 
-def costs(calls: "DataFrame", run: RunFile) -> Costs:
+def costs(calls: DataFrame, run: RunFile) -> Costs:
     """What they cost: all, those for answers, and those of each judge that asks."""
     answers = once(calls[calls["judge"] == ""])
     asked = {
@@ -185,13 +174,13 @@ def costs(calls: "DataFrame", run: RunFile) -> Costs:
     )
 
 
-def _free(sides: Sequence[tuple["DataFrame", str | None]]) -> "NDArray[np.uint64]":
+def _free(sides: Sequence[tuple[DataFrame, str | None]]) -> NDArray[np.uint64]:
     """The keys of the calls that nobody pays for; each side has the identity of who answered."""
     found = [side["key"].to_numpy() for side, identity in sides if is_unpaid(identity)]
     return np.concatenate([_NO_KEYS, *found])
 
 
-def _cost(calls: "DataFrame", free: "NDArray[np.uint64]") -> Cost:
+def _cost(calls: DataFrame, free: NDArray[np.uint64]) -> Cost:
     """The tokens and US dollars of calls that are here once.
 
     A sum is None where a call does not report it. Those that are free cost nothing; where all are,
@@ -217,7 +206,7 @@ def _cost(calls: "DataFrame", free: "NDArray[np.uint64]") -> Cost:
     )
 
 
-def _usages(calls: "DataFrame") -> list[Usage]:
+def _usages(calls: DataFrame) -> list[Usage]:
     found: list[Usage] = calls["usage"].dropna().tolist()
     return found
 

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from math import fsum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from harness.judges.gold import LABELLED, PLACE
+from harness.lazy import DataFrame, pandas
 from harness.pipeline.verdict_frame import IMPLICITNESS as IMPLICITNESS
 from harness.pipeline.verdict_frame import detail, details, probabilities
 from harness.specs.tasks import ClassesSpec, ImplicitnessSpec
@@ -31,9 +32,6 @@ from harness.stats.classification import (
 )
 from harness.stats.estimate import Bools, Clusters, Estimate, Floats, Indices
 from harness.stats.scales import exact_total
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 PERMUTED, CALIBRATION, FAVOURITE = "accuracy_permuted", "calibration_error", "most_frequent_choice"
 HITS, FALSE_ALARMS = "tpr", "fpr"
@@ -57,7 +55,7 @@ class Number(NamedTuple):
     high: float | None = None
 
 
-def permuted(verdicts: "DataFrame") -> Floats:
+def permuted(verdicts: DataFrame) -> Floats:
     """For each verdict, whether its sample comes out right over all its verdicts together.
 
     The probability of each choice is averaged over the orders it was shown in, then the likeliest
@@ -83,7 +81,7 @@ def credit(shares: Sequence[Sequence[float]], gold: int) -> float:
     return 1 / totals.count(best) if totals[gold] == best else 0.0
 
 
-def over_all(verdicts: "DataFrame") -> Mapping[str, tuple[float | None, Bools]]:
+def over_all(verdicts: DataFrame) -> Mapping[str, tuple[float | None, Bools]]:
     """What is no mean of rows, and the rows it is made of.
 
     The calibration error of the rows that have probabilities, by the choice that these make the
@@ -101,7 +99,7 @@ def over_all(verdicts: "DataFrame") -> Mapping[str, tuple[float | None, Bools]]:
     return {CALIBRATION: (error, is_sure), FAVOURITE: (favourite, has_choice)}
 
 
-def _confidence(verdicts: "DataFrame") -> tuple[Floats, Floats]:
+def _confidence(verdicts: DataFrame) -> tuple[Floats, Floats]:
     """The greatest probability of each row that has some, and the credit of its choice."""
     sizes, gold = verdicts["probabilities"].to_numpy(), verdicts["sample_gold"].to_numpy()
     confidences, credits = [np.zeros(0)], [np.zeros(0)]
@@ -123,15 +121,13 @@ def chance(choices: Indices) -> float:
     return float(sum(count * Fraction(1 / size) for size, count in pairs)) / len(choices)
 
 
-def flags(verdicts: "DataFrame", positive: Sequence[str]) -> "DataFrame":
+def flags(verdicts: DataFrame, positive: Sequence[str]) -> DataFrame:
     """Verdicts on texts as flags, a row each; `positive` are the labels to find.
 
     `is_positive`; `at`, how implicit the text is, NaN where it was not measured; `flagged`, 1, 0 or
     a tie's share, NaN without an answer; `sure`, the probability of being flagged, NaN where it is
     not known; `cluster`.
     """
-    import pandas
-
     labels = labels_of(verdicts)
     wanted = [at for at, label in enumerate(labels) if label in positive]
     columns = {
@@ -144,7 +140,7 @@ def flags(verdicts: "DataFrame", positive: Sequence[str]) -> "DataFrame":
     return pandas.DataFrame(columns)
 
 
-def _summed(verdicts: "DataFrame", prefix: str, positive: Sequence[str]) -> Floats:
+def _summed(verdicts: DataFrame, prefix: str, positive: Sequence[str]) -> Floats:
     """The sum of what was given to the positive labels that a text's choices have.
 
     NaN where any of them has no number, and for choices without a positive label.
@@ -158,13 +154,13 @@ def _summed(verdicts: "DataFrame", prefix: str, positive: Sequence[str]) -> Floa
     return np.where(has_any, total, np.nan)
 
 
-def labels_of(verdicts: "DataFrame") -> list[str]:
+def labels_of(verdicts: DataFrame) -> list[str]:
     """The labels of the choices, in the order of their first appearance."""
     found = verdicts["sample_labels"].unique()
     return list(dict.fromkeys(label for labels in found for label in labels))
 
 
-def gold_labels(verdicts: "DataFrame", labels: Sequence[str]) -> Indices:
+def gold_labels(verdicts: DataFrame, labels: Sequence[str]) -> Indices:
     """The place of each right label among `labels`; -1 where choices have no labels."""
     column, gold = verdicts["sample_labels"].cat, verdicts["sample_gold"].to_numpy()
     codes = column.codes.to_numpy()
@@ -178,19 +174,19 @@ def gold_labels(verdicts: "DataFrame", labels: Sequence[str]) -> Indices:
 
 
 class Part(NamedTuple):
-    """The flags of one bin, by place; `low` and `high` are its edges, None for all of them."""
+    """The flags of one bin; `low` and `high` are its edges, None for all of them."""
 
     group: str
-    places: Indices
+    flags: DataFrame
     low: float | None = None
     high: float | None = None
     is_equal_mass: bool = False
 
 
-def parts(flags: "DataFrame", spec: ImplicitnessSpec, *, everything: str) -> list[Part]:
+def parts(flags: DataFrame, spec: ImplicitnessSpec, *, everything: str) -> list[Part]:
     """All flags, the published bins and the bins of equal size, empty ones left out."""
     values = flags["at"].to_numpy()
-    found = [Part(everything, np.arange(len(flags)))]
+    found = [Part(everything, flags)]
     equal = equal_mass_edges(values[~np.isnan(values)], spec.equal_mass)
     for is_equal_mass, edges in ((False, PUBLISHED_EDGES), (True, equal)):
         bins = bins_of(values, edges)
@@ -198,74 +194,59 @@ def parts(flags: "DataFrame", spec: ImplicitnessSpec, *, everything: str) -> lis
             digits, end = 3 if is_equal_mass else 2, "]" if high == edges[-1] else ")"
             rank = f" {place + 1} of {len(edges) - 1}" if is_equal_mass else ""
             name = f"{IMPLICITNESS}{rank} [{low:.{digits}f},{high:.{digits}f}{end}"
-            found.append(Part(name, np.flatnonzero(bins == place), low, high, is_equal_mass))
-    return [part for part in found if len(part.places)]
+            found.append(Part(name, flags[bins == place], low, high, is_equal_mass))
+    return [part for part in found if len(part.flags)]
 
 
-def of_rate(part: Part, flags: "DataFrame", rate: str) -> Indices:
-    """The places of a part's positive texts, for hits, or negative ones, for false alarms."""
-    is_positive = flags["is_positive"].to_numpy()[part.places]
-    return np.asarray(part.places[is_positive == (rate == HITS)])
+def of_rate(part: Part, rate: str) -> DataFrame:
+    """The flags of a part's positive texts, for hits, or of negative ones, for false alarms."""
+    return part.flags[part.flags["is_positive"] == (rate == HITS)]
 
 
-def answered(places: Indices, flags: "DataFrame") -> Indices:
-    """Those of some places that have an answer."""
-    return np.asarray(places[flags["flagged"].notna().to_numpy()[places]])
+def answered(flags: DataFrame, *also: str) -> DataFrame:
+    """Those flags that have an answer, and a number in some other columns."""
+    return flags.dropna(subset=["flagged", *also])
 
 
-def with_both(places: Indices, flags: "DataFrame") -> Indices:
-    """Those of some places that have an answer and a measured text."""
-    known = answered(places, flags)
-    return np.asarray(known[flags["at"].notna().to_numpy()[known]])
-
-
-def originals(places: Indices, flags: "DataFrame") -> Clusters:
+def originals(flags: DataFrame) -> Clusters:
     """The originals behind some flags, as their clusters."""
-    return Clusters.named(flags["cluster"].to_numpy()[places])
+    return Clusters.named(flags["cluster"].to_numpy())
 
 
-def is_enough(part: Part, places: Indices, flags: "DataFrame", least: int) -> bool:
+def is_enough(part: Part, flags: DataFrame, least: int) -> bool:
     """Whether some texts of a part have a rate: all of them together, or enough originals in a bin.
 
     Only originals that have an answered text count.
     """
-    if part.low is None or not len(places):
-        return bool(len(places))
-    return originals(answered(places, flags), flags).clusters >= least
+    if part.low is None or flags.empty:
+        return not flags.empty
+    return originals(answered(flags)).clusters >= least
 
 
-def detection_numbers(part: Part, flags: "DataFrame", spec: ImplicitnessSpec) -> Iterator[Number]:
+def detection_numbers(part: Part, spec: ImplicitnessSpec) -> Iterator[Number]:
     """The numbers of a part that are no mean: effective n, AUC and, of all flags, the slopes."""
-    of_rates = {rate: of_rate(part, flags, rate) for rate in RATES}
-    flagged = flags["flagged"].to_numpy()
-    for rate, places in of_rates.items():
-        counted = answered(places, flags)
-        size = effective_n(flagged[counted], flags["cluster"].to_numpy()[counted])
-        if len(places):
-            yield Number(EFFECTIVE.format(rate), size, places, counted)
-        if part.low is None:
-            yield from _slopes(rate, places, flags)
-    if all(is_enough(part, places, flags, spec.least) for places in of_rates.values()):
-        yield _auc(part, flags)
+    of_rates = {rate: of_rate(part, rate) for rate in RATES}
+    for rate, planned in of_rates.items():
+        known = answered(planned)
+        size = effective_n(known["flagged"].to_numpy(), known["cluster"].to_numpy())
+        if len(planned):
+            yield Number(EFFECTIVE.format(rate), size, _places(planned), _places(known))
+        found = answered(planned, "at") if part.low is None else planned[:0]
+        if len(found):
+            places = _places(found)
+            slope = trend(found["at"].to_numpy(), found["flagged"].to_numpy(), originals(found))
+            yield _number(SLOPE.format(rate), slope, _places(planned), places)
+            tested = places if slope.p is not None else places[:0]
+            yield Number(SLOPE_P.format(rate), slope.p, _places(planned), tested)
+    if all(is_enough(part, flags, spec.least) for flags in of_rates.values()):
+        known = answered(part.flags)
+        scores = known["flagged" if known["sure"].isna().any() else "sure"].to_numpy()
+        area = auc(scores, known["is_positive"].to_numpy(), originals(known))
+        yield _number(AUC, area, _places(part.flags), _places(known))
 
 
-def _slopes(rate: str, planned: Indices, flags: "DataFrame") -> Iterator[Number]:
-    places = with_both(planned, flags)
-    if not len(places):
-        return
-    at, flagged = flags["at"].to_numpy()[places], flags["flagged"].to_numpy()[places]
-    found = trend(at, flagged, originals(places, flags))
-    yield _number(SLOPE.format(rate), found, planned, places)
-    tested = places if found.p is not None else places[:0]
-    yield Number(SLOPE_P.format(rate), found.p, planned, tested)
-
-
-def _auc(part: Part, flags: "DataFrame") -> Number:
-    places = answered(part.places, flags)
-    sure = flags["sure"].to_numpy()[places]
-    scores = flags["flagged"].to_numpy()[places] if np.isnan(sure).any() else sure
-    found = auc(scores, flags["is_positive"].to_numpy()[places], originals(places, flags))
-    return _number(AUC, found, part.places, places)
+def _places(flags: DataFrame) -> Indices:
+    return np.asarray(flags.index)
 
 
 def _number(metric: str, found: Estimate, planned: Indices, counted: Indices) -> Number:
@@ -274,7 +255,7 @@ def _number(metric: str, found: Estimate, planned: Indices, counted: Indices) ->
 
 
 def class_numbers(
-    verdicts: "DataFrame", spec: ClassesSpec, *, everything: str
+    verdicts: DataFrame, spec: ClassesSpec, *, everything: str
 ) -> Iterator[tuple[str, Number]]:
     """The numbers of some verdicts by class, each with its group.
 

@@ -7,7 +7,7 @@ workspace, no back end and no way of judging.
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -16,7 +16,6 @@ from harness.core import Case, Judge, Request, Response, Verdict
 from harness.errors import HarnessError, SpecError, StoreError
 from harness.judges.custom import reads_each_alone
 from harness.models.client.cached import CachedClient, Progress, Stage
-from harness.parts import Failure, Reason
 from harness.pipeline.calls import call_frame
 from harness.pipeline.plan import Plan, PlannedResponse, check_templates, parted, request
 from harness.pipeline.preview import charge_stored
@@ -95,8 +94,8 @@ def run_one(plan: RunPlan) -> RunResult:
         write_data_paths(plan.folder, plan.sources)  # they may have been moved
         scores = tuple(plan.folder.read_scores())
         return RunResult(plan.folder, plan.file, scores, plan.repeat.truncated)
-    asked = [plan.client, *(setup.client for setup in plan.judges if setup.client)]
-    segments = stored_segments(plan.folder.path.parents[3], [one.ledger.name for one in asked])
+    models = [client.ledger.name for client in plan.clients]
+    segments = stored_segments(plan.folder.path.parents[3], models)
     file, rows, again = plan.file, None, plan.again
     if any((plan.folder.path / name).exists() for name in NAMES):
         try:
@@ -132,10 +131,8 @@ def _carried_out(
             others = {e.name for e in file.judges} - {setup.entry.name for setup in plan.judges}
             chunks = _with_earlier(chunks, rows, others, lost)
         for setup in (*again, *plan.judges):
-            asked = opened.enter_context(setup.client) if setup.client else None
-            open_setup = replace(setup, client=asked)
-            is_again = setup in again
-            chunks = _judged(chunks, file.task, open_setup, lost=lost if is_again else None)
+            opened.enter_context(setup.client or nullcontext())
+            chunks = _judged(chunks, file.task, setup, lost=lost if setup in again else None)
             file = replace(file, judges=joined(file.judges, setup.entry))
         for chunk in chunks:
             retried |= retried_ways(chunk)
@@ -226,8 +223,7 @@ def judge(plan: JudgePlan) -> RunResult:
     file, chunks = plan.file, parted(plan.records, CHUNK)
     with ExitStack() as opened:
         for setup in plan.judges:
-            asked = opened.enter_context(setup.client) if setup.client else None
-            setup = replace(setup, client=asked)
+            opened.enter_context(setup.client or nullcontext())
             chunks = _judged(chunks, plan.task, setup, responses=plan.responses)
             file = replace(file, judges=joined(file.judges, setup.entry))
         tables = RunTables(plan.folder.path)
@@ -302,21 +298,23 @@ def read(
 ) -> list[VerdictRecord]:
     """A judge's verdicts by stored replies, without a call; `keys` are each case's questions."""
     answered = [tuple(replies[key] for key in part) for part in keys]
-    readable = {
-        place: replace(case, replies=answered[place])
-        for place, case in enumerate(cases)
+    readable = [
+        replace(case, replies=own)
+        for case, own in zip(cases, answered, strict=True)
         if case.response.failure is None
-    }
-    read = judge.read(list(readable.values())) if readable else []
+    ]
+    read = judge.read(readable) if readable else []
     if len(read) != len(readable) or not all(isinstance(one, Verdict) for one in read):
         fact = f"judge {judge.name} gave {len(read)} verdicts on {len(readable)} cases"
         raise SpecError(f"{fact}; `read` returns a list with one Verdict a case")
-    verdicts = dict(zip(readable, read, strict=True))
-    for place, case in enumerate(cases):
-        why = case.response.failure or Failure(Reason.UNSUPPORTED, "the judge gave no verdict")
-        none = Verdict(case.response.key, judge.name, None, why.reason, note=why.message)
-        verdicts[place] = verdicts.get(place) or none
-    return [verdict_record(verdicts[n], keys[n], answered[n]) for n in range(len(cases))]
+    verdicts, found = iter(read), []
+    for case, asked, own in zip(cases, keys, answered, strict=True):
+        if (why := case.response.failure) is None:
+            verdict = next(verdicts)
+        else:
+            verdict = Verdict(case.response.key, judge.name, None, why.reason, note=why.message)
+        found.append(verdict_record(verdict, asked, own))
+    return found
 
 
 def put_run(folder: RunFolder, file: RunFile, tables: RunTables) -> RunResult:

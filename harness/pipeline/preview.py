@@ -168,9 +168,7 @@ def by_client(asked: Iterable[Asked]) -> list[tuple[CachedClient, list[Asked]]]:
 
 def budget_of(plan: RunPlan | JudgePlan) -> Budget | None:
     """The budget of the calls of a run or of judges; None without one."""
-    asked = [plan.client] if isinstance(plan, RunPlan) else []
-    clients = [*asked, *(setup.client for setup in plan.judges if setup.client)]
-    return next((one.terms.budget for one in clients if one.terms.budget), None)
+    return next((one.terms.budget for one in plan.clients if one.terms.budget), None)
 
 
 def charge_stored(plan: RunPlan | JudgePlan) -> None:

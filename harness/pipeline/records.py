@@ -8,19 +8,19 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from harness.core import Response, Sample, Verdict
+from harness.lazy import DataFrame
 from harness.parts import Reason
 from harness.pipeline import calls
 from harness.pipeline.verdict_frame import Files
-from harness.storage.read_tables import arrow_table
+from harness.stats.estimate import Bools
+from harness.storage.read_tables import arrow_table, opened
 from harness.storage.run_tables import SampleRecord, VerdictRecord
 from harness.storage.runs import ErrorCount, MissingCount, RunFile
 from harness.text.cleanup import without_controls
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 FAILED_CALLS = frozenset({Reason.FAILED, Reason.FILTERED, Reason.UNSUPPORTED})
 """Reasons whose notes are a server's words or ours, not a model's."""
@@ -101,8 +101,7 @@ def missing_of(files: Files) -> tuple[MissingCount, ...]:
     lost = arrow_table(files["verdicts"], [*names, "keys"])
     lost = lost.filter(lost.column("reason").is_valid())
     frame = lost.select(names).to_pandas()
-    has_answer = arrow_table(files["answers"], ["answer"]).column("answer").is_valid().to_numpy()
-    is_read = has_answer[frame["row"].to_numpy()]
+    is_read = _answered(files)[0][frame["row"].to_numpy()]
     frame["is_reply"] = lost.column("keys").is_valid().to_numpy() & is_read
     frame["judge"] = frame["judge"].where(is_read, "")
     counted = frame[is_read | ~frame.duplicated("row")]
@@ -128,12 +127,23 @@ def _errors(notes: Iterable[str], reason: str) -> tuple[ErrorCount, ...]:
 
 def truncated_of(files: Files) -> int:
     """How many answers of a run were cut at their token limit."""
-    answers = arrow_table(files["answers"], ["answer", "stop"])
-    ends = answers.filter(answers.column("answer").is_valid()).column("stop").to_pylist()
-    return sum(end == "length" for end in ends)
+    has_answer, is_cut = _answered(files)
+    return int((has_answer & is_cut).sum())
 
 
-def summed(file: RunFile, files: Files, called: "DataFrame") -> RunFile:
+def _answered(files: Files) -> tuple[Bools, Bools]:
+    """Of each planned response whether there is an answer, and whether the reply was cut."""
+    found: list[tuple[Bools, Bools]] = [(np.zeros(0, bool), np.zeros(0, bool))]
+    with opened(files["answers"]) as file:  # all texts would take more room than everything else
+        for place in range(file.num_row_groups):
+            rows = file.read_row_group(place, columns=["answer", "stop"])
+            ends = np.array(rows.column("stop").to_pylist(), dtype=object)
+            found.append((rows.column("answer").is_valid().to_numpy(), ends == "length"))
+    has_answer, is_cut = map(np.concatenate, zip(*found, strict=True))
+    return has_answer, is_cut
+
+
+def summed(file: RunFile, files: Files, called: DataFrame) -> RunFile:
     """A run's file with the costs of its calls, and with what is missing of its answers."""
     return replace(
         file,

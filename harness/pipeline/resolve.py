@@ -189,6 +189,11 @@ class RunPlan:
     inputs: Mapping[str, str] | None = None
     repeat: repeats.Repeat | None = None
 
+    @property
+    def clients(self) -> list[CachedClient]:
+        """The clients of all models that are asked, that of the model under test first."""
+        return [self.client, *(setup.client for setup in self.judges if setup.client)]
+
 
 @dataclass(frozen=True, slots=True)
 class JudgePlan:
@@ -203,6 +208,11 @@ class JudgePlan:
     records: StoredRows | Sequence[SampleRecord]
     responses: ResponsesOf
     judges: tuple[JudgeSetup, ...]
+
+    @property
+    def clients(self) -> list[CachedClient]:
+        """The clients of the models that judges ask."""
+        return [setup.client for setup in self.judges if setup.client]
 
 
 def resolve(workspace: Workspace, options: RunOptions, *, is_shown_again: bool = False) -> RunPlan:

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from tempfile import gettempdir
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import UNSET
 
 from harness.core import Score
+from harness.lazy import DataFrame
 from harness.parts import Reason, digest
 from harness.pipeline import calls, choice_scores
 from harness.pipeline.verdict_frame import (
@@ -37,9 +37,6 @@ from harness.stats.estimate import Bools, Clusters, Floats, Indices, Limits, mea
 from harness.storage.run_tables import RunTables, SampleRecord
 from harness.storage.runs import JudgeEntry, RunFile, RunFolder, ScoreRow
 from harness.storage.signature import JudgeRecipe, Signature
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 __all__ = ("ALL", "OF_CHOICE", "averages", "headline_label", "named_groups")  # used with scores
 RIGHT_OR_WRONG = "accuracy"
@@ -82,7 +79,7 @@ def score_rows(
 
 
 def rows_of(
-    run: RunFile, files: Files, called: "DataFrame | None" = None, *, is_every: bool = False
+    run: RunFile, files: Files, called: DataFrame | None = None, *, is_every: bool = False
 ) -> list[ScoreRow]:
     """The headline scores of a run, or every one, from its tables and the frame of its calls."""
     called = calls.call_frame(files) if called is None else called
@@ -143,11 +140,11 @@ def _detected(block: Block, judge: JudgeEntry, spec: ImplicitnessSpec) -> Iterat
     flags = choice_scores.flags(block.verdicts, spec.positive)
     for part in choice_scores.parts(flags, spec, everything=ALL):
         for rate in choice_scores.RATES:
-            places = choice_scores.of_rate(part, flags, rate)
-            if choice_scores.is_enough(part, places, flags, spec.least):
-                some, values = _some(block, part.group, places), flags["flagged"].to_numpy()
-                yield _mean(some, judge, metric=rate, values=values[places])
-        for found in choice_scores.detection_numbers(part, flags, spec):
+            own = choice_scores.of_rate(part, rate)
+            if choice_scores.is_enough(part, own, spec.least):
+                some = _some(block, part.group, own.index.to_numpy())
+                yield _mean(some, judge, metric=rate, values=own["flagged"].to_numpy())
+        for found in choice_scores.detection_numbers(part, spec):
             yield _numbered(block, judge, part.group, found)
 
 

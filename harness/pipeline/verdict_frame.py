@@ -12,25 +12,24 @@ A row is a verdict. Its columns, besides those that judges add as details:
 - `probabilities`: how many choices have a probability, `probability_0` and so on: each of them.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.data.choices import LABELS
 from harness.judges import gold
+from harness.lazy import DataFrame, Series, pandas
 from harness.parts import Reason
 from harness.specs.tasks import TaskSpec
 from harness.stats.estimate import Floats, Indices
 from harness.storage.read_tables import arrow_table, column_names
 from harness.storage.schema import REFERENCE, VERDICTS
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from pandas import DataFrame, Series
 
 ALL, OF_DATA = "all", " (a group)"
 IMPLICITNESS = "implicitness"
@@ -45,10 +44,8 @@ _FACTS = frozenset({column.name for column in VERDICTS} | {"is_own"})
 _SAMPLE, _SHARE = "sample_", "probability_"
 
 
-def verdict_frame(files: Files, task: TaskSpec) -> "DataFrame":
+def verdict_frame(files: Files, task: TaskSpec) -> DataFrame:
     """The frame of all verdicts of a run, in the order of the table."""
-    import pandas
-
     wanted = [name for name in column_names(files["verdicts"]) if name not in _UNREAD]
     table = arrow_table(files["verdicts"], wanted, dictionary=(*_NUMBERED, *_NAMES))
     places, columns = np.zeros(0, np.intp), dict[str, Any]()
@@ -70,7 +67,7 @@ def verdict_frame(files: Files, task: TaskSpec) -> "DataFrame":
     return frame
 
 
-def _ranks(names: Any) -> "NDArray[np.int32]":  # noqa: ANN401 - pyarrow has no types
+def _ranks(names: Any) -> NDArray[np.int32]:  # noqa: ANN401 - pyarrow has no types
     from pyarrow import compute
 
     ranks = np.empty(len(names), np.int32)
@@ -132,8 +129,6 @@ def _numbers(texts: Sequence[Sequence[str] | None]) -> Floats:
 
 
 def _tuples(texts: Sequence[Sequence[str] | None]) -> Any:  # noqa: ANN401 - a pandas categorical
-    import pandas
-
     known = dict[tuple[str, ...], int]()
     codes = [known.setdefault(tuple(some or ()), len(known)) for some in texts]
     kinds = np.empty(len(known), dtype=object)
@@ -141,7 +136,7 @@ def _tuples(texts: Sequence[Sequence[str] | None]) -> Any:  # noqa: ANN401 - a p
     return pandas.Categorical.from_codes(codes, pandas.Index(kinds, tupleize_cols=False))
 
 
-def details(frame: "DataFrame") -> list[str]:
+def details(frame: DataFrame) -> list[str]:
     """The columns that judges add and that have a number in any of the rows."""
     return sorted(
         name
@@ -152,12 +147,12 @@ def details(frame: "DataFrame") -> list[str]:
     )
 
 
-def detail(frame: "DataFrame", name: str) -> Floats:
+def detail(frame: DataFrame, name: str) -> Floats:
     """One further number of each verdict, NaN where it has none."""
     return np.asarray(frame[name], float) if name in frame else np.full(len(frame), np.nan)
 
 
-def probabilities(frame: "DataFrame", size: int) -> Floats:
+def probabilities(frame: DataFrame, size: int) -> Floats:
     """The probabilities of the choices of some verdicts that have `size` of them: rows x size."""
     return np.asarray(frame[[f"{_SHARE}{at}" for at in range(size)]], float)
 
@@ -167,7 +162,7 @@ def numbers(column: "Series[Any]") -> Indices:
     return np.asarray(column.cat.codes, dtype=np.intp)
 
 
-def by_snapshot(frame: "DataFrame") -> Iterator[tuple[tuple[str, str], "DataFrame"]]:
+def by_snapshot(frame: DataFrame) -> Iterator[tuple[tuple[str, str], DataFrame]]:
     """Split one judge's verdicts by the snapshots of model and judge.
 
     In each part verdicts of other snapshots are missing.
@@ -188,7 +183,7 @@ def by_snapshot(frame: "DataFrame") -> Iterator[tuple[tuple[str, str], "DataFram
         yield snapshots, _without(frame, is_known & ~is_same)
 
 
-def _without(frame: "DataFrame", is_other: "Series[Any]") -> "DataFrame":
+def _without(frame: DataFrame, is_other: "Series[Any]") -> DataFrame:
     made = frame.copy()
     made["is_own"] = ~is_other
     made.loc[is_other, "reason"] = str(Reason.UNSUPPORTED)
@@ -205,7 +200,7 @@ class Block:
     variant: str
     decoding: str
     group: str
-    verdicts: "DataFrame"
+    verdicts: DataFrame
     details: tuple[str, ...] = ()
     is_average: bool = False
 
@@ -219,7 +214,7 @@ def averages(task: TaskSpec) -> dict[str, tuple[str, ...]]:
     return members
 
 
-def blocks(frame: "DataFrame", task: TaskSpec) -> Iterator[Block]:
+def blocks(frame: DataFrame, task: TaskSpec) -> Iterator[Block]:
     """Each variant under each decoding and, last, under all of them; each group after `all`.
 
     An average, all of whose variants must be there, comes after the variants.
@@ -256,10 +251,6 @@ def named_groups(groups: Sequence[str]) -> dict[str, str | None]:
     """
     found = sorted(set(groups))
     own = [] if found == [ALL] else found
-    return {ALL: None} | {f"{g}{OF_DATA}" if _is_like_all(g) else g: g for g in own}
-
-
-def _is_like_all(group: str) -> bool:
-    while group.endswith(OF_DATA):
-        group = group.removesuffix(OF_DATA)
-    return group == ALL
+    return {ALL: None} | {
+        f"{g}{OF_DATA}" if re.fullmatch(f"{ALL}({re.escape(OF_DATA)})*", g) else g: g for g in own
+    }

@@ -22,6 +22,9 @@ from harness.storage.find_runs import run_folders
 from harness.storage.run_tables import SampleRecord
 
 pytestmark = needs("sklearn")
+Caps = pytest.CaptureFixture[str]
+RUN = ("run", "--task", "talk", "--model", "grams-svm")
+GRID = ("train", "--grid", "--task", "talk", "--model")
 
 
 @pytest.fixture
@@ -55,16 +58,6 @@ def test_what_was_trained_is_evaluated_like_any_model(toy: Talk, model: str) -> 
     assert float(told(toy)["all", "macro_f1"]) == 1.0
 
 
-def test_tables_on_screen_say_that_a_classifier_gives_labels_and_files_stay_comparable(
-    toy: Talk, capsys: pytest.CaptureFixture[str]
-) -> None:
-    trained(toy)
-    evaluated(toy)
-
-    assert ": accuracy, label\n" in capsys.readouterr().out
-    assert [row.decoding for row in toy.run.read_rows()] == ["logprob"] * 12
-
-
 def test_a_logistic_regression_tells_probabilities_of_the_labels(toy: Talk) -> None:
     trained(toy, "grams-logistic")
 
@@ -73,11 +66,15 @@ def test_a_logistic_regression_tells_probabilities_of_the_labels(toy: Talk) -> N
     assert all(sum(part) == pytest.approx(1) and max(part) < 1 for part in shares)
 
 
-def test_a_support_vector_machine_tells_scores_and_no_probability(toy: Talk) -> None:
+def test_a_support_vector_machine_gives_labels_and_scores_and_no_probability(
+    toy: Talk, capsys: Caps
+) -> None:
     trained(toy)
 
     rows = evaluated(toy)
 
+    assert ": accuracy, label\n" in capsys.readouterr().out
+    assert [row.decoding for row in rows] == ["logprob"] * 12
     assert all(row.verdicts["gold"].shares == () for row in rows)
     assert not {"prob_right", "accuracy_per_byte", "accuracy_per_character"} & {
         metric for _, metric in told(toy)
@@ -111,6 +108,8 @@ def test_made_rows_join_by_method(toy: Talk, methods: tuple[str, ...], rows: int
 
     assert sum(card.rows.values()) == min(rows, 12 + 8 * len(set(card.made)))
     assert sorted(card.made) == sorted({"swap", "echo"} if "all" in methods else methods)
+    # A made row without a label of this layer is no row of the first class.
+    assert card.rows["non"] == 4
 
 
 def _made(way: str) -> list[tuple[str, str, str, str]]:
@@ -118,25 +117,15 @@ def _made(way: str) -> list[tuple[str, str, str, str]]:
     return [(f"{text} {way}", kind, way, "") for text, kind, _, _ in talk(TOPICS[:4])]
 
 
-def test_a_made_row_without_a_label_of_this_layer_is_no_row_of_the_first_class(toy: Talk) -> None:
-    toy.rows("train.csv", talk(TOPICS[:4]) + _made("swap"))
-
-    assert trained(toy, augment=("swap",)).card.rows == {"non": 4, "open": 8, "hidden": 8}
-
-
-def test_evaluating_on_what_was_trained_on_is_refused(
-    toy: Talk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_evaluating_on_what_was_trained_on_is_refused(toy: Talk, capsys: Caps) -> None:
     trained(toy)
     toy.rows("dev.csv", talk(TOPICS[:4]))
 
-    assert toy.harness("run", "--task", "talk", "--model", "grams-svm") == 2
+    assert toy.harness(*RUN) == 2
     assert "trained on 12 of these 12 texts" in capsys.readouterr().err
 
 
-def test_a_few_texts_that_were_trained_on_are_told_of(
-    toy: Talk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_few_texts_that_were_trained_on_are_told_of(toy: Talk, capsys: Caps) -> None:
     trained(toy)
     shouted = [(text.upper() + "!!", *rest) for text, *rest in talk(TOPICS[:1])]
     toy.rows("dev.csv", [*shouted, *talk(TOPICS[4:])])  # type: ignore[list-item]  # four texts
@@ -147,13 +136,11 @@ def test_a_few_texts_that_were_trained_on_are_told_of(
     assert [row.steps[-1].detail.get(TRAINED_ON) for row in rows] == [1.0] * 3 + [None] * 12
 
 
-def test_only_texts_that_are_asked_count_as_trained_on(
-    toy: Talk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_only_texts_that_are_asked_count_as_trained_on(toy: Talk, capsys: Caps) -> None:
     trained(toy)
     toy.rows("dev.csv", [*talk(TOPICS[:1]), *talk(TOPICS[4:])])
 
-    assert toy.harness("run", "--task", "talk", "--model", "grams-svm", "--limit", "6") == 0
+    assert toy.harness(*RUN, "--limit", "6") == 0
 
     details = [row.steps[-1].detail for row in toy.run.read_rows()]
     seen = sum(TRAINED_ON in one for one in details)
@@ -161,12 +148,10 @@ def test_only_texts_that_are_asked_count_as_trained_on(
     assert f"trained on {seen} of these 6 texts" in capsys.readouterr().err
 
 
-def test_a_dry_run_shows_texts_and_no_prompt_where_none_is_read(
-    toy: Talk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_shows_texts_and_no_prompt_where_none_is_read(toy: Talk, capsys: Caps) -> None:
     trained(toy)
 
-    toy.harness("run", "--task", "talk", "--model", "grams-svm", "--dry-run")
+    toy.harness(*RUN, "--dry-run")
 
     out = capsys.readouterr().out
     assert f"an example\n[user]\n{talk(TOPICS[4:])[0][0]}\n" in out
@@ -174,9 +159,7 @@ def test_a_dry_run_shows_texts_and_no_prompt_where_none_is_read(
     assert re.search(r"talk +\w+ +\w+ +12 +0 +0 +0\n", out)
 
 
-def test_what_was_trained_for_a_task_answers_its_perturbed_texts(
-    toy: Talk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_was_trained_for_a_task_answers_its_perturbed_texts(toy: Talk, capsys: Caps) -> None:
     toy.harness("train", "grams-svm", "--task", "talk")
     toy.harness("perturb", "--task", "talk", "--method", "adverbs,eda")
 
@@ -193,7 +176,7 @@ def test_what_was_trained_for_a_task_answers_its_perturbed_texts(
 
 @pytest.mark.parametrize("command", ["train", "run"])
 def test_a_perturbed_task_is_trained_for_by_its_original(
-    toy: Talk, capsys: pytest.CaptureFixture[str], command: str
+    toy: Talk, capsys: Caps, command: str
 ) -> None:
     toy.harness("perturb", "--task", "talk", "--method", "adverbs")
     named = ["train", "grams-svm"] if command == "train" else ["run", "--model", "grams-svm"]
@@ -209,10 +192,16 @@ def test_a_perturbed_task_is_trained_for_by_its_original(
         (["train", "grams-svm", "--task", "ludwig"], "no table of labelled texts"),
         (["train", "grams-svm", "--task", "talk", "--augment", "echoes"], "no method 'echoes'"),
         (["run", "--model", "grams-svm", "--task", "talk"], "`harness train grams-svm --task talk"),
+        (["run", "--model", "oracle+swap", "--task", "talk"], "oracle is not trained here"),
+        ([*RUN[:-1], "grams-svm+swap"], "`harness train grams-svm+swap --task talk"),
+        *(
+            (["train", name, "--task", "talk"], f"no model {name!r}")
+            for name in ("grams-svm+../../x", "grams-svm+a/b", "grams-svm+", "+bt")
+        ),
     ],
 )
 def test_what_cannot_be_done_is_told_with_its_remedy(
-    toy: Talk, capsys: pytest.CaptureFixture[str], words: list[str], named: str
+    toy: Talk, capsys: Caps, words: list[str], named: str
 ) -> None:
     assert toy.harness(*words) == 2
     assert named in capsys.readouterr().err
@@ -234,13 +223,11 @@ def test_a_damaged_folder_is_refused(toy: Talk, name: str) -> None:
         read_trained(folder, model="grams-svm", task="talk")
 
 
-def test_a_yaml_that_has_changed_since_is_refused(
-    toy: Talk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_yaml_that_has_changed_since_is_refused(toy: Talk, capsys: Caps) -> None:
     trained(toy)
     toy.model("grams-svm", "{kind: sklearn, head: svm, encoder: {kind: char-ngrams}, c: 3}")
 
-    assert toy.harness("run", "--model", "grams-svm", "--task", "talk") == 2
+    assert toy.harness(*RUN) == 2
     assert "c 9" in capsys.readouterr().err
 
 
@@ -292,28 +279,6 @@ def test_the_name_of_a_model_says_its_augmentation(with_made: Talk) -> None:
     assert first.card.model == "grams-svm+echo+swap"
 
 
-def test_a_model_that_is_not_trained_has_no_augmentation(
-    toy: Talk, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert toy.harness("run", "--task", "talk", "--model", "oracle+swap") == 2
-    assert "oracle is not trained here" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", ["grams-svm+../../x", "grams-svm+a/b", "grams-svm+", "+bt"])
-def test_an_augmentation_is_no_path(
-    toy: Talk, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
-    assert toy.harness("train", name, "--task", "talk") == 2
-    assert f"no model {name!r}" in capsys.readouterr().err
-
-
-def test_a_model_whose_augmentation_is_not_trained_says_how(
-    toy: Talk, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert toy.harness("run", "--task", "talk", "--model", "grams-svm+swap") == 2
-    assert "`harness train grams-svm+swap --task talk" in capsys.readouterr().err
-
-
 def test_perturbed_training_texts_are_trained_on(toy: Talk) -> None:
     perturb = ["perturb", "--task", "talk", "--training", "--method", "adverbs,eda_swap"]
     assert toy.harness(*perturb) == 0
@@ -327,16 +292,20 @@ def test_perturbed_training_texts_are_trained_on(toy: Talk) -> None:
     assert toy.harness("run", "--task", "talk", "--model", card.model) == 0
 
 
-def test_perturbed_texts_of_the_evaluation_are_not_trained_on(toy: Talk) -> None:
+@pytest.mark.parametrize(
+    ("task", "why"),
+    [
+        ("talk_perturbed", r"12 of its 12 copies .* not trained on.*--training"),
+        ("ludwig", "ludwig: that task was not made of talk"),
+    ],
+)
+def test_texts_that_are_not_of_the_training_are_no_augmentation(
+    toy: Talk, task: str, why: str
+) -> None:
     toy.harness("perturb", "--task", "talk", "--method", "adverbs")
 
-    with pytest.raises(SpecError, match=r"12 of its 12 copies .* not trained on.*--training"):
-        trained(toy, augment=("talk_perturbed",))
-
-
-def test_a_task_that_was_made_of_another_one_is_no_augmentation(toy: Talk) -> None:
-    with pytest.raises(SpecError, match="ludwig: that task was not made of talk"):
-        trained(toy, augment=("ludwig",))
+    with pytest.raises(SpecError, match=why):
+        trained(toy, augment=(task,))
 
 
 def test_oversampling_makes_all_classes_equally_frequent(toy: Talk) -> None:
@@ -362,12 +331,8 @@ def test_a_rarer_class_is_repeated_evenly(names: str, most: int) -> None:
     assert max(again.values(), default=0) == most
 
 
-def test_a_grid_trains_and_evaluates_every_cell(
-    with_made: Talk, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ("train", "--grid", "--model", "grams-svm,grams-logistic", "--task", "talk", "--json")
-
-    assert with_made.harness(*words) == 0
+def test_a_grid_trains_and_evaluates_every_cell(with_made: Talk, capsys: Caps) -> None:
+    assert with_made.harness(*GRID, "grams-svm,grams-logistic", "--json") == 0
 
     rows = json.loads(capsys.readouterr().out)
     arms = ["none", "echo", "swap", "all"]
@@ -383,19 +348,8 @@ def test_a_grid_trains_and_evaluates_every_cell(
 NAMES = ("", "+echo", "+swap", "+all")
 
 
-def test_a_grid_that_goes_on_trains_nothing_again(
-    with_made: Talk, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = (
-        "train",
-        "--grid",
-        "--model",
-        "grams-svm",
-        "--task",
-        "talk",
-        "--augment",
-        "none,echo+swap",
-    )
+def test_a_grid_that_goes_on_trains_nothing_again(with_made: Talk, capsys: Caps) -> None:
+    words = (*GRID, "grams-svm", "--augment", "none,echo+swap")
     assert with_made.harness(*words) == 0
     first = capsys.readouterr().out
     folder = with_made.results / "trained"
@@ -421,7 +375,7 @@ def test_a_grid_that_goes_on_trains_nothing_again(
     ],
 )
 def test_a_grid_that_cannot_be_is_refused(
-    with_made: Talk, capsys: pytest.CaptureFixture[str], words: list[str], named: str
+    with_made: Talk, capsys: Caps, words: list[str], named: str
 ) -> None:
     with_made.model(
         "fixed", "{kind: sklearn, head: svm, encoder: {kind: char-ngrams}, trained: here}"
@@ -432,7 +386,7 @@ def test_a_grid_that_cannot_be_is_refused(
 
 
 def test_a_grid_counts_the_texts_that_nearly_stand_among_those_it_trained_on(
-    toy: Talk, capsys: pytest.CaptureFixture[str]
+    toy: Talk, capsys: Caps
 ) -> None:
     """A made row may be a rewording of a text that is evaluated: what finds it is no evidence."""
     text = "Nobody wonders where our spoons have gone since Monday"
@@ -440,7 +394,7 @@ def test_a_grid_counts_the_texts_that_nearly_stand_among_those_it_trained_on(
     toy.rows("train.csv", [*own, (f"{text}, dear.", "hidden", "bt", "")])
     rows = [(f"{text}.", "hidden", "own", ""), ("Splendid weather again.", "hidden", "own", "")]
     toy.rows("dev.csv", [*rows, *talk(TOPICS[4:5])])
-    words = ("train", "--grid", "--model", "grams-svm", "--task", "talk", "--augment", "none,bt")
+    words = (*GRID, "grams-svm", "--augment", "none,bt")
 
     assert toy.harness(*words, "--json") == 0
 
@@ -464,20 +418,11 @@ def test_an_augmentation_that_adds_nothing_is_told(
 
 
 def test_the_table_of_a_grid_fits_80_columns(
-    with_made: Talk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    with_made: Talk, capsys: Caps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = "a-machine-with-a-long-name"
     with_made.model(name, "{about: a, kind: sklearn, head: svm, encoder: {kind: char-ngrams}}")
-    words = (
-        "train",
-        "--grid",
-        "--model",
-        f"grams-svm,{name}",
-        "--task",
-        "talk",
-        "--augment",
-        "none,echo+swap",
-    )
+    words = (*GRID, f"grams-svm,{name}", "--augment", "none,echo+swap")
 
     assert with_made.harness(*words) == 0
 
@@ -489,14 +434,13 @@ def test_the_table_of_a_grid_fits_80_columns(
 
 
 def test_a_grid_on_one_file_is_refused_before_anything_is_trained(
-    with_made: Talk, capsys: pytest.CaptureFixture[str]
+    with_made: Talk, capsys: Caps
 ) -> None:
     with_made.rows("mine.csv", talk(TOPICS))
     [file] = with_made.folder.rglob("mine.csv")
     own = ("--home", str(with_made.folder / "home"), "--results", str(with_made.results))
-    words = ("train", "--grid", "--model", "grams-svm", "--task", "talk", "--data", str(file), *own)
 
-    assert main([*words]) == 2
+    assert main([*GRID, "grams-svm", "--data", str(file), *own]) == 2
 
     said = " ".join(capsys.readouterr().err.split())
     assert "would train on the texts that it evaluates" in said
@@ -504,7 +448,7 @@ def test_a_grid_on_one_file_is_refused_before_anything_is_trained(
     assert not (with_made.results / "trained").exists()
 
 
-def test_the_help_of_a_grid_says_what_data_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_of_a_grid_says_what_data_it_takes(capsys: Caps) -> None:
     assert main(["train", "--grid", "--help-all"]) == 0
 
     said = " ".join(capsys.readouterr().out.split())
@@ -514,7 +458,7 @@ def test_the_help_of_a_grid_says_what_data_it_takes(capsys: pytest.CaptureFixtur
 
 
 def test_a_machine_without_probabilities_is_ranked_at_an_fpr_by_its_scores(
-    toy: Talk, capsys: pytest.CaptureFixture[str]
+    toy: Talk, capsys: Caps
 ) -> None:
     trained(toy)
     evaluated(toy)

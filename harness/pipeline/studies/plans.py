@@ -302,8 +302,7 @@ def _state(cell: PlanCell, plan: RunPlan, budget: Budget) -> CellState:
     calls, before = preview.dry_run(plan, set()), budget.spent_usd
     done = sum(part.stored or 0 for part in calls)
     state = CellState(cell, done, left := sum(part.calls for part in calls) - done)
-    clients = [plan.client, *(setup.client for setup in plan.judges if setup.client)]
-    unpriced = tuple(one.model.name for one in clients if one.priced_as and not one.price)
+    unpriced = tuple(one.model.name for one in plan.clients if one.priced_as and not one.price)
     if unpriced:
         state = replace(state, unpriced=unpriced)
     elif paid := [part for part in calls if part.priced_as]:

@@ -188,11 +188,12 @@ def unstored_calls(plan: RunPlan | JudgePlan) -> Missing:
     """
     run, missing, seen = plan.file.run, Missing(), set[tuple[int, str]]()
     name = f"{run.task}, {plan.file.model.name}"
+    count = max((client.ledger.shards for client in plan.clients), default=0)
     for client, asked in (pair for some in planned_calls(plan) for pair in by_client(some)):
         known = [one.call.longest.key for one in asked if not one.call.is_open]
         if len(known) == len(asked) and not client.ledger.is_missing_any(known):
             continue
-        stored, count = client.ledger.find(known), _shards(plan)
+        stored = client.ledger.find(known)
         for one in asked:
             place = (id(client), one.call.longest.key)
             if place[1] not in stored and place not in seen:
@@ -200,13 +201,6 @@ def unstored_calls(plan: RunPlan | JudgePlan) -> Missing:
                 number = number_of(one.sample, run.seed, count) if count else 0
                 missing[name, f"{number}/{count}" if count else ""] += 1
     return missing
-
-
-def _shards(plan: RunPlan | JudgePlan) -> int:
-    """In how many shards the calls of a run were made; 0 if in none."""
-    asked = [plan.client] if isinstance(plan, RunPlan) else []
-    clients = [*asked, *(setup.client for setup in plan.judges if setup.client)]
-    return max((client.ledger.shards for client in clients), default=0)
 
 
 def refuse_missing(found: Iterable[Missing]) -> None:
