@@ -1,11 +1,8 @@
 """Writes the table of the probes in docs/impscore.md, for the shipped head."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from harness.implicitness.probe import ProbeFigure
-
+from harness.storage.frames import Row, records
 
 BEGIN = "<!-- of the shipped head: docs/generate.py -->\n"
 END = "<!-- end of the probes -->\n"
@@ -17,7 +14,7 @@ def probe_section(scorer: str = "impscore-minilm") -> str:
     from harness.registry import Registry
 
     opened = Registry.open(Path()).scorer(scorer)
-    rows = probe.probe_figures(probe.scores_of(opened))
+    rows = records(probe.probe_figures(probe.scores_of(opened)))
     values = {(row.kind, row.at_least): row.value or 0 for row in rows if row.figure != "auc"}
     areas = {(row.kind, row.against): row for row in rows if row.figure == "auc"}
     against = (*probe.PLAIN, probe.ALL_PLAIN)
@@ -40,7 +37,7 @@ def probe_section(scorer: str = "impscore-minilm") -> str:
     return "\n".join([head, "", *lines, "", plain, ""])
 
 
-def _area(row: "ProbeFigure") -> str:
+def _area(row: Row) -> str:
     value, low, high = (
         "-" if one is None else f"{one:.2f}".lstrip("0") for one in (row.value, row.low, row.high)
     )

@@ -441,12 +441,10 @@ def score_implicitness(texts: Iterable[str], scorer: str = "impscore-minilm") ->
 
 def probe_scorer(scorer: str = "impscore-minilm", by: "By | None" = None) -> DataFrame:
     """What a scorer knows and what it does not: the columns of `harness impscore probe -o`."""
-    from harness.analysis.tables.run_frames import records_frame
-    from harness.implicitness.probe import ProbeFigure, parts_of, probe_figures, scores_of
+    from harness.implicitness.probe import parts_of, probe_figures, scores_of
 
     opened = _opened(None).registry.scorer(scorer)
-    found = probe_figures(scores_of(opened), by=parts_of(by), scorer=opened.signature)
-    return records_frame(ProbeFigure, found)
+    return probe_figures(scores_of(opened), by=parts_of(by), scorer=opened.signature)
 
 
 def _opened(workspace: "Workspace | None") -> "Workspace":

@@ -12,7 +12,7 @@ import typer
 from harness.cli import options
 from harness.cli.impscore import read_input
 from harness.cli.options import HOME, SCORER, AsJson, ExitCode, Home, argument, option
-from harness.cli.put import draw_beside
+from harness.cli.put import draw_beside, put_frame
 from harness.data.readers import sentence_pairs
 from harness.errors import DataError, SpecError
 from harness.implicitness.lint import LintMeasure, measures
@@ -28,7 +28,6 @@ from harness.implicitness.probe import (
     PLAIN,
     UPPER,
     WEAK,
-    ProbeFigure,
     parts_of,
     probe_figures,
     scores_of,
@@ -53,8 +52,9 @@ from harness.present.figures.training import ablation_figure, grid_frame, margin
 from harness.present.screen import Cell, Marked, ProgressLine, say, show_json, show_rows, warn
 from harness.registry import Registry
 from harness.specs.implicitness import RecipeSpec
-from harness.storage.cells import delimited, json_text, records_csv
+from harness.storage.cells import delimited, json_text
 from harness.storage.files import refuse_file, refuse_source, write_whole
+from harness.storage.frames import Row, records
 
 RECIPE = "impscore"
 PairsFile = Annotated[
@@ -227,19 +227,12 @@ def probe(
     registry = options.registry(home)
     opened = registry.scorer(scorer)
     cached = CachedScorer(opened, registry.cache / MEASURES, ProgressLine("encoded"))
-    rows = probe_figures(scores_of(cached), by=part, scorer=opened.signature)
-    if out is not None:
-        write_whole(out, records_csv(ProbeFigure, rows).encode())
-    if is_json:
-        show_json(rows)
-        return ExitCode.DONE
-    _put_areas(rows)
-    if out is not None:
-        say(f"wrote {len(rows)} rows to {out}")
+    found = probe_figures(scores_of(cached), by=part, scorer=opened.signature)
+    put_frame(found, out, lambda: _put_areas(records(found)), is_json=is_json)
     return ExitCode.DONE
 
 
-def _put_areas(rows: Sequence[ProbeFigure]) -> None:
+def _put_areas(rows: Sequence[Row]) -> None:
     areas = {(row.part, row.kind, row.against): row for row in rows if row.figure == "auc"}
     kinds, against = (*IMPLICIT, ALL_IMPLICIT), (*PLAIN, ALL_PLAIN)
     say(f"{rows[0].scorer} on {rows[0].sets} sets of probe sentences\n")
@@ -259,7 +252,7 @@ def _put_areas(rows: Sequence[ProbeFigure]) -> None:
         _put_heights(plain, title="plain sentences by part")
 
 
-def _put_heights(rows: Sequence[ProbeFigure], title: str = "") -> None:
+def _put_heights(rows: Sequence[Row], title: str = "") -> None:
     """The mean of each kind (of each part, where several are there), and how high it reaches."""
     by_part = len({row.part for row in rows}) > 1
     lines: dict[str, list[Cell]] = {}
@@ -277,7 +270,7 @@ def _put_heights(rows: Sequence[ProbeFigure], title: str = "") -> None:
     )
 
 
-def _area(row: ProbeFigure, *, is_short: bool = False) -> Cell:
+def _area(row: Row, *, is_short: bool = False) -> Cell:
     """An AUC in two decimals with its interval, as .83 .79-.87; * where it is weak."""
     numbers = [None if one is None else f"{one:.2f}".lstrip("0") for one in (row.low, row.high)]
     text = "-" if row.value is None else f"{row.value:.2f}".lstrip("0")

@@ -6,24 +6,21 @@ out; nothing here writes a file.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
-from typing import Final, Literal, Protocol, cast, get_args
-
-import msgspec
-import numpy as np
+from typing import Any, Final, Literal, cast, get_args
 
 from harness.errors import SpecError
-from harness.implicitness.scorer import Head, Scored, embedded_texts
+from harness.implicitness.scorer import Head, embedded_texts
+from harness.lazy import DataFrame, pandas
 from harness.models.encoders.encoders import Encoder
 from harness.models.vectors import Progress
 from harness.stats.classification import PUBLISHED_EDGES, auc
 from harness.stats.estimate import Clusters, Estimate, mean_interval
 from harness.storage.cells import decode_json
+from harness.storage.frames import records
 from harness.text.dedup import fingerprint
 
-Figure = Literal["auc", "mean", "share"]
 By = Literal["register", "writer"]
 PLAIN: Final = ("statement", "request", "evaluation")
 IMPLICIT: Final = (
@@ -40,84 +37,29 @@ UPPER: Final = 1.0
 """The middle of the published scale, from which on plain text has no place."""
 LEAST_SHARE: Final = 0.005
 PLAIN_MEAN, IMPLICIT_MEAN = "probe plain mean", "probe implicit mean"
-_FILE: Final = Path(__file__).parent / "data/probes.jsonl"
-
-
-class _Set(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    topic: str
-    register: str
-    writer: str
-    statement: str
-    request: str
-    evaluation: str
-    indirectness: str
-    irony: str
-    implicature_answer: str
-    understatement: str
-    metaphor: str
-    euphemism: str
-    presupposition: str
-    rhetorical_question: str
-
-
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """One probe sentence, of a set whose name is its cluster."""
-
-    cluster: str
-    topic: str
-    register: str
-    writer: str
-    kind: str
-    text: str
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether it says just what it says."""
-        return self.kind in PLAIN
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeFigure:
-    """One figure of a scorer on the probes, with its 95 % interval over sets.
-
-    `auc` is the chance that a sentence of `kind` scores above one of `against`, 0 to 1, ties half;
-    `mean` the mean implicitness of a kind, 0 to 2 where the scorer's distance is cosine; `share`
-    the share of a kind that scores `at_least` or more, 0 to 1. `part` is `all`, or a register or
-    writer. Bounds are None without an interval; `n` counts sentences (of both kinds), `sets` sets.
-    `is_weak` marks an AUC whose interval (without one: whose value) begins below WEAK.
-    """
-
-    figure: Figure
-    part: str
-    kind: str
-    against: str | None = None
-    at_least: float | None = None
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
-    sets: int
-    is_weak: bool = False
-    scorer: str = ""
+COLUMNS: Final = (
+    *("figure", "part", "kind", "against", "at_least", "value", "low", "high"),
+    *("n", "sets", "is_weak", "scorer"),
+)
+_KINDS: Final = (
+    {kind: (kind,) for kind in PLAIN} | {ALL_PLAIN: PLAIN},
+    {kind: (kind,) for kind in IMPLICIT} | {ALL_IMPLICIT: IMPLICIT},
+)
 
 
 @cache
-def probes() -> tuple[Probe, ...]:
-    """All probe sentences, set by set."""
-    found: list[Probe] = []
-    for place, line in enumerate(_FILE.read_bytes().splitlines(), 1):
-        row: _Set = decode_json(line, _Set)
-        found += [
-            Probe(f"{place}", row.topic, row.register, row.writer, kind, getattr(row, kind))
-            for kind in (*PLAIN, *IMPLICIT)
-        ]
-    return tuple(found)
+def probes() -> DataFrame:
+    """All probe sentences, set by set: cluster (the set), topic, register, writer, kind, text."""
+    lines = (Path(__file__).parent / "data/probes.jsonl").read_bytes().splitlines()
+    sets = [{"cluster": f"{place}", **decode_json(line)} for place, line in enumerate(lines, 1)]
+    own = ["cluster", "topic", "register", "writer"]
+    found = pandas.DataFrame(sets).set_index(own)[[*PLAIN, *IMPLICIT]].stack()
+    return found.rename_axis([*own, "kind"]).reset_index(name="text")
 
 
 def probe_texts() -> list[str]:
     """The probe sentences, in the order in which `probe_figures` takes their scores."""
-    return [probe.text for probe in probes()]
+    return [*probes()["text"]]
 
 
 def shared_with_probes(texts: Sequence[str]) -> list[str]:
@@ -126,84 +68,55 @@ def shared_with_probes(texts: Sequence[str]) -> list[str]:
     return [text for text in dict.fromkeys(texts) if fingerprint(text) in known]
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Some probes and their scores."""
-
-    name: str
-    probes: Sequence[Probe]
-    scores: Sequence[float]
-
-    def of(self, kinds: Sequence[str]) -> tuple[list[float], list[str]]:
-        """The scores of some kinds, and the cluster of each."""
-        rows = zip(self.probes, self.scores, strict=True)
-        kept = [(score, probe.cluster) for probe, score in rows if probe.kind in kinds]
-        return [score for score, _ in kept], [cluster for _, cluster in kept]
-
-
-def probe_figures(
-    scores: Sequence[float], *, by: By | None = None, scorer: str = ""
-) -> list[ProbeFigure]:
+def probe_figures(scores: Sequence[float], *, by: By | None = None, scorer: str = "") -> DataFrame:
     """All figures of some scores of `probe_texts()`, in that order; by register or writer too.
 
-    AUC: each implicit kind, and all of them, over each plain kind and all of them; then the mean of
-    each kind, and its share from each inner edge of the published bins on. `scorer` names the
-    scorer in each row. ValueError for a wrong number of scores, and for one that is not finite.
+    A row a figure, with its 95 % interval over sets. `auc` is the chance that a sentence of `kind`
+    scores above one of `against`, 0 to 1, ties half: each implicit kind, and all of them, over each
+    plain kind and all of them. `mean` is the mean implicitness of a kind, 0 to 2 where the scorer's
+    distance is cosine; `share` the share of a kind that scores `at_least` or more, for each inner
+    edge of the published bins, 0 to 1. `part` is `all`, or a register or writer. `n` counts
+    sentences (of both kinds), `sets` sets; bounds are empty without an interval. `is_weak` marks an
+    AUC whose interval (without one: whose value) begins below WEAK. `scorer` names the scorer.
+    ValueError for a wrong number of scores, and for one that is not finite.
     """
     known = probes()
     if len(scores) != len(known):
         raise ValueError(f"{len(scores)} scores for {len(known)} probe sentences")
-    names = [ALL if by is None else getattr(probe, by) for probe in known]
-    parts = [_Part(ALL, known, scores)]
-    for name in dict.fromkeys(names) if by else ():
-        kept = [place for place, one in enumerate(names) if one == name]
-        parts.append(_Part(name, [known[at] for at in kept], [scores[at] for at in kept]))
-    return [row for part in parts for row in _of_part(part, scorer)]
+    known = known.assign(score=scores)
+    parts = [(ALL, known), *(known.groupby(by, sort=False) if by else ())]
+    rows = [{"part": name, **row} for name, part in parts for row in _of_part(part)]
+    found = pandas.DataFrame(rows).assign(scorer=scorer)
+    least = found["low"].fillna(found["value"])
+    return found.assign(is_weak=(found["figure"] == "auc") & (least < WEAK))[[*COLUMNS]]
 
 
-def _of_part(part: _Part, scorer: str) -> Iterator[ProbeFigure]:
+def _of_part(part: DataFrame) -> Iterator[dict[str, Any]]:
     plain, implicit = (
-        (*_own(PLAIN), (ALL_PLAIN, PLAIN)),
-        (*_own(IMPLICIT), (ALL_IMPLICIT, IMPLICIT)),
+        {name: part[part["kind"].isin(kinds)] for name, kinds in side.items()} for side in _KINDS
     )
-    row = partial(_row, part.name, scorer)
-    for kind, kinds in implicit:
-        for against, others in plain:
-            yield replace(row("auc", kind, _auc(part, kinds, others)), against=against)
-    for kind, kinds in (*plain, *implicit):
-        yield row("mean", kind, mean_interval(*part.of(kinds), is_share=False))
-    for kind, kinds in (*plain, *implicit):
-        values, clusters = part.of(kinds)
+    for kind, above in implicit.items():
+        for against, below in plain.items():
+            truth = [True] * len(above) + [False] * len(below)
+            both = pandas.concat([above, below])
+            sets = Clusters.named([*both["cluster"]])
+            found = auc(both["score"].to_numpy(), truth, sets)
+            yield _figure("auc", kind, found) | {"against": against}
+    for kind, own in (plain | implicit).items():
+        found = mean_interval([*own["score"]], [*own["cluster"]], is_share=False)
+        yield _figure("mean", kind, found)
+    for kind, own in (plain | implicit).items():
         for edge in EDGES:
-            reached = [float(value >= edge) for value in values]
-            found = mean_interval(reached, clusters, is_share=True)
-            yield replace(row("share", kind, found), at_least=edge)
+            reached = [*(own["score"] >= edge).astype(float)]
+            found = mean_interval(reached, [*own["cluster"]], is_share=True)
+            yield _figure("share", kind, found) | {"at_least": edge}
 
 
-def _own(kinds: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
-    return [(kind, (kind,)) for kind in kinds]
-
-
-def _auc(part: _Part, kinds: Sequence[str], others: Sequence[str]) -> Estimate:
-    above, below = part.of(kinds), part.of(others)
-    truth = [True] * len(above[0]) + [False] * len(below[0])
-    return auc(np.array(above[0] + below[0]), truth, Clusters.named(above[1] + below[1]))
-
-
-def _row(part: str, scorer: str, figure: Figure, kind: str, found: Estimate) -> ProbeFigure:
-    least = found.value if found.low is None else found.low
-    return ProbeFigure(
-        figure=figure,
-        part=part,
-        kind=kind,
-        value=found.value,
-        low=found.low,
-        high=found.high,
-        n=found.n,
-        sets=found.clusters,
-        is_weak=figure == "auc" and least is not None and least < WEAK,
-        scorer=scorer,
-    )
+def _figure(figure: str, kind: str, found: Estimate) -> dict[str, Any]:
+    return {
+        **{"figure": figure, "kind": kind, "value": found.value},
+        **{"low": found.low, "high": found.high, "n": found.n, "sets": found.clusters},
+    }
 
 
 def card_figures(scores: Sequence[float]) -> dict[str, float | None]:
@@ -214,7 +127,7 @@ def card_figures(scores: Sequence[float]) -> dict[str, float | None]:
     plain mean` and `probe implicit mean`; and `probe plain above EDGE`, the share of plain probes
     that score EDGE or more.
     """
-    rows = probe_figures(scores)
+    rows = records(probe_figures(scores))
     found: dict[str, float | None] = {"probe sets": rows[0].sets}
     for row in rows:
         if row.figure == "auc" and row.against == ALL_PLAIN:
@@ -280,11 +193,7 @@ def parts_of(by: str | None) -> By | None:
     return None
 
 
-class _Scores(Protocol):
-    def score(self, texts: Sequence[object]) -> Sequence[Scored]: ...
-
-
-def scores_of(scorer: _Scores) -> list[float]:
+def scores_of(scorer: Any) -> list[float]:  # noqa: ANN401 - whatever has `score`
     """Score the probe sentences, in their order, for `probe_figures`."""
     return [one.value for one in scorer.score(probe_texts()) if one.value is not None]
 

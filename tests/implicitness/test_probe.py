@@ -18,7 +18,6 @@ from harness.implicitness.probe import (
     EDGES,
     IMPLICIT,
     PLAIN,
-    ProbeFigure,
     card_figures,
     head_figures,
     plain_line,
@@ -29,19 +28,23 @@ from harness.implicitness.probe import (
     shared_with_probes,
 )
 from harness.implicitness.scorer import load_head
+from harness.lazy import DataFrame
 from harness.models.encoders.encoders import CharNgrams
+from harness.storage.frames import Row, records
 from harness.storage.tables import FileFormat, read_table
 from harness.text.dedup import normal
 
 PAIRS = Path(__file__).parents[2] / "harness/implicitness/data/pairs.jsonl"
-KNOWING = [0.2 if probe.is_plain else 1.3 for probe in probes()]
-DRAWN = [Random(probe.text).random() + 0.3 * (not probe.is_plain) for probe in probes()]
+KNOWING = [0.2 if probe.kind in PLAIN else 1.3 for probe in probes().itertuples()]
+DRAWN = [
+    Random(probe.text).random() + 0.3 * (probe.kind not in PLAIN) for probe in probes().itertuples()
+]
 
 
-def one(rows: list[ProbeFigure], figure: str, kind: str, **named: object) -> ProbeFigure:
+def one(rows: DataFrame, figure: str, kind: str, **named: object) -> Row:
     (found,) = (
         row
-        for row in rows
+        for row in records(rows)
         if (row.figure, row.kind, row.part) == (figure, kind, named.get("part", "all"))
         and all(getattr(row, name) == value for name, value in named.items())
     )
@@ -49,10 +52,10 @@ def one(rows: list[ProbeFigure], figure: str, kind: str, **named: object) -> Pro
 
 
 def test_two_writers_wrote_two_hundred_sets_of_eleven_kinds_in_seven_registers() -> None:
-    sets = {(probe.cluster, probe.register, probe.writer) for probe in probes()}
+    sets = {(probe.cluster, probe.register, probe.writer) for probe in probes().itertuples()}
 
     assert len(sets) >= 200
-    assert {probe.kind for probe in probes()} == {*PLAIN, *IMPLICIT}
+    assert {probe.kind for probe in probes().itertuples()} == {*PLAIN, *IMPLICIT}
     assert len(probes()) == 11 * len(sets)
     assert {writer: count > 90 for writer, count in Counter(w for *_, w in sets).items()} == {
         "pa": True,
@@ -63,7 +66,10 @@ def test_two_writers_wrote_two_hundred_sets_of_eleven_kinds_in_seven_registers()
 
 def test_no_probe_is_there_twice_and_none_is_longer_in_one_class() -> None:
     texts = probe_texts()
-    sides = [[len(p.text.split()) for p in probes() if p.is_plain == side] for side in (0, 1)]
+    sides = [
+        [len(p.text.split()) for p in probes().itertuples() if (p.kind in PLAIN) == side]
+        for side in (0, 1)
+    ]
 
     assert len({normal(text) for text in texts}) == len(texts)
     assert abs(fmean(sides[0]) / fmean(sides[1]) - 1) < 0.06
@@ -90,18 +96,18 @@ def test_lint_refuses_pairs_with_the_words_of_a_probe() -> None:
 
 def test_a_scorer_that_knows_every_kind_has_no_weak_cell() -> None:
     rows = probe_figures(KNOWING)
-    areas = [row for row in rows if row.figure == "auc"]
+    areas = rows[rows["figure"] == "auc"]
 
-    assert [row.value for row in areas] == [1.0] * 36
-    assert not any(row.is_weak for row in rows)
+    assert [*areas["value"]] == [1.0] * 36
+    assert not rows["is_weak"].any()
     assert one(rows, "share", ALL_PLAIN, at_least=1.0).value == 0
     assert one(rows, "share", ALL_IMPLICIT, at_least=1.25).value == 1
 
 
 def test_an_auc_is_the_share_of_ordered_pairs_and_its_interval_is_over_sets() -> None:
-    scores = dict(zip([p.text for p in probes()], DRAWN, strict=True))
-    irony = [scores[p.text] for p in probes() if p.kind == "irony"]
-    requests = [scores[p.text] for p in probes() if p.kind == "request"]
+    scores = dict(zip([p.text for p in probes().itertuples()], DRAWN, strict=True))
+    irony = [scores[p.text] for p in probes().itertuples() if p.kind == "irony"]
+    requests = [scores[p.text] for p in probes().itertuples() if p.kind == "request"]
     pairs = [(a > b) + 0.5 * (a == b) for a in irony for b in requests]
 
     found = one(probe_figures(DRAWN), "auc", "irony", against="request")
@@ -116,10 +122,14 @@ def test_an_auc_is_the_share_of_ordered_pairs_and_its_interval_is_over_sets() ->
 
 def test_figures_by_register_are_of_its_own_sentences() -> None:
     rows = probe_figures(DRAWN, by="register")
-    own = [s for s, p in zip(DRAWN, probes(), strict=True) if p.is_plain and p.register == "chat"]
+    own = [
+        s
+        for s, p in zip(DRAWN, probes().itertuples(), strict=True)
+        if (p.kind in PLAIN) and p.register == "chat"
+    ]
 
     assert one(rows, "mean", ALL_PLAIN, part="chat").value == pytest.approx(fmean(own))
-    assert {row.part for row in rows} == {"all", *(p.register for p in probes())}
+    assert {*rows["part"]} == {"all", *(p.register for p in probes().itertuples())}
 
 
 def test_the_card_has_the_figures_of_the_probes() -> None:
