@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
-from statistics import fmean
 from typing import Annotated
 
 import typer
@@ -12,7 +10,7 @@ import typer
 from harness.cli import options
 from harness.cli.impscore import read_input
 from harness.cli.options import HOME, SCORER, AsJson, ExitCode, Home, argument, option
-from harness.cli.put import draw_beside, put_frame
+from harness.cli.put import put_frame
 from harness.data.readers import sentence_pairs
 from harness.errors import DataError, SpecError
 from harness.implicitness.lint import LintMeasure, measures
@@ -35,26 +33,25 @@ from harness.implicitness.probe import (
 )
 from harness.implicitness.scorer import save_head
 from harness.implicitness.train import (
-    COLUMNS,
-    GRID_COLUMNS,
-    AblationRow,
+    METRICS,
     Data,
-    Origin,
+    grid_points,
     grid_trials,
     make_head,
+    origin,
     run_trials,
     trials,
 )
 from harness.models.encoders.encoders import CachedEncoder
 from harness.pipeline.plan import subsample
 from harness.pipeline.setup import VECTORS
-from harness.present.figures.training import ablation_figure, grid_frame, margins
+from harness.present.figures.training import ablation_figure, margins
 from harness.present.screen import Cell, Marked, ProgressLine, say, show_json, show_rows, warn
 from harness.registry import Registry
 from harness.specs.implicitness import RecipeSpec
-from harness.storage.cells import delimited, json_text
+from harness.storage.cells import json_text
 from harness.storage.files import refuse_file, refuse_source, write_whole
-from harness.storage.frames import Row, records
+from harness.storage.frames import Row, plain_rows, records
 
 RECIPE = "impscore"
 PairsFile = Annotated[
@@ -142,39 +139,29 @@ def ablate(
     embedded = embed(samples, encoder, progress)
     parts = split(samples, seed=spec.seed, shares=spec.split)
     planned = grid_trials(spec.settings) if is_grid else trials(spec.settings)
-    rows = [*run_trials(parts, embedded, spec, runs=runs, progress=progress, planned=planned)]
-    origin = Origin.of(choice.file.name, samples, recipe=(known, spec), encoder=encoder)
+    made_of = origin(choice.file.name, samples, recipe=(known, spec), encoder=encoder)
+    found = run_trials(parts, embedded, spec, runs=runs, progress=progress, planned=planned)
     tested, graded = len(parts.test), sum(bool(pair.levels) for pair in parts.test)
+    found = (grid_points(found) if is_grid else found).assign(**made_of)
     if is_grid:
-        table, columns, drawing = "grid.csv", GRID_COLUMNS, margins(grid_frame(rows, tested))
-        cells = [row.grid_cells(origin, tested) for row in rows]
+        found = found.assign(test_pairs=tested)
+        drawing, table = margins(found), choice.out / "grid.csv"
     else:
-        table, columns = "ablation.csv", COLUMNS
-        drawing = ablation_figure(rows, pairs=tested, graded=graded)
-        cells = [row.cells(origin) for row in rows]
-    write_whole(choice.out / table, delimited(columns, cells, separator=","))
-    drawn = draw_beside(choice.out / table, drawing)
-    if is_json:
-        show_json({"origin": origin, "trainings": rows})
-        return ExitCode.DONE
-    if is_grid:
-        say("\n".join(drawing.notes))
-    else:
-        _put_means(rows, f"on {tested} test pairs, {graded} of them with levels")
-    say(f"wrote {len(rows)} trainings to {choice.out / table}{drawn}")
+        drawing = ablation_figure(found, pairs=tested, graded=graded)
+        table = choice.out / "ablation.csv"
+
+    def show() -> None:
+        if is_grid:
+            say("\n".join(drawing.notes))
+            return
+        means = found.groupby(["setting", "value"], sort=False)
+        shown = means[[*METRICS]].mean().assign(runs=means.size()).reset_index()
+        columns = ["setting", "value", "runs", *METRICS]
+        title = f"Means over the runs, on {tested} test pairs, {graded} of them with levels"
+        show_rows(title, columns, [[*row.values()] for row in plain_rows(shown[columns])])
+
+    put_frame(found, table, show, is_json=is_json, chart=drawing)
     return ExitCode.DONE
-
-
-def _put_means(rows: Sequence[AblationRow], where: str) -> None:
-    lines: list[tuple[Cell, ...]] = []
-    for (setting, value), members in groupby(rows, key=lambda row: (row.setting, row.value)):
-        runs = [row.figures for row in members]
-        columns = zip(*((f.implicitness, f.pragmatics, f.tau, f.rho) for f in runs), strict=True)
-        known = [[part for part in column if part is not None] for column in columns]
-        means = (fmean(column) if column else "" for column in known)
-        lines.append((setting, value, len(runs), *means))
-    head = ("setting", "value", "runs", "implicitness", "pragmatics", "tau", "rho")
-    show_rows(f"Means over the runs, {where}", head, lines)
 
 
 def lint(file: PairsFile, group: Group = None, is_json: AsJson = False) -> int:

@@ -7,7 +7,7 @@ files.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from math import log
@@ -30,6 +30,7 @@ from harness.implicitness.pairs import (
 )
 from harness.implicitness.probe import head_figures
 from harness.implicitness.scorer import Embedded, Head, HeadCard, Numbers
+from harness.lazy import DataFrame, pandas
 from harness.models.encoders.encoders import Encoder
 from harness.models.vectors import Progress
 from harness.parts import digest
@@ -37,24 +38,7 @@ from harness.specs.implicitness import RecipeSpec, SettingsSpec
 from harness.stats.correlation import spearman
 from harness.text.dedup import LIKENESS, fingerprint, normal
 
-
-@dataclass(frozen=True, slots=True)
-class HeadMetrics:
-    """How well a head scores held-out pairs; None where there are none of a kind.
-
-    `implicitness` is the share of pairs whose implicit side scores above the explicit one,
-    `pragmatics` that of pairs whose sides are nearer in meaning than its negative's, 0 to 1, ties
-    half. `tau` (tau-b) and `rho` are the means of the rank correlations of each set of levels
-    with its order, -1 to 1; `words` is the implicitness accuracy of word presence. `plain` is the
-    share of pairs whose implicit side scores above their plain sentence, ties half.
-    """
-
-    implicitness: float | None
-    pragmatics: float | None
-    tau: float | None
-    rho: float | None
-    words: float | None = None
-    plain: float | None = None
+Metrics = dict[str, float | None]
 
 
 def head_metrics(
@@ -63,24 +47,34 @@ def head_metrics(
     embedded: Embedded,
     *,
     words: Callable[[str], float] | None = None,
-) -> HeadMetrics:
-    """Measure a head on held-out pairs, whose sentences are all embedded."""
+) -> Metrics:
+    """Measure a head on held-out pairs, whose sentences are all embedded.
+
+    `implicitness` is the share of pairs whose implicit side scores above the explicit one,
+    `pragmatics` that of pairs whose sides are nearer in meaning than its negative's, 0 to 1, ties
+    half. `tau` (tau-b) and `rho` are the means of the rank correlations of each set of levels
+    with its order, -1 to 1; `words` is the implicitness accuracy of word presence. `plain` is the
+    share of pairs whose implicit side scores above their plain sentence, ties half. None where
+    there are none of a kind.
+    """
     scores = _scores(head, embedded)
-    near, far = _distances(head, held, embedded)
-    graded = [[scores[text] for text in pair.levels] for pair in held if pair.levels]
-    return HeadMetrics(
-        implicitness=accuracy([scores[p.implicit] - scores[p.explicit] for p in held]),
-        pragmatics=accuracy([other - own for own, other in zip(near, far, strict=True)]),
-        tau=mean_known([tau(range(len(found)), found) for found in graded]),
-        rho=mean_known([spearman(range(len(found)), found).value for found in graded]),
-        words=accuracy([words(p.implicit) - words(p.explicit) for p in held]) if words else None,
-        plain=accuracy([scores[p.implicit] - scores[p.plain] for p in held if p.plain]),
+    both = [p for p in held if p.negative]
+    near, far = (
+        _apart(head, sides, embedded).tolist() if sides else []
+        for sides in ([(p.implicit, p.explicit) for p in both], [p.negative for p in both])
     )
+    graded = [[scores[text] for text in pair.levels] for pair in held if pair.levels]
+    return {
+        "implicitness": accuracy([scores[p.implicit] - scores[p.explicit] for p in held]),
+        "pragmatics": accuracy([other - own for own, other in zip(near, far, strict=True)]),
+        "tau": mean_known([tau(range(len(found)), found) for found in graded]),
+        "rho": mean_known([spearman(range(len(found)), found).value for found in graded]),
+        "words": accuracy([words(p.implicit) - words(p.explicit) for p in held]) if words else None,
+        "plain": accuracy([scores[p.implicit] - scores[p.plain] for p in held if p.plain]),
+    }
 
 
-def side_means(
-    head: Head, held: Sequence[TrainingPair], embedded: Embedded
-) -> dict[str, float | None]:
+def side_means(head: Head, held: Sequence[TrainingPair], embedded: Embedded) -> Metrics:
     """Mean implicitness of both sides, and mean pragmatic distance of pairs and of negatives.
 
     `implicit mean` and `explicit mean` are 0 to 2 where the head's distance is cosine, `pair
@@ -108,19 +102,6 @@ def _apart(head: Head, pairs: Sequence[tuple[str, str]], embedded: Embedded) -> 
     sides = ([embedded.places[text] for text in side] for side in zip(*pairs, strict=True))
     first, second = (embedded.vectors[side] for side in sides)
     return head.pragmatic_distance(first, second)
-
-
-def _distances(
-    head: Head, held: Sequence[TrainingPair], embedded: Embedded
-) -> tuple[list[float], list[float]]:
-    """How far the sides of pairs with a negative are apart, and those of their negatives."""
-    both = [((p.implicit, p.explicit), p.negative) for p in held if p.negative]
-    own, negative = [pair for pair, _ in both], [pair for _, pair in both]
-    if not both:
-        return [], []
-    found = (_apart(head, pairs, embedded).tolist() for pairs in (own, negative))
-    near, far = found
-    return near, far
 
 
 def word_presence(known: Sequence[TrainingPair]) -> Callable[[str], float]:
@@ -171,14 +152,13 @@ def make_head(
     parts = split(data.pairs, seed=recipe.seed, shares=recipe.split)
     members = train_members(parts, embedded, recipe, seed=recipe.seed)
     bare = head_of(name, members, recipe, encoder_digest=encoder.digest)
-    metrics: dict[str, float | None] = {}
+    metrics: Metrics = {}
     if parts.test:
         graded = sum(bool(pair.levels) for pair in parts.test)
         metrics |= {"test pairs": len(parts.test), "test graded": graded}
         found = head_metrics(bare, parts.test, embedded, words=word_presence(parts.train))
-        metrics |= {f"test {key}": value for key, value in asdict(found).items()}
-        means = side_means(bare, parts.test, embedded)
-        metrics |= {f"test {key}": value for key, value in means.items()}
+        found |= side_means(bare, parts.test, embedded)
+        metrics |= {f"test {key}": value for key, value in found.items()}
     if recipe.folds:
         metrics |= cross_validated(data.pairs, recipe, embedded, progress=progress)
     if recipe.leave_writers_out:
@@ -240,12 +220,12 @@ CHOOSING: Final = (9, 1)  # shares of what a fold leaves, where a recipe chooses
 
 def cross_validated(
     pairs: Sequence[TrainingPair], recipe: RecipeSpec, embedded: Embedded, *, progress: Progress
-) -> dict[str, float | None]:
+) -> Metrics:
     """Measure a recipe by folds: each metric by name, the mean over folds and seeds.
 
     `NAME sd` is the standard deviation between the seeds, where there are several.
     """
-    by_seed: list[list[HeadMetrics]] = []
+    by_seed: list[list[Metrics]] = []
     for seed in recipe.fold_seeds:
         by_seed.append([])
         shares = CHOOSING if recipe.split[1] else (1, 0)
@@ -256,9 +236,9 @@ def cross_validated(
             words = word_presence(parts.train)
             by_seed[-1].append(head_metrics(head, parts.test, embedded, words=words))
             progress("folds", sum(map(len, by_seed)), recipe.folds * len(recipe.fold_seeds))
-    metrics: dict[str, float | None] = {}
-    for name in asdict(by_seed[0][0]):
-        means = [mean_known([getattr(one, name) for one in found]) for found in by_seed]
+    metrics: Metrics = {}
+    for name in by_seed[0][0]:
+        means = [mean_known([one[name] for one in found]) for found in by_seed]
         there = [mean for mean in means if mean is not None]
         metrics[f"folds {name}"] = mean_known(means)
         if len(there) > 1:
@@ -268,7 +248,7 @@ def cross_validated(
 
 def writers_left_out(
     pairs: Sequence[TrainingPair], recipe: RecipeSpec, embedded: Embedded, *, progress: Progress
-) -> dict[str, float | None]:
+) -> Metrics:
     """Measure a recipe on each writer's pairs by a head of the others': metrics by WRITER and name.
 
     Writing habits are then unseen, too. Pairs without a writer are always learned of. Each head has
@@ -278,13 +258,13 @@ def writers_left_out(
     writers = sorted({pair.writer for pair in pairs if pair.writer is not None})
     if len(writers) < 2:
         raise DataError(f"{len(writers)} writers: leave_writers_out needs two in a column `writer`")
-    metrics: dict[str, float | None] = {}
+    metrics: Metrics = {}
     for done, writer in enumerate(writers, start=1):
         others = [pair for pair in pairs if pair.writer != writer]
         held = with_negatives([pair for pair in pairs if pair.writer == writer], recipe.seed)
         parts = split(others, seed=recipe.seed, shares=(*recipe.split[:2], 0))
         head = head_of("left out", train_members(parts, embedded, recipe, seed=recipe.seed), recipe)
-        found = asdict(head_metrics(head, held, embedded))
+        found = head_metrics(head, held, embedded)
         del found["words"]
         metrics |= {f"writer {writer} {name}": value for name, value in found.items()}
         progress("writers", done, len(writers))
@@ -298,67 +278,19 @@ SWEPT: Final[dict[Setting, tuple[float, ...]]] = {
     "pragmatic_weight": (0.5, 1.0, 1.5, 2.0),
 }
 """The values that the paper swept, by their names here: gamma 1, gamma 2 and alpha."""
-COLUMNS: Final = (
-    *("setting", "value", "seed", "kept_epoch"),
-    *("implicitness", "pragmatics", "tau", "rho"),
-    *("data", "recipe", "encoder"),
-)
+METRICS: Final = ("implicitness", "pragmatics", "tau", "rho")
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """What trainings were made of: file of pairs, recipe and encoder, each NAME@DIGEST."""
-
-    data: str
-    recipe: str
-    encoder: str
-
-    @classmethod
-    def of(
-        cls,
-        file: str,
-        pairs: Sequence[TrainingPair],
-        *,
-        recipe: tuple[str, RecipeSpec],
-        encoder: Encoder,
-    ) -> "Origin":
-        """Describe trainings on the pairs of a file, by a recipe with its name."""
-        name, spec = recipe
-        return cls(
-            f"{file}@{data_digest(pairs)[:8]}",
-            f"{name}@{digest(spec)[:8]}",
-            f"{encoder.name}@{encoder.digest[:8]}",
-        )
-
-
-GRID_COLUMNS: Final = (*SWEPT, *COLUMNS[2:], "test_pairs")
-
-
-@dataclass(frozen=True, slots=True)
-class AblationRow:
-    """The metrics of one training on the test pairs."""
-
-    setting: Setting
-    value: str
-    seed: int
-    epoch: int
-    figures: HeadMetrics
-
-    @property
-    def point(self) -> tuple[float, ...]:
-        """The settings of a trial of the grid, in the order of SWEPT."""
-        return tuple(map(float, self.value.split()))
-
-    def grid_cells(self, origin: Origin, test_pairs: int) -> tuple[object, ...]:
-        """The row of a table with GRID_COLUMNS."""
-        return (*self.point, *self.cells(origin)[2:], test_pairs)
-
-    def cells(self, origin: Origin) -> tuple[object, ...]:
-        """The row of a table with COLUMNS; None where there was nothing to measure."""
-        found = self.figures
-        metrics = (found.implicitness, found.pragmatics, found.tau, found.rho)
-        made_of = (origin.data, origin.recipe, origin.encoder)
-        return (str(self.setting), self.value, self.seed, self.epoch, *metrics, *made_of)
+def origin(
+    file: str, pairs: Sequence[TrainingPair], *, recipe: tuple[str, RecipeSpec], encoder: Encoder
+) -> dict[str, str]:
+    """What trainings were made of: data, recipe and encoder, each NAME@DIGEST."""
+    name, spec = recipe
+    return {
+        "data": f"{file}@{data_digest(pairs)[:8]}",
+        "recipe": f"{name}@{digest(spec)[:8]}",
+        "encoder": f"{encoder.name}@{encoder.digest[:8]}",
+    }
 
 
 Trial = tuple[Setting, str, SettingsSpec]
@@ -403,20 +335,29 @@ def run_trials(
     runs: int,
     progress: Progress,
     planned: Sequence[Trial] = (),
-) -> Iterator[AblationRow]:
+) -> DataFrame:
     """Train and measure each trial, once for each of `runs` seeds: those of `trials` by default.
 
-    Trials of equal settings are trained once.
+    A row a training: setting, value, seed, kept_epoch, and its METRICS on the test pairs, NaN where
+    there was nothing to measure. Trials of equal settings are trained once.
     """
-    planned = planned or trials(recipe.settings)
-    known: dict[tuple[SettingsSpec, int], tuple[int, HeadMetrics]] = {}
+    planned, rows = planned or trials(recipe.settings), []
+    known: dict[tuple[SettingsSpec, int], tuple[object, ...]] = {}
     for done, (setting, value, settings) in enumerate(planned):
         for seed in range(recipe.seed, recipe.seed + runs):
             progress("trials", done, len(planned))
             if (settings, seed) not in known:
                 one = structs.replace(recipe, settings=settings, members=1)
                 (member,) = train_members(parts, embedded, one, seed=seed)
-                head = head_of("trial", [member], one)
-                known[settings, seed] = member.epoch, head_metrics(head, parts.test, embedded)
-            yield AblationRow(setting, value, seed, *known[settings, seed])
+                found = head_metrics(head_of("trial", [member], one), parts.test, embedded)
+                known[settings, seed] = member.epoch, *(found[name] for name in METRICS)
+            rows.append((setting, value, seed, *known[settings, seed]))
     progress("trials", len(planned), len(planned))
+    frame = pandas.DataFrame(rows, columns=["setting", "value", "seed", "kept_epoch", *METRICS])
+    return frame.astype(dict.fromkeys(METRICS, float))
+
+
+def grid_points(trainings: DataFrame) -> DataFrame:
+    """The trainings of `grid_trials` with a column a swept setting in place of their value."""
+    points = trainings["value"].str.split(expand=True).astype(float)
+    return points.set_axis([*SWEPT], axis=1).join(trainings.drop(columns=["setting", "value"]))

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from msgspec import structs
+from pandas import DataFrame, concat
 from support.impscore_heads import telling_scorer
 from support.packages import needs
 from support.training_pairs import invented
@@ -15,16 +16,14 @@ from harness.implicitness.losses import embed, examples
 from harness.implicitness.pairs import TrainingPair, data_digest, split, with_negatives
 from harness.implicitness.scorer import Head
 from harness.implicitness.train import (
-    COLUMNS,
+    METRICS,
     SWEPT,
-    AblationRow,
     Data,
-    HeadMetrics,
-    Origin,
-    Setting,
+    grid_points,
     grid_trials,
     head_metrics,
     make_head,
+    origin,
     run_trials,
     trials,
     word_presence,
@@ -34,7 +33,6 @@ from harness.present.figures.figure import Figure, draw, drawable
 from harness.present.figures.training import (
     ABLATION_METRICS,
     ablation_figure,
-    grid_frame,
     margins,
 )
 from harness.specs.implicitness import CharNgramsSpec, RecipeSpec, SettingsSpec
@@ -132,10 +130,10 @@ def test_figures_are_those_worked_out_by_hand() -> None:
 
     found = head_metrics(scorer.head, pairs, embed(pairs, scorer.encoder))
 
-    assert found.implicitness == pytest.approx(1.5 / 3)
-    assert found.tau == pytest.approx((4 / 6 + 1) / 2)
-    assert found.rho == pytest.approx((0.8 + 1) / 2)
-    assert (found.pragmatics, found.words) == (None, None)
+    assert found["implicitness"] == pytest.approx(1.5 / 3)
+    assert found["tau"] == pytest.approx((4 / 6 + 1) / 2)
+    assert found["rho"] == pytest.approx((0.8 + 1) / 2)
+    assert (found["pragmatics"], found["words"]) == (None, None)
 
 
 def test_word_presence_adds_up_the_weight_of_each_word() -> None:
@@ -166,15 +164,14 @@ def test_an_ablation_has_a_row_a_training_and_a_picture() -> None:
     pairs, recipe = invented(), structs.replace(RECIPE, settings=structs.replace(QUICK, epochs=1))
     parts = split(pairs, seed=0)
 
-    rows = [
-        *run_trials(parts, embed(pairs, CharNgrams()), recipe, runs=2, progress=lambda *_: None)
-    ]
+    embedded = embed(pairs, CharNgrams())
+    rows = run_trials(parts, embedded, recipe, runs=2, progress=lambda *_: None)
 
     assert len(rows) == 2 * len(trials(QUICK))
-    assert {row.seed for row in rows} == {0, 1}
+    assert {*rows["seed"]} == {0, 1}
     # The published form is among the twelve, and counts as its own value in each sweep.
-    same = [row.figures for row in rows if row.value in ("p2s cosine euclidean", "0.5", "0.7")]
-    assert len({repr(row) for row in same}) > 1
+    same = rows[rows["value"].isin(["p2s cosine euclidean", "0.5", "0.7"])]
+    assert len(same[[*METRICS]].drop_duplicates()) > 1
     figure = ablation_figure(rows, pairs=20, graded=20)
     assert len(figure.panels) == 1 + len(SWEPT)
     assert dots(figure) == 2 * len(trials(QUICK)) * len(ABLATION_METRICS)
@@ -186,8 +183,10 @@ def dots(figure: Figure) -> int:
     return sum(int(own.y[own.mark == "points"].notna().sum()) for own in rows)
 
 
-def trial(setting: Setting, value: str, tau: float | None) -> AblationRow:
-    return AblationRow(setting, value, seed=0, epoch=1, figures=HeadMetrics(0.9, 0.7, tau, tau))
+def trial(setting: str, value: str, tau: float | None, right: float = 0.9) -> DataFrame:
+    row = (setting, value, 0, 1, right, 0.7, tau, tau)
+    columns = ["setting", "value", "seed", "kept_epoch", *METRICS]
+    return DataFrame([row], columns=columns).astype(dict.fromkeys(METRICS, float))
 
 
 SWEEP = [trial(name, f"{value:g}", 0.5) for name, values in SWEPT.items() for value in values]
@@ -196,7 +195,7 @@ SWEEP = [trial(name, f"{value:g}", 0.5) for name, values in SWEPT.items() for va
 def test_the_forms_have_a_panel_of_their_own() -> None:
     forms = [trial("form", "p2s cosine euclidean", 0.4), trial("form", "third cosine cosine", 0.3)]
 
-    panel = ablation_figure([*forms, *SWEEP], pairs=20, graded=20).panels[0]
+    panel = ablation_figure(concat([*forms, *SWEEP]), pairs=20, graded=20).panels[0]
 
     assert panel.x_names == ["p2s cos euc", "third cos cos"]
 
@@ -204,19 +203,19 @@ def test_the_forms_have_a_panel_of_their_own() -> None:
 def test_a_tau_below_zero_is_within_the_axes() -> None:
     rows = [trial("form", "p2s cosine cosine", -0.8), *SWEEP]
 
-    drawn = draw(ablation_figure(rows, pairs=20, graded=20))
+    drawn = draw(ablation_figure(concat(rows), pairs=20, graded=20))
 
     assert all(axes.get_ylim()[0] < -0.8 for axes in drawn.axes)
 
 
 def test_a_figure_that_is_missing_is_not_drawn() -> None:
-    missing = [replace(row, figures=HeadMetrics(0.9, None, None, None)) for row in SWEEP]
+    missing = concat(SWEEP).assign(pragmatics=float("nan"), tau=float("nan"))
 
     assert dots(ablation_figure(missing, pairs=20, graded=0)) == len(SWEEP)
 
 
 def test_tau_of_few_graded_pairs_is_not_drawn() -> None:
-    figure = drawable(ablation_figure(SWEEP, pairs=20, graded=9))
+    figure = drawable(ablation_figure(concat(SWEEP), pairs=20, graded=9))
 
     assert figure.labels == ["implicitness", "pragmatics"]
     assert "fewer than 10 texts not drawn" in figure.notes[-1]
@@ -232,31 +231,24 @@ def test_a_grid_has_every_combination_of_margins_and_weight() -> None:
 
 def test_the_best_point_of_a_grid_is_named() -> None:
     rows = [
-        AblationRow(
-            "grid", value, 0, 1, HeadMetrics(0.9 if value == "0.7 1 2" else 0.5, 0.4, None, None)
-        )
+        trial("grid", value, None, 0.9 if value == "0.7 1 2" else 0.5)
         for _, value, _ in grid_trials(QUICK)
     ]
 
-    figure = margins(grid_frame(rows, 20))
+    figure = margins(grid_points(concat(rows, ignore_index=True)).assign(test_pairs=20))
 
     assert [panel.title for panel in figure.panels][-1] == "alpha 2"
     assert "alpha = 2, gamma 1 = 0.7, gamma 2 = 1: 0.900" in figure.notes[0]
 
 
-def test_a_row_of_an_ablation_says_what_it_was_made_of() -> None:
+def test_trainings_name_what_they_were_made_of() -> None:
     one, other = (
-        Origin.of("mine.csv", pairs, recipe=("small", RECIPE), encoder=CharNgrams())
+        origin("mine.csv", pairs, recipe=("small", RECIPE), encoder=CharNgrams())
         for pairs in (invented(), invented(2))
     )
 
-    assert dict(zip(COLUMNS, SWEEP[0].cells(one), strict=True)) == {
-        **{"setting": "margin", "value": "0.1", "seed": 0, "kept_epoch": 1},
-        **{"implicitness": 0.9, "pragmatics": 0.7, "tau": 0.5, "rho": 0.5},
-        **{"data": one.data, "recipe": one.recipe, "encoder": one.encoder},
-    }
-    assert one.data == f"mine.csv@{data_digest(invented())[:8]}" != other.data
-    assert (one.recipe.partition("@")[0], one.encoder.partition("@")[0]) == ("small", "char-ngrams")
+    assert one["data"] == f"mine.csv@{data_digest(invented())[:8]}" != other["data"]
+    assert [one[name].partition("@")[0] for name in one] == ["mine.csv", "small", "char-ngrams"]
 
 
 def test_too_few_groups_are_reported() -> None:

@@ -1,12 +1,12 @@
 """Trainings of the metric ImpScore to figures: grids of margins, and ablations."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
 from harness.errors import DataError
-from harness.implicitness.train import SWEPT, AblationRow
-from harness.lazy import Axes, DataFrame, pandas
+from harness.implicitness.train import SWEPT
+from harness.lazy import Axes, DataFrame
 from harness.present.figures import marks
 from harness.present.figures.figure import (
     FEWEST,
@@ -21,14 +21,6 @@ from harness.present.figures.figure import (
 ABLATION_METRICS: Final = ("implicitness", "pragmatics", "tau")
 SYMBOLS: Final = {"margin": "gamma 1", "pragmatic_margin": "gamma 2", "pragmatic_weight": "alpha"}
 _SHORT: Final = {"cosine": "cos", "euclidean": "euc"}
-
-
-def grid_frame(rows: Sequence[AblationRow], pairs: int) -> DataFrame:
-    """The trainings of a grid, tested on so many pairs: the columns that `margins` reads."""
-    found = [(*row.point, row.figures.implicitness, row.figures.pragmatics, pairs) for row in rows]
-    return pandas.DataFrame(
-        found, columns=[*SYMBOLS, "implicitness", "pragmatics", "test_pairs"]
-    ).astype(float)
 
 
 def margins(grid: DataFrame, metric: str = "implicitness") -> Figure:
@@ -80,20 +72,14 @@ def _draw_margins(
     axes.set(xlabel=SYMBOLS["pragmatic_margin"], ylabel=SYMBOLS["margin"])
 
 
-def ablation_figure(rows: Sequence[AblationRow], *, pairs: int, graded: int) -> Figure:
+def ablation_figure(table: DataFrame, *, pairs: int, graded: int) -> Figure:
     """The trainings of an ablation: the forms, then each swept setting.
 
-    Each training is a point; lines join the means of the trainings of one value. `pairs` were
-    tested, `graded` of them with levels, which tau is of.
+    `table` has a row a training, with the columns of ablation.csv. Each is a point; lines join the
+    means of the trainings of one value. `pairs` were tested, `graded` of them with levels, which
+    tau is of.
     """
     counts = {"implicitness": pairs, "pragmatics": pairs, "tau": graded}
-    table = pandas.DataFrame(
-        [
-            (row.setting, row.value, *(getattr(row.figures, name) for name in ABLATION_METRICS))
-            for row in rows
-        ],
-        columns=["setting", "value", *ABLATION_METRICS],
-    ).astype(dict.fromkeys(ABLATION_METRICS, "float64"))
     drawn = table[[name for name in ABLATION_METRICS if counts[name] >= FEWEST]]
     low, high = (0.0, 1.0)
     if drawn.notna().any(axis=None):
