@@ -8,13 +8,13 @@ nothing to do with each other. A set that somebody ranked in part counts as miss
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Any, Final
 
 from harness.analysis.questionnaires import unit_names
 from harness.data.ratings import COLUMNS, Rating, number, read_ratings, unguarded
 from harness.errors import DataError, did_you_mean
 from harness.implicitness.evaluate import Choice, Evaluation, Items, Ranking, tau
+from harness.implicitness.train import mean_known
 from harness.lazy import DataFrame, pandas
 from harness.stats.correlation import spearman
 from harness.storage.spreadsheets import read_spreadsheet
@@ -247,9 +247,3 @@ def by_set(one: Judged, other: Judged, how: Measure) -> list[float | None]:
     found = (how(other.ranks[n], own) for n, own in one.ranks.items() if n in other.ranks)
     # Rounded, because a tau or rho of 1 may come out a little off.
     return [None if value is None else round(value, 12) for value in found]
-
-
-def mean_known(values: Sequence[float | None]) -> float | None:
-    """The mean of the values that are not None; None if there are none."""
-    there = [value for value in values if value is not None]
-    return fmean(there) if there else None

@@ -42,6 +42,7 @@ from harness.implicitness.train import (
     run_trials,
     trials,
 )
+from harness.lazy import DataFrame
 from harness.models.encoders.encoders import CachedEncoder
 from harness.pipeline.plan import subsample
 from harness.pipeline.setup import VECTORS
@@ -153,15 +154,18 @@ def ablate(
     def show() -> None:
         if is_grid:
             say("\n".join(drawing.notes))
-            return
-        means = found.groupby(["setting", "value"], sort=False)
-        shown = means[[*METRICS]].mean().assign(runs=means.size()).reset_index()
-        columns = ["setting", "value", "runs", *METRICS]
-        title = f"Means over the runs, on {tested} test pairs, {graded} of them with levels"
-        show_rows(title, columns, [[*row.values()] for row in plain_rows(shown[columns])])
+        else:
+            _show_means(found, f"on {tested} test pairs, {graded} of them with levels")
 
     put_frame(found, table, show, is_json=is_json, chart=drawing)
     return ExitCode.DONE
+
+
+def _show_means(trainings: DataFrame, where: str) -> None:
+    each = trainings.groupby(["setting", "value"], sort=False)
+    means = each.size().rename("runs").to_frame().join(each[[*METRICS]].mean()).reset_index()
+    rows = [[*row.values()] for row in plain_rows(means)]
+    show_rows(f"Means over the runs, {where}", [*means.columns], rows)
 
 
 def lint(file: PairsFile, group: Group = None, is_json: AsJson = False) -> int:

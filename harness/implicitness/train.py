@@ -58,10 +58,10 @@ def head_metrics(
     there are none of a kind.
     """
     scores = _scores(head, embedded)
-    both = [p for p in held if p.negative]
+    both = [((p.implicit, p.explicit), p.negative) for p in held if p.negative]
     near, far = (
-        _apart(head, sides, embedded).tolist() if sides else []
-        for sides in ([(p.implicit, p.explicit) for p in both], [p.negative for p in both])
+        _apart(head, [pair[side] for pair in both], embedded).tolist() if both else []
+        for side in (0, 1)
     )
     graded = [[scores[text] for text in pair.levels] for pair in held if pair.levels]
     return {
