@@ -47,7 +47,7 @@ from harness.present.screen import (
 from harness.storage import tables
 from harness.storage.cells import csv_text, parquet_bytes
 from harness.storage.files import refuse_file, refuse_source, write_whole
-from harness.storage.frames import records
+from harness.storage.frames import plain_rows, records
 from harness.storage.tables import FileFormat, column_of
 
 STDIN = "-"
@@ -314,18 +314,19 @@ def evaluate(
     _warn(overlap_message(result.scorer, result.trained_on, result.items, what="items"))
     compared = records(people_and_metric(items, people, scorer_judged(items, result)))
     if is_json:
-        show_json(asdict(result) | {"people": [row._asdict() for row in compared]})
+        tables = {"measured": plain_rows(result.measured), "means": plain_rows(result.means)}
+        show_json(asdict(result) | tables | {"people": [row._asdict() for row in compared]})
     else:
         columns = "metric, value, interval, chance, n, topics, missing"
-        show_records(f"{result.scorer} on {source}", result.measured, columns)
-        if result.means:
+        show_records(f"{result.scorer} on {source}", records(result.measured), columns)
+        if len(result.means):
             title = "means: implicitness of either side, pragmatic distance of pair and negative"
-            show_records(title, result.means, "of, mean, sd, n")
+            show_records(title, records(result.means), "of, mean, sd, n")
         if compared:
             title = "and people: order of the levels, agreement with each person, the nearest"
             columns = "part, who; tau, rho, tau with people=tau_people, rho with people=rho_people"
             show_records(title, compared, f"{columns}, closest, sets, choices, missing")
-    missing = [*(m.missing for m in result.measured), *(one.missing for one in compared)]
+    missing = [*result.measured["missing"], *(one.missing for one in compared)]
     return ExitCode.of(any(missing))
 
 

@@ -9,13 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
 from math import isfinite
-from statistics import fmean, stdev
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 
 from harness.errors import DataError
 from harness.implicitness.scorer import Scorer
+from harness.lazy import DataFrame, pandas
 from harness.models.vectors import Progress
 from harness.stats.correlation import document_taus, spearman
 from harness.stats.estimate import mean_interval
@@ -30,6 +30,7 @@ NEEDED: Final = (
     "or lines of the sample format with references levels, explicit or choices"
 )
 SAMPLES: Final = ("fields", "references")
+MEASURED: Final = ("metric", "value", "low", "high", "n", "topics", "missing", "chance")
 RELEASED: Final = {"pos_implicit": "implicit", "pos_explicit": "explicit"}
 """Columns of the authors' release to ours; its neg_implicit and neg_explicit are the negatives."""
 
@@ -204,46 +205,6 @@ def _level(row: Row, where: str) -> float:
     raise DataError(f"{where}: topic {row['topic']!r}: level {cell!r} is not a number")
 
 
-Metric = Literal["tau", "rho", "ordered", "ends", "pairs", "pragmatics", "closest"]
-
-
-@dataclass(frozen=True, slots=True)
-class MetricEstimate:
-    """The mean of a metric over items, with its 95 % interval over topics.
-
-    tau (Kendall's tau-b) and rho (Spearman's) of a ranking's scores with its levels are -1 to 1.
-    The others are shares, 0 to 1, a tie counting as half: `ordered`, of a ranking's sentence
-    pairs of unequal level that are in order; `ends`, of rankings whose lowest level (the first
-    of it) scores below the highest; `pairs`, of pairs whose implicit sentence scores higher;
-    `pragmatics`, of pairs with a negative that are nearer in meaning than it is; `closest`, of
-    choices made right. `value` is None without items, `low` and `high` where there is no interval.
-    `missing` items have a sentence without a score, or scores that are all equal.
-    """
-
-    metric: Metric
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
-    topics: int
-    missing: int
-    chance: float
-
-
-@dataclass(frozen=True, slots=True)
-class MeanEstimate:
-    """A mean over pairs with its standard deviation; None without a pair, or with one alone.
-
-    `implicit` and `explicit` are the implicitness of either side, `pair` and `negative` the
-    pragmatic distance of a pair's sentences and of its negative's. `n` counts those measured.
-    """
-
-    of: Literal["implicit", "explicit", "pair", "negative"]
-    mean: float | None
-    sd: float | None
-    n: int
-
-
 @dataclass(frozen=True, slots=True)
 class RankedItem:
     """One ranking: the scores of its sentences, its tau and rho; None where there is none."""
@@ -258,6 +219,19 @@ class RankedItem:
 class Evaluation:
     """How well a scorer does: the means, and each ranking by itself.
 
+    A row of `measured` is the mean of a metric over items, with its 95 % interval over topics.
+    tau (Kendall's tau-b) and rho (Spearman's) of a ranking's scores with its levels are -1 to 1.
+    The others are shares, 0 to 1, a tie counting as half: `ordered`, of a ranking's sentence
+    pairs of unequal level that are in order; `ends`, of rankings whose lowest level (the first
+    of it) scores below the highest; `pairs`, of pairs whose implicit sentence scores higher;
+    `pragmatics`, of pairs with a negative that are nearer in meaning than it is; `closest`, of
+    choices made right. `value` is NaN without items, `low` and `high` where there is no interval.
+    `missing` items have a sentence without a score, or scores that are all equal.
+
+    A row of `means` is the mean over pairs with its standard deviation, NaN without a pair, or with
+    one alone, and the `n` that were measured: `of` the implicitness of the `implicit` and the
+    `explicit` side, and the pragmatic distance of a `pair` and of its `negative`.
+
     `closest` has the credit of each choice, 0 to 1; None where one cannot be scored. `trained_on`
     counts the items with a sentence that the scorer was trained on; None where
     nobody knows its training texts.
@@ -266,10 +240,10 @@ class Evaluation:
     scorer: str
     items: int
     trained_on: int | None
-    measured: tuple[MetricEstimate, ...]
+    measured: DataFrame
     rankings: tuple[RankedItem, ...]
-    means: tuple[MeanEstimate, ...] = ()
-    closest: tuple[float | None, ...] = ()
+    means: DataFrame
+    closest: tuple[float | None, ...]
 
 
 def evaluate(items: Items, scorer: Scorer, *, progress: Progress | None = None) -> Evaluation:
@@ -288,7 +262,7 @@ def evaluate(items: Items, scorer: Scorer, *, progress: Progress | None = None) 
     ]
     closest = _closest(items.choices, scorer, progress)
     by_chance = sum(1 / len(one.choices) for one in items.choices) / max(len(items.choices), 1)
-    found: list[tuple[Metric, Sequence[Item], Sequence[float | None], float]] = [
+    found: list[tuple[str, Sequence[Item], Sequence[Value], float]] = [
         ("tau", items.rankings, [one.tau for one in ranked], 0.0),
         ("rho", items.rankings, [one.rho for one in ranked], 0.0),
         ("ordered", items.rankings, [*map(_ordered, items.rankings, ranked)], 0.5),
@@ -297,18 +271,16 @@ def evaluate(items: Items, scorer: Scorer, *, progress: Progress | None = None) 
         ("pragmatics", with_negative, nearer, 0.5),
         ("closest", items.choices, closest, by_chance),
     ]
-    measured = [
-        _measured(metric, [*zip(values, kind, strict=True)], chance)
-        for metric, kind, values, chance in found
-        if values
-    ]
+    sides = {"implicit": [one for one, _ in scores], "explicit": [other for _, other in scores]}
+    means = pandas.DataFrame(sides | {"pair": own, "negative": others}, dtype=float)
+    means = means.agg(["mean", "std", "count"]).T.rename_axis("of").reset_index()
     return Evaluation(
         scorer=scorer.signature,
         items=len(items.all),
         trained_on=scorer.overlap(item.sentences for item in items.all),
-        measured=tuple(measured),
+        measured=pandas.DataFrame([_measured(*one) for one in found if one[2]], columns=MEASURED),
         rankings=tuple(ranked),
-        means=_means(scores, own, others) if items.pairs else (),
+        means=means.set_axis(["of", "mean", "sd", "n"], axis=1).astype({"n": int})[: 4 * bool(own)],
         closest=tuple(closest),
     )
 
@@ -326,22 +298,6 @@ def _distances(
     others = [one.negative or (None, None) for one in pairs]
     found = [scored.value for scored in scorer.distances([*own, *others], progress)]
     return found[: len(pairs)], found[len(pairs) :]
-
-
-def _means(
-    scores: Sequence[tuple[Value, Value]], own: Sequence[Value], others: Sequence[Value]
-) -> tuple[MeanEstimate, ...]:
-    implicit, explicit = zip(*scores, strict=True)
-    sides = (_mean("implicit", implicit), _mean("explicit", explicit))
-    return *sides, _mean("pair", own), _mean("negative", others)
-
-
-def _mean(
-    of: Literal["implicit", "explicit", "pair", "negative"], values: Sequence[Value]
-) -> MeanEstimate:
-    known = [value for value in values if value is not None]
-    sd = stdev(known) if len(known) > 1 else None
-    return MeanEstimate(of, fmean(known) if known else None, sd, len(known))
 
 
 def _ranked(ranking: Ranking, values: Sequence[float | None]) -> RankedItem:
@@ -398,23 +354,19 @@ def _closest(
 
 
 def _measured(
-    metric: Metric, credits: Sequence[tuple[float | None, Item]], chance: float
-) -> MetricEstimate:
+    metric: str, items: Sequence[Item], values: Sequence[Value], chance: float
+) -> tuple[object, ...]:
     """The mean of the values of items (None: missing), and how many are missing."""
     # Rounded, because a rho of 1 comes out a little less.
-    known = [(round(value, 12), item.topic) for value, item in credits if value is not None]
+    known = [
+        (round(value, 12), item.topic)
+        for value, item in zip(values, items, strict=True)
+        if value is not None
+    ]
     found = mean_interval(
         [value for value, _ in known],
         [topic for _, topic in known],
         is_share=metric not in ("tau", "rho"),
     ).within(-1, 1)
-    return MetricEstimate(
-        metric=metric,
-        value=found.value,
-        low=found.low,
-        high=found.high,
-        n=found.n,
-        topics=found.clusters,
-        missing=len(credits) - found.n,
-        chance=chance,
-    )
+    missing = len(values) - found.n
+    return metric, found.value, found.low, found.high, found.n, found.clusters, missing, chance

@@ -7,14 +7,13 @@ from support.impscore_heads import random_head, random_scorer, telling_scorer
 from harness.implicitness.evaluate import (
     Choice,
     Items,
-    Metric,
-    MetricEstimate,
     Pair,
     Ranking,
     evaluate,
 )
 from harness.implicitness.scorer import Scorer
 from harness.models.encoders.encoders import CharNgrams
+from harness.storage.frames import Row, records
 
 
 def ranking(*sentences: object, topic: str = "t", levels: tuple[float, ...] = ()) -> Ranking:
@@ -22,9 +21,9 @@ def ranking(*sentences: object, topic: str = "t", levels: tuple[float, ...] = ()
     return Ranking(topic, sentences, graded)
 
 
-def measured(items: Items, metric: Metric) -> MetricEstimate:
-    found = evaluate(items, telling_scorer())
-    return next(one for one in found.measured if one.metric == metric)
+def measured(items: Items, metric: str) -> Row:
+    rows = records(evaluate(items, telling_scorer()).measured)
+    return next(one for one in rows if one.metric == metric)
 
 
 @each(
@@ -45,7 +44,7 @@ def test_figures_of_a_ranking_are_those_worked_out_by_hand(
 ) -> None:
     found = evaluate(Items(rankings=(ranking(*sentences),)), telling_scorer())
 
-    values = {one.metric: one.value for one in found.measured}
+    values = {one.metric: one.value for one in records(found.measured)}
     expected = {"tau": tau, "rho": rho, "ordered": ordered, "ends": ends}
     assert values == pytest.approx(expected, abs=1e-9)
 
@@ -71,12 +70,12 @@ def test_a_ranking_with_a_flagged_sentence_is_missing_and_no_zero(
 
     found = evaluate(items, telling_scorer())
 
-    assert [(one.value, one.n, one.missing) for one in found.measured] == [(1, 1, 1)] * 4
+    assert [(one.value, one.n, one.missing) for one in records(found.measured)] == [(1, 1, 1)] * 4
     assert (found.rankings[1].scores[1], found.rankings[1].tau) == (None, None)
 
 
 @pytest.mark.parametrize("metric", ["tau", "rho", "ordered", "ends"])
-def test_all_right_is_no_certainty(metric: Metric) -> None:
+def test_all_right_is_no_certainty(metric: str) -> None:
     # Eight topics without a fault: a share of 8 / (8 + 1.96^2) or more (Wilson). A mean of
     # correlations that are all 1 is no share, and nothing is known of its error.
     rankings = tuple(ranking("0.1", "0.2", "0.4", topic=f"t{n}") for n in range(8))
@@ -120,7 +119,7 @@ def test_the_order_of_the_items_changes_no_interval_and_the_scorer_is_named() ->
 
     first, again = (evaluate(some, random_scorer()) for some in (items, turned))
 
-    assert first.measured == again.measured
+    assert first.measured.equals(again.measured)
     assert first.scorer == random_scorer().signature
 
 
@@ -150,10 +149,10 @@ def test_means_of_both_sides_and_of_distances_are_those_of_the_pairs() -> None:
 
     found = evaluate(Items(pairs=pairs), telling_scorer())
 
-    means = {one.of: one.mean for one in found.means}
+    means = {one.of: one.mean for one in records(found.means)}
     assert means["implicit"] == pytest.approx(0.6)
     assert means["explicit"] == pytest.approx(0.3)
-    assert [one.n for one in found.means] == [3, 3, 3, 2]
-    (nearer,) = [one for one in found.measured if one.metric == "pragmatics"]
+    assert [*found.means["n"]] == [3, 3, 3, 2]
+    (nearer,) = [one for one in records(found.measured) if one.metric == "pragmatics"]
     # The first negative lies further apart than its pair, the second nearer.
     assert (nearer.value, nearer.n, nearer.missing) == (0.5, 2, 0)
