@@ -160,12 +160,12 @@ def show(
 
 def _show_run(folder: RunFolder, *, has_all: bool) -> int:
     """Print what was run, its headline scores, its cost and what is missing."""
-    from harness.cli.run_report import cost_line, gap_lines, put_headlines
+    from harness.cli.run_report import cost_line, gap_lines, put_scores
 
     file = folder.read()
     if not has_all:
         if folder.scores.is_file():
-            put_headlines(file, read_table(folder.scores))
+            put_scores(file, read_table(folder.scores))
         facts = "; ".join(f"{name} {fact}" for name, fact in run_facts(file).items())
         say(facts, is_prose=True)
         if (line := cost_line(file.costs)) is not None:

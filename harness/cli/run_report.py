@@ -9,32 +9,19 @@ from harness.analysis.headlines import headlines
 from harness.cli.board_screen import log_run_alarms
 from harness.cli.boards import put_joint_boards
 from harness.cli.options import ExitCode, Shown
-from harness.core import Score
 from harness.judges.custom import JudgeLabel
 from harness.models.client.cached import Budget, CallPolicy
 from harness.parts import Reason
 from harness.pipeline.calls import is_unpaid
-from harness.pipeline.choice_scores import (
-    AUC,
-    EFFECTIVE,
-    FALSE_ALARMS,
-    HITS,
-    IMPLICITNESS,
-    PERMUTED,
-)
+from harness.pipeline.choice_scores import EFFECTIVE, FALSE_ALARMS, HITS, MACRO, PERMUTED
 from harness.pipeline.execute import RunResult
-from harness.pipeline.plan import AnswerMode
 from harness.pipeline.preview import CallSummary
-from harness.pipeline.score import all_scores
+from harness.pipeline.score import ALL, all_scores
 from harness.present.screen import (
-    Cell,
-    Marked,
-    cell,
     p_value,
     say,
     show_json,
     show_records,
-    show_rows,
     usd,
     usd_range,
     warn,
@@ -49,11 +36,9 @@ IMPORTED = "replay"
 """The kind of a model whose answers other people stored: it is never asked."""
 LABEL = "label"
 """What tables on screen call how classifiers answer."""
-CHOSEN, LABELLED, MISSED, MACRO = "chosen_", "prob_label_", "missed_", "macro_f1"
-RATES = ("precision_", "recall_", "f1_")
 RANKED = (HITS, FALSE_ALARMS, MACRO, PERMUTED)
 """What the leaderboard ranks by where it is not the headline, and accuracy without orders."""
-RATE_HEAD = ("95% interval", "n", "effective n")
+FACTS = ("metric", "decoding")
 
 
 def shown_decoding(decoding: str, signature: str) -> str:
@@ -86,8 +71,7 @@ def put_runs(
         say("")
         put_joint_boards(ended)
     if not has_all:
-        more = "groups and more metrics" if is_several else "more metrics"
-        say(f"{more}: --metrics all")
+        say("groups and more metrics: --metrics all")
     return max(codes)
 
 
@@ -109,8 +93,7 @@ def _put_json(ended: Sequence[RunResult], *, has_all: bool) -> int:
 def _put_run(done: RunResult, *, is_all: bool, has_all: bool, is_brief: bool) -> int:
     if not is_brief:
         scores = all_scores(done.folder) if has_all else done.scores
-        put_headlines(done.file, scores)
-        put_details(scores, has_all=has_all)
+        put_scores(done.file, scores, has_all=has_all)
     log_run_alarms(done.folder, done.scores)
     if (line := cost_line(done.file.costs, _unpriced(done.file))) is not None:
         say(line, is_prose=True)
@@ -124,154 +107,45 @@ def _put_run(done: RunResult, *, is_all: bool, has_all: bool, is_brief: bool) ->
     return ExitCode.of(done.missing)
 
 
-def put_headlines(file: RunFile, rows: Sequence[ScoreRow]) -> None:
-    """Print a run's headline metric of each variant by each judge, and what is missing of it."""
+def put_scores(file: RunFile, rows: Sequence[ScoreRow], *, has_all: bool = False) -> None:
+    """Print a run's headline scores, what is missing of them, and those that boards rank by.
 
-    def missing(row: ScoreRow) -> Cell:
-        lost = [f"{reason} {n}" for reason, n in row.score.missing.items() if n]
-        return Marked(", ".join(lost)) if lost else "0"
-
-    heads = headlines(rows)
-    title, alike = f"{file.run.task}, {file.model.name}", ""
-    if len({(row.score.metric, row.score.decoding) for row in heads}) == 1:
-        drawn = shown_decoding(heads[0].score.decoding, heads[0].signature)
-        title += f": {heads[0].score.metric}, {drawn}"
-    else:
-        alike = " score.metric, decoding,"
-    show_records(
-        title,
-        heads,
-        f"score.variant, score.judge;{alike} score.value, interval, chance, score.n, missing",
-        decoding=lambda row: shown_decoding(row.score.decoding, row.signature),
-        interval=lambda row: (row.score.low, row.score.high),
-        missing=missing,
-    )
-
-
-def put_details(rows: Sequence[ScoreRow], *, has_all: bool = True) -> None:
-    """Print the headline metric by group, where there are groups, and every other metric.
-
-    Without `has_all`, of the other metrics those alone that the leaderboard ranks by.
+    With `has_all` every metric and group of the same answers. What all rows share is in the title.
     """
     heads = headlines(rows)
-    for judge in dict.fromkeys(row.score.judge for row in heads):
-        members = [row for row in heads if row.score.judge == judge]
-        _put_groups(members, rows)
-        _put_metrics(members, rows, has_all=has_all)
-        if not has_all:
-            continue
-        for head in members:
-            _put_bins(head, rows)
-            _put_classes(head, list(_scores(head, rows)))
-        pools = {row.signature for row in rows if row.score.metric == PERMUTED}
-        for head in [one for one in members if one.signature in pools] or members[-1:]:
-            _put_labels(head, rows)
-
-
-def _scores(head: ScoreRow, rows: Sequence[ScoreRow]) -> Iterable[Score]:
-    return (row.score for row in rows if row.signature == head.signature)
-
-
-def _put_groups(heads: Sequence[ScoreRow], rows: Sequence[ScoreRow]) -> None:
-    found = {
-        head.signature: {
-            score.group: score.value
-            for score in _scores(head, rows)
-            if score.metric == head.score.metric and score.group != head.score.group
-        }
-        for head in heads
+    judges = list(dict.fromkeys(head.score.judge for head in heads))
+    signatures = {head.signature for head in heads}
+    signatures |= {row.signature for row in rows if row.score.metric == PERMUTED}
+    others = [row for row in rows if row.signature in signatures and row not in heads]
+    others = [row for row in others if not row.score.metric.startswith(EFFECTIVE.format(""))]
+    if not has_all:
+        others = [r for r in others if r.score.metric in RANKED and r.score.group == ALL]
+    shown = sorted([*heads, *others], key=lambda row: judges.index(row.score.judge))
+    of: dict[str, Callable[[ScoreRow], str]] = {
+        "variant": lambda row: row.score.variant,
+        "judge": lambda row: row.score.judge,
+        "metric": lambda r: r.score.metric + f", {r.score.group}" * (r.score.group != ALL),
+        "decoding": lambda row: shown_decoding(row.score.decoding, row.signature),
     }
-    if groups := sorted({group for members in found.values() for group in members}):
-        first = heads[0].score
-        drawn = shown_decoding(first.decoding, heads[0].signature)
-        title = f"{first.judge}, {first.metric} by group, {drawn}"
-        lines = [(h.score.variant, *map(found[h.signature].get, groups)) for h in heads]
-        show_rows(title, ("variant", *groups), lines)
+    found = {name: [*dict.fromkeys(map(value, shown))] for name, value in of.items()}
+    alike = [name for name, own in found.items() if len(own) == 1 and (has_all or name in FACTS)]
+    columns = ", ".join(name for name in of if name not in alike)
 
+    def missing(counts: Mapping[Reason, int]) -> int | str:
+        """How many, and why where there is room."""
+        lost = {why: count for why, count in counts.items() if count}
+        words = ", ".join(f"{why} {count}" for why, count in lost.items())
+        return words if words and not has_all else sum(lost.values())
 
-def _put_bins(head: ScoreRow, rows: Sequence[ScoreRow]) -> None:
-    bins: dict[str, dict[str, Score]] = {}
-    for score in _scores(head, rows):
-        if score.group.startswith(f"{IMPLICITNESS} "):
-            bins.setdefault(score.group, {})[score.metric] = score
-    lines = []
-    for group, scores in bins.items():
-        cells: list[Cell] = [group]
-        for metric in (HITS, FALSE_ALARMS):
-            rate, size = scores.get(metric), scores.get(EFFECTIVE.format(metric))
-            few = "too few" if size else None
-            cells += [few, None] if rate is None else [rate.value, (rate.low, rate.high)]
-            effective = None if size is None or size.value is None else round(size.value)
-            cells += [size.n if size else 0, effective]
-        area = scores.get(AUC)
-        lines.append((*cells, area.value if area else None))
-    if lines:
-        title = f"{head.score.judge}, {head.score.variant}, by implicitness"
-        show_rows(title, ("bin", "TPR", *RATE_HEAD, "FPR", *RATE_HEAD, "AUC"), lines)
-
-
-def _put_metrics(heads: Sequence[ScoreRow], rows: Sequence[ScoreRow], *, has_all: bool) -> None:
-    found: dict[str, list[str]] = {}
-    for head in heads:
-        for score in _scores(head, rows):
-            is_own = score.group == head.score.group and score.metric != head.score.metric
-            in_tables = score.metric.startswith((CHOSEN, LABELLED, MACRO, MISSED, *RATES))
-            if is_own and (not in_tables if has_all else score.metric in RANKED):
-                value = p_value(score.value) if score.metric.endswith("_p") else cell(score.value)
-                values = found.setdefault(score.metric, [])
-                values.append(f"{score.variant} {value}{_in_brackets(score)}")
-    for metric, values in found.items():
-        say(f"{heads[0].score.judge}, {metric}: {', '.join(values)}", is_prose=True)
-
-
-def _in_brackets(score: Score) -> str:
-    """The interval of a score, or why it has no value, as far as that is known."""
-    if score.value is None and score.metric == PERMUTED and score.decoding == AnswerMode.WRITTEN:
-        return " (written answers have no probabilities)"
-    return f" ({cell((score.low, score.high))})" if score.low is not None else ""
-
-
-def _put_labels(head: ScoreRow, rows: Sequence[ScoreRow]) -> None:
-    overall = [score for score in _scores(head, rows) if score.group == head.score.group]
-    sure = {s.metric: s.value for s in overall if s.metric.startswith(LABELLED)}
-    lines = [
-        (
-            name.removeprefix("label_").replace("place_", "shown at "),
-            *(score.value, sure.get(f"prob_{name}"), score.n),
-        )
-        for score in overall
-        if (name := score.metric.removeprefix(CHOSEN)) != score.metric
-    ]
-    if lines:
-        title = f"{head.score.judge}, what was chosen, {head.score.variant}"
-        show_rows(title, ("choice", "chosen", "probability", "n"), lines)
-
-
-def _put_classes(head: ScoreRow, scores: Sequence[Score]) -> None:
-    overall = {one.metric: one for one in scores if one.group == head.score.group}
-    labels = [metric.removeprefix(RATES[0]) for metric in overall if metric.startswith(RATES[0])]
-    if not labels:
-        return
-    lines: list[tuple[Cell, ...]] = []
-    for label in labels:
-        rates = [overall[rate + label] for rate in RATES]
-        cells = [part for one in rates for part in (one.value, (one.low, one.high))]
-        lines.append((label, *cells, rates[1].n))
-    macro = overall[MACRO]
-    lines.append(("mean", *("",) * 4, macro.value, (macro.low, macro.high), ""))
-    names = [part for name in ("precision", "recall", "F1") for part in (name, "95% interval")]
-    title = f"{head.score.judge}, {head.score.variant}"
-    show_rows(f"{title}, by class (-: division by zero)", ("class", *names, "n"), lines)
-    missed = [one for one in scores if one.metric.startswith(MISSED)]
-    missed.sort(key=lambda s: (s.group != head.score.group, -(s.value or 0)))
-    if missed:
-        show_records(
-            f"{title}, missed",
-            missed,
-            "class, of=group, missed, answered=n",
-            **{"class": lambda score: score.metric.removeprefix(MISSED)},
-            missed=lambda score: None if score.value is None else f"{score.value:g}",
-        )
+    show_records(
+        f"{file.run.task}, {file.model.name}: {', '.join(found[name][0] for name in alike)}",
+        shown,
+        f"{columns}; value, interval, {'' if has_all else 'chance, '}score.n, missing",
+        value=lambda r: p_value(r.score.value) if r.score.metric.endswith("_p") else r.score.value,
+        interval=lambda row: (row.score.low, row.score.high),
+        missing=lambda row: missing(row.score.missing),
+        **of,
+    )
 
 
 def cost_line(costs: Costs | None, unpriced: Mapping[str, str] | None = None) -> str | None:

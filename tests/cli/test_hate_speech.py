@@ -15,7 +15,7 @@ from support.stub_server import StubServer
 from support.toy import Toy
 
 from harness.cli import main
-from harness.cli.run_report import put_details
+from harness.cli.run_report import put_scores
 from harness.implicitness.scorer import save_head
 from harness.pipeline.score import all_scores
 from harness.registry import shipped_home
@@ -332,36 +332,31 @@ def test_answers_in_writing_may_have_three_tokens(
     assert (value(scores(toy), "tpr"), value(scores(toy), "fpr")) == (0.0, 0.0)
 
 
-def test_metrics_stand_with_their_intervals(
+def test_what_the_board_ranks_by_is_printed_and_the_rest_where_asked(
     toy: Toy, scorer: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    run(toy, scorer, model="random")
+    short = capsys.readouterr().out
     run(toy, scorer, "--metrics", "all", model="random")
 
-    out = capsys.readouterr().out
-    lines = [line for line in out.splitlines() if re.search(r", (tpr|fpr|auc|slope_tpr): ", line)]
-    assert len(lines) == 4
-    assert all(re.search(r" [\d.-]+ \([\d.-]+ to [\d.-]+\)", line) for line in lines)
+    every = re.findall(r"^(\w+) +[\d.<-]+ +([\d.-]+ to [\d.-]+|-) ", capsys.readouterr().out, re.M)
+    assert re.findall(r" gold +(\w+) +[\d.]+ +[\d.]+ to ", short) == ["accuracy", "tpr", "fpr"]
+    assert {"accuracy", "tpr", "fpr", "auc", "slope_tpr", "slope_tpr_p"} <= {
+        name for name, _ in every
+    }
 
 
-def test_what_the_board_ranks_by_is_printed_without_asking(
-    toy: Toy, scorer: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_p_is_printed_as_zero(toy: Toy, scorer: str, capsys: pytest.CaptureFixture[str]) -> None:
     run(toy, scorer, model="random")
-
-    out = capsys.readouterr().out
-    assert re.findall(r"^gold, (\w+): ", out, re.MULTILINE) == ["tpr", "fpr"]
-
-
-def test_no_p_is_told_as_zero(toy: Toy, scorer: str, capsys: pytest.CaptureFixture[str]) -> None:
-    run(toy, scorer, model="random")
-    rows = [replace(r, score=replace(r.score, value=1e-5, low=None)) for r in scores(toy)]
+    [folder] = map(RunFolder, toy.runs())
+    rows = [replace(r, score=replace(r.score, value=1e-5, low=None)) for r in all_scores(folder)]
     capsys.readouterr()
 
-    put_details(rows)
+    put_scores(folder.read(), rows, has_all=True)
 
     out = capsys.readouterr().out
-    assert re.search(r"slope_tpr_p: \w+ <\.001", out)
-    assert re.search(r"slope_tpr: \w+ 0\.000", out)
+    assert re.search(r"slope_tpr_p +<\.001", out)
+    assert re.search(r"slope_tpr +0\.000", out)
 
 
 # The command curve
