@@ -1,6 +1,6 @@
 """The command leaderboard: one board of models by variants on one screen, the others on request."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from harness.analysis.boards.ranked import leaderboard as boards_of
 from harness.analysis.boards.ranked import placed, standings, verdicts_of
 from harness.analysis.boards.scores import whole_scores
 from harness.cli import options
-from harness.cli.board_screen import MOST_ALARMS, BoardScreen, log_alarms
+from harness.cli.board_screen import MOST_ALARMS, log_alarms, put_boards, put_judges
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.lazy import DataFrame
@@ -76,6 +76,25 @@ class BoardChoice:
             raise SpecError(f"--sort {self.sort!r}: give `model`, or a variant that is printed")
         return rows
 
+    @property
+    def is_ranked(self) -> bool:
+        """Whether the boards are those of the headlines, and not of another metric or group."""
+        return self.metric is None and self.in_group in (None, ALL)
+
+    def plain(self, scores: DataFrame, constant: Collection[str]) -> DataFrame:
+        """Boards of another metric or group, without ranks."""
+        return views.plain_boards(scores, self.metric, self.in_group or ALL, constant=constant)
+
+    def put(
+        self, boards: DataFrame, folders: Mapping[str, RunFolder], *, is_json: bool = False
+    ) -> list[str]:
+        """Print boards; returns what was left out, in words."""
+        if is_json:
+            show_json(scores_of.records(boards))
+            return []
+        how = {"is_all": self.is_all, "has_recipes": self.has_recipes}
+        return put_boards(boards, folders, sort=self.sort, **how)
+
     def of_metric(self, rows: DataFrame) -> DataFrame:
         """The scores of the metric and the group that are asked for, of all without any."""
         return _chosen(_chosen(rows, "metric", self.metric), "group", self.in_group)
@@ -91,8 +110,9 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
     named = find_runs(results, choice.runs or ())
     if not (folders := named or run_folders(results)):
         raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")
+    every = choice.needs_every_score
     found, boards, verdicts, left_out = boards_of(
-        {one: whole_scores(one, is_every=choice.needs_every_score) for one in folders}
+        {one: whole_scores(one, is_every=every) for one in folders}
     )
     rows = placed(found, boards)
     table = results / "leaderboard.csv"
@@ -101,40 +121,27 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
         write_whole(table, scores_of.board_text(kept).encode())
     asked = choice.filtered(rows)
     by_name = {folder.path.name: folder for folder in folders}
-    how = {"is_all": choice.is_all, "has_recipes": choice.has_recipes}
-    screen = BoardScreen(by_name, sort=choice.sort, **how)
+    special = choice.of_metric(asked)
     if choice.fpr is not None:
-        boards = operating_boards(screen.folders, asked, choice.fpr)
-        screen.put(boards, is_json=is_json)
+        choice.put(operating_boards(by_name, asked, choice.fpr), by_name, is_json=is_json)
         return ExitCode.of(left_out)
     if is_json:
-        special = choice.of_metric(asked)
         has_all = choice.metric or choice.has_metrics
         show_json(scores_of.records(special if has_all else scores_of.ranked_metrics(special)))
         return ExitCode.of(left_out)
-    if len(asked) < len(rows):
-        verdicts = verdicts_of([f for f in folders if f not in left_out], asked)
-        boards = standings(asked, verdicts)
-    if choice.metric is None and choice.in_group in (None, ALL):
-        screen.put(boards)
-        screen.put_judges(asked, boards, verdicts)
+    if choice.is_ranked:
+        if len(asked) < len(rows):
+            verdicts = verdicts_of([f for f in folders if f not in left_out], asked)
+            boards = standings(asked, verdicts)
+        left = choice.put(boards, by_name)
+        put_judges(asked, boards, verdicts, is_all=choice.is_all)
     else:
-        _put_plain(choice, screen, asked, constant_runs(found))
+        left = choice.put(choice.plain(special, constant_runs(found)), by_name)
     log_alarms(asked, most=None if choice.is_all else MOST_ALARMS)
     wrote = "" if named else f"wrote {len(kept)} rows to {table}"
-    if line := f"{wrote}{screen.rest}".removeprefix("; "):
-        say(line, is_prose=True)
+    rest = f"--all prints {' and '.join(left)}" if left else ""
+    say("; ".join(filter(None, (wrote, rest))), is_prose=True)
     return ExitCode.of(left_out)
-
-
-def _put_plain(
-    choice: BoardChoice, screen: BoardScreen, asked: DataFrame, constant: Collection[str]
-) -> None:
-    """Print the boards of another metric, or of one group, which are not ranked."""
-    special = choice.of_metric(asked)
-    screen.put(
-        views.plain_boards(special, choice.metric, choice.in_group or ALL, constant=constant)
-    )
 
 
 def _chosen(rows: DataFrame, what: str, wanted: str | None, where: str = "") -> DataFrame:
@@ -153,15 +160,14 @@ def _chosen(rows: DataFrame, what: str, wanted: str | None, where: str = "") -> 
 def put_joint_boards(folders: Sequence[RunFolder], *, is_whole: bool = False) -> None:
     """Print the boards of some runs alone, those of one task together.
 
-    `is_whole`: with their judges side by side and all alarms, which nothing else has printed.
+    `is_whole`: of all tasks, with all alarms, which nothing else has printed.
     """
     found = scores_of.board_scores({one: whole_scores(one) for one in folders})
     verdicts = verdicts_of(folders, found)
-    screen = BoardScreen({folder.path.name: folder for folder in folders})
     boards = standings(found, verdicts)
-    screen.put(boards, has_tasks=is_whole)
+    left = put_boards(boards, {one.path.name: one for one in folders}, has_tasks=is_whole)
     if is_whole:
-        screen.put_judges(found, boards, verdicts)
+        put_judges(found, boards, verdicts)
         log_alarms(found)
-    if screen.rest:
-        say(f"harness leaderboard{screen.rest.removeprefix(';')}\n", is_prose=True)
+    if left:
+        say(f"harness leaderboard --all prints {' and '.join(left)}\n", is_prose=True)

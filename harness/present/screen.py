@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from io import TextIOWrapper, UnsupportedOperation
 from itertools import islice
-from math import ceil, floor, fsum, log10
+from math import ceil, floor, fsum, isnan, log10
 from operator import attrgetter
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
@@ -323,14 +323,15 @@ def _blocks(texts: Sequence[Sequence[str]], room: int, keys: int) -> list[list[i
 def cell(value: Cell) -> str:
     """A value in a table: a score in three decimals, a pair as an interval, a dash for None."""
     match value:
-        case None | (None, None):
+        case None:
             return "-"
         case bool():
             return "yes" if value else "no"
         case float():
-            return f"{value:.3f}"
+            return "-" if isnan(value) else f"{value:.3f}"
         case (low, high):
-            return f"{cell(low)} to {cell(high)}"
+            ends = cell(low), cell(high)
+            return "-" if ends == ("-", "-") else " to ".join(ends)
         case Marked():
             return cell(value.value)
         case _:

@@ -187,9 +187,9 @@ def test_a_row_without_a_value_has_no_rank_and_the_judge_is_said_to_be_unheard(
 @pytest.mark.parametrize(
     ("chosen", "head"),
     [
-        ((), "model   base           think"),
+        ((), "model    base  think"),
         (("--variant", "think"), "rank  model   value"),
-        (("--variant", "think,base"), "model   base           think"),
+        (("--variant", "think,base"), "model    base  think"),
         (("--task", "toy", "--variant", "base"), "rank  model   value"),
     ],
 )

@@ -4,9 +4,8 @@ Boards are in one matrix where their signatures differ in nothing but model, see
 words that the variant asks in. Nothing here ranks, prints or writes.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -139,44 +138,6 @@ def mean_of(rows: Iterable[Row]) -> float:
     """The mean value of some rows; minus infinity where none has one."""
     known = [row.value for row in rows if not np.isnan(row.value)]
     return float(np.mean(known)) if known else -np.inf
-
-
-class JudgesTable(NamedTuple):
-    """Models by judges: a line is a model's name with its row by each judge, None without one."""
-
-    title: str
-    judges: tuple[str, ...]
-    lines: list[tuple[str, list[Row | None]]]
-
-
-def by_judge(boards: DataFrame, files: Mapping[str, RunFile]) -> Iterator[JudgesTable]:
-    """The judges side by side for each task, data, variant, decoding and version.
-
-    Judges are in the order of their names, models in that of the first judge's board.
-    """
-    alike: dict[str, dict[str, DataFrame]] = {}
-    for _, board in boards.groupby("board", sort=False):
-        made = Signature.parse(board["signature"].iat[0])
-        recipe = made.without("model", "judge", "way")
-        alike.setdefault(recipe, {})[str(made.recipe)] = board
-    shown = [dict(sorted(own.items())) for own in alike.values() if len(own) > 1]
-    firsts = [next(iter(own.values())).iloc[0] for own in shown]
-    for own, first in zip(shown, firsts, strict=True):
-        rows = {
-            judge: {row.tested: row for row in board.itertuples()} for judge, board in own.items()
-        }
-        models = {name: row.model for of in rows.values() for name, row in of.items()}
-        same = [f for f in firsts if (f["task"], f["variant"]) == (first["task"], first["variant"])]
-        labels = recipe_labels([(f["signature"], f["run"]) for f in same], files)
-        label = labels[[f["signature"] for f in same].index(first["signature"])]
-        # Judges by name; by their whole recipe where two have one name.
-        names = [judge.partition(":")[0] for judge in own]
-        unique = (n if names.count(n) == 1 else judge for n, judge in zip(names, own, strict=True))
-        yield JudgesTable(
-            ", ".join(filter(None, (first["task"], first["variant"], label))),
-            tuple(unique),
-            [(name, [of.get(full) for of in rows.values()]) for full, name in models.items()],
-        )
 
 
 def plain_boards(
