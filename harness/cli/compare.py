@@ -1,20 +1,18 @@
 """The commands that put two runs side by side, or plot several: compare, curve, and the gate."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isnan
 from pathlib import Path
 
 import numpy as np
 
 from harness.analysis import curves
+from harness.analysis.compare import compare as compare_pairings
 from harness.analysis.compare import (
-    GIVEN_RIGHT,
-    GIVEN_WRONG,
-    PHI,
     comparison_name,
     main_differences,
 )
-from harness.analysis.compare import compare as compare_pairings
 from harness.analysis.curves import names as curve_names
 from harness.analysis.findings import comparison_findings
 from harness.analysis.gates.gate import LEVEL, SAME, Decision, gate_words, junit_text
@@ -24,7 +22,6 @@ from harness.analysis.run_views import ComparedRun
 from harness.cli import options
 from harness.cli.options import HOME, RESULTS, AsJson, ExitCode, Results, argument, option
 from harness.cli.put import put_frame
-from harness.cli.run_report import shown_decoding
 from harness.core import Score
 from harness.errors import HarnessError, SpecError, StoreError
 from harness.implicitness.open import limits_line, overlap_line
@@ -32,19 +29,26 @@ from harness.implicitness.probe import plain_line
 from harness.lazy import DataFrame
 from harness.pipeline.score import all_scores
 from harness.present.figures.detection import curve_figure
-from harness.present.screen import cell, p_value, say, show_json, show_records, show_rows, warn
+from harness.present.screen import (
+    p_value,
+    say,
+    show,
+    show_json,
+    show_records,
+    warn,
+    without_alike,
+)
 from harness.specs.implicitness import HeadSpec
 from harness.stats.estimate import BootstrapSettings
 from harness.storage.environment import other_versions
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.find_runs import find_run, find_runs
-from harness.storage.frames import Row, plain_rows, records
+from harness.storage.frames import plain_rows, records
 from harness.storage.read_tables import read_samples
 from harness.storage.runs import RunFolder
 
 MOST_SENTENCES, MOST_LINES = 3, 11
 """So many differences are printed in words, or as lines of a table, without --all."""
-INTENTION, KNOW = "intention_and_response", "know_versus_act"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,9 +134,9 @@ def _log_missing(found: DataFrame) -> bool:
 
 
 def _put_findings(found: DataFrame, *, is_all: bool) -> None:
-    """What the comparison shows: the main differences in words, or in a table if there are many.
+    """The main differences in words, or in a table if there are many; every row with `is_all`.
 
-    All tables with `is_all`; else the last line says what is left.
+    The last line says what is left.
     """
     main = main_differences(found)
     names = (main[side].str.rpartition(":")[2] for side in ("variant_a", "variant_b"))
@@ -142,145 +146,50 @@ def _put_findings(found: DataFrame, *, is_all: bool) -> None:
     for finding in comparison_findings(main)[: 1 if is_long else None]:
         say(finding, is_prose=True)
     say("")
-    if is_all:
-        if is_average.any():
-            say("all: a sample's choices averaged over their orders, as in accuracy_permuted\n")
-        for title, members in _by(records(found), _title).items():
-            is_relation = members[0].comparison == INTENTION
-            (_put_relations if is_relation else _put_differences)(title, members)
-        _put_notes(found, main)
-        return
-    if is_long:
-        _put_main(records(main)[:MOST_LINES])
+    if is_all or is_long:
+        _put_rows(found if is_all else main[:MOST_LINES])
     more, parts = len(main) - MOST_LINES if is_long else 0, len(found) - len(main)
     left = [f"{more} more differences"] * (more > 0)
     left += [f"{parts} rows of groups, decodings and relations"] * (parts > 0)
-    if left:
+    if left and not is_all:
         say(f"--all prints {' and '.join(left)}, with counts and tests", is_prose=True)
 
 
-def _by(rows: Sequence[Row], key: Callable[[Row], str]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        found.setdefault(key(row), []).append(row)
-    return found
-
-
-def _put_main(main: Sequence[Row]) -> None:
-    """A line for each main difference."""
-    first = main[0]
-    same = {(row.model_a, row.task_a, row.model_b, row.task_b) for row in main}
-    title = f"A: {first.model_a} on {first.task_a}; B: {first.model_b} on {first.task_b}"
-    kinds = "comparison, " * (len({row.comparison for row in main}) > 1)
-    judges = ", judge=judge_b" * (len({row.judge_b for row in main}) > 1)
-    show_records(
-        f"{title if len(same) == 1 else 'the main differences'}; p after Holm",
-        main,
-        f"{kinds}variant=variants{judges}; A=mean_a, B=mean_b, A-B=value, interval, p",
-        variants=lambda row: ", ".join(dict.fromkeys((row.variant_a, row.variant_b))),
-        interval=_span,
-        p=lambda row: p_value(row.p_holm),
-    )
-
-
-def _put_differences(title: str, rows: Sequence[Row]) -> None:
-    first = "decoding" if _is_gap(rows[0]) else "variant=variant_b"
-    above = "A-B above chance=above_chance, its interval=above, its p=p_above, "
-    has_above = any(row.above_chance is not None for row in rows)
-    show_records(
-        title,
-        rows,
-        f"{first}, group; both, A=only_a, B=only_b, no=neither, tie=ties, lost, A-B=value, "
-        f"interval, p, {above if has_above else ''}flips, exact, Holm",
-        decoding=lambda row: _drawn(row)[1],
-        lost=_lost,
-        interval=_span,
-        p=lambda row: p_value(row.p),
-        above=lambda row: cell((row.above_chance_low, row.above_chance_high)),
-        p_above=lambda row: p_value(row.p_above_chance),
-        flips=lambda row: p_value(
-            row.p_permutation if row.above_chance is None else row.p_above_permutation
-        ),
-        exact=lambda row: p_value(row.p_exact),
-        Holm=lambda row: p_value(row.p_holm),
-    )
-
-
-def _put_notes(found: DataFrame, main: DataFrame) -> None:
-    """What belongs together in the tables of differences, and what the correction covers."""
-    tested = found[found["tests"].fillna(0) > 0]
-    if not len(tested):
-        return
-    has_exact = tested.loc[tested["p_holm"].notna(), "p_exact"].notna().all()
-    say(
-        "p belongs to the interval before it; Holm corrects "
-        f"{'exact' if has_exact else 'flips'} for all of a family:"
-    )
-    side = tested.drop(main.index, errors="ignore")["tests"]
-    parts = f"; the {side.iat[0]} of single decodings and groups" if len(side) else ""
-    count = main["tests"].iat[0]
-    say(f"the {count} differences of the sentences above the tables{parts}", is_prose=True)
-    above = tested[tested["above_chance"].notna()]
-    if len(above):
-        levels = sorted({*zip(above["chance_a"], above["chance_b"], strict=True)}, key=str)[:3]
-        shown = "; ".join(f"{cell(a)} and {cell(b)}" for a, b in levels)
+def _put_rows(rows: DataFrame) -> None:
+    """A line a row, and what the correction covers; what all lines share is in the title."""
+    pairs = {
+        name: rows[f"{name}_a"].where(rows[f"{name}_a"] == rows[f"{name}_b"], sides)
+        for name in ("task", "model", "judge", "decoding", "variant")
+        for sides in [rows[f"{name}_a"] + " / " + rows[f"{name}_b"]]
+    }
+    names = [*pairs, "comparison", "statistic", "group"]
+    kept, words = without_alike(rows.assign(**pairs), names)
+    kept["interval"] = [*map(_span, rows["low"], rows["high"])]
+    kept["lost"] = [f"{a}/{b}" for a, b in zip(rows["missing_a"], rows["missing_b"], strict=True)]
+    keys = [name for name in names if name in kept]
+    columns = {"mean_a": "A", "mean_b": "B", "value": "A-B", "interval": "interval", "n": "n"}
+    columns |= {"lost": "lost", "above_chance": "above chance", "p": "p", "p_holm": "Holm"}
+    if rows["n"].nunique() == 1:
+        words += f", {columns.pop('n')} {rows['n'].iat[0]}"
+    if not (rows["missing_a"] + rows["missing_b"]).any():
+        words += f", nothing {columns.pop('lost')}"
+    known = [name for name in columns if kept[name].notna().any()]
+    shown = kept[[*keys, *known]].rename(columns=columns)
+    show(shown, f"A / B: {words}", keys=len(keys), p=p_value, Holm=p_value)
+    if tests := rows["tests"].dropna().unique().tolist():
+        of = " and ".join(map(str, tests))
         say(
-            f"chance differs ({shown}): blind answers differ by as much, so that flips and Holm "
-            "are of what is above chance, and no exact test is given",
-            is_prose=True,
+            f"p belongs to the interval; Holm corrects the tests of {of} differences", is_prose=True
         )
-    know = tested[tested["comparison"] == KNOW]
-    if know[["chance_a", "chance_b"]].isna().any(axis=None):
-        say(f"{KNOW}: a chance level is not known; where they differ, blind answers differ too")
+    above = rows[rows["above_chance"].notna()]
+    if len(above):
+        say("chance levels differ: Holm is of what is above chance", is_prose=True)
     say("")
 
 
-def _put_relations(title: str, rows: Sequence[Row]) -> None:
-    lines = []
-    overall = [row for row in rows if row.group == "all"]
-    for level, own in _by(overall, lambda row: row.variant_b).items():
-        found = {row.statistic: row for row in own}
-        figures = [found[name] for name in (GIVEN_RIGHT, GIVEN_WRONG, PHI)]
-        cells = (f"{cell(figure.value)} ({_span(figure)})" for figure in figures)
-        lines.append((level, figures[2].n, figures[2].ties, _lost(figures[2]), *cells))
-    shares = ("B right if A right", "B right if A wrong", "phi")
-    show_rows(title, ("variant", "n", "tie", "lost", *shares), lines)
-
-
-def _title(row: Row) -> str:
-    if _is_gap(row):
-        what = f"A {row.variant_a}, B {row.variant_b}"
-        return f"{row.comparison}: {what}\n  {row.model_a} on {row.task_a}, by {row.judge_a}"
-    if row.comparison == INTENTION:
-        what = f"{row.model_a} on {row.task_a}, {_drawn(row)[0]}"
-        sides = f"the intention, by {row.judge_a}", f"the response, by {row.judge_b}"
-    else:
-        what = _drawn(row)[1]
-        asked = f", {row.variant_a}" if row.task_a != row.task_b else ""
-        sides = (
-            f"{row.model_a} on {row.task_a}{asked} ({_drawn(row)[0]}), by {row.judge_a}",
-            f"{row.model_b} on {row.task_b}, by {row.judge_b}",
-        )
-    return f"{row.comparison}: {what}\n  A: {sides[0]}\n  B: {sides[1]}"
-
-
-def _drawn(row: Row) -> tuple[str, str]:
-    sides = (row.decoding_a, row.signature_a), (row.decoding_b, row.signature_b)
-    first, second = (shown_decoding(*side) for side in sides)
-    return first, second
-
-
-def _is_gap(row: Row) -> bool:
-    return bool(row.task_a == row.task_b and row.variant_a != row.variant_b)
-
-
-def _lost(row: Row) -> str:
-    return f"{row.missing_a}/{row.missing_b}"
-
-
-def _span(row: Row) -> str:
+def _span(low: float | None, high: float | None) -> str | None:
     """An interval in two decimals: the table is wide."""
-    return "-" if row.low is None else f"{row.low:.2f} to {row.high:.2f}"
+    return None if low is None or high is None or isnan(low) else f"{low:.2f} to {high:.2f}"
 
 
 @dataclass(frozen=True, kw_only=True)

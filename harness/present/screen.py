@@ -217,6 +217,13 @@ def show(
         say(note, is_prose=True)
 
 
+def without_alike(frame: DataFrame, names: Sequence[str]) -> tuple[DataFrame, str]:
+    """A frame without those of some columns that have one value, and these values in words."""
+    alike = [name for name in names if name in frame and frame[name].nunique(dropna=False) == 1]
+    words = ", ".join(str(frame[name].iat[0]) for name in alike)
+    return frame.drop(columns=alike), words
+
+
 def show_records(
     title: str, records: Iterable[Any], columns: str, **shown: Callable[[Any], Cell]
 ) -> None:
