@@ -11,7 +11,8 @@ from typing import Final
 import numpy as np
 
 from harness.analysis.panels import JudgeTable, Panel
-from harness.analysis.rankings import Judged, Measure, by_set, mean_known, rho
+from harness.analysis.rankings import Judged, Measure, by_set, rho
+from harness.implicitness.train import mean_known
 from harness.errors import StoreError
 from harness.implicitness.evaluate import tau
 from harness.lazy import Axes, DataFrame, pandas
