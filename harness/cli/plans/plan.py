@@ -13,6 +13,7 @@ from harness.cli.boards import put_joint_boards
 from harness.cli.clusters.parts import after_words, gathered, on_part, part_line
 from harness.cli.options import Calling, ExitCode, Where, plain_name, warn_about_keys
 from harness.cli.run_report import budget_line, gap_lines, sum_line
+from harness.models.client.cached import Budget
 from harness.pipeline.repeats import is_plan_unchanged, record_plan
 from harness.pipeline.studies import plans, shards
 from harness.pipeline.studies.plans import Cell, CellState
@@ -78,8 +79,7 @@ class PlanCommand:
             names = [field.name for field in fields(CellState)[1:]]
             show_json([_facts(r.cell) | {name: getattr(r, name) for name in names} for r in rows])
             return ExitCode.of(any(row.error for row in rows))
-        cap = self.space.terms.budget and self.space.terms.budget.cap_usd
-        _put_states(self.name, rows, cap)
+        _put_states(self.name, rows, self.space.terms.budget)
         return _put_errors((row.cell, row.error) for row in rows)
 
     def run_part(self, part: Shard) -> int:
@@ -115,8 +115,8 @@ class PlanCommand:
         refuse_unwritable(folder, (BOARD, REPORT))
         is_repeat = all(cell.plan and cell.plan.repeat for cell in self.cells)
         self._carry_out(None, tag)
-        runs = [c.result.folder if c.result else c.stored for c in self.cells]
-        runs = [run for run in runs if run is not None]
+        each = (c.result.folder if c.result else c.stored for c in self.cells)
+        runs = [run for run in each if run is not None]
         files = {"leaderboard": folder / BOARD, "report": folder / REPORT} if runs else {}
         is_repeat &= is_plan_unchanged(self.space.results, self.name, runs, [*files.values()])
         if runs and not is_repeat:
@@ -214,7 +214,7 @@ def _put_calls(name: str, cells: Sequence[Cell]) -> None:
     _put_table(title, head, cells, map(counts, cells))
 
 
-def _put_states(name: str, rows: Sequence[CellState], cap: float | None) -> None:
+def _put_states(name: str, rows: Sequence[CellState], budget: Budget | None) -> None:
     unpriced = dict.fromkeys(model for row in rows for model in row.unpriced)
     spans = [row.rest_usd for row in rows if row.rest_usd]
     has_cost = bool(spans or unpriced)
@@ -237,7 +237,7 @@ def _put_states(name: str, rows: Sequence[CellState], cap: float | None) -> None
     ]
     if spans:
         spent = usd(fsum(row.cost_usd or 0.0 for row in rows))
-        of = "" if cap is None else f" of {cap:g}"
+        of = "" if budget is None else f" of {budget.cap_usd:g}"
         words.append(f"cost: {spent}{of} USD so far, {usd_range(spans)} for the rest")
     if unpriced:
         words.append(f"no price for {', '.join(unpriced)}, so its cost is unknown")

@@ -104,7 +104,7 @@ def plan_cells(
         raise SpecError(f"plan {name}: it names no model; list some under `models` or `controls`")
     known = list(dict.fromkeys([*controls, *(model for model, _ in asked)]))
     specs = {model: workspace.registry.load("configs/models", model) for model in known}
-    cells = []
+    cells = list[Cell]()
     for model, at in sorted(asked, key=lambda pair: (known.index(pair[0]), pair[1])):
         part, own = parts[at]
         sources = workspace.registry.load("tasks", part.task).controls
