@@ -6,8 +6,7 @@ from math import fsum
 from typing import TypeVar
 
 from harness.analysis.headlines import headlines
-from harness.cli.board_screen import log_run_alarms
-from harness.cli.boards import put_joint_boards
+from harness.cli.boards import put_joint_boards, warn_of_run
 from harness.cli.options import ExitCode, Shown
 from harness.judges.custom import JudgeLabel
 from harness.models.client.cached import Budget, CallPolicy
@@ -94,7 +93,7 @@ def _put_run(done: RunResult, *, is_all: bool, has_all: bool, is_brief: bool) ->
     if not is_brief:
         scores = all_scores(done.folder) if has_all else done.scores
         put_scores(done.file, scores, has_all=has_all)
-    log_run_alarms(done.folder, done.scores)
+    warn_of_run(done.scores)
     if (line := cost_line(done.file.costs, _unpriced(done.file))) is not None:
         say(line, is_prose=True)
     say(f"run {done.folder.path}")

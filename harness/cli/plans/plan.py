@@ -7,13 +7,8 @@ from math import fsum
 from pathlib import Path
 from typing import Any
 
-from harness.analysis.boards.ranked import placed, standings, verdicts_of
-from harness.analysis.boards.scores import (
-    board_scores,
-    board_text,
-    ranked_metrics,
-    whole_scores,
-)
+from harness.analysis.boards.ranked import leaderboard, placed
+from harness.analysis.boards.scores import board_text, ranked_metrics
 from harness.cli.boards import put_joint_boards
 from harness.cli.clusters.parts import after_words, gathered, on_part, part_line
 from harness.cli.options import Calling, ExitCode, Shown, Where, plain_name, warn_about_keys
@@ -190,8 +185,8 @@ class PlanCommand:
             )
             return named
         own = list({folder.path: folder for folder in folders}.values())
-        rows = board_scores({folder: whole_scores(folder) for folder in own})
-        rows = ranked_metrics(placed(rows, standings(rows, verdicts_of(own, rows))))
+        rows, boards, _ = leaderboard(own)
+        rows = ranked_metrics(placed(rows, boards))
         write_whole(self.folder / BOARD, board_text(rows).encode())
         data, _ = write_page(own, self.space.results, self.folder / REPORT)
         for note in data.notes:
