@@ -206,13 +206,9 @@ def table_text(rows: Iterable[ScoreRow]) -> str:
     return csv_text(COLUMNS, map(cells_of, rows))
 
 
-def read_table(path: Path) -> list[ScoreRow]:
-    """The rows of a table that `table_text` wrote."""
-    return rows_of_text(read_bytes(path).decode("utf-8", "replace"), path)
-
-
-def rows_of_text(text: str, path: Path) -> list[ScoreRow]:
-    """The rows of the text of such a table; StoreError names the path where it is none."""
+def read_table(path: Path, text: str | None = None) -> list[ScoreRow]:
+    """The rows of a table that `table_text` wrote, or of its text."""
+    text = read_bytes(path).decode("utf-8", "replace") if text is None else text
     try:
         with long_cells(len(text)):
             table = csv.DictReader(StringIO(text, newline=""))
@@ -327,7 +323,7 @@ class RunFolder:
 
     def read_scores(self) -> list[ScoreRow]:
         """The scores of every judge; none where no judge has read the run yet."""
-        return rows_of_text(text, self.scores) if (text := self.scores_text()) else []
+        return read_table(self.scores, text) if (text := self.scores_text()) else []
 
     def scores_text(self) -> str:
         """The table of scores as it was written; empty where no judge has read the run yet."""

@@ -17,7 +17,7 @@ from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, MACRO
 from harness.pipeline.score import ALL, all_scores, rows_of
 from harness.storage.cells import csv_text, formula_text, long_cells
 from harness.storage.frames import plain_rows
-from harness.storage.runs import COLUMNS, SCORES, RunFolder, ScoreRow, rows_of_text, table_text
+from harness.storage.runs import COLUMNS, SCORES, RunFolder, ScoreRow, read_table, table_text
 from harness.storage.signature import Signature, clean_signature
 
 _log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ def score_text(folder: RunFolder, *, is_every: bool = False) -> str | None:
 def whole_scores(folder: RunFolder, *, is_every: bool = False) -> list[ScoreRow] | None:
     """The rows of `score_text`; None where the run is left out."""
     text = score_text(folder, is_every=is_every)
-    return None if text is None else rows_of_text(text, folder.scores) if text else []
+    return None if text is None else read_table(folder.scores, text) if text else []
 
 
 def board_scores(texts: Mapping[str, str | None]) -> DataFrame:
