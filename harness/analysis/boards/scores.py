@@ -133,7 +133,7 @@ def ranked_metrics(scores: DataFrame) -> DataFrame:
 
 def board_text(scores: DataFrame) -> str:
     """The leaderboard as CSV, for people: floats to 6 digits, what is missing is empty."""
-    columns = []
+    columns, scores = [], scores.reindex(columns=list(BOARD_COLUMNS))
     for name in BOARD_COLUMNS:
         cells = scores[name].astype(object).where(scores[name].notna(), None).tolist()
         if name in _NUMBERS:

@@ -99,12 +99,12 @@ def _is_of_signature(
         for head in wanted[(wanted["run"] == run) & (wanted["judge"] == name)].itertuples():
             way = {"variant": head.variant, "decoding": head.decoding}
             rows = made.loc[made["signature"] == head.signature, sides].astype(object).fillna("")
-            for pair in pairs[sides].itertuples(index=False, name=None):
-                if signature(runs[run], judge, **way, snapshots=pair) == head.signature:
-                    is_own[rows.index] = (rows == pair).all(axis=1)
-                    break
-            else:
-                is_own[rows.index] = False
+            made_by = (
+                pair
+                for pair in pairs[sides].itertuples(index=False, name=None)
+                if signature(runs[run], judge, **way, snapshots=pair) == head.signature
+            )
+            is_own[rows.index] = (rows == next(made_by, ("?", "?"))).all(axis=1)
     return is_own | made["value"].isna()
 
 
