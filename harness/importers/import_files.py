@@ -18,12 +18,13 @@ from typing import Any
 import msgspec
 
 from harness.data.map_drafts import import_map
-from harness.data.ratings import Rating, ratings_text
+from harness.data.ratings import COLUMNS, ratings_text
 from harness.errors import DataError, SpecError, StoreError
 from harness.importers import run as replay_run
 from harness.importers.formats.inspect_log import ZIPPED
 from harness.importers.record import FileNote, SampleLookup, StoredAnswer
 from harness.importers.run import KIND, Cells, ImportJob
+from harness.lazy import pandas
 from harness.pipeline.execute import RunResult, judge
 from harness.pipeline.records import step_keys
 from harness.pipeline.resolve import resolve_stored
@@ -265,13 +266,14 @@ def _group_counts(job: ImportJob, found: Cells) -> tuple[GroupCounted, ...]:
 
 def _write_ratings(path: Path, job: ImportJob) -> Path | None:
     ratings = [
-        Rating(job.name, sample.id, sample.group, "mean", float(value), scale)
+        (job.name, sample.id, sample.group, "mean", float(value), scale)
         for sample in job.samples
         for scale in job.task.rated
         for value in sample.references.get(scale, ())
     ]
     if ratings:
-        write_whole(path, ratings_text(ratings).encode())
+        frame = pandas.DataFrame(ratings, columns=list(COLUMNS))
+        write_whole(path, ratings_text(frame).encode())
     return path if ratings else None
 
 
