@@ -187,13 +187,7 @@ def answers_sheet(
         & answers.decoding.isin(_wanted("--temperature", decodings, known))
     ]
     rated = chosen[chosen.answer.notna()].rename(columns={"sample": "sample_id"})
-    for one in rated[rated.duplicated(["model", "sample_id", "variant", "decoding"])].itertuples():
-        raise SpecError(
-            f"two of these runs hold an answer by {one.model} to sample {one.sample_id}, "
-            f"{one.variant}, {one.decoding}; give one run of each model"
-        )
-    if not len(rated):
-        raise SpecError("these runs hold no answer to rate; choose other runs or variants")
+    _check_answers(rated)
     pairs = zip(rated.sample_id, rated.answer, strict=True)
     rated[ROW] = [_id(seed, sample, answer.split()) for sample, answer in pairs]
     is_one = answers.groupby("run").decoding.nunique()[rated.run].to_numpy() == 1
@@ -205,6 +199,16 @@ def answers_sheet(
     if form is None:
         return Sheet(rows, key=key, lost=lost)
     return form.sheet(rows, key, lost, is_by_block=False)
+
+
+def _check_answers(rated: DataFrame) -> None:
+    for one in rated[rated.duplicated(["model", "sample_id", "variant", "decoding"])].itertuples():
+        raise SpecError(
+            f"two of these runs hold an answer by {one.model} to sample {one.sample_id}, "
+            f"{one.variant}, {one.decoding}; give one run of each model"
+        )
+    if not len(rated):
+        raise SpecError("these runs hold no answer to rate; choose other runs or variants")
 
 
 def _samples(folders: Sequence[RunFolder]) -> dict[str, Sample]:
