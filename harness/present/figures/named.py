@@ -29,6 +29,7 @@ from harness.present.figures.figure import Figure
 from harness.present.figures.scores import Layout, ScoreFilter
 from harness.storage import tables
 from harness.storage.find_runs import find_runs, run_folders
+from harness.storage.frames import records
 from harness.storage.runs import RunFolder
 from harness.storage.tables import Table, column_of
 from harness.workspace import Workspace
@@ -85,7 +86,7 @@ class Inputs:
             raise SpecError("this figure is of ratings by people: give --ratings FILE")
         query = AgreementQuery(self.choice.judges, self.choice.variants)
         known = {folder.read().run.task for folder in self.folders()}
-        ratings = [one for one in read_ratings(self.ratings) if one.task in known]
+        ratings = [one for one in records(read_ratings(self.ratings)) if one.task in known]
         found = [*panels_of(ratings, self.folders(), query)]
         if not any(panel.documents for panel in found):
             raise StoreError(f"{self.ratings}: no rating is of a response of these runs")
