@@ -18,7 +18,7 @@ from harness.errors import SpecError, did_you_mean
 from harness.present.screen import Cell, say, show_json, show_rows, warn
 from harness.registry import EXTENDED, KINDS, SPECS, Registry, Section
 from harness.specs import plugins
-from harness.specs.data import OverlaySpec
+from harness.specs.data import GoldenSpec, OverlaySpec
 from harness.specs.models import PricesSpec, is_usual_variable
 from harness.specs.schema import json_schema
 from harness.storage.environment import other_versions, versions_here
@@ -322,21 +322,29 @@ def verify(
             "folder that holds them"
         )
     cells = verify_papers(papers, lambda name: path if (path := folder / name).is_dir() else None)
-    differing = [cell for cell in cells if cell.status == CellStatus.DIFFERS]
     if is_json:
         show_json(cells)
-        return ExitCode.CHECK_FAILED if differing else ExitCode.DONE
-    states = [*map(str, CellStatus)]
-    if has_all:
-        for name, spec in papers.items():
-            _put_cells(f"{name}: {spec.paper}", [cell for cell in cells if cell.paper == name])
-            for rest in spec.unlisted:
-                say(f"not listed: {rest.table}, {rest.cells} ({rest.reason})")
     else:
+        _put_verified(papers, cells, has_all=has_all)
+    is_wrong = any(cell.status == CellStatus.DIFFERS for cell in cells)
+    return ExitCode.CHECK_FAILED if is_wrong else ExitCode.DONE
+
+
+def _put_verified(
+    papers: Mapping[str, GoldenSpec], cells: "Sequence[VerifiedCell]", *, has_all: bool
+) -> None:
+    from harness.analysis.verify import CellStatus
+
+    states = [*map(str, CellStatus)]
+    for name, spec in papers.items() if has_all else ():
+        _put_cells(f"{name}: {spec.paper}", [cell for cell in cells if cell.paper == name])
+        for rest in spec.unlisted:
+            say(f"not listed: {rest.table}, {rest.cells} ({rest.reason})")
+    if not has_all:
         found = Counter((cell.paper, str(cell.status)) for cell in cells)
         rows: list[list[Cell]] = [[name, *(found[name, s] for s in states)] for name in papers]
         show_rows("published numbers, recomputed", ("paper", *states), rows)
-        if differing:
+        if differing := [cell for cell in cells if cell.status == CellStatus.DIFFERS]:
             _put_cells("not as published", differing)
     counts = Counter(str(cell.status) for cell in cells)
     origins = Counter(cell.origin for cell in cells if cell.status == CellStatus.OK)
@@ -347,7 +355,6 @@ def verify(
     )
     if not has_all:
         say("every number: harness verify --all")
-    return ExitCode.CHECK_FAILED if differing else ExitCode.DONE
 
 
 def _put_cells(title: str, cells: "Sequence[VerifiedCell]") -> None:
