@@ -8,9 +8,8 @@ UNPARSED where its tokens hold no choice, UNSUPPORTED where there can be no numb
 """
 
 import asyncio
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import exp, fsum, inf, log
 from typing import Any
 
@@ -59,11 +58,6 @@ PROBE = Request(
 SPILL = 0.01
 """What share of the choices' probability a token that begins one may have, to be left out."""
 Spans = list[tuple[int, int]]
-_AS_THEY_ARE = (*range(33, 127), *range(161, 173), *range(174, 256))
-_OTHERS = (byte for byte in range(256) if byte not in _AS_THEY_ARE)
-BYTES = {chr(byte): byte for byte in _AS_THEY_ARE}
-BYTES |= {chr(256 + index): byte for index, byte in enumerate(_OTHERS)}
-"""The byte of each letter of a byte-level vocabulary, as GPT-2 has it."""
 
 
 class Logprobs(Struct):
@@ -78,15 +72,6 @@ class NextToken(Struct, frozen=True):
 
     token: str
     logprob: float
-
-
-@dataclass(frozen=True, slots=True)
-class Echo:
-    """The tokens of a prompt, with their log-probabilities and their spans of characters."""
-
-    tokens: Sequence[bytes]
-    logprobs: Sequence[float | None]
-    spans: Spans
 
 
 class _Completion(Struct):
@@ -160,7 +145,8 @@ class ChoiceAsker:
         usage = read_usage(body)
         with attach_usage(usage):
             if is_exact:
-                scores = await self._echo_scores(connection, request, body, sent["prompt"])
+                found = read_logprobs(body, len(request.choices), server)
+                scores = echo_scores(request.choices, sent["prompt"], found)
             else:
                 scores = token_scores(request.choices, read_next_tokens(body, server))
         return Response(request.key, choice_scores=scores, usage=usage, served=read_served(body))
@@ -190,45 +176,6 @@ class ChoiceAsker:
         sent |= {"reasoning_effort": spec.reasoning_effort} if spec.reasoning_effort else {}
         return sent | spec.extra_body
 
-    async def _echo_scores(
-        self,
-        connection: Connection,
-        request: Request,
-        body: Mapping[str, Any],
-        prompts: Sequence[str],
-    ) -> tuple[ChoiceScore, ...]:
-        found = read_logprobs(body, len(prompts), self._hosted.server)
-        pairs = list(zip(prompts, found, strict=True))
-        echoes = [echo for prompt, tokens in pairs if (echo := echo_of(prompt, tokens))]
-        if len(echoes) < len(pairs):
-            echoes = [await self._echo_by_tokenizer(connection, *pair) for pair in pairs]
-        boundary = len(prompts[0]) - len(request.choices[0])
-        return echo_scores(request.choices, echoes, boundary=boundary)
-
-    async def _echo_by_tokenizer(
-        self, connection: Connection, prompt: str, logprobs: Logprobs
-    ) -> Echo:
-        server = self._hosted.server
-        body = {"model": self._hosted.model, "prompt": prompt, "return_token_strs": True}
-        url = f"{server.url.rstrip('/').removesuffix('/v1')}/tokenize"
-        pieces = list[str]()
-        try:
-            reply = read_body(await connection.request("POST", url, body), server)
-            pieces = read_as(list[str], reply.get("token_strs") or [], what="a tokenization")
-        except HttpError as error:
-            if error.status not in UNABLE:
-                raise
-        for tokens in spellings(pieces) if pieces else ():
-            if (spans := spans_in(tokens, prompt)) and are_alike(tokens, logprobs.tokens):
-                return Echo(tokens, logprobs.token_logprobs, spans)
-        why = "and neither do those of /tokenize" if pieces else "and it has no /tokenize"
-        raise PermanentError(
-            Reason.UNSUPPORTED,
-            f"the {len(logprobs.tokens)} token texts of {server.address} do not spell the prompt, "
-            f"{why}, so that it is not known which are a choice's; serve the model with vLLM, or "
-            "run it here with kind: vllm or transformers",
-        )
-
 
 def refuse(choices: Sequence[str], *, is_exact: bool) -> None:
     """Raise PermanentError for choices with nothing to score, or that cannot be one token each."""
@@ -245,70 +192,26 @@ def refuse(choices: Sequence[str], *, is_exact: bool) -> None:
         raise PermanentError(Reason.UNSUPPORTED, fact, usage=UNCHARGED)
 
 
-def spellings(pieces: Sequence[str]) -> tuple[list[bytes], list[bytes]]:
-    """Entries of a vocabulary as bytes, read in two ways.
-
-    Byte-level, with one letter a byte, and SentencePiece, which writes a space as a low line and
-    some bytes like <0x0A>. Any other piece is its text.
-    """
-    byte_level, sentence_piece = [], []
-    for piece in pieces:
-        is_letters = all(letter in BYTES for letter in piece)
-        byte_level.append(bytes(map(BYTES.__getitem__, piece)) if is_letters else _utf8(piece))
-        byte = re.fullmatch("<0x([0-9A-F]{2})>", piece)
-        text = _utf8(piece.replace("\u2581", " "))
-        sentence_piece.append(bytes([int(byte[1], 16)]) if byte else text)
-    return byte_level, sentence_piece
-
-
-def _utf8(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
-
-
-def spans_in(tokens: Sequence[bytes], prompt: str) -> Spans | None:
+def spans_in(tokens: Sequence[str], prompt: str) -> Spans | None:
     """First character of each token and the one after its last; None where they spell another text.
 
-    An empty token is one that ends inside a character: its span is that of the next token. Markers
-    before the prompt are at (0, 0).
+    SentencePiece drops the space that opens a token: it is between two spans, or is an empty token.
+    Another empty token ends inside a character: its span is that of the next token. Markers before
+    the prompt are at (0, 0), and a space that the tokenizer puts before it is not in it.
     """
-    data = _utf8(prompt)
-    owners = [at for at, letter in enumerate(prompt) for _ in _utf8(letter)]
     spans: Spans = []
-    end = len(data)
+    end = len(prompt)
     for token in reversed(tokens):
-        start = _start(token, data, end)
-        if start is None or not (token or spans):
+        if token and not prompt.endswith(token, 0, end) and prompt.endswith(f"{token} ", 0, end):
+            end -= 1
+        text = token or (" " if prompt.endswith(" ", 0, end) else "")
+        is_first = token.removeprefix(" ") == prompt[:end]
+        if end and not is_first and not (prompt.endswith(text, 0, end) and (text or spans)):
             return None
-        if start < end:
-            spans.append((owners[start], owners[end - 1] + 1))
-        else:
-            spans.append((0, 0) if token else spans[-1])
+        start = max(end - len(text), 0)
+        spans.append((start, end) if text or not end else spans[-1])
         end = start
     return None if end else spans[::-1]
-
-
-def _start(token: bytes, data: bytes, end: int) -> int | None:
-    """Where a token begins that ends at `end`; None where it does not end there."""
-    # A space that the tokenizer itself puts before a prompt is not in the prompt.
-    if not end or data.endswith(token, 0, end):
-        return max(end - len(token), 0)
-    return 0 if token.removeprefix(b" ") == data[:end] else None
-
-
-def are_alike(tokens: Sequence[bytes], texts: Sequence[str]) -> bool:
-    """Whether the texts, as far as they are whole, are those of the tokens.
-
-    There may be one text more: the token generated after the prompt.
-    """
-    return len(texts) - len(tokens) in (0, 1) and all(map(_is_alike, tokens, texts))
-
-
-def _is_alike(token: bytes, text: str) -> bool:
-    try:
-        word = token.decode("utf-8").strip()
-    except UnicodeDecodeError:
-        return True
-    return text.strip() in ("", word) or "\ufffd" in text
 
 
 def read_logprobs(body: Mapping[str, Any], count: int, server: Endpoint) -> list[Logprobs]:
@@ -329,36 +232,40 @@ def read_logprobs(body: Mapping[str, Any], count: int, server: Endpoint) -> list
     return found
 
 
-def echo_of(prompt: str, logprobs: Logprobs) -> Echo | None:
-    """The tokens of a prompt by their texts; None where these do not spell it.
-
-    Most servers add a token that was generated after the prompt.
-    """
-    for count in (len(logprobs.tokens) - 1, len(logprobs.tokens)):
-        tokens = [*map(_utf8, logprobs.tokens[:count])]
-        if spans := spans_in(tokens, prompt):
-            return Echo(tokens, logprobs.token_logprobs, spans)
-    return None
-
-
 def echo_scores(
-    choices: Sequence[str], echoes: Sequence[Echo], *, boundary: int
+    choices: Sequence[str], prompts: Sequence[str], found: Sequence[Logprobs]
 ) -> tuple[ChoiceScore, ...]:
-    """The scores of choices after a context of `boundary` characters."""
-    firsts, spanned = choice_starts(
-        [echo.spans for echo in echoes], boundary, tokens=[echo.tokens for echo in echoes]
-    )
+    """The scores of choices after a context, by the tokens of context and choice together."""
+    tokens, spans = list[list[str]](), list[Spans]()
+    for prompt, logprobs in zip(prompts, found, strict=True):
+        # Most servers add a token that was generated after the prompt.
+        ends = (len(logprobs.tokens) - 1, len(logprobs.tokens))
+        spelled = [
+            (part, at) for e in ends if (at := spans_in(part := logprobs.tokens[:e], prompt))
+        ]
+        if not spelled:
+            raise PermanentError(
+                Reason.UNSUPPORTED,
+                f"the {len(logprobs.tokens)} token texts of the reply do not spell the prompt, so "
+                "that it is not known which are a choice's; run the model here with kind: vllm or "
+                "transformers",
+            )
+        tokens.append(spelled[0][0])
+        spans.append(spelled[0][1])
+    boundary = len(prompts[0]) - len(choices[0])
+    firsts, spanned = choice_starts(spans, boundary, tokens=tokens)
     if min(firsts) < 1:
         raise PermanentError(
             Reason.UNSUPPORTED,
             "there is nothing before the choices to score them by; give the prompt a text",
         )
     rows = [
-        echo.logprobs[first : len(echo.tokens)] for echo, first in zip(echoes, firsts, strict=True)
+        logprobs.token_logprobs[first : len(part)]
+        for logprobs, part, first in zip(found, tokens, firsts, strict=True)
     ]
     return tuple(
-        ChoiceScore(_sum(logprobs), len(logprobs), len(choice.encode()), spanned)
-        for choice, logprobs in zip(choices, rows, strict=True)
+        ChoiceScore(_sum(row), len(row), len(choice.encode()), spanned)
+        for choice, row in zip(choices, rows, strict=True)
     )
 
 
