@@ -7,20 +7,17 @@ none, but a PermanentError: FAILED where the server left out or mangled what it 
 UNPARSED where its tokens hold no choice, UNSUPPORTED where there can be no number.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import exp, fsum, inf, log
 from typing import Any
 
 from msgspec import Struct
 
 from harness.core import Request, Response
-from harness.errors import ModelError
 from harness.models.boundary import choice_starts
 from harness.models.client.endpoint import Endpoint
 from harness.models.client.hosted import HostedModel
-from harness.models.client.http import Connection, HttpError
+from harness.models.client.http import Connection
 from harness.models.client.replies import (
     read_as,
     read_body,
@@ -29,32 +26,22 @@ from harness.models.client.replies import (
     read_usage,
 )
 from harness.models.client.retry import PermanentError, attach_usage
-from harness.parts import UNCHARGED, ChoiceScore, Decoding, Message, Mode, Reason
+from harness.parts import UNCHARGED, ChoiceScore, Mode, Reason
 from harness.specs.models import OpenAISpec
 
 MOST_TOKENS = 20
 """Next tokens that a server is asked for: the most that OpenAI and vLLM return."""
-UNABLE = frozenset({400, 404, 405, 415, 422, 501})
-"""HTTP statuses of servers that cannot do what they were asked for."""
-REMEDIES = {
-    Mode.CHOOSE: (
-        "serve the model with vLLM, whose completions echo a prompt's log-probabilities, or run it "
-        "here with kind: vllm or transformers, or set `choices: top_logprobs` or `choices: none`"
-    ),
-    Mode.CHOOSE_TOKEN: (
-        "use a model whose chat completions return log-probabilities, or serve an open model "
-        "with vLLM and set `choices: echo`, or set `choices: none`"
-    ),
-}
+NO_ECHO = (
+    "the reply holds no log-probabilities of the prompt; serve the model with vLLM, whose "
+    "completions echo them, or run it here with kind: vllm or transformers, or set `choices: "
+    "top_logprobs` or `choices: none`"
+)
+NO_NEXT = (
+    "the reply holds no log-probabilities of next tokens; use a model whose chat completions "
+    "return them, or serve an open model with vLLM and set `choices: echo`, or set `choices: none`"
+)
 SLACK = 1e-3
 """How far above 0 rounding may lift a log-probability."""
-PROBE = Request(
-    *("probe", "base", "answer", ""),
-    messages=(Message("user", "One, two,"),),
-    decoding=Decoding(max_tokens=1),
-    choices=(" three", " four"),
-)
-"""A request as small as can be."""
 SPILL = 0.01
 """What share of the choices' probability a token that begins one may have, to be left out."""
 Spans = list[tuple[int, int]]
@@ -89,92 +76,33 @@ class _Chat(Struct):
     finish_reason: str | None = None
 
 
-class ChoiceAsker:
-    """Scores choices on one server, after a tiny call that shows whether the server can."""
-
-    def __init__(self, model: HostedModel[OpenAISpec]) -> None:
-        """Ask the server of a model; nothing is called yet."""
-        self._hosted = model
-        self._unable = dict[Mode, str]()  # by the modes that were tried: why not; empty if able
-
-    async def answer(
-        self, connection: Connection, request: Request, lock: asyncio.Lock
-    ) -> Response:
-        """Make one attempt at one request; ModelError if the server cannot score choices.
-
-        Under `lock` the first attempt is preceded by a call that shows it.
-        """
-        async with lock:
-            if request.mode not in self._unable:
-                self._unable[request.mode] = await self._why_unable(connection, request.mode)
-        if why := self._unable[request.mode]:
-            raise ModelError(why)
-        return await self._scored(connection, request)
-
-    async def _why_unable(self, connection: Connection, mode: Mode) -> str:
-        server = self._hosted.server
-        try:
-            await self._scored(connection, replace(PROBE, mode=mode))
-            return ""
-        except PermanentError as error:
-            if error.reason not in (Reason.FAILED, Reason.UNSUPPORTED):
-                return ""
-            fact = str(error)
-        except HttpError as error:
-            if error.status not in UNABLE:
-                raise
-            fact = f"it answered {error.status}: {server.quote(error.text)}"
-        return (
-            f"{server.address} cannot score choices with model {self._hosted.model!r}: {fact}; "
-            f"{REMEDIES[mode]}"
-        )
-
-    async def _scored(self, connection: Connection, request: Request) -> Response:
-        is_exact = request.mode is Mode.CHOOSE
-        refuse(request.choices, is_exact=is_exact)
-        path, sent = (
-            ("/completions", self._echo_body(request))
-            if is_exact
-            else (
-                "/chat/completions",
-                self._chat_body(request),
-            )
-        )
-        server, content = self._hosted.server, await connection.request("POST", path, sent)
-        body = read_body(content, server)
-        usage = read_usage(body)
-        with attach_usage(usage):
-            if is_exact:
-                found = read_logprobs(body, len(request.choices), server)
-                scores = echo_scores(request.choices, sent["prompt"], found)
-            else:
-                scores = token_scores(request.choices, read_next_tokens(body, server))
-        return Response(request.key, choice_scores=scores, usage=usage, served=read_served(body))
-
-    def _echo_body(self, request: Request) -> dict[str, Any]:
+async def score_choices(
+    connection: Connection, request: Request, hosted: HostedModel[OpenAISpec]
+) -> Response:
+    """Make one attempt at one request, which asks for the log-probabilities of its choices."""
+    is_exact, server, spec = request.mode is Mode.CHOOSE, hosted.server, hosted.spec
+    refuse(request.choices, is_exact=is_exact)
+    sent: dict[str, Any] = {"model": hosted.model}
+    if is_exact:
         context = "\n".join(message.content for message in request.messages)
-        return {
-            "model": self._hosted.model,
-            "prompt": [context + choice for choice in request.choices],
-            "max_tokens": 1,
-            "temperature": 0.0,
-            "echo": True,
-            "logprobs": 1,
-            **self._hosted.spec.extra_body,
-        }
-
-    def _chat_body(self, request: Request) -> dict[str, Any]:
-        spec = self._hosted.spec
-        sent: dict[str, Any] = {
-            "model": self._hosted.model,
-            "messages": [{"role": m.role, "content": m.content} for m in request.messages],
-            spec.token_field: 1,
-            "logprobs": True,
-            "top_logprobs": MOST_TOKENS,
-        }
+        prompts = [context + choice for choice in request.choices]
+        sent |= {"prompt": prompts, "max_tokens": 1, "temperature": 0.0}
+        sent |= {"echo": True, "logprobs": 1}
+    else:
+        sent["messages"] = [{"role": m.role, "content": m.content} for m in request.messages]
+        sent |= {spec.token_field: 1, "logprobs": True, "top_logprobs": MOST_TOKENS}
         sent |= {"temperature": 0.0} if spec.sends_temperature else {}
         sent |= {"reasoning_effort": spec.reasoning_effort} if spec.reasoning_effort else {}
-        return sent | spec.extra_body
+    path = "/completions" if is_exact else "/chat/completions"
+    body = read_body(await connection.request("POST", path, sent | spec.extra_body), server)
+    usage = read_usage(body)
+    with attach_usage(usage):
+        if is_exact:
+            found = read_logprobs(body, len(prompts), server)
+            scores = echo_scores(request.choices, prompts, found)
+        else:
+            scores = token_scores(request.choices, read_next_tokens(body, server))
+    return Response(request.key, choice_scores=scores, usage=usage, served=read_served(body))
 
 
 def refuse(choices: Sequence[str], *, is_exact: bool) -> None:
@@ -223,7 +151,7 @@ def read_logprobs(body: Mapping[str, Any], count: int, server: Endpoint) -> list
     if len(completions) != count:
         fact = f"{count} prompts were sent in one call and {len(completions)} came back"
     elif len(found) < count:
-        fact = "the reply holds no log-probabilities of the prompt"
+        fact = NO_ECHO
     elif odd := [one for one in found if len(one.tokens) != len(one.token_logprobs)]:
         counts = f"{len(odd[0].token_logprobs)} log-probabilities for {len(odd[0].tokens)}"
         fact = f"the reply holds {counts} tokens"
@@ -286,7 +214,7 @@ def read_next_tokens(body: Mapping[str, Any], server: Endpoint) -> list[NextToke
     content = (chat.logprobs or {}).get("content") or []
     positions = read_as(list[_Position], content, what="a chat completion")
     if not positions or not positions[0].top_logprobs:
-        raise PermanentError(Reason.FAILED, "the reply holds no log-probabilities of next tokens")
+        raise PermanentError(Reason.FAILED, NO_NEXT)
     return list(dict.fromkeys(positions[0].top_logprobs))
 
 

@@ -20,7 +20,7 @@ from harness import __version__
 from harness.errors import HarnessError, ModelError
 from harness.lazy import torch
 from harness.models.extras import require
-from harness.models.spread import Needs, Part, Spreadable
+from harness.models.spread import Executor, Needs, Part, Spreadable
 
 _log = logging.getLogger(__name__)
 QUIET = {
@@ -94,7 +94,7 @@ class _Seat:
     at_hand: int = 0
 
 
-class RayExecutor:
+class RayExecutor(Executor):
     """The workers of one cluster, in a pool for each model and encoder."""
 
     def __init__(self, address: str | None = None, workers: int | None = None) -> None:
