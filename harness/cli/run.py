@@ -1,4 +1,4 @@
-"""The commands run, judge, read, import: options become RunOptions, the pipeline does the rest."""
+"""The commands run, judge, merge, read, import: options become RunOptions of the pipeline."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from harness.cli import options
-from harness.cli.clusters.parts import on_part, part_of, put_parts
 from harness.cli.options import AsJson, ExitCode, Only, Shown, Where, argument, one_of, option
+from harness.cli.plans.shards import part_of, put_parts
 from harness.errors import SpecError
 from harness.present.screen import ProgressLine, say, show_json, show_rows, warn
 from harness.storage.find_runs import find_run
@@ -15,6 +15,10 @@ from harness.storage.find_runs import find_run
 if TYPE_CHECKING:
     from harness.importers.import_files import Imported
     from harness.pipeline import execute, resolve
+
+
+ASKED = "plan task model judge variant limit seed backend answers scorer"
+"""What says which calls are those of a run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +152,7 @@ def run(
     if choice.plan is not None:
         return _run_plan(choice.plan, choice, asking, where=where, calling=calling, shown=shown)
     tasks, line = choice.tasks, ProgressLine()
-    space = on_part(where.workspace(calling, progress=line), part)
+    space = where.workspace(calling, progress=line)
     for task in () if choice.judge else tasks:
         judges = ", ".join(space.registry.load("tasks", task).judges)
         warn(f"judges of task {task}: {judges} (choose others with --judge)")
@@ -215,7 +219,7 @@ def judge(
         part_of(asking.shard, calling, is_dry=asking.is_dry),
         find_run(where.results, run),
     )
-    space = on_part(where.workspace(calling, folder.results(where.results)), part)
+    space = where.workspace(calling, folder.results(where.results))
     how = JudgeModelOptions(asking.judge_model, asking.is_self_judge_allowed)
     plan = resolve.resolve_stored(space, folder, options.names(judge, "--judge"), asking=how)
     if part is not None:
@@ -226,6 +230,42 @@ def judge(
     calls = {_title(plan): preview.dry_runs([plan])[0]}
     options.warn_about_keys(space.registry, (), plan.judges)
     return put_dry_runs(calls, is_json=shown.is_json, terms=space.terms)
+
+
+def merge(
+    choice: Annotated[RunChoice, Only(ASKED)],
+    asking: Annotated[JudgeOptions, Only("judge_model is_self_judge_allowed tag")],
+    where: Where,
+    shown: Shown,
+) -> int:
+    """Make the runs of shards from their stored calls; no model is called.
+
+    Takes the options of the run, or the plan, that was split with --shard. The runs are those that
+    one undisturbed command would have written. If calls are missing, it says how many, and writes
+    nothing.
+
+    \b
+    Examples:
+      harness merge night.yaml
+      harness merge --task intent_resolution --model gpt-4o
+    """
+    from harness.cli.run_report import put_runs
+    from harness.pipeline import execute, resolve
+    from harness.pipeline.studies import shards
+
+    options.checked_tag(asking.tag)
+    if choice.plan is not None:
+        from harness.cli.plans.plan import PlanCommand
+
+        choice.check_alone(asking, where.table)
+        is_self = asking.is_self_judge_allowed
+        command = PlanCommand.open(choice.plan, where, options.OFFLINE, is_self_judge=is_self)
+        return command.merge(shown, asking.tag)
+    wanted, space = choice.resolved(asking, where.table), where.workspace(options.OFFLINE)
+    plans = [resolve.resolve(space.of_stored(), one) for one in wanted]
+    shards.refuse_missing(plans)  # before any run is written
+    runs = tagged(execute.run_each(plans), asking.tag)
+    return put_runs(runs, shown, is_several=len(plans) > 1)
 
 
 def read(

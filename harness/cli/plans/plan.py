@@ -15,8 +15,8 @@ from harness.analysis.boards.scores import (
     whole_scores,
 )
 from harness.cli.boards import put_joint_boards
-from harness.cli.clusters.parts import after_words, gathered, on_part, part_line
 from harness.cli.options import Calling, ExitCode, Shown, Where, plain_name, warn_about_keys
+from harness.cli.plans.shards import part_line, put_next
 from harness.cli.run_report import budget_line, gap_lines, sum_line
 from harness.models.client.cached import Budget
 from harness.pipeline.repeats import is_plan_unchanged, record_plan
@@ -98,7 +98,7 @@ class PlanCommand:
     def run_part(self, shown: Shown, part: Shard) -> int:
         """Make the calls of a shard of every cell; no run is written, and no leaderboard."""
         names, ended = [cell.model for cell in self.cells], list[CellOutcome]()
-        ready = plans.resolved_cells(on_part(self.space, part), self.cells)
+        ready = plans.resolved_cells(self.space, self.cells)
         for done in self.line.each(names, plans.carry_out_shard(ready, part)):
             ended.append(done)
             if done.part is None:
@@ -109,18 +109,15 @@ class PlanCommand:
         if shown.is_json:
             facts = ("end", "error", "part")
             show_json({"cells": [_facts(one, facts) for one in ended]})
-        elif made := [one.part for one in ended if one.part]:
-            say(after_words(made), is_prose=True)
+        else:
+            put_next([one.part for one in ended if one.part])
         return _worst(ended, is_part=True)
 
-    def merge(self, shown: Shown, tag: str | None, sources: Sequence[Path]) -> int:
+    def merge(self, shown: Shown, tag: str | None) -> int:
         """Make every run from stored calls alone; StoreError where some are not stored."""
         space = self.space.of_stored()
-        asked = shards.asked_of(space.registry, [cell.options for cell in self.cells])
-        gathered(sources, space.results, asked)
         ready = plans.resolved_cells(space, self.cells)
-        found = [one.plan for one in ready if one.plan]
-        shards.refuse_missing(map(shards.unstored_calls, found))
+        shards.refuse_missing(one.plan for one in ready if one.plan)
         return replace(self, space=space).run(shown, tag, ready=ready)
 
     def run(
