@@ -8,14 +8,15 @@ from typing import TypeVar
 from harness.analysis.headlines import headlines
 from harness.cli.board_screen import log_run_alarms
 from harness.cli.boards import put_joint_boards
-from harness.cli.options import ExitCode, Shown
+from harness.cli.options import ExitCode, Shown, warn_about_keys
 from harness.judges.custom import JudgeLabel
-from harness.models.client.cached import Budget, CallPolicy
+from harness.models.client.cached import Budget
 from harness.parts import Reason
 from harness.pipeline.calls import is_unpaid
 from harness.pipeline.choice_scores import EFFECTIVE, FALSE_ALARMS, HITS, MACRO, PERMUTED
 from harness.pipeline.execute import RunResult
-from harness.pipeline.preview import CallSummary
+from harness.pipeline.preview import CallSummary, dry_runs
+from harness.pipeline.resolve import JudgePlan, RunPlan
 from harness.pipeline.score import ALL, all_scores
 from harness.present.screen import (
     p_value,
@@ -29,6 +30,7 @@ from harness.present.screen import (
 from harness.specs.models import CLASSIFIERS
 from harness.storage.runs import Cost, Costs, MissingCount, RunFile, ScoreRow
 from harness.storage.signature import Signature
+from harness.workspace import Workspace
 
 _T = TypeVar("_T")
 UNKNOWN = "unknown"
@@ -274,24 +276,26 @@ def _cut_line(file: RunFile, cut: int) -> str:
     )
 
 
-def put_dry_runs(
-    runs: Mapping[str, Sequence[CallSummary]], *, is_json: bool, terms: CallPolicy
-) -> int:
-    """Print the planned calls of each run, by its title; as JSON a list, or a list of several."""
-    each, is_batch = list(runs.values()), terms.is_batch
+def put_dry_runs(plans: Sequence[RunPlan | JudgePlan], space: Workspace, *, is_json: bool) -> int:
+    """Print the planned calls of each run; as JSON a list, or a list of several."""
+    each, terms = dry_runs(plans), space.terms
+    models = [plan.client.model.name for plan in plans if isinstance(plan, RunPlan)]
+    warn_about_keys(space.registry, models, [one for plan in plans for one in plan.judges])
     if is_json:
         show_json(each if len(each) > 1 else each[0])
         return ExitCode.DONE
     every = [part for calls in each for part in calls]
     _put_examples(every)
-    for title, calls in runs.items():
+    for plan, calls in zip(plans, each, strict=True):
+        title = f"{plan.file.run.task}, {plan.file.model.name}"
         _put_sizes(title, calls)
-        say(f"{'' if len(runs) == 1 else f'{title}: '}{sum_line(calls, is_batch=is_batch)}")
-    if len(runs) > 1:
-        say(f"in all: {sum_line(every, is_batch=is_batch)}")
+        name = "" if len(plans) == 1 else f"{title}: "
+        say(f"{name}{sum_line(calls, is_batch=terms.is_batch)}")
+    if len(plans) > 1:
+        say(f"in all: {sum_line(every, is_batch=terms.is_batch)}")
     if waiting := sum(part.waiting for part in every):
         again = "made and paid again; add --batch to collect them"
-        fate = "collected, and not paid again" if is_batch else again
+        fate = "collected, and not paid again" if terms.is_batch else again
         say(f"{waiting} of these calls wait in a batch already sent: they would be {fate}")
     if terms.budget is not None:
         say(budget_line(every, terms.budget))

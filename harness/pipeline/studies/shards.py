@@ -124,7 +124,7 @@ def share_budget(plans: Sequence[RunPlan | JudgePlan], shard: Shard) -> None:
         for client, asked in (pair for some in planned_calls(plan) for pair in by_client(some)):
             for number, into in counted.items():
                 part, seed = Shard(number, shard.count), plan.file.run.seed
-                own = [one.call.longest for one in asked if part.has(one.sample, seed)]
+                own = [one.longest for one in asked if part.has(one.sample, seed)]
                 replace(client, terms=replace(client.terms, budget=into)).count(own)
     budget.cap_usd = share_of(
         budget.cap_usd, [one.spent_usd for one in counted.values()], shard.number
@@ -161,7 +161,7 @@ def refuse_missing(plans: Iterable[RunPlan | JudgePlan]) -> None:
 def _count_missing(plan: RunPlan | JudgePlan) -> int:
     missing = set[tuple[int, str]]()
     for client, asked in (pair for some in planned_calls(plan) for pair in by_client(some)):
-        known = {one.call.longest.key for one in asked if not one.call.is_open}
+        known = {one.longest.key for one in asked if not one.is_open}
         if client.ledger.is_missing_any(known):
             lost = known - client.ledger.find(known).keys()
             missing |= {(id(client), key) for key in lost}
