@@ -5,8 +5,7 @@ from math import fsum
 from typing import TypeVar
 
 from harness.analysis.headlines import headlines
-from harness.cli.board_screen import log_run_alarms
-from harness.cli.boards import put_joint_boards
+from harness.cli.boards import put_joint_boards, warn_of_run
 from harness.cli.options import ExitCode, Shown, warn_about_keys
 from harness.judges.custom import JudgeLabel
 from harness.models.client.cached import Budget
@@ -96,7 +95,7 @@ def _put_json(ended: Sequence[RunResult], *, has_all: bool) -> None:
 def _put_end(done: RunResult, *, is_all: bool) -> None:
     """Print the alarms of a run, its cost, its folder, and what is missing or was cut."""
     file = done.file
-    log_run_alarms(done.folder, done.scores)
+    warn_of_run(done.scores)
     if (line := cost_line(file.costs, _unpaid(file))) is not None:
         say(line, is_prose=True)
     say(f"run {done.folder.path}")
