@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from harness.cli import options
 from harness.cli.clusters.parts import on_part, part_of, put_parts
@@ -11,6 +11,7 @@ from harness.cli.options import AsJson, ExitCode, Only, Shown, Where, argument, 
 from harness.errors import SpecError
 from harness.present.screen import ProgressLine, say, show_json, show_rows, warn
 from harness.storage.find_runs import find_run
+from harness.storage.frames import plain_rows
 
 if TYPE_CHECKING:
     from harness.cli.plans.plan import PlanCommand
@@ -206,15 +207,19 @@ def judge(
     """
     from harness.cli.run_report import put_dry_runs, put_runs
     from harness.pipeline import execute, resolve
-    from harness.pipeline.setup import JudgeModelOptions
     from harness.pipeline.studies import shards
 
     options.checked_tag(asking.tag)
     part = part_of(asking.shard, calling, is_dry=asking.is_dry)
     folder = find_run(where.results, run)
     space = on_part(where.workspace(calling, folder.results(where.results)), part)
-    how = JudgeModelOptions(asking.judge_model, asking.is_self_judge_allowed)
-    plan = resolve.resolve_stored(space, folder, options.names(judge, "--judge"), asking=how)
+    plan = resolve.resolve_stored(
+        space,
+        folder,
+        options.names(judge, "--judge"),
+        judge_model=asking.judge_model,
+        allows_self=asking.is_self_judge_allowed,
+    )
     if part is not None:
         return put_parts((shards.judge_part(one, part) for one in [plan]), shown)
     if asking.is_dry:
@@ -293,36 +298,41 @@ def import_files(
 
     options.checked_tag(choice.tag)
     space = where.workspace(options.OFFLINE)
-    files = tuple(choice.files)
-    wanted = importer.ImportOptions(files, choice.task, choice.model, choice.column_map)
-    found = importer.import_answers(space, wanted)
+    found = importer.import_answers(
+        space, choice.files, choice.task, choice.model, choice.column_map
+    )
     [_] = tagged([found.done], choice.tag)
-    for note in found.notes:
-        warn(f"{note.path}: {note.rows} row{'s' * (note.rows != 1)} {note.what}")
-    for path in found.replaced:
-        warn(f"run {path}: removed; the new run below holds its answers")
+    for path, what, rows in found.notes.to_numpy().tolist():
+        warn(f"{path}: {rows} row{'s' * (rows != 1)} {what}")
     if shown.is_json:
-        names = ("counts", "groups", "ratings", "notes")
         result = {"folder": found.done.folder.path, "scores": found.done.scores}
-        show_json(result | {name: getattr(found, name) for name in names})
+        result |= {"counts": _totals(found), "groups": plain_rows(found.counts)}
+        show_json(result | {"ratings": found.ratings, "notes": plain_rows(found.notes)})
         return ExitCode.of(found.done.missing)
     code = put_runs([found.done], shown)
     _put_counts(found)
     return code
 
 
+def _totals(found: "Imported") -> list[dict[str, Any]]:
+    """How many answers were found of each variant."""
+    by = found.counts.groupby("variant", sort=False)[["found", "samples"]]
+    return plain_rows(by.sum().reset_index())
+
+
 def _put_counts(found: "Imported") -> None:
     """Print how many answers an import found, of each variant and group."""
-    for count in found.counts:
-        say(f"{count.variant}: answers to {count.found} of {count.samples} samples")
-    groups = sorted({part.group for part in found.groups})
-    cells = {(p.variant, p.group): f"{p.found} of {p.samples}" for p in found.groups}
-    if len(groups) > 1:
-        lines = [
-            (count.variant, *(cells.get((count.variant, group), "-") for group in groups))
-            for count in found.counts
-        ]
-        show_rows("answers found, of the samples of each group", ("variant", *groups), lines)
+    for part in _totals(found):
+        say(f"{part['variant']}: answers to {part['found']} of {part['samples']} samples")
+    cells = found.counts.assign(
+        cell=found.counts["found"]
+        .astype(str)
+        .str.cat(found.counts["samples"].astype(str), sep=" of ")
+    )
+    table = cells.pivot(index="variant", columns="group", values="cell").fillna("-")
+    if table.shape[1] > 1:
+        rows = table.reindex(found.counts["variant"].unique()).reset_index().to_numpy().tolist()
+        show_rows("answers found, of the samples of each group", ["variant", *table], rows)
     if found.ratings is not None:
         say(f"ratings {found.ratings}")
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypedDict, Unpack
 
-from harness.analysis.boards.scores import board_scores, whole_scores
+from harness.analysis.boards.scores import board_scores, score_text
 from harness.analysis.curves import curve_rows, scale_of
 from harness.analysis.curves import together as joined
 from harness.analysis.panels import AgreementQuery, Panel, panels_of
@@ -34,6 +34,7 @@ from harness.specs.implicitness import (
 )
 from harness.storage import tables
 from harness.storage.find_runs import find_runs, run_folders
+from harness.storage.frames import records
 from harness.storage.runs import RunFolder
 from harness.storage.tables import Table, column_of
 from harness.workspace import Workspace
@@ -104,9 +105,7 @@ class Inputs:
 
     def scores(self) -> DataFrame:
         """The stored scores of the runs, with the columns of leaderboard.csv."""
-        found = board_scores(
-            {folder: whole_scores(folder, is_every=True) for folder in self.folders()}
-        )
+        found = board_scores({f.path.name: score_text(f, is_every=True) for f in self.folders()})
         names = [name for name in found if found[name].dtype == "category"]
         return found.astype({**dict.fromkeys(names, "object"), "n": "float64"})
 
@@ -117,7 +116,7 @@ class Inputs:
             raise SpecError("this figure is of ratings by people: give --ratings FILE")
         query = AgreementQuery(self.choice.judges, self.choice.variants)
         known = {folder.read().run.task for folder in self.folders()}
-        rated = [one for one in read_ratings(Path(ratings)) if one.task in known]
+        rated = [one for one in records(read_ratings(Path(ratings))) if one.task in known]
         found = [panel for panel in panels_of(rated, self.folders(), query) if panel.documents]
         if not found:
             raise StoreError(f"{ratings}: no rating is of a response of these runs")
