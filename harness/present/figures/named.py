@@ -12,7 +12,7 @@ from typing import Final, Literal, TypedDict, Unpack
 from harness.analysis.boards.scores import board_scores, whole_scores
 from harness.analysis.curves import curve_rows, scale_of
 from harness.analysis.curves import together as joined
-from harness.analysis.panels import AgreementQuery, Panel, panels_of
+from harness.analysis.panels import AgreementQuery, Panel, panels
 from harness.analysis.profile import Profile, Sampling, profile
 from harness.analysis.rankings import read_people, scorer_judged
 from harness.core import Sample
@@ -29,7 +29,6 @@ from harness.present.figures.figure import Figure
 from harness.present.figures.scores import Layout, ScoreFilter
 from harness.storage import tables
 from harness.storage.find_runs import find_runs, run_folders
-from harness.storage.frames import records
 from harness.storage.runs import RunFolder
 from harness.storage.tables import Table, column_of
 from harness.workspace import Workspace
@@ -86,11 +85,11 @@ class Inputs:
             raise SpecError("this figure is of ratings by people: give --ratings FILE")
         query = AgreementQuery(self.choice.judges, self.choice.variants)
         known = {folder.read().run.task for folder in self.folders()}
-        ratings = [one for one in records(read_ratings(self.ratings)) if one.task in known]
-        found = [*panels_of(ratings, self.folders(), query)]
-        if not any(panel.documents for panel in found):
+        ratings = read_ratings(self.ratings)
+        rated = panels(ratings[ratings.task.isin(known)], self.folders(), query)
+        if not (found := [panel for panel in rated if panel.rows]):
             raise StoreError(f"{self.ratings}: no rating is of a response of these runs")
-        return [panel for panel in found if panel.documents]
+        return found
 
     def tables(self) -> list[tuple[str, Table]]:
         """The files that are named, each with a short name; SpecError without any."""

@@ -15,12 +15,11 @@ from pathlib import Path
 import msgspec
 
 from harness import __version__
-from harness.analysis.agreement import AgreementRow, AgreementSettings, agreement_rows
+from harness.analysis.agreement import agreement_with
 from harness.analysis.boards.alarms import judge_fitness
 from harness.analysis.boards.ranked import standings, verdicts_of
 from harness.analysis.boards.scores import board_scores, whole_scores
 from harness.analysis.curves import COLUMNS as CURVES
-from harness.analysis.panels import AgreementQuery, rated_panels
 from harness.errors import SpecError, StoreError
 from harness.lazy import DataFrame, pandas
 from harness.present.page import pairs, tables, words
@@ -28,6 +27,7 @@ from harness.present.page.items import MOST_ANSWERS, PageParts, collect_items
 from harness.present.page.records import PageData, PageSection, PageTable
 from harness.present.page.tables import PageNumbers
 from harness.storage.files import write_whole
+from harness.storage.frames import Row, records
 from harness.storage.runs import RunFolder
 
 REPORT = "report.html"
@@ -36,10 +36,9 @@ _LEVEL = 6
 """Of gzip: 9 takes four times as long for a file that is 2 % smaller."""
 
 
-def page_agreement(ratings: Path | None, folders: Sequence[RunFolder]) -> list[AgreementRow]:
+def page_agreement(ratings: Path | None, folders: Sequence[RunFolder]) -> list[Row]:
     """How well all judges of some runs agree with a file of ratings; nothing without one."""
-    panels = rated_panels(ratings, folders, AgreementQuery()) if ratings else ()
-    return [row for panel in panels for row in agreement_rows(panel, AgreementSettings())]
+    return records(agreement_with(ratings, folders)) if ratings else []
 
 
 def write_page(
@@ -62,7 +61,7 @@ def write_page(
 def page_data(
     folders: Sequence[RunFolder],
     results: Path,
-    agreement: Sequence[AgreementRow] = (),
+    agreement: Sequence[Row] = (),
     *,
     answers: int = MOST_ANSWERS,
 ) -> PageData:
@@ -153,7 +152,7 @@ def _title(made: PageParts) -> str:
 
 
 def _sections(
-    numbers: PageNumbers, fitness: DataFrame, agreement: Sequence[AgreementRow]
+    numbers: PageNumbers, fitness: DataFrame, agreement: Sequence[Row]
 ) -> list[PageSection]:
     made = numbers.made
     lines, differences = _headlines(numbers)
