@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Literal, TypedDict, Unpack
 
-from harness.analysis.boards.scores import board_scores, whole_scores
+from harness.analysis.boards.scores import board_scores, score_text
 from harness.analysis.curves import curve_rows, scale_of
 from harness.analysis.curves import together as joined
 from harness.analysis.panels import AgreementQuery, Panel, panels
@@ -73,9 +73,7 @@ class Inputs:
 
     def scores(self) -> DataFrame:
         """The stored scores of the runs, with the columns of leaderboard.csv."""
-        found = board_scores(
-            {folder: whole_scores(folder, is_every=True) for folder in self.folders()}
-        )
+        found = board_scores({f.path.name: score_text(f, is_every=True) for f in self.folders()})
         names = [name for name in found if found[name].dtype == "category"]
         return found.astype({**dict.fromkeys(names, "object"), "n": "float64"})
 
