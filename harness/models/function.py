@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from functools import partial
 from inspect import isawaitable, iscoroutinefunction, signature
 from math import isfinite
 from typing import Any
@@ -82,7 +81,7 @@ class FunctionModel:
         async def connect() -> AsyncIterator[Call]:
             with ThreadPoolExecutor(self._concurrency) as threads:
                 run = asyncio.get_running_loop().run_in_executor
-                yield self._answer_async if is_async else partial(run, threads, self._answer)
+                yield self._answer_async if is_async else lambda r: run(threads, self._answer, r)
 
         policy = RetryPolicy(self._concurrency, 1, LONGEST_S, total_s=LONGEST_S)
         yield from send_all(requests, connect, policy)

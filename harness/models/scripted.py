@@ -72,11 +72,7 @@ def control(
             f"{did_you_mean(policy, list(sources))}"
         )
     steps, first = sources[policy], dict[str, str]()
-    named = (
-        samples.named
-        if isinstance(samples, StoredSamples)
-        else {sample.id: sample for sample in samples}.__getitem__
-    )
+    named = _by_id(samples)
     if any(name.startswith(_CLUSTER) for names in steps.values() for name in names):
         for sample in samples:
             first[sample.cluster] = min(sample.id, first.get(sample.cluster, sample.id))
@@ -100,6 +96,12 @@ def control(
     return ScriptedModel(
         name=name, reply=reply, identity=f"scripted:{policy}@{version}", revision=version[:7]
     )
+
+
+def _by_id(samples: Sequence[Sample]) -> Callable[[str], Sample]:
+    if isinstance(samples, StoredSamples):
+        return samples.named
+    return {sample.id: sample for sample in samples}.__getitem__
 
 
 def _index(

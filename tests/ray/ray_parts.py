@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Iterable
 from functools import partial
+from importlib import import_module
 from threading import Timer
 from typing import Any
 
@@ -88,7 +89,7 @@ def by_turns(address: str) -> None:
 def crowded(address: str) -> None:
     """Double numbers where another holds all cores, until a warning comes or a minute is over."""
     executor = RayExecutor(address)
-    import ray  # after the executor, which tells Ray to be quiet before its first import
+    ray = import_module("ray")  # after the executor, which has Ray be quiet from its first import
     from ray.util import placement_group, remove_placement_group
 
     ray.init(address, log_to_driver=False, logging_level=logging.ERROR)

@@ -270,9 +270,10 @@ class _Session:
 
     async def _answer(self, request: Request) -> Response:
         """The response to a request, with the usage of all of its attempts."""
-        end_s, failed, replies = _now() + self.policy.total_s, list[RetryableError](), []
+        end_s, failed = _now() + self.policy.total_s, list[RetryableError]()
         if not self.policy.is_one_by_one or request.decoding.n == 1:
             return _with_all_usage(await self._reply(request, failed, end_s), failed)
+        replies = list[Response]()
         while len(replies) < request.decoding.n and not any(map(never_came, replies)):
             one = nth_request(request, len(replies))
             replies.append(await self._reply(one, failed, end_s))
@@ -291,10 +292,9 @@ class _Session:
                 failure = Failure(error.reason, str(error))
                 response = Response(request.key, failure=failure, usage=error.usage)
             except (TimeoutError, RetryableError) as error:
-                is_late = isinstance(error, TimeoutError)
-                failed.append(
-                    RetryableError(f"no answer within {round(most_s, 3):g} s") if is_late else error
-                )
+                if isinstance(error, TimeoutError):
+                    error = RetryableError(f"no answer within {round(most_s, 3):g} s")
+                failed.append(error)
                 wait_s = self._wait_s(failed)
                 if len(failed) >= self.policy.attempts or wait_s > end_s - _now():
                     return self._given_up(request, failed)
