@@ -29,7 +29,6 @@ from harness.pipeline.bundle import write_bundle
 from harness.pipeline.execute import judge, run_each
 from harness.pipeline.resolve import RunOptions, resolve, resolve_stored
 from harness.pipeline.score import ALL, all_scores
-from harness.pipeline.setup import JudgeModelOptions
 from harness.present.document import frame_of, write
 from harness.present.figures.figure import draw
 from harness.present.figures.named import FigureOptions, figure_of
@@ -128,8 +127,14 @@ class EvaluatedRun:
         Raises BudgetReached before a call that might cost more than `budget_usd`.
         """
         workspace = self._workspace.with_budget(budget_usd)
-        asking = JudgeModelOptions(judge_model, allow_self_judge)
-        judge(resolve_stored(workspace, self._folder, judges, asking=asking))
+        made = resolve_stored(
+            workspace,
+            self._folder,
+            judges,
+            judge_model=judge_model,
+            allows_self=allow_self_judge,
+        )
+        judge(made)
         return EvaluatedRun(self._workspace, self._folder)
 
     def rates(

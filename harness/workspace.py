@@ -22,8 +22,7 @@ from harness.data.download import is_complete, sha256
 from harness.data.readers import labelled_table, samples_jsonl
 from harness.errors import DataError, SpecError
 from harness.implicitness.open import MEASURES, CachedScorer, add_implicitness
-from harness.models.client.batch_api import BatchFiles
-from harness.models.client.batch_model import BatchModel
+from harness.models.client.batches import BatchFiles, BatchModel
 from harness.models.client.cached import (
     HOSTED,
     Budget,
@@ -155,7 +154,7 @@ class Workspace:
                 )
             return client
         server = self.registry.batch_server(model)
-        batches = BatchModel(model, server, files=files, progress=self.progress)
+        batches = BatchModel(server, files=files, progress=self.progress)
         return replace(client, model=batches, is_batch=True)
 
     def training(self, spec: DataSpec, table: TableSpec) -> tuple[list[Sample], DataEntry]:

@@ -207,15 +207,19 @@ def judge(
     """
     from harness.cli.run_report import put_dry_runs, put_runs
     from harness.pipeline import execute, resolve
-    from harness.pipeline.setup import JudgeModelOptions
     from harness.pipeline.studies import shards
 
     options.checked_tag(asking.tag)
     part = part_of(asking.shard, calling, is_dry=asking.is_dry)
     folder = find_run(where.results, run)
     space = on_part(where.workspace(calling, folder.results(where.results)), part)
-    how = JudgeModelOptions(asking.judge_model, asking.is_self_judge_allowed)
-    plan = resolve.resolve_stored(space, folder, options.names(judge, "--judge"), asking=how)
+    plan = resolve.resolve_stored(
+        space,
+        folder,
+        options.names(judge, "--judge"),
+        judge_model=asking.judge_model,
+        allows_self=asking.is_self_judge_allowed,
+    )
     if part is not None:
         return put_parts((shards.judge_part(one, part) for one in [plan]), shown)
     if asking.is_dry:

@@ -16,7 +16,7 @@ from types import ModuleType
 import msgspec
 
 from harness.data.map_drafts import import_map
-from harness.data.ratings import Rating, ratings_text
+from harness.data.ratings import COLUMNS, ratings_text
 from harness.errors import DataError, SpecError, StoreError, did_you_mean
 from harness.importers.formats.inspect_log import ZIPPED
 from harness.importers.record import SampleLookup
@@ -195,11 +195,12 @@ def _counts(job: ImportJob) -> DataFrame:
 
 def _write_ratings(path: Path, job: ImportJob) -> Path | None:
     ratings = [
-        Rating(job.name, sample.id, sample.group, "mean", float(value), scale)
+        (job.name, sample.id, sample.group, "mean", float(value), scale)
         for sample in job.samples
         for scale in job.task.rated
         for value in sample.references.get(scale, ())
     ]
     if ratings:
-        write_whole(path, ratings_text(ratings).encode())
+        frame = pandas.DataFrame(ratings, columns=list(COLUMNS))
+        write_whole(path, ratings_text(frame).encode())
     return path if ratings else None

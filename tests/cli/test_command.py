@@ -79,7 +79,7 @@ def test_help_fits_80_columns_and_calls_values_by_words(
         "Usage: harness compare [OPTIONS] A [B]",
         "Usage: harness data fetch [OPTIONS] [SOURCE...]",
         "--judge NAMES Judges, comma-separated. Default: those of the task.",
-        "--values LIST Numbers for words: yes=1,no=0.",
+        "--per-file N Rows of each file. Default: all.",
         "-o, --out FOLDER Folder for the files. Default: RESULTS/curves/.",
     }
     assert wanted - {" ".join(line.split()) for line in lines} == set()

@@ -119,10 +119,10 @@ def test_an_example_of_a_prompt_is_no_question(quiz: Quiz) -> None:
         (answered(0, distribution="{'1': 0.5, '2': 0.5}"), "numbers for places 1, 2, not"),
         (answered(0, distribution="{'1': 2, '2': 0, '3': 0}"), "2.0 is no probability"),
         (answered(0, distribution="open('x')"), "no mapping of places"),
-        (answered(0, phenomenon="XV"), "unknown phenomenon 'XV'"),
+        (answered(0, phenomenon="XV"), "not those of an item ('XV')"),
         (answered(0, content="She leaves."), "does not hold the content"),
         (same(0, "Pia sings. What does she mean?"), "not among the 4 samples"),
-        (answered(0, randomized_true_answer="1"), "randomized_true_answer is 1"),
+        (answered(0, randomized_true_answer="1"), "another label is the right one"),
     ],
 )
 def test_a_row_that_cannot_be_right_is_named(quiz: Quiz, row: Cells, fact: str) -> None:

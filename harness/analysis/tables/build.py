@@ -8,7 +8,7 @@ from typing import Any, Final, TypedDict, Unpack, get_args
 
 from msgspec import structs
 
-from harness.analysis.boards.scores import board_scores, whole_scores
+from harness.analysis.boards.scores import board_scores, score_text
 from harness.analysis.tables import sources
 from harness.analysis.tables.facts import facts as facts_of
 from harness.analysis.tables.facts import ranks_of, run_facts
@@ -28,6 +28,7 @@ from harness.specs.layouts import (
     ValuesLayout,
 )
 from harness.storage.find_runs import data_words, is_trial
+from harness.storage.frames import records
 from harness.storage.runs import RunFolder, StoredRun
 
 
@@ -123,7 +124,7 @@ def _of_runs(layout: RunsLayout, given: TableInput) -> list[PaperTable]:
     if not given.folders:
         raise StoreError("no runs for the table; `harness run` makes one, or see --results")
     is_every = bool({*layout.axes, *layout.where} & {"metric", "group"})
-    scores = board_scores({one: whole_scores(one, is_every=is_every) for one in given.folders})
+    scores = board_scores({f.path.name: score_text(f, is_every=is_every) for f in given.folders})
     facts, extra = run_facts(scores), None
     if given.ratings is not None and (layout.people or layout.agreement):
         rated = _people(given, has_statistics=bool(layout.agreement))
@@ -168,7 +169,7 @@ def _people(given: TableInput, *, has_statistics: bool) -> sources.Rated:
     if given.ratings is None:
         raise SpecError("this table needs people's ratings; name their file with --ratings")
     runs = [StoredRun.read(folder) for folder in given.folders]
-    ratings = read_ratings(given.ratings)
+    ratings = records(read_ratings(given.ratings))
     return sources.match_people(ratings, runs, has_statistics=has_statistics)
 
 

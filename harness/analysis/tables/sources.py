@@ -15,7 +15,6 @@ import numpy as np
 from harness.analysis.agreement import AgreementRow, AgreementSettings, agreement_rows
 from harness.analysis.panels import AgreementQuery, Panel, match_ratings
 from harness.analysis.tables.facts import TOTAL, facts, level_of, matches
-from harness.data.ratings import Rating
 from harness.errors import DataError, SpecError
 from harness.implicitness.pairs import read_pairs
 from harness.lazy import DataFrame, pandas
@@ -169,10 +168,7 @@ def value_facts(layout: ValuesLayout, files: Files) -> DataFrame:
             for place, one in enumerate(cell if isinstance(cell, list) else [cell], 1):
                 at = {"place": str(place)} if isinstance(cell, list) else {}
                 own = found.setdefault((*(keys | {"measure": measure} | at).items(),), [])
-                try:
-                    own += [] if one in (None, "") else [float(one)]
-                except (TypeError, ValueError):
-                    raise DataError(f"{measure}: {one!r} is no number; see `values`") from None
+                own += [] if one in (None, "") else [_number(one, measure)]
     made = []
     for key, values in found.items():
         mean: dict[str, object] = (
@@ -181,6 +177,13 @@ def value_facts(layout: ValuesLayout, files: Files) -> DataFrame:
         spread = {"n": len(values), "sd": stdev(values)} if len(values) > 1 else {}
         made.append((dict(key), {**mean, **spread}))
     return facts(made)
+
+
+def _number(cell: Any, measure: str) -> float:  # noqa: ANN401 - a cell of any file
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        raise DataError(f"{measure}: {cell!r} is no number; see `values`") from None
 
 
 def _records(layout: ValuesLayout, files: Files, names: Sequence[str]) -> list[Row]:
@@ -204,7 +207,7 @@ def _records(layout: ValuesLayout, files: Files, names: Sequence[str]) -> list[R
 
 
 def match_people(
-    ratings: Sequence[Rating], runs: Sequence[StoredRun], *, has_statistics: bool
+    ratings: Sequence[Any], runs: Sequence[StoredRun], *, has_statistics: bool
 ) -> Rated:
     """Match ratings with the runs of their tasks; statistics take a while."""
     panels = list[Panel]()

@@ -87,16 +87,15 @@ def _merge_judges(
 ) -> int:
     from harness.cli.run_report import put_runs
     from harness.pipeline import execute, resolve
-    from harness.pipeline.setup import JudgeModelOptions
     from harness.pipeline.studies import shards
 
     folder = find_run(where.results, name)
     space = where.workspace(options.OFFLINE, folder.results(where.results))
-    how = JudgeModelOptions(asking.judge_model, asking.is_self_judge_allowed)
     judges = options.names(choice.judge, "--judge")
     tested = folder.read().model.name
     models = shards.asked_models(space.registry, tested, judges, asking.judge_model)
     parts.gathered(sources, space.results, models)
-    plan = resolve.resolve_stored(space, folder, judges, asking=how)
+    allowed, model = asking.is_self_judge_allowed, asking.judge_model
+    plan = resolve.resolve_stored(space, folder, judges, judge_model=model, allows_self=allowed)
     shards.refuse_missing([shards.unstored_calls(plan)])
     return put_runs(tagged([execute.judge(plan)], asking.tag), shown)

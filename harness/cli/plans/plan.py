@@ -7,8 +7,8 @@ from math import fsum
 from pathlib import Path
 from typing import Any
 
-from harness.analysis.boards.ranked import placed, standings, verdicts_of
-from harness.analysis.boards.scores import board_scores, board_text, ranked_metrics, whole_scores
+from harness.analysis.boards import ranked
+from harness.analysis.boards.scores import board_text, ranked_metrics
 from harness.cli.boards import put_joint_boards
 from harness.cli.clusters.parts import after_words, gathered, on_part, part_line
 from harness.cli.options import Calling, ExitCode, Where, plain_name, warn_about_keys
@@ -150,12 +150,12 @@ class PlanCommand:
 
     def _write(self, folders: Sequence[RunFolder], leaderboard: Path, report: Path) -> None:
         """Write board and report, unless a run that is on the stored board is not found now."""
-        ranked = set[tuple[str | None, str | None]]()
+        stored = set[tuple[str | None, str | None]]()
         if leaderboard.is_file():
             with leaderboard.open(encoding="utf-8", newline="") as file:
-                ranked = {(row.get("task"), row.get("model")) for row in csv.DictReader(file)}
+                stored = {(row.get("task"), row.get("model")) for row in csv.DictReader(file)}
         gone = [cell for cell in self.cells if cell.result is None and cell.stored is None]
-        lost = [c.title for c in gone if (c.options.task, c.options.model) in ranked]
+        lost = [c.title for c in gone if (c.options.task, c.options.model) in stored]
         if lost:
             warn(
                 f"{leaderboard} and {REPORT} are left as they were: they have the run of "
@@ -163,8 +163,8 @@ class PlanCommand:
             )
             return
         own = list({folder.path: folder for folder in folders}.values())
-        rows = board_scores({folder: whole_scores(folder) for folder in own})
-        rows = ranked_metrics(placed(rows, standings(rows, verdicts_of(own, rows))))
+        rows, boards, _ = ranked.leaderboard(own)
+        rows = ranked_metrics(ranked.placed(rows, boards))
         write_whole(leaderboard, board_text(rows).encode())
         data, _ = write_page(own, self.space.results, report)
         for note in data.notes:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Literal, TypedDict, Unpack
 
-from harness.analysis.boards.scores import board_scores, whole_scores
+from harness.analysis.boards.scores import board_scores, score_text
 from harness.analysis.curves import curve_rows, scale_of
 from harness.analysis.curves import together as joined
 from harness.analysis.panels import AgreementQuery, Panel, panels_of
@@ -29,6 +29,7 @@ from harness.present.figures.figure import Figure
 from harness.present.figures.scores import Layout, ScoreFilter
 from harness.storage import tables
 from harness.storage.find_runs import find_runs, run_folders
+from harness.storage.frames import records
 from harness.storage.runs import RunFolder
 from harness.storage.tables import Table, column_of
 from harness.workspace import Workspace
@@ -73,9 +74,7 @@ class Inputs:
 
     def scores(self) -> DataFrame:
         """The stored scores of the runs, with the columns of leaderboard.csv."""
-        found = board_scores(
-            {folder: whole_scores(folder, is_every=True) for folder in self.folders()}
-        )
+        found = board_scores({f.path.name: score_text(f, is_every=True) for f in self.folders()})
         names = [name for name in found if found[name].dtype == "category"]
         return found.astype({**dict.fromkeys(names, "object"), "n": "float64"})
 
@@ -85,7 +84,7 @@ class Inputs:
             raise SpecError("this figure is of ratings by people: give --ratings FILE")
         query = AgreementQuery(self.choice.judges, self.choice.variants)
         known = {folder.read().run.task for folder in self.folders()}
-        ratings = [one for one in read_ratings(self.ratings) if one.task in known]
+        ratings = [one for one in records(read_ratings(self.ratings)) if one.task in known]
         found = [*panels_of(ratings, self.folders(), query)]
         if not any(panel.documents for panel in found):
             raise StoreError(f"{self.ratings}: no rating is of a response of these runs")
