@@ -24,9 +24,7 @@ class JudgeOptions:
     """How judges that ask a model ask it."""
 
     judge_model: str | None = option(
-        "Model that the judges ask, instead of the one in their YAML files. The results then call "
-        "the judge JUDGE/MODEL.",
-        None,
+        "Model that the judges ask, instead of their own: of the judge JUDGE/MODEL.", None
     )
     is_self_judge_allowed: bool = option(
         "Let a model judge its own answers.", False, flags="--allow-self-judge"
@@ -36,9 +34,9 @@ class JudgeOptions:
         "Print the planned calls and prices; make none.", False, flags="--dry-run"
     )
     shard: str | None = option(
-        "Part of the calls, i/N with i from 1 to N: make these alone, and write no run; `harness "
-        "merge` makes the run of all parts (docs/clusters.md).",
+        "Make only part i/N of the calls, and write no run; `harness merge` makes it of all parts.",
         None,
+        metavar="I/N",
     )
 
 
@@ -48,14 +46,11 @@ class RunChoice:
 
     plan: str | None = argument(
         "PLAN",
-        "Plan: a name in configs/plans/, or the path of a YAML file; it says what is run, in place "
-        "of the options that do.",
+        "Plan: a name in configs/plans/, or a YAML file that says what is run.",
         None,
     )
     is_status: bool = option(
-        "Print what is done, left and missing of each run of a plan; make no call.",
-        False,
-        flags="--status",
+        "Print what is done and left of each run of a plan; make no call.", False, flags="--status"
     )
     task: str | None = option("Tasks: names in tasks/, comma-separated.", None)
     model: str | None = option("Models: names in configs/models/, comma-separated.", None)
@@ -65,14 +60,13 @@ class RunChoice:
     seed: options.Seed = 0
     backend: options.BackendName = None
     answers: str | None = option(
-        "How the model answers choices. logprob: by the probability of each whole choice (local "
-        "models, some servers). top_logprobs: by the most probable next tokens (chat servers). "
-        "written: it writes its choice (every model). Default: logprob, else top_logprobs.",
+        "How choices are answered: logprob, by the probability of each (local models, some "
+        "servers); top_logprobs, by the likeliest next tokens (chat servers); or written (every "
+        "model). Default: logprob, else top_logprobs.",
         None,
     )
     scorer: str | None = option(
-        "Scorer of implicitness: a name in configs/scorers/, column (of the data) or none.",
-        None,
+        "Scorer of implicitness: a name in configs/scorers/, column (of the data) or none.", None
     )
 
     def check_alone(self, asking: JudgeOptions, table: str | None) -> None:
@@ -272,8 +266,7 @@ class ImportChoice:
     task: str = option("Task that was answered: a name in tasks/.")
     model: str = option("Name for the model that answered; it is not called.")
     column_map: str | None = option(
-        "Column map: a name in configs/imports/, or the path of a YAML file. Default: the format "
-        "is found from the content.",
+        "Column map: a name in configs/imports/, or a path. Default: found from the content.",
         None,
         flags="--map",
     )

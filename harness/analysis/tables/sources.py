@@ -5,15 +5,14 @@ Nothing here knows where in a table a fact will be.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, Final
 
 import numpy as np
 
-from harness.analysis.agreement import AgreementRow, AgreementSettings, agreement_rows
-from harness.analysis.panels import AgreementQuery, Panel, match_ratings
+from harness.analysis.agreement import AgreementSettings, agreement
+from harness.analysis.panels import AgreementQuery, Panel, panels
 from harness.analysis.tables.facts import TOTAL, facts, level_of, matches
 from harness.errors import DataError, SpecError
 from harness.implicitness.pairs import read_pairs
@@ -21,8 +20,8 @@ from harness.lazy import DataFrame, pandas
 from harness.specs.layouts import CodersLayout, CountsLayout, FilesLayout, ValuesLayout
 from harness.stats.agreement import alpha, cohen_kappa, percent_agreement
 from harness.stats.estimate import Estimate, Floats, mean_interval
-from harness.storage.frames import plain_rows
-from harness.storage.runs import StoredRun
+from harness.storage.frames import plain_rows, records
+from harness.storage.runs import RunFolder
 from harness.storage.tables import read_columns, read_file
 
 SPLIT, PEOPLE = "split", "people"
@@ -30,7 +29,7 @@ _P: Final = "_p"
 """The end of a statistic's name that means its p-value."""
 Row = Mapping[str, Any]
 Files = Mapping[str, Path]
-Rated = Sequence[tuple[Panel, Sequence[AgreementRow]]]
+Rated = Sequence[tuple[Panel, Sequence[Any]]]
 """Panels of people's ratings with runs, each with its statistics, if these were asked for."""
 
 
@@ -207,14 +206,12 @@ def _records(layout: ValuesLayout, files: Files, names: Sequence[str]) -> list[R
 
 
 def match_people(
-    ratings: Sequence[Any], runs: Sequence[StoredRun], *, has_statistics: bool
+    ratings: DataFrame, folders: Sequence[RunFolder], *, has_statistics: bool
 ) -> Rated:
     """Match ratings with the runs of their tasks; statistics take a while."""
-    panels = list[Panel]()
-    for task, rated in groupby(sorted(ratings, key=lambda r: r.task), key=lambda r: r.task):
-        own = [run for run in runs if run.file.run.task == task]
-        panels += match_ratings(own, list(rated), AgreementQuery()) if own else []
-    return [(p, agreement_rows(p, AgreementSettings()) if has_statistics else []) for p in panels]
+    known = ratings[ratings["task"].isin([folder.read().run.task for folder in folders])]
+    found, settings = panels(known, folders, AgreementQuery()), AgreementSettings()
+    return [(p, records(agreement(p, settings)) if has_statistics else []) for p in found]
 
 
 def agreement_facts(rated: Rated, names: Sequence[str] | None = None) -> DataFrame:
@@ -245,7 +242,7 @@ def agreement_facts(rated: Rated, names: Sequence[str] | None = None) -> DataFra
 def rated_notes(rated: Rated) -> list[str]:
     """What was rated, by how many, and how it was averaged: a line a panel."""
     return [
-        f"Task {panel.task}, variant {panel.variant}: {len(set(panel.of_rows))} documents, "
+        f"Task {panel.task}, variant {panel.variant}: {len({*panel.documents})} documents, "
         f"{len(panel.systems)} systems, {len(panel.raters)} raters; {rows[0].averaging}."
         for panel, own in rated
         if (rows := [row for row in own if row.averaging])
