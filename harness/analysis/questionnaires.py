@@ -23,8 +23,7 @@ from harness.analysis.sheets import (
 from harness.core import Sample
 from harness.data.ratings import RATING
 from harness.errors import SpecError
-from harness.implicitness.evaluate import Choice, Items, Ranking
-from harness.implicitness.pairs import TrainingPair
+from harness.implicitness.pairs import Item, Items, TrainingPair
 from harness.parts import digest
 from harness.storage.cells import csv_text
 from harness.storage.tables import BOM
@@ -52,7 +51,7 @@ class Unit:
     answer: str
 
 
-def unit_names(items: Sequence[Ranking | Choice]) -> list[str]:
+def unit_names(items: Sequence[Item]) -> list[str]:
     """A name for each set: its topic, with a number from the second one of a topic on."""
     seen: Counter[str] = Counter()
     names = []
@@ -79,9 +78,11 @@ def item_units(of: str, items: Items) -> list[Unit]:
     if of == "choices":
         named = zip(unit_names(items.choices), items.choices, strict=True)
         return [
-            Unit(name, str(place), {"topic": one.topic, "sentence": str(one.sentence)}, str(text))
+            Unit(
+                name, str(place), {"topic": one.topic, "sentence": str(one.sentences[0])}, str(text)
+            )
             for name, one in named
-            for place, text in enumerate(one.choices, 1)
+            for place, text in enumerate(one.sentences[1:], 1)
         ]
     named_sets = zip(unit_names(items.rankings), map(_rising, items.rankings), strict=True)
     sets = [(name, {"topic": name}, texts) for name, texts in named_sets]
@@ -97,7 +98,7 @@ def item_units(of: str, items: Items) -> list[Unit]:
     ]
 
 
-def _rising(ranking: Ranking) -> list[str]:
+def _rising(ranking: Item) -> list[str]:
     order = sorted(range(len(ranking.levels)), key=ranking.levels.__getitem__)
     return [str(ranking.sentences[at]) for at in order]
 

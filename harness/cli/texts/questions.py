@@ -13,8 +13,7 @@ from harness.cli.options import HOME, ExitCode, Home, argument, option
 from harness.data.annotation import GUIDE, read_sheets, sheet_text
 from harness.data.readers.samples_jsonl import read as read_samples
 from harness.errors import DataError, SpecError
-from harness.implicitness.evaluate import read_items
-from harness.implicitness.pairs import read_pairs
+from harness.implicitness.pairs import read_items, read_pairs
 from harness.present.screen import say, warn
 from harness.storage.files import refuse_source, write_new, write_whole
 
