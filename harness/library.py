@@ -10,21 +10,37 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, Unpack, get_args
 
+from harness.analysis.agreement import EPSILONS, AgreementRow, AgreementSettings, agreement_rows
+from harness.analysis.panels import AgreementQuery, rated_panels
+from harness.analysis.tables.build import Changes, TableInput, adapted, build
+from harness.analysis.tables.run_frames import (
+    board_frame,
+    errors_frame,
+    items_frame,
+    rates_frame,
+    records_frame,
+    samples_frame,
+)
 from harness.core import Judge, Model
 from harness.errors import HarnessError, SpecError, StoreError, did_you_mean
+from harness.judges.asking import Orders
 from harness.lazy import DataFrame, pandas
+from harness.pipeline.bundle import write_bundle
+from harness.pipeline.execute import judge, run_each
+from harness.pipeline.resolve import RunOptions, resolve, resolve_stored
+from harness.pipeline.score import ALL, all_scores
+from harness.present.document import frame_of, write
+from harness.present.figures.figure import draw
+from harness.present.figures.named import FigureOptions, figure_of
+from harness.present.page.page import REPORT, write_page
+from harness.specs.layouts import LayoutSpec
+from harness.stats.agreement import Scale
+from harness.storage.find_runs import find_run, find_runs, run_folders
+from harness.storage.runs import COLUMNS, RunFile, RunFolder, cells_of
+from harness.workspace import Workspace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from harness.analysis.tables.build import Changes
-    from harness.implicitness.probe import By
-    from harness.judges.asking import Orders
-    from harness.present.figures.named import FigureOptions
-    from harness.specs.layouts import LayoutSpec
-    from harness.stats.agreement import Scale
-    from harness.storage.runs import RunFile, RunFolder
-    from harness.workspace import Workspace
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -33,7 +49,7 @@ _log = logging.getLogger(__name__)
 class EvaluatedRun:
     """One run: its scores, its answers, and judges that may still read them."""
 
-    def __init__(self, workspace: "Workspace", folder: "RunFolder") -> None:
+    def __init__(self, workspace: Workspace, folder: RunFolder) -> None:
         """Use the files of a run folder; `evaluate` and `load_runs` make these."""
         self._workspace, self._folder = workspace, folder
         self._file: RunFile = folder.read()
@@ -77,16 +93,11 @@ class EvaluatedRun:
     @property
     def scores(self) -> DataFrame:
         """The headline scores, one a row, with the columns of scores.csv."""
-        from harness.storage.runs import COLUMNS, cells_of
-
         return _frame(COLUMNS, map(cells_of, self._folder.read_scores()))
 
     @property
     def all_scores(self) -> DataFrame:
         """The scores by every metric, bin and class, computed from the verdicts."""
-        from harness.pipeline.score import all_scores
-        from harness.storage.runs import COLUMNS, cells_of
-
         return _frame(COLUMNS, map(cells_of, all_scores(self._folder)))
 
     @property
@@ -105,7 +116,7 @@ class EvaluatedRun:
 
     def judge(
         self,
-        judges: "Sequence[str | Judge]",
+        judges: Sequence[str | Judge],
         *,
         judge_model: str | None = None,
         allow_self_judge: bool = False,
@@ -115,13 +126,15 @@ class EvaluatedRun:
 
         Raises BudgetReached before a call that might cost more than `budget_usd`.
         """
-        from harness.pipeline.execute import judge
-        from harness.pipeline.resolve import resolve_stored
-        from harness.pipeline.setup import JudgeModelOptions
-
         workspace = self._workspace.with_budget(budget_usd)
-        asking = JudgeModelOptions(judge_model, allow_self_judge)
-        judge(resolve_stored(workspace, self._folder, judges, asking=asking))
+        made = resolve_stored(
+            workspace,
+            self._folder,
+            judges,
+            judge_model=judge_model,
+            allows_self=allow_self_judge,
+        )
+        judge(made)
         return EvaluatedRun(self._workspace, self._folder)
 
     def rates(
@@ -139,8 +152,6 @@ class EvaluatedRun:
         half of the benign originals; the other half is measured, and in precision each benign text
         of it counts for about two.
         """
-        from harness.analysis.tables.run_frames import rates_frame
-
         space = self._with_data(data)
         return rates_frame(space, self._folder, _names(by, "by"), judge=judge, fpr=fpr)
 
@@ -153,11 +164,9 @@ class EvaluatedRun:
         the one that the run read, or the file `data`; one of its columns that has the name of one
         of ours is called `data_` and its name.
         """
-        from harness.analysis.tables.run_frames import errors_frame
-
         return errors_frame(self._with_data(data), self._folder, kind, judge)
 
-    def _with_data(self, data: str | Path | None) -> "Workspace":
+    def _with_data(self, data: str | Path | None) -> Workspace:
         """The workspace of this run, with a file of data in place of its own."""
         if data is not None and not Path(data).exists():
             raise SpecError(f"data {data}: no such file; name the table that the run read")
@@ -165,8 +174,6 @@ class EvaluatedRun:
 
     def bundle(self, out: str | Path) -> Path:
         """Write a zip with all that derives this run's numbers again."""
-        from harness.pipeline.bundle import write_bundle
-
         write_bundle(self._workspace, [self._folder], Path(out))
         return Path(out)
 
@@ -176,8 +183,6 @@ class EvaluatedRun:
 
     def _repr_html_(self) -> str:
         """The overall scores, for a notebook."""
-        from harness.pipeline.score import ALL
-
         scores = self.scores
         html: str = scores[scores.group == ALL].to_html(escape=True, index=False, na_rep="")
         return html
@@ -188,24 +193,19 @@ Runs = Sequence[str | EvaluatedRun]
 
 
 def names(
-    kind: Literal["tasks", "models", "judges"], workspace: "Workspace | None" = None
+    kind: Literal["tasks", "models", "judges"], workspace: Workspace | None = None
 ) -> list[str]:
     """The names of all tasks, models or judges."""
     registry = _opened(workspace).registry
-    match kind:
-        case "tasks":
-            return registry.names("tasks")
-        case "models":
-            return registry.names("configs/models")
-        case "judges":
-            return registry.names("configs/judges")
-    raise SpecError(f"names {kind!r}: give one of tasks, models, judges")
+    if kind not in ("tasks", "models", "judges"):
+        raise SpecError(f"names {kind!r}: give one of tasks, models, judges")
+    return registry.names("tasks" if kind == "tasks" else f"configs/{kind}")  # type: ignore[arg-type]  # a section
 
 
 def evaluate(
     task: str,
-    model: "str | Model",
-    judges: "Sequence[str | Judge]" = (),
+    model: str | Model,
+    judges: Sequence[str | Judge] = (),
     *,
     variants: Sequence[str] = (),
     limit: int | None = None,
@@ -214,7 +214,7 @@ def evaluate(
     allow_self_judge: bool = False,
     budget_usd: float | None = None,
     tag: str | None = None,
-    workspace: "Workspace | None" = None,
+    workspace: Workspace | None = None,
 ) -> EvaluatedRun:
     """Answer a task with a model, have judges read the answers, and score them.
 
@@ -223,9 +223,6 @@ def evaluate(
     asked again: call it again to resume. `limit` takes a seeded subset of the samples; `tag` names
     the run, which commands then take as `@TAG`.
     """
-    from harness.pipeline.execute import run_each
-    from harness.pipeline.resolve import RunOptions, resolve
-
     if isinstance(judges, str) or isinstance(variants, str) or (limit is not None and limit < 1):
         raise SpecError("judges and variants are lists of names, and limit is at least 1")
     options = RunOptions(
@@ -250,7 +247,7 @@ def evaluate(
 
 def load_runs(
     results: str | Path = "results",
-    workspace: "Workspace | None" = None,
+    workspace: Workspace | None = None,
     *,
     name: str | None = None,
 ) -> list[EvaluatedRun]:
@@ -258,9 +255,6 @@ def load_runs(
 
     With `name` the one run that commands know by it: TASK/MODEL, @TAG, the start of a digest.
     """
-    from harness.storage.find_runs import find_run, run_folders
-    from harness.storage.runs import RunFolder
-
     path = Path(results)
     folders = [RunFolder(path)] if (path / "run.json").is_file() else run_folders(path)
     if not path.is_dir():
@@ -277,15 +271,11 @@ def samples(runs: Runs | None = None, *, results: str | Path = "results") -> Dat
     Columns: task, model, sample_id, cluster, group, variant, decoding, answer, gold, judge, value,
     reason, note. An answer that no judge has read has one row without a judge.
     """
-    from harness.analysis.tables.run_frames import samples_frame
-
     return samples_frame(_folders(runs, results))
 
 
 def items(runs: Runs | None = None, *, results: str | Path = "results") -> DataFrame:
     """One row an answer, with the columns of items.csv and of the judges of all runs."""
-    from harness.analysis.tables.run_frames import items_frame
-
     return items_frame(_folders(runs, results))
 
 
@@ -293,8 +283,6 @@ def leaderboard(
     runs: Runs | None = None, task: str | None = None, *, results: str | Path = "results"
 ) -> DataFrame:
     """The scores of some runs, or of one task's, with the columns of leaderboard.csv."""
-    from harness.analysis.tables.run_frames import board_frame
-
     folders = _folders(runs, results)
     known = sorted({folder.read().run.task for folder in folders})
     if task is not None and task not in known:
@@ -304,15 +292,15 @@ def leaderboard(
 
 
 def table(
-    layout: "str | LayoutSpec | None" = None,
+    layout: str | LayoutSpec | None = None,
     runs: Runs | None = None,
     *,
     ratings: str | Path | None = None,
     files: Sequence[str | Path] = (),
     out: str | Path | None = None,
     results: str | Path = "results",
-    workspace: "Workspace | None" = None,
-    **changes: "Unpack[Changes]",
+    workspace: Workspace | None = None,
+    **changes: Unpack[Changes],
 ) -> DataFrame:
     """A table of stored runs, of people's ratings or of data, as `harness table` makes it.
 
@@ -324,9 +312,6 @@ def table(
     those after the point; `ratings` is a file of people's; `files` replaces those that the layout
     names.
     """
-    from harness.analysis.tables.build import TableInput, adapted, build
-    from harness.present.document import frame_of, write
-
     opened = _opened(workspace)
     if isinstance(layout, str):
         layout = opened.registry.load("configs/layouts", layout) if layout else None
@@ -344,7 +329,7 @@ def plot(
     *,
     width_cm: float = 16.0,
     results: str | Path = "results",
-    workspace: "Workspace | None" = None,
+    workspace: Workspace | None = None,
     **options: "Unpack[FigureOptions]",
 ) -> "Figure":
     """A figure of runs, ratings or texts for matplotlib, as `harness plot` draws it.
@@ -355,14 +340,11 @@ def plot(
     a file of people's; `column`, `label`, `seed` and `scorer` are for texts. Raises HarnessError
     without matplotlib (extra `plots`).
     """
-    from harness.present.figures.figure import draw
-    from harness.present.figures.named import figure_of
-
     if of is not None and not of:
         raise StoreError("no run to draw; `load_runs` has those below a results folder")
     given = [str(o.path if isinstance(o, EvaluatedRun) else o) for o in _names(of, "of")]
     opened = _opened(workspace)
-    made = figure_of(figure, given, results=Path(results), workspace=opened, **options)
+    made = figure_of(figure, given, replace(opened, results=Path(results)), **options)
     return draw(made, width_cm=width_cm)
 
 
@@ -378,8 +360,6 @@ def report(
     `out` is the file, by default report.html in `results`; `ratings`, a file of people's, adds how
     well judges agree with them.
     """
-    from harness.present.page.page import REPORT, write_page
-
     path = Path(out) if out else Path(results) / REPORT
     data, _ = write_page(_folders(runs, results), Path(results), path, _path(ratings))
     for note in data.notes:
@@ -392,9 +372,9 @@ def agreement(
     results: str | Path = "results",
     *,
     judges: Sequence[str] = (),
-    level: "Scale" = "interval",
+    level: Scale = "interval",
     rater_kind: str = "crowd",
-    orders: "Orders" = "both",
+    orders: Orders = "both",
     seed: int = 0,
     draws: int = 1000,
 ) -> DataFrame:
@@ -404,12 +384,6 @@ def agreement(
     is nominal, ordinal or interval; `rater_kind` expert, skilled or crowd; `orders` both, first or
     second: which orders of a judge that was asked in two.
     """
-    from harness.analysis.agreement import EPSILONS, AgreementRow, AgreementSettings, agreement_rows
-    from harness.analysis.panels import AgreementQuery, rated_panels
-    from harness.analysis.tables.run_frames import records_frame
-    from harness.judges.asking import Orders
-    from harness.stats.agreement import Scale
-
     if orders not in get_args(Orders):
         raise SpecError(f"orders {orders!r}: give one of {', '.join(get_args(Orders))}")
     if level not in (levels := get_args(Scale)) or rater_kind not in EPSILONS:
@@ -439,22 +413,12 @@ def score_implicitness(texts: Iterable[str], scorer: str = "impscore-minilm") ->
     return _frame(("text", "value", "flag"), rows)
 
 
-def probe_scorer(scorer: str = "impscore-minilm", by: "By | None" = None) -> DataFrame:
-    """What a scorer knows and what it does not: the columns of `harness impscore probe -o`."""
-    from harness.implicitness.probe import parts_of, probe_figures, scores_of
-
-    opened = _opened(None).registry.scorer(scorer)
-    return probe_figures(scores_of(opened), by=parts_of(by), scorer=opened.signature)
-
-
-def _opened(workspace: "Workspace | None") -> "Workspace":
-    from harness.workspace import Workspace
+def _opened(workspace: Workspace | None) -> Workspace:
 
     return workspace or Workspace.open()
 
 
-def _folders(runs: Runs | None, results: str | Path) -> "list[RunFolder]":
-    from harness.storage.find_runs import find_runs, run_folders
+def _folders(runs: Runs | None, results: str | Path) -> list[RunFolder]:
 
     if isinstance(runs, str):
         raise SpecError(f"runs {runs!r}: give a list of names or of runs")

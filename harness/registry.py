@@ -45,8 +45,9 @@ from harness.text.prompts import Prompts
 if TYPE_CHECKING:
     from harness.implicitness.open import TextScorer
     from harness.implicitness.scorer import Scorer
-    from harness.models.client.batch_api import BatchServer
+    from harness.models.client.batches import BatchServer
     from harness.models.client.cached import Price
+    from harness.models.client.endpoint import Endpoint
     from harness.models.encoders.encoders import Encoder
 
 Section = Literal[
@@ -194,7 +195,12 @@ class Registry:
                     )
                 return path
         if section == "configs/models" and ("/" in name or (name and Path(name).is_dir())):
-            raise SpecError(_no_model_yet(name))
+            stem = re.sub(r"[^A-Za-z0-9._-]+", "-", name.rstrip("/").rpartition("/")[2])
+            own = stem.lstrip("-._") or "my-model"
+            raise SpecError(
+                f"no model {name!r}: a model goes by the name of its file; write configs/models/"
+                f"{own}.yaml with `kind: transformers` and `model: {name}`, and name {own}"
+            )
         kind, known = section.removeprefix("configs/"), self.names(section)
         searched = ", ".join(str(home / section) for home in self.homes)
         listing = "" if kind in ("golden", "recipes") else f"harness list {kind}"
@@ -243,8 +249,8 @@ class Registry:
         if backend is not None:
             content = rebacked(content, backend, where=path)
         kind, spec_type = content.get("kind"), SPECS[section]
-        if section in EXTENDED and isinstance(kind, str) and kind not in kinds_of(spec_type):
-            known = kinds_of(spec_type)
+        known = kinds_of(spec_type)
+        if section in EXTENDED and isinstance(kind, str) and kind not in known:
             added = plugins.plugin(EXTENDED[section], kind, known=known, where=str(path))
             spec_type = plugins.spec_of(added, kind, where=str(path))
         spec: Struct = load_spec(content, spec_type, where=str(path))
@@ -296,10 +302,8 @@ class Registry:
 
     def judge(self, name: str, spec: JudgeSpec, *, identity: str | None) -> Judge:
         """Build the judge of a spec; `identity` is that of its model, None where it asks none."""
-        where, context = (
-            f"judge {name}",
-            JudgeContext(self.prompts, self.encoder, identity, executor=self.executor),
-        )
+        where = f"judge {name}"
+        context = JudgeContext(self.prompts, self.encoder, identity, executor=self.executor)
         made_by = _made_by("harness.judges", spec, where=where)
         judge: Judge = plugins.build(made_by, name, spec, context, protocol=Judge, where=where)
         return SourcedJudge(name, judge, made_by) if made_by.source else judge
@@ -327,14 +331,14 @@ class Registry:
                 raise TypeError(f"gives {wrong[0]!r}, which is no harness.core.Sample")
         return samples
 
-    def batch_server(self, model: Model) -> "BatchServer":
+    def batch_server(self, model: Model) -> "BatchServer[Any]":
         """Return the batches API of a hosted model."""
         if model.kind not in BATCHES:
             raise SpecError(
                 f"--batch: model {model.name} of kind {model.kind} is not asked in batches; "
                 "answer without --batch, then have `harness judge RUN --batch` judge in batches"
             )
-        server: BatchServer = plugins.shipped(BATCHES[model.kind]).value(model)
+        server: BatchServer[Any] = plugins.shipped(BATCHES[model.kind]).value(model)
         return server
 
     def hosted(self, name: str) -> HostedSpec | None:
@@ -342,21 +346,21 @@ class Registry:
         spec = self.load("configs/models", name)
         return spec if isinstance(spec, HostedSpec) else None
 
-    def check_key(self, name: str) -> None:
-        """Refuse a hosted model whose key is not in the environment."""
-        from harness.models.client.endpoint import Endpoint
-
-        if spec := self.hosted(name):
-            _ = Endpoint.of(spec, self.environ, name=name).key
-
-    def is_unpaid(self, name: str) -> bool:
-        """Whether a hosted model is a server on this machine without a key, and has no price."""
+    def _endpoint(self, name: str) -> "Endpoint | None":
         from harness.models.client.endpoint import Endpoint
 
         spec = self.hosted(name)
-        if spec is None or spec.key_env is not None or self.price(name) is not None:
-            return False
-        return Endpoint.of(spec, self.environ, name=name).remote_host is None
+        return None if spec is None else Endpoint.of(spec, self.environ, name=name)
+
+    def check_key(self, name: str) -> None:
+        """Refuse a hosted model whose key is not in the environment."""
+        _ = (endpoint := self._endpoint(name)) and endpoint.key
+
+    def is_unpaid(self, name: str) -> bool:
+        """Whether a hosted model is a server on this machine without a key, and has no price."""
+        spec, endpoint = self.hosted(name), self._endpoint(name)
+        is_open = spec is not None and spec.key_env is None and self.price(name) is None
+        return is_open and endpoint is not None and endpoint.remote_host is None
 
     def price(self, name: str) -> "Price | None":
         """Return what the tokens of a hosted model cost; None where no price is known."""
@@ -419,16 +423,6 @@ def _made_by(group: plugins.Group, spec: Struct, *, where: str) -> Extension:
 
 def _kind(spec: Struct) -> str:
     return str(type(spec).__struct_config__.tag)
-
-
-def _no_model_yet(checkpoint: str) -> str:
-    """What to do where a folder, or a name on the hub, is given as that of a model."""
-    own = re.sub(r"[^A-Za-z0-9._-]+", "-", checkpoint.rstrip("/").rpartition("/")[2]).lstrip("-._")
-    return (
-        f"no model {checkpoint!r}: a model goes by the name of its file; write configs/models/"
-        f"{own or 'my-model'}.yaml with `kind: transformers` and `model: {checkpoint}`, and name "
-        f"{own or 'my-model'}"
-    )
 
 
 def _check_task(spec: TaskSpec, path: Path) -> None:

@@ -22,8 +22,7 @@ from harness.data.download import is_complete, sha256
 from harness.data.readers import labelled_table, samples_jsonl
 from harness.errors import DataError, SpecError
 from harness.implicitness.open import MEASURES, CachedScorer, add_implicitness
-from harness.models.client.batch_api import BatchFiles
-from harness.models.client.batch_model import BatchModel
+from harness.models.client.batches import BatchFiles, BatchModel
 from harness.models.client.cached import (
     HOSTED,
     Budget,
@@ -148,10 +147,14 @@ class Workspace:
         )
         if not self.terms.is_batch or self.is_offline or isinstance(model, OfflineModel):
             if waiting:
-                _warn_of_waiting(model.name, len(waiting), sum(map(len, waiting)))
+                _warn_once(
+                    f"model {model.name}: {len(waiting)} batches with {sum(map(len, waiting))} "
+                    "requests were handed in and not collected; the command that did so collects "
+                    "them, with --batch"
+                )
             return client
         server = self.registry.batch_server(model)
-        batches = BatchModel(model, server, files=files, progress=self.progress)
+        batches = BatchModel(server, files=files, progress=self.progress)
         return replace(client, model=batches, is_batch=True)
 
     def training(self, spec: DataSpec, table: TableSpec) -> tuple[list[Sample], DataEntry]:
@@ -229,12 +232,16 @@ class Workspace:
         table = self.registry.load("configs/tables", spec.map)
         files = list(known)
         if not _are_those(files, entry):
-            is_at_hand = self.data is not None or table.source in self.registry.names(
-                "configs/data"
-            )
-            files = (self._files(spec, table) if is_at_hand else None) or []
+            has_data = self.data or table.source in self.registry.names("configs/data")
+            files = (self._files(spec, table) if has_data else None) or []
         if not _are_those(files, entry):
-            raise DataError(_not_those(files, known, entry))
+            places = ", ".join(map(str, files or known)) or "no place"
+            raise DataError(
+                f"the data of this run ({', '.join(entry.files)}) is not at hand: at {places} it "
+                "is absent or was changed; name that file with --data FILE (in Python data=FILE), "
+                "or add `keep: {NAME: COLUMN}` to the column map and run again: what is kept is in "
+                "the run itself"
+            )
         return labelled_table.original_rows(files, table, spec.choices)
 
     def language(self, spec: DataSpec) -> str | None:
@@ -261,10 +268,8 @@ class Workspace:
         )
 
     def _files(self, spec: DataSpec, table: TableSpec | None) -> list[Path] | None:
-        if table is None and not spec.files:
-            return None  # a task of its sample set alone, wherever other data is
-        if table is None:
-            folder = self._folder(spec.source)
+        if table is None:  # without files a task of its sample set alone, wherever other data is
+            folder = self._folder(spec.source) if spec.files else None
             return [folder / spec.source / name for name in spec.files] if folder else None
         if self.data is not None and self.data.is_file():
             return [self.data]
@@ -293,7 +298,10 @@ class Workspace:
         stated = {file.name: file.sha256 for file in released}
         for (name, found), path in zip(entry.files.items(), files, strict=True):
             if (expected := stated.get(name)) not in (None, found):
-                _warn_of_change(path, found, expected, entry.source)
+                _warn_once(
+                    f"{path} is not the file as it was released (sha256 {found[:8]}..., not "
+                    f"{expected[:8]}...): `harness data fetch {entry.source}` brings that one"
+                )
 
     def _warn_of_sample_set(self, spec: DataSpec, entry: DataEntry) -> None:
         """Warn, once a command, that samples are used in place of the data, and how to get that."""
@@ -346,59 +354,30 @@ class DataSource:
 
 
 @cache
-def _warn_of_waiting(model: str, batches: int, requests: int) -> None:
-    fact = "were handed in and not collected; the command that did so collects them, with --batch"
-    _log.warning("model %s: %d batches with %d requests %s", model, batches, requests, fact)
+def _warn_once(message: str) -> None:
+    _log.warning("%s", message)
 
 
-@cache
 def _warn_of_dates(model: str, ends: date | None, priced: date | None) -> None:
-    """Say once that a model has ended or soon will, and that its price is an old one."""
+    """Warn that a model has ended or soon will, and that its price is an old one."""
     today = date.today()
     if ends and ends - today <= SOON:
         when = "shut it down on" if ends <= today else "shuts it down on"
-        _log.warning(
-            "model %s: its provider %s %s; choose another with --model or --judge-model",
-            *(model, when, ends),
+        _warn_once(
+            f"model {model}: its provider {when} {ends}; choose another with --model or "
+            "--judge-model"
         )
     if priced and today - priced > STALE:
-        _log.warning(
-            "model %s: its price was read on %s, %d days ago; put today's into "
-            "configs/prices.yaml of your own folder",
-            *(model, priced, (today - priced).days),
+        _warn_once(
+            f"model {model}: its price was read on {priced}, {(today - priced).days} days ago; "
+            "put today's into configs/prices.yaml of your own folder"
         )
-
-
-@cache
-def _warn_of_change(path: Path, found: str, expected: str, source: str) -> None:
-    _log.warning(
-        "%s is not the file as it was released (sha256 %s..., not %s...): "
-        "`harness data fetch %s` brings that one",
-        *(path, found[:8], expected[:8], source),
-    )
 
 
 def _are_those(files: Sequence[Path], entry: DataEntry) -> bool:
     """Whether these are the files that a run read, unchanged."""
     is_there = bool(files) and all(path.is_file() for path in files)
     return is_there and {path.name: sha256(path) for path in files} == dict(entry.files)
-
-
-def _not_those(files: Sequence[Path], known: Sequence[Path], entry: DataEntry) -> str:
-    """Why the data of a run is not read, and what to do."""
-    names = ", ".join(entry.files)
-    if files:
-        at = ", ".join(map(str, files))
-        fact = f"{at}: not the data of this run, which read {names}, or changed since"
-    elif known:
-        at = ", ".join(map(str, known))
-        fact = f"the data of this run is no longer at {at}, or changed since"
-    else:
-        fact = f"the data of this run ({names}) is not at hand"
-    return (
-        f"{fact}; name that file with --data FILE (in Python data=FILE), or add "
-        "`keep: {NAME: COLUMN}` to the column map and run again: what is kept is in the run itself"
-    )
 
 
 def _entry(
@@ -414,10 +393,8 @@ def _entry(
     # A task that derives nothing and reads no table keeps the label it always had.
     extra: list[object] = [spec.derive] if spec.derive else []
     if table and not is_sample:
-        extra += [
-            structs.replace(table, about="", files=(), train=(), language=UNSET),
-            spec.choices,
-        ]
+        columns = structs.replace(table, about="", files=(), train=(), language=UNSET)
+        extra += [columns, spec.choices]
     version = digest((found, overlay, *extra))[:8]
     source = table.source if table else spec.source
     if is_sample:

@@ -135,9 +135,9 @@ SCENARIOS = (
             " --variant base --limit 9",
             "rate intent_resolution",
             "agree --ratings out/ratings.csv --draws 100 --json",
-            "sheet ratings @intent_resolution/oracle @intent_resolution/random --format csv"
+            "sheet ratings @intent_resolution/oracle @intent_resolution/random"
             " --limit 5 -o out/sheet.csv",
-            "sheet ratings @intent_resolution/echo --format labelstudio -o out/studio.json",
+            "sheet ratings @intent_resolution/echo -o out/studio.csv",
             "compare @intent_resolution/oracle @intent_resolution/random --draws 200 --json",
             "leaderboard --json",
         ),

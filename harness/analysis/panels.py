@@ -15,13 +15,14 @@ import numpy as np
 
 from harness.analysis.pairings import describe_differences
 from harness.core import Sample
-from harness.data.ratings import Rating, read_ratings
-from harness.errors import DataError, SpecError, StoreError, did_you_mean
+from harness.data.ratings import read_ratings
+from harness.errors import SpecError, StoreError, did_you_mean
 from harness.judges.asking import Orders, is_consistent, value_of
 from harness.parts import digest
 from harness.pipeline.score import headline_label
 from harness.stats.estimate import Floats, ratio, snapped
 from harness.storage.find_runs import stored_runs
+from harness.storage.frames import Row, records
 from harness.storage.run_tables import SampleRecord
 from harness.storage.runs import RunFile, RunFolder, StoredRun
 from harness.storage.signature import JudgeRecipe, clean
@@ -86,7 +87,7 @@ class Panel:
 class RatingTarget:
     """A rating and the decoding of the answer that it is of, None where it is of all."""
 
-    rating: Rating
+    rating: Row
     decoding: str | None
 
 
@@ -234,13 +235,11 @@ def recipe_of(run: StoredRun, variant: str) -> tuple[str, ...]:
 class AgreementQuery:
     """The judges and variants to compare, by name; without any, all judges, or those rated.
 
-    `is_strict` refuses ratings of unknown samples and models. `orders` other than both reads one
-    order of verdicts that were asked for in two.
+    `orders` other than both reads one order of verdicts that were asked for in two.
     """
 
     judges: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
-    is_strict: bool = False
     orders: Orders = "both"
 
 
@@ -248,11 +247,11 @@ def rated_panels(
     ratings: Path, folders: Sequence[RunFolder], query: AgreementQuery
 ) -> Iterator[Panel]:
     """The panels of a file of ratings, task by task; StoreError for a task without runs."""
-    return panels_of(read_ratings(ratings), folders, query)
+    return panels_of(records(read_ratings(ratings)), folders, query)
 
 
 def panels_of(
-    ratings: Sequence[Rating], folders: Sequence[RunFolder], query: AgreementQuery
+    ratings: Sequence[Row], folders: Sequence[RunFolder], query: AgreementQuery
 ) -> Iterator[Panel]:
     """The panels of some ratings, task by task; StoreError for a task without runs."""
     given = sorted(ratings, key=lambda rating: rating.task)
@@ -261,7 +260,7 @@ def panels_of(
 
 
 def match_ratings(
-    runs: Sequence[StoredRun], ratings: Sequence[Rating], query: AgreementQuery
+    runs: Sequence[StoredRun], ratings: Sequence[Row], query: AgreementQuery
 ) -> list[Panel]:
     """A panel for each variant, scale and recipe; of several recipes, those that were rated."""
     if query.orders != "both" and all(
@@ -277,8 +276,6 @@ def match_ratings(
     matched: list[Panel] = []
     for (variant, scale), targets in _targets(runs, ratings, _wanted(runs, query)).items():
         chosen = [run for run in runs if variant in run.file.run.variants]
-        if query.is_strict:
-            _check_known(chosen, targets, variant=variant)
         # Systems need one recipe, judges of systems only one data set.
         shared = sorted({recipe_of(run, variant) for run in chosen})
         by_recipe = (_fullest(r for r in chosen if recipe_of(r, variant) == one) for one in shared)
@@ -292,7 +289,7 @@ def match_ratings(
     return matched
 
 
-def unmatched(runs: Sequence[StoredRun], ratings: Sequence[Rating]) -> int:
+def unmatched(runs: Sequence[StoredRun], ratings: Sequence[Row]) -> int:
     """How many ratings are of a variant that no run has."""
     known = _variants(runs)
     ran = {name for run in runs for name in run.file.run.variants}
@@ -321,21 +318,8 @@ def _variants(runs: Sequence[StoredRun]) -> set[str]:
     return {name for run in runs for name in (*run.file.task.variants, *run.file.run.variants)}
 
 
-def _check_known(
-    runs: Sequence[StoredRun], targets: Sequence[RatingTarget], *, variant: str
-) -> None:
-    by_group = bool(runs) and runs[-1].by_group
-    known = {named(run, row) for run in runs for row in run.rows if row.variant == variant}
-    for rating in (target.rating for target in targets):
-        if (rating.sample_id, "" if by_group else rating.model) not in known:
-            raise DataError(
-                f"{rating.place}: no run of variant {variant} has sample {rating.sample_id!r} by "
-                f"model {rating.model!r}; correct the names, or leave --strict out"
-            )
-
-
 def _targets(
-    runs: Sequence[StoredRun], ratings: Sequence[Rating], wanted: set[str]
+    runs: Sequence[StoredRun], ratings: Sequence[Row], wanted: set[str]
 ) -> dict[tuple[str, str], list[RatingTarget]]:
     """Ratings by variant and scale: a scale that names a variant goes with that one alone."""
     task = runs[-1].file.task

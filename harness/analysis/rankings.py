@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from harness.analysis.questionnaires import unit_names
-from harness.data.ratings import COLUMNS, Rating, number, read_ratings, unguarded
+from harness.analysis.sheets import unit_names
+from harness.data.ratings import COLUMNS, RATED, number, plain_cells, read_ratings
 from harness.errors import DataError, did_you_mean
 from harness.implicitness.evaluate import Evaluation, Value, mean_known, rho, tau
 from harness.implicitness.pairs import Item, Items
 from harness.lazy import DataFrame, pandas
+from harness.storage.frames import Row, records
 from harness.storage.spreadsheets import read_spreadsheet
 from harness.storage.tables import TableRow
 
@@ -57,14 +58,15 @@ def read_people(paths: Sequence[Path], items: Items) -> list[Judged]:
     return [said.judged(who, sets, choices) for who, said in sorted(found.items())]
 
 
-def _ratings(path: Path, sets: Mapping[str, Item], choices: Mapping[str, Item]) -> list[Rating]:
+def _ratings(path: Path, sets: Mapping[str, Item], choices: Mapping[str, Item]) -> list[Row]:
     rows = read_spreadsheet(path, ("rater",)).rows
     columns = list(rows[0].cells) if rows else []
     if set(COLUMNS) <= set(columns):
-        return read_ratings(path)
+        return records(read_ratings(path))
     if not {"rater", "topic"} <= set(columns):
         raise DataError(f"{path}: columns {', '.join(columns)}; there must be {SHORT}")
-    return [_rating(row, sets, choices) for row in rows]
+    found = [_rating(row, sets, choices) for row in rows]
+    return records(pandas.DataFrame(found, columns=list(RATED)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class _Said:
     ranks: dict[str, dict[int, float]]
     chosen: dict[str, list[int]]
 
-    def take(self, rating: Rating, sets: Mapping[str, Item], choices: Mapping[str, Item]) -> None:
+    def take(self, rating: Row, sets: Mapping[str, Item], choices: Mapping[str, Item]) -> None:
         name, value = rating.sample_id, rating.value or 0.0
         place = int(rating.model) - 1 if rating.model.isdecimal() else -1
         if name in sets and rating.scale != "choices":
@@ -111,7 +113,7 @@ class _Said:
         return Judged(who, whole, right, lost)
 
 
-def _check_place(rating: Rating, place: int, count: int) -> None:
+def _check_place(rating: Row, place: int, count: int) -> None:
     if place not in range(count):
         raise DataError(
             f"{rating.place}: {rating.model!r} is no place among the {count} texts of "
@@ -119,19 +121,21 @@ def _check_place(rating: Rating, place: int, count: int) -> None:
         )
 
 
-def _rating(row: TableRow, sets: Mapping[str, Item], choices: Mapping[str, Item]) -> Rating:
+def _rating(
+    row: TableRow, sets: Mapping[str, Item], choices: Mapping[str, Item]
+) -> tuple[object, ...]:
     """A row of the short layout as a rating; a choice is one of the value 1."""
-    cells = {name: unguarded(cell).strip() for name, cell in row.cells.items()}
+    cells = plain_cells(row)
     rater, topic = cells["rater"], cells["topic"]
     if chosen := cells.get("choice", ""):
         texts = [str(text) for text in choices[topic].sentences[1:]] if topic in choices else []
         place = texts.index(chosen) + 1 if chosen in texts else chosen
-        return Rating("", topic, str(place), rater, 1.0, "choices", row.place)
+        return "", topic, str(place), rater, 1.0, "choices", row.place
     if "rank" not in cells:
         raise DataError(f"{row.place}: neither rank nor choice; there must be {SHORT}")
     rank = number(cells["rank"], place=row.place)
     place_text = _place_text(cells, sets.get(topic))
-    return Rating("", topic, place_text, rater, rank, "sentences", row.place)
+    return "", topic, place_text, rater, rank, "sentences", row.place
 
 
 def _place_text(cells: Mapping[str, str], ranking: Item | None) -> str:

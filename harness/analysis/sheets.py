@@ -1,34 +1,115 @@
-"""Runs to sheets that people rate, and the key of a sheet back to the answers that it shows.
+"""Answers, sentences and texts to sheets that people fill in, each with a key that they do not see.
 
-A sheet, blind and shuffled, shows each answer once, with its sample as people read it: no model,
-no verdict, and of the references only those that the task's sheet may show. Only its key has the
-sample and the models of each row. Nothing here reads ratings or computes a statistic.
+A sheet is blind and shuffled: it shows what is judged under an opaque id, no model and no verdict.
+`data.ratings` and `data.annotation` read filled ones. Nothing here computes a statistic.
 """
 
-from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
+from xml.sax.saxutils import quoteattr
 
 from harness.core import Sample
-from harness.data.ratings import RATER, RATING, SheetKey, Target, unguarded
-from harness.errors import SpecError, did_you_mean
+from harness.data.annotation import BETWEEN, FIELDS, GUIDE, STRESSES
+from harness.data.ratings import KEY_COLUMNS, MARKS, RATER, RATING, ROW
+from harness.errors import DataError, SpecError, did_you_mean
+from harness.implicitness.pairs import Item, Items, TrainingPair
+from harness.lazy import DataFrame, pandas
 from harness.parts import digest
 from harness.pipeline.plan import subsample
-from harness.specs.sheets import MarkSpec, SheetSpec
+from harness.specs.sheets import AnnotationSpec, AnnotationStep, SheetSpec, StepLabel
 from harness.storage.cells import csv_text
-from harness.storage.run_tables import SampleRecord
-from harness.storage.runs import RunFile, RunFolder, StoredRun
-from harness.storage.tables import BOM, read_rows
+from harness.storage.frames import load
+from harness.storage.runs import RunFile, RunFolder
+from harness.storage.tables import BOM, TEXT
 from harness.text.prompts import Prompts
 
-ROW, ITEM, QUESTION, ANSWER = "row", "item", "question", "answer"
+ITEM, QUESTION, ANSWER = "item", "question", "answer"
 OWN_COLUMNS = frozenset({ROW, ANSWER, RATING, RATER})
-KEY_COLUMNS = ("row", "task", "sample_id", "model", "variant", "decoding", "scale")
-MARKS = "marks"
-"""The column of a key that has the marks of the scale; keys of earlier versions lack it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """What people fill in: what they see, which columns are theirs, and what stays with us.
+
+    `rows` has the opaque id `row` and what people see; its index names the block of each row, such
+    as its sample: a block goes to the same people; with `is_by_block` its rows also stay
+    together. Without `blanks` there is one column to fill in, named for the rater. `key` says what
+    each row is, `guide` is read first, `steps` are for Label Studio. `lost` counts what has nothing
+    to show.
+    """
+
+    rows: DataFrame
+    blanks: tuple[str, ...] = ()
+    key: DataFrame | None = None
+    guide: str = ""
+    steps: tuple[AnnotationStep, ...] = ()
+    lost: int = 0
+    is_by_block: bool = False
+
+    def packets(
+        self, raters: Sequence[str], *, each: int | None = None, size: int | None, seed: int
+    ) -> dict[str, tuple[str, DataFrame]]:
+        """The rater and the rows of each file, `size` in a random order, by what ends its name.
+
+        `each` raters, by default all, see a block. They are those with the fewest rows so far, and
+        among equals the ones that the seed draws.
+        """
+        given: dict[str, list[int]] = {rater: [] for rater in raters or ("",)}
+        for block, places in self.rows.groupby(level=0).indices.items():
+            ranks = {r: (len(own), digest((seed, block, r))) for r, own in given.items()}
+            for rater in sorted(given, key=ranks.__getitem__)[:each]:
+                given[rater].extend(places)
+        found = {}
+        for rater, own in given.items():
+            rows = self.rows.iloc[own]
+            keys = [
+                (
+                    digest((seed, rater, block)) if self.is_by_block else "",
+                    digest((seed, rater, row)),
+                )
+                for block, row in zip(rows.index, rows[ROW], strict=True)
+            ]
+            rows = rows.iloc[sorted(range(len(rows)), key=keys.__getitem__)]
+            step = size or max(1, len(rows))
+            for number, start in enumerate(range(0, len(rows), step), 1):
+                names = (rater, str(number) if len(rows) > step else "")
+                found["".join(f"-{n}" for n in names if n)] = rater, rows.iloc[start : start + step]
+        return found
+
+    def text(self, rater: str, rows: DataFrame) -> str:
+        """A file of the sheet as CSV, formula-safe, with blank columns to fill in.
+
+        Its byte order mark keeps spreadsheet programs from taking it for another encoding.
+        """
+        blanks = self.blanks or (rater or RATING,)
+        lines = ([*row, *[None] * len(blanks)] for row in rows.itertuples(index=False))
+        return BOM + csv_text((*rows.columns, *blanks), lines)
+
+    def config(self) -> str:
+        """The labelling config for Label Studio; a step shows up once it is to be taken."""
+        shown = [name for name in self.rows.columns if name != ROW]
+        lines = []
+        for place, name in enumerate(shown, 1):
+            lines.append(f"<Header value={quoteattr(name)}/>")
+            lines.append(f'<Text name="text{place}" value={quoteattr(f"${name}")}/>')
+        for step in self.steps:
+            lines += [
+                f'<View visibleWhen="choice-selected" whenTagName={quoteattr(name)} '
+                f"whenChoiceValue={quoteattr(','.join(words))}>"
+                for name, words in step.when.items()
+            ]
+            lines.append(f"<Header value={quoteattr(step.question)}/>")
+            lines.append(
+                f'<Choices name="{step.name}" toName="text{len(shown)}" '
+                f'choice="{"multiple" if step.is_several else "single"}" required="true">'
+            )
+            lines += [
+                f"<Choice value={quoteattr(label.word)} hint={quoteattr(label.means)}/>"
+                for label in step.labels
+            ]
+            lines += ["</Choices>", *["</View>"] * len(step.when)]
+        return "\n".join(["<View>", *lines, "</View>", ""])
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,332 +124,242 @@ class SheetForm:
         """The item and the question of a sample; SpecError where a reference is not there."""
         slots = dict(sample.fields)
         for name in self.spec.shows:
-            if not sample.references.get(name):
+            if name not in sample.references:
                 raise SpecError(
                     f"{self.place}: shows {name!r}, which sample {sample.id} does not have"
                     f"{did_you_mean(name, list(sample.references))}"
                 )
             slots[name] = "\n".join(sample.references[name])
-        render = partial(self.prompts.fill, slots=slots)
-        item = render(self.spec.item, where=f"{self.place}, item").strip()
-        question = render(self.spec.question, where=f"{self.place}, question").strip()
-        return {ITEM: item, QUESTION: f"{question} ({or_list(self.marks)})"}
+        texts = {ITEM: self.spec.item, QUESTION: self.spec.question}
+        item, question = (
+            self.prompts.fill(text, slots=slots, where=f"{self.place}, {name}").strip()
+            for name, text in texts.items()
+        )
+        return {ITEM: item, QUESTION: f"{question} ({self.choice})"}
 
     @property
-    def marks(self) -> tuple[str, ...]:
-        """What raters may write."""
-        return tuple(mark.text for mark in self.spec.scale)
+    def choice(self) -> str:
+        """What raters may write, in words."""
+        marks = [mark.text for mark in self.spec.scale]
+        return f"{', '.join(marks[:-1])} or {marks[-1]}"
 
-    def guide(self) -> str:
-        """What raters read first: what they do, and what each mark means."""
-        steps = (
-            f"Write {or_list(self.marks)} into the last column of each row. Leave it blank where "
-            "you cannot say. Change nothing else."
+    def sheet(self, rows: DataFrame, key: DataFrame, lost: int, *, is_by_block: bool) -> Sheet:
+        """A sheet in this form, with the marks of its scale in the key."""
+        scale = self.spec.scale
+        means = "".join(f"{mark.text}: {mark.means}\n" for mark in scale)
+        guide = (
+            f"{self.spec.guide.strip()}\n\n{means}\nWrite {self.choice} into the last column of "
+            "each row. Leave it blank where you cannot say. Change nothing else.\n"
         )
-        scale = "".join(f"{mark.text}: {mark.means}\n" for mark in self.spec.scale)
-        return f"{self.spec.guide.strip()}\n\n{scale}\n{steps}\n".lstrip()
+        labels = tuple(StepLabel(word=mark.text, means=mark.means) for mark in scale)
+        steps = (AnnotationStep(name=RATING, question="Rating", labels=labels),)
+        marks = " ".join(f"{mark.text}={mark.value:g}" for mark in scale)
+        key = key.assign(**{MARKS: marks})
+        return Sheet(rows, (), key, guide.lstrip(), steps, lost, is_by_block)
 
 
-@dataclass(frozen=True, slots=True)
-class SheetQuery:
-    """Which answers a sheet shows.
+def answers_sheet(
+    folders: Sequence[RunFolder],
+    form: SheetForm | None,
+    *,
+    variants: Sequence[str] = (),
+    decodings: Sequence[str] = (),
+    limit: int | None = None,
+    seed: int = 0,
+) -> Sheet:
+    """The answers of some runs of a task to `limit` samples; equal ones to a sample share a row.
 
     Without variants, the task's first that every run has; without decodings, such as T0.3, the
-    first of the runs; `all` is all of them. `limit` counts samples, with all their answers;
-    `rows` counts rows: those of the first samples, in an order that the seed draws.
+    first of the runs; `all` is all of them. Without a form every field of a sample is a column.
+    SpecError for runs without answers, of several tasks, or with two of one model to one question.
     """
-
-    variants: tuple[str, ...] = ()
-    decodings: tuple[str, ...] = ()
-    seed: int = 0
-    limit: int | None = None
-    rows: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RatedAnswer:
-    """The names under which an answer is stored; `scale` is what its ratings are called."""
-
-    task: str
-    sample_id: str
-    model: str
-    variant: str
-    decoding: str
-    scale: str
-
-
-@dataclass(frozen=True, slots=True)
-class SheetEntry:
-    """One row of a sheet: an opaque id, the texts shown, and all stored answers that it shows."""
-
-    id: str
-    fields: Mapping[str, str]
-    answer: str
-    rated: tuple[RatedAnswer, ...]
-
-    @property
-    def sample_id(self) -> str:
-        """The sample that was answered."""
-        return self.rated[0].sample_id
-
-
-@dataclass(frozen=True, slots=True)
-class Sheet:
-    """Rows in the order of rating, how many responses had no answer, and the marks of the scale.
-
-    `variants` and `decodings` are those of its answers.
-    """
-
-    entries: tuple[SheetEntry, ...]
-    unanswered: int
-    variants: tuple[str, ...]
-    decodings: tuple[str, ...]
-    scale: tuple[MarkSpec, ...] = ()
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """The columns of the fields shown, in alphabetical order."""
-        return tuple(sorted({name for entry in self.entries for name in entry.fields}))
-
-    @property
-    def answers(self) -> int:
-        """How many stored answers the rows show."""
-        return sum(len(entry.rated) for entry in self.entries)
-
-
-@dataclass(frozen=True, slots=True)
-class Packet:
-    """The rows of one file: those of a rater, who is empty if unknown, or a part of them."""
-
-    rater: str
-    part: int | None
-    entries: tuple[SheetEntry, ...]
-
-    @property
-    def ending(self) -> str:
-        """What its file has behind the name of the sheet."""
-        return "".join(f"-{one}" for one in (self.rater, self.part) if one)
-
-
-def read_runs(folders: Iterable[RunFolder]) -> list[StoredRun]:
-    """Runs of one task; SpecError for runs of several."""
-    runs = [StoredRun.read(folder) for folder in folders]
-    if len(tasks := sorted({run.file.run.task for run in runs})) > 1:
+    files = [folder.read() for folder in folders]
+    if len(tasks := sorted({file.run.task for file in files})) > 1:
         raise SpecError(f"runs of tasks {', '.join(tasks)}: make a sheet for each task")
-    return runs
-
-
-def draw_sheet(
-    runs: Sequence[StoredRun], query: SheetQuery, form: SheetForm | None = None
-) -> Sheet:
-    """The answers of some runs, shuffled; equal answers to one sample share a row.
-
-    Without a form every field of a sample is a column. SpecError for runs without answers, or
-    with two answers of one model to one question.
-    """
-    variants = _variants(runs, query.variants)
-    decodings = _decodings(runs, query.decodings)
-    samples = {row.sample.id: row.sample for run in runs for row in run.rows}
-    kept = {one.id for one in subsample([*samples.values()], query.limit, seed=query.seed)}
-    chosen = [
-        (run.file, row)
-        for run in runs
-        for row in run.rows
-        if row.variant in variants and row.decoding in decodings and row.sample.id in kept
+    samples = _samples(folders)
+    answers = load(folders, "answers", ["sample", "variant", "decoding", "answer"]).astype(object)
+    kept = [one.id for one in subsample([*samples.values()], limit, seed=seed)]
+    known = list(answers.decoding.unique())
+    chosen = answers[
+        answers["sample"].isin(kept)
+        & answers.variant.isin(_variants(files, variants))
+        & answers.decoding.isin(_wanted("--temperature", decodings, known))
     ]
-    answered = [(file, row) for file, row in chosen if row.answer is not None]
-    _check_answers(answered)
-    if not answered:
+    rated = chosen[chosen.answer.notna()].rename(columns={"sample": "sample_id"})
+    _check_answers(rated)
+    pairs = zip(rated.sample_id, rated.answer, strict=True)
+    rated[ROW] = [_id(seed, sample, answer.split()) for sample, answer in pairs]
+    is_one = answers.groupby("run").decoding.nunique()[rated.run].to_numpy() == 1
+    rated["scale"] = rated.variant.where(is_one, rated.variant + "@" + rated.decoding)
+    rated[MARKS] = ""
+    rows = _shown(rated.drop_duplicates(ROW), samples, form)
+    key = rated[list(KEY_COLUMNS)].sort_values(list(KEY_COLUMNS), ignore_index=True)
+    lost = len(chosen) - len(rated)
+    if form is None:
+        return Sheet(rows, key=key, lost=lost)
+    return form.sheet(rows, key, lost, is_by_block=False)
+
+
+def _check_answers(rated: DataFrame) -> None:
+    for one in rated[rated.duplicated(["model", "sample_id", "variant", "decoding"])].itertuples():
+        raise SpecError(
+            f"two of these runs hold an answer by {one.model} to sample {one.sample_id}, "
+            f"{one.variant}, {one.decoding}; give one run of each model"
+        )
+    if not len(rated):
         raise SpecError("these runs hold no answer to rate; choose other runs or variants")
-    entries = _entries(answered, form, query.seed)
-    entries = _first(entries, [samples[name] for name in sorted(kept)], query)
+
+
+def _samples(folders: Sequence[RunFolder]) -> dict[str, Sample]:
+    stored = load(folders, "samples", ["sample", "group", "fields", "references"])
+    return {
+        one.sample: Sample(
+            one.sample,
+            one.fields,
+            {name: tuple(texts) for name, texts in one.references.items() if len(texts)},
+            group=one.group,
+        )
+        for one in stored.itertuples()
+    }
+
+
+def _shown(answers: DataFrame, samples: Mapping[str, Sample], form: SheetForm | None) -> DataFrame:
+    """A row as people see it for each answer, named by its sample."""
+    rows = []
+    for one in answers.itertuples():
+        sample = samples[one.sample_id]
+        fields = form.fields(sample) if form else dict(sorted(sample.fields.items()))
+        named = {f"{n}_" if n in OWN_COLUMNS else n: text for n, text in fields.items()}
+        rows.append({ROW: one.row, **named, ANSWER: one.answer})
+    made = pandas.DataFrame(rows, index=list(answers.sample_id)).fillna("")
+    return made[[*(name for name in made.columns if name != ANSWER), ANSWER]]
+
+
+def _id(seed: int, *parts: object) -> str:
+    # A letter first, or a spreadsheet takes some ids for numbers.
+    return f"r{digest((seed, *parts))[:15]}"
+
+
+def _variants(files: Sequence[RunFile], wanted: Sequence[str]) -> list[str]:
+    order = [*files[0].task.default_variants, *(v for file in files for v in file.run.variants)]
+    if "all" in wanted:
+        return order
+    shared = [name for name in order if all(name in file.run.variants for file in files)]
+    if not shared:
+        raise SpecError("no variant was run by all of these runs; give --variant all")
+    return _wanted("--variant", wanted, list(dict.fromkeys(shared)))
+
+
+def _wanted(option: str, wanted: Sequence[str], known: list[str]) -> list[str]:
+    """The names that are wanted, all, or the first without any; SpecError for an unknown one."""
+    if "all" in wanted:
+        return known
+    for name in wanted:
+        if name not in known:
+            fact = f"{option} {name}: not in all of these runs{did_you_mean(name, known)}"
+            raise SpecError(fact)
+    return [*wanted] or known[:1]
+
+
+def unit_names(items: Sequence[Item]) -> list[str]:
+    """A name for each set: its topic, with a number from the second one of a topic on."""
+    seen: Counter[str] = Counter()
+    names = []
+    for item in items:
+        seen[item.topic] += 1
+        names.append(f"{item.topic} ({seen[item.topic]})" if seen[item.topic] > 1 else item.topic)
+    return names
+
+
+Unit = tuple[str, str, Mapping[str, str], str]
+"""What a row asks of: its block, what units of one block differ in or where a pair is from, the
+fields that the form's templates see, and the text to judge."""
+
+
+def pair_units(pairs: Sequence[TrainingPair], each: int | None, seed: int) -> list[Unit]:
+    """A unit for each pair, named by its place from 1; `each` pairs of a source, by the seed."""
+    by_source: dict[str, list[Unit]] = {}
+    for place, pair in enumerate(pairs, 1):
+        source, fields = (
+            pair.source or "all",
+            {"implicit": pair.implicit, "explicit": pair.explicit},
+        )
+        by_source.setdefault(source, []).append((str(place), source, fields, pair.explicit))
+    drawn = (sorted(own, key=lambda unit: digest((seed, unit[2]))) for own in by_source.values())
+    return [unit for own in drawn for unit in own[:each]]
+
+
+def item_units(of: str, items: Items) -> list[Unit]:
+    """The units of graded sentences and choices: whole sets, their sentences, or choices."""
+    if of == "choices":
+        return [
+            (name, str(place), {"topic": one.topic, "sentence": str(one.sentences[0])}, str(text))
+            for name, one in zip(unit_names(items.choices), items.choices, strict=True)
+            for place, text in enumerate(one.sentences[1:], 1)
+        ]
+    units: list[Unit] = []
+    for name, one in zip(unit_names(items.rankings), items.rankings, strict=True):
+        order = sorted(range(len(one.levels)), key=one.levels.__getitem__)
+        texts = {str(place): str(one.sentences[at]) for place, at in enumerate(order, 1)}
+        if of == "rankings":
+            texts = {"set": "\n".join(f"{place}. {text}" for place, text in texts.items())}
+        units += [(name, place, {"topic": name}, text) for place, text in texts.items()]
+    return units
+
+
+def units_sheet(name: str, form: SheetForm, units: Sequence[Unit], seed: int) -> Sheet:
+    """The sheet of some units; SpecError without any, or where a set has more texts than marks."""
+    of, marks = form.spec.of, len(form.spec.scale)
+    if not units:
+        raise SpecError(f"{form.place}: asks of {of}, and the file has none; give another file")
+    most = max(Counter(block for block, *_ in units).values())
+    if of == "sentences" and most > marks:
+        raise SpecError(
+            f"{form.place}: has {marks} marks, and a set has {most} sentences; give its `scale` a "
+            "mark for each"
+        )
+    ids = [_id(seed, name, block, model, text) for block, model, _, text in units]
+    shown = [
+        {ROW: row, **form.fields(Sample(block, fields)), ANSWER: text}
+        for row, (block, _, fields, text) in zip(ids, units, strict=True)
+    ]
+    rows = pandas.DataFrame(shown, index=[block for block, *_ in units])
+    key = [
+        (row, name, block, model, "", "", of, "")
+        for row, (block, model, _, _) in zip(ids, units, strict=True)
+    ]
+    return form.sheet(rows, pandas.DataFrame(key, columns=list(KEY_COLUMNS)), 0, is_by_block=True)
+
+
+def labels_sheet(spec: AnnotationSpec, texts: Sequence[tuple[int, str]], seed: int) -> Sheet:
+    """The sheet on which people label texts, each given after the line of its file."""
+    rows = [(_id(seed, line, text), text) for line, text in texts]
+    key = [(row, line) for (row, _), (line, _) in zip(rows, texts, strict=True)]
+    guide = [spec.guide.strip(), ""]
+    for number, step in enumerate(spec.steps, 1):
+        guide.append(f"{number}. {step.name}: {step.question}")
+        guide += [f"   Only where {step.condition}; else leave it blank."] if step.when else []
+        guide += (
+            [f"   Write {BETWEEN.strip()!r} between several labels."] if step.is_several else []
+        )
+        guide += [*(f"   {label.word}: {label.means}" for label in step.labels), ""]
     return Sheet(
-        tuple(sorted(entries, key=lambda entry: entry.id)),
-        len(chosen) - len(answered),
-        variants,
-        decodings,
-        form.spec.scale if form else (),
+        pandas.DataFrame(rows, index=[row for row, _ in rows], columns=[ROW, TEXT]),
+        tuple(step.name for step in spec.steps),
+        pandas.DataFrame(key, columns=[ROW, "line"]),
+        "\n".join(guide).lstrip(),
+        spec.steps,
     )
 
 
-def packets(
-    sheet: Sheet,
-    *,
-    raters: Sequence[str] = (),
-    each: int | None = None,
-    size: int | None,
-    seed: int,
-) -> list[Packet]:
-    """The files that a sheet becomes: for each rater, in an order of their own, `size` rows each.
-
-    `each` raters, by default all, see an answer; they see all answers to its sample. The raters of
-    a sample are those with the fewest rows so far, and of these the ones that the seed draws.
-    """
-    if not raters:
-        return _parts("", sheet.entries, size)
-    by_sample: dict[str, list[SheetEntry]] = defaultdict(list)
-    for entry in sheet.entries:
-        by_sample[entry.sample_id].append(entry)
-    given: dict[str, list[SheetEntry]] = {rater: [] for rater in raters}
-    for sample, entries in by_sample.items():
-        drawn = sorted(raters, key=lambda name: (len(given[name]), digest((seed, sample, name))))
-        for rater in drawn[:each]:
-            given[rater] += entries
-    return [
-        packet
-        for rater, entries in given.items()
-        for packet in _parts(
-            rater, sorted(entries, key=lambda entry: digest((seed, rater, entry.id))), size
-        )
-    ]
-
-
-def shown(sheet: Sheet, entries: Iterable[SheetEntry]) -> list[dict[str, str]]:
-    """Each row as people see it: its id, the fields, the answer."""
-    return [
-        {ROW: e.id, **{column(n): e.fields.get(n, "") for n in sheet.fields}, ANSWER: e.answer}
-        for e in entries
-    ]
-
-
-def column(field: str) -> str:
-    """The column of a field; one with the name of another column gets an underscore."""
-    return f"{field}_" if field in OWN_COLUMNS else field
-
-
-def sheet_text(sheet: Sheet, packet: Packet) -> str:
-    """A file of a sheet as CSV, formula-safe, with a blank column for the rater.
-
-    It begins with a byte order mark, without which spreadsheet programs take it for another
-    encoding.
-    """
-    head = (ROW, *map(column, sheet.fields), ANSWER, packet.rater or RATING)
-    rows = ([*row.values(), None] for row in shown(sheet, packet.entries))
-    return BOM + csv_text(head, rows)
-
-
-def key_text(sheet: Sheet) -> str:
-    """The key of a sheet as CSV: the sample, model, variant and scale of each answer in a row."""
-    marks = " ".join(f"{mark.text}={mark.value:g}" for mark in sheet.scale)
-    lines = [
-        (entry.id, *(getattr(one, name) for name in KEY_COLUMNS[1:]), marks)
-        for entry in sheet.entries
-        for one in entry.rated
-    ]
-    return csv_text((*KEY_COLUMNS, MARKS), sorted(lines))
-
-
-def read_key(path: Path) -> SheetKey:
-    """The answers in each row of a sheet and the marks of its scale, from its key."""
-    targets: dict[str, list[Target]] = defaultdict(list)
-    marks: dict[str, float] = {}
-    for row in read_rows(path, KEY_COLUMNS):
-        r = {name: unguarded(row.cells[name]) for name in KEY_COLUMNS}
-        targets[r["row"]].append(Target(r["task"], r["sample_id"], r["model"], r["scale"]))
-        for mark in row.cells.get(MARKS, "").split():
-            word, _, value = mark.rpartition("=")
-            marks[word] = float(value)
-    return SheetKey({name: tuple(several) for name, several in targets.items()}, marks)
-
-
-def or_list(words: Sequence[str]) -> str:
-    """Words with `or` before the last."""
-    return f"{', '.join(words[:-1])} or {words[-1]}"
-
-
-def _parts(rater: str, entries: Sequence[SheetEntry], size: int | None) -> list[Packet]:
-    if size is None or size >= len(entries):
-        return [Packet(rater, None, tuple(entries))]
-    starts = range(0, len(entries), size)
-    return [Packet(rater, n, tuple(entries[at : at + size])) for n, at in enumerate(starts, 1)]
-
-
-def _variants(runs: Sequence[StoredRun], wanted: Sequence[str]) -> tuple[str, ...]:
-    ran = [list(run.file.run.variants) for run in runs]
-    known = list(dict.fromkeys(name for names in ran for name in names))
-    if "all" in wanted:
-        return tuple(known)
-    for run, names in zip(runs, ran, strict=True):
-        if unknown := sorted(set(wanted) - set(names)):
-            raise SpecError(
-                f"run {run.file.digest[:12]} of {run.file.model.name} has no variant "
-                f"{unknown[0]!r}{did_you_mean(unknown[0], names)}"
-            )
-    if wanted:
-        return tuple(wanted)
-    order = [*runs[0].file.task.default_variants, *known]
-    shared = [name for name in order if all(name in names for names in ran)]
-    if not shared:
-        raise SpecError(
-            f"no variant was run by all of these runs ({', '.join(known)}); choose runs that "
-            "share one, or give --variant all"
-        )
-    return (shared[0],)
-
-
-def _decodings(runs: Sequence[StoredRun], wanted: Sequence[str]) -> tuple[str, ...]:
-    known = list(dict.fromkeys(row.decoding for run in runs for row in run.rows))
-    if "all" in wanted:
-        return tuple(known)
-    if unknown := [name for name in wanted if name not in known]:
-        raise SpecError(
-            f"--temperature: these runs hold no answer drawn at {unknown[0]}"
-            f"{did_you_mean(unknown[0], known)}"
-        )
-    return tuple(wanted or known[:1])
-
-
-def _entries(
-    answered: Sequence[tuple[RunFile, SampleRecord]], form: SheetForm | None, seed: int
-) -> list[SheetEntry]:
-    several: dict[tuple[str, str], list[tuple[RunFile, SampleRecord]]] = defaultdict(list)
-    for file, row in answered:
-        several[row.sample.id, " ".join((row.answer or "").split())].append((file, row))
-    return [
-        SheetEntry(
-            # A letter first, or a spreadsheet takes some ids for numbers.
-            id=min(f"r{digest((seed, file.digest, _place(file, row)))[:15]}" for file, row in same),
-            fields=form.fields(same[0][1].sample) if form else same[0][1].sample.fields,
-            answer=same[0][1].answer or "",
-            rated=tuple(RatedAnswer(*_place(file, row), _scale(file, row)) for file, row in same),
-        )
-        for same in several.values()
-    ]
-
-
-def _place(file: RunFile, row: SampleRecord) -> tuple[str, str, str, str, str]:
-    return file.run.task, row.sample.id, file.model.name, row.variant, row.decoding
-
-
-def _scale(file: RunFile, row: SampleRecord) -> str:
-    is_one_decoding = len(file.run.decodings) == 1
-    return row.variant if is_one_decoding else f"{row.variant}@{row.decoding}"
-
-
-def _first(
-    entries: Sequence[SheetEntry], samples: Sequence[Sample], query: SheetQuery
-) -> list[SheetEntry]:
-    """As many rows as are wanted: whole samples in a seeded order, the last of them perhaps cut."""
-    if query.rows is None or query.rows >= len(entries):
-        return list(entries)
-
-    def of_first(count: int) -> list[SheetEntry]:
-        kept = {one.id for one in subsample(samples, count, seed=query.seed)}
-        return [entry for entry in entries if entry.sample_id in kept]
-
-    counts = range(len(samples) + 1)
-    enough = bisect_left(counts, query.rows, key=lambda count: len(of_first(count)))
-    whole = {entry.id for entry in of_first(enough - 1)}
-    ordered = sorted(of_first(enough), key=lambda entry: (entry.id not in whole, entry.id))
-    return ordered[: query.rows]
-
-
-def _check_answers(answered: Iterable[tuple[RunFile, SampleRecord]]) -> None:
-    """Refuse two answers of one model to the same question: a rating would be of both."""
-    counts = Counter(_place(file, row) for file, row in answered)
-    for (_, sample, model, variant, decoding), count in counts.items():
-        if count > 1:
-            raise SpecError(
-                f"{count} of these runs hold an answer by {model} to sample {sample}, {variant}, "
-                f"{decoding}; give one run of each model"
-            )
+def stress_sheet(turns: Iterable[Sample]) -> Sheet:
+    """The sheet on which people mark stresses of turns; DataError for a turn that cannot be."""
+    rows = []
+    for turn in turns:
+        if absent := [name for name in FIELDS if name not in turn.fields]:
+            raise DataError(f"turn {turn.id}: no field {absent[0]!r}; give {', '.join(FIELDS)}")
+        if "*" in turn.fields["turn"]:
+            raise DataError(f"turn {turn.id}: has an asterisk, which marks a stress; take it out")
+        rows.append((turn.id, *(turn.fields[name] for name in FIELDS)))
+    made = pandas.DataFrame(rows, index=[row[0] for row in rows], columns=[ROW, *FIELDS])
+    return Sheet(made, tuple(name for pair in STRESSES for name in pair), guide=GUIDE)

@@ -1,37 +1,49 @@
-"""The command leaderboard: one board of models by variants on one screen, the others on request."""
+"""The command leaderboard: one board of models by variants on one screen, the others on request.
 
-from collections.abc import Collection, Mapping, Sequence
+A task with one variant has a table with a column for each fact. With several variants a cell has
+the value and the letter of its group. Runs that differ in their seeds alone share a line: their
+mean and their spread.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from harness.analysis.boards import scores as scores_of
 from harness.analysis.boards import views
-from harness.analysis.boards.alarms import constant_runs
-from harness.analysis.boards.operating import operating_boards
+from harness.analysis.boards.alarms import Row, alarms, constant_runs, judge_fitness, sensitivities
+from harness.analysis.boards.ranked import (
+    RANKING,
+    RATES,
+    in_order,
+    placed,
+    standings,
+    unranked,
+    verdicts_of,
+)
 from harness.analysis.boards.ranked import leaderboard as boards_of
-from harness.analysis.boards.ranked import placed, standings, verdicts_of
-from harness.analysis.boards.scores import whole_scores
 from harness.cli import options
-from harness.cli.board_screen import MOST_ALARMS, log_alarms, put_boards, put_judges
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
 from harness.errors import SpecError, StoreError, did_you_mean
-from harness.lazy import DataFrame
+from harness.lazy import DataFrame, pandas
 from harness.pipeline.score import ALL
-from harness.present.screen import say, show_json
+from harness.present.screen import cell, folded, say, show, show_json, usd, warn
 from harness.storage.files import write_whole
-from harness.storage.find_runs import find_runs, run_folders
-from harness.storage.runs import RunFolder
+from harness.storage.find_runs import data_words, find_runs, run_folders
+from harness.storage.runs import RunFile, RunFolder, ScoreRow, table_text
+
+MOST_MODELS, MOST_VARIANTS, MOST_ALARMS = 12, 8, 2
+"""How many lines, columns and alarms are printed without --all."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoardChoice:
-    """What of all scores is printed, and in which order."""
+    """What of all scores is printed."""
 
-    runs: list[str] | None = argument(
-        "RUN",
-        options.SOME_RUNS + " Default: all runs.",
-        None,
-    )
+    runs: list[str] | None = argument("RUN", options.SOME_RUNS + " Default: all runs.", None)
     task: str | None = option("Print these tasks only, comma-separated. Default: all.", None)
     variant: str | None = option("Print these variants only, comma-separated. Default: all.", None)
     judge: str | None = option("Print these judges only, comma-separated. Default: all.", None)
@@ -39,8 +51,6 @@ class BoardChoice:
     in_group: str | None = option(
         "Print this group of samples. Default: all samples.", None, flags="--group"
     )
-    decoding: str | None = option("Print this decoding, as T0.3. Default: all together.", None)
-    sort: str = option("Order by this variant, or by `model`. Default: the first variant.", "")
     is_all: bool = option(
         "Print all boards, models, variants and alarms, and the judges side by side.",
         False,
@@ -51,53 +61,6 @@ class BoardChoice:
         False,
         flags="--metrics",
     )
-    fpr: float | None = option(
-        "Rank by the TPR at the threshold that keeps the FPR at this rate, as in `rates`.", None
-    )
-    has_recipes: bool = option("Print the whole signatures.", False, flags="--recipes")
-
-    @property
-    def needs_every_score(self) -> bool:
-        """Whether more is asked for than the headline scores that runs store."""
-        return bool(self.has_metrics or self.metric or self.in_group not in (None, ALL))
-
-    def filtered(self, rows: DataFrame) -> DataFrame:
-        """The scores that are asked for; SpecError for a name that none has."""
-        if self.fpr is not None and (self.metric or self.in_group):
-            raise SpecError(
-                "--fpr: ranks by the TPR of all samples; leave out --metric and --group"
-            )
-        rows = _chosen(rows, "task", self.task)
-        of_task = f" of task {self.task}" if self.task else ""
-        for name, wanted in (("variant", self.variant), ("judge", self.judge)):
-            rows = _chosen(rows, name, wanted, of_task)
-        rows = _chosen(rows, "decoding", self.decoding, of_task)
-        if self.sort not in ("", "model", *rows["variant"].unique()):
-            raise SpecError(f"--sort {self.sort!r}: give `model`, or a variant that is printed")
-        return rows
-
-    @property
-    def is_ranked(self) -> bool:
-        """Whether the boards are those of the headlines, and not of another metric or group."""
-        return self.metric is None and self.in_group in (None, ALL)
-
-    def plain(self, scores: DataFrame, constant: Collection[str]) -> DataFrame:
-        """Boards of another metric or group, without ranks."""
-        return views.plain_boards(scores, self.metric, self.in_group or ALL, constant=constant)
-
-    def put(
-        self, boards: DataFrame, folders: Mapping[str, RunFolder], *, is_json: bool = False
-    ) -> list[str]:
-        """Print boards; returns what was left out, in words."""
-        if is_json:
-            show_json(scores_of.records(boards))
-            return []
-        how = {"is_all": self.is_all, "has_recipes": self.has_recipes}
-        return put_boards(boards, folders, sort=self.sort, **how)
-
-    def of_metric(self, rows: DataFrame) -> DataFrame:
-        """The scores of the metric and the group that are asked for, of all without any."""
-        return _chosen(_chosen(rows, "metric", self.metric), "group", self.in_group)
 
 
 def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson = False) -> int:
@@ -110,38 +73,37 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
     named = find_runs(results, choice.runs or ())
     if not (folders := named or run_folders(results)):
         raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")
-    every = choice.needs_every_score
-    found, boards, verdicts, left_out = boards_of(
-        {one: whole_scores(one, is_every=every) for one in folders}
-    )
-    rows = placed(found, boards)
+    is_ranked = choice.metric is None and choice.in_group in (None, ALL)
+    found, boards, verdicts = boards_of(folders, is_every=choice.has_metrics or not is_ranked)
+    lost, rows = found.attrs["lost"], placed(found, boards)
     table = results / "leaderboard.csv"
     kept = rows if choice.has_metrics else scores_of.ranked_metrics(rows)
     if not named:
         write_whole(table, scores_of.board_text(kept).encode())
-    asked = choice.filtered(rows)
-    by_name = {folder.path.name: folder for folder in folders}
-    special = choice.of_metric(asked)
-    if choice.fpr is not None:
-        choice.put(operating_boards(by_name, asked, choice.fpr), by_name, is_json=is_json)
-        return ExitCode.of(left_out)
+    asked = _chosen(rows, "task", choice.task)
+    where = f" of task {choice.task}" if choice.task else ""
+    for name, wanted in (("variant", choice.variant), ("judge", choice.judge)):
+        asked = _chosen(asked, name, wanted, where)
+    special = _chosen(_chosen(asked, "metric", choice.metric), "group", choice.in_group)
     if is_json:
         has_all = choice.metric or choice.has_metrics
         show_json(scores_of.records(special if has_all else scores_of.ranked_metrics(special)))
-        return ExitCode.of(left_out)
-    if choice.is_ranked:
-        if len(asked) < len(rows):
-            verdicts = verdicts_of([f for f in folders if f not in left_out], asked)
-            boards = standings(asked, verdicts)
-        left = choice.put(boards, by_name)
-        put_judges(asked, boards, verdicts, is_all=choice.is_all)
-    else:
-        left = choice.put(choice.plain(special, constant_runs(found)), by_name)
-    log_alarms(asked, most=None if choice.is_all else MOST_ALARMS)
+        return ExitCode.of(lost)
+    if is_ranked and len(asked) < len(rows):
+        verdicts = verdicts_of([one for one in folders if one.path.name not in lost], asked)
+        boards = standings(asked, verdicts)
+    elif not is_ranked:
+        metrics = {choice.metric} if choice.metric else scores_of.HEADLINES
+        heads = scores_of.headlines(special, metrics, choice.in_group or ALL)
+        boards = in_order(unranked(heads, constant_runs(found)))
+    left = _put_boards(boards, folders, is_all=choice.is_all)
+    if is_ranked:
+        _put_judges(asked, boards, verdicts, is_all=choice.is_all)
+    _warn_of_alarms(asked, most=None if choice.is_all else MOST_ALARMS)
     wrote = "" if named else f"wrote {len(kept)} rows to {table}"
     rest = f"--all prints {' and '.join(left)}" if left else ""
     say("; ".join(filter(None, (wrote, rest))), is_prose=True)
-    return ExitCode.of(left_out)
+    return ExitCode.of(lost)
 
 
 def _chosen(rows: DataFrame, what: str, wanted: str | None, where: str = "") -> DataFrame:
@@ -162,12 +124,223 @@ def put_joint_boards(folders: Sequence[RunFolder], *, is_whole: bool = False) ->
 
     `is_whole`: of all tasks, with all alarms, which nothing else has printed.
     """
-    found = scores_of.board_scores({one: whole_scores(one) for one in folders})
-    verdicts = verdicts_of(folders, found)
-    boards = standings(found, verdicts)
-    left = put_boards(boards, {one.path.name: one for one in folders}, has_tasks=is_whole)
+    found, boards, verdicts = boards_of(folders)
+    left = _put_boards(boards, folders, has_tasks=is_whole)
     if is_whole:
-        put_judges(found, boards, verdicts)
-        log_alarms(found)
+        _put_judges(found, boards, verdicts)
+        _warn_of_alarms(found)
     if left:
         say(f"harness leaderboard --all prints {' and '.join(left)}\n", is_prose=True)
+
+
+def warn_of_run(rows: Sequence[ScoreRow]) -> None:
+    """Warn of the alarms of one run's scores."""
+    _warn_of_alarms(scores_of.board_scores({"": table_text(rows)}))
+
+
+def _put_boards(
+    boards: DataFrame,
+    folders: Iterable[RunFolder],
+    *,
+    is_all: bool = False,
+    has_tasks: bool = False,
+) -> list[str]:
+    """Print the board of the first task and its own judge, of all tasks, or with `is_all` all.
+
+    Returns what was left out, in words.
+    """
+    shown_runs = set(boards["run"])
+    files = {one.path.name: one.read() for one in folders if one.path.name in shown_runs}
+    made = views.matrices(boards, files, is_all=is_all)
+    firsts = {matrix["task"].iat[0]: matrix for matrix in reversed(made)}
+    shown = made if is_all else [*reversed(firsts.values())][: None if has_tasks else 1]
+    left = [words for one in shown for words in _put_board(one, files, is_all=is_all)]
+    names = [f"{matrix['task'].iat[0]} by {matrix['judge'].iat[0]}" for matrix in made]
+    seen = {name for name, one in zip(names, made, strict=True) if any(one is m for m in shown)}
+    if others := [name for name in names if name not in seen]:
+        left.append(f"{len(others)} more boards ({folded(list(dict.fromkeys(others)))})")
+    return left
+
+
+def _put_judges(
+    found: DataFrame, boards: DataFrame, verdicts: DataFrame, *, is_all: bool = False
+) -> None:
+    """Warn of unfit judges, with the numbers of the first variant and the names of the others.
+
+    With `is_all` print all judges side by side, and what swapping changed.
+    """
+    fitness = judge_fitness(boards, verdicts)
+    unfit = fitness[fitness["finding"] != "fit"]
+    for (task, judge, _), own in unfit.groupby(["task", "judge", "finding"], sort=False):
+        first, *rest = own["variant"]
+        others = f"; likewise {folded(list(dict.fromkeys(rest)))}" if rest else ""
+        warn(f"judge {judge} {own['words'].iat[0]}: {task}, {first}{others}")
+    if not is_all:
+        return
+    sides = boards[~boards["judge"].astype(str).str.endswith(":swapped")]
+    names = ["task", "variant", "decoding", "data", "model", "judge"]
+    means = sides.astype(dict.fromkeys(names, str)).pivot_table(
+        "value", names[:-1], "judge", sort=False
+    )
+    for (task, variant, *_), own in means.groupby(names[:-2], sort=False):
+        shown = own.dropna(axis=1, how="all").droplevel(names[:-2]).reset_index()
+        if len(shown.columns) > 2:
+            show(shown, f"judges side by side: {task}, {variant}")
+    for _, own in sensitivities(found).groupby("recipe", sort=False, observed=True):
+        judge, swapped = own["judge"].iat[0], f"{own['judge'].iat[0]}:swapped"
+        shown = own[["model", "value", "swapped", "difference"]]
+        shown = shown.set_axis(["model", judge, swapped, "difference"], axis=1)
+        what = f"{own['task'].iat[0]}, {own['variant'].iat[0]}"
+        show(shown, f"sensitivity to emphasis, {judge} minus {swapped}: {what}")
+
+
+def _put_board(matrix: DataFrame, files: Mapping[str, RunFile], *, is_all: bool) -> list[str]:
+    variants, lines = matrix.attrs["variants"], views.lines_of(matrix)
+    left = [f"the {n} variants that are averaged"] if (n := len(matrix.attrs["averaged"])) else []
+    has_seeds = any(len(own) > 1 for _, columns in lines for own in columns)
+    if not is_all and (more := len(variants) - MOST_VARIANTS) > 0:
+        left.append(f"{more} more variants")
+        variants = variants[:MOST_VARIANTS]
+    if not is_all and (more := len(lines) - MOST_MODELS) > 0:
+        left.append(f"{more} more models")
+        lines = lines[:MOST_MODELS]
+    if len(variants) == 1 and not has_seeds:
+        shown = _facts([own[0] for _, [own] in lines])
+    else:
+        rows = [[name, *map(_cell, columns[: len(variants)])] for name, columns in lines]
+        levels = [_levels(matrix[matrix["variant"] == name]) for name in variants]
+        if any(levels):
+            rows.append(["chance", *(" to ".join(map("{:.3f}".format, own)) for own in levels)])
+        shown = pandas.DataFrame(rows, columns=["model", *variants])
+        lost = [sum(r.missing for own in columns for r in own) for _, columns in lines]
+        if any(lost):
+            shown["missing"] = pandas.Series(lost, dtype=object)
+    show(shown, "\n".join([_title(matrix), _words(matrix, files), *_ranked_on(matrix)]), keys=2)
+    notes = views.board_notes(matrix)
+    for note in notes if len(variants) == 1 else [*notes, "Intervals: --variant NAME."]:
+        say(note, is_prose=True)
+    if notes or len(variants) > 1:
+        say("")
+    return left
+
+
+def _facts(rows: Sequence[Row]) -> DataFrame:
+    """A board of one variant: a column for each fact that is known, controls and chance below."""
+    own = pandas.DataFrame(rows)
+    by, levels = own["ranked_by"].iat[0], _levels(own)
+    shared = own["shared"].notna() & (own["shared"] != own["value"])
+    value = RANKING.get(by, "value")
+    found = {
+        "rank": own["rank"].map("{:.0f}".format, na_action="ignore"),
+        "model": own["model"]
+        + np.where(own["is_constant"] & ~own["is_control"], " (constant answer)", ""),
+        value: own["value"],
+        "95% interval": [*zip(own["low"], own["high"], strict=True)],
+        "on shared items": own["shared"] if shared.any() else None,
+        "TPR": own["tpr"] if by == RATES else None,
+        "FPR": own["fpr"] if by == RATES else None,
+        "chance": own["chance"] if by == "mean" and len(levels) > 1 else None,
+        "n": own["n"],
+        "missing": own["missing"] if own["missing"].any() else None,
+        "group": own["rank_group"].map(_letters, na_action="ignore")
+        if own["rank"].notna().sum() > 1
+        else None,
+        "cost USD": own["cost_usd"].map(usd, na_action="ignore"),
+    }
+    shown = pandas.DataFrame(found, dtype=object)
+    shown = shown[shown.columns[shown.notna().any() | (shown.columns == "rank")]]
+    if len(levels) == 1:
+        shown.loc[len(shown)] = pandas.Series({"model": "chance", value: levels[0]})
+    return shown
+
+
+def _cell(rows: Sequence[Row]) -> str:
+    """The value of one run with the letter of its group, or mean and spread of several seeds."""
+    if not rows:
+        return ""
+    mean = views.mean_of(rows)
+    known = [row.value for row in rows if not np.isnan(row.value)]
+    parts = [cell(None if np.isinf(mean) else mean)]
+    if len(known) > 1:
+        parts.append(f"sd {np.std(known, ddof=1):.3f}")
+    elif not np.isnan(rows[0].rank_group):
+        parts.append(_letters(rows[0].rank_group))
+    return " ".join([*parts, *["*"] * any(row.missing for row in rows)])
+
+
+def _letters(group: float) -> str:
+    """The letter of a group: a for the best one, aa after z."""
+    rest, place = divmod(int(group) - 1, 26)
+    return (_letters(rest) if rest else "") + chr(ord("a") + place)
+
+
+def _levels(rows: DataFrame) -> list[float]:
+    """The chance levels of some rows, lowest and highest: of the headline, if that ranks."""
+    found = sorted(rows.loc[rows["ranked_by"] == "mean", "chance"].dropna().round(3).unique())
+    return found if len(found) < 3 else [found[0], found[-1]]
+
+
+def _title(matrix: DataFrame) -> str:
+    row = next(matrix.itertuples())
+    variant = f", {row.variant}" if len(matrix.attrs["variants"]) == 1 else ""
+    metric = RANKING.get(row.ranked_by, row.metric)
+    group = "" if row.group == ALL else f", {row.group}"
+    label = f" ({matrix.attrs['label']})" if matrix.attrs["label"] else ""
+    return f"{row.task}{variant}: {metric}{group} by {row.judge}{label}"
+
+
+def _words(matrix: DataFrame, files: Mapping[str, RunFile]) -> str:
+    """The recipe in words: data, decoding and seed."""
+    row, file = next(matrix.itertuples()), files[matrix["run"].iat[0]]
+    whole = file.samples if row.limit == "all" else f"limit {row.limit}"
+    drawn, repeats, _ = row.signature.split("|")[4].rsplit(",", 2)
+    seeds = sorted(set(matrix["seed"]), key=lambda name: (len(name), name))
+    scorer = row.data.partition("+")[2].partition("@")[0]
+    facts = [
+        f"data: {data_words(file)} ({whole})",
+        f"implicitness: {scorer}" if scorer else "",
+        f"answers: {drawn}" + (f", {repeats[1:]} each" if repeats not in ("n", "n1") else ""),
+        f"seed{'s' * (len(seeds) > 1)} {folded(seeds)}",
+        "*: verdicts are missing" if matrix["missing"].any() else "nothing missing",
+    ]
+    return "; ".join(filter(None, facts))
+
+
+def _ranked_on(matrix: DataFrame) -> list[str]:
+    """On what models are ranked, in each column alike or from the least to the most."""
+    sizes = matrix[matrix["rank"].notna()].groupby("board").size()
+    several = matrix[matrix["board"].isin(sizes.index[sizes > 1]) & matrix["rank"].notna()]
+    known = several[several["rank_items"].notna()]
+    if len(several) and not len(known):
+        return ["verdicts were not read: ranked by value alone, no group is known"]
+    if not len(several):
+        return ["no rank: no item that all have"] if (matrix["rank_items"] == 0).any() else []
+    count = int(sizes.max())
+    models = "both" if count == 2 else f"all {count}"
+    pairs = "" if count == 2 else f", Holm over {count * (count - 1) // 2} pairs"
+    groups = "models of one group are not" if count == 2 else "not all within a group are"
+    items, clusters = (
+        " to ".join(map("{:.0f}".format, sorted({known[name].min(), known[name].max()})))
+        for name in ("rank_items", "rank_clusters")
+    )
+    is_one = len(matrix.attrs["variants"]) == 1
+    return [
+        f"{'' if is_one else 'a, b, ...: groups in a column, '}ranked on the {items} verdicts that "
+        f"{models} have, of {clusters} independent items; {groups} significantly different "
+        f"(clusters swapped{pairs})"
+    ]
+
+
+def _warn_of_alarms(scores: DataFrame, *, most: int | None = None) -> None:
+    """Warn of runs whose answers do not depend on what is asked, or are as good as a constant.
+
+    At most so many alarms are printed, and how many there are.
+    """
+    found, names = alarms(scores), ["model", "task", "variant"]
+    runs = scores_of.headlines(scores)[[*names, "data", "limit"]].drop_duplicates()
+    shared = Counter(runs[names].itertuples(index=False, name=None))
+    for row in found[:most].itertuples():
+        of = f", {row.data}" if shared[row.model, row.task, row.variant] > 1 else ""
+        warn(f"alarm: {row.model} on {row.task}, {row.variant}{of}: {row.words}")
+    if most is not None and len(found) > most:
+        warn(f"alarm: {len(found) - most} more alarms: --all")

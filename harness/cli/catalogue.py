@@ -1,15 +1,11 @@
 """The commands that show what there is: list, with runs, show, schema, tokens; data; verify."""
 
 import re
-import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from difflib import get_close_matches
-from pathlib import Path
-from shutil import get_terminal_size
-from textwrap import fill, wrap
+from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -19,14 +15,13 @@ from harness.cli.list_runs import WIDTH, list_runs
 from harness.cli.options import HOME, AsJson, ExitCode, Home, argument, option
 from harness.data import download
 from harness.errors import SpecError, did_you_mean
-from harness.present.screen import Cell, say, show_json, show_records, show_rows, warn
+from harness.present.screen import Cell, say, show_json, show_rows, warn
 from harness.registry import EXTENDED, KINDS, SPECS, Registry, Section
 from harness.specs import plugins
 from harness.specs.data import GoldenSpec, OverlaySpec
 from harness.specs.models import PricesSpec, is_usual_variable
 from harness.specs.schema import json_schema
 from harness.storage.environment import other_versions, versions_here
-from harness.storage.files import write_whole
 from harness.storage.find_runs import NoSuchRun, find_run, run_facts
 from harness.storage.runs import RunFolder, read_table
 
@@ -51,11 +46,8 @@ SECTIONS: dict[str, Section] = {
 }
 NOT_HERE = {"vllm": " (without vLLM add --backend transformers, or --backend server)"}
 """What a model of a kind needs that may not be installed."""
-EXAMPLES, WIDEST = 3, 12
-TOKENS_HEAD = (
-    *("variant", "choices", "tokens a choice (min/median/max)", "one token", "other tokens apart"),
-    *("token across", "nothing before", "BOS", "longest context"),
-)
+WIDEST = 12
+"""The most tokens of a choice that are shown."""
 SOURCE_NAMES = "Sources. Default: all."
 
 
@@ -67,7 +59,6 @@ def list_names(
     names: list[str] | None = argument(
         "RUN", "With runs, which: @TAG, a task, a model, TASK/MODEL. Default: all.", None
     ),
-    tag: str | None = option("With runs, those of a tag.", None),
     is_json: AsJson = False,
 ) -> int:
     """List the names that commands take: tasks, models, judges and more.
@@ -77,48 +68,32 @@ def list_names(
       harness list tasks
       harness list runs @pilot
     """
-    names = [*(names or ()), *([f"@{tag.removeprefix('@')}"] if tag else ())]
     if what == "runs":
-        return list_runs(where.results, names, is_json=is_json)
-    if names:
-        raise SpecError(f"list {what or ''} {names[0]}: only runs are chosen by names")
-    if what is not None and what not in SECTIONS:
-        raise SpecError(f"list {what!r}: give one of {', '.join([*SECTIONS, 'runs'])}")
+        return list_runs(where.results, names or (), is_json=is_json)
+    if names or (what is not None and what not in SECTIONS):
+        wrong = f"list {what or ''} {' '.join(names or ())}".strip()
+        raise SpecError(f"{wrong}: give one of {', '.join(SECTIONS)}; or runs, and names of runs")
     registry = options.registry(where.home)
     found = {name: registry.names(SECTIONS[name]) for name in ([what] if what else SECTIONS)}
     if is_json:
         show_json(found)
-        return ExitCode.DONE
-    if what is None:
-        for section, members in found.items():
-            say(_shortened(section, members))
+    elif what is not None:
+        section = SECTIONS[what]
+        lines = [(name, *_about(registry, section, name)) for name in found[what]]
+        if section == "configs/models":
+            show_rows("", (what, "kind", "about"), lines)
+        else:
+            show_rows("", (what, "about"), [(name, about) for name, _, about in lines])
+    else:
+        for kind, members in found.items():
+            start = f"{kind:13} {len(members):3}  "
+            say(start + shorten(", ".join(members), WIDTH - len(start), placeholder=" ..."))
         say("\nall of a kind, and what each is: harness list KIND; runs: harness list runs")
-        return ExitCode.DONE
-    for section, members in found.items():
-        say(f"{section}:")
-        for name in members:
-            say(_listed(name, _about(registry, SECTIONS[section], name)))
     return ExitCode.DONE
 
 
-def _shortened(section: str, members: Sequence[str]) -> str:
-    """The number of names of a kind, and as many of them as fit a line."""
-    head = f"{section:13} {len(members):3}  "
-    first, *rest = wrap(", ".join(members), WIDTH - len(head) - 4, break_on_hyphens=False)
-    return f"{head}{first}{' ...' if rest else ''}"
-
-
-def _listed(name: str, about: str) -> str:
-    """A line of the list; on a terminal what is longer goes on under where the words begin."""
-    line = f"  {name:24} {about}".rstrip()
-    if not sys.stdout.isatty():
-        return line
-    width = max(60, get_terminal_size().columns)
-    return fill(line, width, subsequent_indent=" " * 27, break_on_hyphens=False)
-
-
-def _about(registry: Registry, section: Section, name: str) -> str:
-    """A YAML file's line `about`, read without parsing or checking the file."""
+def _about(registry: Registry, section: Section, name: str) -> tuple[str, str]:
+    """A YAML file's lines `kind` and `about`, read without parsing or checking the file."""
     lines = registry.file(section, name).read_text("utf-8", "replace").splitlines()
     values = {
         key: line.removeprefix(f"{key}:").partition(" #")[0].strip().strip("\"'")
@@ -126,13 +101,10 @@ def _about(registry: Registry, section: Section, name: str) -> str:
         for line in reversed(lines)
         if line.startswith(f"{key}:")
     }
-    about, kind = values.get("about", ""), values.get("kind", "")
-    if section != "configs/models":
-        return about
-    ends = values.get("ends", "")
+    kind, ends = values.get("kind", ""), values.get("ends", "")
     when = "shut" if ends <= date.today().isoformat() else "shuts"
     end = f" Its provider {when} it down on {ends}." if ends else ""
-    return f"{kind:12} {about}{end}{NOT_HERE.get(kind, '')}"
+    return kind, f"{values.get('about', '')}{end}{NOT_HERE.get(kind, '')}"
 
 
 def show(
@@ -166,8 +138,7 @@ def _show_run(folder: RunFolder, *, has_all: bool) -> int:
     if not has_all:
         if folder.scores.is_file():
             put_scores(file, read_table(folder.scores))
-        facts = "; ".join(f"{name} {fact}" for name, fact in run_facts(file).items())
-        say(facts, is_prose=True)
+        say("; ".join(f"{name} {fact}" for name, fact in run_facts(file).items()), is_prose=True)
         if (line := cost_line(file.costs)) is not None:
             say(line, is_prose=True)
     for line in gap_lines(file, has_remedy=False):
@@ -176,10 +147,8 @@ def _show_run(folder: RunFolder, *, has_all: bool) -> int:
         words = "; ".join(f"{name} {then}, here {now}" for name, then, now in other)
         say(f"# computed with other versions than are here: {words}", is_prose=True)
     say(f"# {folder.path}")
-    if has_all:
-        say((folder.path / "run.json").read_text("utf-8"))
-    else:
-        say(f"all that is stored of it: harness show {folder.path.name[:8]} --all")
+    more = f"all that is stored of it: harness show {folder.path.name[:8]} --all"
+    say((folder.path / "run.json").read_text("utf-8") if has_all else more)
     return ExitCode.DONE
 
 
@@ -200,18 +169,12 @@ def schema(
         "task, model, judge, scorer, recipe, sheet, annotation, table, layout, perturbation, "
         "build, plan, import, data, golden, overlay or prices.",
     ),
-    out: Path | None = option("File to write. Default: stdout.", None, flags="--out -o"),
 ) -> int:
     """Print the JSON schema of a kind of YAML file; editors use it to complete and check the file.
 
     The kinds of models and judges that installed packages add are part of it.
     """
-    text = schema_text(kind)
-    if out is None:
-        say(text.removesuffix("\n"))
-    else:
-        write_whole(out, text.encode())
-        warn(f"{out}: the schema of a {kind} file")
+    say(schema_text(kind).removesuffix("\n"))
     return ExitCode.DONE
 
 
@@ -231,56 +194,48 @@ def schema_text(kind: str, *, has_plugins: bool = True) -> str:
     return msgspec.json.format(content, indent=1).decode() + "\n"
 
 
-@dataclass(frozen=True, kw_only=True)
-class TokensChoice:
-    """Whose tokenizer reads which choices."""
-
-    task: str = option("Task with choices: a name in tasks/.")
-    model: str = option("Local model: a name in configs/models/.")
-    variant: str | None = option("Variants, comma-separated, or all. Default: the task's.", None)
-    limit: options.Limit = None
-
-
 def tokens(
-    choice: TokensChoice,
     where: Annotated[options.Where, options.Only("data data_mode prompts home")],
+    *,
+    task: str = option("Task with choices: a name in tasks/."),
+    model: str = option("Local model: a name in configs/models/."),
+    variant: str | None = option("Variants, comma-separated, or all. Default: the task's.", None),
+    limit: options.Limit = None,
     is_json: AsJson = False,
 ) -> int:
     """Show how a local model's tokenizer reads a task's choices; its weights are not loaded."""
     from harness.pipeline.preview import check_tokens
     from harness.pipeline.resolve import RunOptions, resolve_choices
 
-    variants = options.names(choice.variant)
-    wanted = RunOptions(choice.task, choice.model, variants=variants, limit=choice.limit)
     space = where.workspace()
+    wanted = RunOptions(task, model, variants=options.names(variant), limit=limit)
     plan, spec = resolve_choices(space, wanted)
     reports = check_tokens(plan, spec, space.registry.cache / "checkpoints")
     if is_json:
         show_json(reports)
         return ExitCode.DONE
-    lines = []
-    for variant, one in reports.items():
-        lengths = f"{one['fewest']} / {one['median']:g} / {one['most']}"
-        counts = (one[name] for name in ("single", "differing", "spanning", "ungiven"))
-        starts = " or ".join(map(str, one["bos_counts"]))
-        lines.append((variant, one["choices"], lengths, *counts, starts, one["longest_context"]))
-    show_rows(f"{choice.task}, {choice.model}", TOKENS_HEAD, lines)
-    examples = [
-        (part["scored"] == part["apart"], place, name, part)
-        for name, report in reports.items()
-        for place, part in enumerate(report["examples"])
-    ]
-    # First those whose tokens change when the choice is tokenised alone.
-    for _, _, name, part in sorted(examples, key=lambda entry: entry[:2])[:EXAMPLES]:
+    shown: dict[str, Callable[[Mapping[str, Any]], Cell]] = {
+        "choices": lambda one: one["choices"],
+        "tokens a choice (min/median/max)": lambda one: (
+            f"{one['fewest']} / {one['median']:g} / {one['most']}"
+        ),
+        "one token": lambda one: one["single"],
+        "other tokens apart": lambda one: one["differing"],
+        "token across": lambda one: one["spanning"],
+        "nothing before": lambda one: one["ungiven"],
+        "BOS": lambda one: " or ".join(map(str, one["bos_counts"])),
+        "longest context": lambda one: one["longest_context"],
+    }
+    rows = [(name, *(cell(one) for cell in shown.values())) for name, one in reports.items()]
+    show_rows(f"{task}, {model}", ("variant", *shown), rows)
+    examples = [(name, part) for name, one in reports.items() for part in one["examples"]]
+    for name, part in examples[:3]:
         say(f"{name}, sample {part['sample_id']}, choice {part['choice']!r}")
         for what in ("given", "scored", "apart"):
-            say(f"  {what:<6} {_shown(part[what])}")
+            more = " ..." if len(part[what]) > WIDEST else ""
+            pieces = " ".join(f"[{piece}]" for piece in part[what][:WIDEST])
+            say(f"  {what:<6} {pieces}{more}")
     return ExitCode.DONE
-
-
-def _shown(pieces: Sequence[str]) -> str:
-    more = f" and {len(pieces) - WIDEST} more" if len(pieces) > WIDEST else ""
-    return " ".join(f"[{piece}]" for piece in pieces[:WIDEST]) + more
 
 
 def list_sources(home: Home = HOME, is_json: AsJson = False) -> int:
@@ -314,7 +269,6 @@ def fetch(
 def check(
     names: list[str] | None = argument("SOURCE", SOURCE_NAMES, None),
     data: options.DataFolder = None,
-    has_all: bool = option("Print every file, not only those that differ.", False, flags="--all"),
     home: Home = HOME,
     is_json: AsJson = False,
 ) -> int:
@@ -332,9 +286,8 @@ def check(
         states = Counter((file.source, file.state) for file in files)
         for (source, state), count in states.items():
             say(f"{source}: {count} {state}")
-        for file in files:
-            if has_all or file.state == "differs":
-                say(f"{file.state:8} {file.path}")
+        for file in (file for file in files if file.state == "differs"):
+            say(f"{file.state:8} {file.path}")
     if missing := sorted({file.source for file in files if file.state == "missing"}):
         warn(
             f"missing below {folder}: `harness data fetch {' '.join(missing)}` downloads it; or "
@@ -382,21 +335,20 @@ def _put_verified(
 ) -> None:
     from harness.analysis.verify import CellStatus
 
+    states = [*map(str, CellStatus)]
     for name, spec in papers.items() if has_all else ():
         _put_cells(f"{name}: {spec.paper}", [cell for cell in cells if cell.paper == name])
         for rest in spec.unlisted:
             say(f"not listed: {rest.table}, {rest.cells} ({rest.reason})")
-    differing = [cell for cell in cells if cell.status == CellStatus.DIFFERS]
     if not has_all:
         found = Counter((cell.paper, str(cell.status)) for cell in cells)
-        states = [*map(str, CellStatus)]
         rows: list[list[Cell]] = [[name, *(found[name, s] for s in states)] for name in papers]
         show_rows("published numbers, recomputed", ("paper", *states), rows)
-    if differing and not has_all:
-        _put_cells("not as published", differing)
-    counts = ", ".join(f"{sum(c.status == s for c in cells)} {s}" for s in CellStatus)
+        if differing := [cell for cell in cells if cell.status == CellStatus.DIFFERS]:
+            _put_cells("not as published", differing)
+    counts = Counter(str(cell.status) for cell in cells)
     origins = Counter(cell.origin for cell in cells if cell.status == CellStatus.OK)
-    say(f"{len(cells)} cells: {counts}")
+    say(f"{len(cells)} cells: {', '.join(f'{counts[state]} {state}' for state in states)}")
     say(
         f"of those ok, {origins['printed']} are printed in a paper, {origins['derived']} follow "
         f"from printed numbers, and {origins['release']} are counts of the released files"
@@ -406,26 +358,14 @@ def _put_verified(
 
 
 def _put_cells(title: str, cells: "Sequence[VerifiedCell]") -> None:
-    counts = Counter((cell.status, cell.reason) for cell in cells if cell.reason)
-    shared = {key: count for key, count in counts.items() if count > 1}
-    show_records(
-        title,
-        cells,
-        "table, cell, published, recomputed, difference, status",
-        published=lambda cell: _number(cell.published),
-        recomputed=lambda cell: _number(cell.recomputed),
-        difference=lambda cell: _number(cell.difference),
-        status=lambda cell: (
-            f"{cell.status} ({cell.reason})"
-            if counts[cell.status, cell.reason] == 1
-            else cell.status
-        ),
-    )
-    for (status, reason), count in shared.items():
-        say(f"{count} {status}: {reason}")
+    def number(value: float | None) -> str | None:
+        is_whole = value is not None and value == round(value)
+        return None if value is None else f"{value:.0f}" if is_whole else f"{value:.5g}"
 
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.0f}" if value == round(value) else f"{value:.5g}"
+    head = ("table", "cell", "published", "recomputed", "difference", "status")
+    rows: list[list[Cell]] = []
+    for cell in cells:
+        numbers = map(number, (cell.published, cell.recomputed, cell.difference))
+        why = f" ({cell.reason})" if cell.reason else ""
+        rows.append([cell.table, cell.cell, *numbers, f"{cell.status}{why}"])
+    show_rows(title, head, rows)

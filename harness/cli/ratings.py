@@ -1,12 +1,13 @@
-"""The commands for ratings by people: agree, export and import of sheets."""
+"""The commands about people: agree, and the sheets that they fill in."""
 
 import csv
 import io
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
+
+import msgspec
 
 from harness.analysis import sheets
 from harness.analysis.agreement import EPSILONS, AgreementRow, AgreementSettings, agreement_rows
@@ -18,30 +19,30 @@ from harness.analysis.findings import (
     raters_finding,
 )
 from harness.analysis.panels import AgreementQuery, Panel, match_ratings, unmatched
-from harness.analysis.sheets import Packet, Sheet, SheetForm, SheetQuery
+from harness.analysis.sheets import Sheet, SheetForm
 from harness.cli import options
+from harness.cli.impscore import read_input
 from harness.cli.options import HOME, RESULTS, AsJson, ExitCode, Home, Results, argument, option
 from harness.cli.put import put_rows
-from harness.data.ratings import (
-    Conversion,
-    Rating,
-    SheetKey,
-    checked,
-    config_text,
-    from_label_studio,
-    from_wide,
-    ratings_text,
-    read_ratings,
-    tasks_text,
-)
+from harness.data.annotation import read_labels, read_stresses
+from harness.data.ratings import checked, ratings_text, read_key, read_rated, read_ratings
+from harness.data.readers.samples_jsonl import read as read_samples
 from harness.errors import DataError, SpecError
+from harness.implicitness.pairs import read_items, read_pairs
+from harness.implicitness.scorer import Flag, text_of
 from harness.judges.asking import Orders
+from harness.lazy import DataFrame, pandas
+from harness.present.document import form as filled_form
 from harness.present.screen import Cell, cell, folded, p_value, say, show_records, show_rows, warn
 from harness.storage.cells import long_cells, records_csv
 from harness.storage.files import refuse_source, write_new, write_whole
 from harness.storage.find_runs import find_runs, run_folders, stored_runs
+from harness.storage.frames import Row, frame_csv, records
 from harness.storage.runs import RunFile
+from harness.storage.tables import column_of
 
+ALL_CSV = "sheets are CSV, which Label Studio imports and exports; leave --format out"
+STEPS = option("Steps of labelling: a name in configs/annotations/.")
 MAIN = {
     "pearson_dataset": "r",
     "kendall_document_zero": "tau",
@@ -78,9 +79,6 @@ class AgreeChoice:
     seed: options.Seed = 0
     draws: int = option("Draws for each test and for intervals of systems.", 1000, min=1)
     is_all: bool = option("Print every statistic of every judge.", False, flags="--all")
-    is_strict: bool = option(
-        "Refuse ratings of unknown samples or models.", False, flags="--strict"
-    )
 
     def settings(self) -> AgreementSettings:
         """How agreement is measured."""
@@ -92,7 +90,7 @@ class AgreeChoice:
         """Which judges and variants are compared, and which of a judge's orders."""
         orders: Orders = options.one_of("--orders", self.orders, *get_args(Orders))
         judges, variants = options.names(self.judge, "--judge"), options.names(self.variant)
-        return AgreementQuery(judges, variants, self.is_strict, orders)
+        return AgreementQuery(judges, variants, orders)
 
 
 def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = False) -> int:
@@ -118,191 +116,281 @@ def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = Fal
 
 
 @dataclass(frozen=True, kw_only=True)
-class SheetChoice:
-    """What people will rate, who they are, and in which form they get it."""
+class Writing:
+    """Who fills a sheet in, and where it goes."""
+
+    raters: str | None = option(
+        "Names of the people: ann,bob. Each gets a file, in an order of their own.", None
+    )
+    seed: options.Seed = 0
+    out: Path = option("CSV file to write.", flags="-o --out")
+    home: Home = HOME
+
+    def write(self, sheet: Sheet, *, each: int | None = None, size: int | None = None) -> int:
+        """Write the files of a sheet; the exit code."""
+        if self.out.suffix != ".csv":
+            raise SpecError(f"-o {self.out}: a sheet is a CSV file; end its name in .csv")
+        raters = options.names(self.raters, "--raters")
+        for name in raters:
+            options.plain_name(name, option="--raters")
+        if taken := sorted({*sheets.OWN_COLUMNS, *sheet.rows.columns} & {*raters}):
+            raise SpecError(f"--raters: {taken[0]!r} is a column of the sheet; use another name")
+        if each is not None and each > len(raters):
+            raise SpecError(f"--per-answer {each}: name as many with --raters")
+        stem, said = self.out.with_suffix(""), []
+        files = {} if sheet.key is None else {".key.csv": frame_csv(sheet.key)}
+        packets = sheet.packets(raters, each=each, size=size, seed=self.seed)
+        for ending, (rater, rows) in packets.items():
+            files[f"{ending}.csv"] = sheet.text(rater, rows)
+            files |= {f"{ending}.html": _page(sheet, rater, rows)} if sheet.is_by_block else {}
+            said.append(f"wrote {len(rows)} rows to {stem}{ending}.csv")
+        files |= {".guide.txt": sheet.guide} if sheet.guide else {}
+        files |= {".config.xml": sheet.config()} if sheet.steps else {}
+        for name, text in files.items():
+            write_new(Path(f"{stem}{name}"), text.encode())
+        for line in said:
+            say(line)
+        if sheet.guide:
+            say(f"what raters read first is in {stem}.guide.txt")
+        if sheet.key is not None:
+            warn(f"{stem}.key.csv says what each row is: do not show it to the raters")
+        if sheet.lost:
+            warn(f"{sheet.lost} have no text to show and are left out")
+        return ExitCode.of(sheet.lost)
+
+
+def _page(sheet: Sheet, rater: str, rows: DataFrame) -> str:
+    """A file of a sheet as a page to print: the guide, then a table a block."""
+    blocks = [records(own) for _, own in rows.groupby(level=0, sort=False)]
+    return "".join(filled_form("sheet.html", rater=rater, guide=sheet.guide, blocks=blocks))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerChoice:
+    """Which answers people rate, and how they are dealt out."""
 
     runs: options.RunNames
-    form: str = option("Form of the sheet: labelstudio or csv.", flags="--format")
     variant: str | None = option(
         "Variants, comma-separated, or all. Default: the task's first that every run has.", None
     )
     temperature: str | None = option(
         "Temperatures, comma-separated, or all. Default: the first of the runs.", None
     )
-    rows: int | None = option(
-        "Rows, of the first samples in an order that the seed draws.", None, min=1
-    )
     limit: options.Limit = None
-    raters: str | None = option("Names of the raters: ann,bob. Each gets a file.", None)
     per_answer: int | None = option("Raters of each answer. Default: all.", None, min=1)
     per_file: int | None = option("Rows of each file. Default: all.", None, min=1)
-    seed: options.Seed = 0
-    low: int | None = option(
-        "Lowest rating (labelstudio), where the task has no sheet in configs/sheets/. Default: 0.",
-        None,
+    form: str = option("csv, as all sheets are.", "csv", flags="--format", hidden=True)
+
+    def decodings(self) -> list[str]:
+        """The temperatures as runs name them."""
+        try:
+            return [
+                one if one == "all" else f"T{float(one.removeprefix('T')):g}"
+                for one in options.names(self.temperature, "--temperature")
+            ]
+        except ValueError:
+            fact = f"--temperature {self.temperature!r}: give numbers such as 0.3, or all"
+            raise SpecError(fact) from None
+
+
+def export_ratings(choice: AnswerChoice, to: Writing, results: Results = RESULTS) -> int:
+    """Write blind rating sheets in random order, and their key in a file of its own.
+
+    Label Studio imports them, too: the labelling config is in NAME.config.xml. Export CSV there.
+    """
+    if choice.form != "csv":
+        raise SpecError(f"--format {choice.form}: {ALL_CSV}")
+    folders = find_runs(results, choice.runs)
+    sheet = sheets.answers_sheet(
+        folders,
+        _sheet_form(folders[0].read(), to.home),
+        variants=options.names(choice.variant),
+        decodings=choice.decodings(),
+        limit=choice.limit,
+        seed=to.seed,
     )
-    high: int | None = option("Highest rating, likewise. Default: 5.", None)
-    out: Path | None = option("File to write. Default: in RESULTS/sheets/.", None, flags="-o --out")
-
-    def query(self) -> SheetQuery:
-        """Which answers are shown."""
-        temperatures = options.names(self.temperature, "--temperature")
-        decodings = tuple("all" if one == "all" else _decoding(one) for one in temperatures)
-        variants = options.names(self.variant)
-        return SheetQuery(variants, decodings, self.seed, self.limit, self.rows)
-
-    def packets(self, sheet: Sheet) -> list[Packet]:
-        """The files that the sheet becomes."""
-        raters = options.names(self.raters, "--raters")
-        for name in raters:
-            options.plain_name(name, option="--raters")
-        if taken := sorted({*sheets.OWN_COLUMNS, *sheet.fields} & set(raters)):
-            raise SpecError(f"--raters: {taken[0]!r} is a column of the sheet; use another name")
-        if self.per_answer is not None and self.per_answer > len(raters):
-            raise SpecError(
-                f"--per-answer {self.per_answer}: there are {len(raters)} raters; name as many "
-                "with --raters"
-            )
-        size, each = self.per_file, self.per_answer
-        return sheets.packets(sheet, raters=raters, each=each, size=size, seed=self.seed)
-
-    def marks(self, form: SheetForm | None) -> dict[str, str]:
-        """What raters may choose, and what it means: by the task's sheet, else by whole numbers."""
-        has_own = self.low is not None or self.high is not None
-        if form and has_own:
-            raise SpecError(
-                f"--low and --high: {form.place} has a scale of its own "
-                f"({', '.join(form.marks)}); leave them out, or change that file"
-            )
-        if form:
-            return {mark.text: mark.means for mark in form.spec.scale}
-        low, high = self.low or 0, 5 if self.high is None else self.high
-        if not low < high <= low + 100:
-            raise SpecError(f"--low {low} --high {high}: give a scale of at most 101 whole numbers")
-        return {str(value): "" for value in range(low, high + 1)}
-
-
-def export_ratings(choice: SheetChoice, results: Results = RESULTS, home: Home = HOME) -> int:
-    """Write blind rating sheets in random order, and their key in a file of its own."""
-    ending = {"labelstudio": "json", "csv": "csv"}.get(choice.form)
-    if ending is None:
-        raise SpecError(f"--format {choice.form!r}: give labelstudio or csv")
-    runs = sheets.read_runs(find_runs(results, choice.runs))
-    form = _sheet_form(runs[0].file, home)
-    marks = choice.marks(form)
-    sheet = sheets.draw_sheet(runs, choice.query(), form)
-    path = choice.out or results / "sheets" / f"{runs[0].file.run.task}-s{choice.seed}.{ending}"
-    key = path.with_name(f"{path.stem}.key.csv")
-    files = {
-        path.with_name(f"{path.stem}{p.ending}{path.suffix}"): p for p in choice.packets(sheet)
-    }
-    write_new(key, sheets.key_text(sheet).encode())
-    for file, packet in files.items():
-        is_csv = choice.form == "csv"
-        text = sheets.sheet_text(sheet, packet).encode() if is_csv else b""
-        write_new(file, text or tasks_text(sheets.shown(sheet, packet.entries)))
-        say(f"wrote {len(packet.entries)} rows to {file}")
-    _write_guides(path, sheet, form, marks if choice.form == "labelstudio" else {})
-    _tell_of_sheet(sheet, key)
-    return ExitCode.of(sheet.unanswered)
+    code = to.write(sheet, each=choice.per_answer, size=choice.per_file)
+    key, rows = sheet.key, len(sheet.rows)
+    if key is not None:
+        names = ", ".join([*key.variant.unique(), *key.decoding.unique()])
+        equal = f"; {len(key)} answers, equal ones in one row" if len(key) > rows else ""
+        warn(f"variant {names}{equal} (others: --variant, --temperature)")
+    return code
 
 
 def _sheet_form(file: RunFile, home: Path) -> SheetForm | None:
     """The task's form in configs/sheets/, or that of the task it was made of; None without one."""
+    known = options.registry(home).names("configs/sheets")
+    for name in (file.run.task, file.task.made_of):
+        if name is not None and name in known:
+            return _form_of(name, home)
+    warn(f"no configs/sheets/{file.run.task}.yaml: each field of a sample is a column")
+    return None
+
+
+def _form_of(name: str, home: Path) -> SheetForm:
     registry = options.registry(home)
-    known = registry.names("configs/sheets")
-    names = [one for one in (file.run.task, file.task.made_of) if one in known]
-    if not names or names[0] is None:
-        warn(f"no configs/sheets/{file.run.task}.yaml: each field of a sample is a column")
-        return None
-    place = registry.file("configs/sheets", names[0])
-    return SheetForm(registry.load("configs/sheets", names[0]), str(place), registry.prompts)
+    place = str(registry.file("configs/sheets", name))
+    return SheetForm(registry.load("configs/sheets", name), place, registry.prompts)
 
 
-def _write_guides(path: Path, sheet: Sheet, form: SheetForm | None, marks: dict[str, str]) -> None:
-    """What raters read first, and the labelling config where there are marks to choose."""
-    if form:
-        guide = path.with_name(f"{path.stem}.guide.txt")
-        write_new(guide, form.guide().encode())
-        say(f"what raters read first is in {guide}")
-    if marks:
-        config = path.with_name(f"{path.stem}.config.xml")
-        names = [sheets.column(name) for name in sheet.fields]
-        write_new(config, config_text(names, answer=sheets.ANSWER, marks=marks).encode())
-        say(f"labelling config in {config}")
+def export_sheet(
+    to: Writing,
+    name: str = argument("SHEET", "Sheet: a name in configs/sheets/ that asks of sentences."),
+    file: str = argument(
+        "FILE", "Pairs, graded sentences or choices, as impscore eval reads them."
+    ),
+    each: int | None = option(
+        "Pairs of each source, or of each topic where the file has no column source. Default: all.",
+        None,
+        min=1,
+    ),
+) -> int:
+    """Write a questionnaire on sentences: pairs to rate, sets to rank, or choices of the nearest.
+
+    With each file there is a page to print. `harness sheet read-ratings` reads the answers.
+    """
+    refuse_source(to.out, Path(file))
+    made = _form_of(name, to.home)
+    of = made.spec.of
+    if of == "answers":
+        raise SpecError(f"sheet {name!r} asks of answers: make it by `sheet ratings RUN`")
+    if each is not None and of != "pairs":
+        raise SpecError(f"--each: sheet {name!r} asks of {of}, which have no source")
+    table, source = read_input(file, None, has_column=True)
+    if of == "pairs":
+        units = sheets.pair_units(read_pairs(table, where=source), each, to.seed)
+    else:
+        units = sheets.item_units(of, read_items(table, where=source))
+    return to.write(sheets.units_sheet(name, made, units, to.seed))
 
 
-def _tell_of_sheet(sheet: Sheet, key: Path) -> None:
-    rows, answers = len(sheet.entries), sheet.answers
-    equal = f"; {answers} answers, equal ones in one row" if answers > rows else ""
-    warn(
-        f"variant {', '.join(sheet.variants)}, {', '.join(sheet.decodings)}{equal} (others: "
-        "--variant, --temperature)"
-    )
-    warn(f"{key} names the models of each row: do not show it to the raters")
-    if sheet.unanswered:
-        warn(f"{sheet.unanswered} responses have no answer and are left out")
+def export_annotation(
+    to: Writing,
+    file: str = argument("FILE", "Table of texts, or - for stdin."),
+    steps: str = STEPS,
+    column: str | None = option("Column of the texts. Default: text.", None),
+) -> int:
+    """Write sheets on which people label texts step by step, and a config for Label Studio.
+
+    The sheets are shuffled and show ids and texts alone; their key is a file of its own.
+
+    \b
+    Example:
+      harness sheet labels posts.csv --steps ishate -o sheet.csv
+    """
+    spec = options.registry(to.home).load("configs/annotations", steps)
+    table, where = read_input(file, None, has_column=column is not None)
+    refuse_source(to.out, Path(where))
+    cells = [text_of(cell) for cell in column_of(table, column, where=where)]
+    pairs = zip(table.lines, cells, strict=True)
+    known = [(line, cell) for line, cell in pairs if not isinstance(cell, Flag)]
+    if not known:
+        raise DataError(f"{where}: no text to label")
+    sheet = sheets.labels_sheet(spec, known, to.seed)
+    return to.write(replace(sheet, lost=len(cells) - len(known)))
 
 
-def _decoding(text: str) -> str:
-    try:
-        return f"T{float(text.removeprefix('T')):g}"
-    except ValueError:
-        raise SpecError(f"--temperature {text!r}: give numbers such as 0.3, or all") from None
+def export_stress(
+    to: Annotated[Writing, options.Only("raters out")],
+    file: Path = argument("FILE", "Turns, such as `harness build turns` chooses: JSON lines."),
+) -> int:
+    """Write sheets on which people mark stressed words and say what the stress brings out.
+
+    \b
+    Example:
+      harness sheet stress turns.jsonl --raters ann,bob -o stress.csv
+    """
+    return to.write(sheets.stress_sheet(read_samples([file], None)))
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConvertChoice:
-    """Which ratings are converted, and what the files do not say of them."""
-
-    files: list[Path] = argument("FILE", "Rated sheets, or ratings in another form: CSV or XLSX.")
-    form: str = option(
-        "Form of FILE: labelstudio or wide (a column for each rater).", flags="--format"
-    )
-    out: Path = option("Long-form CSV to write.", flags="-o --out")
-    key: Path | None = option("Key file of the blind sheet that was rated.", None)
-    task: str = option("Task of the ratings, if the file names none.", "")
-    scale: str = option("What was rated: a variant's name, or any word.", "")
-    raters: str | None = option(
-        "Columns of raters (wide): A,B; or with other names: A=anna,B=ben.", None
-    )
-    values: str | None = option("Numbers for words: yes=1,no=0.", None)
-    control: str = option("Question whose ratings are read (labelstudio).", "")
-
-    def conversion(self) -> Conversion:
-        """How ratings are converted."""
-        return Conversion(
-            task=self.task,
-            scale=self.scale,
-            key=sheets.read_key(self.key) if self.key else SheetKey(),
-            raters={left: right or left for left, right in _pairs(self.raters)},
-            words={left: _number(left, right) for left, right in _pairs(self.values)},
-            control=self.control,
-        )
-
-
-def import_ratings(choice: ConvertChoice) -> int:
-    """Convert ratings to long form; with --key, those of a blind sheet.
+def import_ratings(
+    files: list[Path] = argument("FILE", "Rated sheets, or tables with a column a rater."),
+    out: Path = option("Long-form CSV to write.", flags="-o --out"),
+    key: Path | None = option("Key file of the blind sheet that was rated.", None),
+    task: str = option("Task of the ratings, if the file names none.", ""),
+    raters: str | None = option("Columns of raters: A,B; or with other names: A=anna,B=ben.", None),
+    form: str = option("wide, as all are.", "wide", flags="--format", hidden=True),
+) -> int:
+    """Convert ratings to long form; with --key, those of a blind sheet. CSV or XLSX.
 
     Several files are those of several raters, or parts of a sheet.
     """
-    form = options.one_of("--format", choice.form, "labelstudio", "wide")
-    for file in choice.files:
-        refuse_source(choice.out, file)
-    conversion = choice.conversion()
-    reader = from_wide if form == "wide" else from_label_studio
-    ratings = checked([one for file in choice.files for one in reader(file, conversion)])
-    write_whole(choice.out, ratings_text(ratings).encode())
-    blank = sum(rating.value is None for rating in ratings)
-    counts = Counter(rating.rater for rating in ratings)
-    say(f"wrote {len(ratings)} ratings to {choice.out}, {blank} of them blank")
-    say(f"raters: {', '.join(f'{name} ({count})' for name, count in sorted(counts.items()))}")
+    if form != "wide":
+        raise SpecError(f"--format {form}: {ALL_CSV}")
+    for file in files:
+        refuse_source(out, file)
+    names = (name.partition("=") for name in options.names(raters, "--raters"))
+    columns = {left: right or left for left, _, right in names}
+    known = read_key(key) if key else None
+    found = [read_rated(file, known, task=task, raters=columns) for file in files]
+    ratings = checked(pandas.concat(found))
+    write_whole(out, ratings_text(ratings).encode())
+    say(f"wrote {len(ratings)} ratings to {out}, {ratings.value.isna().sum()} of them blank")
+    counts = ratings.rater.value_counts().sort_index()
+    say(f"raters: {', '.join(f'{name} ({count})' for name, count in counts.items())}")
     return ExitCode.DONE
 
 
-def _by_task(path: Path, tasks: Sequence[str]) -> dict[str, list[Rating]]:
-    found: dict[str, list[Rating]] = {task: [] for task in tasks}
-    for rating in read_ratings(path):
+def import_labels(
+    files: list[Path] = argument("SHEET", "Filled sheets, or CSV exports of Label Studio."),
+    steps: str = STEPS,
+    out: Path = option("CSV file to write.", flags="-o --out"),
+    of_round: int = option("Number of the round of labelling.", 0, flags="--round", min=0),
+    home: Home = HOME,
+) -> int:
+    """Read filled sheets into one table of labels, a line for each text and person.
+
+    A label in a step that should not have been taken is an error with its line. Steps that were
+    left blank are missing: they are counted, and leave exit code 1.
+
+    \b
+    Examples:
+      harness sheet read-labels ann.csv bob.csv --steps ishate -o labels.csv
+      harness table ishate-agreement --data labels.csv
+    """
+    spec = options.registry(home).load("configs/annotations", steps)
+    for file in files:
+        refuse_source(out, file)
+    labels = pandas.concat([read_labels(spec, file) for file in files])
+    labels.insert(2, "iteration", of_round)
+    write_whole(out, frame_csv(labels).encode())
+    say(f"wrote {len(labels)} rows of {', '.join(labels.coder.unique())} to {out}")
+    missing = labels.isna().sum()
+    if said := ", ".join(f"{count} of {name}" for name, count in missing.items() if count):
+        warn(f"left blank: {said}; these labels are missing")
+    return ExitCode.of(missing.any())
+
+
+def import_stress(
+    files: list[Path] = argument("FILE", "Marked sheets: CSV or XLSX."),
+    turns: Path = option("The file of turns that the sheets were made of."),
+    out: Path = option("File for the samples, JSON lines.", flags="-o --out"),
+) -> int:
+    """Read marked sheets back as samples of emphasized_talk: one a stressed part, with meanings.
+
+    A part that several annotators stress is one sample with the meanings of all; `harness build
+    agreement` then keeps those that agree.
+
+    \b
+    Example:
+      harness sheet read-stress ann.csv bob.csv --turns turns.jsonl -o out.jsonl
+    """
+    for file in (*files, turns):
+        refuse_source(out, file)
+    lines = read_stresses(files, read_samples([turns], None))
+    if not lines:
+        raise DataError(f"{', '.join(map(str, files))}: no stress is marked; nothing written")
+    encoded = [msgspec.json.encode(line, order="deterministic") for line in lines]
+    write_whole(out, b"".join(line + b"\n" for line in encoded))
+    several = sum(len(line["references"]["implication"]) > 1 for line in lines)
+    say(f"wrote {len(lines)} samples to {out}; {several} have several meanings")
+    return ExitCode.DONE
+
+
+def _by_task(path: Path, tasks: Sequence[str]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {task: [] for task in tasks}
+    for rating in records(read_ratings(path)):
         if rating.task in tasks or not tasks:
             found.setdefault(rating.task, []).append(rating)
     unrated = [f" of task {task!r}" for task, ratings in found.items() if not ratings]
@@ -392,8 +480,6 @@ def _put_every(rows: Sequence[AgreementRow]) -> None:
         p_holm=lambda row: p_value(row.p_holm),
         note=lambda row: "; ".join(filter(None, (row.reason, row.note))),
     )
-    for line in _families(rows):
-        say(line)
     for row in (row for row in rows if row.statistic == "pearson_dataset"):
         say(
             f"{_who(row)}: ties of people {cell(row.tie_rate_human)}, of the judge "
@@ -402,27 +488,5 @@ def _put_every(rows: Sequence[AgreementRow]) -> None:
     say("")
 
 
-def _families(rows: Sequence[AgreementRow]) -> list[str]:
-    """What the p-values of differences were corrected for."""
-    tested = [row.statistic for row in rows if row.p_holm is not None]
-    alone = sum(name.endswith("williams") for name in tested)
-    counts = {"permutation tests": len(tested) - alone, "Williams' tests": alone}
-    words = "p holm: corrected for the {} {} of this table"
-    return [words.format(count, of) for of, count in counts.items() if count > 1]
-
-
 def _who(row: AgreementRow) -> str:
     return row.judge if row.model in ("all", row.judge) else f"{row.model}, {row.judge}"
-
-
-def _pairs(text: str | None) -> list[tuple[str, str]]:
-    """The words left and right of each `=` in a list such as yes=1,no=0."""
-    parts = [part.strip().partition("=") for part in (text or "").split(",") if part.strip()]
-    return [(left.strip(), right.strip()) for left, _, right in parts]
-
-
-def _number(word: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise SpecError(f"--values: {word}={text} is no number; write {word}=1") from None

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from harness.cli import options
 from harness.cli.clusters.parts import on_part, part_of, put_parts
@@ -11,8 +11,10 @@ from harness.cli.options import AsJson, ExitCode, Only, Shown, Where, argument, 
 from harness.errors import SpecError
 from harness.present.screen import ProgressLine, say, show_json, show_rows, warn
 from harness.storage.find_runs import find_run
+from harness.storage.frames import plain_rows
 
 if TYPE_CHECKING:
+    from harness.cli.plans.plan import PlanCommand
     from harness.importers.import_files import Imported
     from harness.pipeline import execute, resolve
 
@@ -22,9 +24,7 @@ class JudgeOptions:
     """How judges that ask a model ask it."""
 
     judge_model: str | None = option(
-        "Model that the judges ask, instead of the one in their YAML files. The results then call "
-        "the judge JUDGE/MODEL.",
-        None,
+        "Model that the judges ask, instead of their own: of the judge JUDGE/MODEL.", None
     )
     is_self_judge_allowed: bool = option(
         "Let a model judge its own answers.", False, flags="--allow-self-judge"
@@ -34,9 +34,9 @@ class JudgeOptions:
         "Print the planned calls and prices; make none.", False, flags="--dry-run"
     )
     shard: str | None = option(
-        "Part of the calls, i/N with i from 1 to N: make these alone, and write no run; `harness "
-        "merge` makes the run of all parts (docs/clusters.md).",
+        "Make only part i/N of the calls, and write no run; `harness merge` makes it of all parts.",
         None,
+        metavar="I/N",
     )
 
 
@@ -46,14 +46,11 @@ class RunChoice:
 
     plan: str | None = argument(
         "PLAN",
-        "Plan: a name in configs/plans/, or the path of a YAML file; it says what is run, in place "
-        "of the options that do.",
+        "Plan: a name in configs/plans/, or a YAML file that says what is run.",
         None,
     )
     is_status: bool = option(
-        "Print what is done, left and missing of each run of a plan; make no call.",
-        False,
-        flags="--status",
+        "Print what is done and left of each run of a plan; make no call.", False, flags="--status"
     )
     task: str | None = option("Tasks: names in tasks/, comma-separated.", None)
     model: str | None = option("Models: names in configs/models/, comma-separated.", None)
@@ -63,27 +60,14 @@ class RunChoice:
     seed: options.Seed = 0
     backend: options.BackendName = None
     answers: str | None = option(
-        "How the model answers choices. logprob: by the probability of each whole choice (local "
-        "models, some servers). top_logprobs: by the most probable next tokens (chat servers). "
-        "written: it writes its choice (every model). Default: logprob, else top_logprobs.",
+        "How choices are answered: logprob, by the probability of each (local models, some "
+        "servers); top_logprobs, by the likeliest next tokens (chat servers); or written (every "
+        "model). Default: logprob, else top_logprobs.",
         None,
     )
     scorer: str | None = option(
-        "Scorer of implicitness: a name in configs/scorers/, column (of the data) or none.",
-        None,
+        "Scorer of implicitness: a name in configs/scorers/, column (of the data) or none.", None
     )
-
-    @property
-    def tasks(self) -> tuple[str, ...]:
-        """The tasks; SpecError where there is nothing to run."""
-        if self.is_status:
-            raise SpecError("--status: is of a plan; name one, as in `harness run plan.yaml`")
-        needed = {"--task": self.task, "--model": self.model}
-        if absent := [name for name, value in needed.items() if value is None]:
-            raise SpecError(
-                f"missing {' and '.join(absent)}; give that, or the YAML file of a plan"
-            )
-        return options.names(self.task, "--task")
 
     def check_alone(self, asking: JudgeOptions, table: str | None) -> None:
         """Refuse options that a plan's file has the keys for."""
@@ -91,12 +75,9 @@ class RunChoice:
         given = {f"--{name}": getattr(self, name) for name in names}
         given |= {"--seed": self.seed or None, "--judge-model": asking.judge_model, "--map": table}
         if others := [name for name, value in given.items() if value is not None]:
-            several = ("--task", "--model", "--judge", "--variant", "--seed")
-            keys = [name.removeprefix("--") + "s" * (name in several) for name in others]
-            named = ", ".join(keys).replace("-", "_")
             raise SpecError(
-                f"{', '.join(others)}: not with a plan; write {named} into {self.plan}, where all "
-                "of its commands read it"
+                f"{', '.join(others)}: not with a plan; write the keys of these into {self.plan}, "
+                "where all of its commands read them (docs/money.md)"
             )
 
     def resolved(self, asking: JudgeOptions, table: str | None) -> "list[resolve.RunOptions]":
@@ -104,7 +85,15 @@ class RunChoice:
         from harness.pipeline.plan import AnswerMode
         from harness.pipeline.resolve import RunOptions
 
-        mode, tasks, models = self.answers, self.tasks, options.names(self.model, "--model")
+        if self.is_status:
+            raise SpecError("--status: is of a plan; name one, as in `harness run plan.yaml`")
+        needed = {"--task": self.task, "--model": self.model}
+        if absent := [name for name, value in needed.items() if value is None]:
+            raise SpecError(
+                f"missing {' and '.join(absent)}; give that, or the YAML file of a plan"
+            )
+        mode = self.answers
+        tasks, models = (options.names(value, name) for name, value in needed.items())
         shared = RunOptions(
             task=tasks[0],
             model=models[0],
@@ -140,54 +129,59 @@ def run(
       harness run demo --status
     """
     from harness.cli.run_report import put_dry_runs, put_runs
-    from harness.pipeline import execute, preview, resolve
+    from harness.pipeline import execute, resolve
     from harness.pipeline.studies import shards
 
     options.checked_tag(asking.tag)
     part = part_of(asking.shard, calling, is_dry=asking.is_dry)
     if choice.plan is not None:
-        return _run_plan(choice.plan, choice, asking, where=where, calling=calling, shown=shown)
-    tasks, line = choice.tasks, ProgressLine()
+        return _run_plan(choice, asking, where, calling, shown)
+    wanted, line = choice.resolved(asking, where.table), ProgressLine()
     space = on_part(where.workspace(calling, progress=line), part)
-    for task in () if choice.judge else tasks:
+    for task in () if choice.judge else dict.fromkeys(one.task for one in wanted):
         judges = ", ".join(space.registry.load("tasks", task).judges)
         warn(f"judges of task {task}: {judges} (choose others with --judge)")
-    wanted = choice.resolved(asking, where.table)
-    if part is None and not asking.is_dry:
-        plans = [resolve.resolve(space, one, is_shown_again=True) for one in wanted]
-        runs = line.each([one.client.model.name for one in plans], execute.run_each(plans))
-        retried, several = calling.retry == "all", len(wanted) > 1
-        return put_runs(tagged(runs, asking.tag), shown, is_all=retried, is_several=several)
-    plans = [resolve.resolve(space, one) for one in wanted]
+    is_run = part is None and not asking.is_dry
+    plans = [resolve.resolve(space, one, is_shown_again=is_run) for one in wanted]
+    named = [plan.client.model.name for plan in plans]
     if part is not None:
-        named = [plan.client.model.name for plan in plans]
         return put_parts(line.each(named, shards.run_each(plans, part)), shown)
-    calls = dict(zip(map(_title, plans), preview.dry_runs(plans), strict=True))
-    models = options.names(choice.model, "--model")
-    options.warn_about_keys(space.registry, models, [one for plan in plans for one in plan.judges])
-    return put_dry_runs(calls, is_json=shown.is_json, terms=space.terms)
+    if asking.is_dry:
+        return put_dry_runs(plans, space, is_json=shown.is_json)
+    runs = tagged(line.each(named, execute.run_each(plans)), asking.tag)
+    return put_runs(runs, shown, is_all=calling.retry == "all", is_several=len(plans) > 1)
 
 
 def _run_plan(
-    name: str,
     choice: RunChoice,
     asking: JudgeOptions,
-    *,
     where: Where,
     calling: options.Calling,
     shown: Shown,
 ) -> int:
+    command = open_plan(choice, asking, where, calling, shown)
+    if choice.is_status:
+        return command.status()
+    if (part := part_of(asking.shard, calling, is_dry=asking.is_dry)) is not None:
+        return command.run_part(part)
+    return command.dry_run() if asking.is_dry else command.run(asking.tag)
+
+
+def open_plan(
+    choice: RunChoice,
+    asking: JudgeOptions,
+    where: Where,
+    calling: options.Calling,
+    shown: Shown,
+) -> "PlanCommand":
+    """The plan that is named; SpecError for options that belong into its file."""
     from harness.cli.plans.plan import PlanCommand
 
     choice.check_alone(asking, where.table)
-    command = PlanCommand.open(name, where, calling, is_self_judge=asking.is_self_judge_allowed)
-    if choice.is_status:
-        return command.status(shown)
-    if (part := part_of(asking.shard, calling, is_dry=asking.is_dry)) is not None:
-        return command.run_part(shown, part)
-    if asking.is_dry:
-        return command.dry_run(shown)
-    return command.run(shown, asking.tag)
+    allowed, is_json = asking.is_self_judge_allowed, shown.is_json
+    return PlanCommand.open(
+        choice.plan or "", where, calling, is_self_judge=allowed, is_json=is_json
+    )
 
 
 def judge(
@@ -206,26 +200,25 @@ def judge(
       harness judge 3f9a --judge contextual --budget 5
     """
     from harness.cli.run_report import put_dry_runs, put_runs
-    from harness.pipeline import execute, preview, resolve
-    from harness.pipeline.setup import JudgeModelOptions
+    from harness.pipeline import execute, resolve
     from harness.pipeline.studies import shards
 
     options.checked_tag(asking.tag)
-    part, folder = (
-        part_of(asking.shard, calling, is_dry=asking.is_dry),
-        find_run(where.results, run),
-    )
+    part = part_of(asking.shard, calling, is_dry=asking.is_dry)
+    folder = find_run(where.results, run)
     space = on_part(where.workspace(calling, folder.results(where.results)), part)
-    how = JudgeModelOptions(asking.judge_model, asking.is_self_judge_allowed)
-    plan = resolve.resolve_stored(space, folder, options.names(judge, "--judge"), asking=how)
+    plan = resolve.resolve_stored(
+        space,
+        folder,
+        options.names(judge, "--judge"),
+        judge_model=asking.judge_model,
+        allows_self=asking.is_self_judge_allowed,
+    )
     if part is not None:
         return put_parts((shards.judge_part(one, part) for one in [plan]), shown)
-    if not asking.is_dry:
-        done = tagged([execute.judge(plan)], asking.tag)
-        return put_runs(done, shown, is_all=calling.retry == "all")
-    calls = {_title(plan): preview.dry_runs([plan])[0]}
-    options.warn_about_keys(space.registry, (), plan.judges)
-    return put_dry_runs(calls, is_json=shown.is_json, terms=space.terms)
+    if asking.is_dry:
+        return put_dry_runs([plan], space, is_json=shown.is_json)
+    return put_runs(tagged([execute.judge(plan)], asking.tag), shown, is_all=calling.retry == "all")
 
 
 def read(
@@ -273,8 +266,7 @@ class ImportChoice:
     task: str = option("Task that was answered: a name in tasks/.")
     model: str = option("Name for the model that answered; it is not called.")
     column_map: str | None = option(
-        "Column map: a name in configs/imports/, or the path of a YAML file. Default: the format "
-        "is found from the content.",
+        "Column map: a name in configs/imports/, or a path. Default: found from the content.",
         None,
         flags="--map",
     )
@@ -299,36 +291,41 @@ def import_files(
 
     options.checked_tag(choice.tag)
     space = where.workspace(options.OFFLINE)
-    files = tuple(choice.files)
-    wanted = importer.ImportOptions(files, choice.task, choice.model, choice.column_map)
-    found = importer.import_answers(space, wanted)
+    found = importer.import_answers(
+        space, choice.files, choice.task, choice.model, choice.column_map
+    )
     [_] = tagged([found.done], choice.tag)
-    for note in found.notes:
-        warn(f"{note.path}: {note.rows} row{'s' * (note.rows != 1)} {note.what}")
-    for path in found.replaced:
-        warn(f"run {path}: removed; the new run below holds its answers")
+    for path, what, rows in found.notes.to_numpy().tolist():
+        warn(f"{path}: {rows} row{'s' * (rows != 1)} {what}")
     if shown.is_json:
-        names = ("counts", "groups", "ratings", "notes")
         result = {"folder": found.done.folder.path, "scores": found.done.scores}
-        show_json(result | {name: getattr(found, name) for name in names})
+        result |= {"counts": _totals(found), "groups": plain_rows(found.counts)}
+        show_json(result | {"ratings": found.ratings, "notes": plain_rows(found.notes)})
         return ExitCode.of(found.done.missing)
     code = put_runs([found.done], shown)
     _put_counts(found)
     return code
 
 
+def _totals(found: "Imported") -> list[dict[str, Any]]:
+    """How many answers were found of each variant."""
+    by = found.counts.groupby("variant", sort=False)[["found", "samples"]]
+    return plain_rows(by.sum().reset_index())
+
+
 def _put_counts(found: "Imported") -> None:
     """Print how many answers an import found, of each variant and group."""
-    for count in found.counts:
-        say(f"{count.variant}: answers to {count.found} of {count.samples} samples")
-    groups = sorted({part.group for part in found.groups})
-    cells = {(p.variant, p.group): f"{p.found} of {p.samples}" for p in found.groups}
-    if len(groups) > 1:
-        lines = [
-            (count.variant, *(cells.get((count.variant, group), "-") for group in groups))
-            for count in found.counts
-        ]
-        show_rows("answers found, of the samples of each group", ("variant", *groups), lines)
+    for part in _totals(found):
+        say(f"{part['variant']}: answers to {part['found']} of {part['samples']} samples")
+    cells = found.counts.assign(
+        cell=found.counts["found"]
+        .astype(str)
+        .str.cat(found.counts["samples"].astype(str), sep=" of ")
+    )
+    table = cells.pivot(index="variant", columns="group", values="cell").fillna("-")
+    if table.shape[1] > 1:
+        rows = table.reindex(found.counts["variant"].unique()).reset_index().to_numpy().tolist()
+        show_rows("answers found, of the samples of each group", ["variant", *table], rows)
     if found.ratings is not None:
         say(f"ratings {found.ratings}")
 
@@ -339,7 +336,3 @@ def tagged(runs: "Iterable[execute.RunResult]", tag: str | None) -> "Iterator[ex
         if tag is not None:
             done.folder.write_tag(tag)
         yield done
-
-
-def _title(plan: "resolve.RunPlan | resolve.JudgePlan") -> str:
-    return f"{plan.file.run.task}, {plan.file.model.name}"

@@ -1,27 +1,28 @@
 """Runs and dry runs to lines and tables: scores, costs, prices, and what is missing and why."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from math import fsum
 from typing import TypeVar
 
 from harness.analysis.headlines import headlines
-from harness.cli.board_screen import log_run_alarms
-from harness.cli.boards import put_joint_boards
-from harness.cli.options import ExitCode, Shown
+from harness.cli.boards import put_joint_boards, warn_of_run
+from harness.cli.options import ExitCode, Shown, warn_about_keys
 from harness.judges.custom import JudgeLabel
-from harness.models.client.cached import Budget, CallPolicy
+from harness.models.client.cached import Budget
 from harness.parts import Reason
 from harness.pipeline.calls import is_unpaid
 from harness.pipeline.choice_scores import EFFECTIVE, FALSE_ALARMS, HITS, MACRO, PERMUTED
 from harness.pipeline.execute import RunResult
-from harness.pipeline.preview import CallSummary
+from harness.pipeline.preview import ANY, CallSummary, dry_runs
+from harness.pipeline.resolve import JudgePlan, RunPlan
 from harness.pipeline.score import ALL, all_scores
 from harness.present.screen import (
+    Cell,
     p_value,
     say,
     show_json,
     show_records,
+    show_rows,
     usd,
     usd_range,
     warn,
@@ -29,6 +30,7 @@ from harness.present.screen import (
 from harness.specs.models import CLASSIFIERS
 from harness.storage.runs import Cost, Costs, MissingCount, RunFile, ScoreRow
 from harness.storage.signature import Signature
+from harness.workspace import Workspace
 
 _T = TypeVar("_T")
 UNKNOWN = "unknown"
@@ -58,24 +60,25 @@ def put_runs(
     `is_all`: calls whose reply had no answer were retried (--retry all). `is_several`: more than
     one run is to come, so the scores are those of the joint table.
     """
-    has_all = shown.has_all_metrics
-    if shown.is_json:
-        return _put_json(list(runs), has_all=has_all)
-    ended, codes = [], []
+    has_all, ended = shown.has_all_metrics, list[RunResult]()
     for done in runs:
-        ended.append(done.folder)
-        codes.append(
-            _put_run(done, is_all=is_all, has_all=has_all, is_brief=is_several and not has_all)
-        )
-    if len(ended) > 1:
+        ended.append(done)
+        if not shown.is_json:
+            if has_all or not is_several:
+                scores = all_scores(done.folder) if has_all else done.scores
+                put_scores(done.file, scores, has_all=has_all)
+            _put_end(done, is_all=is_all)
+    if shown.is_json:
+        _put_json(ended, has_all=has_all)
+    elif len(ended) > 1:
         say("")
-        put_joint_boards(ended)
-    if not has_all:
+        put_joint_boards([done.folder for done in ended])
+    if not shown.is_json and not has_all:
         say("groups and more metrics: --metrics all")
-    return max(codes)
+    return ExitCode.of(any(done.missing for done in ended))
 
 
-def _put_json(ended: Sequence[RunResult], *, has_all: bool) -> int:
+def _put_json(ended: Sequence[RunResult], *, has_all: bool) -> None:
     results = [
         {
             "folder": str(done.folder.path),
@@ -87,24 +90,25 @@ def _put_json(ended: Sequence[RunResult], *, has_all: bool) -> int:
         for done in ended
     ]
     show_json(results if len(results) > 1 else results[0])
-    return max(ExitCode.of(done.missing) for done in ended)
 
 
-def _put_run(done: RunResult, *, is_all: bool, has_all: bool, is_brief: bool) -> int:
-    if not is_brief:
-        scores = all_scores(done.folder) if has_all else done.scores
-        put_scores(done.file, scores, has_all=has_all)
-    log_run_alarms(done.folder, done.scores)
-    if (line := cost_line(done.file.costs, _unpriced(done.file))) is not None:
+def _put_end(done: RunResult, *, is_all: bool) -> None:
+    """Print the alarms of a run, its cost, its folder, and what is missing or was cut."""
+    file = done.file
+    warn_of_run(done.scores)
+    if (line := cost_line(file.costs, _unpaid(file))) is not None:
         say(line, is_prose=True)
     say(f"run {done.folder.path}")
     if done.truncated:
-        say(_cut_line(done.file, done.truncated), is_prose=True)
+        say(
+            f"{done.truncated} of {file.planned} answers reached their limit of tokens and were "
+            f"cut; to raise it, set max_tokens in tasks/{file.run.task}.yaml of your own folder",
+            is_prose=True,
+        )
     if done.again and is_all:
         say(f"{done.again} calls whose reply had no answer were retried (--retry all)")
-    for line in gap_lines(done.file, has_remedy=True):
+    for line in gap_lines(file, has_remedy=True):
         warn(line)
-    return ExitCode.of(done.missing)
 
 
 def put_scores(file: RunFile, rows: Sequence[ScoreRow], *, has_all: bool = False) -> None:
@@ -148,58 +152,55 @@ def put_scores(file: RunFile, rows: Sequence[ScoreRow], *, has_all: bool = False
     )
 
 
-def cost_line(costs: Costs | None, unpriced: Mapping[str, str] | None = None) -> str | None:
+def cost_line(costs: Costs | None, unpaid: Iterable[str] = ()) -> str | None:
     """The tokens of a run and, where prices are known, its cost; None if nothing is known.
 
-    `unpriced` says why answers, or a judge, have no price, by the name of the part.
+    `unpaid` are the parts that nobody pays by the call.
     """
     if costs is None:
         return None
-    known, facts = costs.total.reported, list[str]()
     parts = {"answers": costs.answers} | {f"judge {n}": c for n, c in costs.judges.items()}
+    unpaid = {name for name in unpaid if _is_silent(parts[name])}
+    known, facts = costs.total.reported, list[str]()
     if known.cost_usd is not None:
-        silent = {
-            n for n, one in parts.items() if one.reported.cost_usd is None and not one.unanswered
-        }
-        why = {name: said for name, said in (unpriced or {}).items() if name in silent}
-        paid = [part for name, part in parts.items() if name not in why]
-        is_whole = bool(why) and all(part.cost_usd is not None for part in paid)
-        whole = replace(costs.total, cost_usd=known.cost_usd) if is_whole else costs.total
-        each = [f"{name} {why.get(name) or _dollars(part)}" for name, part in parts.items()]
-        facts.append(f"cost: {_dollars(whole)} USD" + (f": {', '.join(each)}" * bool(costs.judges)))
+        paid = [part for name, part in parts.items() if name not in unpaid]
+        is_whole = all(part.cost_usd is not None for part in paid)
+        total = usd(known.cost_usd) if is_whole else f"at least {usd(known.cost_usd)}"
+        each = [f"{n} {'unpaid' if n in unpaid else _usd(part)}" for n, part in parts.items()]
+        facts.append(f"cost: {total} USD" + (f": {', '.join(each)}" * bool(costs.judges)))
     if known.prompt_tokens is not None or known.completion_tokens is not None:
         each = [f"{name} {_tokens(part)}" for name, part in parts.items()]
-        facts.append(
-            f"tokens in/out: {_tokens(costs.total)}" + f": {', '.join(each)}" * bool(costs.judges)
-        )
+        shown = f": {', '.join(each)}" * bool(costs.judges)
+        facts.append(f"tokens in/out: {_tokens(costs.total)}{shown}")
     if calls := costs.total.unanswered:
-        facts.append(
-            f"{calls} call{'s' * (calls != 1)} broke off without an answer, at an unknown cost"
-        )
+        many = "s" * (calls != 1)
+        facts.append(f"{calls} call{many} broke off without an answer, at an unknown cost")
     return "; ".join(facts) or None
 
 
-def _unpriced(file: RunFile) -> dict[str, str]:
-    """Why a part of a run has no price: nobody pays it by the call, or this machine serves it."""
+def _unpaid(file: RunFile) -> list[str]:
+    """The parts of a run that nobody pays by the call, or that this machine serves."""
     models = {"answers": file.model.identity}
     models |= {f"judge {one.name}": one.identity or "" for one in file.judges if one.asks}
-    found = {}
-    for name, identity in models.items():
-        if is_unpaid(identity):
-            found[name] = "unpaid"
-        elif identity.startswith("openai|") and "|host=" not in identity:
-            found[name] = "on this machine"
-    return found
+    return [
+        name
+        for name, identity in models.items()
+        if is_unpaid(identity) or (identity.startswith("openai|") and "|host=" not in identity)
+    ]
 
 
-def _dollars(cost: Cost) -> str:
-    return _least(cost.cost_usd, cost.reported.cost_usd, usd)
+def _is_silent(part: Cost) -> bool:
+    return part.reported.cost_usd is None and not part.unanswered
 
 
-def _tokens(cost: Cost) -> str:
-    known = cost.reported
-    prompts = _least(cost.prompt_tokens, known.prompt_tokens, str)
-    return f"{prompts}/{_least(cost.completion_tokens, known.completion_tokens, str)}"
+def _usd(part: Cost) -> str:
+    return _least(part.cost_usd, part.reported.cost_usd, usd)
+
+
+def _tokens(part: Cost) -> str:
+    known = part.reported
+    prompts = _least(part.prompt_tokens, known.prompt_tokens, str)
+    return f"{prompts}/{_least(part.completion_tokens, known.completion_tokens, str)}"
 
 
 def _least(whole: _T | None, known: _T | None, shown: Callable[[_T], str]) -> str:
@@ -214,84 +215,55 @@ def gap_lines(file: RunFile, *, has_remedy: bool) -> Iterator[str]:
 
     With `has_remedy` a line ends in what to do.
     """
-    alike: dict[tuple[object, ...], list[MissingCount]] = {}
     for gap in file.missing or ():
-        # Judges that ask one model lack the same for the same reasons.
-        key = (bool(gap.judge), gap.is_reply, gap.reason, gap.count, gap.said)
-        alike.setdefault(key if gap.said else (*key, gap.judge), []).append(gap)
-    for gaps in alike.values():
-        gap = gaps[0]
+        what, verdicts = "reply" if gap.is_reply else "answer", "verdict" + "s" * (gap.count != 1)
+        line = f"judge {gap.judge}: {gap.count} {verdicts} missing, {what} {gap.reason}"
+        line = line if gap.judge else f"no answer to judge: {gap.count} {gap.reason}"
         remedy = _remedy(gap, file) if has_remedy else ""
-        yield f"{_gap_line(gaps)}; {remedy}" if remedy else _gap_line(gaps)
+        yield f"{line}; {remedy}" if remedy else line
         for error in gap.said:
             yield f"  {error.count} of {gap.count}: {error.message}"
 
 
-def _gap_line(gaps: Sequence[MissingCount]) -> str:
-    gap, judges = gaps[0], ", ".join(gap.judge for gap in gaps)
-    if not gap.judge:
-        return f"no answer to judge: {gap.count} {gap.reason}"
-    what = "reply" if gap.is_reply else "answer"
-    verdicts = "verdict" if gap.count == 1 else "verdicts"
-    subject, each = ("judge", "") if len(gaps) == 1 else ("judges", " each")
-    return f"{subject} {judges}: {gap.count} {verdicts} missing{each}, {what} {gap.reason}"
-
-
 def _remedy(gap: MissingCount, file: RunFile) -> str:
-    if not gap.judge and file.model.kind == IMPORTED:
-        return ""
     plain = JudgeLabel.parse(gap.judge).name if gap.judge else ""
-    match gap.reason:
-        case Reason.FAILED if gap.is_reply or not gap.judge:
-            return "run the command again to retry these calls"
-        case Reason.REFUSED | Reason.FILTERED if gap.is_reply or not gap.judge:
-            return "such replies are kept; --retry all retries these calls"
-        case Reason.UNPARSED if gap.is_reply:
-            return (
-                "such replies are kept, also with --retry all: let another model judge (--judge "
-                f"{plain}/MODEL), or write a judge of your own (docs/adding.md)"
-            )
-        case Reason.TRUNCATED if gap.is_reply:
-            return f"raise max_tokens in configs/judges/{plain}.yaml of your own folder"
-        case Reason.TRUNCATED:
-            return (
-                f"raise max_tokens in tasks/{file.run.task}.yaml, or for a model that reasons "
-                f"reasoning_max_tokens in configs/models/{file.model.name}.yaml, of your own folder"
-            )
-        case _:
-            return ""
+    is_called = gap.is_reply or (not gap.judge and file.model.kind != IMPORTED)
+    if gap.reason is Reason.TRUNCATED and not (gap.judge == "" and file.model.kind == IMPORTED):
+        task = (
+            f"tasks/{file.run.task}.yaml, or reasoning_max_tokens in the YAML of {file.model.name}"
+        )
+        return f"raise max_tokens in {f'configs/judges/{plain}.yaml' if gap.is_reply else task}"
+    if gap.reason is Reason.UNPARSED and gap.is_reply:
+        return (
+            f"such replies are kept: let another model judge (--judge {plain}/MODEL), or write a "
+            "judge of your own (docs/adding.md)"
+        )
+    if gap.reason is Reason.FAILED and is_called:
+        return "run the command again to retry these calls"
+    is_kept = gap.reason in (Reason.REFUSED, Reason.FILTERED) and is_called
+    return "such replies are kept; --retry all retries these calls" if is_kept else ""
 
 
-def _cut_line(file: RunFile, cut: int) -> str:
-    steps = [file.task.variants[name].steps[-1].max_tokens for name in file.run.variants]
-    default = [part.max_tokens for part in file.run.decodings]
-    limits = {limit for step in steps for limit in ([step] if step else default)}
-    where = "steps and decodings" if any(steps) else "decodings"
-    return (
-        f"{cut} of {file.planned} answers reached the limit of "
-        f"{' or '.join(map(str, sorted(limits)))} tokens and were cut; to raise it, set max_tokens "
-        f"under {where} in tasks/{file.run.task}.yaml of your own folder"
-    )
-
-
-def put_dry_runs(
-    runs: Mapping[str, Sequence[CallSummary]], *, is_json: bool, terms: CallPolicy
-) -> int:
-    """Print the planned calls of each run, by its title; as JSON a list, or a list of several."""
-    each, is_batch = list(runs.values()), terms.is_batch
+def put_dry_runs(plans: Sequence[RunPlan | JudgePlan], space: Workspace, *, is_json: bool) -> int:
+    """Print the planned calls of each run; as JSON a list, or a list of several."""
+    each, terms = dry_runs(plans), space.terms
+    models = [plan.client.model.name for plan in plans if isinstance(plan, RunPlan)]
+    warn_about_keys(space.registry, models, [one for plan in plans for one in plan.judges])
     if is_json:
         show_json(each if len(each) > 1 else each[0])
         return ExitCode.DONE
     every = [part for calls in each for part in calls]
     _put_examples(every)
-    for title, calls in runs.items():
+    for plan, calls in zip(plans, each, strict=True):
+        title = f"{plan.file.run.task}, {plan.file.model.name}"
         _put_sizes(title, calls)
-        say(f"{'' if len(runs) == 1 else f'{title}: '}{sum_line(calls, is_batch=is_batch)}")
-    if len(runs) > 1:
-        say(f"in all: {sum_line(every, is_batch=is_batch)}")
+        name = "" if len(plans) == 1 else f"{title}: "
+        say(f"{name}{sum_line(calls, is_batch=terms.is_batch)}")
+    if len(plans) > 1:
+        say(f"in all: {sum_line(every, is_batch=terms.is_batch)}")
     if waiting := sum(part.waiting for part in every):
         again = "made and paid again; add --batch to collect them"
-        fate = "collected, and not paid again" if is_batch else again
+        fate = "collected, and not paid again" if terms.is_batch else again
         say(f"{waiting} of these calls wait in a batch already sent: they would be {fate}")
     if terms.budget is not None:
         say(budget_line(every, terms.budget))
@@ -311,19 +283,17 @@ def _put_examples(every: Sequence[CallSummary]) -> None:
 
 
 def _put_sizes(title: str, calls: Sequence[CallSummary]) -> None:
-    def price(part: CallSummary) -> str:
+    has_price = any(part.is_priced for part in calls)
+    head = ["for", "variant", "step", "calls", "stored", "prompt tokens", "answer tokens (max)"]
+    rows = list[list[Cell]]()
+    for part in calls:
+        prompts = f"{'~' * part.is_estimate}{part.prompt_tokens}"
         is_known = part.least_usd is not None and part.most_usd is not None
-        return f"{usd(part.least_usd)} to {usd(part.most_usd)}" if is_known else "-"
-
-    show_records(
-        f"{title}: planned calls, at most",
-        calls,
-        "for=asker, variant, step, calls, stored, prompt tokens=tokens, answer tokens "
-        "(max)=max_tokens"
-        + (", USD for what is not stored=price" if any(part.is_priced for part in calls) else ""),
-        tokens=lambda part: f"{'~' * part.is_estimate}{part.prompt_tokens}",
-        price=price,
-    )
+        price = f"{usd(part.least_usd)} to {usd(part.most_usd)}" if is_known else "-"
+        row: list[Cell] = [part.asker, part.variant, part.step, part.calls, part.stored, prompts]
+        rows.append([*row, part.max_tokens, *([price] * has_price)])
+    head += ["USD for what is not stored"] * has_price
+    show_rows(f"{title}: planned calls, at most", head, rows)
     if any(part.is_estimate for part in calls):
         say("~ estimated: four characters are one token")
 
@@ -331,29 +301,28 @@ def _put_sizes(title: str, calls: Sequence[CallSummary]) -> None:
 def sum_line(calls: Sequence[CallSummary], *, is_batch: bool) -> str:
     """How many calls there are, and for how much."""
     count, hosted = sum(part.calls for part in calls), [part for part in calls if part.priced_as]
-    unknown = {part.model: part.priced_as for part in hosted if part.most_usd is None}
-    groups: dict[str, list[tuple[float, float]]] = {}
-    for part in hosted:
-        if part.model not in unknown:
-            payer = "answers" if part.variant != "-" else f"judge {part.asker}"
-            groups.setdefault(payer, []).append((part.least_usd or 0.0, part.most_usd or 0.0))
     stored = sum(part.stored or 0 for part in calls)
+    if stored == count > 0:
+        return f"nothing to ask: all {count} calls are stored"
     facts = [f"{count} call{'s' * (count != 1)} at most"]
     if stored:
         facts = [f"{count - stored} of {count} calls to ask at most, {stored} are stored"]
-    if stored == count > 0:
-        return f"nothing to ask: all {count} calls are stored"
+    unknown = {part.model: part.priced_as for part in hosted if part.most_usd is None}
+    groups: dict[str, list[tuple[float, float]]] = {}
+    for part in (part for part in hosted if part.model not in unknown):
+        payer = "answers" if part.variant != ANY else f"judge {part.asker}"
+        groups.setdefault(payer, []).append((part.least_usd or 0.0, part.most_usd or 0.0))
     if groups:
         each = ", ".join(f"{payer} {usd_range(spans)}" for payer, spans in groups.items())
         whole = usd_range([span for spans in groups.values() for span in spans])
         has_parts = len(groups) > 1 or unknown or len(hosted) < len(calls)
         facts.append(f"price: {whole} USD" + (f": {each}" if has_parts else ""))
     if unknown:
-        names, keys = ", ".join(unknown), ", ".join(map(repr, dict.fromkeys(unknown.values())))
+        keys = ", ".join(map(repr, dict.fromkeys(unknown.values())))
         kind, entry = (" in batches", " with batch_share") if is_batch else ("", "")
         facts.append(
-            f"no price for {names}{kind}, so only tokens are counted; add {keys}{entry} to "
-            "configs/prices.yaml of your own folder"
+            f"no price for {', '.join(unknown)}{kind}, so only tokens are counted; add "
+            f"{keys}{entry} to configs/prices.yaml of your own folder"
         )
     if not hosted:
         facts.append("tokens only: no model here is paid by the call")
@@ -362,13 +331,14 @@ def sum_line(calls: Sequence[CallSummary], *, is_batch: bool) -> str:
 
 def budget_line(calls: Sequence[CallSummary], budget: Budget, *, name: str = "--budget") -> str:
     """Whether the calls stay within a budget, by the name of its option or key."""
-    most = fsum(part.most_usd or 0.0 for part in calls)
-    facts = (
-        f"{name} {budget.cap_usd:g}: stored calls have cost {usd(budget.spent_usd)} USD, and the "
-        f"others cost at most {usd(most)}"
-    )
-    if budget.spent_usd + most <= budget.cap_usd:
-        return f"{facts}: within the budget"
     least = fsum(part.least_usd or 0.0 for part in calls)
-    is_sure = budget.spent_usd + least > budget.cap_usd
-    return f"{facts}: the calls {'will' if is_sure else 'may'} stop before their end"
+    most = fsum(part.most_usd or 0.0 for part in calls)
+    end = "the calls will stop before their end"
+    if budget.spent_usd + least <= budget.cap_usd:
+        end = "the calls may stop before their end"
+    if budget.spent_usd + most <= budget.cap_usd:
+        end = "within the budget"
+    return (
+        f"{name} {budget.cap_usd:g}: stored calls have cost {usd(budget.spent_usd)} USD, and the "
+        f"others cost at most {usd(most)}: {end}"
+    )

@@ -1,154 +1,103 @@
-"""People's ratings: CSV files or Label Studio's exports to ratings, and ratings to a CSV file.
+"""People's ratings: CSV and XLSX files to frames of ratings, and these to CSV.
 
-The long form has one rating in each row: task, sample_id, model, rater, value, scale. A blank value
-is a missing rating, never zero. For Label Studio, JSON and XML escape every text of a sample or
-model, so none becomes markup. Nothing here knows a run or computes anything.
+The long form has one rating in each row: task, sample_id, model, rater, value, scale. `model` is
+empty where the sample itself is rated. A blank value is a missing rating, never zero. Nothing here
+knows a run or computes anything.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
-from xml.sax.saxutils import quoteattr
-
-import msgspec
 
 from harness.errors import DataError
-from harness.storage.cells import csv_text, decode_json
+from harness.lazy import DataFrame, pandas
+from harness.storage.cells import formula_text
+from harness.storage.frames import frame_csv
 from harness.storage.spreadsheets import read_spreadsheet
-from harness.storage.tables import TableRow, read_text
+from harness.storage.tables import TableRow
 
-RATING, RATER = "rating", "rater"
+ROW, RATING, RATER, ANNOTATOR, MARKS = "row", "rating", "rater", "annotator", "marks"
 COLUMNS = ("task", "sample_id", "model", "rater", "value", "scale")
-
+RATED = (*COLUMNS, "place")
+"""The columns of a frame of ratings; `place` is the file and line of each, for errors."""
+KEY_COLUMNS = ("row", "task", "sample_id", "model", "variant", "decoding", "scale", MARKS)
+"""The key of a sheet: the answers in each row, and the marks of its scale, as yes=1 no=0."""
 SMALLEST, LARGEST = 1e-9, 1e9
 """The size of a rating that is not 0: squares of others overflow, or vanish."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rating:
-    """One person's rating of one model's answer to one sample; the value is None if missing.
-
-    `model` is empty where the sample itself is rated; `place` is the file and line, for errors.
-    """
-
-    task: str
-    sample_id: str
-    model: str
-    rater: str
-    value: float | None
-    scale: str
-    place: str = field(default="", compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The answer in a row of a rating sheet, by the names under which it is stored."""
-
-    task: str
-    sample_id: str
-    model: str
-    scale: str
-
-    def rated(self, rater: str, value: float | None, place: str) -> Rating:
-        """A rating of this answer."""
-        return Rating(self.task, self.sample_id, self.model, rater, value, self.scale, place)
-
-
-@dataclass(frozen=True, slots=True)
-class SheetKey:
-    """The answers in each row of a blind sheet, and the marks of its scale, which may be unknown.
-
-    A mark is what raters write, such as yes or 4, and the number that it counts as.
-    """
-
-    targets: Mapping[str, tuple[Target, ...]] = field(default_factory=dict)
-    marks: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Conversion:
-    """How ratings in another form are read.
-
-    `task` and `scale` are for rows without them; `key` is that of a blind sheet, whose marks bound
-    the ratings; `raters` maps columns to raters' names (empty: every column without another
-    meaning); `words` maps words to numbers; `control` picks one question of several in Label
-    Studio.
-    """
-
-    task: str = ""
-    scale: str = ""
-    key: SheetKey = field(default_factory=SheetKey)
-    raters: Mapping[str, str] = field(default_factory=dict)
-    words: Mapping[str, float] = field(default_factory=dict)
-    control: str = ""
-
-
-def read_ratings(path: Path) -> list[Rating]:
-    """The ratings of a file in long form: CSV, or XLSX."""
-    ratings, found = [], read_spreadsheet(path, COLUMNS)
+def read_ratings(path: Path) -> DataFrame:
+    """The ratings of a file in long form: the columns of RATED."""
+    found, lines = read_spreadsheet(path, COLUMNS), []
     for row in found.rows:
-        cells = {name: unguarded(row.cells[name]).strip() for name in COLUMNS}
-        text = _with_point(cells.pop("value"), found.has_decimal_commas)
-        value = number(text, place=row.place)
-        ratings.append(Rating(**cells, value=value, place=row.place))
-    return checked(ratings)
+        cells = plain_cells(row)
+        text = _with_point(cells["value"], found.has_decimal_commas)
+        lines.append({**cells, "value": number(text, place=row.place), "place": row.place})
+    return checked(pandas.DataFrame(lines, columns=list(RATED)))
 
 
-def checked(ratings: Sequence[Rating]) -> list[Rating]:
-    """The ratings; raises DataError for one without task, sample or rater, or a repeated one."""
-    seen: dict[tuple[str, ...], str] = {}
-    for part in ratings:
-        named = {"task": part.task, "sample_id": part.sample_id, "rater": part.rater}
-        if blank := [name for name, value in named.items() if not value]:
-            raise DataError(f"{part.place}: no {blank[0]}; fill it in, or remove the row")
-        key = (part.task, part.rater, part.sample_id, part.model, part.scale)
-        if key in seen:
-            raise DataError(
-                f"{part.place}: rater {part.rater!r} has rated sample {part.sample_id!r}, model "
-                f"{part.model!r}, scale {part.scale!r} already at {seen[key]}; keep one of the two"
-            )
-        seen[key] = part.place
-    return list(ratings)
-
-
-def ratings_text(ratings: Iterable[Rating]) -> str:
-    """Ratings as formula-safe CSV; `read_ratings` restores the texts."""
-    rows = ((r.task, r.sample_id, r.model, r.rater, r.value, r.scale) for r in ratings)
-    return csv_text(COLUMNS, rows)
-
-
-def from_wide(path: Path, how: Conversion) -> list[Rating]:
+def read_rated(
+    path: Path, key: DataFrame | None = None, *, task: str = "", raters: Mapping[str, str] = {}
+) -> DataFrame:
     """The ratings of a table with a row for each answer and a column for each rater.
 
-    Columns sample_id, model, task and scale name the answer. In a blind sheet the column `row`
-    does, and raters are right of the column `answer`; one still called `rating` is of whom the
-    column `rater` names, or the file.
+    Columns sample_id, model, task and scale name the answer. With the key of a blind sheet the
+    column `row` does, and raters are right of the column `answer`; one still called `rating` is of
+    whom a column `rater` or `annotator` names, or the file. `raters` maps columns to names; without
+    it every column without another meaning is a rater's.
     """
-    found = read_spreadsheet(path, ["row"] if how.key.targets else ["sample_id"])
-    columns = _rater_columns(found.rows[0], how) if found.rows else {}
-    ratings = []
+    found = read_spreadsheet(path, ["sample_id"] if key is None else [ROW])
+    columns = _rater_columns(found.rows[0], key is not None, raters) if found.rows else {}
+    marks = {} if key is None else _marks(key)
+    lines = []
     for row in found.rows:
-        cells = {name: unguarded(cell).strip() for name, cell in row.cells.items()}
+        cells = {"model": "", "scale": "", **plain_cells(row)}
+        cells["task"] = cells.get("task") or task
+        who = next((name for name in (RATER, ANNOTATOR) if name in cells), None)
         for name, rater in columns.items():
             place = f"{row.place}, column {name!r}"
             text = _with_point(cells[name], found.has_decimal_commas)
-            value = number(text, place=place, words=how.words, marks=how.key.marks)
-            by = cells.get(RATER, "") if name == RATING and RATER in cells else rater
-            targets = _targets(cells, how=how, place=place)
-            ratings += [target.rated(by, value, place) for target in targets]
-    return checked(ratings)
+            by = cells[who] if who and name == RATING else rater
+            value = number(text, place=place, marks=marks)
+            lines.append({**cells, "rater": by, "value": value, "place": place})
+    ratings = pandas.DataFrame(lines, columns=[ROW, *RATED])
+    if key is not None:
+        unknown = ratings[~ratings[ROW].isin(key[ROW])]
+        for one in unknown.itertuples():
+            raise DataError(f"{one.place}: row {one.row!r} is not in the key of this sheet")
+        ratings = ratings[[ROW, "rater", "value", "place"]].merge(key, "left", on=ROW)
+    return checked(ratings[list(RATED)])
 
 
-def number(
-    text: str,
-    *,
-    place: str,
-    words: Mapping[str, float] | None = None,
-    marks: Mapping[str, float] | None = None,
-) -> float | None:
-    """The number in a cell, or of the word or mark in it; None for a blank cell.
+def read_key(path: Path) -> DataFrame:
+    """The key of a sheet: the columns of KEY_COLUMNS, a row for each stored answer."""
+    rows = [plain_cells(row) for row in read_spreadsheet(path, KEY_COLUMNS).rows]
+    return pandas.DataFrame(rows, columns=list(KEY_COLUMNS))
+
+
+def checked(ratings: DataFrame) -> DataFrame:
+    """The ratings; DataError for one without task, sample or rater, or a repeated one."""
+    for name in ("task", "sample_id", "rater"):
+        for one in ratings[ratings[name] == ""].itertuples():
+            raise DataError(f"{one.place}: no {name}; fill it in, or remove the row")
+    keys = ["task", "rater", "sample_id", "model", "scale"]
+    for _, one in ratings[ratings.duplicated(keys)].iterrows():
+        first = ratings[(ratings[keys] == one[keys]).all(axis=1)].iloc[0]
+        raise DataError(
+            f"{one.place}: rater {one.rater!r} has rated sample {one.sample_id!r}, model "
+            f"{one.model!r}, scale {one.scale!r} already at {first.place}; keep one of the two"
+        )
+    return ratings.astype({"value": "float64"}).reset_index(drop=True)
+
+
+def ratings_text(ratings: DataFrame) -> str:
+    """Ratings as formula-safe CSV; `read_ratings` restores the texts."""
+    return frame_csv(ratings[list(COLUMNS)])
+
+
+def number(text: str, *, place: str, marks: Mapping[str, float] | None = None) -> float | None:
+    """The number in a cell, or of the mark in it; None for a blank cell.
 
     With marks, a number is that of one of them.
     """
@@ -156,8 +105,6 @@ def number(
         return None
     known = {word.casefold(): value for word, value in (marks or {}).items()}
     try:
-        if words and text in words:
-            return words[text]
         value = known[text.casefold()] if text.casefold() in known else float(text)
     except ValueError:
         value = float("nan")
@@ -166,154 +113,42 @@ def number(
             f"{place}: rating {text!r} is none of {', '.join(marks)}; correct it, or leave it "
             "blank if it is missing"
         )
-    is_rating = isfinite(value) and (value == 0 or SMALLEST <= abs(value) <= LARGEST)
-    if not is_rating:
-        why = f"is not a number (0, or of {SMALLEST:g} to {LARGEST:g})"
+    if not (isfinite(value) and (value == 0 or SMALLEST <= abs(value) <= LARGEST)):
         raise DataError(
-            f"{place}: rating {text[:40]!r} {why}; correct it, leave it blank if "
-            "it is missing, or say what it stands for (--values 'yes=1,no=0')"
+            f"{place}: rating {text[:40]!r} is not a number (0, or of {SMALLEST:g} to "
+            f"{LARGEST:g}); correct it, or leave it blank if it is missing"
         )
     return value
+
+
+def plain_cells(row: TableRow) -> dict[str, str]:
+    """The texts of a row whose cells are formula-safe, by column."""
+    return {name: formula_text(cell).strip() for name, cell in row.cells.items()}
 
 
 def _with_point(text: str, has_decimal_commas: bool) -> str:
     return re.sub(r"\A\s*(-?\d+),(\d+)\s*\Z", r"\1.\2", text) if has_decimal_commas else text
 
 
-def _targets(
-    cells: Mapping[str, str], *, how: Conversion, place: str, control: str = ""
-) -> tuple[Target, ...]:
-    """The answers that a row or task names; those of a blind sheet are in the key of the sheet."""
-    if known := how.key.targets:
-        if (row := cells.get("row", "")) not in known:
-            raise DataError(f"{place}: row {row!r} is not in the key; give the key of this sheet")
-        return tuple(replace(one, scale=how.scale or one.scale) for one in known[row])
-    one = Target(
-        task=cells.get("task") or how.task,
-        sample_id=cells.get("sample_id", ""),
-        model=cells.get("model", ""),
-        scale=how.scale or cells.get("scale") or control,
-    )
-    return (one,)
+def _marks(key: DataFrame) -> dict[str, float]:
+    """What raters may write, and the number that it counts as."""
+    pairs = (mark.rpartition("=") for text in key[MARKS].unique() for mark in text.split())
+    return {word: float(value) for word, _, value in pairs}
 
 
-def unguarded(cell: str) -> str:
-    """The text of a formula-safe cell."""
-    return re.sub(r"\A'(?=[=+\-@\t\r])", "", cell)
-
-
-def _rater_columns(row: TableRow, how: Conversion) -> Mapping[str, str]:
+def _rater_columns(row: TableRow, is_sheet: bool, raters: Mapping[str, str]) -> Mapping[str, str]:
     columns = list(row.cells)
-    if absent := [name for name in how.raters if name not in columns]:
+    if absent := [name for name in raters if name not in columns]:
         raise DataError(
             f"{row.path}: no column {absent[0]!r} for a rater; columns: {', '.join(columns)}"
         )
-    if how.raters:
-        return how.raters
-    if how.key.targets and "answer" in columns:
+    if raters:
+        return raters
+    if RATING in columns and {RATER, ANNOTATOR} & set(columns):  # as Label Studio exports CSV
+        return {RATING: RATING}
+    if is_sheet and "answer" in columns:
         columns = columns[columns.index("answer") + 1 :]
-    named = ("row", "task", "sample_id", "model", "scale", RATER)
-    raters = [name for name in columns if name not in named]
-    if not raters:
+    found = [name for name in columns if name not in (*KEY_COLUMNS, RATER)]
+    if not found:
         raise DataError(f"{row.path}: no column of a rater; add one, or name it with --raters")
-    by_file = {RATING: row.path.stem} if how.key.targets else {}
-    return {name: by_file.get(name, name) for name in raters}
-
-
-_KINDS = ("rating", "number", "choices")
-
-
-class _Result(msgspec.Struct):
-    type: str
-    value: dict[str, object]
-    from_name: str = ""
-
-
-class _Annotation(msgspec.Struct):
-    completed_by: object = None
-    result: list[_Result] = []
-    was_cancelled: bool = False
-
-
-class _Task(msgspec.Struct):
-    data: dict[str, object]
-    annotations: list[_Annotation]
-    id: object = None
-
-
-def from_label_studio(path: Path, how: Conversion) -> list[Rating]:
-    """The ratings of an export in Label Studio's JSON format; skipped tasks are left out."""
-    try:
-        tasks = decode_json(read_text(path), list[_Task])
-    except msgspec.DecodeError as error:
-        raise DataError(
-            f"{path}: not an export of Label Studio in its JSON format: {error}; choose JSON, not "
-            "JSON_MIN, when exporting"
-        ) from error
-    ratings: list[Rating] = []
-    for at, task in enumerate(tasks, 1):
-        ratings += _ratings(f"{path}, task {task.id or at}", task, how)
-    if not ratings:
-        raise DataError(f"{path}: no ratings in its {len(tasks)} tasks; export annotated tasks")
-    return checked(ratings)
-
-
-def tasks_text(rows: Sequence[Mapping[str, str]]) -> bytes:
-    """Rows of a sheet as tasks to import, with every markup character escaped."""
-    text = msgspec.json.format(msgspec.json.encode([{"data": row} for row in rows]), indent=1)
-    for mark in (b"<", b">", b"&"):
-        text = text.replace(mark, b"\\u%04x" % ord(mark))
-    return text + b"\n"
-
-
-def config_text(fields: Sequence[str], *, answer: str, marks: Mapping[str, str]) -> str:
-    """The labelling config: the fields, the answer, and a choice for each mark, with its meaning.
-
-    A meaning may be empty.
-    """
-    shown = [*fields, answer]
-    parts = [
-        f"  <Header value={quoteattr(name)}/>\n"
-        f'  <Text name="text{place}" value={quoteattr("$" + name)}/>\n'
-        for place, name in enumerate(shown, 1)
-    ]
-    parts += [
-        f'  <Header size="6" value={quoteattr(f"{mark}: {meaning}")}/>\n'
-        for mark, meaning in marks.items()
-        if meaning
-    ]
-    choices = "".join(f"    <Choice value={quoteattr(mark)}/>\n" for mark in marks)
-    rated = f'  <Choices name="rating" toName="text{len(shown)}" choice="single" required="true">\n'
-    return f"<View>\n{''.join(parts)}{rated}{choices}  </Choices>\n</View>\n"
-
-
-def _ratings(place: str, task: _Task, how: Conversion) -> Iterator[Rating]:
-    cells = {name: value for name, value in task.data.items() if isinstance(value, str)}
-    for annotation in task.annotations:
-        if annotation.was_cancelled:
-            continue
-        rater = _rater(annotation.completed_by, place)
-        for result in annotation.result:
-            if result.type in _KINDS and how.control in ("", result.from_name):
-                value = _value(result, how=how, place=place)
-                rated = _targets(cells, how=how, place=place, control=result.from_name)
-                yield from (target.rated(rater, value, place) for target in rated)
-
-
-def _rater(completed_by: object, place: str) -> str:
-    if isinstance(completed_by, dict):
-        completed_by = completed_by.get("email") or completed_by.get("id")
-    if completed_by is None or isinstance(completed_by, bool | list | dict):
-        raise DataError(f"{place}: completed_by names nobody; export with annotators")
-    return str(completed_by)
-
-
-def _value(result: _Result, *, how: Conversion, place: str) -> float | None:
-    value = result.value.get(result.type)
-    if isinstance(value, list) and len(value) == 1:
-        value = value[0]
-    if value is None or value == []:
-        return None
-    if isinstance(value, bool | list | dict):
-        raise DataError(f"{place}: {result.type} {value!r} is not one rating; have one chosen")
-    return number(str(value), place=place, words=how.words, marks=how.key.marks)
+    return {name: row.path.stem if is_sheet and name == RATING else name for name in found}

@@ -11,16 +11,15 @@ from itertools import combinations
 from random import Random
 from typing import Final, Literal
 
+import numpy as np
+
 from harness.errors import DataError, SpecError
 from harness.storage.tables import Table
-from harness.text.dedup import likeness_of, near_duplicates, normal
+from harness.text.dedup import near_duplicates, normal
 
 Link = Literal["near", "same", "none"]
 LINKS: Final[tuple[Link, ...]] = ("near", "same", "none")
 Stratum = tuple[str, ...]
-GIANT: Final = 0.1
-"""The share of all rows above which a unit decides what the parts look like."""
-LEAST_GIANT: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,29 +41,12 @@ class SplitRows:
 class Parts:
     """The rows of each part, from 0, in the order of the table, and the units they were dealt in.
 
-    `largest` is the number of rows in the largest unit; `giant` is that unit if it is one.
+    `largest` is the number of rows in the largest unit.
     """
 
     rows: tuple[tuple[int, ...], ...]
     units: int
     largest: int
-    giant: "Giant | None" = None
-
-
-@dataclass(frozen=True, slots=True)
-class Giant:
-    """A unit of more than GIANT of all rows, and of LEAST_GIANT rows or more.
-
-    `first` and `other` are two texts of it, the second the least like the first; their
-    `likeness` is the Jaccard index of their words, 0 to 1. `is_chain`: rows of the same words and
-    of one group would make no unit of that size, so that nearly the same words have linked it.
-    """
-
-    size: int
-    first: str
-    other: str
-    likeness: float
-    is_chain: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,20 +91,7 @@ def split_rows(rows: SplitRows, shares: Sequence[float], *, link: Link, seed: in
             + " (--link same: only those of the same words)"
             * (link == "near")
         )
-    largest = max(units, key=len)
-    giant = _giant(rows, largest, link)
-    return Parts(tuple(tuple(sorted(part)) for part in parts), len(units), len(largest), giant)
-
-
-def _giant(rows: SplitRows, unit: Sequence[int], link: Link) -> Giant | None:
-    if len(unit) < LEAST_GIANT or len(unit) <= GIANT * len(rows):
-        return None
-    texts = [normal(rows.texts[row]) for row in unit]
-    alike = [likeness_of(texts[0], text) for text in texts]
-    least = min(range(len(unit)), key=alike.__getitem__)
-    is_chain = link == "near" and max(map(len, _units(rows, "same"))) < len(unit)
-    first, other = (rows.texts[unit[at]] for at in (0, least))
-    return Giant(len(unit), first, other, alike[least], is_chain)
+    return Parts(tuple(tuple(sorted(part)) for part in parts), len(units), max(map(len, units)))
 
 
 def _wanted(
@@ -180,21 +149,15 @@ def shares_of(text: str) -> tuple[float, ...]:
 
 
 def _units(rows: SplitRows, link: Link) -> list[list[int]]:
-    """The rows by what they are linked to (union-find), in the order of their first rows."""
-    above = list(range(len(rows)))
+    """The rows by what they are linked to, in the order of their first rows."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
 
-    def root(row: int) -> int:
-        while above[row] != row:
-            above[row] = above[above[row]]
-            row = above[row]
-        return row
-
-    for one, other in _linked(rows, link):
-        first, second = sorted((root(one), root(other)))
-        above[second] = first
+    links = np.array([*_linked(rows, link)], dtype=int).reshape(-1, 2).T
+    graph = coo_array((np.ones(links.shape[1]), links), shape=(len(rows), len(rows)))
     units: dict[int, list[int]] = {}
-    for row in range(len(rows)):
-        units.setdefault(root(row), []).append(row)
+    for row, unit in enumerate(connected_components(graph, directed=False)[1]):
+        units.setdefault(unit, []).append(row)
     return list(units.values())
 
 

@@ -1,5 +1,4 @@
 """Answers that other programs stored to judged runs: each format is a module in `formats`.
 
-Read `import_files.py` first: it chooses the format, finds the sample of each answer (record,
-lookup), and joins earlier imports. Nothing here asks a model.
+A format gives answers, each to a sample under a variant (record); `run` makes a run of them.
 """

@@ -3,23 +3,31 @@
 A column is a name or, for nested content, a path such as `doc.id`.
 """
 
-import re
+from ast import literal_eval
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, log
-from pathlib import Path
 from typing import Any
 
 from harness.core import Run, Sample
 from harness.errors import DataError, did_you_mean
-from harness.parts import ChoiceScore, Message, Option
-from harness.pipeline.plan import Plan, PlannedResponse, applicable, options, request
-from harness.specs.data import MapSpec, SampleColumns, VariantColumn
+from harness.parts import ChoiceScore, Message
+from harness.pipeline.plan import Plan, PlannedResponse, applicable, request
+from harness.specs.data import MapSpec, VariantColumn
 from harness.specs.tasks import TaskSpec
 from harness.storage.cells import cell_text, filled
 from harness.text.prompts import Prompts
+
+LEAST = log(5e-324)
+"""The log-probability of a choice whose probability is printed as 0: about -744.44 nats."""
+_SLACK = 1e-3  # the most that rounding may add to a probability or a sum of them
+_LONGEST = 10_000
+Match = tuple[str, Sample]
+"""The variant and the sample that an answer belongs to."""
+Prompted = Callable[["ImportedRecord"], Sequence[str]]
+Answering = Callable[["ImportedRecord", Match], "StoredAnswer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +35,7 @@ class StoredAnswer:
     """The texts that answer one prompt, or a score for each of its choices.
 
     `choices` are the scored strings, in the order in which the variant shows its options. `place`
-    is the file and item, as errors name it; `model` the model's name, where the file has it. No
-    messages means that the prompt is unknown.
+    is the file and item, as errors name it. No messages means that the prompt is unknown.
     """
 
     place: str
@@ -38,7 +45,6 @@ class StoredAnswer:
     texts: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
     scores: tuple[ChoiceScore, ...] = ()
-    model: str = ""
 
     def __post_init__(self) -> None:
         if bool(self.texts) == bool(self.scores) or len(self.choices) != len(self.scores):
@@ -55,37 +61,8 @@ class StoredAnswer:
         return self.texts, self.scores
 
 
-@dataclass(frozen=True, slots=True)
-class FileNote:
-    """A note for the user about some rows of a file, such as those that were left out."""
-
-    path: Path
-    what: str
-    rows: int
-
-
-@dataclass(frozen=True, slots=True)
-class FileAnswers:
-    """All answers that a format reads from one file, and notes about its rows."""
-
-    answers: tuple[StoredAnswer, ...]
-    notes: tuple[FileNote, ...] = ()
-
-
-def notes_of(path: Path, counts: Mapping[str, int]) -> tuple[FileNote, ...]:
-    """A note about a file for each count of rows above 0."""
-    return tuple(FileNote(path, what, rows) for what, rows in counts.items() if rows)
-
-
-LEAST = log(5e-324)
-"""The log-probability of a choice whose probability is printed as 0: about -744.44 nats."""
-# The most that rounding may add to a probability or a sum of them.
-_SLACK = 1e-3
-_LONGEST = 10_000
-_NUMBER = r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
-_ENTRY = rf"""(?:'[0-9]+'|"[0-9]+"|[0-9]+)\s*:\s*{_NUMBER}"""
-_PLACES = re.compile(rf"\{{\s*{_ENTRY}(?:\s*,\s*{_ENTRY})*(?:\s*,)?\s*\}}")
-_SPLIT = re.compile(rf"""([0-9]+)['"]?\s*:\s*({_NUMBER})""")
+FileAnswers = tuple[Sequence[StoredAnswer], Mapping[str, int]]
+"""The answers that a format reads from a file, and counts of rows that need a word, by it."""
 
 
 def numbers_by_option(text: str, count: int) -> list[float]:
@@ -95,13 +72,15 @@ def numbers_by_option(text: str, count: int) -> list[float]:
     """
     if len(text) > _LONGEST:
         raise ValueError(f"{len(text)} characters, more than {_LONGEST}")
-    if not _PLACES.fullmatch(text.strip()):
-        raise ValueError(f"{text[:80]!r} is no mapping of places to numbers")
-    pairs = [(int(found[1]), float(found[2])) for found in _SPLIT.finditer(text)]
-    if sorted(place for place, _ in pairs) != list(range(1, count + 1)):
-        named = ", ".join(str(place) for place, _ in pairs)
-        raise ValueError(f"it has numbers for places {named}, not for 1 to {count}")
-    return [value for _, value in sorted(pairs)]
+    try:
+        found = literal_eval(text.strip())  # literals alone: no name is looked up, nothing runs
+        numbers = {str(place): float(value) for place, value in found.items()}
+    except (ValueError, TypeError, AttributeError, SyntaxError, MemoryError, RecursionError):
+        raise ValueError(f"{text[:80]!r} is no mapping of places to numbers") from None
+    wanted = [str(place) for place in range(1, count + 1)]
+    if numbers.keys() != {*wanted}:
+        raise ValueError(f"it has numbers for places {', '.join(numbers)}, not for 1 to {count}")
+    return [numbers[place] for place in wanted]
 
 
 def scores_of_probabilities(
@@ -115,27 +94,20 @@ def scores_of_probabilities(
         raise ValueError("the probability of every choice is 0, which is no answer")
     if sum(values) > 1 + _SLACK:
         raise ValueError(f"the probabilities {list(values)} add up to {sum(values):.4g}")
-    return _scores([log(value) if value else LEAST for value in values], choices)
+    return scores_of_logprobs([log(value) if value else LEAST for value in values], choices)
 
 
 def scores_of_logprobs(values: Sequence[float], choices: Sequence[str]) -> tuple[ChoiceScore, ...]:
     """The scores of choices from log-probabilities in nats; raises ValueError for other numbers."""
+    if len(values) != len(choices):
+        raise ValueError(f"{len(values)} numbers for {len(choices)} choices")
     for value in values:
         if not value <= _SLACK:
             raise ValueError(f"{value} is no log-probability in nats")
-    return _scores([LEAST if value == -inf else value for value in values], choices)
-
-
-def _scores(values: Sequence[float], choices: Sequence[str]) -> tuple[ChoiceScore, ...]:
-    if len(values) != len(choices):
-        raise ValueError(f"{len(values)} numbers for {len(choices)} choices")
     return tuple(
-        ChoiceScore(value, None, len(choice.encode()))
+        ChoiceScore(LEAST if value == -inf else value, None, len(choice.encode()))
         for value, choice in zip(values, choices, strict=True)
     )
-
-
-Names = tuple[str, ...]
 
 
 class SampleLookup:
@@ -147,13 +119,9 @@ class SampleLookup:
         """Look up the samples of task `name`; errors describe their data as `data`."""
         self.task = task
         self.samples = tuple(samples)
+        self.by_id = {sample.id: sample for sample in samples}
         self._name, self._data, self._prompts = name, data, prompts
-        self._indices: dict[Names, defaultdict[Names, list[Sample]]] = {}
-
-    @cached_property
-    def by_id(self) -> Mapping[str, Sample]:
-        """The samples by id."""
-        return {sample.id: sample for sample in self.samples}
+        self._indices: dict[tuple[str, ...], defaultdict[tuple[str, ...], list[Sample]]] = {}
 
     def having(self, fields: Mapping[str, str], group: str | None = None) -> list[Sample]:
         """The samples of a group, by default of all, with exactly these texts in these fields."""
@@ -164,14 +132,6 @@ class SampleLookup:
                 index[tuple(sample.fields[name] for name in names)].append(sample)
         same = self._indices[names].get(tuple(fields[name] for name in names), [])
         return [sample for sample in same if group in (None, sample.group)]
-
-    def asked(self, text: str) -> list[tuple[str, Sample]]:
-        """The variants and samples with this prompt, ignoring outer white space."""
-        return self._prompted.get(text.strip(), [])
-
-    def options(self, variant: str, sample: Sample) -> tuple[Option, ...]:
-        """A sample's choices as a variant shows them."""
-        return options(self.task, variant, sample)
 
     def variant(self, name: str, *, place: str) -> str:
         """The name of a variant; raises DataError where the task has no such variant."""
@@ -187,17 +147,19 @@ class SampleLookup:
             f"({self._data} data); name the data it belongs to with --data"
         )
 
+    def asked(self, text: str) -> list[Match]:
+        """The variants and samples with this prompt, ignoring outer white space."""
+        return self._prompted.get(text.strip(), [])
+
     @cached_property
-    def _prompted(self) -> Mapping[str, list[tuple[str, Sample]]]:
+    def _prompted(self) -> Mapping[str, list[Match]]:
         """Variants and samples by prompt, without variants of several steps."""
-        prompted: dict[str, list[tuple[str, Sample]]] = {}
+        prompted: dict[str, list[Match]] = {}
         run = Run(self._name, (), "", (), seed=0, limit=None, prompts="", data="")
         plan = Plan(run, self.task, self.samples, self._prompts, "")
         for variant, spec in self.task.variants.items():
             steps = [step for step in spec.steps if not step.is_unconditional]
-            if len(steps) > 1:
-                continue
-            for sample in applicable(spec, self.samples):
+            for sample in applicable(spec, self.samples) if len(steps) == 1 else ():
                 cell = PlannedResponse(sample, variant, self.task.decodings[0])
                 asked = request(plan, cell, step=steps[0], earlier={})
                 prompted.setdefault(prompt_text(asked.messages), []).append((variant, sample))
@@ -207,10 +169,6 @@ class SampleLookup:
 def prompt_text(messages: Sequence[Message]) -> str:
     """The text of a prompt: its messages joined by line breaks, without outer white space."""
     return "\n".join(message.content for message in messages).strip()
-
-
-Match = tuple[str, Sample]
-"""The variant and the sample that an answer belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,29 +197,41 @@ class ImportedRecord:
             return value if isinstance(value, str) else cell_text(value)
         raise DataError(f"{self.place}: {column} holds {type(value).__name__}, not a text")
 
-    def number(self, column: str) -> float:
-        """The number in a column; raises DataError for other text."""
-        try:
-            return float(self.text(column))
-        except ValueError:
-            fact = f"{column} says {self.text(column)[:80]!r}, not a number"
-            raise DataError(f"{self.place}: {fact}; correct it, or the map") from None
-
     def has(self, column: str) -> bool:
         """Whether a column has a value other than None, NaN and white space."""
         return filled(self.value(column)) is not None
 
-    def optional_text(self, column: str) -> str | None:
-        """The text in a column; None where it is empty or there is no such column."""
-        try:
-            return self.text(column) or None
-        except DataError:
-            return None
+    def first(self, *columns: str) -> list[str]:
+        """The texts of those of some columns that are there and hold one."""
+        found = []
+        for column in columns:
+            try:
+                found += [self.text(column)]
+            except DataError:
+                continue
+        return [text for text in found if text]
 
     def is_selected(self, spec: MapSpec | None) -> bool:
         """Whether a map's `only` keeps this record."""
         only = spec.only if spec else None
         return only is None or self.text(only.column) == only.value
+
+
+def read_answers(
+    records: Sequence[ImportedRecord],
+    lookup: SampleLookup,
+    spec: MapSpec | None,
+    *,
+    prompts: Prompted,
+    answer: Answering,
+) -> list[StoredAnswer]:
+    """The answers of some records, each to the sample and variant that it belongs to.
+
+    `prompts` gives the texts of a record's prompt, `answer` what it answers.
+    """
+    matched = [matches(one, lookup, spec=spec, prompts=prompts(one)) for one in records]
+    pairs = zip(records, distinct_sources(matched), strict=True)
+    return [answer(record, match) for record, match in pairs]
 
 
 def matches(
@@ -276,15 +246,13 @@ def matches(
     `prompts` are texts of the prompt in the log. Without a map they decide sample and variant;
     where they are not this program's prompts, the log's `id` and `variant` decide.
     """
-    columns = spec.sample if spec else None
-    if columns is not None and columns.prompt:
-        prompts = (record.text(columns.prompt),)
+    if spec is not None and spec.sample is not None and spec.sample.prompt:
+        prompts = (record.text(spec.sample.prompt),)
     asked = next((pairs for text in prompts if (pairs := lookup.asked(text))), [])
-    sample = _sample(record, lookup, columns)
-    variant = _variant(record, lookup, spec)
-    if sample is None and not asked:
-        raise lookup.unknown(record.place, "neither its prompt nor its id is of a sample")
-    if not asked and sample is not None:
+    sample, variant = _sample(record, lookup, spec), _variant(record, lookup, spec)
+    if not asked:
+        if sample is None:
+            raise lookup.unknown(record.place, "neither its prompt nor its id is of a sample")
         if variant is None and len(lookup.task.variants) > 1:
             raise DataError(
                 f"{record.place}: its prompt is not this program's, and nothing else names the "
@@ -316,9 +284,8 @@ def distinct_sources(found: Sequence[Sequence[Match]]) -> list[Match]:
     A variant that all records may answer is the variant of all. Otherwise, and where samples share
     a prompt, the first record gets the first match, the second record the second one.
     """
-    if not found:
-        return []
-    shared = [v for v, _ in found[0] if all(v in [name for name, _ in pairs] for pairs in found)]
+    names = [{variant for variant, _ in pairs} for pairs in found]
+    shared = [v for v, _ in found[0] if all(v in own for own in names)] if found else []
     seen: Counter[tuple[tuple[str, str], ...]] = Counter()
     chosen = []
     for pairs in found:
@@ -329,29 +296,11 @@ def distinct_sources(found: Sequence[Sequence[Match]]) -> list[Match]:
     return chosen
 
 
-def read_answers(
-    records: Sequence[ImportedRecord],
-    lookup: SampleLookup,
-    *,
-    spec: MapSpec | None,
-    prompts: Callable[[ImportedRecord], Sequence[str]],
-    answer: Callable[[ImportedRecord, Match], StoredAnswer],
-) -> tuple[StoredAnswer, ...]:
-    """The answers of some records, each to the sample and variant that it belongs to.
-
-    `prompts` gives the texts of a record's prompt, `answer` what it answers.
-    """
-    matched = [matches(one, lookup, spec=spec, prompts=prompts(one)) for one in records]
-    pairs = zip(records, distinct_sources(matched), strict=True)
-    return tuple(answer(record, match) for record, match in pairs)
-
-
-def _sample(
-    record: ImportedRecord, lookup: SampleLookup, columns: SampleColumns | None
-) -> Sample | None:
+def _sample(record: ImportedRecord, lookup: SampleLookup, spec: MapSpec | None) -> Sample | None:
     """The sample that a record names; None where its prompt has to decide."""
+    columns = spec.sample if spec else None
     if columns is None:
-        named = (record.optional_text(column) or "" for column in ("id", "doc.id", "doc.sample_id"))
+        named = record.first("id", "doc.id", "doc.sample_id")
         return next((lookup.by_id[name] for name in named if name in lookup.by_id), None)
     if columns.id:
         name = record.text(columns.id)
@@ -362,26 +311,24 @@ def _sample(
         return None
     texts = {name: record.text(column) for name, column in columns.fields.items()}
     same = lookup.having(texts, record.text(columns.group) if columns.group else None)
+    if len(same) == 1:
+        return same[0]
+    known = sorted({field for sample in lookup.samples for field in sample.fields})
+    for name in (name for name in texts if name not in known):
+        near = did_you_mean(name, known)
+        raise DataError(f"{record.place}: by the map's `fields`, no sample has {name!r}{near}")
     if not same:
-        known = sorted({field for sample in lookup.samples for field in sample.fields})
-        for name in (name for name in texts if name not in known):
-            raise DataError(
-                f"{record.place}: by the map's `fields`, no sample has {name!r}"
-                f"{did_you_mean(name, known)}"
-            )
         raise lookup.unknown(record.place, f"its {' and '.join(texts)}")
-    if len(same) > 1:
-        raise DataError(
-            f"{record.place}: {len(same)} samples have its {' and '.join(texts)}; name more "
-            "fields in the map, or the group"
-        )
-    return same[0]
+    raise DataError(
+        f"{record.place}: {len(same)} samples have its {' and '.join(texts)}; name more fields in "
+        "the map, or the group"
+    )
 
 
 def _variant(record: ImportedRecord, lookup: SampleLookup, spec: MapSpec | None) -> str | None:
     if spec is None or spec.variant is None:
-        own = record.optional_text("doc.variant") or record.optional_text("metadata.variant")
-        return own if own in lookup.task.variants else None
+        own = record.first("doc.variant", "metadata.variant")
+        return own[0] if own and own[0] in lookup.task.variants else None
     if not isinstance(spec.variant, VariantColumn):
         return lookup.variant(spec.variant, place=record.place)
     name = record.text(spec.variant.column)

@@ -14,38 +14,42 @@ from harness.core import Request, Response, Run, Sample
 from harness.errors import DataError
 from harness.importers.record import StoredAnswer
 from harness.parts import Decoding, Mode, Reason, digest
-from harness.pipeline.plan import SCORING, PlannedResponse, applicable, options
-from harness.pipeline.walk import sample_record, walk
-from harness.specs.tasks import DecodingSpec, StepSpec, TaskSpec, VariantSpec
+from harness.pipeline.plan import SCORING, PlannedResponse, applicable
+from harness.pipeline.walk import sample_record
+from harness.specs.tasks import TaskSpec, VariantSpec
 from harness.storage.ledger import Ledger
 from harness.storage.run_tables import SampleRecord
 from harness.storage.runs import DataEntry, ModelEntry, RunFile
 
 KIND, ABSENT = "replay", "not in the imported files"
 
-Cells = Mapping[tuple[str, str], StoredAnswer]
-"""Answers by variant and sample id."""
-
 
 @dataclass(frozen=True, slots=True)
 class ImportJob:
-    """A task as it was answered, its samples and the model whose answers are imported."""
+    """A task as it was answered, its samples, and the answers of a model by variant and sample."""
 
     name: str
     task: TaskSpec
     samples: tuple[Sample, ...]
     data: DataEntry
     model: str
+    answers: Mapping[tuple[str, str], StoredAnswer]
 
     @property
     def identity(self) -> str:
         """The model's identity: all that is known of it is what it is called."""
         return f"{KIND}:{self.model}@{self.name}"
 
-    @property
-    def decoding(self) -> DecodingSpec:
-        """How answers were drawn, as far as the task or a map says."""
-        return self.task.decodings[0]
+    def planned(self) -> list[PlannedResponse]:
+        """Each variant that was found, and those averaged with it, for all samples it has."""
+        named = {variant for variant, _ in self.answers}
+        averages = {self.task.variants[name].averaged_over for name in named} - {None}
+        return [
+            PlannedResponse(sample, name, self.task.decodings[0])
+            for name, spec in self.task.variants.items()
+            if name in named or spec.averaged_over in averages
+            for sample in applicable(spec, self.samples)
+        ]
 
 
 def as_answered(
@@ -59,8 +63,6 @@ def as_answered(
             f"{scored[0].place}: scores of choices, while {written.place} holds written answers; "
             "import them apart"
         )
-    if scored and not task.has_choices:
-        raise DataError(f"{scored[0].place}: scores of choices, and the task has none to choose")
     drawn = task.decodings[0]
     if temperature is not None:
         known = {part.temperature: part for part in task.decodings}
@@ -79,7 +81,7 @@ def _last_step(variant: VariantSpec) -> VariantSpec:
     return structs.replace(variant, steps=(last,))
 
 
-def cells(answers: Sequence[StoredAnswer]) -> Cells:
+def joined(answers: Sequence[StoredAnswer]) -> dict[tuple[str, str], StoredAnswer]:
     """Each answer by its variant and sample; two that differ are an error."""
     found: dict[tuple[str, str], StoredAnswer] = {}
     for answer in answers:
@@ -95,29 +97,17 @@ def cells(answers: Sequence[StoredAnswer]) -> Cells:
     return found
 
 
-def planned(job: ImportJob, found: Cells) -> list[tuple[str, Sample]]:
-    """The responses of a run: each variant that was found, and those averaged with it, in full."""
-    named = {variant for variant, _ in found}
-    averages = {job.task.variants[name].averaged_over for name in named} - {None}
-    return [
-        (name, sample)
-        for name, spec in job.task.variants.items()
-        if name in named or spec.averaged_over in averages
-        for sample in applicable(spec, job.samples)
-    ]
-
-
-def file_of(job: ImportJob, found: Cells) -> RunFile:
+def file_of(job: ImportJob) -> RunFile:
     """run.json of the answers; the run's digest covers the prompts stored with them."""
-    most = max(len(answer.texts) for answer in found.values())
+    planned, words = job.planned(), _words(job)
     run = Run(
         task=job.name,
-        variants=tuple(dict.fromkeys(variant for variant, _ in planned(job, found))),
+        variants=tuple(words),
         model=job.identity,
-        decodings=(_drawn(job, most),),
+        decodings=(_drawn(job, max(len(answer.texts) for answer in job.answers.values())),),
         seed=0,
         limit=None,
-        prompts=digest(_words(job, found)),
+        prompts=digest(words),
         data=job.data.label,
     )
     return RunFile(
@@ -126,62 +116,59 @@ def file_of(job: ImportJob, found: Cells) -> RunFile:
         task=job.task,
         model=ModelEntry(job.model, KIND, job.identity, None),
         data=job.data,
-        variants=_words(job, found),
+        variants=words,
         samples=len(job.samples),
-        planned=len(planned(job, found)),
+        planned=len(planned),
         chance=job.task.chance,
         version=__version__,
     )
 
 
-def refuse_others(ledger: Ledger, job: ImportJob, found: Cells) -> None:
-    """Refuse an answer that differs from what is stored for the same prompt."""
-    asked = {_request(job, *place, answer=answer).key: answer for place, answer in found.items()}
-    for key, held in ledger.find(asked).items():
-        answer = asked[key]
-        if held.failure is None and (held.texts or (), held.choice_scores or ()) != answer.answer:
+def records(ledger: Ledger, job: ImportJob) -> list[SampleRecord]:
+    """The records of the run, their answers in the ledger; a missing one is a failure there.
+
+    An answer that differs from what is stored for the same prompt is refused.
+    """
+    planned = job.planned()
+    answers = [job.answers.get((cell.variant, cell.sample.id)) for cell in planned]
+    pairs = zip(planned, answers, strict=True)
+    asked = [_request(job, cell.variant, cell.sample.id, answer=one) for cell, one in pairs]
+    stored = ledger.find([request.key for request in asked])
+    new: list[tuple[Request, Response]] = []
+    for request, answer in zip(asked, answers, strict=True):
+        held = stored.get(request.key)
+        if held is None:
+            new.append((request, _response(request, answer)))
+        elif answer and (held.texts or (), held.choice_scores or ()) != answer.answer:
             raise DataError(
                 f"{answer.place}: other replies than those stored for the same prompt by model "
                 f"{job.model}; import it under a --model of its own"
             )
-
-
-def records(ledger: Ledger, job: ImportJob, found: Cells) -> list[SampleRecord]:
-    """The records of the run, their answers in the ledger; a missing one is a failure there."""
-    cells = [PlannedResponse(sample, name, job.decoding) for name, sample in planned(job, found)]
-
-    def ask(cell: PlannedResponse, step: StepSpec, earlier: Mapping[str, str]) -> Request:
-        place = (cell.variant, cell.sample.id)
-        return _request(job, *place, answer=found.get(place))
-
-    def answer(asked: Sequence[Request], wave: int) -> dict[str, Response]:
-        stored = ledger.find([request.key for request in asked])
-        new = {request.key: request for request in asked if request.key not in stored}
+    try:
         if new:
             ledger.check()
-        try:
-            for key, request in new.items():
-                stored[key] = _response(request, found.get((request.variant, request.sample_id)))
-                ledger.add(request, stored[key])
-        finally:
-            ledger.close()
-        return stored
-
-    calls = walk(job.task, cells, ask=ask, answer=answer)
-    return [sample_record(cell, part, job.task) for cell, part in zip(cells, calls, strict=True)]
+        for request, response in new:
+            ledger.add(request, response)
+            stored[request.key] = response
+    finally:
+        ledger.close()
+    calls = zip(planned, asked, strict=True)
+    return [sample_record(cell, [(one, stored[one.key])], job.task) for cell, one in calls]
 
 
 def _drawn(job: ImportJob, count: int) -> Decoding:
     if job.task.mode is Mode.CHOOSE:
         return SCORING
-    return Decoding(job.decoding.temperature, job.decoding.max_tokens, n=count)
+    drawn = job.task.decodings[0]
+    return Decoding(drawn.temperature, drawn.max_tokens, n=count)
 
 
-def _words(job: ImportJob, found: Cells) -> dict[str, str]:
-    asked: dict[str, dict[str, object]] = {name: {} for name, _ in planned(job, found)}
-    for (name, sample), answer in found.items():
+def _words(job: ImportJob) -> dict[str, str]:
+    """For each variant the digest of what was asked, and how."""
+    asked: dict[str, dict[str, object]] = {cell.variant: {} for cell in job.planned()}
+    for (name, sample), answer in job.answers.items():
         asked[name][sample] = answer.question
-    fixed = (job.task.mode, job.task.postprocess, job.decoding)
+    fixed = (job.task.mode, job.task.postprocess, job.task.decodings[0])
     return {name: digest((fixed, part)) for name, part in asked.items()}
 
 
@@ -206,15 +193,3 @@ def _response(request: Request, answer: StoredAnswer | None) -> Response:
     if answer.scores:
         return Response(key=request.key, choice_scores=answer.scores)
     return Response(key=request.key, texts=answer.texts)
-
-
-def check_choices(job: ImportJob, found: Cells) -> None:
-    """Refuse scores that are more or fewer than the choices of their sample."""
-    by_id = {sample.id: sample for sample in job.samples}
-    for (variant, sample), answer in found.items():
-        count = len(options(job.task, variant, by_id[sample]))
-        if answer.scores and len(answer.scores) != count:
-            raise DataError(
-                f"{answer.place}: {len(answer.scores)} scores for the {count} choices of sample "
-                f"{sample}; correct the file"
-            )

@@ -30,16 +30,26 @@ from harness.pipeline.resolve import JudgePlan, RunPlan
 from harness.pipeline.setup import JudgeSetup
 from harness.pipeline.walk import Call, case_of, questions, sample_record, walk
 from harness.specs.models import LocalSpec
-from harness.specs.tasks import StepSpec
+from harness.specs.tasks import StepSpec, TaskSpec
 
 MOST_HELD = 8_000
 """The planned responses that are looked at together."""
+ANY = "-"
+"""The variant of a judge's calls, which reads all of them."""
+Sequences = tuple[list[Call], list[Call]]
+"""The calls of a planned response, with the longest and with the shortest stand-ins."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedCall:
-    """One call; both are one request where every word of its prompt is known."""
+class Asked(NamedTuple):
+    """A call that a run would make: of whose model, for whom, in what variant, of what sample.
 
+    `longest` and `shortest` are one request where every word of its prompt is known.
+    """
+
+    client: CachedClient
+    asker: str
+    variant: str
+    sample: Sample
     longest: Request
     shortest: Request
 
@@ -49,42 +59,10 @@ class PlannedCall:
         return self.longest is not self.shortest
 
 
-@dataclass(frozen=True, slots=True)
-class CallSequence:
-    """The calls of a planned response, with the longest and with the shortest stand-ins."""
-
-    cell: PlannedResponse
-    longest: Sequence[Call]
-    shortest: Sequence[Call]
-
-    @property
-    def calls(self) -> list[PlannedCall]:
-        """The calls, in order."""
-        pairs = zip(self.longest, self.shortest, strict=True)
-        return [_planned_call(one, other) for (one, _), (other, _) in pairs]
-
-    @property
-    def is_open(self) -> bool:
-        """Whether a call is not stored, so that there are stand-ins."""
-        pairs = zip(self.longest, self.shortest, strict=True)
-        return any(one is not other for (_, one), (_, other) in pairs)
-
-
-class Asked(NamedTuple):
-    """A call that a run would make: of whose model, for whom, in what variant, of what sample."""
-
-    client: CachedClient
-    asker: str
-    variant: str
-    sample: Sample
-    call: PlannedCall
-
-
 def preview(
-    plan: Plan, client: CachedClient | None, *, cells: Sequence[PlannedResponse] | None = None
-) -> list[CallSequence]:
-    """The calls of every planned response, or of some; without a client none counts as stored."""
-    planned = plan.cells if cells is None else cells
+    plan: Plan, client: CachedClient | None, cells: Sequence[PlannedResponse]
+) -> list[Sequences]:
+    """The calls of some planned responses; without a client none counts as stored."""
     known: dict[str, Response] = {}
     made: dict[tuple[object, ...], Request] = {}
 
@@ -101,19 +79,26 @@ def preview(
     def shortest(asked: Sequence[Request], wave: int) -> dict[str, Response]:
         return {r.key: known.get(r.key) or _stand_in(r, 0) for r in asked}
 
-    long, short = (walk(plan.task, planned, ask=ask, answer=way) for way in (longest, shortest))
-    return list(map(CallSequence, planned, long, short))
+    walks = (walk(plan.task, cells, ask=ask, answer=way) for way in (longest, shortest))
+    return list(zip(*walks, strict=True))
 
 
-def _planned_call(longest: Request, shortest: Request) -> PlannedCall:
+def requests_of(sequences: Sequences) -> list[tuple[Request, Request]]:
+    """Each call of a planned response, at its longest and at its shortest."""
+    return _paired(*([request for request, _ in calls] for calls in sequences))
+
+
+def _paired(
+    longest: Sequence[Request], shortest: Sequence[Request]
+) -> list[tuple[Request, Request]]:
     # What shows no answer, such as a reference to embed, is the same in both.
-    return PlannedCall(longest, longest if longest.key == shortest.key else shortest)
+    pairs = zip(longest, shortest, strict=True)
+    return [(one, one if one.key == other.key else other) for one, other in pairs]
 
 
-def planned_requests(plan: Plan, cell: PlannedResponse) -> tuple[Request, ...]:
+def planned_requests(plan: Plan, cell: PlannedResponse) -> list[Request]:
     """The request of each step of a planned response, stand-ins for the earlier answers."""
-    [sequence] = preview(plan, None, cells=[cell])
-    return tuple(call.longest for call in sequence.calls)
+    return [longest for longest, _ in requests_of(preview(plan, None, [cell])[0])]
 
 
 def planned_calls(plan: RunPlan | JudgePlan) -> Iterator[list[Asked]]:
@@ -123,7 +108,7 @@ def planned_calls(plan: RunPlan | JudgePlan) -> Iterator[list[Asked]]:
         for records in parted(plan.records, MOST_HELD) if asking else ():
             responses = plan.responses(records)
             yield [
-                Asked(client, setup.judge.name, ANY, record.sample, PlannedCall(one, one))
+                Asked(client, setup.judge.name, ANY, record.sample, one, one)
                 for setup, client in asking
                 for record in records
                 if (case := case_of(record, plan.task, step=setup.entry.step, responses=responses))
@@ -132,30 +117,33 @@ def planned_calls(plan: RunPlan | JudgePlan) -> Iterator[list[Asked]]:
         return
     made = plan.plan
     for cells in made.chunks(MOST_HELD):
-        sequences = preview(made, plan.client, cells=cells)
+        foreseen = [*zip(cells, preview(made, plan.client, cells), strict=True)]
         yield [
             *(
-                Asked(plan.client, made.run.task, part.cell.variant, part.cell.sample, call)
-                for part in sequences
-                for call in part.calls
+                Asked(plan.client, made.run.task, cell.variant, cell.sample, *pair)
+                for cell, sequences in foreseen
+                for pair in requests_of(sequences)
             ),
             *(
-                Asked(client, setup.judge.name, ANY, part.cell.sample, call)
+                Asked(client, setup.judge.name, ANY, cell.sample, *pair)
                 for setup, client in asking
-                for part in sequences
-                for call in _judge_calls(made, part, setup)
+                for cell, sequences in foreseen
+                for pair in _judge_questions(made.task, cell, sequences, setup)
             ),
         ]
 
 
-def _judge_calls(plan: Plan, sequence: CallSequence, setup: JudgeSetup) -> Iterator[PlannedCall]:
+def _judge_questions(
+    task: TaskSpec, cell: PlannedResponse, sequences: Sequences, setup: JudgeSetup
+) -> list[tuple[Request, Request]]:
     """The questions that a judge would ask about a planned response."""
+    longest, shortest = sequences
+    has_stand_ins = any(a is not b for (_, a), (_, b) in zip(longest, shortest, strict=True))
     found = []
-    for calls in (sequence.longest, sequence.shortest)[: 1 + sequence.is_open]:
-        record = sample_record(sequence.cell, calls, plan.task)
-        case = case_of(record, plan.task, step=setup.entry.step)
+    for calls in sequences[: 1 + has_stand_ins]:
+        case = case_of(sample_record(cell, calls, task), task, step=setup.entry.step)
         found.append(questions(case, setup.judge) if case else ())
-    yield from map(_planned_call, found[0], found[-1])
+    return _paired(found[0], found[-1])
 
 
 def by_client(asked: Iterable[Asked]) -> list[tuple[CachedClient, list[Asked]]]:
@@ -178,7 +166,7 @@ def charge_stored(plan: RunPlan | JudgePlan) -> None:
     """
     for asked in planned_calls(plan) if budget_of(plan) else ():
         for client, own in by_client(asked):
-            client.count([one.call.longest for one in own])
+            client.count([one.longest for one in own])
 
 
 def _stand_in(asked: Request, tokens: int) -> Response:
@@ -200,9 +188,6 @@ def _explained(message: Message) -> Message:
         return f"(here the model's {found['step']}, at most {tokens} tokens)"
 
     return Message(message.role, _STAND_IN.sub(words, message.content))
-
-
-ANY = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,20 +231,15 @@ class CallSummary:
 
     def plus(self, more: Self) -> Self:
         """The summary of these and more calls of the same kind."""
+        counts = ("calls", "prompt_characters", "prompt_tokens", "max_tokens", "waiting")
+        sums: dict[str, Any] = {n: getattr(self, n) + getattr(more, n) for n in counts}
+        for name in ("least_usd", "most_usd"):
+            ends = getattr(self, name), getattr(more, name)
+            sums[name] = None if None in ends else sum(ends)
         known = [one.stored for one in (self, more) if one.calls] or [0]
-        return replace(
-            self,
-            calls=self.calls + more.calls,
-            stored=None if known.count(None) == len(known) else sum(n or 0 for n in known),
-            prompt_characters=self.prompt_characters + more.prompt_characters,
-            prompt_tokens=self.prompt_tokens + more.prompt_tokens,
-            max_tokens=self.max_tokens + more.max_tokens,
-            least_usd=_plus(self.least_usd, more.least_usd),
-            most_usd=_plus(self.most_usd, more.most_usd),
-            example=self.example or more.example,
-            choices=self.choices or more.choices,
-            waiting=self.waiting + more.waiting,
-        )
+        sums["stored"] = None if known.count(None) == len(known) else sum(n or 0 for n in known)
+        example, choices = self.example or more.example, self.choices or more.choices
+        return replace(self, example=example, choices=choices, **sums)
 
 
 def dry_runs(plans: Sequence[RunPlan | JudgePlan]) -> list[list[CallSummary]]:
@@ -284,23 +264,15 @@ def dry_run(plan: RunPlan | JudgePlan, seen: set[str]) -> list[CallSummary]:
     for asked in planned_calls(plan):
         kinds: dict[tuple[str, str, str], list[Asked]] = {}
         for one in asked:
-            names = (one.asker, one.variant, one.call.longest.step)
-            kinds.setdefault(names, []).append(one)
+            kinds.setdefault((one.asker, one.variant, one.longest.step), []).append(one)
         for names, own in kinds.items():
-            summary = _summary(own[0].client, names, [one.call for one in own], seen)
+            summary = _summary(own[0].client, names, own, seen)
             found[names] = found[names].plus(summary) if names in found else summary
     return list(found.values())
 
 
-def _plus(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one + other
-
-
 def _summary(
-    client: CachedClient,
-    names: tuple[str, str, str],
-    calls: Sequence[PlannedCall],
-    seen: set[str],
+    client: CachedClient, names: tuple[str, str, str], calls: Sequence[Asked], seen: set[str]
 ) -> CallSummary:
     # `names` are those of who asks, of the variant and of the step.
     model, planned = client.model, {call.longest.key: call for call in calls}
@@ -318,40 +290,39 @@ def _summary(
             example=tuple(Message("user", text) for text in [*texts.values()][:1]),
         )
     size = model.prompt_size if isinstance(model, MeasuresPrompts) else estimated
-    sizes = {call.shortest.key: size(call.shortest) for call in new}
-    left = [call for call in new if call.longest.key not in stored]
-    least, most = _price(left, sizes, client)
+    sizes = [size(call.shortest) for call in new]
+    longer = [characters(call.longest) - characters(call.shortest) for call in new]
+    left = [place for place, call in enumerate(new) if call.longest.key not in stored]
+    least, most = _price(client, [(new[place], sizes[place]) for place in left])
     return summary(
         calls=len(new),
         stored=None if new and all(call.is_open for call in new) else len(new) - len(left),
         prompt_characters=sum(characters(call.longest) for call in new),
-        prompt_tokens=sum(  # a missing answer that a prompt shows has as many as it may have
-            sizes[call.shortest.key]
-            + (characters(call.longest) - characters(call.shortest)) // CHARACTERS_A_TOKEN
-            for call in new
-        ),
+        # A missing answer that a prompt shows has as many tokens as it may have.
+        prompt_tokens=sum(sizes) + sum(more // CHARACTERS_A_TOKEN for more in longer),
         is_estimate=not isinstance(model, MeasuresPrompts),
         max_tokens=sum(c.longest.decoding.max_tokens * c.longest.decoding.n for c in new),
         least_usd=least,
         most_usd=most,
         example=tuple(map(_explained, calls[0].longest.messages)) if calls else (),
         choices=calls[0].longest.choices if calls else (),
-        waiting=len(client.waiting & {call.longest.key for call in left}),
+        waiting=len(client.waiting & {new[place].longest.key for place in left}),
         priced_as=client.priced_as,
     )
 
 
 def _price(
-    left: Sequence[PlannedCall], sizes: Mapping[str, int], client: CachedClient
+    client: CachedClient, left: Sequence[tuple[Asked, int]]
 ) -> tuple[float | None, float | None]:
+    """What calls with prompts of so many tokens cost at least and at most, where it is known."""
     if client.model.kind not in HOSTED:
         return None, None
     if not left:
         return 0.0, 0.0
     if (price := client.price) is None:
         return None, None
-    least = fsum(price.least(call.shortest, sizes[call.shortest.key]) for call in left)
-    most = fsum(price.most(call.longest) for call in left)
+    least = fsum(price.least(call.shortest, size) for call, size in left)
+    most = fsum(price.most(call.longest) for call, _ in left)
     return price.shared(least, is_batch=client.is_batch), price.shared(
         most, is_batch=client.is_batch
     )

@@ -7,9 +7,8 @@ found before the model under test is paid for. Nothing here trains, and no model
 import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from math import isfinite
 from pathlib import Path
 
@@ -71,38 +70,35 @@ class TaskContext:
 
 def build_model(workspace: Workspace, name: str, spec: ModelSpec, context: TaskContext) -> Model:
     """The model of a spec, which may be one that gives labels."""
+    registry = workspace.registry
+    if isinstance(spec, HostedSpec | LocalSpec) and not isinstance(spec, LabellingSpec):
+        return shared(workspace, name, spec)
     if not isinstance(spec, LabellingSpec):
-        if isinstance(spec, HostedSpec | LocalSpec):
-            return shared(workspace, name, spec)
-        return workspace.registry.model(name, spec, task=context.task, samples=context.samples)
+        return registry.model(name, spec, task=context.task, samples=context.samples)
     questions = LabelQuestions.of(context.task, context.samples, model=name)
     match spec:
         case GuardSpec():
             from harness.models.openai.model import GuardModel
 
-            return GuardModel(name, spec, questions, workspace.registry.environ)
+            return GuardModel(name, spec, questions, registry.environ)
         case ModerationSpec():
             from harness.models.openai.model import ModerationModel
 
-            return ModerationModel(name, spec, questions, workspace.registry.environ)
+            return ModerationModel(name, spec, questions, registry.environ)
         case ClassifierSpec():
-            from harness.models.local.sequence_classifiers import (
-                FlaggingClassifier,
-                SequenceClassifier,
-            )
+            from harness.models.local import sequence_classifiers as classifiers
 
             if spec.flags is not None:
-                flagging = partial(FlaggingClassifier, name, spec, questions, None)
-                return placed(workspace.registry.executor, flagging)
+                build = partial(classifiers.FlaggingClassifier, name, spec, questions, None)
+                return placed(registry.executor, build)
             trained = None if spec.labels else _trained(workspace, name, spec, context)
-            build = partial(SequenceClassifier, name, spec, questions, trained)
-            return placed(workspace.registry.executor, build)
+            reading = partial(classifiers.SequenceClassifier, name, spec, questions, trained)
+            return placed(registry.executor, reading)
         case SklearnSpec():
             from harness.models.local.classifiers import SklearnModel
 
             head = _trained(workspace, name, spec, context)
-            encoder = workspace.registry.encoder(spec.encoder)
-            encode = CachedEncoder(encoder, workspace.registry.cache / VECTORS).encode
+            encode = CachedEncoder(registry.encoder(spec.encoder), registry.cache / VECTORS).encode
             has_odds = spec.head == "logistic"
             return SklearnModel(name, head, questions, encode=encode, has_odds=has_odds)
 
@@ -128,25 +124,25 @@ def resolved(workspace: Workspace, model: Model, spec: ModelSpec) -> Model:
     workspace.have_patience(model)
     try:
         model.resolve()
+        return model
     except ModelError as error:
-        why = of_model(model.name, error)
-        is_auto = isinstance(spec, OpenAISpec) and spec.model == "auto"
-        is_away = workspace.is_offline or isinstance(error, NoServerError)
-        known = sorted(Ledger(workspace.results / "calls" / model.name).identities())
-        if is_auto and is_away and len(known) == 1:
-            said = "%s; taken for %s, whose answers are stored"
-            _log.warning(said, why, known[0], extra={"is_once": True})
-            stored = OfflineModel(model.name, model.kind, known[0], model.modes, why=why)
-            if workspace.opened is not None:
-                workspace.opened[model.name] = stored
-            return stored
-        if not (is_auto and workspace.is_offline):
-            raise type(error)(why) from error
-        raise ModelError(
-            f"{error}; or, to work offline, name the model in configs/models/{model.name}.yaml "
+        why, failed = of_model(model.name, error), error
+    is_auto = isinstance(spec, OpenAISpec) and spec.model == "auto"
+    is_away = workspace.is_offline or isinstance(failed, NoServerError)
+    known = sorted(Ledger(workspace.results / "calls" / model.name).identities())
+    if is_auto and is_away and len(known) == 1:
+        said = "%s; taken for %s, whose answers are stored"
+        _log.warning(said, why, known[0], extra={"is_once": True})
+        stored = OfflineModel(model.name, model.kind, known[0], model.modes, why=why)
+        if workspace.opened is not None:
+            workspace.opened[model.name] = stored
+        return stored
+    if is_auto and workspace.is_offline:
+        why = (
+            f"{failed}; or, to work offline, name the model in configs/models/{model.name}.yaml "
             "instead of auto"
-        ) from error
-    return model
+        )
+    raise type(failed)(why) from failed
 
 
 def trained_folder(
@@ -205,43 +201,64 @@ class JudgeSetup:
     key_error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeModelOptions:
-    """The model that judges ask, None for their own, and whether it may be the one tested."""
-
-    model: str | None = None
-    is_self_allowed: bool = False
-
-
 def set_up_judges(
     workspace: Workspace,
     judges: Sequence[JudgeSource],
     *,
-    asking: JudgeModelOptions,
     tested: Model | ModelEntry,
     samples: Iterable[Sample],
+    judge_model: str | None = None,
+    allows_self: bool = False,
 ) -> tuple[JudgeSetup, ...]:
     """Build judges by name, each with the cached client of its judge model, if any.
 
-    Judges given as objects are taken as they are; `samples` are those of the run.
+    Judges given as objects are taken as they are; `samples` are those of the run. `judge_model`
+    is asked in place of the judges' own; `allows_self` lets it be the one that is tested.
     """
     setups = []
     for judge in judges:
         if isinstance(judge, str):
-            label = JudgeLabel.parse(judge)
-            setup = _set_up(workspace, label, asking=asking, tested=tested, samples=samples)
+            setup = _set_up(workspace, JudgeLabel.parse(judge), samples, judge_model)
+            if setup.client and setup.entry.identity == tested.identity and not allows_self:
+                raise SpecError(
+                    f"judge {judge} would ask {setup.entry.asks}, the model under test; choose "
+                    "another with --judge-model, or add --allow-self-judge"
+                )
+            setups.append(setup)
         else:
             JudgeRecipe.parse(judge.recipe)
             chance = _own_chance(judge, judge.name)
             entry = JudgeEntry(judge.name, judge.metric, judge.recipe, chance=chance)
-            setup = JudgeSetup(judge, entry)
-        setups.append(setup)
-    if asking.model and not any(setup.client for setup in setups):
-        raise SpecError(
-            f"--judge-model {asking.model}: none of the judges "
-            f"{', '.join(map(judge_name, judges))} asks a model; leave it out"
-        )
+            setups.append(JudgeSetup(judge, entry))
+    if judge_model and not any(setup.client for setup in setups):
+        names = ", ".join(one if isinstance(one, str) else one.name for one in judges)
+        fact = f"--judge-model {judge_model}: none of the judges {names} asks a model"
+        raise SpecError(f"{fact}; leave it out")
     return tuple(setups)
+
+
+def _set_up(
+    workspace: Workspace, label: JudgeLabel, samples: Iterable[Sample], judge_model: str | None
+) -> JudgeSetup:
+    spec = workspace.registry.load("configs/judges", label.name)
+    own = asked_model(spec)
+    if own is None and label.model:
+        fact = f"judge {label}: {label.name} asks no model"
+        raise SpecError(f"{fact}; name it without /{label.model}")
+    asked = (label.model or judge_model or own) if own else None
+    model = _judge_model(workspace, asked, spec, judge=label) if asked else None
+    label = replace(label, model=None if asked == own else asked)
+    identity = model.identity if model else None
+    judge = _judge(workspace, label, identity=identity, samples=samples)
+    facts = (str(label), judge.metric, judge.recipe, asked, identity, step_read(spec))
+    setup = JudgeSetup(judge, JudgeEntry(*facts, chance=_chance(judge)))
+    if model is None or asked is None:
+        return setup
+    try:
+        workspace.registry.check_key(asked)
+    except ModelError as error:
+        setup = replace(setup, key_error=str(error))
+    return replace(setup, client=workspace.desk(model))
 
 
 def warn_of_languages(
@@ -253,28 +270,22 @@ def warn_of_languages(
     declared: str | None,
 ) -> None:
     """Warn, once each, of judges and a scorer that do not read the language of the samples."""
-    registry, specs = workspace.registry, dict[str, object]()
-    for judge in judges:
-        if isinstance(judge, str):
-            name = JudgeLabel.parse(judge).name
-            specs[f"judge {name}"] = registry.load("configs/judges", name)
-    scorer = task.implicitness.scorer if task.implicitness else ""
+    registry, scorer = workspace.registry, task.implicitness.scorer if task.implicitness else ""
+    names = (JudgeLabel.parse(one).name for one in judges if isinstance(one, str))
+    specs: dict[str, object] = {f"judge {n}": registry.load("configs/judges", n) for n in names}
     if scorer in registry.names("configs/scorers"):
         specs[f"scorer {scorer}"] = registry.load("configs/scorers", scorer)
     for name, spec in specs.items():
         languages: tuple[str, ...] = getattr(spec, "languages", ())
         texts = (text for sample in samples for text in sample.fields.values())
         if (why := mismatch(languages, declared, texts)) is not None:
-            _warn_of_language(name, ", ".join(languages), why)
-
-
-@cache
-def _warn_of_language(name: str, languages: str, why: str) -> None:
-    _log.warning(
-        "%s reads %s, and the data is %s: its values may mean nothing there; choose one that reads "
-        "this language, or correct `languages` in its YAML or `language` in that of the data",
-        *(name, languages, why),
-    )
+            _log.warning(
+                "%s reads %s, and the data is %s: its values may mean nothing there; choose one "
+                "that reads this language, or correct `languages` in its YAML or `language` in "
+                "that of the data",
+                *(name, ", ".join(languages), why),
+                extra={"is_once": True},
+            )
 
 
 def stored_setup(workspace: Workspace, entry: JudgeEntry, samples: Iterable[Sample]) -> JudgeSetup:
@@ -311,25 +322,20 @@ def warn_left_out(judge: str, error: HarnessError | str) -> None:
     _log.warning(said, judge, error)
 
 
-def judge_name(judge: JudgeSource) -> str:
-    """The name of a judge."""
-    return judge if isinstance(judge, str) else judge.name
-
-
 def joined(judges: Sequence[JudgeEntry], new: JudgeEntry) -> tuple[JudgeEntry, ...]:
     """The judges of a run by name, with one that has read it now in place of one of its name.
 
     Warns where that one asked another model, as before its YAML was changed.
     """
-    for old in judges:
-        if old.name == new.name and old.asks != new.asks:
-            _log.warning(
-                "judge %s asked %s when it read this run before, and asks %s now: its new verdicts "
-                "take the place of those",
-                *(old.name, old.asks, new.asks),
-            )
-    others = (entry for entry in judges if entry.name != new.name)
-    return tuple(sorted((*others, new), key=lambda entry: entry.name))
+    known = {entry.name: entry for entry in judges}
+    old = known.get(new.name, new)
+    if old.asks != new.asks:
+        _log.warning(
+            "judge %s asked %s when it read this run before, and asks %s now: its new verdicts "
+            "take the place of those",
+            *(old.name, old.asks, new.asks),
+        )
+    return tuple(sorted((known | {new.name: new}).values(), key=lambda entry: entry.name))
 
 
 def check_judges(
@@ -339,16 +345,17 @@ def check_judges(
 
     Judges given as objects have plain names of their own, which are no YAML's.
     """
-    names, known = [*map(judge_name, judges)], workspace.registry.names("configs/judges")
-    for name in (one.name for one in judges if not isinstance(one, str)):
-        if names.count(name) > 1 or name in known or not re.fullmatch(r"[\w.+-]+", name):
+    names = [one if isinstance(one, str) else one.name for one in judges]
+    taken = workspace.registry.names("configs/judges")
+    for own in (one.name for one in judges if not isinstance(one, str)):
+        if names.count(own) > 1 or own in taken or not re.fullmatch(r"[\w.+-]+", own):
             raise SpecError(
-                f"judge {name!r} is an object: give it a name of letters, digits, `.+-_` that no "
+                f"judge {own!r} is an object: give it a name of letters, digits, `.+-_` that no "
                 "other judge has"
             )
+    steps = {step.name for variant in task.variants.values() for step in variant.steps}
     for judge in (JudgeLabel.parse(one) for one in judges if isinstance(one, str)):
         spec = workspace.registry.load("configs/judges", judge.name)
-        step = step_read(spec)
         if reads_choices(spec) != task.has_choices:
             what = "choices" if task.has_choices else "texts"
             raise SpecError(
@@ -360,11 +367,10 @@ def check_judges(
                 f"judge {judge}: choices are laid out for one sample, and mean nothing under "
                 f"another; name {replace(judge, is_swapped=False)} alone"
             )
-        steps = {part.name for variant in task.variants.values() for part in variant.steps}
-        if step is not None and step not in steps:
+        if (step := step_read(spec)) not in (None, *steps):
+            hint = did_you_mean(str(step), sorted(steps))
             raise SpecError(
-                f"judge {judge} reads step {step!r}, which no variant of task {name} has"
-                f"{did_you_mean(step, sorted(steps))}"
+                f"judge {judge} reads step {step!r}, which no variant of task {name} has{hint}"
             )
 
 
@@ -373,18 +379,15 @@ def check_questions(
 ) -> None:
     """Refuse a judge whose question needs what the samples of a task lack; no model is asked."""
     for setup in judges if not task.has_choices else ():
-        if setup.entry.asks and (sample := _shown(setup.judge, samples)):
-            with _naming(setup, task, name):
-                setup.judge.ask(sample, _MADE_UP)
+        if setup.entry.asks:
+            _try(setup, task, name, samples)
 
 
 def smoke_test_judges(plan: Plan, judges: Sequence[JudgeSetup]) -> None:
     """Have each judge read a made-up answer, and check its key."""
     for setup in judges:
-        sample = _shown(setup.judge, plan.samples)
-        if sample and setup.entry.asks is None and not plan.task.has_choices:
-            with _naming(setup, plan.task, plan.run.task):
-                setup.judge.read([Case(sample, _MADE_UP)])
+        if setup.entry.asks is None and not plan.task.has_choices:
+            _try(setup, plan.task, plan.run.task, plan.samples)
         if setup.key_error is not None:
             raise ModelError(
                 f"judge {setup.entry.name}: {setup.key_error}, or have another model judge with "
@@ -392,59 +395,21 @@ def smoke_test_judges(plan: Plan, judges: Sequence[JudgeSetup]) -> None:
             )
 
 
-def _shown(judge: Judge, samples: Iterable[Sample]) -> Sample | None:
-    """A sample that a judge can be shown; None where there is none."""
-    partners = judge.partners if isinstance(judge, Swapped) else None
-    return next((one for one in samples if partners is None or one.id in partners), None)
-
-
-@contextmanager
-def _naming(setup: JudgeSetup, task: TaskSpec, name: str) -> Iterator[None]:
-    """Say of a judge of another task that it cannot be shown these samples, and which can."""
+def _try(setup: JudgeSetup, task: TaskSpec, name: str, samples: Iterable[Sample]) -> None:
+    """Show a judge a made-up answer to a sample; say of a judge of another task which can read."""
+    judge = setup.judge
+    known = judge.partners if isinstance(judge, Swapped) else None
+    sample = next((one for one in samples if known is None or one.id in known), None)
     try:
-        yield
+        if sample is not None and setup.entry.asks:
+            judge.ask(sample, _MADE_UP)
+        elif sample is not None:
+            judge.read([Case(sample, _MADE_UP)])
     except SpecError as error:
         if setup.entry.name in task.judges:
             raise
         fact = f"judge {setup.entry.name} cannot read the answers to task {name} ({error})"
-        own = ", ".join(task.judges)
-        raise SpecError(f"{fact}; the task's own judges can: {own}") from error
-
-
-def _set_up(
-    workspace: Workspace,
-    label: JudgeLabel,
-    *,
-    asking: JudgeModelOptions,
-    tested: Model | ModelEntry,
-    samples: Iterable[Sample],
-) -> JudgeSetup:
-    spec = workspace.registry.load("configs/judges", label.name)
-    own = asked_model(spec)
-    asked = (label.model or asking.model or own) if own else None
-    model, key_error = None, None
-    if asked is not None:
-        model = _judge_model(workspace, asked, spec, judge=label)
-        if model.identity == tested.identity and not asking.is_self_allowed:
-            raise SpecError(
-                f"judge {label} would ask {asked}, the model under test; choose another with "
-                "--judge-model, or add --allow-self-judge"
-            )
-        label = replace(label, model=None if asked == own else asked)
-    elif label.model:
-        fact = f"judge {label}: {label.name} asks no model"
-        raise SpecError(f"{fact}; name it without /{label.model}")
-    identity = model.identity if model else None
-    judge = _judge(workspace, label, identity=identity, samples=samples)
-    facts = (str(label), judge.metric, judge.recipe, asked, identity, step_read(spec))
-    entry = JudgeEntry(*facts, chance=_chance(judge))
-    if model is None or asked is None:
-        return JudgeSetup(judge, entry)
-    try:
-        workspace.registry.check_key(asked)
-    except ModelError as error:
-        key_error = str(error)
-    return JudgeSetup(judge, entry, workspace.desk(model), key_error)
+        raise SpecError(f"{fact}; the task's own judges can: {', '.join(task.judges)}") from error
 
 
 def _chance(judge: Judge) -> float | UnsetType | None:

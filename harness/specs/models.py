@@ -13,55 +13,18 @@ from harness.errors import SpecError
 from harness.specs.implicitness import LocalEncoderSpec
 from harness.specs.schema import Spec, kinds_of, load_spec
 
-_DRAWN = "the decoding in the YAML of the task or judge"
-_ROOM = f"max_tokens of {_DRAWN}, reasoning_max_tokens here"
-_TIMES = "replies of the judge's YAML, sends_n here"
-_FORM = "is_structured of the judge's YAML, or is_structured_output here"
-_WHOLE = "not at all: replies are read whole"
-_NO_TOOLS = "not at all: answers are texts"
-_PROMPTS = "prompts/ of your folder"
-_ALL: Mapping[str, str] = {
-    "model": "model here",
-    "messages": _PROMPTS,
-    "max_tokens": _ROOM,
-    "temperature": f"temperature of {_DRAWN}, sends_temperature here",
-    **dict.fromkeys(("tools", "tool_choice"), _NO_TOOLS),
-    "stream": _WHOLE,
+_OWN = ("model", "messages", "max_tokens", "temperature", "tools", "tool_choice", "stream")
+_OPENAI = (
+    *(*_OWN, "best_of", "encoding_format", "functions", "function_call", "input", "logprobs", "n"),
+    *("max_completion_tokens", "max_output_tokens", "prompt", "response_format", "seed", "stop"),
+    *("stream_options", "top_logprobs"),
+)
+OWN_FIELDS: Mapping[str, frozenset[str]] = {
+    "chat": frozenset(_OPENAI),
+    "responses": frozenset({*_OPENAI, "instructions", "store", "text.format"}),
+    "anthropic": frozenset({*_OWN, "output_config.format", "stop_sequences", "system"}),
 }
-_OPENAI: Mapping[str, str] = {
-    **_ALL,
-    "best_of": _TIMES,
-    "encoding_format": "not at all: vectors are read as numbers",
-    **dict.fromkeys(("functions", "function_call"), _NO_TOOLS),
-    "logprobs": "choices here",
-    "max_completion_tokens": f"{_ROOM}, or token_field",
-    "n": _TIMES,
-    "prompt": _PROMPTS,
-    "response_format": _FORM,
-    "seed": "--seed, sends_seed here",
-    "stop": "cut of the task's YAML",
-    "stream_options": _WHOLE,
-    "top_logprobs": "choices here",
-}
-_RESPONSES: Mapping[str, str] = {
-    **_OPENAI,
-    "input": _PROMPTS,
-    "instructions": _PROMPTS,
-    "max_output_tokens": _ROOM,
-    "store": "not at all: nothing is kept by the server",
-    "text.format": _FORM,
-}
-_ANTHROPIC: Mapping[str, str] = {
-    **_ALL,
-    "output_config.format": _FORM,
-    "stop_sequences": "cut of the task's YAML",
-    "system": _PROMPTS,
-}
-_BELONGS: Mapping[str, Mapping[str, str]] = {
-    "chat": {**_OPENAI, "input": _PROMPTS, "max_output_tokens": _ROOM},
-    "responses": _RESPONSES,
-    "anthropic": _ANTHROPIC,
-}
+"""The fields of a request's body that the program fills itself, by the form of the API."""
 
 
 def check_body(extra: Mapping[str, Any], api: Literal["chat", "responses", "anthropic"]) -> None:
@@ -73,11 +36,12 @@ def check_body(extra: Mapping[str, Any], api: Literal["chat", "responses", "anth
         raise ValueError(f"{fact}; write finite numbers, texts, true, false and null") from error
     nested = {name: value for name, value in extra.items() if isinstance(value, dict)}
     inner = {f"{name}.{part}" for name, value in nested.items() for part in value}
-    belongs = _BELONGS[api]
-    if found := sorted(belongs.keys() & (extra.keys() | inner)):
-        places = "; ".join(f"{name} ({belongs[name]})" for name in found)
-        fact = "extra_body would override what each request says"
-        raise ValueError(f"{fact}; leave out, and set instead: {places}")
+    if found := sorted(OWN_FIELDS[api] & (extra.keys() | inner)):
+        raise ValueError(
+            f"extra_body would override what each request says ({', '.join(found)}); leave it out: "
+            "prompts/ has the words, the YAML of the task or judge the decoding, the form and the "
+            "number of replies, and other keys here the rest (docs/models.md)"
+        )
 
 
 Usd = Annotated[float, Meta(ge=0)]

@@ -25,7 +25,7 @@ from harness.errors import HarnessError, SpecError, did_you_mean
 from harness.parts import digest
 from harness.specs.schema import ReadsLanguages
 
-Group = Literal["harness.models", "harness.judges", "harness.readers", "harness.importers"]
+Group = Literal["harness.models", "harness.judges", "harness.readers"]
 _NOT_OWN = frozenset({"__dict__", "__weakref__", "__module__", "__doc__", "__annotations__"})
 OWN = "python"
 """The kind of a class of the user's own, which the key `entry` names."""
@@ -65,8 +65,7 @@ def plugin(group: Group, kind: str, *, known: Iterable[str], where: str) -> Exte
     points = tuple(found.values())
     if not points:
         names = [*known, *plugin_kinds(group)]
-        words = {"harness.readers": "no reader", "harness.importers": "no layout"}
-        fact = f"{words.get(group, 'unknown kind')} {kind!r}"
+        fact = f"{'no reader' if group == 'harness.readers' else 'unknown kind'} {kind!r}"
         raise SpecError(f"{where}: {fact}{did_you_mean(kind, names)}")
     packages = " and ".join(sorted(map(_package, points)))
     if len(points) > 1:

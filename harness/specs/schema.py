@@ -81,9 +81,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return deepcopy(content)
 
 
-@lru_cache(
-    maxsize=256
-)  # a library, a plan and a suite of tests read the same files again and again
+@lru_cache(maxsize=256)  # a library, a plan and tests read the same files again and again
 def _parsed(text: str) -> tuple[str, object]:
     """What makes a YAML text endless, and otherwise what it holds."""
     problem = _endless(text)
@@ -124,12 +122,9 @@ def _endless(text: str) -> str:
                 count += 1
                 sizes |= {name: 1} if name else {}
         if len(around) > DEEPEST or count > MOST_VALUES:
-            deep = f"nests more than {DEEPEST} deep"
-            return (
-                deep
-                if len(around) > DEEPEST
-                else f"its aliases make more than {MOST_VALUES} values"
-            )
+            is_deep = len(around) > DEEPEST
+            many = f"its aliases make more than {MOST_VALUES} values"
+            return f"nests more than {DEEPEST} deep" if is_deep else many
     return ""
 
 

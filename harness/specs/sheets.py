@@ -80,6 +80,11 @@ class AnnotationStep(Spec, frozen=True, kw_only=True):
         """The labels, as people write them."""
         return tuple(label.word for label in self.labels)
 
+    @property
+    def condition(self) -> str:
+        """In words, when the step is taken."""
+        return " and ".join(f"{name} is {' or '.join(words)}" for name, words in self.when.items())
+
 
 class AnnotationSpec(Spec, frozen=True, kw_only=True):
     """In which steps people label texts, each after those that it depends on.

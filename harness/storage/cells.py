@@ -5,12 +5,12 @@ delimited text are formula-safe. Nothing here reads a file.
 """
 
 import csv
-import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from math import isfinite, isnan
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import msgspec
@@ -179,14 +179,9 @@ def formula_text(cell: str) -> str:
 
 def _written(rows: Iterable[Iterable[object]], separator: str = ",") -> str:
     # With the default line end, cells that hold \r or \n are quoted; with \n, only the latter.
-    out = io.StringIO(newline="")
-    writer, lines = csv.writer(out, delimiter=separator), []
-    for row in rows:
-        writer.writerow(row)
-        lines.append(out.getvalue().removesuffix("\r\n") + "\n")
-        out.seek(0)
-        out.truncate()
-    return "".join(lines)
+    lines: list[str] = []
+    csv.writer(SimpleNamespace(write=lines.append), delimiter=separator).writerows(rows)
+    return "".join(line[:-2] + "\n" for line in lines)
 
 
 def _csv_cell(value: object) -> str:

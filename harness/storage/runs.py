@@ -206,15 +206,12 @@ def table_text(rows: Iterable[ScoreRow]) -> str:
     return csv_text(COLUMNS, map(cells_of, rows))
 
 
-def read_table(path: Path) -> list[ScoreRow]:
-    """The rows of a table that `table_text` wrote."""
-    return _rows_of(read_bytes(path), path)
-
-
-def _rows_of(data: bytes, path: Path) -> list[ScoreRow]:
+def read_table(path: Path, text: str | None = None) -> list[ScoreRow]:
+    """The rows of a table that `table_text` wrote, or of its text."""
+    text = read_bytes(path).decode("utf-8", "replace") if text is None else text
     try:
-        with long_cells(len(data)):
-            table = csv.DictReader(StringIO(data.decode(), newline=""))
+        with long_cells(len(text)):
+            table = csv.DictReader(StringIO(text, newline=""))
             if absent := [name for name in COLUMNS if name not in (table.fieldnames or ())]:
                 raise ValueError(f"no column {absent[0]!r}")
             return [_row(cells) for cells in table]
@@ -326,11 +323,15 @@ class RunFolder:
 
     def read_scores(self) -> list[ScoreRow]:
         """The scores of every judge; none where no judge has read the run yet."""
+        return read_table(self.scores, text) if (text := self.scores_text()) else []
+
+    def scores_text(self) -> str:
+        """The table of scores as it was written; empty where no judge has read the run yet."""
         if not self.scores.exists() and SCORES not in self._sums():
-            return []
-        rows = _rows_of(data := read_bytes(self.scores), self.scores)
+            return ""
+        data = read_bytes(self.scores)
         self.check_sum(SCORES, sha256(data).hexdigest())
-        return rows
+        return data.decode()
 
     def changed(self) -> list[str]:
         """The files that are not as they were written; none where there is no run."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError, install
-from harness.storage.cells import cell_text
+from harness.storage.cells import cell_text, long_cells
 from harness.storage.tables import Record, TableRow, checked_rows, read_rows, read_text
 
 SEPARATORS = (",", ";", "\t")
@@ -51,7 +51,8 @@ def _separator(text: str, required: Sequence[str]) -> str:
         names = next(csv.reader([head], delimiter=mark))
         return sum(name in names for name in required), len(names)
 
-    return max(SEPARATORS, key=named)
+    with long_cells(len(head)):
+        return max(SEPARATORS, key=named)
 
 
 def _xlsx_records(path: Path) -> list[Record]:

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 from support.each import each
-from support.rated_runs import ANN, BOB, FAR, NEAR, Table, group_runs, ratings, runs
+from support.rated_runs import ANN, BOB, FAR, NEAR, Rating, Table, group_runs, ratings, runs
 
 from harness.analysis.agreement import (
     AgreementRow,
@@ -15,7 +15,6 @@ from harness.analysis.agreement import (
     agreement_rows,
 )
 from harness.analysis.panels import AgreementQuery, Panel, match_ratings
-from harness.data.ratings import Rating
 from harness.stats.agreement import agreement_stats, alpha, percent_agreement
 from harness.stats.clustered import jackknife_interval
 from harness.stats.comparison import annotator_test, holm, permutation_test, williams_test
@@ -349,7 +348,7 @@ def test_a_constant_judge_has_no_correlation_and_says_why(statistic: str) -> Non
 
 
 def test_without_overlap_every_row_says_how_many_ratings_matched_nothing() -> None:
-    strange = [replace(rating, sample_id="gone") for rating in ratings(ann=ANN)[:3]]
+    strange = [rating._replace(sample_id="gone") for rating in ratings(ann=ANN)[:3]]
 
     found = agreement_rows(panel(strange, near=NEAR, far=FAR), METHOD)
 

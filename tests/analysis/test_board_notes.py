@@ -13,7 +13,7 @@ from support.paired_runs import SMALL
 from support.report_runs import Sketch, write_runs
 
 from harness.analysis.boards.ranked import standings, verdicts_of
-from harness.analysis.boards.scores import board_scores, whole_scores
+from harness.analysis.boards.scores import board_scores, score_text
 from harness.analysis.boards.views import board_notes
 from harness.cli import main
 from harness.parts import Reason
@@ -56,7 +56,7 @@ def kept(results: Path, **rows: Rows) -> list[RunFolder]:
 
 
 def board(folders: Sequence[RunFolder]) -> DataFrame:
-    rows = board_scores({folder: whole_scores(folder) for folder in folders})
+    rows = board_scores({folder.path.name: score_text(folder) for folder in folders})
     return standings(rows, verdicts_of(folders, rows))
 
 

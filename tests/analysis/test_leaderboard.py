@@ -14,7 +14,7 @@ from support.sketches import run_file
 
 from harness.analysis.boards.alarms import sensitivities
 from harness.analysis.boards.ranked import standings
-from harness.analysis.boards.scores import board_scores, headlines, records, whole_scores
+from harness.analysis.boards.scores import board_scores, headlines, records, score_text
 from harness.core import Score
 from harness.parts import Reason
 from harness.storage.runs import RunFolder, ScoreRow
@@ -48,7 +48,7 @@ def boards(rows: list[ScoreRow]) -> list[list[Any]]:
 
 
 def collect(folders: Iterable[RunFolder]) -> DataFrame:
-    return board_scores({folder: whole_scores(folder) for folder in folders})
+    return board_scores({folder.path.name: score_text(folder) for folder in folders})
 
 
 def signed(row: ScoreRow, place: int, field: str) -> ScoreRow:

@@ -11,6 +11,7 @@ from support.rated_runs import (
     MODELS,
     NEAR,
     SAMPLES,
+    Rating,
     group_runs,
     judged,
     ratings,
@@ -20,8 +21,7 @@ from support.rated_runs import (
 
 from harness.analysis.panels import AgreementQuery, Panel, match_ratings, unmatched
 from harness.core import Sample
-from harness.data.ratings import Rating
-from harness.errors import DataError, SpecError, StoreError
+from harness.errors import SpecError, StoreError
 from harness.storage.find_runs import stored_runs
 from harness.storage.runs import ModelEntry, StoredRun
 
@@ -191,14 +191,6 @@ def test_ratings_that_match_nothing_are_counted() -> None:
     panel = only(match_ratings(runs(near=NEAR), [*ratings("q", ann=ANN), *strange], BASE))
 
     assert (panel.unmatched, panel.offered) == (2, 14)
-
-
-@pytest.mark.parametrize(("sample", "model"), [("s99", "ant"), ("s1", "x")])
-def test_where_asked_an_unknown_sample_or_model_is_an_error(sample: str, model: str) -> None:
-    strange = Rating("toy", sample, model, "ann", 1.0, "q", "r.csv:7")
-
-    with pytest.raises(DataError, match=f"r.csv:7: .*sample '{sample}' by model '{model}'"):
-        match_ratings(runs(near=NEAR), [strange], replace(BASE, is_strict=True))
 
 
 def test_only_the_judges_asked_for_are_compared() -> None:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pandas
 import pytest
 from msgspec import structs
 from support.rated_runs import ANN, BOB, FAR, MODELS, NEAR, ratings, runs
@@ -34,7 +35,7 @@ def given(folder: Path, *, is_rated: bool = True, kind: str = "scripted") -> Tab
         place.write(run.file, run.rows, score_rows(run.file, run.rows))
         folders.append(place)
     path = folder / "ratings.csv"
-    path.write_text(ratings_text(ratings(scale="base", ann=ANN, bob=BOB)))
+    path.write_text(ratings_text(pandas.DataFrame(ratings(scale="base", ann=ANN, bob=BOB))))
     return TableInput(folders, path if is_rated else None)
 
 

@@ -19,9 +19,14 @@ from support.paired_runs import SMALL, stored, words_task
 from support.sketches import row
 
 from harness.analysis.boards.alarms import constant_runs
-from harness.analysis.boards.ranked import placed, standings, verdicts_of
-from harness.analysis.boards.scores import BOARD_COLUMNS, board_scores, board_text, whole_scores
-from harness.analysis.boards.views import plain_boards
+from harness.analysis.boards.ranked import in_order, placed, standings, unranked, verdicts_of
+from harness.analysis.boards.scores import (
+    BOARD_COLUMNS,
+    board_scores,
+    board_text,
+    headlines,
+    score_text,
+)
 from harness.cli import main
 from harness.core import Sample
 from harness.library import leaderboard
@@ -51,7 +56,7 @@ def said(results: Path, *, run: str = "toy", **letters: str) -> list[RunFolder]:
 
 
 def scores_of(folders: list[RunFolder]) -> DataFrame:
-    return board_scores({folder: whole_scores(folder) for folder in folders})
+    return board_scores({folder.path.name: score_text(folder) for folder in folders})
 
 
 def board(folders: list[RunFolder]) -> list[Any]:
@@ -219,9 +224,9 @@ def test_a_constant_classifier_is_first_by_no_metric(metric: str) -> None:
         folders = classified(Path(name), GOLDS, **said)
         scores = scores_of(folders)
 
-        made = plain_boards(scores, metric, "all", constant=constant_runs(scores))
+        heads = unranked(headlines(scores, {metric}), constant_runs(scores))
 
-    assert made["model"].tolist() == ["other", "constant"]
+    assert in_order(heads)["model"].tolist() == ["other", "constant"]
 
 
 @pytest.mark.parametrize("rate", [0.0, 1.0])

@@ -6,8 +6,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from harness.analysis.sheets import labels_sheet
 from harness.cli import main
-from harness.data.annotation import read_labels, steps_config
+from harness.data.annotation import read_labels
 from harness.registry import Registry, shipped_home
 from harness.specs.sheets import AnnotationSpec
 
@@ -23,6 +24,7 @@ def filled(sheet: Path, labels: list[tuple[str, ...]]) -> None:
     """Write labels into the columns of the steps, a tuple for each row."""
     with sheet.open(encoding="utf-8-sig", newline="") as file:
         head, *rows = csv.reader(file)
+    rows.sort()  # each rater has an order of their own
     with sheet.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows(
             [head, *([*row[:2], *own] for row, own in zip(rows, labels, strict=True))]
@@ -57,7 +59,7 @@ def test_a_sheet_is_blind_and_has_a_column_for_each_step(sheets: list[Path]) -> 
 
 
 def test_in_label_studio_a_step_shows_up_once_it_is_to_be_taken() -> None:
-    root = ElementTree.fromstring(steps_config(ishate()))
+    root = ElementTree.fromstring(labels_sheet(ishate(), [(2, "Hm.")], 0).config())
 
     found = {view[1].get("name"): view for view in root.findall("View")}
     shown = {n: (v.get("whenTagName"), v.get("whenChoiceValue")) for n, v in found.items()}
@@ -120,10 +122,10 @@ def test_blank_steps_are_missing_and_counted(
 
     assert main(["sheet", "read-labels", str(sheets[0]), "--steps", "ishate", "-o", out]) == 1
 
-    found = [row.labels for row in read_labels(ishate(), sheets[0])]
-    assert found[0]["implicit_layer"] == ()
-    assert found[1]["implicit_props_layer"] is None
-    assert set(found[2].values()) == {None}
+    found = read_labels(ishate(), sheets[0])
+    assert found.implicit_layer[0] == ""
+    assert found.implicit_props_layer[1] is None
+    assert set(found.loc[2, [*LAYERS]]) == {None}
     assert "1 of hateful_layer" in capsys.readouterr().err
 
 
@@ -134,7 +136,7 @@ def test_label_studio_s_csv_export_is_read(tmp_path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([("id", "annotator", "row", "text", *LAYERS), (*cells, several)])
 
-    [found] = read_labels(ishate(), path)
+    found = read_labels(ishate(), path)
 
-    assert (found.coder, found.row) == ("ann", "r1")
-    assert found.labels["implicit_props_layer"] == ("Irony", "Context")
+    assert (found.coder.tolist(), found.message_id.tolist()) == (["ann"], ["r1"])
+    assert found.implicit_props_layer.tolist() == ["Irony; Context"]

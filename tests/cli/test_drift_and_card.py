@@ -294,31 +294,6 @@ def test_flags_that_a_table_holds_as_numbers_are_read(
     assert [r["n_old"] for r in told if r["what"] == "implicitness"] == [59]
 
 
-def test_drift_takes_the_classes_of_a_column_map(
-    tmp_path: Path, capsys: Lines, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where the column of flags is the map's column of labels: all but benign is flagged."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.yaml").write_text(
-        "about: My texts.\nsource: mine\ntext: body\n"
-        "label: {column: kind, classes: {hateful: [hate], benign: [ok]}, left_out: [unsure]}\n",
-        "utf-8",
-    )
-    for name, hateful in (("may", 10), ("june", 40)):
-        kinds = ["unsure", *("hate" if n < hateful else "ok" for n in range(60))]
-        lines = [f"{name} text {n},{kind},{n}" for n, kind in enumerate(kinds)]
-        (tmp_path / f"{name}.csv").write_text("\n".join(["body,kind,score", *lines]), "utf-8")
-    words = ("drift", "may.csv", "june.csv", "--implicitness", "score", "--flag", "kind")
-
-    assert main([*words, "--map", "mine.yaml", "--json"]) == 0
-
-    [row] = [r for r in json.loads(capsys.readouterr().out)["rows"] if r["what"] == "flagged"]
-    assert (row["n_old"], row["n_new"]) == (60, 60)
-    assert row["change"] == pytest.approx(0.5)
-    assert main([*words, "--column", "body"]) == 2
-    assert "--map NAME takes the classes" in capsys.readouterr().err
-
-
 def test_drift_of_two_runs_by_a_column_that_was_not_kept_reads_both_files(
     toy: Toy, capsys: Lines
 ) -> None:

@@ -101,6 +101,6 @@ def test_an_export_of_ratings_that_nests_is_told(
     path.write_text(text, "utf-8")
     out = ["-o", str(tmp_path / "out.csv")]
 
-    assert main(["sheet", "read-ratings", str(path), "--format", "labelstudio", *out]) == 2
+    assert main(["sheet", "read-ratings", str(path), *out]) == 2
 
     assert capsys.readouterr().err.splitlines()[-1].startswith("harness: ")

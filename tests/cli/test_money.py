@@ -310,7 +310,7 @@ def test_answers_of_this_machine_beside_a_hosted_judge_leave_its_cost_alone(
     toy.run(*JUDGED, model="beta")
 
     replies = usd(sum(stored(toy, "umpire")))
-    told = f"cost: {replies} USD: answers on this machine, judge choice {replies};"
+    told = f"cost: {replies} USD: answers unpaid, judge choice {replies};"
     out = capsys.readouterr().out.replace("\n", " ")
     assert told in out
 

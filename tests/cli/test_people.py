@@ -39,16 +39,16 @@ def ran(toy: Toy, made: Toy) -> Toy:
     return toy
 
 
-def export(toy: Toy, form: str, name: str, *more: str) -> int:
+def export(toy: Toy, name: str, *more: str) -> int:
     """Write a sheet of both runs."""
-    given = ("--format", form, "-o", str(toy.folder / name), "--results", str(toy.results))
+    given = ("-o", str(toy.folder / name), "--results", str(toy.results))
     return main(["sheet", "ratings", *map(str, toy.runs()), *given, *more])
 
 
-def bring(toy: Toy, name: str, form: str, *more: str) -> int:
+def bring(toy: Toy, name: str, *more: str) -> int:
     """Import a rated sheet into r.csv."""
     key = toy.folder / f"{Path(name).stem}.key.csv"
-    given = ("--format", form, "--key", str(key), "-o", str(toy.folder / "r.csv"))
+    given = ("--key", str(key), "-o", str(toy.folder / "r.csv"))
     return main(["sheet", "read-ratings", str(toy.folder / name), *given, *more])
 
 
@@ -74,9 +74,9 @@ def rate(toy: Toy, name: str) -> None:
 
 
 def test_a_sheet_goes_out_is_rated_and_comes_to_agreement(ran: Toy) -> None:
-    codes = [export(ran, "csv", "sheet.csv")]
+    codes = [export(ran, "sheet.csv")]
     rate(ran, "sheet.csv")
-    codes += [bring(ran, "sheet.csv", "wide"), agree(ran)]
+    codes += [bring(ran, "sheet.csv"), agree(ran)]
 
     assert codes == [0, 0, 0]
     [row] = [row for row in table(ran) if row["statistic"] == "pearson_dataset"]
@@ -85,19 +85,19 @@ def test_a_sheet_goes_out_is_rated_and_comes_to_agreement(ran: Toy) -> None:
 
 
 def test_a_sheet_that_was_worked_in_is_not_written_again(ran: Toy) -> None:
-    assert export(ran, "csv", "sheet.csv") == 0
+    assert export(ran, "sheet.csv") == 0
     sheet = ran.folder / "sheet.csv"
     sheet.write_text(sheet.read_text() + "\n")
     worked_in = sheet.read_text()
 
-    assert export(ran, "csv", "sheet.csv") == 2
+    assert export(ran, "sheet.csv") == 2
     assert sheet.read_text() == worked_in
 
 
 def test_agreement_of_other_tasks_stays_in_the_table(ran: Toy) -> None:
-    export(ran, "csv", "sheet.csv")
+    export(ran, "sheet.csv")
     rate(ran, "sheet.csv")
-    bring(ran, "sheet.csv", "wide")
+    bring(ran, "sheet.csv")
     agree(ran)
     path = ran.results / "agreement.csv"
     head, first = path.read_text().splitlines()[:2]
@@ -109,9 +109,9 @@ def test_agreement_of_other_tasks_stays_in_the_table(ran: Toy) -> None:
 
 
 def test_a_table_of_an_earlier_version_is_kept_in_its_columns(ran: Toy) -> None:
-    export(ran, "csv", "sheet.csv")
+    export(ran, "sheet.csv")
     rate(ran, "sheet.csv")
-    bring(ran, "sheet.csv", "wide")
+    bring(ran, "sheet.csv")
     old = "task,model,statistic,value,signature\nother,all,pearson_dataset,0.5,a|b\n"
     (ran.results / "agreement.csv").write_text(old, "utf-8")
 
@@ -125,9 +125,9 @@ def test_a_table_of_an_earlier_version_is_kept_in_its_columns(ran: Toy) -> None:
 def test_a_judge_of_two_orders_is_read_by_one_of_them(
     ran: Toy, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    export(ran, "csv", "sheet.csv")
+    export(ran, "sheet.csv")
     rate(ran, "sheet.csv")
-    bring(ran, "sheet.csv", "wide")
+    bring(ran, "sheet.csv")
     for folder in ran.runs():
         run = RunFolder(folder)
         detail = {"slot1_share": 1.0, "consistency": 0.0}
@@ -159,18 +159,6 @@ def test_one_order_of_verdicts_that_had_none_is_refused(
     assert "no verdict of task toy was asked for in two orders" in capsys.readouterr().err
 
 
-def test_a_label_studio_project_goes_out_and_comes_back(ran: Toy) -> None:
-    export(ran, "labelstudio", "sheet.json", "--low", "1")
-    tasks = json.loads((ran.folder / "sheet.json").read_text("utf-8"))
-    value = {"type": "choices", "from_name": "rating", "value": {"choices": ["3"]}}
-    done = [{**task, "annotations": [{"completed_by": 1, "result": [value]}]} for task in tasks]
-    (ran.folder / "sheet.json").write_text(json.dumps(done), "utf-8")
-
-    assert bring(ran, "sheet.json", "labelstudio") == 0
-    assert (ran.folder / "r.csv").read_text("utf-8").count(",1,3.0,base@T0") == 12
-    assert (ran.folder / "sheet.config.xml").read_text("utf-8").count("<Choice ") == 5
-
-
 SHEET = """
     about: What is said next.
     item: "{{ story }} What is meant: {{ right }}"
@@ -196,13 +184,13 @@ def test_three_raters_rate_a_tasks_own_sheet_in_files_of_five_rows(
 ) -> None:
     ran.write("configs/sheets/toy.yaml", SHEET)
     dealt = ["--raters", "ann,bob,cyd", "--per-answer", "2", "--per-file", "5"]
-    assert export(ran, "csv", "s.csv", *dealt, "--home", str(ran.home)) == 0
+    assert export(ran, "s.csv", *dealt, "--home", str(ran.home)) == 0
     files = sorted(ran.folder.glob("s-*.csv"))
     told = capsys.readouterr()
     raters = [fill(path, {"yes": "yes", "never": "no"}) for path in files]
 
     key = ["--key", str(ran.folder / "s.key.csv"), "-o", str(ran.folder / "r.csv")]
-    code = main(["sheet", "read-ratings", *map(str, files), "--format", "wide", *key])
+    code = main(["sheet", "read-ratings", *map(str, files), *key])
 
     assert (code, agree(ran)) == (0, 0)
     assert raters == ["ann", "ann", "bob", "bob", "cyd", "cyd"]
@@ -216,10 +204,10 @@ def test_three_raters_rate_a_tasks_own_sheet_in_files_of_five_rows(
 def test_answers_that_are_equal_at_two_temperatures_are_rated_once(
     ran: Toy, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert export(ran, "csv", "s.csv", "--temperature", "0,0.5") == 0
+    assert export(ran, "s.csv", "--temperature", "0,0.5") == 0
     rate(ran, "s.csv")
 
-    assert bring(ran, "s.csv", "wide") == 0
+    assert bring(ran, "s.csv") == 0
 
     told = capsys.readouterr()
     assert "wrote 12 rows" in told.out
@@ -228,28 +216,15 @@ def test_answers_that_are_equal_at_two_temperatures_are_rated_once(
     assert "raters: s (24)" in told.out
 
 
-def test_a_labelling_config_has_the_marks_of_the_tasks_own_sheet(ran: Toy) -> None:
-    ran.write("configs/sheets/toy.yaml", SHEET)
-
-    assert export(ran, "labelstudio", "s.json", "--home", str(ran.home)) == 0
-
-    config = (ran.folder / "s.config.xml").read_text("utf-8")
-    assert '<Choice value="yes"/>' in config
-    assert "no: something else is said" in config
-    assert json.loads((ran.folder / "s.json").read_text("utf-8"))[0]["data"]["question"] == (
-        "Is it said? (yes or no)"
-    )
-
-
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--low", "1"], "has a scale of its own (yes, no)"),
-        (["--per-answer", "2"], "there are 0 raters"),
+        (["--format", "labelstudio"], "which Label Studio imports"),
+        (["--per-answer", "2"], "name as many with --raters"),
         (["--raters", "ann,item"], "'item' is a column of the sheet"),
         (["--raters", "../ann"], "--raters '../ann'"),
         (["--temperature", "hot"], "--temperature 'hot': give numbers"),
-        (["--temperature", "0.7"], "no answer drawn at T0.7; did you mean"),
+        (["--temperature", "0.7"], "T0.7: not in all of these runs; did you mean"),
     ],
 )
 def test_what_a_sheet_cannot_be_is_said(
@@ -257,25 +232,25 @@ def test_what_a_sheet_cannot_be_is_said(
 ) -> None:
     ran.write("configs/sheets/toy.yaml", SHEET)
 
-    assert export(ran, "csv", "s.csv", "--home", str(ran.home), *more) == 2
+    assert export(ran, "s.csv", "--home", str(ran.home), *more) == 2
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("form", ["csv", "labelstudio"])
-def test_nothing_in_a_sheet_tells_the_model(ran: Toy, form: str) -> None:
-    export(ran, form, "sheet")
+def test_nothing_in_a_sheet_names_the_model(ran: Toy) -> None:
+    assert export(ran, "sheet.csv") == 0
     rated = [path for path in ran.folder.glob("sheet*") if "key" not in path.name]
 
     text = "".join(path.read_text("utf-8") for path in rated)
+    assert len(text.splitlines()) > 12
     assert not any(word in text for word in ("oracle", "literal", "near", "T0"))
 
 
 def test_the_output_names_averaging_skipped_and_ties(
     ran: Toy, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    export(ran, "csv", "sheet.csv", "--temperature", "all")
+    export(ran, "sheet.csv", "--temperature", "all")
     rate(ran, "sheet.csv")
-    bring(ran, "sheet.csv", "wide")
+    bring(ran, "sheet.csv")
     capsys.readouterr()
 
     agree(ran, "--all")
@@ -290,9 +265,9 @@ def test_the_output_names_averaging_skipped_and_ties(
 def test_a_judge_has_a_sentence_and_a_line_and_the_raters_stand_once(
     ran: Toy, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    export(ran, "csv", "sheet.csv")
+    export(ran, "sheet.csv")
     rate(ran, "sheet.csv")
-    bring(ran, "sheet.csv", "wide")
+    bring(ran, "sheet.csv")
     capsys.readouterr()
 
     agree(ran)
@@ -306,10 +281,10 @@ def test_a_judge_has_a_sentence_and_a_line_and_the_raters_stand_once(
 
 
 def test_json_holds_the_rows_of_the_table(ran: Toy, capsys: pytest.CaptureFixture[str]) -> None:
-    export(ran, "csv", "sheet.csv")
-    bring(ran, "sheet.csv", "wide")
+    export(ran, "sheet.csv")
+    bring(ran, "sheet.csv")
     rate(ran, "sheet.csv")
-    bring(ran, "sheet.csv", "wide")
+    bring(ran, "sheet.csv")
     capsys.readouterr()
 
     agree(ran, "--json")
@@ -341,7 +316,6 @@ def test_ratings_of_nothing_leave_nulls_and_an_exit_code(
         (["--task", "tye"], "no rating of task 'tye'"),
         (["--task", "toy,tye"], "no rating of task 'tye'"),
         (["--judge", "near, neer"], "by judge 'neer'"),
-        (["--strict"], "no run of variant base has sample 'gone'"),
     ],
 )
 def test_a_mistake_is_told_in_one_message(
@@ -359,8 +333,7 @@ def test_a_mistake_is_told_in_one_message(
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--format", "xls"], "give labelstudio or wide"),
-        (["--format", "wide", "--values", "yes"], "yes= is no number"),
+        (["--format", "labelstudio"], "which Label Studio imports"),
         (["--format", "wide", "--raters", "bob"], "no column 'bob'"),
     ],
 )
@@ -375,11 +348,6 @@ def test_an_import_says_what_is_wrong(
 
     assert code == 2
     assert message in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(("form", "ends"), [("xls", []), ("labelstudio", ["--low", "9"])])
-def test_a_sheet_needs_a_known_form_and_a_scale(ran: Toy, form: str, ends: list[str]) -> None:
-    assert export(ran, form, "sheet", *ends) == 2
 
 
 @pytest.fixture(scope="module")

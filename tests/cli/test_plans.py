@@ -294,14 +294,16 @@ def test_a_mistake_in_a_model_of_ones_own_stops_its_cell_alone(
 def test_a_bug_stops_its_cell_alone_and_is_told_whole(toy: Toy) -> None:
     spec = PlanSpec(about="a", models=("oracle", "literal"), tasks=("toy",))
     space = toy.space()
-    first, second = plans.resolved_cells(space, plans.plan_cells(space, spec, name="a"))
+    cells = plans.plan_cells(space, spec, name="a")
+    plans.resolve_cells(space, cells)
+    first = cells[0]
     assert first.plan is not None
     model = first.plan.client.model
     assert isinstance(model, ScriptedModel)
     broken = replace(model, reply=lambda request: Response(str(1 // 0)))
-    bad = replace(first.plan, client=replace(first.plan.client, model=broken))
+    first.plan = replace(first.plan, client=replace(first.plan.client, model=broken))
 
-    ended = [*plans.carry_out([replace(first, plan=bad), second])]
+    ended = [*plans.carry_out(cells)]
 
     assert [done.end for done in ended] == ["bug", "done"]
     assert "ZeroDivisionError" in ended[0].error
@@ -312,7 +314,8 @@ def test_a_model_is_opened_once_for_all_its_tasks_and_freed_after_them(
 ) -> None:
     spec = PlanSpec(about="a", models=("alpha", "beta"), tasks=("toy", "toy"))
     space = toy.space({"HARNESS_SERVER_URL": stub.url})
-    ready = plans.resolved_cells(space, plans.plan_cells(space, spec, name="a"))
+    ready = plans.plan_cells(space, spec, name="a")
+    plans.resolve_cells(space, ready)
     held = [ref(one.plan.client.model) for one in ready if one.plan]
 
     assert [held[place]() for place in range(4)] == [held[n]() for n in (0, 0, 2, 2)]
@@ -379,7 +382,7 @@ def test_a_task_of_a_plan_may_have_its_own_models_limit_and_seeds(toy: Toy) -> N
 
     cells = plans.plan_cells(toy.space(), spec, name="a")
 
-    assert [(cell.model, cell.words, cell.options.limit) for cell in cells] == [
+    assert [(cell.options.model, cell.words, cell.options.limit) for cell in cells] == [
         ("oracle", "", None),
         ("alpha", "limit 2, seed 3", 2),
         ("beta", "", None),

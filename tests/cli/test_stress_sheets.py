@@ -51,6 +51,7 @@ def fill(rater: str, marks: list[tuple[str, str, str, str]]) -> None:
     """Fill a sheet in as a spreadsheet program saves it."""
     path = Path(f"stress-{rater}.csv")
     head, *rows = csv.reader(path.read_text("utf-8-sig").splitlines())
+    rows.sort(reverse=True)  # in the order of the turns; each rater has another
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows(
             [head, *([*r[:4], *m] for r, m in zip(rows, marks, strict=True))]

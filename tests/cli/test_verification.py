@@ -108,18 +108,6 @@ def test_what_is_printed_is_told_from_what_was_counted(toy: Toy, capsys: Lines) 
     assert "of those ok, 1 are printed in a paper, 1 follow from printed numbers, and 2 are" in out
 
 
-def test_a_reason_that_cells_share_is_told_once_with_their_count(toy: Toy, capsys: Lines) -> None:
-    more = '  - {table: people, cell: kappa, published: "0.4", reason: not released}\n'
-    golden(toy, GOLDEN.replace("unlisted:", f"{more}unlisted:"))
-
-    assert verify(toy, "--all", "--paper", "toy", "--data", dialogues(toy)) == 0
-
-    out = " ".join(capsys.readouterr().out.split())
-    assert "people alpha 0.5 - - not recomputable people kappa 0.4 - - not recomputable" in out
-    assert "2 not recomputable: not released" in out
-    assert out.count("not released") == 1
-
-
 def test_only_a_difference_fails_the_command(toy: Toy, capsys: Lines) -> None:
     golden(toy, GOLDEN.replace("published: 3", "published: 4"))
 

@@ -3,24 +3,26 @@
 from importlib import import_module
 from pathlib import Path
 
+import pandas
 import pytest
 from support.sketches import HOSTILE
 
-from harness.data.ratings import (
-    Conversion,
-    Rating,
-    SheetKey,
-    Target,
-    from_wide,
-    ratings_text,
-    read_ratings,
-)
+from harness.data.ratings import KEY_COLUMNS, RATED, ratings_text, read_rated, read_ratings
 from harness.errors import DataError
 
 HEAD = "task,sample_id,model,rater,value,scale"
-KEY = SheetKey(
-    {"r1": (Target("toy", "s1", "ant", "base"),), "r2": (Target("toy", "s2", "bee", "base"),)}
-)
+ANSWERS = [("r1", "toy", "s1", "ant"), ("r2", "toy", "s2", "bee")]
+
+
+def key(marks: str = "") -> pandas.DataFrame:
+    """The key of a sheet of two answers."""
+    rows = [(*answer, "base", "T0", "base", marks) for answer in ANSWERS]
+    return pandas.DataFrame(rows, columns=list(KEY_COLUMNS))
+
+
+def values(found: pandas.DataFrame) -> list[float | None]:
+    """The values of ratings, null where one is missing."""
+    return [None if pandas.isna(value) else value for value in found["value"]]
 
 
 def written(folder: Path, *lines: str) -> Path:
@@ -35,7 +37,7 @@ def test_a_blank_value_is_missing_and_no_zero(tmp_path: Path) -> None:
         tmp_path, HEAD, "toy,s1,ant,ann,,q", "toy,s1,ant,bob,0,q", "toy,s1,ant,cy,-1.5,q"
     )
 
-    assert [rating.value for rating in read_ratings(path)] == [None, 0.0, -1.5]
+    assert values(read_ratings(path)) == [None, 0.0, -1.5]
 
 
 @pytest.mark.parametrize("value", ["good", "nan", "inf", "1,5", "4/5"])
@@ -81,136 +83,105 @@ def test_a_file_without_a_column_names_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("word", ["=1+1", "-x", "@me", "'quoted'", "+49", 'a "b", c', HOSTILE[3]])
 def test_what_is_written_is_formula_safe_and_comes_back(tmp_path: Path, word: str) -> None:
-    made = [Rating("toy", f"{word}1", word, word, 2.5, word), Rating("toy", "s", "", "b", None, "")]
+    rows = [("toy", f"{word}1", word, word, 2.5, word, ""), ("toy", "s", "", "b", None, "", "")]
+    made = pandas.DataFrame(rows, columns=list(RATED))
     path = written(tmp_path, ratings_text(made))
 
-    assert read_ratings(path) == made
+    assert ratings_text(read_ratings(path)) == ratings_text(made)
+    assert read_ratings(path).sample_id.tolist() == [f"{word}1", "s"]
     assert not any(cell.startswith(("=", "@", "+")) for cell in path.read_text("utf-8").split(","))
 
 
 def test_a_wide_table_gives_a_rating_for_each_column_of_a_rater(tmp_path: Path) -> None:
-    path = written(tmp_path, "sample_id,model,ann,bob", "s1,ant,3,4", "s2,ant,,5")
+    path = written(tmp_path, "sample_id,model,ann,bob,scale", "s1,ant,3,4,base", "s2,ant,,5,base")
 
-    found = from_wide(path, Conversion(task="toy", scale="base"))
+    found = read_rated(path, task="toy")
 
-    assert [(r.sample_id, r.rater, r.value) for r in found] == [
+    assert [*zip(found.sample_id, found.rater, values(found), strict=True)] == [
         ("s1", "ann", 3.0),
         ("s1", "bob", 4.0),
         ("s2", "ann", None),
         ("s2", "bob", 5.0),
     ]
-    assert {(r.task, r.model, r.scale) for r in found} == {("toy", "ant", "base")}
+    assert {*zip(found.task, found.model, found.scale, strict=True)} == {("toy", "ant", "base")}
 
 
 def test_columns_of_raters_can_be_chosen_and_named(tmp_path: Path) -> None:
-    path = written(tmp_path, "sample_id,model,note,x", "s1,ant,fine,3")
+    path = written(tmp_path, "sample_id\tmodel\tnote\tx", "s1\tant, the\tfine\t3")
 
-    [found] = from_wide(path, Conversion(task="toy", raters={"x": "ann"}))
+    found = read_rated(path, task="toy", raters={"x": "ann"})
 
-    assert (found.rater, found.value) == ("ann", 3.0)
+    assert found[["model", "rater", "value"]].to_numpy().tolist() == [["ant, the", "ann", 3.0]]
 
 
-def test_words_count_as_the_numbers_they_are_said_to_mean(tmp_path: Path) -> None:
-    path = written(tmp_path, "sample_id,ann", "s1,yes", "s2,no")
+@pytest.mark.parametrize(
+    ("lines", "is_sheet", "raters", "message"),
+    [
+        (("row,answer,ann", "r9,yes,4"), True, {}, "'r9' is not in the key"),
+        (("sample_id,task,ann", "s1,t,4"), False, {"bo": "bo"}, "no column 'bo'"),
+        (("sample_id,task,model", "s1,t,ant"), False, {}, "no column of a rater"),
+        (("sample_id,ann", "s1,4"), False, {}, "no task"),
+    ],
+)
+def test_a_table_that_cannot_be_understood_says_what_is_missing(
+    tmp_path: Path, lines: tuple[str, ...], is_sheet: bool, raters: dict[str, str], message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        read_rated(written(tmp_path, *lines), key() if is_sheet else None, raters=raters)
 
-    found = from_wide(path, Conversion(task="toy", words={"yes": 1.0, "no": 0.0}))
 
-    assert [rating.value for rating in found] == [1.0, 0.0]
+def test_a_file_that_excel_saved_in_europe_is_read(tmp_path: Path) -> None:
+    head = f"\ufeff{HEAD.replace(',', ';')}"
+    path = written(tmp_path, head, "toy;s1;ant;ann;4,5;q", "toy;s2;ant;ann;;q", ";;;;;")
+
+    assert values(read_ratings(path)) == [4.5, None]
 
 
 def test_a_rated_sheet_is_restored_by_its_key(tmp_path: Path) -> None:
-    path = written(tmp_path, "row,topic,answer,ann", "r2,tea,yes,4", "r1,rain,no,2")
+    lines = ("\ufeffrow;item;answer;ann", 'r2;"Is it; tea?";yes, it is;4', "r1;rain;no;2,5")
 
-    found = from_wide(path, Conversion(key=KEY))
+    found = read_rated(written(tmp_path, *lines), key())
 
-    assert found == [
-        Rating("toy", "s2", "bee", "ann", 4.0, "base"),
-        Rating("toy", "s1", "ant", "ann", 2.0, "base"),
+    assert found.drop(columns="place").to_numpy().tolist() == [
+        ["toy", "s2", "bee", "ann", 4.0, "base"],
+        ["toy", "s1", "ant", "ann", 2.5, "base"],
     ]
 
 
 @pytest.mark.parametrize(
-    ("lines", "how", "message"),
+    ("head", "line", "rater"),
     [
-        (("row,answer,ann", "r9,yes,4"), Conversion(key=KEY), "'r9' is not in the key"),
-        (("sample_id,ann", "s1,4"), Conversion(raters={"bo": "bo"}), "no column 'bo'"),
-        (("sample_id,model", "s1,ant"), Conversion(task="toy"), "no column of a rater"),
-        (("sample_id,ann", "s1,4"), Conversion(), "no task"),
+        ("row,answer,rating", "r1,no,2", "ratings"),
+        ("row,answer,rating,rater", "r1,no,2,ann", "ann"),
+        ("row,answer,id,rating,annotator,annotation_id,lead_time", "r1,no,7,2,ann,4,8.5", "ann"),
     ],
 )
-def test_a_table_that_cannot_be_understood_says_what_is_missing(
-    tmp_path: Path, lines: tuple[str, ...], how: Conversion, message: str
+def test_a_column_rating_is_of_who_is_named_or_of_whom_the_file_is_named_for(
+    tmp_path: Path, head: str, line: str, rater: str
 ) -> None:
-    with pytest.raises(DataError, match=message):
-        from_wide(written(tmp_path, *lines), how)
+    found = read_rated(written(tmp_path, head, line), key())
 
-
-def test_a_file_that_excel_saved_in_europe_is_read(tmp_path: Path) -> None:
-    path = written(
-        tmp_path,
-        f"\ufeff{HEAD.replace(',', ';')}",
-        "toy;s1;ant;ann;4,5;q",
-        "toy;s2;ant;ann;;q",
-        ";;;;;",
-    )
-
-    assert [(r.sample_id, r.value) for r in read_ratings(path)] == [("s1", 4.5), ("s2", None)]
-
-
-def test_a_rated_sheet_with_semicolons_is_restored_by_its_key(tmp_path: Path) -> None:
-    lines = ("\ufeffrow;item;answer;ann", 'r2;"Is it; tea?";yes, it is;4', "r1;rain;no;2,5")
-    path = written(tmp_path, *lines)
-
-    found = from_wide(path, Conversion(key=KEY))
-
-    assert [(r.sample_id, r.rater, r.value) for r in found] == [
-        ("s2", "ann", 4.0),
-        ("s1", "ann", 2.5),
-    ]
-
-
-def test_a_table_with_tabs_is_read(tmp_path: Path) -> None:
-    path = written(tmp_path, "sample_id\tmodel\tann", "s1\tant, the\t3")
-
-    [found] = from_wide(path, Conversion(task="toy"))
-
-    assert (found.model, found.value) == ("ant, the", 3.0)
-
-
-def test_a_column_still_called_rating_is_of_the_rater_whom_the_file_is_named_for(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "bob.csv").write_text("row,answer,rating\nr1,no,2\n", "utf-8")
-
-    [found] = from_wide(tmp_path / "bob.csv", Conversion(key=KEY))
-
-    assert (found.rater, found.value) == ("bob", 2.0)
-
-
-def test_a_column_rater_names_who_rated_each_row(tmp_path: Path) -> None:
-    path = written(tmp_path, "row,answer,rating,rater", "r1,no,2,ann", "r1,no,3,bob")
-
-    found = from_wide(path, Conversion(key=KEY))
-
-    assert [(r.rater, r.value) for r in found] == [("ann", 2.0), ("bob", 3.0)]
+    assert (found.rater.tolist(), values(found)) == ([rater], [2.0])
 
 
 def test_the_marks_of_a_sheet_are_read_as_their_numbers(tmp_path: Path) -> None:
-    key = SheetKey(KEY.targets, {"yes": 1.0, "no": 0.0})
     path = written(tmp_path, "row,answer,ann", "r1,a,YES", "r2,b,0")
 
-    assert [r.value for r in from_wide(path, Conversion(key=key))] == [1.0, 0.0]
+    assert values(read_rated(path, key("yes=1 no=0"))) == [1.0, 0.0]
 
 
-@pytest.mark.parametrize("wrong", ["7", "-1", "maybe", "nan"])
+@pytest.mark.parametrize(
+    ("marks", "wrong"),
+    [("05", "7"), ("05", "-1"), ("05", "maybe"), ("05", "nan"), ("05", "4.5"), ("01", ".5")],
+)
 def test_a_rating_off_the_scale_of_the_sheet_is_named_with_its_line(
-    tmp_path: Path, wrong: str
+    tmp_path: Path, marks: str, wrong: str
 ) -> None:
-    key = SheetKey(KEY.targets, {"0": 0.0, "5": 5.0})
-    path = written(tmp_path, "row,answer,ann", "r1,a,5", f"r2,b,{wrong}")
+    path = written(tmp_path, "row,answer,ann", "r1,a,0", f"r2,b,{wrong}")
 
-    with pytest.raises(DataError, match=f"csv:3, column 'ann': rating '{wrong}' is none of 0, 5"):
-        from_wide(path, Conversion(key=key))
+    message = f"csv:3, column 'ann': rating '{wrong}' is none of {', '.join(marks)};"
+    with pytest.raises(DataError, match=message):
+        read_rated(path, key(" ".join(f"{mark}={mark}" for mark in marks)))
 
 
 def test_a_sheet_saved_as_xlsx_is_read(tmp_path: Path) -> None:
@@ -221,11 +192,12 @@ def test_a_sheet_saved_as_xlsx_is_read(tmp_path: Path) -> None:
         sheet.append(cells)
     book.save(tmp_path / "rated.xlsx")
 
-    found = from_wide(tmp_path / "rated.xlsx", Conversion(key=KEY))
+    found = read_rated(tmp_path / "rated.xlsx", key())
 
-    assert [(r.sample_id, r.value, r.place.rpartition("/")[2]) for r in found] == [
-        ("s2", 4.5, "rated.xlsx:2, column 'ann'"),
-        ("s1", None, "rated.xlsx:4, column 'ann'"),
+    assert (found.sample_id.tolist(), values(found)) == (["s2", "s1"], [4.5, None])
+    assert found.place.str.rpartition("/")[2].tolist() == [
+        "rated.xlsx:2, column 'ann'",
+        "rated.xlsx:4, column 'ann'",
     ]
 
 
@@ -233,15 +205,4 @@ def test_what_only_is_called_xlsx_is_refused(tmp_path: Path) -> None:
     (tmp_path / "rated.xlsx").write_text("row,answer,ann\n", "utf-8")
 
     with pytest.raises(DataError, match=r"rated.xlsx: not an XLSX file .*save it again"):
-        from_wide(tmp_path / "rated.xlsx", Conversion(key=KEY))
-
-
-@pytest.mark.parametrize(("marks", "value"), [("012345", "4.5"), ("01", ".5"), ("135", "2")])
-def test_a_mark_that_the_sheet_does_not_have_is_refused_with_those_it_has(
-    tmp_path: Path, marks: str, value: str
-) -> None:
-    path = written(tmp_path, "row,answer,ann", "r1,x,1", f"r2,y,{value}")
-    how = Conversion(key=SheetKey(KEY.targets, {mark: float(mark) for mark in marks}))
-
-    with pytest.raises(DataError, match=rf"ratings.csv:3.* is none of {', '.join(marks)};"):
-        from_wide(path, how)
+        read_rated(tmp_path / "rated.xlsx", key())

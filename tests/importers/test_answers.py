@@ -31,10 +31,9 @@ def test_a_mapping_of_places_is_read_as_python_or_json_writes_it(text: str) -> N
     [
         ("__import__('os')", "no mapping of places"),
         ("{'1': 0.5, '2': 0.5} or 1", "no mapping of places"),
-        ("{'1': 0.5, 'x': 0.5}", "no mapping of places"),
+        ("{'1': 0.5, 'x': 0.5}", "numbers for places 1, x, not"),
         ("{'1': nan, '2': 0.5}", "no mapping of places"),
         ("{'1': 0.5}", "numbers for places 1, not for 1 to 2"),
-        ("{'1': 0.5, '1': 0.5}", "numbers for places 1, 1, not"),
         ("{'0': 0.5, '1': 0.5}", "numbers for places 0, 1, not"),
         ("{" + "'1': 0.5, " * 2000 + "}", "more than 10000"),
         ("", "no mapping of places"),

@@ -56,13 +56,13 @@ def test_choices_in_words_are_scored_without_those_that_have_no_context(quiz: Qu
 def test_generated_replies_are_texts_and_of_two_filters_one_stands(quiz: Quiz) -> None:
     found = quiz.take(SAY, task="say")
 
-    assert [(part.found, part.samples) for part in found.counts] == [(2, 2)]
+    assert found.counts[["found", "samples"]].sum().tolist() == [2, 2]
     assert quiz.answers() == {
         ("base", "rain"): "Yes, awful weather.",
         ("base", "wind"): "Not a leaf stirs.",
     }
     assert found.done.file.run.decodings[0].n == 2
-    assert [part.rows for part in found.notes] == [2]
+    assert found.notes["rows"].tolist() == [2]
 
 
 def test_a_prompt_that_is_not_ours_is_named_by_the_id_in_doc(quiz: Quiz) -> None:

@@ -1,6 +1,6 @@
 """The layout of rated replies: known by its content, the criterion read in the prompt alone."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from harness.text.prompts import Prompts
 WHERE = Path("gpt_coh.json")
 
 
-def stored(*items: Mapping[str, Any]) -> tuple[StoredAnswer, ...]:
+def stored(*items: Mapping[str, Any]) -> Sequence[StoredAnswer]:
     """The answers in a file of these items, to samples that are the rated replies."""
     parts = {f"s{at}": part for at, part in enumerate(answered())}
     samples = [
@@ -31,7 +31,7 @@ def stored(*items: Mapping[str, Any]) -> tuple[StoredAnswer, ...]:
     posed = SampleLookup(
         "topical_chat", task, samples=samples, prompts=Prompts([]), data="released"
     )
-    return read(WHERE, json.encode(items).decode(), posed).answers
+    return read(WHERE, json.encode(items).decode(), posed)[0]
 
 
 def variant(prompt: str) -> str:

@@ -149,7 +149,7 @@ def test_a_sample_that_ended_in_an_error_is_missing(quiz: Quiz) -> None:
     found = quiz.take(log, task="say")
 
     assert list(quiz.answers()) == [("base", "wind")]
-    assert [part.what for part in found.notes] == ["ended in an error, without an answer: missing"]
+    assert found.notes["what"].tolist() == ["ended in an error, without an answer: missing"]
 
 
 def test_accuracy_is_that_of_lm_evaluation_harness(quiz: Quiz) -> None:

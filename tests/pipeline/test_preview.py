@@ -12,14 +12,15 @@ from harness.models.client.cached import CachedClient, CallPolicy, Retry
 from harness.parts import Reason
 from harness.pipeline.execute import answer
 from harness.pipeline.plan import Plan
-from harness.pipeline.preview import CallSequence, planned_requests, preview
+from harness.pipeline.preview import planned_requests, preview, requests_of
 from harness.specs.tasks import StepSpec, VariantSpec
 
 THINK = ("think",)
 
 
-def courses(folder: Path, *topics: str, desk: CachedClient | None = None) -> list[CallSequence]:
-    return preview(plan(folder, *topics, variants=THINK), desk)
+def calls(made: Plan, desk: CachedClient | None = None) -> list[list[tuple[Request, Request]]]:
+    """The calls of each planned response, at their longest and at their shortest."""
+    return [*map(requests_of, preview(made, desk, made.cells))]
 
 
 def after(
@@ -37,21 +38,13 @@ def tea(folder: Path) -> Plan:
     return plan(folder, "tea", variants=THINK)
 
 
-def words(course: CallSequence) -> list[tuple[str, str]]:
-    """The last turn of each call, at its longest and at its shortest."""
-    return [
-        (call.longest.messages[-1].content, call.shortest.messages[-1].content)
-        for call in course.calls
-    ]
-
-
 def test_what_shows_an_answer_not_drawn_yet_is_open_and_has_a_length_at_most_and_at_least(
     tmp_path: Path,
 ) -> None:
-    [course] = courses(tmp_path, "tea")
+    [[first, second]] = calls(tea(tmp_path))
 
-    assert [call.is_open for call in course.calls] == [False, True]
-    long, short = words(course)[1]
+    assert first[0] is first[1]
+    long, short = (request.messages[-1].content for request in second)
     assert len(long) == len("You thought: \nNow answer about tea.") + 4 * 9  # max_tokens: 9
     assert short.startswith("You thought: (thought ")
     assert len(short) < len(long)
@@ -60,10 +53,10 @@ def test_what_shows_an_answer_not_drawn_yet_is_open_and_has_a_length_at_most_and
 def test_a_stored_answer_takes_the_place_of_what_stands_in_for_it(tmp_path: Path) -> None:
     desk = after(tmp_path, lambda _: "It is cold.\n\nMore.")
 
-    [course] = preview(tea(tmp_path), desk)
+    [[_, (longest, shortest)]] = calls(tea(tmp_path), desk)
 
-    assert words(course)[1] == ("You thought: It is cold.\nNow answer about tea.",) * 2
-    assert not course.calls[1].is_open
+    assert longest is shortest
+    assert longest.messages[-1].content == "You thought: It is cold.\nNow answer about tea."
 
 
 @pytest.mark.parametrize(
@@ -79,9 +72,9 @@ def test_a_stored_answer_takes_the_place_of_what_stands_in_for_it(tmp_path: Path
 def test_a_course_ends_where_no_answer_will_come(
     tmp_path: Path, say: Callable[[Request], str | Response], retry: Retry, steps: int
 ) -> None:
-    [course] = preview(tea(tmp_path), after(tmp_path, say, retry))
+    [found] = calls(tea(tmp_path), after(tmp_path, say, retry))
 
-    assert len(course.calls) == steps
+    assert len(found) == steps
 
 
 def test_all_is_foreseen_just_as_it_is_then_asked(tmp_path: Path) -> None:
@@ -89,17 +82,16 @@ def test_all_is_foreseen_just_as_it_is_then_asked(tmp_path: Path) -> None:
     with talker.desk(tmp_path) as desk:
         answer(made, desk)
 
-    found = preview(made, desk)
+    pairs = [pair for own in calls(made, desk) for pair in own]
 
-    asked = {call.longest.key for course in found for call in course.calls}
-    assert asked == {request.key for request in talker.heard}
-    assert not any(course.is_open for course in found)
+    assert {longest.key for longest, _ in pairs} == {request.key for request in talker.heard}
+    assert all(longest is shortest for longest, shortest in pairs)
 
 
 def test_two_cells_never_share_what_stands_in_for_their_answers(tmp_path: Path) -> None:
-    found = courses(tmp_path, "tea", "rain")
+    found = calls(plan(tmp_path, "tea", "rain", variants=THINK))
 
-    assert len({course.calls[1].longest.key for course in found}) == 2
+    assert len({own[1][0].key for own in found}) == 2
 
 
 def test_what_is_stored_of_a_later_step_does_not_tell_an_earlier_one(tmp_path: Path) -> None:
@@ -110,14 +102,6 @@ def test_what_is_stored_of_a_later_step_does_not_tell_an_earlier_one(tmp_path: P
     with Talker().desk(tmp_path) as desk:
         desk.answer([planned_requests(made, made.cells[0])[1]], stage="answers")
 
-    [course] = preview(made, desk)
+    [found] = calls(made, desk)
 
-    assert [call.is_open for call in course.calls] == [False, False, True]
-
-
-def test_nothing_is_asked(tmp_path: Path) -> None:
-    talker = Talker()
-
-    courses(tmp_path, desk=talker.desk(tmp_path))
-
-    assert talker.heard == []
+    assert [longest is not shortest for longest, shortest in found] == [False, False, True]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from harness.analysis.boards.alarms import alarms
-from harness.analysis.boards.scores import board_scores, whole_scores
+from harness.analysis.boards.scores import board_scores, score_text, whole_scores
 from harness.analysis.headlines import headlines
 from harness.pipeline.choice_scores import AUC, FALSE_ALARMS, HITS, MACRO, PERMUTED
 from harness.storage.find_runs import run_folders
@@ -83,7 +83,7 @@ def number(value: float | None) -> str:
 def remarks(run: RunFolder) -> Iterator[str]:
     """What the program says of a run: its alarms, and answers that a limit has cut."""
     task = run.read().run.task
-    for alarm in alarms(board_scores({run: whole_scores(run)})).itertuples():
+    for alarm in alarms(board_scores({run.path.name: score_text(run)})).itertuples():
         yield f"`{task}`, {alarm.variant}: {alarm.words}."
     written = [row.steps[-1].stop for row in run.read_rows() if row.steps and row.steps[-1].text]
     if cut := written.count("length"):

@@ -126,37 +126,34 @@ def test_a_wrong_setting_of_a_hosted_model_is_named(
 
 
 @pytest.mark.parametrize(
-    ("kind", "body", "remedy"),
+    ("kind", "bodies"),
     [
-        ("openai", "max_tokens: 9", "max_tokens of the decoding in the YAML of the task or judge"),
-        ("openai", "max_completion_tokens: 9", "token_field"),
-        ("openai", "temperature: 1", "sends_temperature"),
-        ("openai", "n: 3", "sends_n"),
-        ("openai", "model: other", "model here"),
-        ("openai", "messages: []", "prompts/"),
-        ("openai", "seed: 1", "--seed"),
-        ("openai", "stop: [END]", "cut of the task's YAML"),
-        ("openai", "top_logprobs: 2", "choices here"),
-        ("openai", "response_format: {}", "is_structured_output"),
-        ("openai", "tools: []", "answers are texts"),
-        ("openai", "stream: true", "replies are read whole"),
-        ("openai, api: responses", "max_output_tokens: 9", "reasoning_max_tokens"),
-        ("openai, api: responses", "input: hi", "prompts/"),
-        ("openai, api: responses", "text: {format: {}}", "is_structured_output"),
-        ("anthropic", "max_tokens: 9", "reasoning_max_tokens"),
-        ("anthropic", "stop_sequences: [END]", "cut of the task's YAML"),
-        ("anthropic", "output_config: {format: {}}", "is_structured_output"),
+        (
+            "openai",
+            (
+                *("max_tokens: 9", "max_completion_tokens: 9", "temperature: 1", "model: other"),
+                *("messages: []", "seed: 1", "stop: [END]", "top_logprobs: 2", "n: 3"),
+                *("tools: []", "stream: true", "response_format: {}"),
+            ),
+        ),
+        (
+            "openai, api: responses",
+            ("max_output_tokens: 9", "input: hi", "text: {format: {}}"),
+        ),
+        (
+            "anthropic",
+            ("max_tokens: 9", "stop_sequences: [END]", "output_config: {format: {}}"),
+        ),
     ],
 )
 def test_what_a_request_says_itself_is_refused_in_extra_body(
-    tmp_path: Path, kind: str, body: str, remedy: str
+    tmp_path: Path, kind: str, bodies: tuple[str, ...]
 ) -> None:
-    path = written(tmp_path, f"{{kind: {kind}, model: m, extra_body: {{{body}}}}}")
+    for body in bodies:
+        path = written(tmp_path, f"{{kind: {kind}, model: m, extra_body: {{{body}}}}}")
 
-    with pytest.raises(SpecError, match="extra_body would override") as caught:
-        read(path, ModelSpec)
-    assert body.partition(":")[0] in str(caught.value)
-    assert remedy in str(caught.value)
+        with pytest.raises(SpecError, match=f"would override.*{body.partition(':')[0]}"):
+            read(path, ModelSpec)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +189,7 @@ WRONG_TASKS = [
     ("judges: []", "judges: []\nmode: chose", ("'chose'", "$.mode", "did you mean choose")),
     (
         "judges: []",
-        "judges: []\ncut: blankline",
+        "judges: []\npostprocess: blankline",
         ("'blankline'", "mean blank_line", "known: blank_line, lead_in, n"),
     ),
     ("max_tokens: 5", "max_tokens: 0", (">= 1", "decodings[0].max_tokens")),
@@ -398,7 +395,11 @@ NEUTRAL = "{name: neutral, template: toy/neutral, is_unconditional: true}"
         ("about: plain, ", "about: plain, choice: {order: -1}, ", "order"),
         ("about: plain, ", "about: plain, choice: {answers: words}, ", "known: number, text"),
         ("about: plain, ", "about: plain, choice: {ordr: 0}, ", "did you mean order"),
-        ("about: plain, ", "about: plain, choice: {}, pool: base, ", "both called 'base'; rename"),
+        (
+            "about: plain, ",
+            "about: plain, choice: {}, pool: base, ",
+            "both called 'base'; rename",
+        ),
         (
             "  base:",
             f"  more: {{about: a, {CHOICE}steps: [{{name: a, template: b}}]}}\n  base:",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.cli import main
-from harness.importers.import_files import Imported, ImportOptions, import_answers
+from harness.importers.import_files import Imported, import_answers
 from harness.models.client.cached import CallPolicy
 from harness.registry import Registry, shipped_home
 from harness.storage.run_tables import SampleRecord
@@ -151,7 +151,7 @@ class Quiz:
         space = Workspace(
             registry, self.results, None, "corrected", lambda *_: None, CallPolicy(is_offline=True)
         )
-        return import_answers(space, ImportOptions(files, task, model, column_map))
+        return import_answers(space, files, task, model, column_map)
 
     def main(self, *arguments: str) -> int:
         """Run a command here; the exit code."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli import main
-from harness.importers.import_files import Imported, ImportOptions, import_answers
+from harness.importers.import_files import Imported, import_answers
 from harness.models.client.cached import CallPolicy
 from harness.registry import Registry, shipped_home
 from harness.storage.run_tables import SampleRecord
@@ -83,7 +83,7 @@ class Desk:
             lambda *_: None,
             CallPolicy(is_offline=True),
         )
-        return import_answers(space, ImportOptions(files, task, model))
+        return import_answers(space, files, task, model)
 
     def main(self, *arguments: str) -> int:
         """Run a command here; the exit code."""

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from msgspec import structs
 
 from harness.core import Sample
-from harness.data.ratings import Rating
 from harness.parts import Reason
 from harness.specs.tasks import UnitSpec
 from harness.storage.run_tables import VerdictRecord
@@ -20,6 +20,18 @@ FAR = ((3.0, 2.0, 1.0), (1.0, 2.0, 3.0), (4.0, 1.0, 2.0), (2.0, 1.0, 0.0))
 ANN = ((1.0, 3.0, 4.0), (2.0, 3.0, 3.0), (4.0, 2.0, 3.0), (1.0, 0.0, 2.0))
 BOB = ((2.0, 2.0, 4.0), (1.0, 3.0, 5.0), (5.0, 2.0, 2.0), (1.0, 1.0, 3.0))
 Table = Sequence[Sequence[float | None]]
+
+
+class Rating(NamedTuple):
+    """A row of a frame of ratings."""
+
+    task: str
+    sample_id: str
+    model: str
+    rater: str
+    value: float | None
+    scale: str
+    place: str = ""
 
 
 def judged(value: float | None, served: str | None = None) -> VerdictRecord:

@@ -16,7 +16,7 @@ from support.each import each
 
 from harness.core import Sample
 from harness.data.readers import samples_jsonl
-from harness.importers.import_files import Imported, ImportOptions, import_answers
+from harness.importers.import_files import Imported, import_answers
 from harness.models.client.cached import CallPolicy
 from harness.parts import Reason
 from harness.registry import Registry, shipped_home
@@ -80,8 +80,8 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Imported]:
     for way in dict.fromkeys(cell[0] for cell in CELLS):
         names = [f"gpt3.5_{part}_{way}.json" for part in ("nat", "coh")]
         files = tuple(data / "topical_chat" / "results" / name for name in names)
-        options = ImportOptions(files, "topical_chat", f"gpt-3.5-{way}")
-        found[way] = import_answers(space(folder, data), options)
+        model = f"gpt-3.5-{way}"
+        found[way] = import_answers(space(folder, data), files, "topical_chat", model)
     return found
 
 
@@ -166,4 +166,4 @@ def test_the_released_files_miss_eight_replies(imported: dict[str, Imported]) ->
 
     assert {(gap.judge, gap.is_reply, gap.reason) for gap in gaps} == {("", False, Reason.FAILED)}
     assert sum(gap.count for gap in gaps) == 8
-    assert [sum(c.found for c in found.counts) for found in imported.values()] == [717, 715, 720]
+    assert [found.counts["found"].sum() for found in imported.values()] == [717, 715, 720]

@@ -3,34 +3,27 @@
 Rows share a board only where their signatures differ in nothing but the model. A board is ranked
 by the headline's mean; where texts have labels, by macro F1, or by the rate of hits less that of
 false alarms, for there a constant answer may have a high accuracy. Controls and constant answers
-have no rank. Rows are rows of frames. Nothing here writes a file.
+have no rank. Nothing here writes a file.
 """
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial, reduce
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from harness.analysis.boards.alarms import constant_runs
-from harness.analysis.boards.scores import board_scores, headlines
-from harness.analysis.boards.verdicts import Held, board_verdicts, held_verdicts
+from harness.analysis.boards.scores import board_scores, headlines, score_text
+from harness.analysis.boards.verdicts import PARTS, board_verdicts
 from harness.errors import StoreError
 from harness.lazy import DataFrame
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, MACRO
 from harness.pipeline.score import ALL
 from harness.stats.clustered import jackknife_interval
-from harness.stats.estimate import Clusters, Estimate
-from harness.stats.ranks import (
-    ModelRanking,
-    Pooled,
-    informedness,
-    macro_f1_of,
-    mean_of,
-    rank_groups,
-)
-from harness.storage.runs import RunFolder, ScoreRow
+from harness.stats.estimate import Clusters, Estimate, Floats, Indices
+from harness.stats.ranks import Pooled, informedness, macro_f1_of, mean_of, rank_groups
+from harness.storage.runs import RunFolder
 
 _log = logging.getLogger(__name__)
 CONTROL: Final = "scripted"
@@ -39,58 +32,47 @@ LEAST_SHARED = 0.5
 """A model without this share of the verdicts that others have would leave them too few items."""
 _SEED = "0"
 _RANKED = ("rank", "rank_group", "shared", "rank_items", "rank_clusters")
-POOLED: Final[Mapping[str, Pooled]] = {
-    "mean": mean_of,
-    MACRO: macro_f1_of,
-    "tpr_less_fpr": informedness,
-    "tpr_at_fpr": mean_of,  # of positive texts alone
-}
+RATES: Final = "tpr_less_fpr"
+POOLED: Final[Mapping[str, Pooled]] = {"mean": mean_of, MACRO: macro_f1_of, RATES: informedness}
 """What a board may be ranked by, with the score that sums over items make."""
-RANKING: Final = {MACRO: "macro F1", "tpr_less_fpr": "TPR-FPR", "tpr_at_fpr": "TPR"}
+RANKING: Final = {MACRO: "macro F1", RATES: "TPR-FPR"}
 """What people call it; the mean has the name of its metric."""
 
 
 def leaderboard(
-    tables: Mapping[RunFolder, Sequence[ScoreRow] | None],
-) -> tuple[DataFrame, DataFrame, DataFrame, set[RunFolder]]:
-    """Scores, their standings and the verdicts behind these, and the runs that are left out.
+    folders: Sequence[RunFolder], *, is_every: bool = False
+) -> tuple[DataFrame, DataFrame, DataFrame]:
+    """The scores of some runs, headlines alone or every one, their standings, and the verdicts.
 
-    Left out, after a warning, are runs without scores, and those that are to be ranked with others
-    and whose verdicts are damaged.
+    Left out, after a warning, and named in `lost` of the scores' `attrs`, are runs without scores,
+    and those that are to be ranked with others and whose verdicts are damaged.
     """
-    lost = {folder for folder, rows in tables.items() if rows is None}
-    scores = board_scores(tables)
-    while True:
-        kept = {folder: rows for folder, rows in tables.items() if folder not in lost}
-        try:
-            verdicts = board_verdicts([*kept], _needed(scores))
-        except StoreError:
-            lost |= {folder for folder in kept if _is_damaged(folder, scores)}
-            scores = board_scores({f: rows for f, rows in kept.items() if f not in lost})
-        else:
-            return scores, standings(scores, verdicts), verdicts, lost
+    texts = {folder.path.name: score_text(folder, is_every=is_every) for folder in folders}
+    scores = board_scores(texts)
+    try:
+        verdicts = verdicts_of(folders, scores)
+    except StoreError:
+        damaged = [folder for folder in folders if _is_damaged(folder, scores)]
+        scores = board_scores(texts | {folder.path.name: None for folder in damaged})
+        verdicts = verdicts_of([one for one in folders if one not in damaged], scores)
+    return scores, standings(scores, verdicts), verdicts
 
 
 def _is_damaged(folder: RunFolder, scores: DataFrame) -> bool:
     try:
-        board_verdicts([folder], _needed(scores))
+        verdicts_of([folder], scores)
     except StoreError as error:
         _log.warning("%s: the run is left out", error)
         return True
     return False
 
 
-def verdicts_of(folders: Iterable[RunFolder], scores: DataFrame) -> DataFrame:
-    """The verdicts that `standings` and the fitness of judges need, as `board_verdicts`."""
-    return board_verdicts([*folders], _needed(scores))
-
-
-def _needed(scores: DataFrame) -> DataFrame:
-    """The headlines whose verdicts are read: those that share a board, or have rates."""
+def verdicts_of(folders: Sequence[RunFolder], scores: DataFrame) -> DataFrame:
+    """The verdicts behind the headlines that share a board or have rates: `board_verdicts`."""
     heads = headlines(scores)
     sizes = heads.groupby("recipe", observed=True)["signature"].transform("size")
     rates = scores.loc[(scores["metric"] == HITS) & (scores["group"] == ALL), "signature"]
-    return heads[(sizes > 1) | heads["signature"].isin(set(rates))]
+    return board_verdicts(folders, heads[(sizes > 1) | heads["signature"].isin(set(rates))])
 
 
 def standings(scores: DataFrame, verdicts: DataFrame) -> DataFrame:
@@ -107,7 +89,23 @@ def standings(scores: DataFrame, verdicts: DataFrame) -> DataFrame:
     - `tpr`, `fpr`, `has_rates`: the rates; `why`: why their difference has no interval.
     """
     heads = unranked(headlines(scores), constant_runs(scores))
-    return ranked(_ranked_values(heads, scores), verdicts)
+    overall = scores[scores["group"] == ALL]
+    signatures = heads["signature"].astype("object")
+    rates, hits, macro = (
+        overall[overall["metric"] == name].drop_duplicates("signature").set_index("signature")
+        for name in (FALSE_ALARMS, HITS, MACRO)
+    )
+    tpr, fpr = (signatures.map(of["value"]).astype(float) for of in (hits, rates))
+    has_rates = signatures.isin({*hits.index, *rates.index})
+    has_macro = signatures.isin({*macro.index}) & ~has_rates
+    heads = heads.assign(tpr=tpr, fpr=fpr, has_rates=has_rates)
+    for name in ("value", "low", "high"):
+        own = signatures.map(macro[name]).astype(float)
+        heads[name] = heads[name].where(~has_macro, own)
+        heads[name] = heads[name].where(~has_rates, tpr - fpr if name == "value" else np.nan)
+    heads.loc[has_macro, "ranked_by"] = MACRO
+    heads.loc[has_rates, "ranked_by"] = RATES
+    return ranked(heads, verdicts)
 
 
 def unranked(heads: DataFrame, constant: Collection[str]) -> DataFrame:
@@ -126,30 +124,45 @@ def unranked(heads: DataFrame, constant: Collection[str]) -> DataFrame:
     )
 
 
-def _ranked_values(heads: DataFrame, scores: DataFrame) -> DataFrame:
-    """Headlines with the value that their boards rank by."""
-    overall = scores[scores["group"] == ALL]
-    of = {
-        name: overall[overall["metric"] == name].drop_duplicates("signature").set_index("signature")
-        for name in (HITS, FALSE_ALARMS, MACRO)
-    }
-    signatures = heads["signature"].astype("object")
-    tpr, fpr = (signatures.map(of[m]["value"]).astype(float) for m in (HITS, FALSE_ALARMS))
-    has_rates = signatures.isin({*of[HITS].index, *of[FALSE_ALARMS].index})
-    has_macro = signatures.isin({*of[MACRO].index}) & ~has_rates
-    heads = heads.assign(tpr=tpr, fpr=fpr, has_rates=has_rates)
-    for name in ("value", "low", "high"):
-        macro = signatures.map(of[MACRO][name]).astype(float)
-        rates = tpr - fpr if name == "value" else np.nan
-        heads[name] = heads[name].where(~has_macro, macro).where(~has_rates, rates)
-    heads.loc[has_macro, "ranked_by"] = MACRO
-    heads.loc[has_rates, "ranked_by"] = "tpr_less_fpr"
-    return heads
+class Held(NamedTuple):
+    """The verdicts of one score that add something, in the order of their items."""
+
+    items: Indices
+    clusters: Indices
+    sums: Floats
+
+    def totals(self) -> Floats:
+        """What each cluster adds."""
+        return Clusters.named(np.unique(self.clusters, return_inverse=True)[1]).totals(self.sums)
+
+    def on(self, items: Indices) -> "Held":
+        """Those on some items that are all there."""
+        at = np.searchsorted(self.items, items)
+        return Held(items, self.clusters[at], self.sums[at])
+
+
+def _held(verdicts: DataFrame) -> dict[str, Held]:
+    """The rows of `board_verdicts` by signature, without those that add nothing."""
+    if not len(verdicts):
+        return {}
+    items = np.zeros(len(verdicts), np.int64)
+    for name in ("sample", "variant", "decoding"):
+        column = verdicts[name].cat
+        items = items * len(column.categories) + column.codes.to_numpy()
+    clusters = verdicts["cluster"].cat.codes.to_numpy()
+    parts = verdicts[[name for name in verdicts if name.startswith(PARTS)]].to_numpy()
+    found = {}
+    for name, places in verdicts.groupby("signature", observed=True).indices.items():
+        places = places[~np.isnan(parts[places, 0])]
+        places = places[np.argsort(items[places], kind="stable")]
+        own = parts[places]
+        found[str(name)] = Held(items[places], clusters[places], own[:, ~np.isnan(own).any(axis=0)])
+    return found
 
 
 def ranked(heads: DataFrame, verdicts: DataFrame) -> DataFrame:
     """Rows of `unranked`, as `standings`: with ranks, and in their order."""
-    held = held_verdicts(verdicts)
+    held = _held(verdicts)
     heads = _with_intervals(heads, held)
     made = {name: heads[name].to_numpy(copy=True) for name in _RANKED}
     values, signatures = heads["value"].to_numpy(), heads["signature"].tolist()
@@ -161,13 +174,28 @@ def ranked(heads: DataFrame, verdicts: DataFrame) -> DataFrame:
             for at in able:
                 made["rank"][at] = 1 + int((values[able] > values[at]).sum())
             continue
-        found = _rank([held[signatures[at]] for at in able], by[places[0]])
-        made["rank_items"][places], made["rank_clusters"][places] = found.items, found.clusters
-        if found.ranking is not None:
-            own = able[found.kept]
-            made["shared"][own], made["rank"][own] = found.ranking.values, found.ranking.ranks
-            made["rank_group"][own] = found.ranking.groups
+        own, items = _shared([held[signatures[at]] for at in able])
+        made["rank_items"][places], made["rank_clusters"][places] = len(items), 0
+        if not len(items):
+            continue
+        sums = np.stack([held[signatures[at]].on(items).totals() for at in able[own]])
+        made["rank_clusters"][places], pooled = sums.shape[1], POOLED[by[places[0]]]
+        if not np.isnan(pooled(sums.sum(axis=1))).any():
+            found, kept = rank_groups(sums, pooled, seed=_SEED), able[own]
+            made["shared"][kept], made["rank"][kept] = found.values, found.ranks
+            made["rank_group"][kept] = found.groups
     return in_order(heads.assign(**made))
+
+
+def _shared(held: Sequence[Held]) -> tuple[list[int], Any]:
+    """The models with enough of the items that any has, and the items that all of these have."""
+    first = held[0].items
+    if all(np.array_equal(one.items, first) for one in held):
+        return [*range(len(held))], first
+    every = len(np.unique(np.concatenate([one.items for one in held])))
+    kept = [at for at, one in enumerate(held) if len(one.items) >= LEAST_SHARED * every > 0]
+    parts = [held[at].items for at in kept]
+    return kept, reduce(partial(np.intersect1d, assume_unique=True), parts) if parts else first[:0]
 
 
 def in_order(heads: DataFrame) -> DataFrame:
@@ -183,12 +211,11 @@ def in_order(heads: DataFrame) -> DataFrame:
 def _with_intervals(heads: DataFrame, held: Mapping[str, Held]) -> DataFrame:
     """The jackknife's interval of each difference of rates, which has none so far."""
     heads = heads.astype({"why": "object"})
-    open_ = heads.index[(heads["ranked_by"] == "tpr_less_fpr") & heads["value"].notna()]
-    for at in open_:
+    for at in heads.index[(heads["ranked_by"] == RATES) & heads["value"].notna()]:
         one = held.get(str(heads.at[at, "signature"]))
         if one is None or not len(one.items):
             continue
-        totals = Clusters.named(np.unique(one.clusters, return_inverse=True)[1]).totals(one.sums)
+        totals = one.totals()
         without = informedness(totals.sum(axis=0) - totals)
         found = Estimate(float(heads.at[at, "value"]), len(one.items))
         ends = jackknife_interval(found, without, range_="any").within(-1.0, 1.0)
@@ -197,51 +224,14 @@ def _with_intervals(heads: DataFrame, held: Mapping[str, Held]) -> DataFrame:
     return heads
 
 
-class _Ranked(NamedTuple):
-    """Which of some models were ranked, on how many items and clusters; None for no ranking."""
-
-    kept: list[int]
-    items: int
-    clusters: int = 0
-    ranking: ModelRanking | None = None
-
-
-def _rank(held: Sequence[Held], by: str) -> _Ranked:
-    kept, items = _shared(held)
-    if not len(items):
-        return _Ranked(kept, 0)
-    parts = [held[at].on(items) for at in kept]
-    clusters = Clusters.named(np.unique(parts[0].clusters, return_inverse=True)[1])
-    sums, pooled = np.stack([clusters.totals(one.sums) for one in parts]), POOLED[by]
-    has_all = not np.isnan(pooled(sums.sum(axis=1))).any()
-    found = rank_groups(sums, pooled, seed=_SEED) if has_all else None
-    return _Ranked(kept, len(items), sums.shape[1], found)
-
-
-def _shared(held: Sequence[Held]) -> tuple[list[int], Any]:
-    """The models with enough of the items that any has, and the items that all of these have."""
-    first = held[0].items
-    if all(np.array_equal(one.items, first) for one in held):
-        return [*range(len(held))], first
-    every = len(np.unique(np.concatenate([one.items for one in held])))
-    kept = [at for at, one in enumerate(held) if len(one.items) >= LEAST_SHARED * every > 0]
-    parts = [held[at].items for at in kept]
-    return kept, reduce(partial(np.intersect1d, assume_unique=True), parts) if parts else first[:0]
-
-
 def placed(scores: DataFrame, boards: DataFrame) -> DataFrame:
     """All scores, those that a board ranks by with `rank`, `rank_group` and `rank_items`."""
     names = ["rank", "rank_group", "rank_items"]
-    of_metric = {MACRO: (MACRO,), "tpr_less_fpr": (HITS, FALSE_ALARMS)}
-    own = boards[boards["rank"].notna()]
-    ranks = {
-        (row.signature, metric): (row.rank, row.rank_group, row.rank_items)
-        for row in own.itertuples()
-        for metric in of_metric.get(row.ranked_by, (row.metric,))
-    }
-    nothing = (np.nan, np.nan, np.nan)
-    pairs = zip(scores["signature"], scores["metric"], scores["group"] == ALL, strict=True)
-    found = [ranks.get(pair[:2], nothing) if pair[2] else nothing for pair in pairs]
-    columns = np.array(found, dtype=float).reshape(len(scores), len(names))
-    made = scores.assign(**dict(zip(names, columns.T, strict=True)))
-    return made.astype(dict.fromkeys(names, "Int64"))
+    own = boards.loc[boards["rank"].notna(), ["signature", "metric", "ranked_by", *names]]
+    of_metric = {MACRO: [MACRO], RATES: [HITS, FALSE_ALARMS]}
+    pairs = zip(own["metric"], own["ranked_by"], strict=True)
+    own = own.assign(metric=[of_metric.get(by, [metric]) for metric, by in pairs], group=ALL)
+    key = ["signature", "metric", "group"]
+    own = own.explode("metric").astype(dict.fromkeys(key, "object"))
+    made = scores.astype(dict.fromkeys(key, "object")).merge(own[[*key, *names]], "left", on=key)
+    return scores.assign(**{name: made[name].astype("Int64") for name in names})

@@ -3,8 +3,11 @@
 Nothing here computes a score or ranks.
 """
 
+import csv
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping
+from io import StringIO
+from typing import Any
 
 from harness.analysis.headlines import HEADLINES as HEADLINES
 from harness.errors import HarnessError, StoreError
@@ -12,10 +15,10 @@ from harness.lazy import DataFrame, pandas
 from harness.parts import Reason
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, MACRO
 from harness.pipeline.score import ALL, all_scores, rows_of
-from harness.storage.cells import csv_text
+from harness.storage.cells import csv_text, formula_text, long_cells
 from harness.storage.frames import plain_rows
-from harness.storage.runs import COLUMNS, SCORES, RunFolder, ScoreRow, cells_of
-from harness.storage.signature import Signature
+from harness.storage.runs import COLUMNS, SCORES, RunFolder, ScoreRow, read_table, table_text
+from harness.storage.signature import Signature, clean_signature
 
 _log = logging.getLogger(__name__)
 BOARD_COLUMNS = (
@@ -30,22 +33,24 @@ _FACTS = (
     *("data", "limit", "seed", "prompts", "version", "judge_version"),
     *("kind", "tested", "recipe", "alike"),
 )
-_PLACE = ("task", "judge", "variant", "decoding", "model", "group", "metric")
+_NUMBERS = ("value", "low", "high", "chance", "cost_usd")
+_COUNTS = ("n", "clusters", *(f"missing_{reason}" for reason in Reason))
+_PLACE = ("task", "judge", "variant", "decoding", "model", "is_part", "group", "metric")
 
 
-def whole_scores(folder: RunFolder, *, is_every: bool = False) -> list[ScoreRow] | None:
-    """The headline scores of a run, or every one.
+def score_text(folder: RunFolder, *, is_every: bool = False) -> str | None:
+    """The headline scores of a run, or every one, as scores.csv has them.
 
     They are computed from its verdicts if scores.csv has changed. None, after a warning, if the
     verdicts have changed as well.
     """
     changed = [folder.path / name for name in folder.changed() if name != SCORES]
     try:
-        rows = all_scores(folder) if is_every else folder.read_scores()
+        text = table_text(all_scores(folder)) if is_every else folder.scores_text()
     except StoreError as error:
         fact = str(error).partition(";")[0]
         try:
-            rows = rows_of(folder.read(), folder.tables(), is_every=is_every)
+            text = table_text(rows_of(folder.read(), folder.tables(), is_every=is_every))
         except HarnessError as other:
             _log.warning("%s; %s: the run is left out", fact, other)
             return None
@@ -54,58 +59,59 @@ def whole_scores(folder: RunFolder, *, is_every: bool = False) -> list[ScoreRow]
         for path in changed:
             words = "changed since it was written; its stored scores are shown; repeat the run"
             _log.warning("%s: %s", path, words)
-    return rows
+    return text
 
 
-def board_scores(tables: Mapping[RunFolder, Sequence[ScoreRow] | None]) -> DataFrame:
+def whole_scores(folder: RunFolder, *, is_every: bool = False) -> list[ScoreRow] | None:
+    """The rows of `score_text`; None where the run is left out."""
+    text = score_text(folder, is_every=is_every)
+    return None if text is None else read_table(folder.scores, text) if text else []
+
+
+def board_scores(texts: Mapping[str, str | None]) -> DataFrame:
     """The scores of some runs as one frame, each score once, in a fixed order.
 
-    The columns of scores.csv, then `run`, and what the signature says: `data`, `limit`, `seed`,
-    `prompts`, `version`, `judge_version`, `kind`, `tested` (the model with its version), `recipe`
-    (all but the model: rows of one recipe share a board), `alike` (what headlines share), and
-    `missing`, the sum over reasons.
+    `texts` has what `score_text` gives by the name of the run. The columns are those of scores.csv,
+    then `run`, and what the signature says: `data`, `limit`, `seed`, `prompts`, `version`,
+    `judge_version`, `kind`, `tested` (the model with its version), `recipe` (all but the model:
+    rows of one recipe share a board), `alike` (what headlines share), and `missing`, the sum over
+    reasons. `attrs` has `lost`: the runs without a text.
     """
-    return scores_frame(
-        (row, folder.path.name) for folder, own in tables.items() for row in own or ()
-    )
-
-
-def scores_frame(named: Iterable[tuple[ScoreRow, str]]) -> DataFrame:
-    """The frame of `board_scores`, of scores with the names of their runs."""
-    rows = [[*cells_of(row), run] for row, run in named]
-    frame = pandas.DataFrame(rows, columns=[*COLUMNS, "run"])
-    names = [name for name in frame if name in _PLACE or name in ("signature", "run")]
-    frame = frame.astype(dict.fromkeys(names, "category"))
-    numbers = ("value", "low", "high", "chance", "cost_usd")
-    frame = frame.astype(dict.fromkeys(numbers, "float64"))
-    key = ["signature", "group", "metric"]
-    frame["first"] = frame.groupby(key, observed=True, sort=False).ngroup()
-    frame = frame.sort_values("n", ascending=False, kind="stable").drop_duplicates("first")
-    frame = frame.sort_values("first").drop(columns="first")
-    overall = frame["group"].astype(str).where(frame["group"] != ALL, "")
-    ordered = frame.assign(group=overall.astype("category")).sort_values([*_PLACE], kind="stable")
-    frame = frame.loc[ordered.index].reset_index(drop=True)
+    known = {run: text.partition("\n")[2] for run, text in texts.items() if text}
+    kinds: dict[str, Any] = dict.fromkeys(COLUMNS, "category")
+    kinds |= dict.fromkeys(_NUMBERS, "object") | dict.fromkeys(_COUNTS, "int64")
+    body = StringIO("".join(known.values()))
+    frame = pandas.read_csv(body, names=[*COLUMNS], dtype=kinds, na_filter=False, low_memory=False)
+    numbers = list(_NUMBERS)  # as Python reads them, to the last digit
+    frame[numbers] = frame[numbers].replace("", "nan").astype("float64")
+    with long_cells(max(map(len, known.values()), default=0)):
+        sizes = [sum(1 for _ in csv.reader(StringIO(text, newline=""))) for text in known.values()]
+    runs = pandas.Series(list(known), dtype=object).repeat(sizes).astype("category")
+    frame["run"] = runs.reset_index(drop=True)
+    frame["group"] = frame["group"].cat.rename_categories(formula_text)
+    frame["is_part"] = frame["group"] != ALL
+    frame = frame.sort_values("n", ascending=False, kind="stable")
+    frame = frame.drop_duplicates(["signature", "group", "metric"]).sort_index()
+    frame = frame.sort_values([*_PLACE], kind="stable", ignore_index=True).drop(columns="is_part")
     frame["missing"] = frame[[f"missing_{reason}" for reason in Reason]].sum(axis=1)
-    return with_facts(frame)
-
-
-def with_facts(frame: DataFrame) -> DataFrame:
-    """A frame of scores with the columns that its signatures say."""
-    signatures = frame["signature"].astype("category").cat
-    facts = pandas.DataFrame(map(_facts, signatures.categories), columns=[*_FACTS])
+    signatures = frame["signature"].cat
+    facts = pandas.DataFrame(map(_facts, signatures.categories), columns=["signature", *_FACTS])
     facts = facts.astype("category").take(signatures.codes).set_axis(frame.index)
-    return pandas.concat([frame, facts], axis=1)
+    found = pandas.concat([frame.drop(columns="signature"), facts], axis=1)
+    found.attrs["lost"] = [run for run, text in texts.items() if text is None]
+    return found
 
 
-def _facts(signature: str) -> tuple[str, ...]:
-    made = Signature.parse(signature)
-    alike = signature.split("|")
+def _facts(text: str) -> tuple[str, ...]:
+    signature = clean_signature(text)
+    made, fields = Signature.parse(signature), signature.split("|")
     # All of a recipe but the temperatures of the decoding.
     drawn = f",n{made.repeats},s{made.seed}"
     return (
-        *(made.data, made.limit, made.seed, made.prompts, f"{made.kind}@{made.version}"),
-        *(made.judge.partition(":")[2], made.kind, made.fields["model"], made.without("model")),
-        "|".join([*alike[:2], drawn, *alike[5:]]),
+        *(signature, made.data, made.limit, made.seed, made.prompts),
+        *(f"{made.kind}@{made.version}", made.judge.partition(":")[2], made.kind, fields[3]),
+        "|".join([*fields[:3], *fields[4:]]),
+        "|".join([*fields[:2], drawn, *fields[5:]]),
     )
 
 
@@ -114,13 +120,10 @@ def headlines(
 ) -> DataFrame:
     """The rows of `board_scores` over all decodings together: one a run, variant and judge."""
     chosen = scores[(scores["group"] == group) & scores["metric"].isin(metrics)]
+    pooled = -chosen["decoding"].astype(object).str.count(r"\+").astype(int)
+    chosen = chosen.loc[pooled.sort_values(kind="stable").index]
     key = ["task", "tested", "variant", "judge", "alike"]
-    chosen = chosen.assign(
-        first=chosen.groupby(key, observed=True, sort=False).ngroup(),
-        pooled=-chosen["decoding"].astype(str).str.count(r"\+"),
-    )
-    chosen = chosen.sort_values(["first", "pooled"], kind="stable").drop_duplicates("first")
-    return chosen.drop(columns=["first", "pooled"])
+    return chosen.drop_duplicates(key).sort_index()
 
 
 def ranked_metrics(scores: DataFrame) -> DataFrame:
@@ -130,13 +133,13 @@ def ranked_metrics(scores: DataFrame) -> DataFrame:
 
 def board_text(scores: DataFrame) -> str:
     """The leaderboard as CSV, for people: floats to 6 digits, what is missing is empty."""
-    return csv_text(
-        BOARD_COLUMNS,
-        (
-            [float(f"{c:.{DIGITS}g}") if isinstance(c, float) else c for c in row.values()]
-            for row in records(scores)
-        ),
-    )
+    columns, scores = [], scores.reindex(columns=list(BOARD_COLUMNS))
+    for name in BOARD_COLUMNS:
+        cells = scores[name].astype(object).where(scores[name].notna(), None).tolist()
+        if name in _NUMBERS:
+            cells = [None if cell is None else float(f"{cell:.{DIGITS}g}") for cell in cells]
+        columns.append(cells)
+    return csv_text(BOARD_COLUMNS, zip(*columns, strict=True))
 
 
 def records(scores: DataFrame) -> list[dict[str, object]]:

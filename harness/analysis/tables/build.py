@@ -26,6 +26,7 @@ from harness.specs.layouts import (
     ValuesLayout,
 )
 from harness.storage.find_runs import data_words, is_trial
+from harness.storage.frames import records
 from harness.storage.runs import RunFolder, StoredRun
 
 
@@ -166,7 +167,7 @@ def _people(given: TableInput, *, has_statistics: bool) -> sources.People:
     if given.ratings is None:
         raise SpecError("this table needs people's ratings; name their file with --ratings")
     runs = [StoredRun.read(folder) for folder in given.folders]
-    ratings = read_ratings(given.ratings)
+    ratings = records(read_ratings(given.ratings))
     return sources.People.of(ratings, runs, has_statistics=has_statistics)
 
 

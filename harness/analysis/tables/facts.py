@@ -18,7 +18,7 @@ from harness.lazy import DataFrame
 from harness.pipeline.choice_scores import F1, MACRO
 from harness.pipeline.score import ALL
 from harness.specs.layouts import RunsLayout, TableLayout
-from harness.storage.runs import RunFolder, ScoreRow
+from harness.storage.runs import RunFolder, ScoreRow, table_text
 
 VISIBLE: Final = ("task", "judge", "metric", "variant", "level", "decoding", "group", "model")
 """What scores of runs differ in, and tables may be made of."""
@@ -183,7 +183,8 @@ def ranks_of(tables: Mapping[RunFolder, Sequence[ScoreRow] | None]) -> Ranks:
     `tables` are all scores of these runs. Nothing is ranked by other metrics than means of verdicts
     and F1, nor where there is one model alone, or scores are of several recipes.
     """
-    scores = board_scores(tables)
+    texts = {f.path.name: None if own is None else table_text(own) for f, own in tables.items()}
+    scores = board_scores(texts)
     read: dict[str, DataFrame] = {}
 
     def ranks(rows: Sequence[ScoreRow]) -> Mapping[str, Standing]:
@@ -241,5 +242,5 @@ def _with_parts(verdicts: DataFrame, parts: Sequence[int]) -> DataFrame:
     """Verdicts with some of their parts; what a board of classes adds up is no mean of values."""
     names = [name for name in verdicts if name.startswith(PARTS)]
     made = [verdicts[f"{PARTS}{at}"] for at in parts] or [verdicts["value"], 1.0]
-    bare = verdicts.drop(columns=names).assign(parts=len(made))
+    bare = verdicts.drop(columns=names)
     return bare.assign(**{f"{PARTS}{at}": part for at, part in enumerate(made)})

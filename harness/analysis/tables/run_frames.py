@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import Any
 
 from harness.analysis.boards.ranked import leaderboard, placed
-from harness.analysis.boards.scores import BOARD_COLUMNS, whole_scores
+from harness.analysis.boards.scores import BOARD_COLUMNS
 from harness.analysis.error_table import (
     KINDS,
     joined_query,
@@ -56,9 +56,7 @@ def items_frame(folders: Sequence[RunFolder]) -> DataFrame:
 
 def board_frame(folders: Sequence[RunFolder]) -> DataFrame:
     """All scores with their ranks: the columns of leaderboard.csv."""
-    scores, boards, _, _ = leaderboard(
-        {folder: whole_scores(folder, is_every=True) for folder in folders}
-    )
+    scores, boards, _ = leaderboard(folders, is_every=True)
     return placed(scores, boards)[list(BOARD_COLUMNS)]
 
 

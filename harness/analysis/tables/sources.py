@@ -17,7 +17,6 @@ import numpy as np
 from harness.analysis.agreement import AgreementRow, AgreementSettings, agreement_rows
 from harness.analysis.panels import AgreementQuery, Panel, match_ratings
 from harness.analysis.tables.facts import TOTAL, Fact, level_of, matches
-from harness.data.ratings import Rating
 from harness.errors import DataError, SpecError
 from harness.implicitness.pairs import read_pairs
 from harness.specs.layouts import (
@@ -250,7 +249,7 @@ class People:
 
     @classmethod
     def of(
-        cls, ratings: Sequence[Rating], runs: Sequence[StoredRun], *, has_statistics: bool
+        cls, ratings: Sequence[Any], runs: Sequence[StoredRun], *, has_statistics: bool
     ) -> "People":
         """Match ratings with the runs of their tasks; statistics take a while."""
         given, panels = sorted(ratings, key=lambda one: one.task), list[Panel]()

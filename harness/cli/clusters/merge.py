@@ -7,7 +7,7 @@ from typing import Annotated
 from harness.cli import options
 from harness.cli.clusters import parts
 from harness.cli.options import Only, Shown, Where, argument, option
-from harness.cli.run import JudgeOptions, RunChoice, tagged
+from harness.cli.run import JudgeOptions, RunChoice, open_plan, tagged
 from harness.errors import SpecError
 from harness.storage.find_runs import find_run
 
@@ -45,12 +45,8 @@ def merge(
     if name is None:
         return _merge_runs(choice, asking, where, folders, shown)
     if _is_plan(name, where):
-        from harness.cli.plans.plan import PlanCommand
-
-        replace(choice, plan=name).check_alone(asking, where.table)
-        is_self_judge = asking.is_self_judge_allowed
-        command = PlanCommand.open(name, where, options.OFFLINE, is_self_judge=is_self_judge)
-        return command.merge(shown, asking.tag, folders)
+        command = open_plan(replace(choice, plan=name), asking, where, options.OFFLINE, shown)
+        return command.merge(asking.tag, folders)
     if choice.judge is None:
         raise SpecError(
             f"{name!r} is no plan in configs/plans/, and no YAML file: name one; or a stored run "
@@ -91,16 +87,15 @@ def _merge_judges(
 ) -> int:
     from harness.cli.run_report import put_runs
     from harness.pipeline import execute, resolve
-    from harness.pipeline.setup import JudgeModelOptions
     from harness.pipeline.studies import shards
 
     folder = find_run(where.results, name)
     space = where.workspace(options.OFFLINE, folder.results(where.results))
-    how = JudgeModelOptions(asking.judge_model, asking.is_self_judge_allowed)
     judges = options.names(choice.judge, "--judge")
     tested = folder.read().model.name
     models = shards.asked_models(space.registry, tested, judges, asking.judge_model)
     parts.gathered(sources, space.results, models)
-    plan = resolve.resolve_stored(space, folder, judges, asking=how)
+    allowed, model = asking.is_self_judge_allowed, asking.judge_model
+    plan = resolve.resolve_stored(space, folder, judges, judge_model=model, allows_self=allowed)
     shards.refuse_missing([shards.unstored_calls(plan)])
     return put_runs(tagged([execute.judge(plan)], asking.tag), shown)

@@ -1,59 +1,48 @@
 """A plan's cells to lines: what they would ask, how far they are, how they ended; one board."""
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from math import fsum
 from pathlib import Path
 from typing import Any
 
-from harness.analysis.boards.ranked import placed, standings, verdicts_of
-from harness.analysis.boards.scores import (
-    board_scores,
-    board_text,
-    ranked_metrics,
-    whole_scores,
-)
+from harness.analysis.boards import ranked
+from harness.analysis.boards.scores import board_text, ranked_metrics
 from harness.cli.boards import put_joint_boards
 from harness.cli.clusters.parts import after_words, gathered, on_part, part_line
-from harness.cli.options import Calling, ExitCode, Shown, Where, plain_name, warn_about_keys
+from harness.cli.options import Calling, ExitCode, Where, plain_name, warn_about_keys
 from harness.cli.run_report import budget_line, gap_lines, sum_line
 from harness.models.client.cached import Budget
 from harness.pipeline.repeats import is_plan_unchanged, record_plan
 from harness.pipeline.studies import plans, shards
-from harness.pipeline.studies.plans import (
-    CellEnd,
-    CellOutcome,
-    CellState,
-    PlanCell,
-    ReadyCell,
-)
+from harness.pipeline.studies.plans import Cell, CellState
 from harness.pipeline.studies.shards import Shard
 from harness.present.page.page import REPORT, write_page
-from harness.present.screen import ProgressLine, say, show_json, show_records, usd, usd_range, warn
+from harness.present.screen import ProgressLine, say, show_json, show_rows, usd, usd_range, warn
 from harness.storage.files import refuse_unwritable, write_whole
 from harness.storage.runs import RunFolder
 from harness.workspace import Workspace
 
 BOARD = "leaderboard.csv"
-_KEYS = "task=cell.task, model=cell.model, with"
 
 
 @dataclass(frozen=True, slots=True)
 class PlanCommand:
-    """A plan that is ready to be counted or carried out."""
+    """A plan that is ready to be counted or carried out, by `--budget` in place of its own."""
 
     name: str
     space: Workspace
-    cells: Sequence[PlanCell]
-    calling: Calling
+    cells: Sequence[Cell]
+    cap: str
     line: ProgressLine
+    is_json: bool
 
     @classmethod
     def open(
-        cls, name: str, where: Where, calling: Calling, *, is_self_judge: bool
+        cls, name: str, where: Where, calling: Calling, *, is_self_judge: bool, is_json: bool
     ) -> "PlanCommand":
-        """Read a plan; SpecError for what is wrong in it. `--budget` replaces the plan's own."""
+        """Read a plan; SpecError for what is wrong in it."""
         line = ProgressLine()
         space = where.workspace(calling, progress=line)
         spec = space.registry.load("configs/plans", name)
@@ -61,279 +50,238 @@ class PlanCommand:
         if calling.budget is None:
             space = space.with_budget(spec.budget_usd)
         cells = plans.plan_cells(space, spec, name=own, allows_self=is_self_judge)
-        return cls(own, space, cells, calling, line)
+        cap = "budget_usd" if calling.budget is None else "--budget"
+        return cls(own, space, cells, cap, line, is_json)
 
-    @property
-    def folder(self) -> Path:
-        """Where the joint leaderboard and report lie."""
-        return self.space.results / "plans" / self.name
-
-    def dry_run(self, shown: Shown) -> int:
+    def dry_run(self) -> int:
         """Print a line a cell, and the sum; make no call."""
-        ready = plans.resolved_cells(self.space, self.cells)
-        rows, terms = plans.planned_calls(ready), self.space.terms
-        if shown.is_json:
-            show_json([_facts(row, ("calls", "error")) for row in rows])
-            return _code(rows)
-        _put_calls(self.name, rows)
-        every = [part for row in rows for part in row.calls]
-        say(f"in all: {sum_line(every, is_batch=terms.is_batch)}", is_prose=True)
-        if terms.budget is not None:
-            cap = "budget_usd" if self.calling.budget is None else "--budget"
-            say(budget_line(every, terms.budget, name=cap), is_prose=True)
-        judges = [judge for one in ready if one.plan for judge in one.plan.judges]
-        warn_about_keys(self.space.registry, dict.fromkeys(c.model for c in self.cells), judges)
-        return _put_errors(rows)
+        plans.resolve_cells(self.space, self.cells)
+        judges = [judge for one in self.cells if one.plan for judge in one.plan.judges]
+        plans.count_calls(self.cells)
+        if self.is_json:
+            show_json(
+                [_facts(cell) | {"calls": cell.calls, "error": cell.error} for cell in self.cells]
+            )
+            return ExitCode.of(any(cell.error for cell in self.cells))
+        _put_calls(self.name, self.cells)
+        every = [part for cell in self.cells for part in cell.calls]
+        say(f"in all: {sum_line(every, is_batch=self.space.terms.is_batch)}", is_prose=True)
+        if (budget := self.space.terms.budget) is not None:
+            say(budget_line(every, budget, name=self.cap), is_prose=True)
+        models = dict.fromkeys(str(cell.options.model) for cell in self.cells)
+        warn_about_keys(self.space.registry, models, judges)
+        return _put_errors((cell, cell.error) for cell in self.cells)
 
-    def status(self, shown: Shown) -> int:
+    def status(self) -> int:
         """Print what is done, left and missing of each cell; make no call, and ask no server."""
         rows = [*plans.cell_states(self.space, self.cells)]
-        if shown.is_json:
+        if self.is_json:
             names = [field.name for field in fields(CellState)[1:]]
-            show_json([_facts(row, names) for row in rows])
-            return _code(rows)
+            show_json([_facts(r.cell) | {name: getattr(r, name) for name in names} for r in rows])
+            return ExitCode.of(any(row.error for row in rows))
         _put_states(self.name, rows, self.space.terms.budget)
-        return _put_errors(rows)
+        return _put_errors((row.cell, row.error) for row in rows)
 
-    def run_part(self, shown: Shown, part: Shard) -> int:
+    def run_part(self, part: Shard) -> int:
         """Make the calls of a shard of every cell; no run is written, and no leaderboard."""
-        names, ended = [cell.model for cell in self.cells], list[CellOutcome]()
-        ready = plans.resolved_cells(on_part(self.space, part), self.cells)
-        for done in self.line.each(names, plans.carry_out_shard(ready, part)):
-            ended.append(done)
-            if done.part is None:
-                warn(f"{_head(done, len(ended), len(names))}{done.end}: {done.error}")
-            elif not shown.is_json:
-                head = _head(done, len(ended), len(names))
-                say(f"{head}{part_line(done.part)}", is_prose=True)
-        if shown.is_json:
-            facts = ("end", "error", "part")
-            show_json({"cells": [_facts(one, facts) for one in ended]})
-        elif made := [one.part for one in ended if one.part]:
+        plans.resolve_cells(on_part(self.space, part), self.cells)
+        self._carry_out(part)
+        if self.is_json:
+            names = ("end", "error", "part")
+            ended = [_facts(c) | {name: getattr(c, name) for name in names} for c in self.cells]
+            show_json({"cells": ended})
+        elif made := [cell.part for cell in self.cells if cell.part]:
             say(after_words(made), is_prose=True)
-        return _worst(ended, is_part=True)
+        return _worst(self.cells, is_part=True)
 
-    def merge(self, shown: Shown, tag: str | None, sources: Sequence[Path]) -> int:
+    def merge(self, tag: str | None, sources: Sequence[Path]) -> int:
         """Make every run from stored calls alone; StoreError where some are not stored."""
-        space = self.space.of_stored()
-        asked = shards.asked_of(space.registry, [cell.options for cell in self.cells])
-        gathered(sources, space.results, asked)
-        ready = plans.resolved_cells(space, self.cells)
-        found = [one.plan for one in ready if one.plan]
+        merged = replace(self, space=self.space.of_stored())
+        asked = shards.asked_of(merged.space.registry, [cell.options for cell in self.cells])
+        gathered(sources, merged.space.results, asked)
+        plans.resolve_cells(merged.space, self.cells)
+        found = [cell.plan for cell in self.cells if cell.plan]
         shards.refuse_missing(map(shards.unstored_calls, found))
-        return replace(self, space=space).run(shown, tag, ready=ready)
+        return merged.run_resolved(tag)
 
-    def run(
-        self,
-        shown: Shown,
-        tag: str | None,
-        ready: list[ReadyCell] | None = None,
-    ) -> int:
-        """Carry out every cell, then rank and report all of them together.
+    def run(self, tag: str | None) -> int:
+        """Carry out every cell, then rank and report all of them together."""
+        plans.resolve_cells(self.space, self.cells, is_shown_again=True)
+        return self.run_resolved(tag)
 
-        `ready` are the cells where they are resolved already.
-        """
-        refuse_unwritable(self.folder, (BOARD, REPORT))
-        ended, folders = list[CellOutcome](), list[RunFolder]()
-        shown_again = ready or plans.resolved_cells(self.space, self.cells, is_shown_again=True)
-        is_repeat = all(one.plan is not None and one.plan.repeat for one in shown_again)
-        for done in self._carried_out(shown_again):
-            ended.append(done)
-            folders += [done.stored] if done.stored else []
-            if done.result is not None:
-                folders.append(done.result.folder)
-                if tag is not None:
-                    done.result.folder.write_tag(tag)
-            if not shown.is_json:
-                _put_outcome(done, len(ended), len(self.cells))
-        own = (self.folder / BOARD, self.folder / REPORT)
-        is_repeat &= is_plan_unchanged(self.space.results, self.name, folders, own)
-        files = self._files if folders else {}
-        if folders and not is_repeat:
-            files = self._write(folders, self._lost(ended))
-        if shown.is_json:
-            show_json({"cells": [*map(_ended, ended)], **files})
-        elif folders:
+    def run_resolved(self, tag: str | None) -> int:
+        """As `run`, of cells that are resolved."""
+        folder = self.space.results / "plans" / self.name
+        refuse_unwritable(folder, (BOARD, REPORT))
+        is_repeat = all(cell.plan and cell.plan.repeat for cell in self.cells)
+        self._carry_out(None, tag)
+        each = (c.result.folder if c.result else c.stored for c in self.cells)
+        runs = [run for run in each if run is not None]
+        files = {"leaderboard": folder / BOARD, "report": folder / REPORT} if runs else {}
+        is_repeat &= is_plan_unchanged(self.space.results, self.name, runs, [*files.values()])
+        if runs and not is_repeat:
+            self._write(runs, **files)
+        if self.is_json:
+            paths = {name: str(path) for name, path in files.items()}
+            show_json({"cells": [*map(_ended, self.cells)], **paths})
+        elif runs:
             say("")
-            put_joint_boards(folders, is_whole=True)
+            put_joint_boards(runs, is_whole=True)
             if (budget := self.space.terms.budget) is not None:
-                cost = f"cost: {usd(budget.spent_usd)} of {budget.cap_usd:g} USD"
-                say(cost, is_prose=True)
-            made = f"leaderboard {files['leaderboard']}\nreport {files['report']}"
-            say(made, is_prose=True)
-        if not shown.is_json:
-            _put_failed(ended)
-        return _worst(ended)
+                say(f"cost: {usd(budget.spent_usd)} of {budget.cap_usd:g} USD", is_prose=True)
+            for name, path in files.items():
+                say(f"{name} {path}", is_prose=True)
+        _put_failed([] if self.is_json else self.cells)
+        return _worst(self.cells)
 
-    def _carried_out(self, ready: list[ReadyCell]) -> Iterator[CellOutcome]:
-        yield from self.line.each([cell.model for cell in self.cells], plans.carry_out(ready))
+    def _carry_out(self, part: Shard | None, tag: str | None = None) -> None:
+        """Carry out the cells, and print each as it ends."""
+        names = [str(cell.options.model) for cell in self.cells]
+        ended = self.line.each(names, plans.carry_out(self.cells, part))
+        for place, cell in enumerate(ended, 1):
+            if tag is not None and cell.result is not None:
+                cell.result.folder.write_tag(tag)
+            head = f"[{place}/{len(names)}] {cell.title}: "
+            if cell.end != plans.DONE:
+                if part is not None or not self.is_json:
+                    warn(f"{head}{cell.end}: {cell.error}")
+            elif not self.is_json:
+                _put_done(cell, head)
 
-    def _lost(self, ended: Sequence[CellOutcome]) -> list[str]:
-        """The cells whose runs are on the stored board and cannot be found now, in words."""
-        if not (self.folder / BOARD).is_file():
-            return []
-        with (self.folder / BOARD).open(encoding="utf-8", newline="") as file:
-            ranked = {(row.get("task"), row.get("model")) for row in csv.DictReader(file)}
-        cells = [one.cell for one in ended if one.result is None and one.stored is None]
-        return [_title(cell) for cell in cells if (cell.task, cell.model) in ranked]
-
-    @property
-    def _files(self) -> dict[str, str]:
-        return {"leaderboard": str(self.folder / BOARD), "report": str(self.folder / REPORT)}
-
-    def _write(self, folders: Sequence[RunFolder], lost: Sequence[str]) -> dict[str, str]:
-        named = self._files
+    def _write(self, folders: Sequence[RunFolder], leaderboard: Path, report: Path) -> None:
+        """Write board and report, unless a run that is on the stored board is not found now."""
+        stored = set[tuple[str | None, str | None]]()
+        if leaderboard.is_file():
+            with leaderboard.open(encoding="utf-8", newline="") as file:
+                stored = {(row.get("task"), row.get("model")) for row in csv.DictReader(file)}
+        gone = [cell for cell in self.cells if cell.result is None and cell.stored is None]
+        lost = [c.title for c in gone if (c.options.task, c.options.model) in stored]
         if lost:
             warn(
-                f"{named['leaderboard']} and {REPORT} are left as they were: they have the run of "
+                f"{leaderboard} and {REPORT} are left as they were: they have the run of "
                 f"{'; '.join(lost)}, which is not found now; mend that and repeat the command"
             )
-            return named
+            return
         own = list({folder.path: folder for folder in folders}.values())
-        rows = board_scores({folder: whole_scores(folder) for folder in own})
-        rows = ranked_metrics(placed(rows, standings(rows, verdicts_of(own, rows))))
-        write_whole(self.folder / BOARD, board_text(rows).encode())
-        data, _ = write_page(own, self.space.results, self.folder / REPORT)
+        rows, boards, _ = ranked.leaderboard(own)
+        rows = ranked_metrics(ranked.placed(rows, boards))
+        write_whole(leaderboard, board_text(rows).encode())
+        data, _ = write_page(own, self.space.results, report)
         for note in data.notes:
             warn(note)
-        files = [self.folder / BOARD, self.folder / REPORT]
-        record_plan(self.space.results, self.name, folders, files)
-        return named
+        record_plan(self.space.results, self.name, folders, [leaderboard, report])
 
 
-def _title(cell: PlanCell) -> str:
-    return f"{cell.task}, {cell.model}" + (f" ({cell.words})" if cell.words else "")
-
-
-def _cell_facts(cell: PlanCell) -> dict[str, Any]:
+def _facts(cell: Cell) -> dict[str, Any]:
     options = cell.options
-    facts = {"task": cell.task, "model": cell.model, "seed": options.seed, "limit": options.limit}
-    return facts | {"answers": options.answers, "map": options.table}
+    facts = {"task": options.task, "model": options.model, "seed": options.seed}
+    return facts | {"limit": options.limit, "answers": options.answers, "map": options.table}
 
 
-def _facts(row: ReadyCell | CellState | CellOutcome, names: Sequence[str]) -> dict[str, Any]:
-    return _cell_facts(row.cell) | {name: getattr(row, name) for name in names}
+def _ended(cell: Cell) -> dict[str, Any]:
+    found = cell.result
+    facts = {"end": cell.end, "error": cell.error, "folder": found and str(found.folder.path)}
+    return _facts(cell) | facts | {"missing": found and found.missing}
 
 
-def _ended(done: CellOutcome) -> dict[str, Any]:
-    found = done.result
-    facts = {"end": done.end, "error": done.error, "folder": found and str(found.folder.path)}
-    return _cell_facts(done.cell) | facts | {"missing": found and found.missing}
+def _put_table(title: str, head: str, cells: Sequence[Cell], rows: Iterable[Sequence[Any]]) -> None:
+    """Print a row a cell, begun with its task, its model and, where there are any, its settings."""
+    has_words = any(cell.words for cell in cells)
+    keys = [[c.options.task, c.options.model, *([c.words] * has_words)] for c in cells]
+    names = ["task", "model", *(["with"] * has_words), *head.split(", ")]
+    shown = ([*key, *row] for key, row in zip(keys, rows, strict=True))
+    show_rows(title, names, shown, keys=2 + has_words)
 
 
-def _put_calls(name: str, rows: Sequence[ReadyCell]) -> None:
-    def most(row: ReadyCell) -> str:
-        known = [part.most_usd for part in row.calls if part.most_usd is not None]
-        return usd(fsum(known)) if known else "-"
+def _put_calls(name: str, cells: Sequence[Cell]) -> None:
+    has_price = any(part.is_priced for cell in cells for part in cell.calls)
 
-    def tokens(row: ReadyCell) -> str:
-        is_estimate = any(part.is_estimate for part in row.calls)
-        return f"{'~' * is_estimate}{sum(part.prompt_tokens for part in row.calls)}"
+    def counts(cell: Cell) -> list[Any]:
+        if cell.error:
+            return [None] * (4 + has_price)
+        calls, known = cell.calls, [p.most_usd for p in cell.calls if p.most_usd is not None]
+        return [
+            sum(part.calls for part in calls),
+            sum(part.stored or 0 for part in calls),
+            f"{'~' * any(p.is_estimate for p in calls)}{sum(p.prompt_tokens for p in calls)}",
+            sum(part.max_tokens for part in calls),
+            *([usd(fsum(known)) if known else "-"] * has_price),
+        ]
 
-    has_price = any(part.is_priced for row in rows for part in row.calls)
-    show_records(
-        f"plan {name}: calls, tokens in and out"
-        + (", US dollars for what is not stored" if has_price else "")
-        + ", at most",
-        rows,
-        f"{_columns(rows)}; calls, stored, in=tokens, out=answer" + (", USD" if has_price else ""),
-        **{"with": lambda row: row.cell.words},
-        calls=lambda row: None if row.error else sum(part.calls for part in row.calls),
-        stored=lambda row: None if row.error else sum(part.stored or 0 for part in row.calls),
-        tokens=lambda row: None if row.error else tokens(row),
-        answer=lambda row: None if row.error else sum(part.max_tokens for part in row.calls),
-        USD=most,
-    )
+    title = f"plan {name}: calls, tokens in and out"
+    title += (", US dollars for what is not stored" if has_price else "") + ", at most"
+    head = "calls, stored, in, out" + (", USD" if has_price else "")
+    _put_table(title, head, cells, map(counts, cells))
 
 
 def _put_states(name: str, rows: Sequence[CellState], budget: Budget | None) -> None:
     unpriced = dict.fromkeys(model for row in rows for model in row.unpriced)
     spans = [row.rest_usd for row in rows if row.rest_usd]
-    show_records(
-        f"plan {name}",
-        rows,
-        f"{_columns(rows)}; state, done, left, missing"
-        + (", USD so far=cost, USD for the rest=rest" if spans or unpriced else ""),
-        **{"with": lambda row: row.cell.words},
-        state=_state,
-        cost=lambda row: "unknown" if row.unpriced else usd(row.cost_usd),
-        rest=lambda row: usd_range([row.rest_usd]) if row.rest_usd else "-",
-    )
+    has_cost = bool(spans or unpriced)
+
+    def facts(row: CellState) -> list[Any]:
+        is_begun = "begun" if row.done else "to do"
+        state = "cannot run" if row.error else "done" if row.is_whole else is_begun
+        cost = "unknown" if row.unpriced else usd(row.cost_usd)
+        rest = usd_range([row.rest_usd]) if row.rest_usd else "-"
+        return [state, row.done, row.left, row.missing, *([cost, rest] if has_cost else [])]
+
+    head = "state, done, left, missing" + (", USD so far, USD for the rest" * has_cost)
+    _put_table(f"plan {name}", head, [row.cell for row in rows], map(facts, rows))
     whole = sum(row.is_whole for row in rows)
     left, missing = (sum(getattr(row, name) or 0 for row in rows) for name in ("left", "missing"))
-    facts = [
+    words = [
         f"in all: {whole} of {len(rows)} runs done",
         f"{left} calls left at most",
         f"{missing} answers or verdicts missing",
     ]
     if spans:
         spent = usd(fsum(row.cost_usd or 0.0 for row in rows))
-        cap = "" if budget is None else f" of {budget.cap_usd:g}"
-        facts.append(f"cost: {spent}{cap} USD so far, {usd_range(spans)} for the rest")
+        of = "" if budget is None else f" of {budget.cap_usd:g}"
+        words.append(f"cost: {spent}{of} USD so far, {usd_range(spans)} for the rest")
     if unpriced:
-        facts.append(f"no price for {', '.join(unpriced)}, so its cost is unknown")
-    say("; ".join(facts), is_prose=True)
+        words.append(f"no price for {', '.join(unpriced)}, so its cost is unknown")
+    say("; ".join(words), is_prose=True)
 
 
-def _state(row: CellState) -> str:
-    if row.error:
-        return "cannot run"
-    return "done" if row.is_whole else "begun" if row.done else "to do"
+def _put_errors(errors: Iterable[tuple[Cell, str]]) -> int:
+    lost = [(cell, error) for cell, error in errors if error]
+    for cell, error in lost:
+        warn(f"{cell.title}: cannot run: {error}")
+    return ExitCode.of(lost)
 
 
-def _columns(rows: Sequence[ReadyCell] | Sequence[CellState]) -> str:
-    return _KEYS if any(row.cell.words for row in rows) else _KEYS.removesuffix(", with")
+def _put_done(cell: Cell, head: str) -> None:
+    if cell.part is not None:
+        say(f"{head}{part_line(cell.part)}", is_prose=True)
+    elif cell.result is not None:
+        lost = f", {cell.result.missing} missing" if cell.result.missing else ""
+        say(f"{head}done{lost}; run {cell.result.folder.path}", is_prose=True)
+        for line in gap_lines(cell.result.file, has_remedy=True):
+            warn(line)
 
 
-def _put_errors(rows: Sequence[ReadyCell] | Sequence[CellState]) -> int:
-    for row in rows:
-        if row.error:
-            warn(f"{_title(row.cell)}: cannot run: {row.error}")
-    return _code(rows)
-
-
-def _code(rows: Sequence[ReadyCell] | Sequence[CellState]) -> int:
-    return ExitCode.of(any(row.error for row in rows))
-
-
-def _head(done: CellOutcome, place: int, total: int) -> str:
-    return f"[{place}/{total}] {_title(done.cell)}: "
-
-
-def _put_outcome(done: CellOutcome, place: int, total: int) -> None:
-    head = _head(done, place, total)
-    if done.result is None:
-        warn(f"{head}{done.end}: {done.error}")
-        return
-    missing = done.result.missing
-    words = f"{head}done{f', {missing} missing' if missing else ''}; run {done.result.folder.path}"
-    say(words, is_prose=True)
-    for line in gap_lines(done.result.file, has_remedy=True):
-        warn(line)
-
-
-def _put_failed(ended: Sequence[CellOutcome]) -> None:
+def _put_failed(cells: Sequence[Cell]) -> None:
     """Say again at the end, where it is seen, what did not end."""
-    failed = [done for done in ended if done.result is None]
-    for done in failed:
-        kept = "; the leaderboard has its run as it was stored before" if done.stored else ""
-        warn(f"{_title(done.cell)}: {done.end}, see above{kept}")
+    failed = [cell for cell in cells if cell.end != plans.DONE]
+    for cell in failed:
+        kept = "; the leaderboard has its run as it was stored before" if cell.stored else ""
+        warn(f"{cell.title}: {cell.end}, see above{kept}")
     if failed:
         warn(
-            f"{len(failed)} of {len(ended)} runs of the plan are not done; repeat the command to "
+            f"{len(failed)} of {len(cells)} runs of the plan are not done; repeat the command to "
             "go on with them: what is stored is not asked again"
         )
 
 
-def _worst(ended: Sequence[CellOutcome], *, is_part: bool = False) -> int:
+def _worst(cells: Sequence[Cell], *, is_part: bool = False) -> int:
     """The exit code of a plan. No merge may follow a shard with a failed run: that is no 1."""
-    ends = {done.end for done in ended}
-    if CellEnd.BUG in ends:
+    ends = {cell.end for cell in cells}
+    if plans.BUG in ends:
         return ExitCode.OUR_BUG
-    if CellEnd.BUDGET in ends:
+    if plans.OUT_OF_BUDGET in ends:
         return ExitCode.INTERRUPTED
-    if is_part and CellEnd.FAILED in ends:
+    if is_part and plans.FAILED in ends:
         return ExitCode.USER_MISTAKE
-    made = [done.result or done.part for done in ended]
-    is_lacking = any(one is None or one.missing for one in made)
-    return ExitCode.of(is_lacking)
+    made = [cell.result or cell.part for cell in cells]
+    return ExitCode.of(any(one is None or one.missing for one in made))

@@ -1,10 +1,9 @@
 """The commands for moderators: drift between two files or runs, and the card of a model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import nan
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Annotated
 
 from harness.analysis.drift import FLAGGED, run_texts
@@ -18,21 +17,18 @@ from harness.cli.options import SCORER, AsJson, ExitCode, Only, ScorerName, Wher
 from harness.cli.rates import PointChoice
 from harness.cli.texts.tables import cells_of
 from harness.errors import DataError, SpecError
-from harness.lazy import DataFrame
+from harness.lazy import DataFrame, pandas
 from harness.pipeline.choice_scores import IMPLICITNESS
 from harness.present.card import ModelCard, card_columns, card_markdown
-from harness.present.screen import ProgressLine, cell, p_value, say, show_json, show_rows, warn
-from harness.specs.data import NEGATIVE
+from harness.present.screen import ProgressLine, cell, p_value, say, show, show_json, warn
 from harness.storage.cells import finite
 from harness.storage.files import write_whole
 from harness.storage.find_runs import find_run, is_trial
 from harness.storage.frames import frame_csv, plain_rows
-from harness.storage.tables import Table, column_of
+from harness.storage.tables import column_of
 from harness.text.dedup import normal
 
 FLAGS = {"1": 1.0, "yes": 1.0, "true": 1.0, "0": 0.0, "no": 0.0, "false": 0.0}
-AS_NUMBERS = {"1.0": "1", "0.0": "0"}
-"""What a column of 1 and 0 becomes in files of programs that have blank cells in floats alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +40,7 @@ class DriftChoice:
     by: str | None = option("Columns by whose groups rates are compared, comma-separated.", None)
     column: str | None = option("Column of the texts of tables. Default: text.", None)
     flag: str | None = option(
-        "Column of tables that says what was flagged: 1 or 0, yes or no, or the labels of --map.",
-        None,
+        "Column of tables that says what was flagged: 1 or 0, yes or no.", None
     )
     measured: str | None = option(
         "Column of tables with measured implicitness. Default: the texts are scored.",
@@ -77,17 +72,15 @@ def drift(
       harness drift 3f9a 81c2 --by target
     """
     by = options.names(choice.by, "--by") if choice.by else ()
-    are_files = [Path(name).is_file() for name in (choice.old, choice.new)]
+    sides = (choice.old, choice.new)
+    are_files = [Path(name).is_file() for name in sides]
     if any(are_files) != all(are_files):
-        file, other = (choice.old, choice.new)[:: 1 if are_files[0] else -1]
+        file, other = sides[:: 1 if are_files[0] else -1]
         raise SpecError(
             f"drift: {file} is a file, and {other} is no file; name two files, or two runs"
         )
     if all(are_files):
-        columns = _columns(choice, where)
-        old, new = (
-            _file_texts(name, columns, by, scorer, where) for name in (choice.old, choice.new)
-        )
+        old, new = (_file_texts(name, choice, by, scorer, where) for name in sides)
     else:
         old, new = _run_texts(choice, point, by, where)
     rows = drift_of(old, new, by=by, seed=point.seed, least=choice.least)
@@ -99,105 +92,68 @@ def drift(
     if is_json:
         show_json({"drift": has_drift if is_tested else None, "rows": plain_rows(rows)})
     else:
-        _put(choice, rows)
+        _put(f"{Path(choice.new).name} less {Path(choice.old).name}", rows)
+        if choice.out is not None:
+            say(f"wrote {len(rows)} rows to {choice.out}")
     return ExitCode.of(choice.is_alarm and has_drift)
 
 
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """The columns of tables that drift reads, and what the cells of the flags mean."""
-
-    text: str | None
-    flag: str | None
-    measured: str | None
-    meanings: Mapping[str, float | None]
-
-
-def _columns(choice: DriftChoice, where: Where) -> _Columns:
-    """As named; with --map, its texts, and its classes where its labels are the flags."""
-    if choice.by and choice.flag is None:
+def _file_texts(
+    name: str, choice: DriftChoice, by: Sequence[str], scorer: str, where: Where
+) -> DataFrame:
+    """The texts of a table, as `drift` takes them; a row without words is like no other."""
+    if by and choice.flag is None:
         raise SpecError(
             "--by: splits rates by groups, and nothing says what was flagged in these tables; "
             "add --flag COLUMN"
         )
-    columns = _Columns(choice.column, choice.flag, choice.measured, FLAGS)
-    if where.table is None:
-        return columns
-    table = options.registry(where.home).load("configs/tables", where.table)
-    columns = replace(columns, text=choice.column or table.text)
-    if choice.flag != table.label.column or not table.label.classes:
-        return columns
-    of: dict[str, float | None] = {
-        value: float(name != NEGATIVE) for name, own in table.label.classes.items() for value in own
-    }
-    of |= dict.fromkeys(table.label.left_out)
-    return replace(columns, meanings={value.strip().casefold(): said for value, said in of.items()})
-
-
-def _file_texts(
-    name: str, chosen: _Columns, by: Sequence[str], scorer: str, where: Where
-) -> DataFrame:
-    has_column = any((chosen.text, chosen.flag, chosen.measured, by))
+    has_column = any((choice.column, choice.flag, choice.measured, by))
     table, source = read_input(name, None, has_column=has_column)
-    texts = column_of(table, chosen.text, where=source)
-    columns = {column: cells_of(table, column, "--by", source) for column in by}
-    flagged = _flags(table, chosen, source)
-    values = _values(table, texts, chosen.measured, scorer=scorer, where=where, source=source)
-    from pandas import DataFrame
-
+    texts = column_of(table, choice.column, where=source)
     words = [normal(text) if isinstance(text, str) else "" for text in texts]
-    frame = DataFrame(
+    cells = {
+        column: [cell.strip() for cell in cells_of(table, column, option, source)]
+        for column, option in ((choice.flag, "--flag"), (choice.measured, "--implicitness"))
+        if column is not None
+    }
+    if choice.measured is None:
+        opened = options.registry(where.home).scorer(scorer)
+        values = [one.value for one in opened.score(texts, ProgressLine("encoded"))]
+    else:
+        values = [_number(cell, choice.measured, source) for cell in cells[choice.measured]]
+    frame = pandas.DataFrame(
         {
-            # A row without words is like no other.
             "cluster": [own or f"{source}:{at}" for at, own in enumerate(words)],
-            "implicitness": [nan if value is None else value for value in values],
-            "flagged": [nan if flag is None else flag for flag in flagged],
+            "implicitness": values,
+            "flagged": [_flag(cell, str(choice.flag), source) for cell in cells[choice.flag]]
+            if choice.flag
+            else nan,
             "is_positive": nan,
         }
-    )
-    for name, cells in columns.items():
-        frame[name] = [(cell,) if cell else () for cell in cells]
+    ).astype({"implicitness": float, "flagged": float})
+    for column in by:
+        of = cells_of(table, column, "--by", source)
+        frame[column] = [(cell,) if cell else () for cell in of]
     return frame
 
 
-def _flags(table: Table, columns: _Columns, source: str) -> list[float | None]:
-    name, meanings = columns.flag, columns.meanings
-    if name is None:
-        return [None] * len(table)
-    cells = [_known(cell).casefold() for cell in cells_of(table, name, "--flag", source)]
-    cells = [cell if cell in meanings else AS_NUMBERS.get(cell, cell) for cell in cells]
-    if unknown := [cell for cell in cells if cell and cell not in meanings]:
-        raise DataError(
-            f"{source}: column {name!r} holds {unknown[0]!r:.60}; write {', '.join(meanings)}, "
-            "or leave a cell empty where nobody knows"
-            + " (--map NAME takes the classes of a column map)"
-            * (meanings is FLAGS)
-        )
-    return [meanings.get(cell) for cell in cells]
-
-
-def _known(cell: str) -> str:
-    """A cell, blank where it is a NaN, which is how columns of numbers in Parquet lack a value."""
-    return "" if cell.strip().casefold() == "nan" else cell.strip()
-
-
-def _values(
-    table: Table,
-    texts: Sequence[object],
-    measured: str | None,
-    *,
-    scorer: str,
-    where: Where,
-    source: str,
-) -> list[float | None]:
-    if measured is None:
-        opened = options.registry(where.home).scorer(scorer)
-        return [one.value for one in opened.score(texts, ProgressLine("encoded"))]
-    cells = [_known(own) for own in cells_of(table, measured, "--implicitness", source)]
+def _number(cell: str, column: str, source: str) -> float | None:
+    """The number in a cell; None in a blank one, and in the NaN of a column of floats."""
     try:
-        return [finite(own) for own in cells]
+        return None if cell.casefold() in ("", "nan") else finite(cell)
     except ValueError as error:
-        raise DataError(f"{source}: column {measured!r} holds no number: {error}") from error
+        raise DataError(f"{source}: column {column!r} holds no number: {error}") from error
+
+
+def _flag(cell: str, column: str, source: str) -> float | None:
+    """1 where a cell says flagged; blank cells in a column of 1 and 0 make it one of floats."""
+    word = cell.casefold().removesuffix(".0")
+    if word not in FLAGS and word not in ("", "nan"):
+        raise DataError(
+            f"{source}: column {column!r} holds {cell!r:.60}; write {', '.join(FLAGS)}, or leave a "
+            "cell empty where nobody knows"
+        )
+    return FLAGS.get(word)
 
 
 def _run_texts(
@@ -232,48 +188,47 @@ def _run_texts(
     return [one.reindex(columns=[*one.columns, *(n for n in by if n not in one)]) for one in found]
 
 
-def _put(choice: DriftChoice, found: DataFrame) -> None:
-    rows = [SimpleNamespace(**row) for row in plain_rows(found)]
-    alarms = [row for row in rows if row.is_alarm]
-    lines: list[tuple[str, ...]] = [
-        (
-            f"{row.column}: {row.group}" if row.column else row.what,
-            row.what if row.column else "all",
-            f"{cell(row.old)}, {row.n_old}",
-            f"{cell(row.new)}, {row.n_new}",
-            f"{cell(row.change)} ({cell((row.low, row.high))})"
-            if row.low is not None
-            else row.note,
-            p_value(row.p),
-            p_value(row.p_holm),
-        )
-        for row in rows
+def _put(title: str, rows: DataFrame) -> None:
+    what, is_split = rows["what"], rows["column"] != ""
+    spans = [
+        row["note"]
+        if row["low"] is None
+        else f"{cell(row['change'])} ({cell((row['low'], row['high']))})"
+        for row in plain_rows(rows)
     ]
-    head = ["of", "rate", "old, n", "new, n", "change (95% interval)", "p", "Holm"]
-    title, rates = f"{Path(choice.new).name} less {Path(choice.old).name}", {r.what for r in rows}
-    if rates <= {IMPLICITNESS, FLAGGED}:  # one rate needs no column of its own
-        title += ": implicitness, and the share that is flagged" * (FLAGGED in rates)
-        lines, head = [(one[0], *one[2:]) for one in lines], [head[0], *head[2:]]
-    show_rows(title, head, lines)
-    for row in rows:
-        if row.distance is not None:
-            say(
-                f"implicitness: {row.n_old} and {row.n_new} texts; the distributions are "
-                f"{row.distance:.3f} apart (Kolmogorov-Smirnov), to which p belongs"
-            )
-    count = max(row.tests for row in rows)
+    shown = pandas.DataFrame(
+        {
+            "of": (rows["column"] + ": " + rows["group"]).where(is_split, what),
+            "rate": what.where(is_split, "all"),
+            **{
+                f"{s}, n": rows[s].map(cell) + ", " + rows[f"n_{s}"].map(str)
+                for s in ("old", "new")
+            },
+            "change (95% interval)": spans,
+            "p": rows["p"],
+            "Holm": rows["p_holm"],
+        }
+    )
+    if set(what) <= {IMPLICITNESS, FLAGGED}:  # one rate needs no column of its own
+        title += ": implicitness, and the share that is flagged" * (FLAGGED in set(what))
+        del shown["rate"]
+    show(shown, title, p=p_value, Holm=p_value)
+    for row in rows[rows["distance"].notna()].itertuples():
+        say(
+            f"implicitness: {row.n_old} and {row.n_new} texts; the distributions are "
+            f"{row.distance:.3f} apart (Kolmogorov-Smirnov), to which p belongs"
+        )
+    alarms, count = rows[rows["is_alarm"]], int(rows["tests"].max())
     tests = f"{count} test{'s' * (count != 1)}"
     if not count:
         say(
             "nothing was tested: too few texts of different words on a side (--least), or all alike"
         )
-    elif alarms:
-        said = ", ".join(f"{row.what} of {row.group}" for row in alarms)
+    elif len(alarms):
+        said = ", ".join(f"{row.what} of {row.group}" for row in alarms.itertuples())
         say(f"drift beyond chance in {len(alarms)} of {tests}: {said}")
     else:
         say(f"no drift beyond chance in {tests}")
-    if choice.out is not None:
-        say(f"wrote {len(rows)} rows to {choice.out}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,6 @@ from harness.cli.impscore import Format, read_input
 from harness.cli.options import AsJson, ExitCode, argument, one_of, option
 from harness.data.split import (
     LINKS,
-    Giant,
     Leak,
     Parts,
     SplitRows,
@@ -35,6 +34,8 @@ from harness.text.cleaning import clean as clean_text
 NAMES = {2: ("train", "test"), 3: ("train", "dev", "test")}
 MOST_SHOWN = 20
 """How many strata the screen shows; split.json has all."""
+MOST_OF_A_UNIT, LEAST_OF_A_UNIT = 0.1, 10
+"""The share of all rows, and the rows, above which one unit decides what the parts look like."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,24 +193,13 @@ def _put(choice: SplitChoice, rows: SplitRows, found: Parts, names: Sequence[str
     if len(strata) > MOST_SHOWN:
         say(f"{len(strata) - MOST_SHOWN} further strata: see split.json")
     say(f"{len(rows)} rows in {found.units} units, the largest of {found.largest} rows")
-    if found.giant is not None:
-        warn(_giant(found.giant, len(rows), choice))
-    elif found.largest > min(map(len, found.rows)):
-        warn(f"one unit has {found.largest} rows, more than a part; see --link and --group")
-
-
-def _giant(giant: Giant, rows: int, choice: SplitChoice) -> str:
-    """What a unit that holds much of the table is made of, and how to divide it."""
-    said = f"WARNING: one group holds {giant.size} of {rows} rows ({giant.size / rows:.0%})"
-    if not giant.is_chain:
-        by = f"--group {choice.group} or " * bool(choice.group)
-        return f"{said}, linked by {by}the same words: it lies in one part as a whole"
-    return (
-        f"{said}: nearly the same words link row to row, as a template does, up to "
-        f"{giant.first!r:.60} and {giant.other!r:.60}, which share "
-        f"{giant.likeness:.2f} of their words. It lies in one part as a whole. --link same links "
-        "rows of the same words alone; --group COLUMN links those of one template"
-    )
+    if found.largest > max(MOST_OF_A_UNIT * len(rows), LEAST_OF_A_UNIT):
+        warn(
+            f"WARNING: one group holds {found.largest} of {len(rows)} rows, and lies in one part "
+            "as a whole: rows are linked by --group, by the same words and, one to the next, by "
+            "nearly the same words, as those of a template. --link same links rows of the same "
+            "words alone; --group COLUMN links those of one template"
+        )
 
 
 def _put_leaks(found: Sequence[Leak]) -> None:

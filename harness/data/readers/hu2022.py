@@ -5,13 +5,13 @@ without the story. An item must be equal in all its files. Texts lose only outer
 """
 
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core import Sample
 from harness.data.readers.released import damaged, refuse_overlay
-from harness.errors import DataError, did_you_mean
+from harness.errors import DataError
 from harness.specs.data import OverlaySpec
 from harness.storage.tables import TableRow, read_rows
 
@@ -30,13 +30,7 @@ COLUMNS = (
 )
 SEEDS = range(5)
 WITHOUT_STORY = "_no-story_"
-_HEADINGS = ("Options:", "Punchlines:")
-_END = "Answer:"
-_RIGHT = "Correct"
-_OPTIONS = ("options", "labels", "right")
-_PLACES = re.compile(r"\[[0-9]+(?:, [0-9]+)*\]")
-_LABELS = re.compile(r"\['\w+'(?:, '\w+')*\]")
-_NUMBER = re.compile(r"0|[1-9][0-9]*")
+_PROMPT = re.compile(r".*^(?:Options|Punchlines):\s*^(?P<options>1\).*)^Answer:", re.S | re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,65 +74,80 @@ def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
                 f"{orders[0].place}: {name} is here without its story only; name the files "
                 "with the stories too"
             )
-        for seed in SEEDS:
-            _refuse_difference(stories[name][seed], orders[seed], {*_OPTIONS, "order"})
+        for story, control in zip(stories[name], orders, strict=True):
+            _refuse_difference(story, control, "labels", "options", "order", "right")
     return [_sample(orders, controls.get(name)) for name, orders in stories.items()]
 
 
 def posed_item(row: TableRow) -> PosedItem:
-    """The item of a row, of prompts or of stored answers to them; the row needs COLUMNS."""
-    order = tuple(map(int, _listed(row, "randomized_option_order", _PLACES)))
-    labels = _listed(row, "original_labels_complex", _LABELS)
-    if sorted(order) != list(range(1, len(labels) + 1)):
-        fact = f"randomized_option_order says {list(order)}, not an order of {len(labels)} options"
-        raise damaged(row, fact)
-    laid_out = _options(row, len(order))
-    options = tuple(laid_out[order.index(number)] for number in range(1, len(order) + 1))
-    content = row.cells["content"]
-    if not content.strip() or content.strip() not in row.cells["prompt"]:
-        raise damaged(row, "the prompt does not hold the content")
-    if (code := row.cells["phenomenon"].strip()) not in GROUPS:
-        raise damaged(row, f"unknown phenomenon {code!r}{did_you_mean(code, list(GROUPS))}")
+    """The item of a row, of prompts or of stored answers to them; the row needs COLUMNS.
+
+    DataError where the columns contradict each other, or the prompt.
+    """
+    try:
+        return _posed(row)
+    except (AttributeError, IndexError, KeyError, ValueError) as error:
+        raise damaged(row, f"its columns are not those of an item ({error})") from error
+
+
+def _posed(row: TableRow) -> PosedItem:
+    cells = {name: row.cells[name].strip() for name in COLUMNS}
+    order = tuple(map(int, re.findall(r"\d+", cells["randomized_option_order"])))
+    labels = tuple(re.findall(r"\w+", cells["original_labels_complex"]))
+    shown = re.findall(r"\w+", cells["randomized_labels_complex"])
+    found = _PROMPT.match(cells["prompt"])
+    lines = found["options"].strip().splitlines() if found else []
+    texts = [line.strip().removeprefix(f"{at})").strip() for at, line in enumerate(lines, 1)]
+    answer = int(cells["randomized_true_answer"]) - 1
+    right = [at for at, label in enumerate(shown) if label.startswith("Correct")]
+    checks = {
+        "the order is not one of the labels": sorted(order) == [*range(1, len(labels) + 1)],
+        "the prompt does not list an option a line": len(lines) == len(order)
+        and len({*texts} - {"", *lines}) == len(order),
+        "the prompt does not hold the content": bool(cells["content"])
+        and cells["content"] in cells["prompt"],
+    }
+    checks["the labels shown are in another order"] = shown == [labels[at - 1] for at in order]
+    checks["another label is the right one"] = right == [answer]
+    if faults := [fault for fault, holds in checks.items() if not holds]:
+        raise ValueError(faults[0])
+    options = tuple(texts[order.index(number)] for number in range(1, len(order) + 1))
     return PosedItem(
         place=row.place,
-        group=GROUPS[code],
-        number=_matched(row, "item_id", _NUMBER, "a number"),
-        seed=int(_matched(row, "seed", _NUMBER, "a number")),
+        group=GROUPS[cells["phenomenon"]],
+        number=str(int(cells["item_id"])),
+        seed=int(cells["seed"]),
         order=order,
         options=options,
         labels=labels,
-        right=options[_right(row, order, labels=labels)],
-        content=content,
+        right=texts[answer],
+        content=row.cells["content"],
     )
 
 
 def _by_item(paths: Sequence[Path]) -> Mapping[str, tuple[PosedItem, ...]]:
-    found: dict[str, dict[int, PosedItem]] = {}
+    found: dict[str, list[PosedItem]] = {}
     for item in (posed_item(row) for path in paths for row in read_rows(path, COLUMNS)):
-        orders = found.setdefault(item.id, {})
-        if (first := orders.setdefault(item.seed, item)) is not item:
+        found.setdefault(item.id, []).append(item)
+    for name, orders in found.items():
+        orders.sort(key=lambda item: item.seed)
+        if [item.seed for item in orders] != [*SEEDS]:
             raise DataError(
-                f"{item.place}: {item.id} with seed {item.seed} is in {first.place} too; "
-                "remove one of them"
+                f"{orders[0].place}: {name} is here with seeds {[i.seed for i in orders]}, not "
+                f"{list(SEEDS)}; name the files of all five, each once"
             )
-    for orders in found.values():
-        first = next(iter(orders.values()))
-        if orders.keys() != set(SEEDS):
-            raise DataError(
-                f"{first.place}: {first.id} is here with seeds {sorted(orders)}, not "
-                f"{list(SEEDS)}; name the files of all five"
-            )
-        for other in orders.values():
-            _refuse_difference(first, other, {*_OPTIONS, "scenario"})
-    return {name: tuple(orders[seed] for seed in SEEDS) for name, orders in found.items()}
+        for other in orders:
+            _refuse_difference(orders[0], other, "labels", "options", "right", "content")
+    return {name: tuple(orders) for name, orders in found.items()}
 
 
-def _refuse_difference(one: PosedItem, other: PosedItem, names: Set[str]) -> None:
-    for name in sorted(names):
-        if getattr(one, name) != getattr(other, name):
+def _refuse_difference(one: PosedItem, other: PosedItem, *names: str) -> None:
+    for name in names:
+        own, its = (getattr(item, name) for item in (one, other))
+        if (own.strip() != its.strip()) if isinstance(own, str) else own != its:
             raise DataError(
-                f"{other.place}: the {name} of {other.id}, {getattr(other, name)!r}, differs from "
-                f"{one.place}, {getattr(one, name)!r}; fetch both files again"
+                f"{other.place}: the {name} of {other.id}, {its!r}, differs from {one.place}, "
+                f"{own!r}; fetch both files again"
             )
 
 
@@ -160,48 +169,3 @@ def _sample(orders: Sequence[PosedItem], control: Sequence[PosedItem] | None) ->
         gold=item.right,
         group=item.group,
     )
-
-
-def _matched(row: TableRow, column: str, form: re.Pattern[str], kind: str) -> str:
-    text = row.cells[column].strip()
-    if not form.fullmatch(text):
-        raise damaged(row, f"{column} says {text!r}, not {kind}")
-    return text
-
-
-def _listed(row: TableRow, column: str, form: re.Pattern[str]) -> tuple[str, ...]:
-    return tuple(re.findall(r"\w+", _matched(row, column, form, "a list")))
-
-
-def _options(row: TableRow, count: int) -> list[str]:
-    tail = re.split(r"\r?\n", row.cells["prompt"].strip())[-count - 2 :]
-    lines = [line.strip() for line in tail]
-    if len(lines) < count + 2 or lines[0] not in _HEADINGS or lines[-1] != _END:
-        raise damaged(
-            row,
-            f"the prompt does not end with {' or '.join(_HEADINGS)}, {count} options of a line "
-            f"each and {_END} (its last line is {lines[-1]!r})",
-        )
-    texts: list[str] = []
-    for place, line in enumerate(lines[1:-1], 1):
-        text = line.removeprefix(f"{place})").strip()
-        if text in ("", line):
-            fact = f"the prompt's option {place} reads {line!r}, not '{place}) ' and a text"
-            raise damaged(row, fact)
-        if text in texts:
-            raise DataError(f"{row.place}: option {text!r} occurs twice; make them differ")
-        texts.append(text)
-    return texts
-
-
-def _right(row: TableRow, order: Sequence[int], *, labels: Sequence[str]) -> int:
-    shown = _listed(row, "randomized_labels_complex", _LABELS)
-    if shown != tuple(labels[number - 1] for number in order):
-        fact = f"randomized_labels_complex is not original_labels_complex in order {list(order)}"
-        raise damaged(row, fact)
-    answer = int(_matched(row, "randomized_true_answer", _NUMBER, "a number"))
-    right = [place for place, label in enumerate(shown, 1) if label.startswith(_RIGHT)]
-    if right != [answer]:
-        fact = f"randomized_true_answer is {answer}, while {_RIGHT}... labels are at {right}"
-        raise damaged(row, fact)
-    return order[answer - 1] - 1

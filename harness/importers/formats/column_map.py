@@ -13,13 +13,13 @@ from harness.importers.record import (
     Match,
     SampleLookup,
     StoredAnswer,
-    notes_of,
     numbers_by_option,
     read_answers,
     scores_of_logprobs,
     scores_of_probabilities,
 )
 from harness.parts import Message, Option
+from harness.pipeline.plan import options as options_of
 from harness.specs.data import (
     AnswerSpec,
     ChosenSpec,
@@ -28,8 +28,8 @@ from harness.specs.data import (
     ProbabilitiesSpec,
     TextSpec,
 )
-from harness.storage.cells import read_json
-from harness.storage.tables import json_objects, read_columns, read_rows
+from harness.storage.cells import filled, read_json
+from harness.storage.tables import FileFormat, read_table
 
 LOOKS_FOR = "a CSV file, JSON lines or Parquet, with --map"
 _Scored = ProbabilitiesSpec | LogprobsSpec
@@ -44,62 +44,62 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
     """The answers of a file; a row without one counts as missing."""
     if spec is None or spec.answer is None:
         raise DataError(f"{path}: no map says which column holds the answer; give one with --map")
-    answer = spec.answer
-    if spec.format == "csv":
-        records = [ImportedRecord(row.place, row.cells) for row in read_rows(path, ())]
-    elif spec.format == "parquet":
-        rows = read_columns(path, (), optional=None)
-        records = [ImportedRecord(row.place, row.cells) for row in rows]
-    else:
-        objects = json_objects(str(path), text)
-        records = [ImportedRecord(f"{path}:{number}", content) for number, _, content in objects]
+    how, records = spec.answer, _records(path, text, FileFormat(spec.format))
     selected = [record for record in records if record.is_selected(spec)]
-    columns: Sequence[str] = (answer.column or "",)
-    if isinstance(answer, ProbabilitiesSpec | LogprobsSpec):
-        columns = answer.columns or columns
+    columns: Sequence[str] = (how.column or "",)
+    if isinstance(how, _Scored):
+        columns = how.columns or columns
     answered = [r for r in selected if any([r.has(name) for name in columns])]
-    counts = {
+
+    def prompts(record: ImportedRecord) -> list[str]:
+        return [text for column in [spec.prompt] if column and (text := record.text(column))]
+
+    def answer(record: ImportedRecord, match: Match) -> StoredAnswer:
+        messages = tuple(Message("user", text) for text in prompts(record))
+        return _answer(record, lookup, how=how, match=match, messages=messages)
+
+    return read_answers(answered, lookup, spec, prompts=prompts, answer=answer), {
         "not of the map's `only`: left out": len(records) - len(selected),
         "without an answer: missing": len(selected) - len(answered),
     }
 
-    def prompt(record: ImportedRecord) -> str:
-        return record.text(spec.prompt) if spec.prompt else ""
 
-    answers = read_answers(
-        answered,
-        lookup,
-        spec=spec,
-        prompts=lambda record: tuple(filter(None, (prompt(record),))),
-        answer=lambda record, match: _answer(
-            record, lookup, spec=answer, match=match, prompt=prompt(record)
-        ),
-    )
-    return FileAnswers(answers, notes_of(path, counts))
+def _records(path: Path, text: str, form: FileFormat) -> list[ImportedRecord]:
+    data = path.read_bytes() if form is FileFormat.PARQUET else text.encode()
+    table = read_table(str(path), data, form)
+    names, rows = table.columns, zip(*map(table.cells, range(len(table.columns))), strict=True)
+    return [
+        ImportedRecord(f"{path}:{line}", dict(zip(names, map(filled, row), strict=True)))
+        for line, row in zip(table.lines, rows, strict=True)
+    ]
 
 
 def _answer(
-    record: ImportedRecord, lookup: SampleLookup, *, spec: AnswerSpec, match: Match, prompt: str
+    record: ImportedRecord,
+    lookup: SampleLookup,
+    *,
+    how: AnswerSpec,
+    match: Match,
+    messages: tuple[Message, ...],
 ) -> StoredAnswer:
     variant, sample = match
-    options = lookup.options(variant, sample)
-    messages = (Message("user", prompt),) if prompt else ()
+    options = options_of(lookup.task, variant, sample)
     answer = partial(StoredAnswer, record.place, sample.id, variant, messages)
-    if isinstance(spec, TextSpec):
-        value = record.value(spec.column)
+    if isinstance(how, TextSpec):
+        value = record.value(how.column)
         if isinstance(value, list) and value and all(isinstance(text, str) for text in value):
             return answer(texts=tuple(value))
-        return answer(texts=(record.text(spec.column),))
+        return answer(texts=(record.text(how.column),))
     if not options:
         raise DataError(
             f"{record.place}: the samples have no choices under {variant}; map the answer as `text`"
         )
-    if isinstance(spec, ChosenSpec):
-        return answer(texts=(_chosen(record, spec, options=options, sample=sample),))
+    if isinstance(how, ChosenSpec):
+        return answer(texts=(_chosen(record, how, options=options, sample=sample),))
     choices = tuple(option.answer for option in options)
-    convert = scores_of_probabilities if isinstance(spec, ProbabilitiesSpec) else scores_of_logprobs
+    convert = scores_of_probabilities if isinstance(how, ProbabilitiesSpec) else scores_of_logprobs
     try:
-        scores = convert(_values(record, spec, options=options, sample=sample), choices)
+        scores = convert(_values(record, how, options=options, sample=sample), choices)
     except ValueError as error:
         raise DataError(f"{record.place}: {error}; correct the file, or the map") from error
     return answer(choices=choices, scores=scores)
@@ -109,22 +109,24 @@ def _chosen(
     record: ImportedRecord, spec: ChosenSpec, *, options: Sequence[Option], sample: Sample
 ) -> str:
     chosen = record.text(spec.column).strip()
-    by_text = {sample.choices[option.index].strip(): option for option in options}
-    if chosen in by_text:
-        return by_text[chosen].answer.strip()
-    ordered = _ordered(options, spec.order)
-    numbers = [str(at) for at in range(spec.counted_from, spec.counted_from + len(ordered))]
-    if chosen.removesuffix(".0") not in numbers:
+    by_number, by_text = _by_name(spec, options, sample)
+    option = by_text.get(chosen) or by_number.get(chosen.removesuffix(".0"))
+    if option is None:
         raise DataError(
             f"{record.place}: {spec.column} says {chosen[:80]!r}, which is neither one of the "
-            f"numbers {numbers[0]} to {numbers[-1]} nor the text of a choice; correct the file, or "
-            "map the column as `text`"
+            f"numbers {min(by_number)} to {max(by_number)} nor the text of a choice; correct the "
+            "file, or map the column as `text`"
         )
-    return ordered[numbers.index(chosen.removesuffix(".0"))].answer.strip()
+    return option.answer.strip()
 
 
-def _ordered(options: Sequence[Option], order: str) -> list[Option]:
-    return list(options) if order == "shown" else sorted(options, key=lambda o: o.index)
+def _by_name(
+    spec: ChosenSpec | _Scored, options: Sequence[Option], sample: Sample
+) -> tuple[dict[str, Option], dict[str, Option]]:
+    """The options of a sample by their numbers in a file, and by their texts."""
+    ordered = options if spec.order == "shown" else sorted(options, key=lambda o: o.index)
+    by_number = {str(at): option for at, option in enumerate(ordered, spec.counted_from)}
+    return by_number, {sample.choices[option.index].strip(): option for option in options}
 
 
 def _values(
@@ -137,7 +139,7 @@ def _values(
     content: Any
     if spec.column is None:
         # Samples have more or fewer choices: the last columns may be empty.
-        content = [record.number(name) for name in spec.columns if record.has(name)]
+        content = [record.value(name) for name in spec.columns if record.has(name)]
     elif isinstance(content := record.value(spec.column), str):
         try:
             content = read_json(content)
@@ -149,9 +151,7 @@ def _values(
         content = dict(enumerate(content, spec.counted_from))
     if not isinstance(content, dict):
         raise ValueError(f"{spec.column} holds neither a JSON list nor an object")
-    ordered = _ordered(options, spec.order)
-    by_number = {str(at): option for at, option in enumerate(ordered, spec.counted_from)}
-    by_text = {sample.choices[option.index].strip(): option for option in options}
+    by_number, by_text = _by_name(spec, options, sample)
     given = {str(key).strip(): _number(value) for key, value in content.items()}
     named = by_number if given.keys() == by_number.keys() else by_text
     if given.keys() != named.keys():
@@ -164,6 +164,9 @@ def _values(
 
 
 def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError(f"{value!r} is not a number")
-    return float(value)
+    if isinstance(value, int | float | str) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except ValueError:
+            pass  # said below
+    raise ValueError(f"{str(value)[:80]!r} is not a number")

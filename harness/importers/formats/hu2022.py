@@ -9,7 +9,6 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core import Sample
@@ -20,7 +19,6 @@ from harness.importers.record import (
     FileAnswers,
     SampleLookup,
     StoredAnswer,
-    notes_of,
     numbers_by_option,
     scores_of_probabilities,
 )
@@ -30,33 +28,18 @@ from harness.storage.cells import long_cells
 from harness.storage.tables import TableRow, read_rows
 
 LOOKS_FOR = "a CSV file with the columns phenomenon, randomized_option_order and distribution"
-
 SCENARIO, WITHOUT_STORY = "scenario", "without_story"
-_CONTRADICTED = "whose `answer` or `correct` is not what the probabilities say: these count"
-_MARKS = {"phenomenon", "randomized_option_order", "distribution"}
 # A missing distribution in the notation of pandas and Python.
 _NO_NUMBER = r"""['"]?[0-9]+['"]?\s*:\s*(?:nan|none)"""
 _NOTHING = re.compile(rf"|nan|none|\{{(?:\s*{_NO_NUMBER}\s*,?)*\s*\}}", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    row: TableRow
-    item: PosedItem
-    sample: Sample
-
-    @property
-    def is_control(self) -> bool | None:
-        """Whether it is without its story; None where the item is the same without it."""
-        texts = [self.sample.fields.get(name) for name in (SCENARIO, WITHOUT_STORY)]
-        return None if len(set(texts) - {None}) == 1 else texts[1] == self.item.scenario
+_Line = tuple[TableRow, PosedItem, Sample]
 
 
 def recognises(text: str) -> bool:
     """Whether a file's text is in this format, damaged or not."""
     with long_cells(len(text)):
         header = next(csv.reader(text.lstrip("\ufeff").splitlines()[:1]), [])
-    return set(header) >= _MARKS
+    return {"phenomenon", "randomized_option_order", "distribution"} <= {*header}
 
 
 def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = None) -> FileAnswers:
@@ -66,14 +49,13 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
     counts: Counter[str] = Counter({"of examples in prompts: left out": len(rows) - len(lines)})
     answers = []
     for line, is_control in zip(lines, _controls(lines), strict=True):
-        if _NOTHING.fullmatch(line.row.cells["distribution"].strip()):
+        if _NOTHING.fullmatch(line[0].cells["distribution"].strip()):
             counts["without probabilities: missing"] += 1
         elif is_control is None:
             counts["of the control, as the story itself reads: left out, as published"] += 1
         else:
             answers.append(_answer(line, lookup, is_control=is_control))
-            counts[_CONTRADICTED] += _is_contradicted(line, answers[-1])
-    return FileAnswers(tuple(answers), notes_of(path, counts))
+    return answers, counts
 
 
 def _line(row: TableRow, lookup: SampleLookup) -> _Line:
@@ -86,8 +68,13 @@ def _line(row: TableRow, lookup: SampleLookup) -> _Line:
     ]
     if not same:
         raise lookup.unknown(item.place, f"{item.id} with these words and options")
-    own = [sample for sample in same if sample.id == item.id]
-    return _Line(row, item, (own or same)[0])
+    return row, item, next((sample for sample in same if sample.id == item.id), same[0])
+
+
+def _is_control(item: PosedItem, sample: Sample) -> bool | None:
+    """Whether a row is without its story; None where the item is the same without it."""
+    texts = [sample.fields.get(name) for name in (SCENARIO, WITHOUT_STORY)]
+    return None if len({*texts} - {None}) == 1 else texts[1] == item.scenario
 
 
 def _controls(lines: Sequence[_Line]) -> Iterator[bool | None]:
@@ -97,22 +84,22 @@ def _controls(lines: Sequence[_Line]) -> Iterator[bool | None]:
     other rows of a phenomenon and order belong to the control, so do theirs; where there are both
     kinds, the first such row of an item has the story.
     """
-    kinds = {(line.item.group, line.item.seed, line.is_control) for line in lines}
+    kinds = {(item.group, item.seed, _is_control(item, sample)) for _, item, sample in lines}
     seen: set[tuple[str, int]] = set()
-    for line in lines:
-        block, place = (line.item.group, line.item.seed), (line.sample.id, line.item.seed)
-        if line.is_control is not None:
-            yield line.is_control
+    for _, item, sample in lines:
+        is_control, place = _is_control(item, sample), (sample.id, item.seed)
+        if is_control is not None:
+            yield is_control
             continue
-        has_control, has_story = (*block, True) in kinds, (*block, False) in kinds
+        has_control, has_story = ((item.group, item.seed, one) in kinds for one in (True, False))
         is_control = has_control and (not has_story or place in seen)
         seen.add(place)
-        is_left_out = is_control and WITHOUT_STORY not in line.sample.fields
-        yield None if is_left_out else is_control
+        yield None if is_control and WITHOUT_STORY not in sample.fields else is_control
 
 
 def _answer(line: _Line, lookup: SampleLookup, *, is_control: bool) -> StoredAnswer:
-    row, choices = line.row, tuple(str(place) for place, _ in enumerate(line.item.order, 1))
+    row, item, sample = line
+    choices = tuple(str(place) for place, _ in enumerate(item.order, 1))
     try:
         values = numbers_by_option(row.cells["distribution"], len(choices))
         scores = scores_of_probabilities(values, choices)
@@ -120,17 +107,15 @@ def _answer(line: _Line, lookup: SampleLookup, *, is_control: bool) -> StoredAns
         raise DataError(f"{row.place}: distribution: {error}; get the file again") from error
     return StoredAnswer(
         place=row.place,
-        sample_id=line.sample.id,
-        variant=_variant(line, lookup, is_control=is_control),
+        sample_id=sample.id,
+        variant=_variant(item, sample, lookup, is_control=is_control),
         messages=(Message("user", row.cells["prompt"]),),
         choices=choices,
         scores=scores,
-        model=row.cells.get("model", "").strip(),
     )
 
 
-def _variant(line: _Line, lookup: SampleLookup, *, is_control: bool) -> str:
-    item = line.item
+def _variant(item: PosedItem, sample: Sample, lookup: SampleLookup, *, is_control: bool) -> str:
     names = [
         name
         for name, spec in lookup.task.variants.items()
@@ -143,22 +128,10 @@ def _variant(line: _Line, lookup: SampleLookup, *, is_control: bool) -> str:
             f"{item.place}: seed {item.seed}, but the task has no variant that asks for a number "
             f"in order {item.seed}{' without the story' * is_control}; leave the file out"
         )
-    order = tuple(place + 1 for place in permutation(line.sample, item.seed))
+    order = tuple(place + 1 for place in permutation(sample, item.seed))
     if order != item.order:
         raise DataError(
             f"{item.place}: options in order {list(item.order)}, while order {item.seed} of sample "
-            f"{line.sample.id} is {list(order)}; name the data it belongs to with --data"
+            f"{sample.id} is {list(order)}; name the data it belongs to with --data"
         )
     return names[0]
-
-
-def _is_contradicted(line: _Line, answer: StoredAnswer) -> bool:
-    cells, values = line.row.cells, [score.logprob for score in answer.scores]
-    likeliest = {str(place) for place, v in enumerate(values, 1) if v == max(values)}
-    answered = cells.get("answer", "").strip().removesuffix(".0")
-    correct = {"true": True, "1": True, "false": False, "0": False}.get(
-        cells.get("correct", "").strip().casefold()
-    )
-    is_other = bool(answered) and answered not in likeliest
-    is_right = str(int(cells["randomized_true_answer"])) in likeliest
-    return is_other or (correct is not None and len(likeliest) == 1 and correct != is_right)

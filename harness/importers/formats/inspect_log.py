@@ -16,11 +16,11 @@ from harness.importers.record import (
     Match,
     SampleLookup,
     StoredAnswer,
-    notes_of,
     prompt_text,
     read_answers,
 )
 from harness.parts import Message
+from harness.pipeline.plan import options
 from harness.specs.data import MapSpec
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 LOOKS_FOR = "a log of Inspect, .eval or .json"
 ZIPPED = "PK\x03\x04"
 _LETTER = re.compile(r"ANSWER: *([A-Z])")
-_ROLES = ("system", "user", "assistant")
 
 
 def recognises(text: str) -> bool:
@@ -53,20 +52,14 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
         asked = prompt_text(_asked(epochs[record.place][0], place=record.place))
         return [text for text in (asked, str(record.content["input"])) if text]
 
-    answers = read_answers(
-        [_record(parts[0], path) for parts in epochs.values()],
-        lookup,
-        spec=spec,
-        prompts=prompts,
-        answer=lambda record, match: _answer(
-            epochs[record.place], record.place, lookup=lookup, match=match, model=log.eval.model
-        ),
-    )
-    counts = {
+    def answer(record: ImportedRecord, match: Match) -> StoredAnswer:
+        return _answer(epochs[record.place], record.place, lookup, match)
+
+    records = [_record(parts[0], path) for parts in epochs.values()]
+    return read_answers(records, lookup, spec, prompts=prompts, answer=answer), {
         "not of the map's `only`: left out": len(samples) - len(selected),
         "ended in an error, without an answer: missing": len(selected) - len(answered),
     }
-    return FileAnswers(answers, notes_of(path, counts))
 
 
 def _log(path: Path) -> Any:  # noqa: ANN401 - EvalLog, of a library that need not be there
@@ -92,34 +85,28 @@ def _record(part: "EvalSample", path: Path) -> ImportedRecord:
 
 def _asked(part: "EvalSample", *, place: str) -> tuple[Message, ...]:
     turns = list(part.messages)
-    last = max(
-        (at for at, turn in enumerate(turns) if turn.role == "assistant"), default=len(turns)
-    )
-    if strange := [turn.role for turn in turns[:last] if turn.role not in _ROLES]:
+    last = max((at for at, one in enumerate(turns) if one.role == "assistant"), default=len(turns))
+    if strange := [one.role for one in turns[:last] if one.role == "tool"]:
         raise DataError(f"{place}: a turn of role {strange[0]!r}; only plain talk can be imported")
     return tuple(Message(turn.role, turn.text) for turn in turns[:last])
 
 
 def _answer(
-    parts: "Sequence[EvalSample]", where: str, *, lookup: SampleLookup, match: Match, model: str
+    parts: "Sequence[EvalSample]", place: str, lookup: SampleLookup, match: Match
 ) -> StoredAnswer:
     variant, sample = match
-    asked = [_asked(part, place=where) for part in parts]
+    asked = [_asked(part, place=place) for part in parts]
     if any(other != asked[0] for other in asked):
-        raise DataError(f"{where}: asked differently in its epochs; import them apart")
-    texts = [choice.message.text for part in parts for choice in part.output.choices]
-    answers = {sample.choices[o.index]: o.answer.strip() for o in lookup.options(variant, sample)}
+        raise DataError(f"{place}: asked differently in its epochs; import them apart")
+    known = options(lookup.task, variant, sample)
+    answers = {sample.choices[option.index]: option.answer.strip() for option in known}
     choices = parts[0].choices or []
-    is_known = sorted(choices) == sorted(answers)
-    letters = {chr(ord("A") + n): answers[c] for n, c in enumerate(choices)} if is_known else {}
-    # The last line names an option by its letter in Inspect's form; else the whole text counts.
-    last = [_LETTER.fullmatch(text.strip().rpartition("\n")[2].strip()) for text in texts]
-    pairs = zip(texts, last, strict=True)
-    return StoredAnswer(
-        place=where,
-        sample_id=sample.id,
-        variant=variant,
-        messages=asked[0],
-        texts=tuple(letters.get(match[1], text) if match else text for text, match in pairs),
-        model=model,
-    )
+    letters = {}
+    if sorted(choices) == sorted(answers):
+        letters = {chr(ord("A") + at): answers[choice] for at, choice in enumerate(choices)}
+    texts = []
+    for text in (choice.message.text for part in parts for choice in part.output.choices):
+        # The last line names an option by its letter in Inspect's form; else the whole text counts.
+        named = _LETTER.fullmatch(text.strip().rpartition("\n")[2].strip())
+        texts.append(letters.get(named[1], text) if named else text)
+    return StoredAnswer(place, sample.id, variant, asked[0], texts=tuple(texts))

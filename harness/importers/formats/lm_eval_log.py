@@ -4,13 +4,11 @@ Log-likelihoods of continuations become scores of choices, generated texts becom
 context, if it is a prompt of this program, or the id in `doc` decides what was asked.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from harness.core import Sample
 from harness.errors import DataError
 from harness.importers.record import (
     FileAnswers,
@@ -18,16 +16,19 @@ from harness.importers.record import (
     Match,
     SampleLookup,
     StoredAnswer,
-    notes_of,
     prompt_text,
     read_answers,
     scores_of_logprobs,
 )
 from harness.parts import Message
+from harness.pipeline.plan import options
 from harness.specs.data import MapSpec
-from harness.storage.cells import decode_json, read_json
+from harness.storage.cells import decode_json
+from harness.storage.tables import json_objects
 
 LOOKS_FOR = "JSON lines with doc_id, doc, arguments and resps, as lm-evaluation-harness logs them"
+Asked = tuple[tuple[Message, ...], str | None, list[Any]]
+"""One request: a context, its continuation (None for generation) and the replies."""
 
 
 class _Line(msgspec.Struct):
@@ -36,14 +37,6 @@ class _Line(msgspec.Struct):
     arguments: Any
     resps: list[list[Any]]
     filter: str = "none"
-
-
-class _Asked(msgspec.Struct, frozen=True):
-    """One request: a context, its continuation (None for generation) and the replies."""
-
-    context: tuple[Message, ...]
-    continuation: str | None
-    replies: list[Any]
 
 
 def recognises(text: str) -> bool:
@@ -55,56 +48,50 @@ def recognises(text: str) -> bool:
 
 def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = None) -> FileAnswers:
     """The answers of a log; of several filters of one reply the first one counts."""
-    numbered = [(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
-    read = [_line(f"{path}:{number}", line) for number, line in numbered]
-    kept = [
-        (record, line)
-        for record, line in read
-        if line.filter == read[0][1].filter and record.is_selected(spec)
-    ]
+    records = [ImportedRecord(f"{path}:{n}", one) for n, _, one in json_objects(str(path), text)]
+    lines = [_line(record) for record in records]
+    pairs = zip(records, lines, strict=True)
+    kept = [(r, one) for r, one in pairs if one.filter == lines[0].filter and r.is_selected(spec)]
     asked = {record.place: _asked(line, place=record.place) for record, line in kept}
     answers = read_answers(
         [record for record, _ in kept],
         lookup,
-        spec=spec,
-        prompts=lambda record: (prompt_text(asked[record.place][0].context),),
+        spec,
+        prompts=lambda record: (prompt_text(asked[record.place][0][0]),),
         answer=lambda record, match: _answer(record.place, asked[record.place], lookup, match),
     )
-    left_out = "of another filter, or not of the map's `only`: left out"
-    return FileAnswers(answers, notes_of(path, {left_out: len(read) - len(kept)}))
+    return answers, {
+        "of another filter, or not of the map's `only`: left out": len(lines) - len(kept)
+    }
 
 
-def _line(place: str, line: str) -> tuple[ImportedRecord, _Line]:
+def _line(record: ImportedRecord) -> _Line:
     try:
-        content = read_json(line)
-        return ImportedRecord(place, content), msgspec.convert(content, _Line)
-    except (ValueError, msgspec.ValidationError) as error:
-        raise DataError(f"{place}: not {LOOKS_FOR} ({error}); get the file again") from error
+        return msgspec.convert(record.content, _Line)
+    except msgspec.ValidationError as error:
+        raise DataError(f"{record.place}: not {LOOKS_FOR} ({error}); get the file again") from error
 
 
-def _asked(line: _Line, *, place: str) -> list[_Asked]:
+def _asked(line: _Line, *, place: str) -> list[Asked]:
     """The requests of a line; those without a context are left out where others have one."""
     pairs = line.arguments
     if isinstance(pairs, dict):
         pairs = [[*part.values()] if isinstance(part, dict) else part for part in pairs.values()]
     if not isinstance(pairs, list) or len(pairs) != len(line.resps) or not pairs:
         raise DataError(f"{place}: arguments and resps are not of one length; get the file again")
-    requests = [_request(part, line.resps[at], place=place) for at, part in enumerate(pairs)]
+    requests: list[Asked] = []
+    for pair, replies in zip(pairs, line.resps, strict=True):
+        match pair:
+            case [context, str() | dict() as what, *_]:
+                words = what if isinstance(what, str) else None
+                requests.append((_messages(context, place=place), words, replies))
+            case _:
+                raise DataError(
+                    f"{place}: requests of a kind that is no answer (rolling log-likelihoods); "
+                    "only multiple_choice, loglikelihood and generate_until can be imported"
+                )
     # acc_mutual_info scores every continuation once more without the context.
-    return [part for part in requests if prompt_text(part.context)] or requests
-
-
-def _request(pair: object, replies: list[Any], *, place: str) -> _Asked:
-    match pair:
-        case [context, str(continuation), *_]:
-            return _Asked(_messages(context, place=place), continuation, replies)
-        case [context, dict(), *_]:
-            return _Asked(_messages(context, place=place), None, replies)
-        case _:
-            raise DataError(
-                f"{place}: requests of a kind that is no answer (rolling log-likelihoods); only "
-                "multiple_choice, loglikelihood and generate_until can be imported"
-            )
+    return [one for one in requests if prompt_text(one[0])] or requests
 
 
 def _messages(context: object, *, place: str) -> tuple[Message, ...]:
@@ -120,35 +107,26 @@ def _messages(context: object, *, place: str) -> tuple[Message, ...]:
     return (Message("user", context),)
 
 
-def _answer(
-    place: str, asked: Sequence[_Asked], lookup: SampleLookup, match: Match
-) -> StoredAnswer:
-    variant, sample = match
-    messages = asked[0].context
-    if any(part.context != messages for part in asked):
+def _answer(place: str, asked: list[Asked], lookup: SampleLookup, match: Match) -> StoredAnswer:
+    (variant, sample), (messages, first, replies) = match, asked[0]
+    if any(context != messages for context, _, _ in asked):
         raise DataError(f"{place}: its choices have contexts of their own; ask in one context")
-    if asked[0].continuation is None:
-        texts = tuple(str(reply) for reply in asked[0].replies)
+    if first is None:
+        texts = tuple(map(str, replies))
         return StoredAnswer(place, sample.id, variant, messages, texts=texts)
-    ordered = _in_order(asked, lookup, place=place, variant=variant, sample=sample)
-    choices = tuple(part.continuation or "" for part in ordered)
-    try:  # each reply is a pair of a log-likelihood and whether it is the greedy answer
-        values = [float(p.replies[0][0]) for p in ordered if isinstance(p.replies[0], list)]
-        scores = scores_of_logprobs(values, choices)
-    except (ValueError, TypeError, IndexError) as error:
-        raise DataError(f"{place}: resps: {error}; get the file again") from error
-    return StoredAnswer(place, sample.id, variant, messages, choices=choices, scores=scores)
-
-
-def _in_order(
-    asked: Sequence[_Asked], lookup: SampleLookup, *, place: str, variant: str, sample: Sample
-) -> list[_Asked]:
-    wanted = [option.answer.strip() for option in lookup.options(variant, sample)]
-    scored = {(part.continuation or "").strip(): part for part in asked}
+    scored = {(one[1] or "").strip(): one for one in asked}
+    wanted = [option.answer.strip() for option in options(lookup.task, variant, sample)]
     if sorted(scored) != sorted(wanted) or len(asked) != len(wanted):
         raise DataError(
             f"{place}: it scores {', '.join(map(repr, scored))}, while the answers of {variant} of "
             f"sample {sample.id} are {', '.join(map(repr, wanted)) or 'texts, not choices'}; "
             "say the variant in a map, with --map"
         )
-    return [scored[answer] for answer in wanted]
+    ordered = [scored[answer] for answer in wanted]
+    choices = tuple(words or "" for _, words, _ in ordered)
+    try:  # each reply is a pair of a log-likelihood and whether it is the greedy answer
+        values = [float(one[2][0][0]) for one in ordered if isinstance(one[2][0], list)]
+        scores = scores_of_logprobs(values, choices)
+    except (ValueError, TypeError, IndexError) as error:
+        raise DataError(f"{place}: resps: {error}; get the file again") from error
+    return StoredAnswer(place, sample.id, variant, messages, choices=choices, scores=scores)

@@ -5,7 +5,6 @@ criterion as "Name (low-high)" or as the form's "- Name:"; a file's name does no
 """
 
 import re
-from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
@@ -18,7 +17,6 @@ from harness.specs.data import MapSpec
 from harness.storage.cells import decode_json
 
 LOOKS_FOR = "a JSON list of objects with source, system_id, system_output, prompt, all_responses"
-
 _CRITERION = re.compile(r"^(?:- )?([^\W\d]+)(?: ?\([0-9]+ ?- ?[0-9]+\)|:[^\S\n]*$)", re.MULTILINE)
 
 
@@ -42,31 +40,22 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
         items = decode_json(text, list[_Item])
     except msgspec.DecodeError as error:
         raise DataError(f"{path}: not {LOOKS_FOR}: {error}; get the file again") from error
-    numbered = [(f"{path}, item {number}", item) for number, item in enumerate(items, 1)]
-    return FileAnswers(
-        tuple(_answer(item, lookup, place=place) for place, item in numbered if item.all_responses)
-    )
-
-
-def _answer(item: _Item, lookup: SampleLookup, *, place: str) -> StoredAnswer:
-    fields = shown(item.source, item.context, item.system_output)
-    if not (samples := lookup.having(fields, item.system_id)):
-        raise lookup.unknown(place, f"of {item.system_id!r}")
-    return StoredAnswer(
-        place=place,
-        sample_id=samples[0].id,
-        variant=_variant(item.prompt, lookup.task.variants, place=place),
-        messages=(Message("user", item.prompt),),
-        texts=tuple(item.all_responses),
-    )
-
-
-def _variant(prompt: str, variants: Collection[str], *, place: str) -> str:
-    known = {name.casefold(): name for name in variants}
-    for criterion in _CRITERION.finditer(prompt):
-        if (name := criterion[1].casefold()) in known:
-            return known[name]
-    raise DataError(
-        f"{place}: its prompt names no criterion that is a variant of the task, as in "
-        f"'Name (1-3)'; variants: {', '.join(variants)}"
-    )
+    known = {name.casefold(): name for name in lookup.task.variants}
+    answers = []
+    for number, item in enumerate(items, 1):
+        if not item.all_responses:
+            continue
+        place = f"{path}, item {number}"
+        fields = shown(item.source, item.context, item.system_output)
+        if not (samples := lookup.having(fields, item.system_id)):
+            raise lookup.unknown(place, f"of {item.system_id!r}")
+        named = (one[1].casefold() for one in _CRITERION.finditer(item.prompt))
+        variant = next((known[name] for name in named if name in known), None)
+        if variant is None:
+            raise DataError(
+                f"{place}: its prompt names no criterion that is a variant of the task, as in "
+                f"'Name (1-3)'; variants: {', '.join(lookup.task.variants)}"
+            )
+        messages, texts = (Message("user", item.prompt),), tuple(item.all_responses)
+        answers.append(StoredAnswer(place, samples[0].id, variant, messages, texts=texts))
+    return answers, {}

@@ -5,10 +5,8 @@ share one budget. A cell that fails stops no other. Nothing here prints.
 """
 
 import traceback
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import reduce
 from math import inf
 from typing import TypeVar
@@ -33,55 +31,35 @@ from harness.specs.plans import PlannedTask, PlanSpec
 from harness.storage.runs import RunFile, RunFolder
 from harness.workspace import Workspace
 
+DONE, FAILED, OUT_OF_BUDGET, BUG = "done", "failed", "out of budget", "bug"
+"""How a cell ends: its run is written, or an error, the budget or a bug came before that."""
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class PlanCell:
-    """One run of a plan; `words` has its other settings, such as its seed."""
+@dataclass(slots=True)
+class Cell:
+    """One run of a plan, and how far it has come; `words` has its other settings, as its seed.
 
-    task: str
-    model: str
-    words: str
-    options: RunOptions
-
-
-@dataclass(frozen=True, slots=True)
-class ReadyCell:
-    """A cell with its run, or why it cannot be one, in words; and its calls, where they are known.
-
-    No error is kept itself: what raised it would hold a model's weights. Calls that an earlier cell
-    makes are not among them.
+    `plan` is None before it is resolved, where `error` says why it cannot run, and from its end
+    on: it holds a model's weights, as an error itself would. `calls` that an earlier cell makes
+    are not counted. `stored` is the run of an earlier command, where this one did not end.
     """
 
-    cell: PlanCell
+    options: RunOptions
+    words: str = ""
     plan: RunPlan | None = None
     error: str = ""
-    calls: tuple[CallSummary, ...] = ()
-
-
-class CellEnd(StrEnum):
-    """How a cell ended: its run is written, or an error, the budget or a bug came before that."""
-
-    DONE = "done"
-    FAILED = "failed"
-    BUDGET = "out of budget"
-    BUG = "bug"
-
-
-@dataclass(frozen=True, slots=True)
-class CellOutcome:
-    """A cell that was carried out: its run, or a shard of it; or neither, and what ended it.
-
-    `stored` is its run as an earlier command wrote it, where this one did not end.
-    """
-
-    cell: PlanCell
-    end: CellEnd
+    calls: Sequence[CallSummary] = ()
+    end: str = ""
     result: RunResult | None = None
-    error: str = ""
     part: ShardResult | None = None
     stored: RunFolder | None = None
+
+    @property
+    def title(self) -> str:
+        """The task, the model and the other settings."""
+        name = f"{self.options.task}, {self.options.model}"
+        return f"{name} ({self.words})" if self.words else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +74,7 @@ class CellState:
     says why, where the cell cannot run.
     """
 
-    cell: PlanCell
+    cell: Cell
     done: int | None = None
     left: int | None = None
     missing: int | None = None
@@ -109,40 +87,37 @@ class CellState:
 
 def plan_cells(
     workspace: Workspace, spec: PlanSpec, *, name: str, allows_self: bool = False
-) -> list[PlanCell]:
+) -> list[Cell]:
     """Every run of a plan: controls first, then model by model, task by task, seed by seed.
 
     SpecError for a name, in any of its tasks, that is none; `name` is that of the plan.
     `allows_self` lets a model judge its own answers, as the plan itself may.
     """
     spec = structs.replace(spec, allow_self_judge=allows_self or spec.allow_self_judge)
-    for part in spec.planned:
+    parts = [(part, _own(part.controls, spec.controls)) for part in spec.planned]
+    for part, _ in parts:
         _check(workspace, part)
-    names = [n for part in spec.planned for n in (*_controls(spec, part), *_models(spec, part))]
-    controls = {n for part in spec.planned for n in _controls(spec, part)}
-    if not names:
+    asked = {(m, at): None for at, (_, own) in enumerate(parts) for m in own}
+    controls = [model for model, _ in asked]
+    asked |= {(m, at): None for at, (p, _) in enumerate(parts) for m in _own(p.models, spec.models)}
+    if not asked:
         raise SpecError(f"plan {name}: it names no model; list some under `models` or `controls`")
-    for model in (known := dict.fromkeys(names)):
-        workspace.registry.load("configs/models", model)
-    cells = [
-        cell
-        for model in sorted(known, key=lambda one: one not in controls)
-        for part in spec.planned
-        for cell in _cells(workspace.registry, spec, part, model)
-    ]
+    known = list(dict.fromkeys([*controls, *(model for model, _ in asked)]))
+    specs = {model: workspace.registry.load("configs/models", model) for model in known}
+    cells = list[Cell]()
+    for model, at in sorted(asked, key=lambda pair: (known.index(pair[0]), pair[1])):
+        part, own = parts[at]
+        sources = workspace.registry.load("tasks", part.task).controls
+        made = specs[model]
+        if model in own and isinstance(made, ScriptedSpec) and made.policy not in sources:
+            continue
+        cells += _cells(spec, part, model)
     if not cells:
         raise SpecError(f"plan {name}: none of its controls is defined by one of its tasks")
     return cells
 
 
-def _cells(registry: Registry, spec: PlanSpec, part: PlannedTask, model: str) -> Iterator[PlanCell]:
-    controls = _controls(spec, part)
-    if model not in (*controls, *_models(spec, part)):
-        return
-    known = registry.load("configs/models", model)
-    sources = registry.load("tasks", part.task).controls
-    if model in controls and isinstance(known, ScriptedSpec) and known.policy not in sources:
-        return
+def _cells(spec: PlanSpec, part: PlannedTask, model: str) -> Iterator[Cell]:
     seeds, limit = _own(part.seeds, spec.seeds), _own(part.limit, spec.limit)
     for seed in dict.fromkeys(seeds):
         facts = (part.answers, part.column_map, limit and f"limit {limit}")
@@ -159,19 +134,11 @@ def _cells(registry: Registry, spec: PlanSpec, part: PlannedTask, model: str) ->
             table=part.column_map,
             scorer=part.scorer,
         )
-        yield PlanCell(part.task, model, ", ".join(word for word in shown if word), options)
+        yield Cell(options, ", ".join(word for word in shown if word))
 
 
 def _own(value: _T | UnsetType, shared: _T) -> _T:
     return shared if value is UNSET else value
-
-
-def _models(spec: PlanSpec, part: PlannedTask) -> tuple[str, ...]:
-    return _own(part.models, spec.models)
-
-
-def _controls(spec: PlanSpec, part: PlannedTask) -> tuple[str, ...]:
-    return _own(part.controls, spec.controls)
 
 
 def _check(workspace: Workspace, part: PlannedTask) -> None:
@@ -189,84 +156,79 @@ def _check(workspace: Workspace, part: PlannedTask) -> None:
             workspace.registry.load("configs/models", label.model)
 
 
-def resolved_cells(
-    workspace: Workspace, cells: Sequence[PlanCell], *, is_shown_again: bool = False
-) -> list[ReadyCell]:
-    """The cells as runs, nothing asked yet; models that know no task are shared among them.
+def resolve_cells(
+    workspace: Workspace, cells: Sequence[Cell], *, is_shown_again: bool = False
+) -> None:
+    """Give cells their plans, nothing asked yet; models that know no task are shared among them.
 
     With `is_shown_again` unchanged runs are recognised: they can be carried out, and no more.
     """
-    space, ready = replace(workspace, opened=WeakValueDictionary()), list[ReadyCell]()
+    space = replace(workspace, opened=WeakValueDictionary())
     for cell in cells:
         try:
-            plan = resolve(space, cell.options, is_shown_again=is_shown_again)
-            ready.append(ReadyCell(cell, plan))
+            cell.plan = resolve(space, cell.options, is_shown_again=is_shown_again)
         except HarnessError as error:
-            ready.append(ReadyCell(cell, error=str(error)))
-    return ready
+            cell.error = str(error)
 
 
-def carry_out(ready: list[ReadyCell]) -> Iterator[CellOutcome]:
-    """Carry out cells one after the other; `ready` is emptied, so that weights can be freed.
+def carry_out(cells: Sequence[Cell], shard: Shard | None = None) -> Iterator[Cell]:
+    """Carry out cells one after the other, each given when it ended, without its plan.
 
-    What is stored of any of them counts against the budget before the first new call.
+    What is stored of any of them counts against the budget before the first new call. Of a shard
+    the calls are made alone, and no run is written.
     """
-    left = deque(map(_prepared, ready))
-    ready.clear()
-    while left:
-        yield _carried_out(left.popleft())
+    if shard is None:
+        _prepare(cells)
+    else:
+        share_budget([cell.plan for cell in cells if cell.plan], shard)
+    for cell in cells:
+        _carry_out(cell, shard)
+        yield cell
 
 
-def carry_out_shard(ready: list[ReadyCell], shard: Shard) -> Iterator[CellOutcome]:
-    """Make the calls of a shard of each cell, as `carry_out` makes all; no run is written."""
-    left = deque(ready)
-    ready.clear()
-    share_budget([one.plan for one in left if one.plan], shard)
-    while left:
-        yield _carried_out(left.popleft(), shard)
+def _prepare(cells: Sequence[Cell]) -> None:
+    for cell in cells:
+        try:
+            if cell.plan is not None:
+                execute.prepare(cell.plan)
+        except HarnessError as error:
+            cell.plan, cell.error = None, str(error)
 
 
-def _prepared(ready: ReadyCell) -> ReadyCell:
-    try:
-        if ready.plan is not None:
-            execute.prepare(ready.plan)
-    except HarnessError as error:
-        return ReadyCell(ready.cell, error=str(error))
-    return ready
-
-
-def _carried_out(ready: ReadyCell, shard: Shard | None = None) -> CellOutcome:
-    if ready.plan is None:
-        return CellOutcome(ready.cell, CellEnd.FAILED, error=ready.error)
+def _carry_out(cell: Cell, shard: Shard | None) -> None:
+    plan, cell.plan, cell.end = cell.plan, None, FAILED
+    if plan is None:
+        return
     try:
         if shard is not None:
-            return CellOutcome(ready.cell, CellEnd.DONE, part=run_part(ready.plan, shard))
-        return CellOutcome(ready.cell, CellEnd.DONE, execute.run_one(ready.plan))
+            cell.part = run_part(plan, shard)
+        else:
+            cell.result = execute.run_one(plan)
+        cell.end = DONE
+        return
     except BudgetReached as error:
-        end, why = CellEnd.BUDGET, str(error)
+        cell.end, cell.error = OUT_OF_BUDGET, str(error)
     except HarnessError as error:
-        end, why = CellEnd.FAILED, str(error)
+        cell.error = str(error)
     # A bug, also one of a model or judge of one's own, stops its cell alone, and is shown whole.
     except Exception:
-        end, why = CellEnd.BUG, traceback.format_exc()
-    folder = ready.plan.folder
-    return CellOutcome(ready.cell, end, error=why, stored=folder if _is_stored(folder) else None)
+        cell.end, cell.error = BUG, traceback.format_exc()
+    cell.stored = plan.folder if _is_stored(plan.folder) else None
 
 
 def _is_stored(folder: RunFolder) -> bool:
     return (folder.path / "run.json").is_file() and is_whole(folder)
 
 
-def planned_calls(ready: Sequence[ReadyCell]) -> list[ReadyCell]:
-    """The cells with the calls that each would make; what is stored counts against the budget."""
+def count_calls(cells: Sequence[Cell]) -> None:
+    """Give cells the calls that each would make; what is stored counts against the budget."""
     seen = set[str]()
-    return [
-        replace(one, calls=tuple(preview.dry_run(one.plan, seen)) if one.plan else ())
-        for one in [*map(_prepared, ready)]
-    ]
+    _prepare(cells)
+    for cell in cells:
+        cell.calls = preview.dry_run(cell.plan, seen) if cell.plan else ()
 
 
-def cell_states(workspace: Workspace, cells: Sequence[PlanCell]) -> Iterator[CellState]:
+def cell_states(workspace: Workspace, cells: Sequence[Cell]) -> Iterator[CellState]:
     """How far each cell is; no server is asked, and of an unchanged run that nobody pays for no
     sample is read.
     """
@@ -295,7 +257,7 @@ def _is_paid(registry: Registry, file: RunFile) -> bool:
     return any(registry.hosted(name) and not registry.is_unpaid(name) for name in names)
 
 
-def _state(cell: PlanCell, plan: RunPlan, budget: Budget) -> CellState:
+def _state(cell: Cell, plan: RunPlan, budget: Budget) -> CellState:
     if plan.repeat is not None:
         made = plan.file.costs.total.calls if plan.file.costs else plan.file.planned
         return CellState(cell, made, 0, _missing(plan.file), is_whole=True)

@@ -160,7 +160,7 @@ def share_budget(plans: Sequence[RunPlan | JudgePlan], shard: Shard) -> None:
         for client, asked in (pair for some in planned_calls(plan) for pair in by_client(some)):
             for number, into in enumerate(counted, 1):
                 part, seed = Shard(number, shard.count), plan.file.run.seed
-                own = [one.call.longest for one in asked if part.has(one.sample, seed)]
+                own = [one.longest for one in asked if part.has(one.sample, seed)]
                 replace(client, terms=replace(client.terms, budget=into)).count(own)
     budget.cap_usd = share_of(budget.cap_usd, [one.spent_usd for one in counted], shard.number)
 
@@ -190,12 +190,12 @@ def unstored_calls(plan: RunPlan | JudgePlan) -> Missing:
     name = f"{run.task}, {plan.file.model.name}"
     count = max((client.ledger.shards for client in plan.clients), default=0)
     for client, asked in (pair for some in planned_calls(plan) for pair in by_client(some)):
-        known = [one.call.longest.key for one in asked if not one.call.is_open]
+        known = [one.longest.key for one in asked if not one.is_open]
         if len(known) == len(asked) and not client.ledger.is_missing_any(known):
             continue
         stored = client.ledger.find(known)
         for one in asked:
-            place = (id(client), one.call.longest.key)
+            place = (id(client), one.longest.key)
             if place[1] not in stored and place not in seen:
                 seen.add(place)
                 number = number_of(one.sample, run.seed, count) if count else 0

@@ -17,8 +17,7 @@ import msgspec
 from harness import __version__
 from harness.analysis.agreement import AgreementRow, AgreementSettings, agreement_rows
 from harness.analysis.boards.alarms import judge_fitness
-from harness.analysis.boards.ranked import standings, verdicts_of
-from harness.analysis.boards.scores import board_scores, whole_scores
+from harness.analysis.boards.ranked import leaderboard
 from harness.analysis.curves import COLUMNS as CURVES
 from harness.analysis.panels import AgreementQuery, rated_panels
 from harness.errors import SpecError, StoreError
@@ -74,9 +73,7 @@ def page_data(
         raise SpecError(f"--answers {answers}: give 1 or more")
     if not folders:
         raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")
-    rows = board_scores({folder: whole_scores(folder) for folder in folders})
-    verdicts = verdicts_of(folders, rows)
-    boards = standings(rows, verdicts)
+    rows, boards, verdicts = leaderboard(folders)
     made = collect_items(folders, results, answers)
     numbers = PageNumbers(made, rows, [own for _, own in boards.groupby("board")])
     sections = [*_sections(numbers, judge_fitness(boards, verdicts), agreement)]

@@ -82,63 +82,57 @@ def test_the_control_without_the_story_is_a_field(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "fact"),
+    "changes",
     [
-        ({"phenomenon": "IVV"}, "unknown phenomenon 'IVV'; did you mean"),
-        ({"item_id": "seven"}, "item_id says 'seven', not a number"),
-        ({"seed": ""}, "seed says '', not a number"),
-        ({"content": ""}, "the prompt does not hold the content"),
-        ({"content": "Another story."}, "the prompt does not hold the content"),
-        ({"randomized_option_order": "[3, 1]"}, "says [3, 1], not an order of 3 options"),
-        ({"randomized_option_order": "[3, 1, 1]"}, "says [3, 1, 1], not an order"),
-        ({"randomized_option_order": "[0, 1, 2]"}, "says [0, 1, 2], not an order"),
-        ({"randomized_option_order": "(3, 1, 2)"}, "says '(3, 1, 2)', not a list"),
-        ({"randomized_option_order": "[print(3)]"}, "says '[print(3)]', not a list"),
-        ({"original_labels_complex": "[]"}, "original_labels_complex says '[]', not a list"),
-        ({"randomized_labels_complex": repr(list(LABELS))}, "is not original_labels_complex in"),
-        ({"randomized_true_answer": "1"}, "is 1, while Correct... labels are at [3]"),
+        {"phenomenon": "IVV"},
+        {"item_id": "seven"},
+        {"seed": ""},
+        {"content": ""},
+        {"content": "Another story."},
+        {"randomized_option_order": "[3, 1]"},
+        {"randomized_option_order": "[3, 1, 1]"},
+        {"randomized_option_order": "[0, 1, 2]"},
+        {"randomized_option_order": "[print(3)]"},
+        {"original_labels_complex": "[]"},
+        {"randomized_labels_complex": repr(list(LABELS))},
+        {"randomized_true_answer": "1"},
     ],
     ids=str,
 )
-def test_a_row_at_odds_with_itself_is_refused_with_its_line(
-    tmp_path: Path, changes: Cells, fact: str
-) -> None:
+def test_a_row_at_odds_with_itself_is_refused_with_its_line(tmp_path: Path, changes: Cells) -> None:
     path = write(tmp_path / "p.csv", posed(0), {**posed(0), **changes})
 
-    with pytest.raises(DataError, match=re.escape(fact)) as caught:
+    with pytest.raises(DataError, match="not those of an item") as caught:
         read([path], None)
 
     assert str(caught.value).startswith(f"{path}:10: ")
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "fact"),
+    ("old", "new"),
     [
-        ("2) The", "2 The", "option 2 reads \"2 The air is fresh, isn't it.\", not '2) '"),
-        ("2) The", "3) The", "option 2 reads"),
-        ("3) She is cold.", "3) ", "option 3 reads '3)'"),
-        ("\n3) She is cold.", "", "3 options of a line each and Answer:"),
-        ("\nOptions:", "", "does not end with Options: or Punchlines:"),
-        ("Options:", "Choices:", "does not end with Options: or Punchlines:"),
-        ("Answer:", "Answer: 3", "(its last line is 'Answer: 3')"),
-        ("She is cold.", "She is\ncold.", "3 options of a line each"),
-        ("3) She is cold.", f"3) {OPTIONS[0]} ", "occurs twice; make them differ"),
+        ("2) The", "2 The"),
+        ("2) The", "3) The"),
+        ("3) She is cold.", "3) "),
+        ("\n3) She is cold.", ""),
+        ("\nOptions:", ""),
+        ("Options:", "Choices:"),
+        ("She is cold.", "She is\ncold."),
+        ("3) She is cold.", f"3) {OPTIONS[0]} "),
     ],
 )
-def test_a_prompt_without_all_its_options_is_refused(
-    tmp_path: Path, old: str, new: str, fact: str
-) -> None:
+def test_a_prompt_without_all_its_options_is_refused(tmp_path: Path, old: str, new: str) -> None:
     row = posed(0)
     path = write(tmp_path / "p.csv", {**row, "prompt": row["prompt"].replace(old, new)})
 
-    with pytest.raises(DataError, match=re.escape(fact)):
+    with pytest.raises(DataError, match="the prompt does not list an option a line"):
         read([path], None)
 
 
 @pytest.mark.parametrize(
     ("other", "fact"),
     [
-        (posed(1, f"{STORY}Why?"), "the scenario of irony-7"),
+        (posed(1, f"{STORY}Why?"), "the content of irony-7"),
         (posed(1, options=(*OPTIONS[:2], "Hm.")), "the options of irony-7"),
         (posed(1, labels=(*LABELS[:2], "IncorrectOther")), "the labels of irony-7"),
         (posed(1, labels=(LABELS[1], LABELS[0], LABELS[2])), "the labels of irony-7"),
@@ -160,7 +154,7 @@ def test_files_that_disagree_on_an_item_are_both_named(
     ("seeds", "fact"),
     [
         ([0, 1, 3, 4], "irony-7 is here with seeds [0, 1, 3, 4], not [0, 1, 2, 3, 4]"),
-        ([0, 1, 2, 3, 4, 4], "irony-7 with seed 4 is in"),
+        ([0, 1, 2, 3, 4, 4], "irony-7 is here with seeds [0, 1, 2, 3, 4, 4]"),
     ],
 )
 def test_each_item_has_every_seed_once(tmp_path: Path, seeds: list[int], fact: str) -> None:
