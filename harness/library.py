@@ -344,7 +344,7 @@ def plot(
         raise StoreError("no run to draw; `load_runs` has those below a results folder")
     given = [str(o.path if isinstance(o, EvaluatedRun) else o) for o in _names(of, "of")]
     opened = _opened(workspace)
-    made = figure_of(figure, given, results=Path(results), workspace=opened, **options)
+    made = figure_of(figure, given, replace(opened, results=Path(results)), **options)
     return draw(made, width_cm=width_cm)
 
 
