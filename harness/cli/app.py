@@ -49,7 +49,7 @@ PANELS: Mapping[str, Mapping[str, Entry]] = {
         "run": Entry("run:run", "Answer a task with models, judge the answers and score them."),
         "judge": Entry("run:judge", "Judge a stored run with more judges."),
         "read": Entry("run:read", "Parse a run's stored replies again; list changed verdicts."),
-        "merge": Entry("clusters.merge:merge", "Make the runs of shards from their stored calls."),
+        "merge": Entry("run:merge", "Make the runs of shards from their stored calls."),
     },
     "See": {
         "leaderboard": Entry("boards:leaderboard", "Rank the models of all runs."),

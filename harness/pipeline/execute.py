@@ -299,7 +299,7 @@ def read(
     """A judge's verdicts by stored replies, without a call; `keys` are each case's questions."""
     answered = [tuple(replies[key] for key in part) for part in keys]
     readable = [
-        replace(case, replies=own)
+        replace(case, replies=own) if own else case
         for case, own in zip(cases, answered, strict=True)
         if case.response.failure is None
     ]

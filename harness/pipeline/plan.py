@@ -193,7 +193,9 @@ def options(task: TaskSpec, variant: str, sample: Sample) -> tuple[Option, ...]:
     """
     spec = task.variants[variant].choice
     laid_out = lay_out(sample, spec) if spec else ()
-    return tuple(Option(option.index, as_data(option.answer)) for option in laid_out)
+    texts = [as_data(option.answer) for option in laid_out]
+    pairs = zip(laid_out, texts, strict=True)
+    return tuple(o if o.answer == text else Option(o.index, text) for o, text in pairs)
 
 
 def subsample(

@@ -232,7 +232,8 @@ def test_a_number_opens_its_recipe_and_leads_to_its_items(opened: Driver) -> Non
     press(opened, "t")
     opened.execute_script(
         "[...document.querySelectorAll('#differences tbody .num')].find("
-        "b => b.textContent !== '0' && b.getAttribute('aria-label').includes('A only right')).click()"
+        "b => b.textContent !== '0' && b.getAttribute('aria-label').includes('A only right'))"
+        ".click()"
     )
     count = int(texts(opened, "#why p")[0].split()[0])
     assert count > 0

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from support.hate_rows import planted, stored, text
-from support.rated_runs import ANN, BOB, FAR, NEAR
+from support.rated_runs import ANN, BOB, FAR, NEAR, panels_of
 from support.rated_runs import ratings as rated
 from support.rated_runs import runs as judged
 
 from harness.analysis.boards.scores import BOARD_COLUMNS
-from harness.analysis.panels import AgreementQuery, Panel, match_ratings
+from harness.analysis.panels import AgreementQuery, Panel
 from harness.errors import SpecError, StoreError
 from harness.parts import Reason
 from harness.pipeline.score import score_rows
@@ -212,7 +212,7 @@ def test_the_panels_of_a_forest_are_named_by_what_differs_and_share_the_rest(
 
 def panel_of_talk() -> Panel:
     runs, ratings = judged(near=NEAR, far=FAR), rated("base", ann=ANN, bob=BOB)
-    return match_ratings(runs, ratings, AgreementQuery())[0]
+    return panels_of(runs, ratings, AgreementQuery())[0]
 
 
 def correlation(first: object, second: object) -> float:

@@ -10,8 +10,8 @@ from typing import Any
 from harness.analysis.boards import ranked
 from harness.analysis.boards.scores import board_text, ranked_metrics
 from harness.cli.boards import put_joint_boards
-from harness.cli.clusters.parts import after_words, gathered, on_part, part_line
 from harness.cli.options import Calling, ExitCode, Where, plain_name, warn_about_keys
+from harness.cli.plans.shards import part_line, put_next
 from harness.cli.run_report import budget_line, gap_lines, sum_line
 from harness.models.client.cached import Budget
 from harness.pipeline.repeats import is_plan_unchanged, record_plan
@@ -84,24 +84,21 @@ class PlanCommand:
 
     def run_part(self, part: Shard) -> int:
         """Make the calls of a shard of every cell; no run is written, and no leaderboard."""
-        plans.resolve_cells(on_part(self.space, part), self.cells)
+        plans.resolve_cells(self.space, self.cells)
         self._carry_out(part)
         if self.is_json:
             names = ("end", "error", "part")
             ended = [_facts(c) | {name: getattr(c, name) for name in names} for c in self.cells]
             show_json({"cells": ended})
-        elif made := [cell.part for cell in self.cells if cell.part]:
-            say(after_words(made), is_prose=True)
+        else:
+            put_next([cell.part for cell in self.cells if cell.part])
         return _worst(self.cells, is_part=True)
 
-    def merge(self, tag: str | None, sources: Sequence[Path]) -> int:
+    def merge(self, tag: str | None) -> int:
         """Make every run from stored calls alone; StoreError where some are not stored."""
         merged = replace(self, space=self.space.of_stored())
-        asked = shards.asked_of(merged.space.registry, [cell.options for cell in self.cells])
-        gathered(sources, merged.space.results, asked)
         plans.resolve_cells(merged.space, self.cells)
-        found = [cell.plan for cell in self.cells if cell.plan]
-        shards.refuse_missing(map(shards.unstored_calls, found))
+        shards.refuse_missing(cell.plan for cell in self.cells if cell.plan)
         return merged.run_resolved(tag)
 
     def run(self, tag: str | None) -> int:

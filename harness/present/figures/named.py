@@ -12,7 +12,7 @@ from typing import Final, TypedDict, Unpack
 from harness.analysis.boards.scores import board_scores, score_text
 from harness.analysis.curves import curve_rows, scale_of
 from harness.analysis.curves import together as joined
-from harness.analysis.panels import AgreementQuery, Panel, panels_of
+from harness.analysis.panels import AgreementQuery, Panel, panels
 from harness.analysis.profile import Profile, Sampling, profile
 from harness.analysis.rankings import read_people, scorer_judged
 from harness.data.ratings import read_ratings
@@ -34,7 +34,6 @@ from harness.specs.implicitness import (
 )
 from harness.storage import tables
 from harness.storage.find_runs import find_runs, run_folders
-from harness.storage.frames import records
 from harness.storage.runs import RunFolder
 from harness.storage.tables import Table, column_of
 from harness.workspace import Workspace
@@ -116,8 +115,9 @@ class Inputs:
             raise SpecError("this figure is of ratings by people: give --ratings FILE")
         query = AgreementQuery(self.choice.judges, self.choice.variants)
         known = {folder.read().run.task for folder in self.folders()}
-        rated = [one for one in records(read_ratings(Path(ratings))) if one.task in known]
-        found = [panel for panel in panels_of(rated, self.folders(), query) if panel.documents]
+        rated = read_ratings(Path(ratings))
+        rated = rated[rated.task.isin(known)]
+        found = [panel for panel in panels(rated, self.folders(), query) if panel.rows]
         if not found:
             raise StoreError(f"{ratings}: no rating is of a response of these runs")
         return found

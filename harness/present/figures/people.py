@@ -19,7 +19,7 @@ from harness.lazy import pandas
 from harness.present.figures import marks
 from harness.present.figures.figure import FEWEST, Figure, Subplot, values
 from harness.stats.correlation import dataset_pearson, document_tau, kendall, pearson, spearman
-from harness.stats.estimate import Estimate, Floats, NoValue, ratio, snapped
+from harness.stats.estimate import Estimate, Floats, NoValue
 from harness.storage.frames import load
 from harness.storage.runs import RunFolder
 
@@ -35,10 +35,8 @@ def judges_against_people(panels: Sequence[Panel]) -> Figure:
     """
     found = []
     for panel in panels:
-        counts = (~np.isnan(panel.ratings)).sum(axis=2)
-        human = snapped(ratio(np.nansum(panel.ratings, axis=2), counts))
         variant = f" ({panel.variant})" if len(panels) > 1 else ""
-        found += [_scatter(human, judge, variant) for judge in panel.judges]
+        found += [_scatter(panel.human, judge, variant) for judge in panel.judges]
     if not found:
         raise StoreError("nothing to draw: no judge has read what people rated")
     raters = ", ".join(sorted({f"{len(panel.raters)} raters" for panel in panels}))

@@ -16,15 +16,15 @@ import msgspec
 from msgspec import Raw, Struct
 
 from harness import __version__
-from harness.analysis.agreement import AgreementRow, AgreementSettings, agreement_rows
+from harness.analysis.agreement import agreement_with
 from harness.analysis.boards.alarms import judge_fitness
 from harness.analysis.boards.ranked import leaderboard
-from harness.analysis.panels import AgreementQuery, rated_panels
 from harness.errors import SpecError, StoreError
 from harness.lazy import DataFrame
 from harness.present.page import tables, words
 from harness.present.page.items import MOST_ANSWERS, Array, PageParts, PageTable, collect_items
 from harness.storage.files import write_whole
+from harness.storage.frames import Row, records
 from harness.storage.runs import RunFolder
 
 REPORT = "report.html"
@@ -62,10 +62,9 @@ class PageData(Struct, frozen=True):
     notes: Sequence[str] = ()
 
 
-def page_agreement(ratings: Path | None, folders: Sequence[RunFolder]) -> list[AgreementRow]:
+def page_agreement(ratings: Path | None, folders: Sequence[RunFolder]) -> list[Row]:
     """How well all judges of some runs agree with a file of ratings; nothing without one."""
-    panels = rated_panels(ratings, folders, AgreementQuery()) if ratings else ()
-    return [row for panel in panels for row in agreement_rows(panel, AgreementSettings())]
+    return records(agreement_with(ratings, folders)) if ratings else []
 
 
 def write_page(
@@ -88,7 +87,7 @@ def write_page(
 def page_data(
     folders: Sequence[RunFolder],
     results: Path,
-    agreement: Sequence[AgreementRow] = (),
+    agreement: Sequence[Row] = (),
     *,
     answers: int = MOST_ANSWERS,
 ) -> PageData:
@@ -177,7 +176,7 @@ def _sections(
     made: PageParts,
     boards: Sequence[tuple[DataFrame, str]],
     alarms: Sequence[str],
-    agreement: Sequence[AgreementRow],
+    agreement: Sequence[Row],
 ) -> list[PageSection]:
     lines, differences = _headlines(made, boards)
     ranked = [tables.leaderboard(made, board, pick) for board, pick in boards]

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isnan
 from typing import Any
 
-from harness.analysis.agreement import AgreementRow
 from harness.analysis.boards.alarms import Row
 from harness.analysis.boards.views import board_notes, recipe_labels
 from harness.analysis.compare import compare, decided_items, read_items
@@ -346,7 +345,7 @@ def _difference(page: PageParts, row: Row, pairing: Pairing, runs: Sequence[int]
     return line | {"p (Holm)": row.p_holm}
 
 
-def agreement_tables(rows: Sequence[AgreementRow]) -> Iterator[PageTable]:
+def agreement_tables(rows: Sequence[Row]) -> Iterator[PageTable]:
     """Judges by the main statistics of their agreement with people, and the raters' ceiling."""
     by_task: dict[str, dict[tuple[str, ...], dict[str, Value]]] = {}
     for row in rows:
