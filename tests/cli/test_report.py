@@ -177,11 +177,6 @@ def test_a_port_that_cannot_be_had_is_named(
         assert f"port {port}: " in capsys.readouterr().err
 
 
-def test_the_old_name_of_the_server_says_the_new_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["view"]) == 2
-    assert "is now `harness report --serve`" in capsys.readouterr().err
-
-
 def test_the_page_and_the_exports_show_the_prompts_that_the_ledger_has(
     toy: Toy, tmp_path: Path
 ) -> None:
