@@ -13,13 +13,12 @@ from harness.cli.boards import put_joint_boards
 from harness.cli.options import Calling, ExitCode, Where, plain_name, warn_about_keys
 from harness.cli.plans.shards import part_line, put_next
 from harness.cli.run_report import budget_line, gap_lines, sum_line
-from harness.models.client.cached import Budget
 from harness.pipeline.repeats import is_plan_unchanged, record_plan
 from harness.pipeline.studies import plans, shards
 from harness.pipeline.studies.plans import Cell, CellState
 from harness.pipeline.studies.shards import Shard
 from harness.present.page.page import REPORT, write_page
-from harness.present.screen import ProgressLine, say, show_json, show_rows, usd, usd_range, warn
+from harness.present.screen import ProgressLine, say, show_json, show_rows, usd, warn
 from harness.storage.files import refuse_unwritable, write_whole
 from harness.storage.runs import RunFolder
 from harness.workspace import Workspace
@@ -79,7 +78,7 @@ class PlanCommand:
             names = [field.name for field in fields(CellState)[1:]]
             show_json([_facts(r.cell) | {name: getattr(r, name) for name in names} for r in rows])
             return ExitCode.of(any(row.error for row in rows))
-        _put_states(self.name, rows, self.space.terms.budget)
+        _put_states(self.name, rows)
         return _put_errors((row.cell, row.error) for row in rows)
 
     def run_part(self, part: Shard) -> int:
@@ -211,34 +210,20 @@ def _put_calls(name: str, cells: Sequence[Cell]) -> None:
     _put_table(title, head, cells, map(counts, cells))
 
 
-def _put_states(name: str, rows: Sequence[CellState], budget: Budget | None) -> None:
-    unpriced = dict.fromkeys(model for row in rows for model in row.unpriced)
-    spans = [row.rest_usd for row in rows if row.rest_usd]
-    has_cost = bool(spans or unpriced)
-
+def _put_states(name: str, rows: Sequence[CellState]) -> None:
     def facts(row: CellState) -> list[Any]:
         is_begun = "begun" if row.done else "to do"
         state = "cannot run" if row.error else "done" if row.is_whole else is_begun
-        cost = "unknown" if row.unpriced else usd(row.cost_usd)
-        rest = usd_range([row.rest_usd]) if row.rest_usd else "-"
-        return [state, row.done, row.left, row.missing, *([cost, rest] if has_cost else [])]
+        return [state, row.done, row.left, row.missing]
 
-    head = "state, done, left, missing" + (", USD so far, USD for the rest" * has_cost)
+    head = "state, done, left, missing"
     _put_table(f"plan {name}", head, [row.cell for row in rows], map(facts, rows))
-    whole = sum(row.is_whole for row in rows)
     left, missing = (sum(getattr(row, name) or 0 for row in rows) for name in ("left", "missing"))
-    words = [
-        f"in all: {whole} of {len(rows)} runs done",
-        f"{left} calls left at most",
-        f"{missing} answers or verdicts missing",
-    ]
-    if spans:
-        spent = usd(fsum(row.cost_usd or 0.0 for row in rows))
-        of = "" if budget is None else f" of {budget.cap_usd:g}"
-        words.append(f"cost: {spent}{of} USD so far, {usd_range(spans)} for the rest")
-    if unpriced:
-        words.append(f"no price for {', '.join(unpriced)}, so its cost is unknown")
-    say("; ".join(words), is_prose=True)
+    say(
+        f"in all: {sum(row.is_whole for row in rows)} of {len(rows)} runs done; {left} calls left "
+        f"at most; {missing} answers or verdicts missing (what the rest costs: --dry-run)",
+        is_prose=True,
+    )
 
 
 def _put_errors(errors: Iterable[tuple[Cell, str]]) -> int:
