@@ -93,9 +93,7 @@ def control(
             name, sample = name.removeprefix(_CLUSTER), named(first[sample.cluster])
         return Response(request.key, ("".join(_text(sample, one) for one in name.split("+")),))
 
-    return ScriptedModel(
-        name=name, reply=reply, identity=f"scripted:{policy}@{version}", revision=version[:7]
-    )
+    return ScriptedModel(name, reply, f"scripted:{policy}@{version}", version[:7])
 
 
 def _by_id(samples: Sequence[Sample]) -> Callable[[str], Sample]:
