@@ -55,9 +55,8 @@ class Workspace:
     """Where things are found and kept, and whether calls may be made.
 
     `opened` are the models that runs share, by name, each as long as one of them has it; None
-    where each run opens its own. `shard` is the part of a run that a command makes the calls of, as
-    its number and their count; None for all of it. `warned` are the sample sets that a
-    warning has named, None where an earlier command has named them all.
+    where each run opens its own. `warned` are the sample sets that a warning has named, None where
+    an earlier command has named them all.
     """
 
     registry: Registry
@@ -67,7 +66,6 @@ class Workspace:
     progress: Progress
     terms: CallPolicy = field(default_factory=CallPolicy)
     opened: WeakValueDictionary[str, Model] | None = None
-    shard: tuple[int, int] | None = None
     warned: set[str] | None = field(default_factory=set)
 
     @classmethod
@@ -123,7 +121,7 @@ class Workspace:
     def desk(self, model: Model) -> CachedClient:
         """Open the cached client of a model, with its ledger of calls and its price, if known."""
         self.have_patience(model)
-        ledger = Ledger(self.results / "calls" / model.name, self.shard)
+        ledger = Ledger(self.results / "calls" / model.name)
         price, priced_as = None, None
         if model.kind in HOSTED:
             price = self.registry.price(model.name)

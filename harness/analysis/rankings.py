@@ -13,10 +13,9 @@ from typing import Any, Final
 from harness.analysis.sheets import unit_names
 from harness.data.ratings import COLUMNS, RATED, number, plain_cells, read_ratings
 from harness.errors import DataError, did_you_mean
-from harness.implicitness.evaluate import Choice, Evaluation, Items, Ranking, tau
-from harness.implicitness.train import mean_known
+from harness.implicitness.evaluate import Evaluation, Value, mean_known, rho, tau
+from harness.implicitness.pairs import Item, Items
 from harness.lazy import DataFrame, pandas
-from harness.stats.correlation import spearman
 from harness.storage.frames import Row, records
 from harness.storage.spreadsheets import read_spreadsheet
 from harness.storage.tables import TableRow
@@ -59,7 +58,7 @@ def read_people(paths: Sequence[Path], items: Items) -> list[Judged]:
     return [said.judged(who, sets, choices) for who, said in sorted(found.items())]
 
 
-def _ratings(path: Path, sets: Mapping[str, Ranking], choices: Mapping[str, Choice]) -> list[Row]:
+def _ratings(path: Path, sets: Mapping[str, Item], choices: Mapping[str, Item]) -> list[Row]:
     rows = read_spreadsheet(path, ("rater",)).rows
     columns = list(rows[0].cells) if rows else []
     if set(COLUMNS) <= set(columns):
@@ -77,7 +76,7 @@ class _Said:
     ranks: dict[str, dict[int, float]]
     chosen: dict[str, list[int]]
 
-    def take(self, rating: Row, sets: Mapping[str, Ranking], choices: Mapping[str, Choice]) -> None:
+    def take(self, rating: Row, sets: Mapping[str, Item], choices: Mapping[str, Item]) -> None:
         name, value = rating.sample_id, rating.value or 0.0
         place = int(rating.model) - 1 if rating.model.isdecimal() else -1
         if name in sets and rating.scale != "choices":
@@ -89,7 +88,7 @@ class _Said:
                 )
             self.ranks[name][place] = value
         elif name in choices:
-            _check_place(rating, place, len(choices[name].choices))
+            _check_place(rating, place, len(choices[name].sentences) - 1)
             self.chosen.setdefault(name, []).extend([place] if value > 0 else [])
         else:
             known = [*sets, *choices]
@@ -98,9 +97,7 @@ class _Said:
                 f"{did_you_mean(name, known)}"
             )
 
-    def judged(
-        self, who: str, sets: Mapping[str, Ranking], choices: Mapping[str, Choice]
-    ) -> Judged:
+    def judged(self, who: str, sets: Mapping[str, Item], choices: Mapping[str, Item]) -> Judged:
         whole = {
             name: tuple(ranks[place] for place in range(len(ranks)))
             for name, ranks in self.ranks.items()
@@ -125,13 +122,13 @@ def _check_place(rating: Row, place: int, count: int) -> None:
 
 
 def _rating(
-    row: TableRow, sets: Mapping[str, Ranking], choices: Mapping[str, Choice]
+    row: TableRow, sets: Mapping[str, Item], choices: Mapping[str, Item]
 ) -> tuple[object, ...]:
     """A row of the short layout as a rating; a choice is one of the value 1."""
     cells = plain_cells(row)
     rater, topic = cells["rater"], cells["topic"]
     if chosen := cells.get("choice", ""):
-        texts = [str(text) for text in choices[topic].choices] if topic in choices else []
+        texts = [str(text) for text in choices[topic].sentences[1:]] if topic in choices else []
         place = texts.index(chosen) + 1 if chosen in texts else chosen
         return "", topic, str(place), rater, 1.0, "choices", row.place
     if "rank" not in cells:
@@ -141,7 +138,7 @@ def _rating(
     return "", topic, place_text, rater, rank, "sentences", row.place
 
 
-def _place_text(cells: Mapping[str, str], ranking: Ranking | None) -> str:
+def _place_text(cells: Mapping[str, str], ranking: Item | None) -> str:
     """The place, from 1 in the rising order of levels, that a row's text or level names."""
     said = cells.get("text", "") or cells.get("level", "")
     if ranking is None:
@@ -156,18 +153,18 @@ def _place_text(cells: Mapping[str, str], ranking: Ranking | None) -> str:
     return str(own.index(said) + 1) if is_own and said in own else said
 
 
-def _order(ranking: Ranking) -> list[int]:
+def _order(ranking: Item) -> list[int]:
     return sorted(range(len(ranking.levels)), key=ranking.levels.__getitem__)
 
 
 def scorer_judged(items: Items, result: Evaluation) -> Judged:
     """What a scorer says of the items, in the form of a person's."""
     ranks = {
-        name: tuple(float(v) for at in _order(ranking) if (v := one.scores[at]) is not None)
+        name: tuple(float(v) for at in _order(ranking) if (v := one["scores"][at]) is not None)
         for name, ranking, one in zip(
             unit_names(items.rankings), items.rankings, result.rankings, strict=True
         )
-        if None not in one.scores
+        if None not in one["scores"]
     }
     named = zip(unit_names(items.choices), result.closest, strict=True)
     return Judged(result.scorer, ranks, {name: value for name, value in named if value is not None})
@@ -234,12 +231,7 @@ def _row(
     return found | {"sets": len(taus) - lost, "missing": one.missing + lost}
 
 
-Measure = Callable[[Sequence[float], Sequence[float]], float | None]
-
-
-def rho(one: Sequence[float], other: Sequence[float]) -> float | None:
-    """Spearman's rho of two orders; None where one of them is all ties."""
-    return spearman(one, other).value
+Measure = Callable[[Sequence[float], Sequence[float]], Value]
 
 
 def by_set(one: Judged, other: Judged, how: Measure) -> list[float | None]:

@@ -1,4 +1,4 @@
-"""The commands run, judge, read, import: options become RunOptions, the pipeline does the rest."""
+"""The commands run, judge, merge, read, import: options become RunOptions of the pipeline."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from harness.cli import options
-from harness.cli.clusters.parts import on_part, part_of, put_parts
 from harness.cli.options import AsJson, ExitCode, Only, Shown, Where, argument, one_of, option
+from harness.cli.plans.shards import part_of, put_parts
 from harness.errors import SpecError
 from harness.present.screen import ProgressLine, say, show_json, show_rows, warn
 from harness.storage.find_runs import find_run
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from harness.cli.plans.plan import PlanCommand
     from harness.importers.import_files import Imported
     from harness.pipeline import execute, resolve
+
+
+ASKED = "plan task model judge variant limit seed backend answers scorer"
+"""What says which calls are those of a run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +141,7 @@ def run(
     if choice.plan is not None:
         return _run_plan(choice, asking, where, calling, shown)
     wanted, line = choice.resolved(asking, where.table), ProgressLine()
-    space = on_part(where.workspace(calling, progress=line), part)
+    space = where.workspace(calling, progress=line)
     for task in () if choice.judge else dict.fromkeys(one.task for one in wanted):
         judges = ", ".join(space.registry.load("tasks", task).judges)
         warn(f"judges of task {task}: {judges} (choose others with --judge)")
@@ -206,7 +210,7 @@ def judge(
     options.checked_tag(asking.tag)
     part = part_of(asking.shard, calling, is_dry=asking.is_dry)
     folder = find_run(where.results, run)
-    space = on_part(where.workspace(calling, folder.results(where.results)), part)
+    space = where.workspace(calling, folder.results(where.results))
     plan = resolve.resolve_stored(
         space,
         folder,
@@ -219,6 +223,37 @@ def judge(
     if asking.is_dry:
         return put_dry_runs([plan], space, is_json=shown.is_json)
     return put_runs(tagged([execute.judge(plan)], asking.tag), shown, is_all=calling.retry == "all")
+
+
+def merge(
+    choice: Annotated[RunChoice, Only(ASKED)],
+    asking: Annotated[JudgeOptions, Only("judge_model is_self_judge_allowed tag")],
+    where: Where,
+    shown: Shown,
+) -> int:
+    """Make the runs of shards from their stored calls; no model is called.
+
+    Takes the options of the run, or the plan, that was split with --shard. The runs are those that
+    one undisturbed command would have written. If calls are missing, it says how many, and writes
+    nothing.
+
+    \b
+    Examples:
+      harness merge night.yaml
+      harness merge --task intent_resolution --model gpt-4o
+    """
+    from harness.cli.run_report import put_runs
+    from harness.pipeline import execute, resolve
+    from harness.pipeline.studies import shards
+
+    options.checked_tag(asking.tag)
+    if choice.plan is not None:
+        return open_plan(choice, asking, where, options.OFFLINE, shown).merge(asking.tag)
+    wanted, space = choice.resolved(asking, where.table), where.workspace(options.OFFLINE)
+    plans = [resolve.resolve(space.of_stored(), one) for one in wanted]
+    shards.refuse_missing(plans)  # before any run is written
+    runs = tagged(execute.run_each(plans), asking.tag)
+    return put_runs(runs, shown, is_several=len(plans) > 1)
 
 
 def read(

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, fsum, inf, log
 from typing import Any
+from weakref import proxy
 
 from msgspec import Struct
 
@@ -109,7 +110,8 @@ class ChoiceAsker:
 
     def __init__(self, model: HostedModel[OpenAISpec]) -> None:
         """Ask the server of a model; nothing is called yet."""
-        self._hosted = model
+        # The model holds this one, and is freed with its last run.
+        self._hosted: HostedModel[OpenAISpec] = proxy(model)
         self._unable = dict[Mode, str]()  # by the modes that were tried: why not; empty if able
 
     async def answer(
