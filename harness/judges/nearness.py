@@ -87,9 +87,10 @@ class _VectorJudge(ComputedJudge):
         return cls(name, spec, context.encoder(spec.encoder))
 
     def _recipe(self, *changes: object) -> str:
-        one = self._encoder
-        is_hosted = isinstance(one, str)
-        kind, own = ("hosted", digest(("hosted", one))) if is_hosted else (one.name, one.digest)
+        if isinstance(self._encoder, str):
+            kind, own = "hosted", digest(("hosted", self._encoder))
+        else:
+            kind, own = self._encoder.name, self._encoder.digest
         return f"{self.name}:{digest((*changes, own))[:8]}|{kind}"
 
     def _vectors(self, cases: Sequence[Case], texts: Iterable[Texts]) -> VectorOf:
