@@ -83,8 +83,8 @@ def _several(name: str, found: Sequence[RunFolder]) -> str:
     """Why a name is no name of one run, and what those that it may mean differ in."""
     facts: dict[Path, str] = {}
     with suppress(StoreError):  # a damaged one is listed too
-        told = run_differences([folder.read() for folder in found])
-        facts = {folder.path: own for folder, own in zip(found, told, strict=True)}
+        facts_of = run_differences([folder.read() for folder in found])
+        facts = {folder.path: own for folder, own in zip(found, facts_of, strict=True)}
     digests = {folder.path.name for folder in found}
     counts = range(4, 64)  # how many characters make all digests different
     count = next(n for n in counts if len({one[:n] for one in digests}) == len(digests))

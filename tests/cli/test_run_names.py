@@ -235,7 +235,6 @@ def test_runs_are_listed_by_tag_task_and_model(
     capsys.readouterr()
     wanted = {
         ("@pilot",): 1,
-        ("--tag", "pilot"): 1,
         ("toy",): 3,
         ("oracle",): 2,
         ("toy/oracle", "@pilot"): 2,
