@@ -122,7 +122,6 @@ BELOW: Mapping[str, Entry] = {
     "sheet read-stress": Entry("ratings:import_stress", "Read marked stresses as samples."),
     "export copies": Entry("exports:export_copies", "List the near copies among texts."),
     "export inspect": Entry("exports:export_inspect", "Write a run as a log of Inspect."),
-    "export lm-eval": Entry("exports:export_lm_eval", "Write scores for lm-evaluation-harness."),
     "export every-eval-ever": Entry("exports:export_every_eval_ever", "Write a run for that site."),
     "export errors": Entry("rates:export_errors", "Write the texts a run missed or flagged."),
 }
