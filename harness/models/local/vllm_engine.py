@@ -165,7 +165,7 @@ class VllmEngine:
     def step(self) -> "Sequence[RequestOutput]":
         """Advance all rows; return the outputs of some."""
         try:
-            outputs: Sequence[RequestOutput] = self._engine.step()  # type: ignore[assignment]  # none is pooled
+            outputs: Sequence[RequestOutput] = self._engine.step()
         except TROUBLE as error:
             self.stop()
             raise ModelError(
