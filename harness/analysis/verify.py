@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.analysis.published import (
-    FromFiles,
-    FromInputs,
+    Recomputation,
     Values,
     answers,
     datasets,
@@ -75,7 +74,7 @@ class _Result:
     reason: str | None = None
 
 
-RECOMPUTATIONS: Mapping[str, FromFiles | FromInputs] = {
+RECOMPUTATIONS: Mapping[str, Recomputation] = {
     **datasets.RECOMPUTATIONS,
     **ishate.RECOMPUTATIONS,
     **answers.RECOMPUTATIONS,
@@ -97,7 +96,7 @@ def _result(name: str, spec: GoldenSpec, locate: Locate) -> _Result:
     if name not in RECOMPUTATIONS:
         raise SpecError(f"no recomputation {name!r}{did_you_mean(name, [*RECOMPUTATIONS, NOBODY])}")
     recomputation = RECOMPUTATIONS[name]
-    if isinstance(recomputation, FromFiles):
+    if recomputation.source:
         return _of_files(recomputation, locate(recomputation.source))
     try:
         return _Result(recomputation.compute(spec.numbers))
@@ -108,7 +107,7 @@ def _result(name: str, spec: GoldenSpec, locate: Locate) -> _Result:
         ) from None
 
 
-def _of_files(recomputation: FromFiles, folder: Path | None) -> _Result:
+def _of_files(recomputation: Recomputation, folder: Path | None) -> _Result:
     """The values of files; where one cannot be read the cells differ, for something is amiss."""
     if folder is None:
         return _Result({}, CellStatus.NO_DATA, f"no folder {recomputation.source!r} in the data")
