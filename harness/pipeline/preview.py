@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 
 from harness.core import Request, Response, Sample
 from harness.models.client.cached import HOSTED, Budget, CachedClient
-from harness.models.labels import ReadsText
+from harness.models.labels import TextLabeller
 from harness.models.local.checkpoints import open_spec
 from harness.models.local.tokenization import (
     CHARACTERS_A_TOKEN,
@@ -276,7 +276,7 @@ def _summary(
     seen.update(planned)
     stored = client.stored([call.longest for call in new if not call.is_open]).keys()
     summary = partial(CallSummary, *names, model.name, is_hosted=model.kind in HOSTED)
-    if isinstance(model, ReadsText):
+    if isinstance(model, TextLabeller):
         all_texts = {call.longest.key: model.text_of(call.longest) for call in new}
         texts = {key: text for key, text in all_texts.items() if text is not None}
         return summary(
