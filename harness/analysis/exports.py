@@ -142,9 +142,7 @@ def every_eval_ever(
             identity=file.model.identity,
             revision=file.model.revision,
         ),
-        "evaluation_results": [
-            _eee_result(file, row) for row in rows if row.score.value is not None
-        ],
+        "evaluation_results": known,
     }
 
 

@@ -25,7 +25,7 @@ from harness.specs.models import PricesSpec, is_usual_variable
 from harness.specs.schema import json_schema
 from harness.storage.environment import other_versions, versions_here
 from harness.storage.find_runs import NoSuchRun, find_run, run_facts
-from harness.storage.frames import plain_rows
+from harness.storage.frames import plain_rows, records
 from harness.storage.runs import RunFolder, read_table
 
 SECTIONS: dict[str, Section] = {
@@ -335,9 +335,9 @@ def _put_cells(title: str, cells: DataFrame) -> None:
         is_whole = value is not None and value == round(value)
         return None if value is None else f"{value:.0f}" if is_whole else f"{value:.5g}"
 
-    why = cells["reason"].map(lambda reason: f" ({reason})", na_action="ignore").fillna("")
-    cells = cells.assign(
-        difference=cells["recomputed"] - cells["published"], status=cells["status"] + why
-    )
+    status = [
+        f"{row.status} ({row.reason})" if row.reason else row.status for row in records(cells)
+    ]
+    cells = cells.assign(difference=cells["recomputed"] - cells["published"], status=status)
     shown = cells[["table", "cell", "published", "recomputed", "difference", "status"]]
     show_frame(shown, title, published=number, recomputed=number, difference=number)
