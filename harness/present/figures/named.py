@@ -13,7 +13,7 @@ from harness.analysis.boards.scores import board_scores, score_text
 from harness.analysis.curves import curve_rows, scale_of
 from harness.analysis.curves import together as joined
 from harness.analysis.panels import AgreementQuery, Panel, panels
-from harness.analysis.profile import Profile, Sampling, profile
+from harness.analysis.profile import Profile, profile
 from harness.analysis.rankings import read_people, scorer_judged
 from harness.data.ratings import read_ratings
 from harness.errors import DataError, SpecError, StoreError, did_you_mean
@@ -162,8 +162,7 @@ class Inputs:
     def profile(self) -> Profile:
         """The implicitness and the distances of the texts of each file or label."""
         cells, labels = zip(*self.labelled(), strict=True)
-        sampling = Sampling(seed=self.seed)
-        return profile(cells, labels, self.scorer, sampling=sampling, progress=self.progress)
+        return profile(cells, labels, self.scorer, seed=self.seed, progress=self.progress)
 
 
 def _table(path: str, *, has_column: bool) -> Table:
