@@ -229,19 +229,6 @@ def tokens(
     return ExitCode.DONE
 
 
-def list_sources(home: Home = HOME, is_json: AsJson = False) -> int:
-    """List the sources of data, their licences and origins."""
-    registry = options.registry(home)
-    sources = {name: registry.load("configs/data", name) for name in registry.names("configs/data")}
-    if is_json:
-        show_json(sources)
-        return ExitCode.DONE
-    for name, spec in sources.items():
-        say(f"{name}: {spec.about}")
-        say(f"  licence {spec.licence}; {spec.repository} at {spec.commit}; {spec.citation}")
-    return ExitCode.DONE
-
-
 def fetch(
     names: list[str] | None = argument("SOURCE", SOURCE_NAMES, None),
     data: options.DataFolder = None,
