@@ -69,15 +69,8 @@ def profile(
 
     DataError where there are too many different labels.
     """
-    cells, names = [text_of(text) for text in texts], _names(labels)
-    parts = {ALL: cells}
-    for label in sorted(set(names)):
-        parts[label] = [cell for cell, own in zip(cells, names, strict=True) if own == label]
-    different = {
-        # The short ones first, as the scorer takes them.
-        name: sorted({cell for cell in own if not isinstance(cell, Flag)}, key=_by_length)
-        for name, own in parts.items()
-    }
+    parts = _parts([text_of(text) for text in texts], labels)
+    different = {name: _different(own) for name, own in parts.items()}
     drawn = {
         name: [(own[i], own[j]) for i, j in _pairs(len(own), pairs, seed=f"{seed}:{name}")]
         for name, own in different.items()
@@ -87,18 +80,17 @@ def profile(
     limits, head = scorer.limits(different[ALL]), scorer.head
     rows, distances = [], []
     for name, own in parts.items():
-        none = [np.empty((0, head.width), np.float32)]
-        sides = ([embeddings[pair[at]][None] for pair in drawn[name]] for at in (0, 1))
-        first, second = (np.concatenate(none + side) for side in sides)
+        sides = ([embeddings[pair[at]] for pair in drawn[name]] for at in (0, 1))
+        first, second = (np.array(side, np.float32).reshape(-1, head.width) for side in sides)
         distances.append(head.pragmatic_distance(first, second))
         scored = [cell for cell in own if not isinstance(cell, Flag)]
         implicit = np.array([values[text] for text in scored], dtype=np.float64)
-        row = _counts(own, scored, limits)
-        row |= _spread(implicit, distances[-1], head.form.implicitness)
-        row |= {"label": name, "scorer": scorer.signature, "seed": seed}
-        rows.append(row | {"trained_on": scorer.overlap((text,) for text in scored)})
-    frame = pandas.DataFrame(rows, columns=[*COLUMNS])
-    return Profile(frame.astype({"trained_on": "Int64"}), distances)
+        spread = _spread(implicit, distances[-1], head.form.implicitness)
+        row = _counts(own, scored, limits) | spread | {"label": name, "seed": seed}
+        row["trained_on"] = scorer.overlap((text,) for text in scored)
+        rows.append(row | {"scorer": scorer.signature})
+    frame = pandas.DataFrame(rows, columns=[*COLUMNS]).astype({"trained_on": "Int64"})
+    return Profile(frame, distances)
 
 
 def bins_of(row: Row) -> tuple[int, ...]:
@@ -106,8 +98,10 @@ def bins_of(row: Row) -> tuple[int, ...]:
     return tuple(getattr(row, f"bin_{place}") for place in range(BINS))
 
 
-def _by_length(text: str) -> tuple[int, str]:
-    return len(text), text
+def _different(cells: Sequence[str | Flag]) -> list[str]:
+    """The texts, each once: the short ones first, as the scorer takes them."""
+    texts = {cell for cell in cells if not isinstance(cell, Flag)}
+    return sorted(texts, key=lambda text: (len(text), text))
 
 
 def _counts(
@@ -137,15 +131,20 @@ def _spread(values: Numbers, apart: Numbers, kind: Distance) -> dict[str, Any]:
     return found | dict(zip(QUANTILES, cuts, strict=False))
 
 
-def _names(labels: Sequence[object] | None) -> list[str]:
+def _parts(cells: list[str | Flag], labels: Sequence[object] | None) -> dict[str, list[str | Flag]]:
+    """All cells, then those of each label."""
     names = [UNLABELLED if label in (None, "") else str(label) for label in labels or ()]
     names = [f"{ALL} (a label)" if name == ALL else name for name in names]
-    if (count := len(set(names))) > MOST_LABELS:
+    known = sorted(set(names))
+    if len(known) > MOST_LABELS:
         raise DataError(
-            f"the column of labels holds {count} different values, and a profile has at most "
+            f"the column of labels holds {len(known)} different values, and a profile has at most "
             f"{MOST_LABELS} labels; name another column in --label"
         )
-    return names
+    of_label = (
+        [cell for cell, own in zip(cells, names, strict=True) if own == label] for label in known
+    )
+    return {ALL: cells} | dict(zip(known, of_label, strict=True))
 
 
 def _measured(
