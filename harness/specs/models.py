@@ -116,11 +116,9 @@ class VllmSpec(LocalSpec, frozen=True, kw_only=True, tag_field="kind", tag="vllm
 
     `quantization` and `lora`, an adapter's folder or hub name, change answers and belong to the
     identity; the rest, null where vLLM decides, does not. What does not fit `max_model_len` is
-    refused, not cut. With `pooling`, how a text's token vectors become one, the model gives
-    vectors and nothing else; `auto` pools as the checkpoint says.
+    refused, not cut.
     """
 
-    pooling: Literal["auto", "mean", "last", "cls"] | None = None
     quantization: str | None = None
     lora: str | None = None
     max_model_len: Annotated[int, Meta(ge=2)] | None = None
@@ -393,7 +391,7 @@ ModelSpec = (
 """Plugins add specs to these."""
 Backend = Literal["transformers", "vllm", "server"]
 VLLM_ALONE = frozenset(VllmSpec.__struct_fields__) - set(TransformersSpec.__struct_fields__)
-CHANGE_ANSWERS = ("lora", "pooling", "quantization")
+CHANGE_ANSWERS = ("lora", "quantization")
 
 
 def rebacked(content: Mapping[str, Any], backend: Backend, *, where: Path) -> dict[str, Any]:
