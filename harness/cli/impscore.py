@@ -257,7 +257,8 @@ def profile(
         column_of(table, choice.column, where=source),
         None if label is None else _labels(table, label, where=source),
         opened,
-        sampling=profiles.Sampling(choice.pairs, choice.seed),
+        pairs=choice.pairs,
+        seed=choice.seed,
         progress=ProgressLine("encoded"),
     )
     name, row = "stdin" if file == STDIN else Path(file).name, records(found.rows)[0]
@@ -456,7 +457,7 @@ def _area(row: Any) -> screen.Cell:  # noqa: ANN401 - a row of a frame
     """An AUC in two decimals with its interval, as .83 .79-.87; * where it is weak."""
     numbers = [f"{one:.2f}".lstrip("0") for one in (row.value, row.low, row.high)]
     text = f"{numbers[0]} {numbers[1]}-{numbers[2]}"
-    return screen.Marked(f"{text}*") if row.is_weak else text
+    return f"{text}*" if row.is_weak else text
 
 
 @dataclass(frozen=True, kw_only=True)
