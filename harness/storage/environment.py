@@ -23,7 +23,6 @@ _CHECKPOINTS = ("torch", "transformers", "tokenizers", "peft")
 _OF_KIND: Mapping[str, tuple[str, ...]] = {
     "openai": ("aiohttp",),
     "moderation": ("aiohttp",),
-    "guard": ("aiohttp",),
     "anthropic": ("aiohttp",),
     "transformers": _CHECKPOINTS,
     "classifier": _CHECKPOINTS,
