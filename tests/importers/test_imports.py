@@ -180,9 +180,7 @@ def test_a_model_name_is_no_path(desk: Desk, model: str) -> None:
 
 
 def test_a_layout_of_released_data_is_known_to_its_own_task_alone(desk: Desk) -> None:
-    with pytest.raises(
-        DataError, match="or cut; layouts known: lm_eval: "
-    ):
+    with pytest.raises(DataError, match="or cut; layouts known: lm_eval: "):
         desk.take(desk.put("in.json", answered()), task="intent_resolution")
 
 
