@@ -102,7 +102,6 @@ BELOW: Mapping[str, Entry] = {
     "check model": Entry("check:model", "Try a model on made-up prompts."),
     "check reader": Entry("check:reader", "Try a reader on some files."),
     "check scorer": Entry("check:scorer", "Try a scorer of implicitness on made-up texts."),
-    "data list": Entry("catalogue:list_sources", "List sources, licences and origins."),
     "data fetch": Entry("catalogue:fetch", "Download sources and verify their checksums."),
     "data check": Entry("catalogue:check", "Verify the checksums of files."),
     "data split": Entry("texts.tables:split", "Split a table into parts without shared texts."),
@@ -123,7 +122,6 @@ BELOW: Mapping[str, Entry] = {
     "sheet read-stress": Entry("ratings:import_stress", "Read marked stresses as samples."),
     "export copies": Entry("exports:export_copies", "List the near copies among texts."),
     "export inspect": Entry("exports:export_inspect", "Write a run as a log of Inspect."),
-    "export lm-eval": Entry("exports:export_lm_eval", "Write scores for lm-evaluation-harness."),
     "export every-eval-ever": Entry("exports:export_every_eval_ever", "Write a run for that site."),
     "export errors": Entry("rates:export_errors", "Write the texts a run missed or flagged."),
 }

@@ -454,7 +454,7 @@ def _area(row: Any) -> screen.Cell:  # noqa: ANN401 - a row of a frame
     """An AUC in two decimals with its interval, as .83 .79-.87; * where it is weak."""
     numbers = [f"{one:.2f}".lstrip("0") for one in (row.value, row.low, row.high)]
     text = f"{numbers[0]} {numbers[1]}-{numbers[2]}"
-    return screen.Marked(f"{text}*") if row.is_weak else text
+    return f"{text}*" if row.is_weak else text
 
 
 @dataclass(frozen=True, kw_only=True)

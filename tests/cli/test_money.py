@@ -370,26 +370,6 @@ def test_a_dry_run_counts_what_was_paid_against_a_budget(
     assert f"{usd(sum(stored(toy, 'umpire')))} USD, and the others" in capsys.readouterr().out
 
 
-def test_a_price_is_said_to_be_the_judges_where_only_it_is_paid(
-    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    toy.run("--variant", "base", "--judge", "choice", "--dry-run")
-
-    last = capsys.readouterr().out.splitlines()[-1]
-    price = last.partition("price: ")[2].partition(" USD")[0]
-    assert last.endswith(f"price: {price} USD: judge choice {price}")
-
-
-def test_a_dry_run_of_local_models_says_that_nobody_is_paid(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
-    toy.run("--dry-run", "--variant", "base")
-
-    out = capsys.readouterr().out
-    assert "12 calls at most; tokens only: no model here is paid by the call\n" in out
-    assert "USD" not in out
-
-
 @each(
     ("value", "told"),
     [(None, "-"), (0.0, "0"), (12.34567, "12.3457"), (0.001, "0.0010"), (0.000123, "0.00012")],
