@@ -179,7 +179,7 @@ def read_spreadsheet(path: Path, required: Sequence[str]) -> list[TableRow]:
     else:
         # The mark between the column names: the one that leaves most of those that are required.
         head = read_text(path).lstrip("\r\n").splitlines()[0]
-        heads = {mark: next(csv.reader([head], delimiter=mark)) for mark in SEPARATORS}
+        heads = {mark: head.replace('"', "").split(mark) for mark in SEPARATORS}
         counts = {m: (len({*required} & {*names}), len(names)) for m, names in heads.items()}
         rows = read_rows(path, required, separator=max(SEPARATORS, key=counts.__getitem__))
     return [row for row in rows if any(cell.strip() for cell in row.cells.values())]
@@ -208,6 +208,8 @@ def _checked_rows(path: Path, records: Sequence[Record], required: Sequence[str]
     named = [name for name in header if name]
     if missing := [name for name in required if name not in named]:
         hints = "; ".join(f"no column {name!r}{did_you_mean(name, named)}" for name in missing)
+        if len(missing) == len(required) > 2 and "did you mean" not in hints:
+            hints = f"no such table: it has no columns {', '.join(required)}"
         raise DataError(f"{path}: {hints}; name another file, fetch it again, or rename the column")
     if repeated := sorted({name for name in required if named.count(name) > 1}):
         raise DataError(f"{path}: columns named twice: {', '.join(repeated)}; rename one of each")
