@@ -4,10 +4,9 @@ Everything is tried on made-up texts of every sort, and twice. A judge's model i
 replies are made up too.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
-from itertools import chain
 from math import isfinite
 from typing import Final
 
@@ -26,26 +25,33 @@ TEXTS: Final = (
     "word " * 2000,
 )
 """Plain, a number, an object, empty, blank, unicode, hostile, and 10,000 characters."""
-Rules = dict[str, Callable[[], str | None]]
-"""What breaks each rule; None where it is kept."""
+Finding = tuple[str, str | None]
+"""A rule, and what breaks it; None where it is kept."""
 FAILURE: Final = Failure(Reason.FAILED, "made up")
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One rule, and what breaks it; None where it is kept."""
-
-    rule: str
-    problem: str | None = None
+class _BrokenError(Exception):
+    """A rule is not kept."""
 
 
-def findings(rules: Rules) -> Iterator[Finding]:
-    """Try each rule; one that raises is broken by what it raises."""
-    for rule, broken_by in rules.items():
-        try:
-            yield Finding(rule, broken_by())
-        except Exception as error:  # whatever code under test raises is what is to be reported
-            yield Finding(rule, f"{type(error).__name__}: {error}")
+def _must(kept: object, problem: str) -> None:
+    if not kept:
+        raise _BrokenError(problem)
+
+
+def _alike(make: Callable[[], object], again: Callable[[], object] | None = None) -> None:
+    first, then = make(), (again or make)()
+    _must(first == then, f"gives {first!r:.200}, then {then!r:.200}")
+
+
+def _tried(rule: str, keep: Callable[[], None]) -> Finding:
+    try:
+        keep()
+    except _BrokenError as error:
+        return rule, str(error)
+    except Exception as error:  # whatever code under test raises is what is to be reported
+        return rule, f"{type(error).__name__}: {error}"
+    return rule, None
 
 
 def check_judge(
@@ -61,89 +67,59 @@ def check_judge(
     def asked() -> list[tuple[Request, ...]]:
         return [judge.ask(case.sample, case.response) for case in cases]
 
-    rules: Rules = {
-        "names itself": lambda: _names(judge, name),
-        "has one recipe, however often it is built": lambda: _recipe(judge, build(), name),
-        "asks the same each time, in requests of its model": lambda: (
-            _asks(chain.from_iterable(asked()), model) or _twice(asked, "asks")
-        ),
-        "reads no cases as no verdicts": lambda: _equal(judge.read([]), [], "reads"),
-    }
-    yield from findings(rules)
-    pairs = zip(cases, asked(), strict=True)
-    answered = [replace(case, replies=_replies(own, at)) for at, (case, own) in enumerate(pairs)]
+    def names() -> None:
+        _must(judge.name == name, f"its name is {judge.name!r}, not {name!r}")
+        is_word = isinstance(judge.metric, str) and judge.metric.isidentifier()
+        _must(is_word, f"its metric is {judge.metric!r}; write a word such as accuracy")
 
-    def read() -> list[Verdict]:
-        return judge.read(answered)
+    def recipe() -> None:
+        own, again = judge.recipe, build().recipe
+        is_one = own.startswith(f"{name}:") and own.count("|") == 1 and own == again
+        _must(is_one, f"{own!r}, then {again!r}; write name:digest|way, equal each time")
 
-    rules = {
-        "gives one verdict a case, in order, under its name": lambda: _verdicts(
-            read(), answered, name
-        ),
-        "reads the same each time": lambda: _twice(read, "reads"),
-        "gives lost replies of its model a reason": lambda: _lost(judge, cases, model),
-    }
-    yield from findings(rules)
+    def asks() -> None:
+        for one in (one for part in asked() for one in part):
+            _must(isinstance(one, Request), f"asks {one!r}, which is no Request")
+            _must(one.model == model, f"asks model {one.model!r}, and its own is {model!r}")
+        _alike(asked)
+
+    yield _tried("names itself", names)
+    yield _tried("has one recipe, however often it is built", recipe)
+    yield _tried("asks the same each time, in requests of its model", asks)
+    yield _tried("reads no cases as no verdicts", partial(_alike, lambda: judge.read([]), list))
+    yield from _check_reading(judge, name, cases, asks_model=model is not None)
 
 
-def check_model(
-    build: Callable[[], Model], name: str, *, place: tuple[str, str, str], may_ask: bool
+def _check_reading(
+    judge: Judge, name: str, cases: Sequence[Case], *, asks_model: bool
 ) -> Iterator[Finding]:
-    """Try a model's contract; it is asked where that is allowed.
+    questions = [judge.ask(case.sample, case.response) for case in cases]
+    answered = [
+        replace(case, replies=tuple(_reply(one, at, n) for n, one in enumerate(own)))
+        for at, (case, own) in enumerate(zip(cases, questions, strict=True))
+    ]
+    lost = [
+        replace(case, replies=tuple(Response(one.key, failure=FAILURE) for one in own))
+        for case, own in zip(cases, questions, strict=True)
+        if own and asks_model
+    ]
 
-    `place` is the sample, variant and step that requests are about.
-    """
-    model = build()
+    def verdicts() -> None:
+        given = judge.read(answered)
+        _must(len(given) == len(cases), f"{len(given)} verdicts on {len(cases)} cases")
+        for one, key in zip(given, (case.response.key for case in answered), strict=True):
+            _must(isinstance(one, Verdict), f"{one!r} is no Verdict")
+            is_its = one.response_key == key
+            _must(is_its, f"verdict on {one.response_key} where {key} was to be read")
+            _must(one.judge == name, f"a verdict by {one.judge!r}; write self.name")
 
-    def identity() -> str:
-        again = build()
-        again.resolve()
-        return again.identity
+    def reasons() -> None:
+        values = [one.value for one in judge.read(lost) if one.value is not None] if lost else []
+        _must(not values, f"it gives them the values {values[:1]}")
 
-    rules: Rules = {
-        "names itself": lambda: _equal(model.name, name, "is called"),
-        "names its kind": lambda: None if model.kind.strip() else "its kind is empty",
-        "says what it can be asked for": lambda: _modes(model.modes),
-    }
-    yield from findings(rules)
-    if not may_ask:
-        return
-    model.resolve()
-    rules = {
-        "has one identity, however often it is built": lambda: _equal(
-            model.identity, identity(), "is"
-        ),
-        "answers no requests with no responses": lambda: _equal(
-            list(model.answer([])), [], "answers"
-        ),
-    }
-    for mode in sorted(model.modes):
-        requests = _requests(model, mode, place)
-        rules[f"gives one response a request to {mode}"] = partial(_answers, model, requests)
-    yield from findings(rules)
-
-
-def check_reader(read: Callable[[], list[Sample]]) -> Iterator[Finding]:
-    """Try a reader's contract on some files."""
-    rules: Rules = {
-        "gives samples, each with an id of its own": lambda: _samples(read()),
-        "reads the same each time": lambda: _twice(read, "reads"),
-    }
-    return findings(rules)
-
-
-def check_scorer(build: Callable[[], TextScorer]) -> Iterator[Finding]:
-    """Try the contract of a scorer of texts."""
-    scorer, texts = build(), [*TEXTS, None, 3]
-    rules: Rules = {
-        "has one signature, however often it is built": lambda: _equal(
-            scorer.signature, build().signature, "is"
-        ),
-        "scores no texts as no scores": lambda: _equal(list(scorer.score([])), [], "gives"),
-        "gives a finite value or a flag for each text": lambda: _scores(scorer, texts),
-        "scores the same each time": lambda: _twice(lambda: list(scorer.score(texts)), "gives"),
-    }
-    return findings(rules)
+    yield _tried("gives one verdict a case, in order, under its name", verdicts)
+    yield _tried("reads the same each time", partial(_alike, lambda: judge.read(answered)))
+    yield _tried("gives lost replies of its model a reason", reasons)
 
 
 def _cases(sample: Sample) -> list[Case]:
@@ -158,129 +134,99 @@ def _cases(sample: Sample) -> list[Case]:
     return [Case(sample, one, block="made up", options=options) for one in responses]
 
 
-def _replies(asked: Sequence[Request], place: int) -> tuple[Response, ...]:
-    return tuple(
-        Response(request.key, vectors=((1.0, float(number)),))
-        if request.mode is Mode.EMBED
-        else Response(request.key, (TEXTS[place % len(TEXTS)],) * request.decoding.n)
-        for number, request in enumerate(asked)
-    )
+def _reply(asked: Request, place: int, number: int) -> Response:
+    if asked.mode is Mode.EMBED:
+        return Response(asked.key, vectors=((1.0, float(number)),))
+    return Response(asked.key, (TEXTS[place % len(TEXTS)],) * asked.decoding.n)
 
 
-def _names(judge: Judge, name: str) -> str | None:
-    if judge.name != name:
-        return f"its name is {judge.name!r}, not {name!r}"
-    if not isinstance(judge.metric, str) or not judge.metric.isidentifier():
-        return f"its metric is {judge.metric!r}; write a word such as accuracy or mean_rating"
-    return None
+def check_model(
+    build: Callable[[], Model], name: str, *, place: tuple[str, str, str], may_ask: bool
+) -> Iterator[Finding]:
+    """Try a model's contract; it is asked where that is allowed.
+
+    `place` is the sample, variant and step that requests are about.
+    """
+    model = build()
+
+    def names() -> None:
+        _must(model.name == name, f"its name is {model.name!r}, not {name!r}")
+        _must(model.kind.strip(), "its kind is empty")
+
+    def modes() -> None:
+        is_known = model.modes and all(isinstance(mode, Mode) for mode in model.modes)
+        _must(is_known, f"its modes are {model.modes!r}; write a frozenset of harness.parts.Mode")
+
+    def identity() -> str:
+        (again := build()).resolve()
+        return again.identity
+
+    yield _tried("names itself and its kind", names)
+    yield _tried("says what it can be asked for", modes)
+    if not may_ask:
+        return
+    model.resolve()
+    yield _tried("has one identity, however often it is built", partial(_alike, identity))
+    none = partial(_alike, lambda: list(model.answer([])), list)
+    yield _tried("answers no requests with no responses", none)
+    for mode in sorted(model.modes):
+        each = partial(_answers, model, mode, place)
+        yield _tried(f"gives one response a request to {mode}", each)
 
 
-def _recipe(judge: Judge, again: Judge, name: str) -> str | None:
-    recipe = judge.recipe
-    if not recipe.startswith(f"{name}:") or recipe.count("|") != 1 or recipe != again.recipe:
-        return f"{recipe!r}, then {again.recipe!r}; write name:digest|way, equal each time"
-    return None
+def _answers(model: Model, mode: Mode, place: tuple[str, str, str]) -> None:
+    choices = (" yes", " no") if mode in (Mode.CHOOSE, Mode.CHOOSE_TOKEN) else ()
+    asked: dict[str, Request] = {}
+    for number, text in enumerate(TEXTS):
+        drawn = Decoding(max_tokens=8, n=2 if number == 0 and mode is Mode.GENERATE else 1)
+        message = Message("user", text or ".")
+        one = Request(*place, model.identity, (message,), drawn, mode, choices)
+        asked[one.key] = one
+    responses = list(model.answer(list(asked.values())))
+    for response in responses:
+        _must(isinstance(response, Response), f"{response!r} is no Response")
+    is_each = sorted(response.key for response in responses) == sorted(asked)
+    found = f"{len(responses)} responses to {len(asked)} requests, or keys of other requests"
+    _must(is_each, found)
+    for response in (one for one in responses if one.failure is None):
+        given, wanted, what = len(response.choice_scores or ()), len(choices), "scores"
+        if mode is Mode.GENERATE:
+            given, what = len(response.texts or ()) + len(response.lost), "texts"
+            wanted = asked[response.key].decoding.n
+        elif mode is Mode.EMBED:
+            given, wanted, what = int(bool(response.vectors)), 1, "vectors"
+        _must(given == wanted, f"asked to {mode}, it gives {given} {what} of {wanted}")
 
 
-def _asks(asked: Iterable[Request], model: str | None) -> str | None:
-    for request in asked:
-        if not isinstance(request, Request):
-            return f"asks {request!r}, which is no Request"
-        if request.model != model:
-            return f"asks model {request.model!r}, and its own is {model!r}"
-    return None
+def check_reader(read: Callable[[], list[Sample]]) -> Iterator[Finding]:
+    """Try a reader's contract on some files."""
+
+    def samples() -> None:
+        found = read()
+        _must(found, "it gives no samples")
+        _must(all(isinstance(one, Sample) for one in found), "it gives what is no Sample")
+        twice = len(found) - len({sample.id for sample in found})
+        _must(not twice, f"{twice} ids are given twice")
+
+    yield _tried("gives samples, each with an id of its own", samples)
+    yield _tried("reads the same each time", partial(_alike, read))
 
 
-def _verdicts(verdicts: Sequence[Verdict], cases: Sequence[Case], name: str) -> str | None:
-    if len(verdicts) != len(cases):
-        return f"{len(verdicts)} verdicts on {len(cases)} cases"
-    for verdict, case in zip(verdicts, cases, strict=True):
-        if not isinstance(verdict, Verdict):
-            return f"{verdict!r} is no Verdict"
-        if verdict.response_key != case.response.key:
-            return f"verdict on {verdict.response_key} where {case.response.key} was to be read"
-        if verdict.judge != name:
-            return f"a verdict by {verdict.judge!r}; write self.name"
-    return None
+def check_scorer(build: Callable[[], TextScorer]) -> Iterator[Finding]:
+    """Try the contract of a scorer of texts."""
+    scorer, texts = build(), [*TEXTS, None, 3]
 
+    def scores() -> None:
+        found = scorer.score(texts)
+        _must(len(found) == len(texts), f"{len(found)} scores of {len(texts)} texts")
+        for text, one in zip(texts, found, strict=True):
+            is_said = bool(one.flag) if one.value is None else isfinite(one.value)
+            _must(is_said, f"{text!r:.40} has the value {one.value} and the flag {one.flag!r}")
 
-def _lost(judge: Judge, cases: Sequence[Case], model: str | None) -> str | None:
-    if model is None:
-        return None
-    lost = [
-        replace(case, replies=tuple(Response(r.key, failure=FAILURE) for r in asked))
-        for case in cases
-        if (asked := judge.ask(case.sample, case.response))
-    ]
-    values = [verdict.value for verdict in judge.read(lost) if verdict.value is not None]
-    return f"it gives them the value {values[0]}" if values else None
-
-
-def _equal(first: object, then: object, what: str) -> str | None:
-    return None if first == then else f"{what} {first!r:.200}, then {then!r:.200}"
-
-
-def _twice(make: Callable[[], object], what: str) -> str | None:
-    return _equal(make(), make(), what)
-
-
-def _modes(modes: frozenset[Mode]) -> str | None:
-    is_known = modes and all(isinstance(mode, Mode) for mode in modes)
-    return None if is_known else f"its modes are {modes!r}; write a frozenset of harness.parts.Mode"
-
-
-def _requests(model: Model, mode: Mode, place: tuple[str, str, str]) -> list[Request]:
-    sample, variant, step = place
-    return [
-        Request(
-            *(sample, variant, step, model.identity, (Message("user", text or "."),)),
-            Decoding(max_tokens=8, n=2 if number == 0 and mode is Mode.GENERATE else 1),
-            mode,
-            (" yes", " no") if mode in (Mode.CHOOSE, Mode.CHOOSE_TOKEN) else (),
-        )
-        for number, text in enumerate(TEXTS)
-    ]
-
-
-def _answers(model: Model, requests: Sequence[Request]) -> str | None:
-    asked = {request.key: request for request in requests}
-    responses = list(model.answer(requests))
-    if wrong := [part for part in responses if not isinstance(part, Response)]:
-        return f"{wrong[0]!r} is no Response"
-    if len(responses) != len(requests) or {part.key for part in responses} != asked.keys():
-        return f"{len(responses)} responses to {len(requests)} requests, or keys of other requests"
-    found = (_missing(part, asked[part.key]) for part in responses if part.failure is None)
-    return next(filter(None, found), None)
-
-
-def _missing(response: Response, request: Request) -> str | None:
-    is_vector = request.mode is Mode.EMBED
-    count, wanted, what = len(response.choice_scores or ()), len(request.choices), "scores"
-    if request.mode is Mode.GENERATE:
-        count, what = len(response.texts or ()) + len(response.lost), "texts"
-        wanted = request.decoding.n
-    if bool(response.vectors) if is_vector else count == wanted:
-        return None
-    gives = "no vectors" if is_vector else f"{count} {what} of {wanted}"
-    return f"asked to {request.mode}, it gives {gives}"
-
-
-def _samples(samples: Sequence[Sample]) -> str | None:
-    if not samples:
-        return "it gives no samples"
-    if wrong := [part for part in samples if not isinstance(part, Sample)]:
-        return f"{wrong[0]!r} is no Sample"
-    ids = [sample.id for sample in samples]
-    return f"{len(ids) - len(set(ids))} ids are given twice" if len(set(ids)) < len(ids) else None
-
-
-def _scores(scorer: TextScorer, texts: Sequence[object]) -> str | None:
-    scores = scorer.score(texts)
-    if len(scores) != len(texts):
-        return f"{len(scores)} scores of {len(texts)} texts"
-    for text, score in zip(texts, scores, strict=True):
-        if score.value is None and not score.flag:
-            return f"{text!r:.40} has no value and no flag that says why"
-        if score.value is not None and not isfinite(score.value):
-            return f"the value of {text!r:.40} is {score.value}"
-    return None
+    signature = partial(_alike, lambda: build().signature)
+    yield _tried("has one signature, however often it is built", signature)
+    none = partial(_alike, lambda: list(scorer.score([])), list)
+    yield _tried("scores no texts as no scores", none)
+    yield _tried("gives a finite value or a flag for each text", scores)
+    same = partial(_alike, lambda: list(scorer.score(texts)))
+    yield _tried("scores the same each time", same)
