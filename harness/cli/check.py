@@ -104,9 +104,9 @@ def _read_made_up(judge: Judge, samples: Sequence[Sample], *, has_model: bool) -
 
 def _report(findings: Iterable[conformance.Finding]) -> int:
     problems = []
-    for rule, problem in findings:
-        problems += [problem] if problem else []
-        say(f"FAILED: {rule}: {problem}" if problem else f"ok: {rule}")
+    for one in findings:
+        problems += [] if one.problem is None else [one.problem]
+        say(f"ok: {one.rule}" if one.problem is None else f"FAILED: {one.rule}: {one.problem}")
     return ExitCode.CHECK_FAILED if problems else ExitCode.DONE
 
 

@@ -5,8 +5,8 @@ replies are made up too.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from functools import partial
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Final
 
@@ -25,101 +25,151 @@ TEXTS: Final = (
     "word " * 2000,
 )
 """Plain, a number, an object, empty, blank, unicode, hostile, and 10,000 characters."""
-Finding = tuple[str, str | None]
-"""A rule, and what breaks it; None where it is kept."""
 FAILURE: Final = Failure(Reason.FAILED, "made up")
 
 
-class _BrokenError(Exception):
-    """A rule is not kept."""
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One rule, and what breaks it; None where it is kept."""
+
+    rule: str
+    problem: str | None = None
 
 
-def _must(kept: object, problem: str) -> None:
-    if not kept:
-        raise _BrokenError(problem)
+class _Broken(Exception):
+    """What breaks a rule, in words."""
 
 
-def _alike(make: Callable[[], object], again: Callable[[], object] | None = None) -> None:
-    first, then = make(), (again or make)()
-    _must(first == then, f"gives {first!r:.200}, then {then!r:.200}")
+class _Rules(list[Finding]):
+    @contextmanager
+    def rule(self, name: str) -> Iterator[None]:
+        """Add a finding on the block: it breaks the rule if it raises anything."""
+        problem = None
+        try:
+            yield
+        except _Broken as error:
+            problem = str(error)
+        except Exception as error:  # whatever code under test raises is what is to be reported
+            problem = f"{type(error).__name__}: {error}"
+        self.append(Finding(name, problem))
 
 
-def _tried(rule: str, keep: Callable[[], None]) -> Finding:
-    try:
-        keep()
-    except _BrokenError as error:
-        return rule, str(error)
-    except Exception as error:  # whatever code under test raises is what is to be reported
-        return rule, f"{type(error).__name__}: {error}"
-    return rule, None
+def _need(holds: object, fact: str) -> None:
+    if not holds:
+        raise _Broken(fact)
+
+
+def _same(what: str, first: object, then: object) -> None:
+    _need(first == then, f"{what} {first!r:.200}, then {then!r:.200}")
 
 
 def check_judge(
     build: Callable[[], Judge], name: str, samples: Sequence[Sample], *, model: str | None
-) -> Iterator[Finding]:
+) -> list[Finding]:
     """Try a judge's contract on some samples that it can read.
 
     `model` is the identity of its model, None where it asks none.
     """
-    judge = build()
+    found, judge = _Rules(), build()
     cases = [case for sample in samples for case in _cases(sample)]
-
-    def asked() -> list[tuple[Request, ...]]:
-        return [judge.ask(case.sample, case.response) for case in cases]
-
-    def names() -> None:
-        _must(judge.name == name, f"its name is {judge.name!r}, not {name!r}")
+    asked: list[tuple[Request, ...]] = [()] * len(cases)
+    with found.rule("names itself"):
+        _need(judge.name == name, f"its name is {judge.name!r}, not {name!r}")
         is_word = isinstance(judge.metric, str) and judge.metric.isidentifier()
-        _must(is_word, f"its metric is {judge.metric!r}; write a word such as accuracy")
+        _need(is_word, f"its metric is {judge.metric!r}; write a word, as accuracy or mean_rating")
+    with found.rule("has one recipe, however often it is built"):
+        recipe, again = judge.recipe, build().recipe
+        is_formed = recipe.startswith(f"{name}:") and recipe.count("|") == 1 and recipe == again
+        _need(is_formed, f"{recipe!r}, then {again!r}; write name:digest|way, equal each time")
+    with found.rule("asks the same each time, in requests of its model"):
+        asked = [judge.ask(case.sample, case.response) for case in cases]
+        for request in (request for part in asked for request in part):
+            _need(isinstance(request, Request), f"asks {request!r}, which is no Request")
+            fact = f"asks model {request.model!r}, and its own is {model!r}"
+            _need(request.model == model, fact)
+        _same("asks", asked, [judge.ask(case.sample, case.response) for case in cases])
+    with found.rule("reads no cases as no verdicts"):
+        _same("reads", judge.read([]), [])
+    pairs = zip(cases, asked, strict=True)
+    answered = [replace(case, replies=_replies(own, at)) for at, (case, own) in enumerate(pairs)]
+    with found.rule("gives one verdict a case, in order, under its name"):
+        _verdicts(judge.read(answered), answered, name)
+    with found.rule("reads the same each time"):
+        _same("reads", judge.read(answered), judge.read(answered))
+    with found.rule("gives lost replies of its model a reason"):
+        lost = [
+            replace(case, replies=tuple(Response(r.key, failure=FAILURE) for r in own))
+            for case, own in zip(cases, asked, strict=True)
+            if own and model is not None
+        ]
+        values = [verdict.value for verdict in judge.read(lost) if verdict.value is not None]
+        _need(not values, f"it gives them the value {values[:1]}")
+    return found
 
-    def recipe() -> None:
-        own, again = judge.recipe, build().recipe
-        is_one = own.startswith(f"{name}:") and own.count("|") == 1 and own == again
-        _must(is_one, f"{own!r}, then {again!r}; write name:digest|way, equal each time")
 
-    def asks() -> None:
-        for one in (one for part in asked() for one in part):
-            _must(isinstance(one, Request), f"asks {one!r}, which is no Request")
-            _must(one.model == model, f"asks model {one.model!r}, and its own is {model!r}")
-        _alike(asked)
+def check_model(
+    build: Callable[[], Model], name: str, *, place: tuple[str, str, str], may_ask: bool
+) -> list[Finding]:
+    """Try a model's contract; it is asked where that is allowed.
 
-    yield _tried("names itself", names)
-    yield _tried("has one recipe, however often it is built", recipe)
-    yield _tried("asks the same each time, in requests of its model", asks)
-    yield _tried("reads no cases as no verdicts", partial(_alike, lambda: judge.read([]), list))
-    yield from _check_reading(judge, name, cases, asks_model=model is not None)
+    `place` is the sample, variant and step that requests are about.
+    """
+    found, model = _Rules(), build()
+    with found.rule("names itself"):
+        _same("is called", model.name, name)
+    with found.rule("names its kind"):
+        _need(model.kind.strip(), "its kind is empty")
+    with found.rule("says what it can be asked for"):
+        is_known = model.modes and all(isinstance(mode, Mode) for mode in model.modes)
+        _need(is_known, f"its modes are {model.modes!r}; write a frozenset of harness.parts.Mode")
+    if not may_ask:
+        return found
+    model.resolve()
+    with found.rule("has one identity, however often it is built"):
+        again = build()
+        again.resolve()
+        _same("is", model.identity, again.identity)
+    with found.rule("answers no requests with no responses"):
+        _same("answers", list(model.answer([])), [])
+    for mode in sorted(model.modes):
+        with found.rule(f"gives one response a request to {mode}"):
+            _answers(model, _requests(model, mode, place))
+    return found
 
 
-def _check_reading(
-    judge: Judge, name: str, cases: Sequence[Case], *, asks_model: bool
-) -> Iterator[Finding]:
-    questions = [judge.ask(case.sample, case.response) for case in cases]
-    answered = [
-        replace(case, replies=tuple(_reply(one, at, n) for n, one in enumerate(own)))
-        for at, (case, own) in enumerate(zip(cases, questions, strict=True))
-    ]
-    lost = [
-        replace(case, replies=tuple(Response(one.key, failure=FAILURE) for one in own))
-        for case, own in zip(cases, questions, strict=True)
-        if own and asks_model
-    ]
+def check_reader(read: Callable[[], list[Sample]]) -> list[Finding]:
+    """Try a reader's contract on some files."""
+    found = _Rules()
+    with found.rule("gives samples, each with an id of its own"):
+        samples = read()
+        _need(samples, "it gives no samples")
+        wrong = [part for part in samples if not isinstance(part, Sample)]
+        _need(not wrong, f"{wrong[:1]} is no Sample")
+        twice = len(samples) - len({sample.id for sample in samples})
+        _need(not twice, f"{twice} ids are given twice")
+    with found.rule("reads the same each time"):
+        _same("reads", read(), read())
+    return found
 
-    def verdicts() -> None:
-        given = judge.read(answered)
-        _must(len(given) == len(cases), f"{len(given)} verdicts on {len(cases)} cases")
-        for one, key in zip(given, (case.response.key for case in answered), strict=True):
-            _must(isinstance(one, Verdict), f"{one!r} is no Verdict")
-            is_its = one.response_key == key
-            _must(is_its, f"verdict on {one.response_key} where {key} was to be read")
-            _must(one.judge == name, f"a verdict by {one.judge!r}; write self.name")
 
-    def reasons() -> None:
-        values = [one.value for one in judge.read(lost) if one.value is not None] if lost else []
-        _must(not values, f"it gives them the values {values[:1]}")
-
-    yield _tried("gives one verdict a case, in order, under its name", verdicts)
-    yield _tried("reads the same each time", partial(_alike, lambda: judge.read(answered)))
-    yield _tried("gives lost replies of its model a reason", reasons)
+def check_scorer(build: Callable[[], TextScorer]) -> list[Finding]:
+    """Try the contract of a scorer of texts."""
+    found, scorer, texts = _Rules(), build(), [*TEXTS, None, 3]
+    with found.rule("has one signature, however often it is built"):
+        _same("is", scorer.signature, build().signature)
+    with found.rule("scores no texts as no scores"):
+        _same("gives", list(scorer.score([])), [])
+    with found.rule("gives a finite value or a flag for each text"):
+        scores = scorer.score(texts)
+        _need(len(scores) == len(texts), f"{len(scores)} scores of {len(texts)} texts")
+        for text, score in zip(texts, scores, strict=True):
+            is_flagged = score.value is not None or score.flag
+            _need(is_flagged, f"{text!r:.40} has no value and no flag that says why")
+            fact = f"the value of {text!r:.40} is {score.value}"
+            _need(score.value is None or isfinite(score.value), fact)
+    with found.rule("scores the same each time"):
+        _same("gives", list(scorer.score(texts)), list(scorer.score(texts)))
+    return found
 
 
 def _cases(sample: Sample) -> list[Case]:
@@ -134,99 +184,54 @@ def _cases(sample: Sample) -> list[Case]:
     return [Case(sample, one, block="made up", options=options) for one in responses]
 
 
-def _reply(asked: Request, place: int, number: int) -> Response:
-    if asked.mode is Mode.EMBED:
-        return Response(asked.key, vectors=((1.0, float(number)),))
-    return Response(asked.key, (TEXTS[place % len(TEXTS)],) * asked.decoding.n)
+def _replies(asked: Sequence[Request], place: int) -> tuple[Response, ...]:
+    return tuple(
+        Response(request.key, vectors=((1.0, float(number)),))
+        if request.mode is Mode.EMBED
+        else Response(request.key, (TEXTS[place % len(TEXTS)],) * request.decoding.n)
+        for number, request in enumerate(asked)
+    )
 
 
-def check_model(
-    build: Callable[[], Model], name: str, *, place: tuple[str, str, str], may_ask: bool
-) -> Iterator[Finding]:
-    """Try a model's contract; it is asked where that is allowed.
-
-    `place` is the sample, variant and step that requests are about.
-    """
-    model = build()
-
-    def names() -> None:
-        _must(model.name == name, f"its name is {model.name!r}, not {name!r}")
-        _must(model.kind.strip(), "its kind is empty")
-
-    def modes() -> None:
-        is_known = model.modes and all(isinstance(mode, Mode) for mode in model.modes)
-        _must(is_known, f"its modes are {model.modes!r}; write a frozenset of harness.parts.Mode")
-
-    def identity() -> str:
-        (again := build()).resolve()
-        return again.identity
-
-    yield _tried("names itself and its kind", names)
-    yield _tried("says what it can be asked for", modes)
-    if not may_ask:
-        return
-    model.resolve()
-    yield _tried("has one identity, however often it is built", partial(_alike, identity))
-    none = partial(_alike, lambda: list(model.answer([])), list)
-    yield _tried("answers no requests with no responses", none)
-    for mode in sorted(model.modes):
-        each = partial(_answers, model, mode, place)
-        yield _tried(f"gives one response a request to {mode}", each)
+def _verdicts(verdicts: Sequence[Verdict], cases: Sequence[Case], name: str) -> None:
+    _need(len(verdicts) == len(cases), f"{len(verdicts)} verdicts on {len(cases)} cases")
+    for verdict, case in zip(verdicts, cases, strict=True):
+        _need(isinstance(verdict, Verdict), f"{verdict!r} is no Verdict")
+        key = case.response.key
+        fact = f"verdict on {verdict.response_key} where {key} was to be read"
+        _need(verdict.response_key == key, fact)
+        _need(verdict.judge == name, f"a verdict by {verdict.judge!r}; write self.name")
 
 
-def _answers(model: Model, mode: Mode, place: tuple[str, str, str]) -> None:
-    choices = (" yes", " no") if mode in (Mode.CHOOSE, Mode.CHOOSE_TOKEN) else ()
-    asked: dict[str, Request] = {}
-    for number, text in enumerate(TEXTS):
-        drawn = Decoding(max_tokens=8, n=2 if number == 0 and mode is Mode.GENERATE else 1)
-        message = Message("user", text or ".")
-        one = Request(*place, model.identity, (message,), drawn, mode, choices)
-        asked[one.key] = one
-    responses = list(model.answer(list(asked.values())))
-    for response in responses:
-        _must(isinstance(response, Response), f"{response!r} is no Response")
-    is_each = sorted(response.key for response in responses) == sorted(asked)
-    found = f"{len(responses)} responses to {len(asked)} requests, or keys of other requests"
-    _must(is_each, found)
-    for response in (one for one in responses if one.failure is None):
-        given, wanted, what = len(response.choice_scores or ()), len(choices), "scores"
-        if mode is Mode.GENERATE:
-            given, what = len(response.texts or ()) + len(response.lost), "texts"
-            wanted = asked[response.key].decoding.n
-        elif mode is Mode.EMBED:
-            given, wanted, what = int(bool(response.vectors)), 1, "vectors"
-        _must(given == wanted, f"asked to {mode}, it gives {given} {what} of {wanted}")
+def _requests(model: Model, mode: Mode, place: tuple[str, str, str]) -> list[Request]:
+    sample, variant, step = place
+    return [
+        Request(
+            *(sample, variant, step, model.identity, (Message("user", text or "."),)),
+            Decoding(max_tokens=8, n=2 if number == 0 and mode is Mode.GENERATE else 1),
+            mode,
+            (" yes", " no") if mode in (Mode.CHOOSE, Mode.CHOOSE_TOKEN) else (),
+        )
+        for number, text in enumerate(TEXTS)
+    ]
 
 
-def check_reader(read: Callable[[], list[Sample]]) -> Iterator[Finding]:
-    """Try a reader's contract on some files."""
-
-    def samples() -> None:
-        found = read()
-        _must(found, "it gives no samples")
-        _must(all(isinstance(one, Sample) for one in found), "it gives what is no Sample")
-        twice = len(found) - len({sample.id for sample in found})
-        _must(not twice, f"{twice} ids are given twice")
-
-    yield _tried("gives samples, each with an id of its own", samples)
-    yield _tried("reads the same each time", partial(_alike, read))
-
-
-def check_scorer(build: Callable[[], TextScorer]) -> Iterator[Finding]:
-    """Try the contract of a scorer of texts."""
-    scorer, texts = build(), [*TEXTS, None, 3]
-
-    def scores() -> None:
-        found = scorer.score(texts)
-        _must(len(found) == len(texts), f"{len(found)} scores of {len(texts)} texts")
-        for text, one in zip(texts, found, strict=True):
-            is_said = bool(one.flag) if one.value is None else isfinite(one.value)
-            _must(is_said, f"{text!r:.40} has the value {one.value} and the flag {one.flag!r}")
-
-    signature = partial(_alike, lambda: build().signature)
-    yield _tried("has one signature, however often it is built", signature)
-    none = partial(_alike, lambda: list(scorer.score([])), list)
-    yield _tried("scores no texts as no scores", none)
-    yield _tried("gives a finite value or a flag for each text", scores)
-    same = partial(_alike, lambda: list(scorer.score(texts)))
-    yield _tried("scores the same each time", same)
+def _answers(model: Model, requests: Sequence[Request]) -> None:
+    asked = {request.key: request for request in requests}
+    responses = list(model.answer(requests))
+    wrong = [part for part in responses if not isinstance(part, Response)]
+    _need(not wrong, f"{wrong[:1]} is no Response")
+    is_each = len(responses) == len(requests) and {one.key for one in responses} == asked.keys()
+    fact = f"{len(responses)} responses to {len(requests)} requests, or keys of other requests"
+    _need(is_each, fact)
+    for response in (response for response in responses if response.failure is None):
+        request = asked[response.key]
+        what, wanted = "scores", len(request.choices)
+        count = len(response.choice_scores or ())
+        if request.mode is Mode.EMBED:
+            what, wanted, count = "vectors", 1, len(response.vectors or ())
+        elif request.mode is Mode.GENERATE:
+            what, wanted = "texts", request.decoding.n
+            count = len(response.texts or ()) + len(response.lost)
+        fact = f"asked to {request.mode}, it gives {count} {what} of {wanted}"
+        _need(count == wanted, fact)

@@ -165,7 +165,7 @@ def read_rows(path: Path, required: Sequence[str], *, separator: str = ",") -> l
     A row may have more cells than there are names, as some released files have. Raises DataError
     for a row with fewer, a missing required column, or one that is named twice.
     """
-    records = [pair for pair in _records(str(path), read_text(path), separator) if pair[1]]
+    records = list(_records(str(path), read_text(path), separator))
     return _checked_rows(path, records, required)
 
 
@@ -397,7 +397,6 @@ def _decoded(name: str, data: bytes) -> str:
 def _records(
     name: str, text: str, separator: str, quotes: Quotes | None = None
 ) -> Iterator[Record]:
-    """The lines of delimited text; blank ones have no cells."""
     reader = csv.reader(
         io.StringIO(text, newline=""),
         delimiter=separator,
@@ -408,7 +407,7 @@ def _records(
     try:
         with long_cells(len(text)):
             for record in reader:
-                yield line, tuple(record)
+                yield from [(line, tuple(record))] if record else []
                 line = reader.line_num + 1
     except csv.Error as error:
         raise DataError(
@@ -434,8 +433,7 @@ def _row(path: Path, header: Sequence[str], *, line: int, record: Sequence[str])
 
 
 def _read_delimited(name: str, text: str, kind: FileFormat, *, quotes: Quotes | None) -> Table:
-    found = [pair for pair in _records(name, text, kind.separator, quotes) if pair[1]]
-    (_, header), *records = found or [(1, ())]
+    (_, header), *records = [*_records(name, text, kind.separator, quotes)] or [(1, ())]
     if not records:
         raise DataError(f"{name}: no rows below the column names; give a file that has some")
     for line, record in records:

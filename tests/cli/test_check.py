@@ -99,7 +99,7 @@ SAMPLES = (Sample("a", {"text": "t"}), Sample("b", {"text": "u"}))
 
 
 def problems(found: "Sequence[Finding]") -> list[str]:
-    return [f"{rule}: {problem}" for rule, problem in found if problem]
+    return [f"{part.rule}: {part.problem}" for part in found if part.problem]
 
 
 @each(
@@ -108,7 +108,7 @@ def problems(found: "Sequence[Finding]") -> list[str]:
         (Odd(name="other"), ["its name is 'other', not 'odd'"]),
         (Odd(metric="two words"), ["its metric is 'two words'"]),
         (Odd(recipe="odd"), ["write name:digest|way"]),
-        (Odd(metric="restless"), ["gives [("]),
+        (Odd(metric="restless"), ["asks [("]),
         (Odd(model="other"), ["asks model 'other', and its own is 'm'"]),
         (Odd(reads=lambda verdicts: verdicts[1:]), ["verdicts on 16 cases"]),
         (Odd(reads=lambda verdicts: verdicts[::-1]), ["was to be read"]),
@@ -128,7 +128,7 @@ def test_a_broken_rule_is_reported(judge: Odd, facts: Sequence[str]) -> None:
 def test_a_judge_that_gives_lost_replies_a_value_is_reported() -> None:
     found = problems(list(check_judge(Odd, "odd", SAMPLES, model="m")))
 
-    assert found == ["gives lost replies of its model a reason: it gives them the values [1.0]"]
+    assert found == ["gives lost replies of its model a reason: it gives them the value [1.0]"]
 
 
 @each(
