@@ -205,7 +205,7 @@ def test_answers_that_are_equal_at_two_temperatures_are_rated_once(
         (["--per-answer", "2"], "name as many with --raters"),
         (["--raters", "ann,item"], "'item' is a column of the sheet"),
         (["--raters", "../ann"], "--raters '../ann'"),
-        (["--temperature", "hot"], "--temperature 'hot': give numbers"),
+        (["--temperature", "hot"], "--temperature Thot: not in all"),
         (["--temperature", "0.7"], "T0.7: not in all of these runs; did you mean"),
     ],
 )
