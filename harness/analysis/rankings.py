@@ -17,8 +17,7 @@ from harness.implicitness.evaluate import Evaluation, Value, mean_known, rho, ta
 from harness.implicitness.pairs import Item, Items
 from harness.lazy import DataFrame, pandas
 from harness.storage.frames import Row, records
-from harness.storage.spreadsheets import read_spreadsheet
-from harness.storage.tables import TableRow
+from harness.storage.tables import TableRow, read_spreadsheet
 
 _MEANS: Final = ("tau", "rho", "tau_people", "rho_people", "closest")
 _COUNTS: Final = ("sets", "choices", "missing")
@@ -59,7 +58,7 @@ def read_people(paths: Sequence[Path], items: Items) -> list[Judged]:
 
 
 def _ratings(path: Path, sets: Mapping[str, Item], choices: Mapping[str, Item]) -> list[Row]:
-    rows = read_spreadsheet(path, ("rater",)).rows
+    rows = read_spreadsheet(path, ("rater",))
     columns = list(rows[0].cells) if rows else []
     if set(COLUMNS) <= set(columns):
         return records(read_ratings(path))
