@@ -24,11 +24,11 @@ from harness.cli.options import HOME, RESULTS, AsJson, ExitCode, Results, argume
 from harness.cli.put import put_frame
 from harness.core import Score
 from harness.errors import HarnessError, SpecError, StoreError
-from harness.implicitness.open import limits_line, overlap_line
+from harness.implicitness.open import measured_lines
 from harness.implicitness.probe import plain_line
 from harness.lazy import DataFrame
 from harness.pipeline.score import all_scores
-from harness.present.figures.detection import curve_figure
+from harness.present.figures.scores import curve_figure
 from harness.present.screen import (
     p_value,
     say,
@@ -226,8 +226,9 @@ def curve(choice: CurveChoice, results: Results = RESULTS, is_json: AsJson = Fal
         if not len(table):
             warn(f"{name} is left out: judge {judge} has read no text of it with an implicitness")
     samples = [list(read_samples(of_run["samples"])) for _, of_run in files]
-    lines = [overlap_line(file.data, own) for (file, _), own in zip(files, samples, strict=True)]
-    lines += [*map(limits_line, samples), _plain_line(rows)]
+    both = zip(files, samples, strict=True)
+    lines = [line for (file, _), own in both for line in measured_lines(file.data, own)]
+    lines.append(_plain_line(rows))
     for line in filter(None, dict.fromkeys(lines)):
         warn(line)
     path = (choice.out or results / "curves") / curves.curve_name(rows)
