@@ -14,10 +14,9 @@ A row is a verdict. Its columns, besides those that judges add as details:
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -193,9 +192,11 @@ def _without(frame: DataFrame, is_other: "Series[Any]") -> DataFrame:
     return made
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """The verdicts behind some scores: of a variant or average, some decodings, a group."""
+class Block(NamedTuple):
+    """The verdicts behind some scores: of a variant or average, some decodings, a group.
+
+    `details` names the columns that judges add and that have a meaning here.
+    """
 
     variant: str
     decoding: str
@@ -214,29 +215,28 @@ def averages(task: TaskSpec) -> dict[str, tuple[str, ...]]:
     return members
 
 
-def blocks(frame: DataFrame, task: TaskSpec) -> Iterator[Block]:
+def blocks(frame: DataFrame, task: TaskSpec, *, has_groups: bool = True) -> Iterator[Block]:
     """Each variant under each decoding and, last, under all of them; each group after `all`.
 
     An average, all of whose variants must be there, comes after the variants.
     """
     everything = set(details(frame))
-    found = list(frame["variant"].unique())
-    whole = {
-        name: members for name, members in averages(task).items() if set(members) <= set(found)
-    }
-    for name in (*found, *whole):
-        of_variant = frame[frame["variant"].isin(whole.get(name, (name,)))]
+    found = dict.fromkeys(frame["variant"].unique())
+    members: dict[str, tuple[str, ...]] = {name: (name,) for name in found}
+    members |= {n: own for n, own in averages(task).items() if found.keys() >= set(own)}
+    for name, own in members.items():
+        of_variant = frame[frame["variant"].isin(own)]
         labels = list(of_variant["decoding"].unique())
         parts = {label: of_variant[of_variant["decoding"] == label] for label in labels}
         if len(labels) > 1:
             parts[headline_label(labels)] = of_variant
-        groups = named_groups(of_variant["group"].unique())
-        for (label, chosen), (title, own) in product(parts.items(), groups.items()):
-            part = chosen if own is None else chosen[chosen["group"] == own]
+        groups = named_groups(of_variant["group"].unique()) if has_groups else {ALL: None}
+        for (label, chosen), (title, group) in product(parts.items(), groups.items()):
+            part = chosen if group is None else chosen[chosen["group"] == group]
             # What is said of a kind of choice that none of the samples has, has no meaning.
             foreign = {n for n in everything - set(details(part)) if n.startswith(OF_CHOICE)}
-            columns = tuple(sorted(everything - foreign))
-            yield Block(name, label, title, part, columns, name in whole)
+            kept = tuple(sorted(everything - foreign))
+            yield Block(name, label, title, part, kept, name not in found)
 
 
 def headline_label(labels: Sequence[str]) -> str:

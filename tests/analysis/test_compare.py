@@ -19,13 +19,13 @@ from support.paired_runs import (
     within,
     words_task,
 )
+from support.run_tables import score_rows
 
 from harness.analysis.compare import (
     compare,
     comparison_name,
 )
-from harness.analysis.pairings import PairingQuery, Pairings
-from harness.pipeline.score import score_rows
+from harness.analysis.pairings import Judges, Pairings
 from harness.stats.comparison import holm
 from harness.stats.estimate import BootstrapSettings
 from harness.storage.frames import Row, records
@@ -44,7 +44,7 @@ def know_and_act(act: str = ACT, *more: str) -> list[Row]:
     """The rows of eight choices against as many responses at one or more temperatures."""
     levels = {("base", f"T0.{n}", "near"): line for n, line in enumerate((act, *more), 3)}
     words = stored(words_task(), levels)
-    return rows_of(between(chosen([KNOW, KNOW]), words, PairingQuery()), QUICK)
+    return rows_of(between(chosen([KNOW, KNOW]), words), QUICK)
 
 
 def counts(row: Row) -> tuple[int | None, ...]:
@@ -60,7 +60,7 @@ def within_rows(
         for name, line in levels.items()
     }
     run = stored(words_task() if gaps else words_task(gaps={}), found, judges=judges)
-    return rows_of(within(run, PairingQuery()), QUICK)
+    return rows_of(within(run), QUICK)
 
 
 def test_ties_and_missing_items_stand_outside_the_fourfold_table() -> None:
@@ -84,7 +84,7 @@ def test_counts_add_up_to_the_items(group: str, expected: int) -> None:
         stored(words_task(), {("base", "T0.3", "near"): line}, model=replace(MODEL, name=name))
         for name, line in (("ant", letters), ("bee", letters[::-1]))
     )
-    rows = rows_of(between(first, second, PairingQuery()), QUICK)
+    rows = rows_of(between(first, second), QUICK)
     [row] = [row for row in rows if row.group == group]
 
     lost = row.items - row.n
@@ -121,7 +121,7 @@ def test_means_are_the_accuracies_of_the_scores_where_nothing_is_missing() -> No
         if (row.score.group, row.score.metric) == ("all", "accuracy")
     }
 
-    row = rows_of(within(run, PairingQuery()), QUICK)[0]
+    row = rows_of(within(run), QUICK)[0]
     assert (row.mean_a, row.mean_b) == (scores["cot5"], scores["base"])
     assert row.value == pytest.approx((scores["cot5"] or 0) - (scores["base"] or 0))
 
@@ -140,7 +140,7 @@ def test_samples_of_one_cluster_have_no_exact_test() -> None:
     levels = {("base", "T0.3", "near"): "110000", ("cot5", "T0.3", "near"): "111111"}
     run = stored(words_task(), levels, samples=samples)
 
-    row = rows_of(within(run, PairingQuery()), QUICK)[0]
+    row = rows_of(within(run), QUICK)[0]
     assert (row.clusters, row.p_exact, row.p_permutation) == (3, None, 0.5)
     assert "samples of one cluster are not independent" in (row.reason or "")
 
@@ -152,7 +152,7 @@ def test_the_interval_draws_clusters_whole() -> None:
         samples = [sample(n, cluster=f"c{n // size:02}") for n in range(16)]
         levels = {(name, "T0.3", "near"): line for name, line in lines.items()}
         run = stored(words_task(), levels, samples=samples)
-        row = rows_of(within(run, PairingQuery()), BootstrapSettings())[0]
+        row = rows_of(within(run), BootstrapSettings())[0]
         spread.append((row.high or 0) - (row.low or 0))
 
     assert spread[1] > 1.5 * spread[0]
@@ -206,7 +206,7 @@ def test_many_tests_have_enough_draws_to_find_what_is_plain() -> None:
     first = stored(words_task(gaps={}), lines, model=replace(MODEL, name="ant"))
     second = stored(words_task(gaps={}), other, model=replace(MODEL, name="bee"))
 
-    rows = rows_of(between(first, second, PairingQuery()), QUICK)
+    rows = rows_of(between(first, second), QUICK)
 
     assert len(rows) == 21
     assert max(row.p_holm or 1 for row in rows) <= 0.05
@@ -223,7 +223,7 @@ def test_the_interval_and_the_p_beside_it_never_contradict_each_other() -> None:
             (name, "T0.3", "near"): line for name, line in zip(("base", "cot5"), lines, strict=True)
         }
         run = stored(words_task(), levels, samples=samples)
-        for found in rows_of(within(run, PairingQuery()), QUICK):
+        for found in rows_of(within(run), QUICK):
             assert (found.low is None) == (found.high is None) == (found.p is None)
             if found.p is not None and found.low is not None and found.high is not None:
                 assert (found.p < 0.05) == (found.low > 0 or found.high < 0)
@@ -250,7 +250,7 @@ def guesses(count: int, *, options: int, seed: int) -> list[Row]:
         name="toy_choices",
     )
     act = stored(words_task(gaps={}), {("base", "T0.3", "near"): letters[1]})
-    return rows_of(between(know, act, PairingQuery()), QUICK)
+    return rows_of(between(know, act), QUICK)
 
 
 def test_where_chance_differs_it_is_said_and_there_is_no_exact_test() -> None:
@@ -276,7 +276,7 @@ def test_where_a_chance_level_is_not_known_there_is_no_exact_test() -> None:
     own = replace(NEAR, chance=None)
     words = stored(words_task(), {("base", "T0.3", "near"): ACT}, judges=(own,))
 
-    row = rows_of(between(chosen([KNOW, KNOW]), words, PairingQuery()), QUICK)[0]
+    row = rows_of(between(chosen([KNOW, KNOW]), words), QUICK)[0]
 
     assert (row.chance_a, row.chance_b, row.p_exact) == (0.5, None, None)
     assert "a chance level is not known" in (row.reason or "")
@@ -307,7 +307,7 @@ def test_of_families_without_any_difference_one_in_twenty_has_a_holm_p_below_the
                 for n in (3, 5)
             }
             runs.append(stored(task, lines, samples=samples, model=replace(MODEL, name=model)))
-        rows = rows_of(between(runs[0], runs[1], PairingQuery()), QUICK)
+        rows = rows_of(between(runs[0], runs[1]), QUICK)
         asked = [row for row in rows if row.group == "all" and "+" in row.decoding_b]
         main += min(row.p_holm or 1 for row in asked) <= 0.05
         side += min(row.p_holm or 1 for row in rows if row not in asked) <= 0.05
@@ -333,7 +333,7 @@ def test_verdicts_that_are_no_right_or_wrong_have_a_difference_and_no_table() ->
         ]
         runs.append(StoredRun(run.file, rows))
 
-    row = rows_of(between(runs[0], runs[1], PairingQuery()), QUICK)[0]
+    row = rows_of(between(runs[0], runs[1]), QUICK)[0]
     assert (row.value, row.n, row.p_permutation) == (-0.25, 4, 2 / 16)
     assert counts(row) == (None,) * 5
     assert row.reason == "no interval: constant; no exact test: verdicts are not right or wrong"
@@ -406,36 +406,30 @@ def test_rows_do_not_depend_on_the_order_of_the_samples() -> None:
     turned = StoredRun(run.file, run.rows[::-1])
 
     found = [
-        sorted(rows_of(within(part, PairingQuery()), QUICK), key=lambda row: row.group)
-        for part in (run, turned)
+        sorted(rows_of(within(part), QUICK), key=lambda row: row.group) for part in (run, turned)
     ]
     assert found[0] == found[1]
 
 
-DIFFERENT = [
-    (PairingQuery(), BootstrapSettings(seed=1)),
-    (PairingQuery(), BootstrapSettings(draws=10)),
-    (PairingQuery(judge_b="near"), BootstrapSettings()),
-    (PairingQuery(judge_a="near"), BootstrapSettings()),
-    (PairingQuery(intention_judge="near"), BootstrapSettings()),
-]
-
-
-@each(("question", "method"), DIFFERENT)
+@each(
+    ("judges", "method"),
+    [
+        ((None, None), BootstrapSettings(seed=1)),
+        ((None, None), BootstrapSettings(draws=10)),
+        ((None, "near"), BootstrapSettings()),
+        (("near", None), BootstrapSettings()),
+    ],
+)
 def test_another_question_about_the_same_runs_has_a_file_of_its_own(
-    question: PairingQuery, method: BootstrapSettings
+    judges: Judges, method: BootstrapSettings
 ) -> None:
-    files = [
-        chosen([[0.9], [0.8]]).file,
-        stored(words_task(), {("base", "T0.3", "near"): "1"}).file,
-    ]
-    plain = comparison_name(files, PairingQuery(), BootstrapSettings())
+    first = chosen([[0.9], [0.8]]).file
+    files = [first, stored(words_task(), {("base", "T0.3", "near"): "1"}).file]
+    plain = comparison_name(files, (None, None), BootstrapSettings())
 
     assert plain == f"{files[0].digest[:16]}-{files[1].digest[:16]}.csv"
-    assert comparison_name(files, question, method) not in (
-        plain,
-        comparison_name(files[:1], question, method),
-    )
+    names = [comparison_name(own, judges, method) for own in (files, files[:1])]
+    assert len({plain, *names}) == 3
 
 
 def test_each_signature_names_the_judge_of_its_side() -> None:

@@ -12,11 +12,11 @@ import pytest
 from pandas import DataFrame, concat
 from support.each import each
 from support.hate_rows import constant, planted, run_of, stored, text
+from support.run_tables import score_rows
 
 from harness.analysis.curves import curve_name, curve_rows, names, slope_words, together
 from harness.errors import StoreError
 from harness.parts import Reason
-from harness.pipeline.score import score_rows
 from harness.present.figures.detection import curve_figure
 from harness.present.figures.figure import Figure
 from harness.storage.frames import records

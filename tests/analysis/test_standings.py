@@ -16,6 +16,7 @@ from support.choice_cases import task as choices
 from support.each import each
 from support.hate_rows import VARIANT, run_of, text
 from support.paired_runs import SMALL, stored, words_task
+from support.run_tables import score_rows
 from support.sketches import row
 
 from harness.analysis.boards.alarms import constant_runs
@@ -30,7 +31,6 @@ from harness.analysis.boards.scores import (
 from harness.cli import main
 from harness.core import Sample
 from harness.library import leaderboard
-from harness.pipeline.score import score_rows
 from harness.specs.tasks import ClassesSpec
 from harness.storage.frames import records
 from harness.storage.run_tables import SampleRecord, VerdictRecord

@@ -147,7 +147,7 @@ def test_the_main_finding_is_printed_first_and_the_table_named(
         "they differ by 100 points, on 12 answers of 6 independent items (no interval: constant, "
         "p .031, but .094 by the paired test, corrected for 3 differences)"
     )
-    assert said[0] == "A / B: oracle / literal, nothing lost"
+    assert said[0] == "A / B: nothing lost"
     assert said[-1] == f"wrote {len(rows(table))} rows to {table}"
 
 
@@ -290,7 +290,7 @@ def test_a_gate_has_exit_codes_of_its_own(
     assert "is the file that is read; choose another --junit" in capsys.readouterr().err
     assert read.read_bytes() == before
     assert main(names) == 0
-    assert "for every answer is the same, word for word: base by" in capsys.readouterr().out
+    assert "base by near: pass: every answer is the same, word for word" in capsys.readouterr().out
 
 
 def test_a_gate_that_cannot_tell_says_which_drop_it_would_have_seen(

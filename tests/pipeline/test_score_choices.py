@@ -8,10 +8,11 @@ import pytest
 from msgspec import structs
 from support.choice_cases import choice_run, chosen, lost, sample, shared, task, variants
 from support.each import each
+from support.run_tables import score_rows
 
 from harness.core import Sample
 from harness.parts import Reason
-from harness.pipeline.score import averages, score_rows
+from harness.pipeline.score import averages
 from harness.specs.tasks import TaskSpec
 from harness.storage.run_tables import SampleRecord, VerdictRecord
 from harness.storage.runs import ScoreRow

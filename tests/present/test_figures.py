@@ -14,12 +14,12 @@ from support.hate_rows import planted, stored, text
 from support.rated_runs import ANN, BOB, FAR, NEAR
 from support.rated_runs import ratings as rated
 from support.rated_runs import runs as judged
+from support.run_tables import score_rows
 
 from harness.analysis.boards.scores import BOARD_COLUMNS
 from harness.analysis.panels import AgreementQuery, Panel, match_ratings
 from harness.errors import SpecError, StoreError
 from harness.parts import Reason
-from harness.pipeline.score import score_rows
 from harness.present.figures import detection, marks, people, scores
 from harness.present.figures.figure import Figure, Subplot, data_csv, drawable, each, values
 from harness.present.figures.marks import bars, curve, points, violin

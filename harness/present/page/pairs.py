@@ -14,7 +14,7 @@ from harness.analysis.compare import (
     decided_items,
     read_items,
 )
-from harness.analysis.pairings import Kind, Pairing, PairingQuery, between, have_common, within
+from harness.analysis.pairings import Kind, Pairing, between, have_common, within
 from harness.errors import HarnessError
 from harness.lazy import DataFrame
 from harness.pipeline.score import ALL
@@ -64,10 +64,9 @@ def leader_and_others(
     lines, pairs, notes = best(board), [], []
     for other in lines[1 : _MOST + 1]:
         row, runs = lines[0], (numbers.run_of(lines[0]), numbers.run_of(other))
-        query = PairingQuery(row.judge, row.judge)
         first, second = (numbers.made.stored[place] for place in runs)
         try:
-            found, _, _ = between(first, second, query)
+            found, _, _ = between(first, second, (row.judge, row.judge))
         except HarnessError as error:
             notes.append(f"{row.model} and {other.model} are not compared: {error}")
             continue
@@ -107,7 +106,7 @@ def know_and_act(numbers: PageNumbers) -> list[ComparedRuns]:
     stored, pairs = numbers.made.stored, []
     for one, run in enumerate(stored):
         try:
-            found, _, _ = within(run, PairingQuery())
+            found, _, _ = within(run)
         except HarnessError:  # it has neither gaps nor intentions
             continue
         pairs += [(pairing, (one, one)) for pairing in found]
@@ -119,7 +118,7 @@ def know_and_act(numbers: PageNumbers) -> list[ComparedRuns]:
         if not have_common(know, act):
             continue
         try:
-            found, _, _ = between(know, act, PairingQuery())
+            found, _, _ = between(know, act)
         except HarnessError as error:
             numbers.made.notes.append(str(error))
             continue
