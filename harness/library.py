@@ -10,15 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, Unpack, get_args
 
-from harness.analysis.agreement import EPSILONS, AgreementRow, AgreementSettings, agreement_rows
-from harness.analysis.panels import AgreementQuery, rated_panels
+from harness.analysis.agreement import EPSILONS, AgreementSettings, agreement_with
+from harness.analysis.panels import AgreementQuery
 from harness.analysis.tables.build import Changes, TableInput, adapted, build
 from harness.analysis.tables.run_frames import (
     board_frame,
     errors_frame,
     items_frame,
     rates_frame,
-    records_frame,
     samples_frame,
 )
 from harness.core import Judge, Model
@@ -344,7 +343,7 @@ def plot(
         raise StoreError("no run to draw; `load_runs` has those below a results folder")
     given = [str(o.path if isinstance(o, EvaluatedRun) else o) for o in _names(of, "of")]
     opened = _opened(workspace)
-    made = figure_of(figure, given, results=Path(results), workspace=opened, **options)
+    made = figure_of(figure, given, replace(opened, results=Path(results)), **options)
     return draw(made, width_cm=width_cm)
 
 
@@ -393,8 +392,7 @@ def agreement(
         )
     settings = AgreementSettings(seed, draws, level, EPSILONS[rater_kind])
     query = AgreementQuery(tuple(judges), orders=orders)
-    panels = rated_panels(Path(ratings), _folders(None, results), query)
-    return records_frame(AgreementRow, (r for p in panels for r in agreement_rows(p, settings)))
+    return agreement_with(Path(ratings), _folders(None, results), query, settings)
 
 
 def score_implicitness(texts: Iterable[str], scorer: str = "impscore-minilm") -> DataFrame:

@@ -45,7 +45,7 @@ from harness.text.prompts import Prompts
 if TYPE_CHECKING:
     from harness.implicitness.open import TextScorer
     from harness.implicitness.scorer import Scorer
-    from harness.models.client.batch_api import BatchServer
+    from harness.models.client.batches import BatchServer
     from harness.models.client.cached import Price
     from harness.models.client.endpoint import Endpoint
     from harness.models.encoders.encoders import Encoder
@@ -331,14 +331,14 @@ class Registry:
                 raise TypeError(f"gives {wrong[0]!r}, which is no harness.core.Sample")
         return samples
 
-    def batch_server(self, model: Model) -> "BatchServer":
+    def batch_server(self, model: Model) -> "BatchServer[Any]":
         """Return the batches API of a hosted model."""
         if model.kind not in BATCHES:
             raise SpecError(
                 f"--batch: model {model.name} of kind {model.kind} is not asked in batches; "
                 "answer without --batch, then have `harness judge RUN --batch` judge in batches"
             )
-        server: BatchServer = plugins.shipped(BATCHES[model.kind]).value(model)
+        server: BatchServer[Any] = plugins.shipped(BATCHES[model.kind]).value(model)
         return server
 
     def hosted(self, name: str) -> HostedSpec | None:

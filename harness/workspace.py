@@ -22,8 +22,7 @@ from harness.data.download import is_complete, sha256
 from harness.data.readers import labelled_table, samples_jsonl
 from harness.errors import DataError, SpecError
 from harness.implicitness.open import MEASURES, CachedScorer, add_implicitness
-from harness.models.client.batch_api import BatchFiles
-from harness.models.client.batch_model import BatchModel
+from harness.models.client.batches import BatchFiles, BatchModel
 from harness.models.client.cached import (
     HOSTED,
     Budget,
@@ -56,9 +55,8 @@ class Workspace:
     """Where things are found and kept, and whether calls may be made.
 
     `opened` are the models that runs share, by name, each as long as one of them has it; None
-    where each run opens its own. `shard` is the part of a run that a command makes the calls of, as
-    its number and their count; None for all of it. `warned` are the sample sets that a
-    warning has named, None where an earlier command has named them all.
+    where each run opens its own. `warned` are the sample sets that a warning has named, None where
+    an earlier command has named them all.
     """
 
     registry: Registry
@@ -68,7 +66,6 @@ class Workspace:
     progress: Progress
     terms: CallPolicy = field(default_factory=CallPolicy)
     opened: WeakValueDictionary[str, Model] | None = None
-    shard: tuple[int, int] | None = None
     warned: set[str] | None = field(default_factory=set)
 
     @classmethod
@@ -124,7 +121,7 @@ class Workspace:
     def desk(self, model: Model) -> CachedClient:
         """Open the cached client of a model, with its ledger of calls and its price, if known."""
         self.have_patience(model)
-        ledger = Ledger(self.results / "calls" / model.name, self.shard)
+        ledger = Ledger(self.results / "calls" / model.name)
         price, priced_as = None, None
         if model.kind in HOSTED:
             price = self.registry.price(model.name)
@@ -155,7 +152,7 @@ class Workspace:
                 )
             return client
         server = self.registry.batch_server(model)
-        batches = BatchModel(model, server, files=files, progress=self.progress)
+        batches = BatchModel(server, files=files, progress=self.progress)
         return replace(client, model=batches, is_batch=True)
 
     def training(self, spec: DataSpec, table: TableSpec) -> tuple[list[Sample], DataEntry]:

@@ -1,50 +1,24 @@
-"""Panels to the rows of agreement.csv: the agreement of each judge with people, and of people.
+"""Panels to frames of agreement: that of each judge with people, and of people with each other.
 
 Every statistic is a function of `stats`, where its source is; a missing value has a reason.
 Nothing here reads files.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from harness.analysis.panels import ALL_SYSTEMS, JudgeTable, Panel
-from harness.stats.agreement import (
-    Scale,
-    Spread,
-    agreement_stats,
-    alpha_ci,
-    alpha_with_each,
-    attainable_r,
-    deviation,
-    document_means,
-    interval_with_test,
-    jackknife_ci,
-    mean_jackknife,
-    means_without,
-    pearsons_without,
-    percent_agreement,
-    sums_without,
-)
-from harness.stats.comparison import (
-    Statistic,
-    annotator_test,
-    holm,
-    permutation_test,
-    williams_test,
-)
-from harness.stats.correlation import (
-    cross_fitted_acc_eq,
-    dataset_pearson,
-    document_taus_zero,
-    pearson_against,
-    permutation_p,
-    system_means,
-    tau_zero_against,
-    tie_rate,
-)
+from harness.analysis.panels import ALL_SYSTEMS, AgreementQuery, JudgeTable, Panel, panels
+from harness.data.ratings import read_ratings
+from harness.lazy import DataFrame, pandas
+from harness.stats import agreement as agreements
+from harness.stats import comparison, correlation, reliability
+from harness.stats.agreement import Scale, Spread
+from harness.stats.comparison import Statistic
 from harness.stats.estimate import (
     BootstrapSettings,
     Estimate,
@@ -57,7 +31,7 @@ from harness.stats.estimate import (
     ratio,
     snapped,
 )
-from harness.stats.reliability import is_severity_confounded, rater_groups, reliability_of_means
+from harness.storage.runs import RunFolder
 from harness.storage.signature import JudgeRecipe
 
 _LEAST_RATERS, _LEAST_UNITS = 3, 30  # of the alternative annotator test
@@ -79,40 +53,19 @@ class AgreementSettings(BootstrapSettings):
     epsilon: float = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class AgreementRow:
-    """One statistic of one judge, or of two; a missing value or interval has its `reason`.
+COLUMNS = (
+    *("task", "model", "variant", "judge", "statistic", "value", "low", "high", "n", "skipped"),
+    *("documents", "systems", "raters", "tie_rate_human", "tie_rate_judge", "epsilon", "p"),
+    *("reason", "scale", "averaging", "signature", "sd", "p_holm", "note"),
+)
+"""The columns of agreement.csv: a row has one statistic of one judge, or of two.
 
-    `documents` counts each document once, also where it was rated at several decodings. `sd` is
-    the standard deviation of a mean over raters or pairs. `p_holm` is `p` corrected for all
-    differences of the panel: those by permutation together, Williams' together. `note` says what
-    to know of the value.
-    """
-
-    task: str
-    model: str
-    variant: str
-    judge: str
-    statistic: str
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    n: int = 0
-    skipped: int = 0
-    documents: int = 0
-    systems: int = 0
-    raters: int = 0
-    tie_rate_human: float | None = None
-    tie_rate_judge: float | None = None
-    epsilon: float | None = None
-    p: float | None = None
-    reason: str | None = None
-    scale: str = ""
-    averaging: str = ""
-    signature: str = ""
-    sd: float | None = None
-    p_holm: float | None = None
-    note: str = ""
+A missing value or interval has its `reason`. `documents` counts each document once, also where it
+was rated at several decodings. `sd` is the standard deviation of a mean over raters or pairs.
+`p_holm` is `p` corrected for all differences of the panel: those by permutation together, Williams'
+together. `note` says what to know of the value.
+"""
+_Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,143 +78,153 @@ class _Analysis:
     resamples: Resamples
 
 
-def agreement_rows(panel: Panel, settings: AgreementSettings) -> list[AgreementRow]:
+def agreement(panel: Panel, settings: AgreementSettings) -> DataFrame:
     """Every statistic of every judge of a panel, then the differences of its judges."""
-    counts = (~np.isnan(panel.ratings)).sum(axis=2)
-    human = snapped(ratio(np.nansum(panel.ratings, axis=2), counts))
-    analysis = _Analysis(panel, settings, human, settings.resamples(panel.clusters))
-    people = list(_of_people(analysis))
-    rows = [row for judge in panel.judges for row in _of_judge(analysis, judge, people)]
-    return [*rows, *_differences(analysis)]
+    analysis = _Analysis(panel, settings, panel.human, settings.resamples(panel.clusters))
+    people = [*_of_people(analysis)]
+    rows = []
+    for judge in panel.judges:
+        blank = _blank(analysis, [judge])
+        own = [*_correlations(analysis, judge), *people, *_of_values(analysis, judge)]
+        rows += [{**blank, **row} for row in own]
+    rows += _differences(analysis)
+    if not panel.rows:
+        why = f"no overlap: {panel.unmatched} of {panel.offered} ratings match no response"
+        rows = [{**row, "reason": why if row["value"] is None else row["reason"]} for row in rows]
+    return pandas.DataFrame(rows, columns=list(COLUMNS))
 
 
-def _of_people(analysis: _Analysis) -> Iterator[AgreementRow]:
+def agreement_with(
+    people: Path,
+    folders: Sequence[RunFolder],
+    query: AgreementQuery | None = None,
+    settings: AgreementSettings | None = None,
+) -> DataFrame:
+    """The agreement of runs with a file of people's ratings, one panel below the other."""
+    query, settings = query or AgreementQuery(), settings or AgreementSettings()
+    found = [agreement(one, settings) for one in panels(read_ratings(people), folders, query)]
+    return pandas.concat(found or [pandas.DataFrame(columns=list(COLUMNS))], ignore_index=True)
+
+
+def _row(statistic: str, found: Estimate, **more: object) -> _Row:
+    return {
+        "statistic": statistic,
+        "value": found.value,
+        "low": found.low,
+        "high": found.high,
+        "n": found.n,
+        "skipped": found.skipped,
+        "reason": found.reason or found.why_no_interval,
+        **more,
+    }
+
+
+def _of_people(analysis: _Analysis) -> Iterator[_Row]:
     ratings, resamples = analysis.panel.ratings, analysis.resamples
-    level, blank = analysis.settings.level, AgreementRow("", "", "", "", "")
-    alpha = alpha_ci(ratings, resamples, scale=level)
-    yield replace(_filled(analysis, blank, alpha), statistic="alpha_raters")
+    level = analysis.settings.level
+    yield _row("alpha_raters", agreements.alpha_ci(ratings, resamples, scale=level))
     shares = _pairwise(ratings, None, resamples)
-    yield replace(_spread(analysis, blank, shares), statistic="agreement_pairwise_raters")
-    ceiling = reliability_of_means(ratings, resamples)
-    root = _through(ceiling, lambda one: attainable_r(one, Estimate(1.0, n=one.n)))
-    notes = _severity_notes(analysis)
-    for name, result, said in (
-        ("noise_ceiling", ceiling, notes),
-        ("attainable_r", root, [_OF_PEARSON, *notes]),
+    yield _row("agreement_pairwise_raters", shares.result, sd=shares.sd)
+    ceiling = reliability.reliability_of_means(ratings, resamples)
+    root = _through(ceiling, lambda one: agreements.attainable_r(one, Estimate(1.0, n=one.n)))
+    notes = [_CONFOUNDED] if reliability.is_severity_confounded(ratings) else []
+    notes += [_GROUPS] if reliability.rater_groups(ratings) > 1 else []
+    for row in (
+        _row("noise_ceiling", ceiling, note="; ".join(notes)),
+        _row("attainable_r", root, note="; ".join([_OF_PEARSON, *notes])),
     ):
-        row = replace(_filled(analysis, blank, result), statistic=name, note="; ".join(said))
-        none = replace(row, value=None, low=None, high=None, reason=_NOMINAL)
-        yield none if level == "nominal" and row.value is not None else row
+        is_nominal = level == "nominal" and row["value"] is not None
+        yield {**row, **_none(_NOMINAL)} if is_nominal else row
 
 
 _OF_PEARSON = "of pearson_dataset, with a judge that makes no errors"
 _NOMINAL = "nominal ratings have no mean; --level interval where values are numbers"
 _CONFOUNDED = "systems had different raters, whose severity shifts the systems' means"
 _GROUPS = "raters that rated no cell together: their severity is not in it, so it is too high"
-
-
-def _severity_notes(analysis: _Analysis) -> list[str]:
-    ratings = analysis.panel.ratings
-    confounded = [_CONFOUNDED] if is_severity_confounded(ratings) else []
-    return [*confounded, *([_GROUPS] if rater_groups(ratings) > 1 else [])]
-
-
-def _of_judge(
-    analysis: _Analysis, judge: JudgeTable, people: Iterable[AgreementRow]
-) -> Iterator[AgreementRow]:
-    blank = _blank(analysis, (judge,))
-    yield from _correlations(analysis, judge, blank)
-    for row in people:
-        filled = {name: getattr(row, name) for name in _RESULTS}
-        yield replace(blank, **filled)
-    is_other = _is_on_another_scale(analysis, judge)
-    for row in _of_values(analysis, judge, blank):
-        if is_other:
-            row = replace(row, value=None, low=None, high=None, sd=None)
-            row = replace(row, reason=_OTHER_SCALE, note="")
-        yield row
-
-
 _OTHER_SCALE = "the judge's scale is not the raters'"
 
 
-def _is_on_another_scale(analysis: _Analysis, judge: JudgeTable) -> bool:
+def _none(reason: str) -> _Row:
+    """What replaces a value that would mean nothing."""
+    return dict(value=None, low=None, high=None, sd=None, reason=reason)
+
+
+def _is_on_another_scale(panel: Panel, judge: JudgeTable, values: Floats) -> bool:
     """Whether one side's values are shares or cosines, all in 0..1, and the other's go beyond.
 
     One value throughout shows no scale, and ratings on a scale that the recipe names are ratings.
     """
     scales = [JudgeRecipe(judge.judge, part).scale for part in judge.recipe.split("|")]
-    known = analysis.panel.ratings[~np.isnan(analysis.panel.ratings)]
-    values = judge.values[~np.isnan(judge.values) & ~np.isnan(analysis.human)]
+    known = panel.ratings[~np.isnan(panel.ratings)]
     if any(scale and scale[1] > 1 for scale in scales) or not len(known) or not len(values):
         return False
     sides = [bool(np.min(side) >= 0 and np.max(side) <= 1) for side in (known, values)]
     return sides[0] != sides[1] and bool(np.ptp(known) > 0 and np.ptp(values) > 0)
 
 
-def _of_values(
-    analysis: _Analysis, judge: JudgeTable, blank: AgreementRow
-) -> Iterator[AgreementRow]:
+def _of_values(analysis: _Analysis, judge: JudgeTable) -> Iterator[_Row]:
     """What compares a judge's values with the raters' as they are, so has to be on their scale."""
-    ratings, values, resamples = analysis.panel.ratings, judge.values, analysis.resamples
-    level, note = analysis.settings.level, _unmatched_values(analysis, judge)
+    panel, settings, resamples = analysis.panel, analysis.settings, analysis.resamples
+    ratings, values, level = panel.ratings, judge.values, settings.level
+    known = values[~np.isnan(values) & ~np.isnan(analysis.human)]
+    note = _unmatched_values(ratings, judge, known)
     together = np.concatenate([ratings, values[:, :, None]], axis=2)
-    each = alpha_with_each(ratings, values, resamples, scale=level)
-    for name, spread in (
-        ("alpha_judge_with_raters", Spread(alpha_ci(together, resamples, scale=level), None)),
-        ("alpha_judge_with_each", each),
+    found = [
+        (
+            "alpha_judge_with_raters",
+            Spread(agreements.alpha_ci(together, resamples, scale=level), None),
+        ),
+        (
+            "alpha_judge_with_each",
+            agreements.alpha_with_each(ratings, values, resamples, scale=level),
+        ),
         ("agreement_pairwise_judge", _pairwise(ratings, values, resamples)),
-    ):
-        yield replace(_spread(analysis, blank, spread), statistic=name, note=note)
-    epsilon = analysis.settings.epsilon
-    for name, estimate in _annotator(analysis, values):
-        row = replace(_filled(analysis, blank, estimate), statistic=name, epsilon=epsilon)
-        yield row if estimate.value is None else replace(row, reason=None, note=note)
+    ]
+    rows = [_row(name, spread.result, sd=spread.sd, note=note) for name, spread in found]
+    for name, one in _annotator(analysis, values):
+        row = _row(name, one, epsilon=settings.epsilon)
+        rows.append(row if one.value is None else {**row, "reason": None, "note": note})
+    none = {**_none(_OTHER_SCALE), "note": ""}
+    is_other = _is_on_another_scale(panel, judge, known)
+    yield from ({**row, **none} if is_other else row for row in rows)
 
 
-_RESULTS = ("statistic", "value", "low", "high", "n", "skipped", "reason", "sd", "note")
+def _unmatched_values(ratings: Floats, judge: JudgeTable, values: Floats) -> str:
+    """How many of a judge's values are no value that any rater gave: such agree with nobody."""
+    given = snapped(ratings[~np.isnan(ratings)])
+    if not (odd := int((~np.isin(values, given)).sum())):
+        return ""
+    halves = f"; {judge.split} verdicts are .5, two orders that disagree: see --orders"
+    words = f"{odd} of {len(values)} judge values are no rater's and equal no rating"
+    return words + halves * (judge.split > 0)
 
 
-def _correlations(
-    analysis: _Analysis, judge: JudgeTable, blank: AgreementRow
-) -> Iterator[AgreementRow]:
+def _correlations(analysis: _Analysis, judge: JudgeTable) -> Iterator[_Row]:
     values, resamples, panel = judge.values, analysis.resamples, analysis.panel
-    means = system_means(analysis.human, values)
-    stats = agreement_stats(analysis.human, values, resamples, documents=panel.of_rows)
-    note = _CONFOUNDED if is_severity_confounded(panel.ratings) else ""
+    means = correlation.system_means(analysis.human, values)
+    stats = agreements.agreement_stats(analysis.human, values, resamples, documents=panel.documents)
+    note = _CONFOUNDED if reliability.is_severity_confounded(panel.ratings) else ""
+    yield _row("pearson_dataset", stats.dataset_pearson)
+    yield _row("kendall_document", stats.document_tau)
+    yield _row("kendall_document_zero", stats.document_tau_zero)
     # The exact p-values are there where few systems allow them.
-    for name, result, p, said in (
-        ("pearson_dataset", stats.dataset_pearson, None, ""),
-        ("kendall_document", stats.document_tau, None, ""),
-        ("kendall_document_zero", stats.document_tau_zero, None, ""),
-        ("spearman_system", stats.system_spearman, permutation_p(*means, "spearman").value, note),
-        ("pearson_system", stats.system_pearson, permutation_p(*means, "pearson").value, note),
-    ):
-        yield replace(_filled(analysis, blank, result), statistic=name, p=p, note=said)
+    p = correlation.permutation_p(*means, "spearman").value
+    yield _row("spearman_system", stats.system_spearman, p=p, note=note)
+    p = correlation.permutation_p(*means, "pearson").value
+    yield _row("pearson_system", stats.system_pearson, p=p, note=note)
     # The folds' epsilons are kept while clusters are left out.
     seed = str(analysis.settings.seed)
-    fit, shares = cross_fitted_acc_eq(analysis.human, values, panel.clusters, seed=seed)
-    places, shares = document_means(shares, resamples, panel.of_rows)
+    fit, shares = correlation.cross_fitted_acc_eq(analysis.human, values, panel.clusters, seed=seed)
+    places, shares = agreements.document_means(shares, resamples, panel.documents)
     mean = mean_estimate(shares, fit.estimate.reason or NoValue.TOO_FEW)
-    row = _filled(analysis, blank, mean_jackknife(shares, mean, places, range_="share"))
     epsilon = float(np.mean(fit.epsilons)) if fit.epsilons else None
-    yield replace(row, statistic="acc_eq", epsilon=epsilon)
-
-
-def _unmatched_values(analysis: _Analysis, judge: JudgeTable) -> str:
-    """How many of a judge's values are no value that any rater gave: such agree with nobody."""
-    known = analysis.panel.ratings[~np.isnan(analysis.panel.ratings)]
-    values = judge.values[~np.isnan(judge.values) & ~np.isnan(analysis.human)]
-    if not (odd := int((~np.isin(values, snapped(known))).sum())):
-        return ""
-    said = f"{odd} of {len(values)} judge values are no rater's and equal no rating"
-    halves = f"; {judge.split} verdicts are .5, two orders that disagree: see --orders"
-    return said + (halves if judge.split else "")
+    found = agreements.mean_jackknife(shares, mean, places, range_="share")
+    yield _row("acc_eq", found, epsilon=epsilon)
 
 
 def _annotator(analysis: _Analysis, values: Floats) -> list[tuple[str, Estimate]]:
     panel, settings = analysis.panel, analysis.settings
-    test = annotator_test(
+    test = comparison.annotator_test(
         panel.ratings.reshape(values.size, len(panel.raters)),
         values.ravel(),
         alignment="accuracy" if settings.level == "nominal" else "rmse",
@@ -284,9 +247,9 @@ def _pairwise(ratings: Floats, judge: Floats | None, resamples: Resamples) -> Sp
         pairs = [(place, raters) for place in range(raters)]
         ratings = np.concatenate([ratings, judge[:, :, None]], axis=2)
     units = ratings.reshape(ratings.shape[0] * ratings.shape[1], ratings.shape[2])
-    estimate = percent_agreement(units, pairs)
+    estimate = agreements.percent_agreement(units, pairs)
     if estimate.value is None:
-        return Spread(jackknife_ci(estimate, np.zeros(0), "share"), None)
+        return Spread(agreements.jackknife_ci(estimate, np.zeros(0), "share"), None)
     total, counted = np.zeros(resamples.clusters), np.zeros(resamples.clusters)
     alone: list[Floats] = []
     for start in range(0, len(pairs), _PAIRS_AT_ONCE):
@@ -295,12 +258,12 @@ def _pairwise(ratings: Floats, judge: Floats | None, resamples: Resamples) -> Sp
         alike = ratings[:, :, one] == ratings[:, :, other]
         columns = np.hstack([alike.sum(axis=1), both.sum(axis=1)]).astype(np.float64)
         alone.append(ratio(*np.split(columns.sum(axis=0), 2)))
-        shares = ratio(*np.hsplit(sums_without(columns, resamples), 2))
+        shares = ratio(*np.hsplit(agreements.sums_without(columns, resamples), 2))
         total += np.nansum(shares, axis=1)
         counted += (~np.isnan(shares)).sum(axis=1)
     known = np.concatenate(alone)
-    spread = deviation(known[~np.isnan(known)])
-    return Spread(jackknife_ci(estimate, ratio(total, counted), "share"), spread)
+    spread = agreements.deviation(known[~np.isnan(known)])
+    return Spread(agreements.jackknife_ci(estimate, ratio(total, counted), "share"), spread)
 
 
 def _through(result: Estimate, change: Callable[[Estimate], Estimate]) -> Estimate:
@@ -313,53 +276,45 @@ def _through(result: Estimate, change: Callable[[Estimate], Estimate]) -> Estima
     return estimate.between(low, high, clusters=result.clusters)
 
 
-@dataclass(frozen=True, slots=True)
-class _Difference:
-    """Two judges' difference in a statistic: its test, and its interval where it has one."""
-
-    pair: tuple[JudgeTable, JudgeTable]
-    statistic: str
-    test: Significance
-    ends: Estimate | None = None
-    note: str = ""
-
-
 _INDEPENDENT = "assumes independent cells; difference_pearson does not"
 _Without = Callable[[Floats, Floats, Resamples], Floats]
 
 
 def _taus_without(human: Floats, judge: Floats, resamples: Resamples) -> Floats:
-    return means_without(document_taus_zero(human, judge), resamples)
+    return agreements.means_without(correlation.document_taus_zero(human, judge), resamples)
 
 
 _TESTED: tuple[tuple[str, Callable[[Floats], Statistic], _Without], ...] = (
-    ("difference_pearson", pearson_against, pearsons_without),
-    ("difference_kendall", tau_zero_against, _taus_without),
+    ("difference_pearson", correlation.pearson_against, agreements.pearsons_without),
+    ("difference_kendall", correlation.tau_zero_against, _taus_without),
 )
 
 
-def _differences(analysis: _Analysis) -> Iterator[AgreementRow]:
+def _differences(analysis: _Analysis) -> list[_Row]:
     """For each pair of judges the difference of their correlations; p corrected for all of them."""
-    pairs, human = list(combinations(analysis.panel.judges, 2)), analysis.human
-    name = "difference_pearson_williams"
-    williams = [
-        _Difference((a, b), name, _williams(human, a.values, b.values), note=_INDEPENDENT)
-        for a, b in pairs
+    pairs = [*combinations(analysis.panel.judges, 2)]
+    families = (
+        [{**_blank(analysis, pair), **_williams(analysis.human, *pair)} for pair in pairs],
+        [
+            {**_blank(analysis, pair), **_permuted(analysis, pair, *kind)}
+            for kind in _TESTED
+            for pair in pairs
+        ],
+    )
+    return [
+        {**row, "p_holm": p}
+        for rows in families
+        for row, p in zip(rows, comparison.holm([row["p"] for row in rows]), strict=True)
     ]
-    permuted = [_permuted(analysis, pair, *kind) for kind in _TESTED for pair in pairs]
-    for family in (williams, permuted):
-        corrected = holm([one.test.p for one in family])
-        for one, p in zip(family, corrected, strict=True):
-            yield replace(_difference_row(analysis, one), p_holm=p)
 
 
-def _difference_row(analysis: _Analysis, one: _Difference) -> AgreementRow:
-    test, ends = one.test, one.ends
-    row = replace(_blank(analysis, one.pair), statistic=one.statistic, note=one.note)
-    row = replace(row, value=test.statistic, p=test.p, n=test.n, skipped=test.skipped)
-    if ends is None or test.p is None:
-        return replace(row, reason=_why(analysis, test.reason))
-    return replace(row, low=ends.low, high=ends.high, reason=ends.why_no_interval)
+def _tested(name: str, test: Significance, ends: Estimate | None = None) -> _Row:
+    """A difference with its test, and its interval where it has both."""
+    found: _Row = {"low": None, "high": None, "reason": test.reason}
+    if ends is not None and test.p is not None:
+        found = {"low": ends.low, "high": ends.high, "reason": ends.why_no_interval}
+    of_test = {"value": test.statistic, "p": test.p, "n": test.n, "skipped": test.skipped}
+    return {"statistic": name, **of_test, **found}
 
 
 def _permuted(
@@ -368,10 +323,10 @@ def _permuted(
     name: str,
     against: Callable[[Floats], Statistic],
     without: _Without,
-) -> _Difference:
+) -> _Row:
     first, second, resamples = pair[0].values, pair[1].values, analysis.resamples
     shared = np.where(np.isnan(first) | np.isnan(second), np.nan, analysis.human)
-    test = permutation_test(
+    test = comparison.permutation_test(
         shared,
         (first, second),
         against(shared),
@@ -381,51 +336,53 @@ def _permuted(
     )
     rests = [without(*complete(shared, judge), resamples) for judge in (first, second)]
     estimate = Estimate(test.statistic, n=test.n, reason=test.reason)
-    found = jackknife_ci(estimate, rests[0] - rests[1], "any")
-    ends = interval_with_test(found, test.p, resamples.clusters)
-    return _Difference(pair, name, test, ends)
+    found = agreements.jackknife_ci(estimate, rests[0] - rests[1], "any")
+    return _tested(name, test, agreements.interval_with_test(found, test.p, resamples.clusters))
 
 
-def _williams(human: Floats, first: Floats, second: Floats) -> Significance:
+def _williams(human: Floats, *judges: JudgeTable) -> _Row:
     """Williams' test on the cells that all have; its statistic here is the difference of r."""
-    missing = np.isnan(human) | np.isnan(first) | np.isnan(second)
-    shared = [np.where(missing, np.nan, cells) for cells in (human, first, second)]
-    results = [dataset_pearson(*pair) for pair in combinations(shared, 2)]
+    tables = [human, *(judge.values for judge in judges)]
+    missing = np.isnan(tables).any(axis=0)
+    shared = [np.where(missing, np.nan, cells) for cells in tables]
+    results = [correlation.dataset_pearson(*pair) for pair in combinations(shared, 2)]
     n, skipped, (r1, r2, r12) = results[0].n, results[0].skipped, [r.value for r in results]
     if r1 is None or r2 is None or r12 is None:
         reason = next(result.reason for result in results if result.reason)
-        return Significance(None, None, n=n, skipped=skipped, reason=reason)
-    test = williams_test(r1, r2, r12, n=n)
-    return replace(test, statistic=None if test.p is None else r1 - r2, skipped=skipped)
+        test = Significance(None, None, n=n, skipped=skipped, reason=reason)
+    else:
+        test = comparison.williams_test(r1, r2, r12, n=n)
+        test = replace(test, statistic=None if test.p is None else r1 - r2, skipped=skipped)
+    return {**_tested("difference_pearson_williams", test), "note": _INDEPENDENT}
 
 
-def _blank(analysis: _Analysis, judges: Sequence[JudgeTable]) -> AgreementRow:
+def _blank(analysis: _Analysis, judges: Sequence[JudgeTable]) -> _Row:
     panel, is_one = analysis.panel, len(judges) == 1
     people, values = complete(analysis.human, judges[0].values)
-    models = dict.fromkeys(judge.model for judge in judges)
-    return AgreementRow(
-        task=panel.task,
-        model=" vs ".join(models),
-        variant=panel.variant,
-        judge=" vs ".join(_names(judges)),
-        statistic="",
-        documents=len(set(panel.of_rows)),
-        systems=len(panel.systems),
-        raters=len(panel.raters),
-        tie_rate_human=tie_rate(people if is_one else analysis.human).value,
-        tie_rate_judge=tie_rate(values).value if is_one else None,
-        scale=panel.scale,
-        averaging=_averaging(analysis, judges),
-        signature="|".join([panel.recipe, " vs ".join(j.recipe for j in judges), panel.given]),
-    )
+    recipes = " vs ".join(judge.recipe for judge in judges)
+    return {
+        "task": panel.task,
+        "model": " vs ".join(dict.fromkeys(judge.model for judge in judges)),
+        "variant": panel.variant,
+        "judge": " vs ".join(_names(judges)),
+        "documents": len({*panel.documents}),
+        "systems": len(panel.systems),
+        "raters": len(panel.raters),
+        "tie_rate_human": correlation.tie_rate(people if is_one else analysis.human).value,
+        "tie_rate_judge": correlation.tie_rate(values).value if is_one else None,
+        "scale": panel.scale,
+        "averaging": _averaging(analysis, judges),
+        "signature": f"{panel.recipe}|{recipes}|{panel.given}",
+        "note": "",
+    }
 
 
 def _averaging(analysis: _Analysis, judges: Sequence[JudgeTable]) -> str:
     panel, orders = analysis.panel, {judge.orders for judge in judges} - {"both"}
-    decodings = f"mean over {'+'.join(panel.decodings)}"
-    if panel.rated:
-        decodings = f"each answer at {'+'.join(panel.rated)} by itself, then mean of a document's"
-    parts = ["mean over raters", decodings, f"{analysis.settings.level} level"]
+    parts = ["mean over raters", f"mean over {'+'.join(panel.decodings)}"]
+    if rated := sorted({decoding for _, decoding in panel.rows if decoding}):
+        parts[1] = f"each answer at {'+'.join(rated)} by itself, then mean of a document's"
+    parts.append(f"{analysis.settings.level} level")
     if any(judge.split for judge in judges):
         parts.append("two orders that disagree are .5")
     parts += [f"{order} order of the options alone" for order in sorted(orders)]
@@ -439,20 +396,3 @@ def _names(judges: Sequence[JudgeTable]) -> list[str]:
     if all(judge.model == ALL_SYSTEMS for judge in judges):
         return [judge.recipe.split("|")[2] for judge in judges]
     return [f"{judge.judge} ({judge.model})" for judge in judges]
-
-
-def _spread(analysis: _Analysis, row: AgreementRow, spread: Spread) -> AgreementRow:
-    return replace(_filled(analysis, row, spread.result), sd=spread.sd)
-
-
-def _filled(analysis: _Analysis, row: AgreementRow, found: Estimate) -> AgreementRow:
-    reason = _why(analysis, found.reason) or found.why_no_interval
-    row = replace(row, n=found.n, skipped=found.skipped, reason=reason)
-    return replace(row, value=found.value, low=found.low, high=found.high)
-
-
-def _why(analysis: _Analysis, reason: NoValue | None) -> str | None:
-    panel = analysis.panel
-    if reason is None or panel.documents:
-        return reason
-    return f"no overlap: {panel.unmatched} of {panel.offered} ratings match no response"

@@ -7,7 +7,6 @@ prints.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from harness.analysis.agreement import AgreementRow
 from harness.analysis.compare import main_differences
 from harness.analysis.pairings import Kind
 from harness.lazy import DataFrame
@@ -140,7 +139,7 @@ def _corrected(row: Row) -> str:
     return f"{link}{_p(row.p_holm).removeprefix('p ')} by the paired test{of}"
 
 
-def raters_finding(rows: Iterable[AgreementRow]) -> str:
+def raters_finding(rows: Iterable[Row]) -> str:
     """How well the raters of a panel agree, and what r they allow a judge."""
     own = {row.statistic: row for row in reversed(list(rows)) if row.statistic in PEOPLE}
     alpha, equal, ceiling, most = (own.get(name) for name in PEOPLE)
@@ -157,7 +156,7 @@ def raters_finding(rows: Iterable[AgreementRow]) -> str:
     return f"raters: {'; '.join(facts)}"
 
 
-def judge_finding(judge: str, rows: Iterable[AgreementRow]) -> str:
+def judge_finding(judge: str, rows: Iterable[Row]) -> str:
     """How well one judge agrees with the raters."""
     own = {row.statistic: row for row in rows}
     r, most = own.get("pearson_dataset"), own.get("attainable_r")
@@ -176,7 +175,7 @@ def judge_finding(judge: str, rows: Iterable[AgreementRow]) -> str:
     return f"{judge}: {'; '.join(facts)}"
 
 
-def pairs_finding(rows: Iterable[AgreementRow]) -> list[str]:
+def pairs_finding(rows: Iterable[Row]) -> list[str]:
     """Which judges' correlations differ significantly, and how many pairs do not."""
     tested = [row for row in rows if row.statistic == "difference_pearson" and row.p is not None]
     found = [_different(row) for row in tested if (row.p_holm or 0.0) <= LEVEL]
@@ -188,23 +187,27 @@ def pairs_finding(rows: Iterable[AgreementRow]) -> list[str]:
     return found
 
 
-def _different(row: AgreementRow) -> str:
+def _different(row: Row) -> str:
     first, _, second = row.judge.partition(" vs ")
     better, worse = (first, second) if (row.value or 0.0) > 0 else (second, first)
     p = row.p_holm if row.p_holm is not None else row.p
     return f"{better} agrees better than {worse}: r by {abs(row.value or 0.0):.2f} ({_p(p or 0.0)})"
 
 
-def _with_ends(row: AgreementRow) -> str:
+def _with_ends(row: Row) -> str:
     ends = "" if row.low is None else f" ({row.low:.2f} to {row.high:.2f})"
     return f"{row.value:.2f}{ends}"
 
 
-def by_judge(rows: Iterable[AgreementRow]) -> Mapping[str, list[AgreementRow]]:
+def by_judge(rows: Iterable[Row]) -> Mapping[str, list[Row]]:
     """The rows of each judge of a panel; those of two judges are left out."""
-    found: dict[str, list[AgreementRow]] = {}
+    found: dict[str, list[Row]] = {}
     for row in rows:
-        name = row.judge if row.model in ("all", row.judge) else f"{row.model}, {row.judge}"
         if " vs " not in row.judge and " vs " not in row.model:
-            found.setdefault(name, []).append(row)
+            found.setdefault(who(row), []).append(row)
     return found
+
+
+def who(row: Row) -> str:
+    """The judge of a row, after the model where a run's model judges."""
+    return row.judge if row.model in ("all", row.judge) else f"{row.model}, {row.judge}"

@@ -13,12 +13,19 @@ from textwrap import shorten, wrap
 from typing import Any, NamedTuple
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
 from harness import __version__
 from harness.cli.options import RARE, ExitCode, expanded
-from harness.errors import BudgetReached, HarnessError
-from harness.present.screen import Messages, ProgressLine, prepare_streams, stream_fault, warn
+from harness.errors import BudgetReached, HarnessError, SpecError, did_you_mean
+from harness.present.screen import (
+    Messages,
+    ProgressLine,
+    prepare_streams,
+    say,
+    stream_fault,
+    warn,
+)
 
 KEPT = "what was stored stays: repeat the command with another stdout"
 ABOUT = "Measures how well language models handle meaning beyond the literal."
@@ -42,7 +49,7 @@ PANELS: Mapping[str, Mapping[str, Entry]] = {
         "run": Entry("run:run", "Answer a task with models, judge the answers and score them."),
         "judge": Entry("run:judge", "Judge a stored run with more judges."),
         "read": Entry("run:read", "Parse a run's stored replies again; list changed verdicts."),
-        "merge": Entry("clusters.merge:merge", "Make the runs of shards from their stored calls."),
+        "merge": Entry("run:merge", "Make the runs of shards from their stored calls."),
     },
     "See": {
         "leaderboard": Entry("boards:leaderboard", "Rank the models of all runs."),
@@ -125,28 +132,6 @@ BELOW: Mapping[str, Entry] = {
 """The commands below another one: by a second word, or by an option that makes it another."""
 TOP = {name: entry for panel in PANELS.values() for name, entry in panel.items()}
 COMMANDS = {name: one for name, one in {**TOP, **BELOW}.items() if one.place}
-RENAMED = {
-    "gate": "compare --gate",
-    "curve": "plot curve",
-    "card": "rates --card",
-    "view": "report --serve",
-    "grid": "train --grid",
-    "prove": "bundle --check",
-    "schema": "show schema",
-    "tokens": "show tokens",
-    "split": "data split",
-    "clean": "data clean",
-    "profile": "impscore profile",
-    "impscore eval": "impscore evaluate",
-    "ratings import": "sheet read-ratings",
-    "ratings labels": "sheet read-labels",
-    "ratings stress": "sheet read-stress",
-    "export ratings": "sheet ratings",
-    "export annotation": "sheet labels",
-    "export stress": "sheet stress",
-    "export sheet": "sheet questions",
-}
-"""Commands of the last version by their name of today."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -154,31 +139,60 @@ def main(arguments: Sequence[str] | None = None) -> int:
     prepare_streams()
     logging.basicConfig(handlers=[Messages()], force=True)
     words = list(sys.argv[1:] if arguments is None else arguments)
-    old = next((name for name in RENAMED if words[: name.count(" ") + 1] == name.split()), None)
-    if old is not None:
-        warn(f"harness: `harness {old}` is now `harness {RENAMED[old]}`")
-        return ExitCode.USER_MISTAKE
-    name, rest = command_of(words)
-    has_all = ALL_OPTIONS in rest
-    rest = ["--help" if word == ALL_OPTIONS else word for word in rest]
-    command = _command(name, has_all=has_all)
-    code = outcome(lambda: command(args=rest, prog_name="harness", standalone_mode=False))
+    code = outcome(lambda: _run(words))
     stream_fault(sys.stderr)
     return code
 
 
-def command_of(words: Sequence[str]) -> tuple[str, list[str]]:
-    """The command that some words call, and the words for click, which begin with its name.
+def _run(words: list[str]) -> object:
+    """Carry out the command that some words call, or print what there is below them."""
+    name, rest = command_of(words)
+    has_all = ALL_OPTIONS in rest
+    if name in COMMANDS:
+        rest = ["--help" if word == ALL_OPTIONS else word for word in rest]
+        command = _command(name, has_all=has_all)
+        return command(args=rest, prog_name=f"harness {name}", standalone_mode=False)
+    if rest[:1] == ["--version"]:
+        say(__version__)
+    elif set(rest[:1]) <= {"-h", "--help", ALL_OPTIONS}:
+        say(_overview(has_all=has_all) if not name else _below(name))
+    else:
+        known = [key.split()[1] for key in BELOW if key.split()[0] == name] if name else [*TOP]
+        others = [key for key in BELOW if key.split()[1].strip("-") == rest[0]]
+        hint = f"; did you mean {others[0]}?" if others else did_you_mean(rest[0], known)
+        raise SpecError(f"No such command {f'{name} {rest[0]}'.strip()!r}{hint}")
+    return ExitCode.DONE
 
-    It is empty if the words call none.
-    """
+
+def command_of(words: Sequence[str]) -> tuple[str, list[str]]:
+    """The command that some words call, which is empty if they call none, and the other words."""
     for name in BELOW:
         first, second = name.split()
         place = words.index(second) if second in words else 0
         if words[:1] == [first] and (place == 1 or (place and second.startswith("-"))):
-            return name, [name, *words[1:place], *words[place + 1 :]]
-    name = words[0] if words and words[0] in TOP else ""
-    return name, [*words]
+            return name, [*words[1:place], *words[place + 1 :]]
+    return (words[0], [*words[1:]]) if words and words[0] in TOP else ("", [*words])
+
+
+def _overview(*, has_all: bool) -> str:
+    """The commands, in groups: a line for each of the daily ones, or for all."""
+    lines = ["Usage: harness COMMAND [OPTIONS]", "", ABOUT, ""]
+    lines += [] if has_all else [*(f"  {name:11}  {TOP[name].about}" for name in DAILY), ""]
+    for title, entries in PANELS.items():
+        others = ", ".join(name for name in entries if name not in DAILY)
+        each = [f"{title}:", *(f"  {name:11}  {one.about}" for name, one in entries.items()), ""]
+        lines += each if has_all else [f"  {title:23}  {others}"]
+    more = [] if has_all else ["", f"All, a line each: harness {ALL_OPTIONS}"]
+    return "\n".join([*lines, *more, EPILOG])
+
+
+def _below(name: str) -> str:
+    """The commands below one."""
+    own = {
+        key.removeprefix(f"{name} "): one for key, one in BELOW.items() if key.split()[0] == name
+    }
+    lines = [f"Usage: harness {name} COMMAND [OPTIONS]", "", TOP[name].about, ""]
+    return "\n".join([*lines, *(f"  {word:15}  {one.about}" for word, one in own.items())])
 
 
 def outcome(command: Callable[[], object]) -> int:
@@ -218,50 +232,25 @@ def outcome(command: Callable[[], object]) -> int:
 
 @cache  # for a program that calls `main` again and again
 def _command(name: str, *, has_all: bool) -> Callable[..., object]:
-    app = _typer(cls=Panels, help=ABOUT, no_args_is_help=True, epilog=EPILOG)
-    app.callback(invoke_without_command=True)(_version)
-    if name in COMMANDS:
-        app.command(name, cls=OneScreen, epilog=_epilog(name))(_loaded(COMMANDS[name].place))
-    elif name:
-        group = _typer(no_args_is_help=True)
-        for own in [own for own in BELOW if own.startswith(f"{name} ")]:
-            about = BELOW[own].about
-            group.command(own.removeprefix(f"{name} "), short_help=about)(_unloaded)
-        app.add_typer(group, name=name, help=TOP[name].about)
-    else:
-        for own, entry in TOP.items():
-            app.command(own, short_help=entry.about)(_unloaded)
-    return _plain(typer.main.get_command(app), has_all=has_all)  # type: ignore[no-any-return]
-
-
-class Panels(TyperGroup):
-    """The list of all commands, in groups; a line for each of the daily ones, or for all."""
-
-    has_all = False
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - of typer's click
-        """Write each group's commands below its title, a line each."""
-        for title, entries in PANELS.items():
-            with formatter.section(title):
-                formatter.write_dl([(f"{name:11}", entry.about) for name, entry in entries.items()])
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - of typer's click
-        """Write the daily commands, and the names of the others."""
-        if self.has_all:
-            super().format_help(ctx, formatter)
-            return
-        others = {
-            title: ", ".join(name for name in entries if name not in DAILY)
-            for title, entries in PANELS.items()
-        }
-        formatter.write_usage("harness", "COMMAND [OPTIONS]")
-        formatter.write(f"\n{ABOUT}\n\n")
-        with formatter.indentation():
-            formatter.write_dl([(f"{name:11}", TOP[name].about) for name in DAILY])
-        formatter.write("\n")
-        with formatter.indentation():
-            formatter.write_dl([*others.items()])
-        formatter.write(f"\nAll, a line each: harness {ALL_OPTIONS}\n{EPILOG}\n")
+    module, _, function = COMMANDS[name].place.partition(":")
+    below = ", ".join(f"harness {own}" for own in BELOW if own.startswith(f"{name} "))
+    app = typer.Typer(
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    made = expanded(getattr(import_module(f"harness.cli.{module}"), function))
+    app.command(name, cls=OneScreen, epilog=f"See also: {below}" if below else None)(made)
+    command: Any = typer.main.get_command(app)
+    command.has_all = has_all
+    for one in command.params:
+        if one.param_type_name == "argument":  # RUN, where typer has {RUN} and RUN <str>
+            usage = one.metavar + "..." * (one.nargs != 1)
+            usage = usage if one.required else f"[{usage}]"
+            one.display_type_rich = lambda ctx: None
+            one.get_usage_pieces = lambda ctx, usage=usage: [usage]
+    return command  # type: ignore[no-any-return]
 
 
 class OneScreen(TyperCommand):
@@ -302,48 +291,3 @@ def _brief(about: str, width: int) -> str:
         if fitting := [end for end in ends if end <= width]:
             return about[: max(fitting)]
     return shorten(about, width, placeholder=" ...")
-
-
-def _epilog(name: str) -> str | None:
-    """The last line of a command's help: what is below it."""
-    below = [f"harness {own}" for own in BELOW if own.startswith(f"{name} ")]
-    return f"See also: {', '.join(below)}" if below else None
-
-
-def _typer(**settings: object) -> typer.Typer:
-    return typer.Typer(
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
-        **settings,  # type: ignore[arg-type]  # each is a setting of typer
-    )
-
-
-def _plain(command: Any, *, has_all: bool) -> Any:  # noqa: ANN401 - typer has its own copy of click
-    """A command whose help calls an argument RUN, where typer has {RUN} and RUN <str>."""
-    command.has_all = has_all
-    for one in command.params:
-        if one.param_type_name == "argument":
-            usage = one.metavar + "..." * (one.nargs != 1)
-            usage = usage if one.required else f"[{usage}]"
-            one.display_type_rich = lambda ctx: None
-            one.get_usage_pieces = lambda ctx, usage=usage: [usage]
-    for inner in getattr(command, "commands", {}).values():
-        _plain(inner, has_all=has_all)
-    return command
-
-
-def _loaded(place: str) -> Callable[..., object]:
-    module, _, function = place.partition(":")
-    return expanded(getattr(import_module(f"harness.cli.{module}"), function))
-
-
-def _unloaded() -> None:
-    """Is listed for a command that is not asked for, and never called."""
-
-
-def _version(is_wanted: bool = typer.Option(False, "--version", help="Print the version.")) -> None:
-    if is_wanted:
-        typer.echo(__version__)
-        raise typer.Exit

@@ -7,6 +7,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, 
 from difflib import get_close_matches
 from enum import IntEnum
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
 import typer
@@ -22,21 +23,6 @@ if TYPE_CHECKING:
     from harness.workspace import Workspace
 
 _T = TypeVar("_T", bound=str)
-_BY_WORD = {
-    "COLUMN": "column group label",
-    "ADDRESS": "ray_address",
-    "FILE": "key out output ratings",
-    "FORMAT": "form layout",
-    "MODE": "answers data_mode retry",
-    "N": "digits draws gpus high limit low pairs per_answer per_file port processes ray_workers "
-    "rows runs seed shards",
-    "I/N": "shard",
-    "USD": "budget",
-    "LIST": "raters temperature values",
-}
-PLACEHOLDERS = {option: word for word, names in _BY_WORD.items() for option in names.split()}
-"""What help calls the value of an option, by its parameter."""
-
 _RARE = """
 answers backend data data_mode executor home is_batch is_self_judge_allowed is_status judge_model
 prompts ray_address ray_workers results retry scorer seed shard table wait_s
@@ -61,10 +47,6 @@ class ExitCode(IntEnum):
     def of(cls, has_missing: object) -> "ExitCode":
         """DONE, or DONE_WITH_MISSING where anything is missing."""
         return cls.DONE_WITH_MISSING if has_missing else cls.DONE
-
-
-MOST_NAMED = 12
-"""How many templates of a prompt pack are named."""
 
 
 @dataclass(frozen=True)
@@ -123,12 +105,18 @@ def _parameter(name: str, kind: object, default: object) -> inspect.Parameter:
         default = default.metadata.get("typer", default.default)
     for info in (default, *get_args(kind)):
         if isinstance(info, OptionInfo) and not (info.metavar or name.startswith("is_")):
-            about = info.help or ""
-            other = "NAMES" if "comma-separated" in about else "NAME"
-            is_folder = about.startswith("Folder")
-            info.metavar = "FOLDER" if is_folder else PLACEHOLDERS.get(name, other)
+            info.metavar = _placeholder(kind, info.help or "")
     value = inspect.Parameter.empty if default is MISSING else default
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value, annotation=kind)
+
+
+def _placeholder(kind: object, about: str) -> str:
+    """What help calls the value of an option."""
+    if "Path" in (words := str(kind)):
+        return "FOLDER" if about.startswith("Folder") else "FILE"
+    if re.search(r"\b(int|float)\b", words):
+        return "N"
+    return "NAMES" if "comma-separated" in about else "NAME"
 
 
 Home = Annotated[
@@ -171,20 +159,15 @@ class Computing:
     """Where models and encoders compute whose weights are run here, and not by a server."""
 
     executor: str = option(
-        "Where local models, encoders and scorers compute. local: in this process. ray: in the "
-        "workers of a Ray cluster.",
+        "Where local models, encoders and scorers compute: local, or ray for a Ray cluster.",
         "local",
     )
     ray_address: str | None = option(
-        "Ray cluster, as HOST:PORT. Default: that of RAY_ADDRESS, else one that runs on this "
-        "machine, else a new one.",
+        "Ray cluster, HOST:PORT. Default: RAY_ADDRESS, else one that runs here, else a new one.",
         None,
     )
     ray_workers: int | None = option(
-        "Workers of each model, encoder or scorer at most. Default: as many as the cluster has "
-        "room for.",
-        None,
-        min=1,
+        "Workers of each model at most. Default: as many as the cluster has room for.", None, min=1
     )
 
     def placed(self, registry: "Registry") -> "Registry":
@@ -193,10 +176,10 @@ class Computing:
             from harness.models.ray.executor import RayExecutor
 
             return replace(registry, executor=RayExecutor(self.ray_address, self.ray_workers))
-        given = {"--ray-address": self.ray_address, "--ray-workers": self.ray_workers}
-        for flag, value in given.items():
+        for flag, value in {"address": self.ray_address, "workers": self.ray_workers}.items():
             if value is not None:
-                raise SpecError(f"{flag} {value}: is for --executor ray; add that, or leave it out")
+                fact = f"--ray-{flag} {value}: is for --executor ray"
+                raise SpecError(f"{fact}; add that, or leave it out")
         return registry
 
 
@@ -208,25 +191,19 @@ class Calling(Computing):
         "Make no call; a call that is not stored fails.", False, flags="--offline"
     )
     retry: str = option(
-        "failed: retry calls that failed; all: also those that were refused, filtered or cut; "
-        "none: retry nothing.",
-        "failed",
+        "failed: retry calls that failed; all: also refused, filtered or cut ones; none.", "failed"
     )
     budget: float | None = option(
         "Stop before the calls cost more than this many US dollars. Stored calls count too.",
         None,
         min=0,
+        metavar="USD",
     )
     is_batch: bool = option(
-        "Send calls to hosted models in batches. This is cheaper; a batch may take a day.",
-        False,
-        flags="--batch",
+        "Send calls in batches: this is cheaper; a batch may take a day.", False, flags="--batch"
     )
     wait_s: float = option(
-        "Wait up to so many seconds for a server that does not answer yet.",
-        0.0,
-        flags="--wait-for-server",
-        min=0,
+        "Wait so many seconds for a server to answer.", 0.0, flags="--wait-for-server", min=0
     )
 
 
@@ -254,22 +231,19 @@ class Where:
 
     data: Path | None = option(
         "Folder of data, with a subfolder for each source; or the file of a table. Default: the "
-        "data that `harness data fetch` stored, else the samples that come with the harness.",
+        "fetched data, else the samples that come with the harness.",
         None,
         envvar="HARNESS_DATA",
+        metavar="FOLDER",
     )
     data_mode: str = option(
         "corrected: repair the known defects of released data; released: use it as it is.",
         "corrected",
     )
     table: str | None = option(
-        "Column map of a table: a name in configs/tables/, or the path of a YAML file.",
-        None,
-        flags="--map",
+        "Column map of a table: a name in configs/tables/, or a path.", None, flags="--map"
     )
-    prompts: Path | None = option(
-        "Folder of templates; each replaces the shipped template of the same name.", None
-    )
+    prompts: Path | None = option("Folder of templates that replace shipped ones.", None)
     results: Results = RESULTS
     home: Home = HOME
 
@@ -292,13 +266,12 @@ class Where:
             progress=progress or ProgressLine(),
         )
         if self.prompts is not None:
-            _tell_of_pack(self.prompts, found.registry)
+            _warn_of_pack(self.prompts, found.registry)
         if calling is None:
             return found
         retry = one_of("--retry", calling.retry, *get_args(Retry))
         budget = None if calling.budget is None else Budget(calling.budget)
-        batch, wait_s = calling.is_batch, calling.wait_s
-        policy = CallPolicy(calling.is_offline, retry, budget, batch, wait_s)
+        policy = CallPolicy(calling.is_offline, retry, budget, calling.is_batch, calling.wait_s)
         return replace(found, terms=policy, registry=calling.placed(found.registry))
 
 
@@ -316,20 +289,18 @@ def registry(home: Path, prompts: Path | None = None) -> "Registry":
     return Registry.open(home, prompts)
 
 
-def _tell_of_pack(pack: Path, registry: "Registry") -> None:
+def _warn_of_pack(pack: Path, registry: "Registry") -> None:
+    """Say which templates a pack replaces, and which of its files are the name of none."""
     files = registry.prompts.overrides(pack)
-    used = [re.sub(r"(\.user)?\.j2$", "", file) for file, is_known in files if is_known]
-    if used:
-        more = f" and {len(used) - MOST_NAMED} more" if len(used) > MOST_NAMED else ""
+    if used := [re.sub(r"(\.user)?\.j2$", "", file) for file, is_known in files if is_known]:
         count = f"{len(used)} template{'s' * (len(used) != 1)}"
-        warn(f"prompts: {pack} replaces {count}: {', '.join(used[:MOST_NAMED])}{more}")
-    unused = [file for file, is_known in files if not is_known]
-    known = sorted(set(registry.prompts.names()) - set(unused))
-    if len(unused) == len(files):
+        warn(f"prompts: {pack} replaces {count}: {shorten(', '.join(used), 400)}")
+    else:
         warn(f"--prompts {pack}: overrides nothing; name its files as in prompts/")
+    unused = [file for file, is_known in files if not is_known]
     for file in unused:
-        close = get_close_matches(file, known, n=1, cutoff=0.5)
-        hint = f"; did you mean {close[0]}?" if close else ""
+        close = get_close_matches(file, set(registry.prompts.names()) - set(unused), 1, 0.5)
+        hint = "".join(f"; did you mean {name}?" for name in close)
         warn(f"--prompts {pack}: {file} is the name of no template{hint}")
 
 

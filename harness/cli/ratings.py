@@ -1,24 +1,22 @@
 """The commands about people: agree, and the sheets that they fill in."""
 
-import csv
-import io
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, get_args
 
 import msgspec
 
 from harness.analysis import sheets
-from harness.analysis.agreement import EPSILONS, AgreementRow, AgreementSettings, agreement_rows
+from harness.analysis.agreement import COLUMNS, EPSILONS, AgreementSettings, agreement
 from harness.analysis.findings import (
     PEOPLE,
     by_judge,
     judge_finding,
     pairs_finding,
     raters_finding,
+    who,
 )
-from harness.analysis.panels import AgreementQuery, Panel, match_ratings, unmatched
+from harness.analysis.panels import AgreementQuery, panels
 from harness.analysis.sheets import Sheet, SheetForm
 from harness.cli import options
 from harness.cli.impscore import read_input
@@ -32,13 +30,13 @@ from harness.implicitness.evaluate import read_items
 from harness.implicitness.pairs import read_pairs
 from harness.implicitness.scorer import Flag, text_of
 from harness.judges.asking import Orders
-from harness.lazy import DataFrame, pandas
+from harness.lazy import DataFrame, Series, pandas
 from harness.present.document import form as filled_form
-from harness.present.screen import Cell, cell, folded, p_value, say, show_records, show_rows, warn
-from harness.storage.cells import long_cells, records_csv
+from harness.present.screen import folded, p_value, say, show, warn
+from harness.stats.agreement import Scale
 from harness.storage.files import refuse_source, write_new, write_whole
-from harness.storage.find_runs import find_runs, run_folders, stored_runs
-from harness.storage.frames import Row, frame_csv, records
+from harness.storage.find_runs import find_runs, run_folders
+from harness.storage.frames import frame_csv, plain_rows, records
 from harness.storage.runs import RunFile
 from harness.storage.tables import column_of
 
@@ -54,7 +52,10 @@ MAIN = {
     "annotator_winning_rate": "wins",
 }
 """The statistics of a judge that are printed without --all, and what their columns are called."""
-Level = Literal["nominal", "ordinal", "interval"]
+EVERY = [
+    *("judge", "statistic", "value", "sd", "interval", "n", "skipped", "p", "p_holm", "epsilon"),
+    "note",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +84,7 @@ class AgreeChoice:
 
     def settings(self) -> AgreementSettings:
         """How agreement is measured."""
-        level: Level = options.one_of("--level", self.level, *get_args(Level))
+        level: Scale = options.one_of("--level", self.level, *get_args(Scale))
         kind = options.one_of("--rater-kind", self.rater_kind, *EPSILONS)
         return AgreementSettings(self.seed, self.draws, level, EPSILONS[kind])
 
@@ -99,21 +100,84 @@ def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = Fal
 
     It compares all runs of a task in the results folder; each model is a system.
     """
-    settings, query = choice.settings(), choice.query()
-    found: list[AgreementRow] = []
-    has_unmatched = False
-    for task, ratings in _by_task(choice.ratings, options.names(choice.task, "--task")).items():
-        runs = stored_runs(run_folders(results), task)
-        every = [(p, agreement_rows(p, settings)) for p in match_ratings(runs, ratings, query)]
-        for panel, rows in every:
-            found += rows
-            has_unmatched |= _put_panel(panel, rows, is_quiet=is_json, is_all=choice.is_all)
-        if count := unmatched(runs, ratings):
-            warn(f"{count} ratings are of variants of {task} that no run has")
+    settings, query, lost = choice.settings(), choice.query(), 0
+    ratings, tasks = read_ratings(choice.ratings), options.names(choice.task, "--task")
+    for task in tasks or ratings.task[:1]:
+        if not (ratings.task == task).any():
+            raise DataError(f"{choice.ratings}: no rating of task {task!r}; correct --task")
+    if not len(ratings):
+        raise DataError(f"{choice.ratings}: no rating")
+    ratings = ratings[ratings.task.isin(tasks or ratings.task)]
+    found = []
+    for panel in panels(ratings, run_folders(results), query):
+        found.append(agreement(panel, settings))
+        title = (
+            f"{panel.task}, {panel.variant}, rated: {panel.scale or 'all'}; "
+            f"{len({*panel.documents})} documents x {len(panel.systems)} systems, "
+            f"{len(panel.raters)} raters"
+        )
+        if not is_json:
+            say(title, is_prose=True)
+            _show_panel(found[-1], is_all=choice.is_all)
+        if panel.unmatched:
+            warn(f"{panel.unmatched} of {panel.offered} ratings match no response: {title}")
+        lost += panel.unmatched
+    made = pandas.concat(found, ignore_index=True)
     table = results / "agreement.csv"
-    text = records_csv(AgreementRow, found) + _rows_of_others(table, {row.task for row in found})
-    put_rows(found, {table: text}, lambda: None, is_json=is_json)
-    return ExitCode.of(has_unmatched)
+    text = frame_csv(made) + _rows_of_others(table, made.task)
+    put_rows(plain_rows(made), {table: text}, lambda: None, is_json=is_json)
+    return ExitCode.of(lost)
+
+
+def _rows_of_others(table: Path, tasks: Series) -> str:
+    """The rows of a stored table that are of other tasks, as they are."""
+    if not table.is_file():
+        return ""
+    stored = pandas.read_csv(table, dtype=str, keep_default_na=False).reindex(columns=COLUMNS)
+    text: str = stored[~stored.task.isin(tasks)].to_csv(index=False, header=False)
+    return text
+
+
+def _show_panel(rows: DataFrame, *, is_all: bool) -> None:
+    """The raters once, a sentence for each judge, which judges differ, and a table."""
+    found = records(rows)
+    for line in (
+        raters_finding(found),
+        *(judge_finding(judge, own) for judge, own in by_judge(found).items()),
+        *pairs_finding(found),
+    ):
+        say(line, is_prose=True)
+    rows = rows.assign(judge=[who(row) for row in found])
+    remarks = rows[rows.statistic.isin([*MAIN]) & (rows.note != "")]
+    for note, judges in remarks.groupby("note", sort=False).judge:
+        say(f"note on {folded([*judges.unique()])}: {note}", is_prose=True)
+    for line in rows.averaging.unique():
+        say(f"averaged: {line}", is_prose=True)
+    say("")
+    if is_all:
+        of_raters = rows.statistic.isin(PEOPLE)
+        first = rows[of_raters].drop_duplicates("statistic").assign(judge="raters")
+        every = pandas.concat([first, rows[~of_raters]])
+        ends = every[["low", "high"]].astype(object)
+        every["interval"] = [*ends.where(ends.notna(), None).itertuples(index=False, name=None)]
+        every["note"] = ["; ".join(filter(None, (row.reason, row.note))) for row in records(every)]
+        title = "every statistic; those of raters once"
+        show(every[EVERY], title, keys=2, p=p_value, p_holm=p_value)
+    else:
+        _show_main(rows[rows.value.notna() & rows.statistic.isin([*MAIN])])
+
+
+def _show_main(rows: DataFrame) -> None:
+    """A line for each judge, of the statistics that have a value."""
+    if not len(rows):
+        return
+    table = rows.pivot(index="judge", columns="statistic", values="value")
+    table = table[[name for name in MAIN if name in table]].rename(columns=MAIN)
+    r = rows[rows.statistic == "pearson_dataset"].set_index("judge")
+    if len(r):
+        table.insert(1, "interval", pandas.Series([*zip(r.low, r.high, strict=True)], r.index))
+    table = table.reindex(rows.judge.unique()).reset_index()
+    show(table, "statistics of each judge; --all prints every one, with its interval")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -387,107 +451,3 @@ def import_stress(
     several = sum(len(line["references"]["implication"]) > 1 for line in lines)
     say(f"wrote {len(lines)} samples to {out}; {several} have several meanings")
     return ExitCode.DONE
-
-
-def _by_task(path: Path, tasks: Sequence[str]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {task: [] for task in tasks}
-    for rating in records(read_ratings(path)):
-        if rating.task in tasks or not tasks:
-            found.setdefault(rating.task, []).append(rating)
-    unrated = [f" of task {task!r}" for task, ratings in found.items() if not ratings]
-    if unrated or not found:
-        raise DataError(f"{path}: no rating{''.join(unrated[:1])}; correct --task or the file")
-    return found
-
-
-def _rows_of_others(table: Path, tasks: set[str]) -> str:
-    if not table.is_file():
-        return ""
-    # A table of an earlier version has fewer columns: the others stay empty.
-    names = [field.name for field in fields(AgreementRow)]
-    with table.open(encoding="utf-8", newline="") as file, long_cells(table.stat().st_size):
-        rows = [row for row in csv.DictReader(file) if row["task"] not in tasks]
-    kept = io.StringIO()
-    writer = csv.DictWriter(kept, names, extrasaction="ignore", lineterminator="\n")
-    writer.writerows(rows)
-    return kept.getvalue()
-
-
-def _put_panel(panel: Panel, rows: Sequence[AgreementRow], *, is_quiet: bool, is_all: bool) -> bool:
-    """Print what a panel shows; return whether some of its ratings match no response."""
-    title = (
-        f"{panel.task}, {panel.variant}, rated: {panel.scale or 'all'}; "
-        f"{len(set(panel.of_rows))} documents x {len(panel.systems)} systems, "
-        f"{len(panel.raters)} raters"
-    )
-    if not is_quiet:
-        say(title, is_prose=True)
-        _put_findings(rows)
-        put = _put_every if is_all else _put_main
-        put(rows)
-    if panel.unmatched:
-        warn(f"{panel.unmatched} of {panel.offered} ratings match no response: {title}")
-    return panel.unmatched > 0
-
-
-def _put_findings(rows: Sequence[AgreementRow]) -> None:
-    """The raters once, then a sentence for each judge, and which judges differ significantly."""
-    say(raters_finding(rows), is_prose=True)
-    for judge, own in by_judge(rows).items():
-        say(judge_finding(judge, own), is_prose=True)
-    for line in pairs_finding(rows):
-        say(line, is_prose=True)
-    notes: dict[str, list[str]] = {}
-    for row in (row for row in rows if row.statistic in MAIN and row.note):
-        notes.setdefault(row.note, []).append(_who(row))
-    for note, judges in notes.items():
-        say(f"note on {folded(list(dict.fromkeys(judges)))}: {note}", is_prose=True)
-    for line in dict.fromkeys(row.averaging for row in rows):
-        say(f"averaged: {line}", is_prose=True)
-    say("")
-
-
-def _put_main(rows: Sequence[AgreementRow]) -> None:
-    """A line for each judge, of the statistics that have a value."""
-    found = by_judge(rows)
-    values = {
-        judge: {row.statistic: row for row in own if row.value is not None}
-        for judge, own in found.items()
-    }
-    names = [name for name in MAIN if any(name in own for own in values.values())]
-    if not names:
-        return
-    lines: list[list[Cell]] = []
-    for judge, own in values.items():
-        cells = [own.get(name) for name in names]
-        lines.append([judge, *(None if one is None else one.value for one in cells)])
-        r = own.get(names[0])
-        lines[-1].insert(2, None if r is None else (r.low, r.high))
-    heads = [MAIN[name] for name in names]
-    title = "statistics of each judge; --all prints every one, with its interval"
-    show_rows(title, ["judge", heads[0], "95% interval", *heads[1:]], lines)
-
-
-def _put_every(rows: Sequence[AgreementRow]) -> None:
-    first = next(((row.judge, row.model) for row in rows), None)
-    shown = [r for r in rows if r.statistic not in PEOPLE or (r.judge, r.model) == first]
-    shown.sort(key=lambda row: row.statistic not in PEOPLE)
-    show_records(
-        "every statistic; those of raters once",
-        shown,
-        "judge, statistic; value, sd, interval, n, skipped, p, p_holm, epsilon, note",
-        judge=lambda row: "raters" if row.statistic in PEOPLE else _who(row),
-        p=lambda row: p_value(row.p),
-        p_holm=lambda row: p_value(row.p_holm),
-        note=lambda row: "; ".join(filter(None, (row.reason, row.note))),
-    )
-    for row in (row for row in rows if row.statistic == "pearson_dataset"):
-        say(
-            f"{_who(row)}: ties of people {cell(row.tie_rate_human)}, of the judge "
-            f"{cell(row.tie_rate_judge)}"
-        )
-    say("")
-
-
-def _who(row: AgreementRow) -> str:
-    return row.judge if row.model in ("all", row.judge) else f"{row.model}, {row.judge}"

@@ -1,4 +1,4 @@
-"""The commands run, judge, read, import: options become RunOptions, the pipeline does the rest."""
+"""The commands run, judge, merge, read, import: options become RunOptions of the pipeline."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from harness.cli import options
-from harness.cli.clusters.parts import on_part, part_of, put_parts
 from harness.cli.options import AsJson, ExitCode, Only, Shown, Where, argument, one_of, option
+from harness.cli.plans.shards import part_of, put_parts
 from harness.errors import SpecError
 from harness.present.screen import ProgressLine, say, show_json, show_rows, warn
 from harness.storage.find_runs import find_run
@@ -19,14 +19,16 @@ if TYPE_CHECKING:
     from harness.pipeline import execute, resolve
 
 
+ASKED = "plan task model judge variant limit seed backend answers scorer"
+"""What says which calls are those of a run."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class JudgeOptions:
     """How judges that ask a model ask it."""
 
     judge_model: str | None = option(
-        "Model that the judges ask, instead of the one in their YAML files. The results then call "
-        "the judge JUDGE/MODEL.",
-        None,
+        "Model that the judges ask, instead of their own: of the judge JUDGE/MODEL.", None
     )
     is_self_judge_allowed: bool = option(
         "Let a model judge its own answers.", False, flags="--allow-self-judge"
@@ -36,9 +38,9 @@ class JudgeOptions:
         "Print the planned calls and prices; make none.", False, flags="--dry-run"
     )
     shard: str | None = option(
-        "Part of the calls, i/N with i from 1 to N: make these alone, and write no run; `harness "
-        "merge` makes the run of all parts (docs/clusters.md).",
+        "Make only part i/N of the calls, and write no run; `harness merge` makes it of all parts.",
         None,
+        metavar="I/N",
     )
 
 
@@ -48,14 +50,11 @@ class RunChoice:
 
     plan: str | None = argument(
         "PLAN",
-        "Plan: a name in configs/plans/, or the path of a YAML file; it says what is run, in place "
-        "of the options that do.",
+        "Plan: a name in configs/plans/, or a YAML file that says what is run.",
         None,
     )
     is_status: bool = option(
-        "Print what is done, left and missing of each run of a plan; make no call.",
-        False,
-        flags="--status",
+        "Print what is done and left of each run of a plan; make no call.", False, flags="--status"
     )
     task: str | None = option("Tasks: names in tasks/, comma-separated.", None)
     model: str | None = option("Models: names in configs/models/, comma-separated.", None)
@@ -65,14 +64,13 @@ class RunChoice:
     seed: options.Seed = 0
     backend: options.BackendName = None
     answers: str | None = option(
-        "How the model answers choices. logprob: by the probability of each whole choice (local "
-        "models, some servers). top_logprobs: by the most probable next tokens (chat servers). "
-        "written: it writes its choice (every model). Default: logprob, else top_logprobs.",
+        "How choices are answered: logprob, by the probability of each (local models, some "
+        "servers); top_logprobs, by the likeliest next tokens (chat servers); or written (every "
+        "model). Default: logprob, else top_logprobs.",
         None,
     )
     scorer: str | None = option(
-        "Scorer of implicitness: a name in configs/scorers/, column (of the data) or none.",
-        None,
+        "Scorer of implicitness: a name in configs/scorers/, column (of the data) or none.", None
     )
 
     def check_alone(self, asking: JudgeOptions, table: str | None) -> None:
@@ -143,7 +141,7 @@ def run(
     if choice.plan is not None:
         return _run_plan(choice, asking, where, calling, shown)
     wanted, line = choice.resolved(asking, where.table), ProgressLine()
-    space = on_part(where.workspace(calling, progress=line), part)
+    space = where.workspace(calling, progress=line)
     for task in () if choice.judge else dict.fromkeys(one.task for one in wanted):
         judges = ", ".join(space.registry.load("tasks", task).judges)
         warn(f"judges of task {task}: {judges} (choose others with --judge)")
@@ -212,7 +210,7 @@ def judge(
     options.checked_tag(asking.tag)
     part = part_of(asking.shard, calling, is_dry=asking.is_dry)
     folder = find_run(where.results, run)
-    space = on_part(where.workspace(calling, folder.results(where.results)), part)
+    space = where.workspace(calling, folder.results(where.results))
     plan = resolve.resolve_stored(
         space,
         folder,
@@ -225,6 +223,37 @@ def judge(
     if asking.is_dry:
         return put_dry_runs([plan], space, is_json=shown.is_json)
     return put_runs(tagged([execute.judge(plan)], asking.tag), shown, is_all=calling.retry == "all")
+
+
+def merge(
+    choice: Annotated[RunChoice, Only(ASKED)],
+    asking: Annotated[JudgeOptions, Only("judge_model is_self_judge_allowed tag")],
+    where: Where,
+    shown: Shown,
+) -> int:
+    """Make the runs of shards from their stored calls; no model is called.
+
+    Takes the options of the run, or the plan, that was split with --shard. The runs are those that
+    one undisturbed command would have written. If calls are missing, it says how many, and writes
+    nothing.
+
+    \b
+    Examples:
+      harness merge night.yaml
+      harness merge --task intent_resolution --model gpt-4o
+    """
+    from harness.cli.run_report import put_runs
+    from harness.pipeline import execute, resolve
+    from harness.pipeline.studies import shards
+
+    options.checked_tag(asking.tag)
+    if choice.plan is not None:
+        return open_plan(choice, asking, where, options.OFFLINE, shown).merge(asking.tag)
+    wanted, space = choice.resolved(asking, where.table), where.workspace(options.OFFLINE)
+    plans = [resolve.resolve(space.of_stored(), one) for one in wanted]
+    shards.refuse_missing(plans)  # before any run is written
+    runs = tagged(execute.run_each(plans), asking.tag)
+    return put_runs(runs, shown, is_several=len(plans) > 1)
 
 
 def read(
@@ -272,8 +301,7 @@ class ImportChoice:
     task: str = option("Task that was answered: a name in tasks/.")
     model: str = option("Name for the model that answered; it is not called.")
     column_map: str | None = option(
-        "Column map: a name in configs/imports/, or the path of a YAML file. Default: the format "
-        "is found from the content.",
+        "Column map: a name in configs/imports/, or a path. Default: found from the content.",
         None,
         flags="--map",
     )

@@ -6,7 +6,7 @@ in one drawn for each sample; an answer chosen in one order only counts a half a
 inconsistent. `StatedJudge` reads ratings that the responses themselves are.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import fsum
 from random import Random
 from typing import Literal
@@ -19,7 +19,8 @@ from harness.text.parsers import STATED, option_number, rating
 from harness.text.prompts import Prompts
 
 ACCEPT_FIRST, REJECT_FIRST = "accept-first", "reject-first"
-_CONSISTENCY, _FIRST_SLOT = "consistency", "slot1_share"
+CONSISTENCY, FIRST_SLOT = "consistency", "slot1_share"
+"""Details of a preference: whether both orders chose alike, and the share of slot 1."""
 
 
 class RatingJudge(AskingJudge):
@@ -211,9 +212,9 @@ class PreferenceJudge(AskingJudge):
             number == (1 if order == ACCEPT_FIRST else 2)
             for order, number in zip(orders, chosen, strict=True)
         ]
-        detail = {_FIRST_SLOT: chosen.count(1) / len(chosen)}
+        detail = {FIRST_SLOT: chosen.count(1) / len(chosen)}
         if len(orders) > 1:
-            detail[_CONSISTENCY] = float(len(set(accepted)) == 1)
+            detail[CONSISTENCY] = float(len(set(accepted)) == 1)
         value = sum(accepted) / len(accepted)
         return Verdict(case.response.key, self.name, value, detail=detail, served=served)
 
@@ -229,21 +230,3 @@ def _option(reply: Response) -> int | Reason:
 
 Orders = Literal["both", "first", "second"]
 """Which orders of a preference judge count: both, a disagreement a half, or one of them."""
-
-
-def is_consistent(detail: Mapping[str, float]) -> bool | None:
-    """Whether two orders of the options gave one answer; None for verdicts not asked for twice."""
-    return detail[_CONSISTENCY] == 1 if _CONSISTENCY in detail else None
-
-
-def value_of(value: float | None, detail: Mapping[str, float], orders: Orders) -> float | None:
-    """A verdict's value by both orders of the options, or by the first or second alone.
-
-    The first order has the reference to accept in slot 1. Orders that disagree chose one slot
-    twice, so that the share of slot 1 is what the first order said. Verdicts that were not asked
-    for in two orders keep their value.
-    """
-    if value is None or orders == "both" or is_consistent(detail) is not False:
-        return value
-    first = detail[_FIRST_SLOT]
-    return first if orders == "first" else 1 - first

@@ -4,8 +4,7 @@ Reads log-probabilities as they are stored and asks nothing. Every normalisation
 from sums and counts; a written answer is read strictly.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from math import exp, fsum
 
 from harness.core import Case, Response, Sample, Verdict
@@ -17,21 +16,6 @@ from harness.text.parsers import choice_text, is_cut_no, is_refusal, option_numb
 
 PLACE, LABELLED = "chosen_place_", ("chosen_label_", "prob_label_")
 """How the names of details begin, by the place and by the label of what was chosen."""
-Normalised = Callable[[ChoiceScore, str, ChoiceScore | None], float | None]
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    sample: Sample
-    options: tuple[Option, ...]
-    scores: tuple[ChoiceScore, ...]
-    neutral: tuple[ChoiceScore, ...] | None
-
-    @property
-    def gold(self) -> int:
-        """The place of the right choice."""
-        indices = [option.index for option in self.options]
-        return indices.index(self.sample.choices.index(self.sample.gold or ""))
 
 
 class GoldJudge(ComputedJudge):
@@ -72,31 +56,41 @@ class GoldJudge(ComputedJudge):
         neutral = case.neutral.choice_scores if case.neutral else None
         if neutral is not None and len(neutral) != len(scores):
             neutral = None
-        return self._scored(case, _Read(case.sample, case.options, scores, neutral))
+        return self._scored(case, scores, neutral)
 
-    def _scored(self, case: Case, read: _Read) -> Verdict:
-        found = {name: _favoured(read, way) for name, way in NORMALISED.items()}
+    def _scored(
+        self, case: Case, scores: Sequence[ChoiceScore], neutral: Sequence[ChoiceScore] | None
+    ) -> Verdict:
+        sample, options = case.sample, case.options
+        gold = [option.index for option in options].index(sample.choices.index(sample.gold or ""))
+        is_bound = [score.is_bound for score in scores]
+        found = {
+            name: _favoured(values, is_bound)
+            for name, values in normalised(scores, options, neutral).items()
+        }
         chosen = found.pop(self._spec.normalisation)
         if chosen is None:
             return self._unknown(case)
-        value, gold = chosen[read.gold], read.gold
         detail = {f"accuracy_{name}": part[gold] for name, part in found.items() if part}
-        detail |= _chosen(read.sample, read.options, chosen)
-        detail["identical_scores"] = float(len({part.logprob for part in read.scores}) == 1)
-        if all(part.tokens is not None for part in read.scores):
-            detail["spans_boundary"] = float(any(part.spanned for part in read.scores))
-        if any(part.is_bound for part in read.scores):
-            return Verdict(case.response.key, self.name, value, detail=detail)
-        most = max(score.logprob for score in read.scores)
-        odds = [exp(score.logprob - most) for score in read.scores]
-        by_place = [part / fsum(odds) for part in odds]
+        detail |= _chosen(sample, options, chosen)
+        logprobs = [score.logprob for score in scores]
+        detail["identical_scores"] = float(len({*logprobs}) == 1)
+        if None not in [score.tokens for score in scores]:
+            detail["spans_boundary"] = float(any(score.spanned for score in scores))
+        if any(is_bound):
+            return Verdict(case.response.key, self.name, chosen[gold], detail=detail)
+        most = max(logprobs)
+        odds = [exp(logprob - most) for logprob in logprobs]
+        total = fsum(odds)
+        by_place = [part / total for part in odds]
         detail["prob_right"] = by_place[gold]
         detail["brier"] = fsum((part - (at == gold)) ** 2 for at, part in enumerate(by_place))
-        detail |= _by_label(read.sample, read.options, by_place, prefix=LABELLED[1])
+        detail |= _by_label(sample, options, by_place, prefix=LABELLED[1])
         shares = [0.0] * len(by_place)
-        for option, share in zip(read.options, by_place, strict=True):
+        for option, share in zip(options, by_place, strict=True):
             shares[option.index] = share
-        return Verdict(case.response.key, self.name, value, detail=detail, shares=tuple(shares))
+        key, value = case.response.key, chosen[gold]
+        return Verdict(key, self.name, value, detail=detail, shares=tuple(shares))
 
     def _written(self, case: Case) -> Verdict:
         answers = [option.answer.strip() for option in case.options]
@@ -135,39 +129,43 @@ def _written_place(response: Response, answers: Sequence[str]) -> int | Reason:
     return place
 
 
-def _pmi(score: ChoiceScore, answer: str, neutral: ChoiceScore | None) -> float | None:
-    # Less what is at most so much, it would be at least so much: neither a value nor a bound.
-    return score.logprob - neutral.logprob if neutral and not neutral.is_bound else None
+def normalised(
+    scores: Sequence[ChoiceScore],
+    options: Sequence[Option],
+    neutral: Sequence[ChoiceScore] | None,
+) -> dict[str, list[float | None]]:
+    """The value of each choice by each normalisation, in nats; None where it is not known.
+
+    Of a class that was scored without its text, as by a classifier, no length says anything. Less
+    what is at most so much, a choice would be at least so much: neither a value nor a bound.
+    """
+    return {
+        "raw": [score.logprob for score in scores],
+        "per_token": [s.logprob / s.tokens if s.tokens else None for s in scores],
+        "per_byte": [s.logprob / s.bytes if s.bytes else None for s in scores],
+        "per_character": [
+            score.logprob / len(option.answer) if option.answer and score.bytes else None
+            for score, option in zip(scores, options, strict=True)
+        ],
+        "pmi": [
+            None if other.is_bound else score.logprob - other.logprob
+            for score, other in zip(scores, neutral or (), strict=neutral is not None)
+        ]
+        or [None],
+    }
 
 
-def _per_character(score: ChoiceScore, answer: str, neutral: ChoiceScore | None) -> float | None:
-    # Of a class that was scored without its text, as by a classifier, the length says nothing.
-    return score.logprob / len(answer) if answer and score.bytes else None
+def _favoured(values: Sequence[float | None], is_bound: Sequence[bool]) -> list[float] | None:
+    """Give each place its share of the best choice: 1, a part of it where several tie, or 0.
 
-
-NORMALISED: Mapping[str, Normalised] = {
-    "raw": lambda score, answer, neutral: score.logprob,
-    "per_token": lambda score, *_: score.logprob / score.tokens if score.tokens else None,
-    "per_byte": lambda score, *_: score.logprob / score.bytes if score.bytes else None,
-    "per_character": _per_character,
-    "pmi": _pmi,
-}
-
-
-def _favoured(read: _Read, way: Normalised) -> list[float] | None:
-    """Give each place its share of the best choice: 1, a part of it where several tie, or 0."""
-    # None where a value is missing, or where the best one may be one that is known by a bound.
-    neutral = read.neutral or (None,) * len(read.scores)
-    values = [
-        way(score, option.answer, other)
-        for score, option, other in zip(read.scores, read.options, neutral, strict=True)
-    ]
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
+    None where a value is missing, or where the best one may be one that is known by a bound.
+    """
+    if None in values:
         return None
-    pairs = zip(known, read.scores, strict=True)
-    is_best = [value == max(known) and not score.is_bound for value, score in pairs]
-    return [part / sum(is_best) for part in is_best] if any(is_best) else None
+    most = max(value for value in values if value is not None)
+    is_best = [value == most and not bound for value, bound in zip(values, is_bound, strict=True)]
+    count = sum(is_best)
+    return [part / count for part in is_best] if count else None
 
 
 def _chosen(sample: Sample, options: Sequence[Option], chosen: Sequence[float]) -> dict[str, float]:
@@ -178,10 +176,8 @@ def _chosen(sample: Sample, options: Sequence[Option], chosen: Sequence[float]) 
 def _by_label(
     sample: Sample, options: Sequence[Option], parts: Sequence[float], *, prefix: str
 ) -> dict[str, float]:
-    labels, found = sample.references.get(LABELS, ()), dict[str, float]()
-    for label in dict.fromkeys(labels):
-        pairs = zip(options, parts, strict=True)
-        found[prefix + label] = fsum(
-            part for option, part in pairs if labels[option.index] == label
-        )
-    return found
+    labels = sample.references.get(LABELS, ())
+    found: dict[str, list[float]] = {prefix + label: [] for label in labels}
+    for option, part in zip(options, parts, strict=True) if labels else ():
+        found[prefix + labels[option.index]].append(part)
+    return {name: fsum(own) for name, own in found.items()}

@@ -6,20 +6,21 @@ prompts again, so that every call is found by what it asked, and reads, judges a
 answers again, offline. Samples are taken as they are stored; no judge's own code is run.
 """
 
+import csv
 import os
 import platform
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 from importlib.metadata import version
-from itertools import pairwise
+from itertools import chain, pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import structs
 
 from harness import __version__
 from harness.core import Sample
@@ -43,37 +44,33 @@ from harness.storage.cells import decode_json
 from harness.storage.files import write_whole
 from harness.storage.find_runs import run_folders
 from harness.storage.ledger import Ledger
-from harness.storage.ledger_index import mark_of, shard_of
-from harness.storage.run_tables import RunTables, SampleRecord, VerdictRecord
+from harness.storage.run_tables import RunTables, SampleRecord
 from harness.storage.runs import NAMES, RUN, SCORES, SUMS, RunFile, RunFolder, StoredRun
 from harness.workspace import Workspace
 
-HOME, RESULTS, CALLS = "home", "results", "calls{mark}.jsonl"
+HOME, RESULTS, CALLS = "home", "results", "calls.jsonl"
 ABOUT, INDEX = "README.md", "bundle.json"
 PACKAGES = ("jinja2", "msgspec", "numpy", "scipy")
 """The packages that numbers come from, in addition to this one."""
 IMPORTED = "replay"
 """The kind of a model whose answers were imported: what it was asked is not ours to derive."""
 MOST_SHOWN, LEAST_SECRET = 10, 8
+_LABELS = ("sample", "variant", "decoding", "group", "judge", "metric")
 
 README = """# A bundle of evaluation results
 
-This zip holds {count} of the pragmatics harness, version {version}, and all that derives
-their numbers again: without a key, without the internet, without asking a model.
+{count} of the pragmatics harness, version {version}, and all that derives their numbers again,
+without a key, without the internet and without asking a model:
 
     harness bundle --check FILE.zip
 
-unpacks it into a temporary folder, renders every prompt again, finds each stored call by what it
-asked, reads and judges the answers again, computes the scores again, and compares all files byte
-for byte. It says `the same`, or what differs.
+unpacks the zip into a temporary folder, renders every prompt again, finds each stored call by what
+it asked, reads, judges and scores the answers again, and compares all values. It says `the same`,
+or what differs.
 
-| in it | is |
-|---|---|
-| `bundle.json` | the runs, the versions of the programs that made them, what is left out |
-| `results/runs/` | each run: `run.json` (what was run), its tables, `scores.csv` |
-| `results/calls/` | the calls behind these runs alone: each request, its response, time and cost |
-| `home/` | the task, the judges and the prompts that were used; Python code is never run |
-| `SHA256SUMS` | the sum of every file; `sha256sum -c SHA256SUMS` checks them |
+`bundle.json` names the runs, the programs that made them and what is left out; `results/runs/` has
+the runs, `results/calls/` the calls behind them alone, `home/` the task, judges and prompts (Python
+code is never run), `SHA256SUMS` the sum of every file.
 
 What it shows: that these numbers follow from these calls. What it does not show: that the calls
 are what a model said, or that the texts are those of the data set; `bundle.json` has the sums of
@@ -127,10 +124,9 @@ def write_bundle(workspace: Workspace, folders: Sequence[RunFolder], out: Path) 
     runs = sorted(found, key=lambda pair: (pair[1].file.run.task, pair[1].file.digest))
     files, left_out = dict[str, bytes](), set[str]()
     for folder, run in runs:
-        place = f"{RESULTS}/runs/{_place(_entry(run.file))}"
-        if f"{place}/{RUN}" in files:
-            raise SpecError(f"{folder.path}: this run is named twice; name it once")
-        files |= {f"{place}/{name}": data for name, data in _run_files(folder, run).items()}
+        place = f"{RESULTS}/runs/{_place(run.file)}"
+        names = [name for name in (*NAMES, SUMS) if (folder.path / name).exists()]
+        files |= {f"{place}/{name}": (folder.path / name).read_bytes() for name in names}
         files |= _specs(workspace.registry, run.file, left_out)
     files |= _calls(workspace, runs)
     made = [run.file for _, run in runs]
@@ -147,30 +143,14 @@ def write_bundle(workspace: Workspace, folders: Sequence[RunFolder], out: Path) 
     count = f"{len(made)} run{'s' * (len(made) != 1)}"
     about = README.format(count=count, version=__version__, runs="\n".join(lines))
     files[ABOUT] = about.encode()
-    _refuse_secrets(workspace, files)
+    _refuse_secrets(workspace, made, files)
     data = pack(files)
     write_whole(out, data)
     return len(files) + 1, len(data)
 
 
-def _run_files(folder: RunFolder, run: StoredRun) -> dict[str, bytes]:
-    """The files of a run as they are; a column map named by a path is now named by its stem."""
-    data = run.file.task.data
-    if data.map is None or not data.map.endswith((".yaml", ".yml")):
-        names = [name for name in (*NAMES, SUMS) if (folder.path / name).exists()]
-        return {name: (folder.path / name).read_bytes() for name in names}
-    own = structs.replace(data, map=Path(data.map).stem)
-    file = replace(run.file, task=structs.replace(run.file.task, data=own))
-    with tempfile.TemporaryDirectory() as place:
-        RunFolder(Path(place)).write(file, run.rows, folder.read_scores() or None)
-        return {path.name: path.read_bytes() for path in Path(place).iterdir()}
-
-
 def _calls(workspace: Workspace, runs: Sequence[tuple[RunFolder, StoredRun]]) -> dict[str, bytes]:
-    """The ledger lines of the runs' calls, each once, by the model that was asked.
-
-    Those of each shard are apart: a call that two shards made counts otherwise than a second try.
-    """
+    """The ledger lines of the runs' calls, each once, by time, by the model that was asked."""
     found: dict[str, dict[bytes, float]] = {}
     for folder, run in runs:
         results, keys, stored = folder.results(workspace.results), _call_keys(run.rows), set[str]()
@@ -178,24 +158,23 @@ def _calls(workspace: Workspace, runs: Sequence[tuple[RunFolder, StoredRun]]) ->
         for name in sorted({run.file.model.name, *asked}):
             ledger = Ledger(results / "calls" / name)
             stored |= ledger.find(keys).keys()
-            for moment, mark, line in ledger.stored_lines(keys):
-                found.setdefault(f"{name}/{CALLS.format(mark=mark)}", {})[line] = moment
+            for moment, line in ledger.stored_lines(keys):
+                found.setdefault(f"{RESULTS}/calls/{name}/{CALLS}", {})[line] = moment
         if lost := sorted(keys - stored):
             raise StoreError(
                 f"{folder.path}: {len(lost)} of its calls are not in the ledger (first: "
                 f"{lost[0][:12]}); copy its folder back, or repeat the run"
             )
-    # Sorted by time; of one time in the order of the ledger, which `sorted` keeps.
-    ordered = {file: sorted(lines, key=lines.__getitem__) for file, lines in found.items()}
-    return {f"{RESULTS}/calls/{file}": b"".join(lines) for file, lines in ordered.items()}
+    # Of one time in the order of the ledger, which `sorted` keeps.
+    timed = {name: sorted(lines.items(), key=itemgetter(1)) for name, lines in found.items()}
+    return {name: b"".join(line for line, _ in lines) for name, lines in timed.items()}
 
 
 def _call_keys(records: Sequence[SampleRecord]) -> set[str]:
     """The keys of every call behind some records: of their steps and of their judges."""
     verdicts = (verdict for record in records for verdict in record.verdicts.values())
-    return {step.key for record in records for step in record.steps} | {
-        key for verdict in verdicts for key in verdict.keys
-    }
+    steps = (step.key for record in records for step in record.steps)
+    return {*steps, *chain.from_iterable(verdict.keys for verdict in verdicts)}
 
 
 def _specs(registry: Registry, file: RunFile, left_out: set[str]) -> dict[str, bytes]:
@@ -203,11 +182,11 @@ def _specs(registry: Registry, file: RunFile, left_out: set[str]) -> dict[str, b
 
     Judges whose verdicts cannot be derived from these are added to `left_out`.
     """
-    files, prompts, texts = dict[str, bytes](), registry.prompts, dict[str, str]()
+    files, prompts, templates = dict[str, bytes](), registry.prompts, set[str]()
+    texts: dict[str, str] = {}
     if file.model.kind != IMPORTED:
         for variant in (file.task.variants[name] for name in file.run.variants):
-            for template in (*(step.template for step in variant.steps), *variant.slots.values()):
-                texts |= prompts.sources(template)
+            templates |= {*(step.template for step in variant.steps), *variant.slots.values()}
         for phrase in file.task.phrases:
             texts |= prompts.sources_below(f"{file.task.origin(file.run.task)}/{phrase}")
     for entry in file.judges:
@@ -217,14 +196,14 @@ def _specs(registry: Registry, file: RunFile, left_out: set[str]) -> dict[str, b
             continue
         path, spec = registry.file("configs/judges", name), registry.load("configs/judges", name)
         files[f"{HOME}/configs/judges/{name}.yaml"] = path.read_bytes()
-        shown = (getattr(spec, "template", None), *getattr(spec, "slots", {}).values())
-        for template in filter(None, shown):
-            texts |= prompts.sources(template)
+        templates |= {getattr(spec, "template", ""), *getattr(spec, "slots", {}).values()}
         if _kind(spec) == OWN:
             left_out.add(f"judge {entry.name}: Python code; its verdicts are kept as stored")
             own = Path(str(getattr(spec, "entry", "")).rpartition(":")[0])
             if own.suffix == ".py" and own.parent == path.parent and own.is_file():
                 files[f"{HOME}/configs/judges/{own.name}"] = own.read_bytes()
+    for template in filter(None, templates):
+        texts |= prompts.sources(template)
     named: dict[Section, str | None] = {
         "tasks": file.run.task,
         "configs/tables": file.task.data.map,
@@ -252,22 +231,30 @@ def _entry(file: RunFile) -> dict[str, Any]:
     }
 
 
-def _place(entry: Mapping[str, Any]) -> str:
-    """The name of the folder of a run that bundle.json names."""
-    return f"{entry.get('task')}/{entry.get('model')}/{str(entry.get('digest'))[:16]}"
+def _place(file: RunFile) -> str:
+    return f"{file.run.task}/{file.model.name}/{file.digest[:16]}"
 
 
-def _refuse_secrets(workspace: Workspace, files: Mapping[str, bytes]) -> None:
+def _refuse_secrets(
+    workspace: Workspace, runs: Sequence[RunFile], files: Mapping[str, bytes]
+) -> None:
     """Refuse a bundle with a key of the environment, or a path of this machine, in it."""
     registry = workspace.registry
-    specs = [registry.load("configs/models", name) for name in registry.names("configs/models")]
     named = {"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN"}
-    named |= {spec.key_env for spec in specs if isinstance(spec, HostedSpec) and spec.key_env}
-    values = {registry.environ.get(key, ""): f"the key in {key}" for key in sorted(named)}
-    found = {value: what for value, what in values.items() if len(value) >= LEAST_SECRET}
+    for spec in (registry.load("configs/models", n) for n in registry.names("configs/models")):
+        if isinstance(spec, HostedSpec):
+            named |= {*filter(None, [spec.key_env]), *spec.headers_env.values()}
+    found = {
+        value: f"the key in {key}"
+        for key in sorted(named)
+        if len(value := registry.environ.get(key, "")) >= LEAST_SECRET
+    }
     for place in (Path.home(), Path.cwd(), workspace.results.resolve(), *registry.homes):
         if len(place.parts) > 2:
             found.setdefault(str(place), f"a path of this machine ({place})")
+    for run in runs:
+        if (table := run.task.data.map) and Path(table).is_absolute():
+            found[table] = "the path of a column map (name one in configs/tables/)"
     for text, what in found.items():
         for name, data in files.items():
             if text.encode() in data:
@@ -295,52 +282,48 @@ def prove_bundle(path: Path, progress: Progress) -> BundleProof:
 
 
 def _unlisted(folder: Path, folders: Sequence[RunFolder]) -> Iterator[str]:
-    """What an index says that its runs do not, and results that nothing derives."""
-    listed, found = list[dict[str, Any]](), dict[str, dict[str, Any]]()
-    with suppress(msgspec.DecodeError, KeyError, TypeError):
-        known = decode_json((folder / INDEX).read_bytes())["runs"]
-        listed = msgspec.convert(known, list[dict[str, Any]])
-    for run in folders:
-        with suppress(StoreError):  # its proof says so
-            found |= {_place(entry := _entry(run.read())): entry}
-    named = {_place(one): one for one in listed}
-    for place in sorted({*named, *found}):
-        if place not in found:
-            yield f"{INDEX}: names the run {place}, which is not in the bundle"
-        elif named.get(place) != found[place]:
-            yield f"{INDEX}: says otherwise of the run {place} than its run.json"
+    """Where the index says otherwise than its runs, and results that nothing derives."""
+    with suppress(StoreError):  # the proof of a run that cannot be read says so
+        found, listed = sorted(repr(_entry(run.read())) for run in folders), list[str]()
+        with suppress(msgspec.DecodeError, KeyError, TypeError):
+            listed = sorted(map(repr, decode_json((folder / INDEX).read_bytes())["runs"]))
+        if found != listed:
+            yield f"{INDEX}: its runs are not those of the bundle, as their {RUN} has them"
     for path in sorted(p for p in (folder / RESULTS).rglob("*") if p.is_file()):
         match path.relative_to(folder / RESULTS).parts:
             case ("runs", _, _, _, file) if file in (*NAMES, SUMS):
                 pass
-            case ("calls", _, str(file)) if file == CALLS.format(mark=mark_of(shard_of(path))):
+            case ("calls", _, file) if file == CALLS:
                 pass
             case _:
                 yield f"{path.relative_to(folder).as_posix()}: nothing derives this file"
 
 
 def _prove(workspace: Workspace, folder: RunFolder) -> Proof:
-    """Derive a stored run from the calls of a workspace, and compare its files byte for byte."""
+    """Derive a stored run from the calls of a workspace, and compare the values of its files."""
     calls, found, unproven = 0, list[str](), list[str]()
     try:
         run = StoredRun.read_all(folder)
-        file, records = _derived(workspace, run, found, unproven)
+        file, records = _derived(workspace, run, unproven)
         calls = len(_call_keys(run.rows))
-        found += _compared(workspace, folder, run, (file, records))
+        lines = list(_compared(folder, file, records))
+        found += lines[:MOST_SHOWN]
+        if len(lines) > MOST_SHOWN:
+            found.append(f"and {len(lines) - MOST_SHOWN} more values")
         if found and file.version != __version__:
             found.append(f"version {file.version} scored it, and this is {__version__}; try that")
     except HarnessError as error:
         found, unproven = [str(error)], []
     # Lines do not name the folder that the bundle was unpacked to.
     here = f"{workspace.results.parent}{os.sep}"
-    lines = [tuple(line.replace(here, "") for line in part) for part in (found, unproven)]
-    return Proof("/".join(folder.path.parts[-3:]), calls, *lines)
+    shown = [tuple(line.replace(here, "") for line in part) for part in (found, unproven)]
+    return Proof("/".join(folder.path.parts[-3:]), calls, *shown)
 
 
 def _derived(
-    workspace: Workspace, run: StoredRun, found: list[str], unproven: list[str]
+    workspace: Workspace, run: StoredRun, unproven: list[str]
 ) -> tuple[RunFile, list[SampleRecord]]:
-    """A run and its records made again, with what differs and what was not derived."""
+    """A run and its records made again; what was not derived is added to `unproven`."""
     file, responses, registry = replace(run.file, judges=()), {}, workspace.registry
     ledger = Ledger(workspace.results / "calls" / file.model.name)
     if file.model.kind == IMPORTED:  # others asked, in words that only they know
@@ -348,15 +331,17 @@ def _derived(
         responses = stored_responses(ledger, bare, file.task)
         records = [rebuild(record, responses, file.task) for record in bare]
     else:
-        found += _unlike_digests(workspace, file)
+        words = {
+            name: variant_digest(file.task, name, prompts=registry.prompts, name=file.run.task)
+            for name in file.run.variants
+        }
+        file = replace(file, variants=words, run=replace(file.run, prompts=digest(words)))
         asked, samples = file.model, _in_order(run.rows)
         model = OfflineModel(asked.name, asked.kind, asked.identity, frozenset({file.task.mode}))
         plan = Plan(file.run, file.task, samples, registry.prompts, asked.identity)
         policy = CallPolicy(is_offline=True, retry="none")
         records = answer(plan, CachedClient(model, ledger, workspace.progress, policy))
-    if file.run.digest != file.digest:
-        said = f"its digest is {file.run.digest[:16]}, and it says {file.digest[:16]}"
-        found.insert(0, f"{RUN}: {said}")
+    file = replace(file, digest=file.run.digest)
     for entry in run.file.judges:
         try:
             if (name := JudgeLabel.parse(entry.name).name) not in registry.names("configs/judges"):
@@ -365,28 +350,15 @@ def _derived(
                 said = f"it is code of its own (kind {kind}), which is not run"
                 raise SpecError(f"{said}; read it, then run it")
             setup = stored_setup(workspace, entry, SamplesOf(records))
-            if setup.judge.recipe != entry.recipe:
-                said = f"its YAML or prompts give {setup.judge.recipe}, and it judged as"
-                found.append(f"judge {entry.name}: {said} {entry.recipe}")
             with setup.client or nullcontext():
                 records = with_judge(records, file.task, setup, responses)
+            made = replace(entry, recipe=setup.judge.recipe)
         except (HarnessError, ImportError, OSError) as error:
             unproven.append(f"judge {entry.name}: {error}")
             stored = {n: row.verdicts[entry.name] for n, row in enumerate(run.rows)}
-            records = with_verdicts(records, entry.name, stored)
-        file = replace(file, judges=joined(file.judges, entry))
+            records, made = with_verdicts(records, entry.name, stored), entry
+        file = replace(file, judges=joined(file.judges, made))
     return file, records
-
-
-def _unlike_digests(workspace: Workspace, file: RunFile) -> Iterator[str]:
-    """What is wrong with the digests of the words that a run was asked in."""
-    prompts = workspace.registry.prompts
-    for variant in file.run.variants:
-        words = variant_digest(file.task, variant, prompts=prompts, name=file.run.task)
-        if file.variants.get(variant) != words:
-            yield f"variant {variant}: its prompts are not those that the run asked"
-    if digest(dict(file.variants)) != file.run.prompts:
-        yield f"{RUN}: its variants are not those of its digest"
 
 
 def _in_order(records: Sequence[SampleRecord]) -> tuple[Sample, ...]:
@@ -402,88 +374,52 @@ def _in_order(records: Sequence[SampleRecord]) -> tuple[Sample, ...]:
     return tuple(by_id[name] for name in before.static_order())
 
 
-def _compared(
-    workspace: Workspace,
-    folder: RunFolder,
-    run: StoredRun,
-    derived: tuple[RunFile, list[SampleRecord]],
-) -> Iterator[str]:
-    """The files that hold other values than the derived records give, and the first of these."""
-    file, records = derived
+def _compared(folder: RunFolder, file: RunFile, records: Sequence[SampleRecord]) -> Iterator[str]:
+    """The values of a run's files that differ from those that the derived records give."""
     tables = RunTables(folder.path)
     tables.add(records)
     called = call_frame(tables.files)
     file = summed(file, tables.files, called)
-    known, scores = folder.read_scores(), rows_of(file, tables.files, called)
-    if scores != known:
-        scores = rows_of(_as_in_yaml(workspace.registry, file), tables.files, called)
     with tempfile.TemporaryDirectory() as place:
-        other_folder = RunFolder(Path(place))
+        other = RunFolder(Path(place))
         # A run that a judge has read has scores, though somebody took them away.
         has_scores = folder.scores.exists() or bool(file.judges)
-        other_folder.put(file, tables, scores if has_scores else None)
-        places = (folder.path, other_folder.path)
-        differing = [name for name in NAMES if _held(places[0] / name) != _held(places[1] / name)]
-    yield from (f"{name}: other values are derived" for name in differing)
-    found = [line for pair in zip(run.rows, records, strict=False) for line in _of(*pair)]
-    if SCORES in differing:
-        found += [
-            f"score {row.score.metric} of {row.score.variant}, {row.score.group} by "
-            f"{row.score.judge}: {row.score.value} is derived"
-            for row in scores
-            if repr(row) not in set(map(repr, known))
-        ]
-    yield from found[:MOST_SHOWN]
-    if len(found) > MOST_SHOWN:
-        yield f"and {len(found) - MOST_SHOWN} more answers, verdicts or scores"
+        other.put(file, tables, rows_of(file, tables.files, called) if has_scores else None)
+        for name in NAMES:
+            stored, derived = (_columns(one.path / name) for one in (folder, other))
+            yield from _unlike(name, stored, derived)
 
 
-def _as_in_yaml(registry: Registry, file: RunFile) -> RunFile:
-    """The run with its task's variants in the order of the YAML, where there is one.
-
-    run.json has them by name, and the rows of averages follow the order they were scored in.
-    """
-    name, own = file.run.task, file.task.variants
-    listed = registry.load("tasks", name).variants if name in registry.names("tasks") else {}
-    variants = {variant: own[variant] for variant in {**listed, **own} if variant in own}
-    return replace(file, task=structs.replace(file.task, variants=variants))
-
-
-def _held(path: Path) -> object:
-    """The values of a table, its columns by name, or the bytes of another file."""
+def _columns(path: Path) -> dict[str, list[Any]]:
+    """The values of a file by column: of run.json the parts, of scores sorted rows."""
     if not path.is_file():
-        return None
-    if path.suffix != ".parquet":
-        return path.read_bytes()
+        return {}
+    if path.name == RUN:
+        return {name: [value] for name, value in decode_json(path.read_bytes()).items()}
+    if path.name == SCORES:
+        with path.open(encoding="utf-8", newline="") as file:
+            head, *rows = csv.reader(file)
+        return dict(zip(head, map(list, zip(*sorted(rows), strict=True)), strict=False))
     from pyarrow.parquet import read_table
 
-    table = read_table(path)
-    return table.select(sorted(table.column_names))
+    found: dict[str, list[Any]] = read_table(path).to_pydict()
+    return found
 
 
-def _of(stored: SampleRecord, derived: SampleRecord) -> Iterator[str]:
-    """What differs of one answer."""
-    where = f"{stored.sample.id} {stored.variant} {stored.decoding}"
-    if stored.answer != derived.answer:
-        yield f"{where}: answer {stored.answer!r} is stored, {derived.answer!r} derived"
-    elif replace(stored, verdicts={}) != replace(derived.unprompted, verdicts={}):
-        yield f"{where}: another call or another text of it is derived"
-    for name, verdict in stored.verdicts.items():
-        if (other := derived.verdicts.get(name)) != verdict:
-            yield f"{where}: {name} {_unlike(verdict, other)}"
-
-
-def _unlike(stored: VerdictRecord, derived: VerdictRecord | None) -> str:
-    """The first part in which two verdicts differ, and both of its values."""
-    if derived is None:
-        return f"{stored.value} is stored, none derived"
-    parts = {
-        part.name: (getattr(stored, part.name), getattr(derived, part.name))
-        for part in fields(stored)
-    }
-    name, (one, other) = next(item for item in parts.items() if item[1][0] != item[1][1])
-    said = "" if name == "value" else f"{stored.value}: "
-    if isinstance(one, Mapping):
-        name = next(key for key in {**one, **other} if one.get(key) != other.get(key))
-        one, other = one.get(name), other.get(name)
-    return f"{said}{f'{name} ' * bool(said)}{one!r:.60} is stored, {other!r:.60} derived"
+def _unlike(
+    file: str, stored: Mapping[str, list[Any]], derived: Mapping[str, list[Any]]
+) -> Iterator[str]:
+    """The columns that differ, each with its first row that does."""
+    sizes = [len(next(iter(columns.values()), [])) for columns in (stored, derived)]
+    if sizes[0] != sizes[1]:
+        yield f"{file}: {sizes[0]} rows are stored, {sizes[1]} derived"
+        return
+    for name in sorted({*stored, *derived}):
+        pair = [columns.get(name) or [None] * sizes[0] for columns in (stored, derived)]
+        rows = [at for at in range(sizes[0]) if repr(pair[0][at]) != repr(pair[1][at])]
+        if rows:
+            where = " ".join(str(stored[part][rows[0]]) for part in _LABELS if part in stored)
+            one, other = (values[rows[0]] for values in pair)
+            more = f" (and {len(rows) - 1} more rows)" if len(rows) > 1 else ""
+            said = f"{one!r:.60} is stored, {other!r:.60} derived{more}"
+            yield f"{file}: {name}{' of ' * bool(where)}{where}: {said}"

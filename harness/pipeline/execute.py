@@ -45,10 +45,9 @@ _NOTHING = (0.0,) * 4
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a command leaves: the run's folder, its file and its scores.
+    """What a command leaves; `truncated` counts answers cut at their token limit.
 
-    `truncated` counts answers cut at their token limit, `again` the replies without an answer that
-    this command asked for again.
+    `again` counts the replies without an answer that this command asked for again.
     """
 
     folder: RunFolder
@@ -82,10 +81,9 @@ def run_each(plans: Iterable[RunPlan]) -> Iterator[RunResult]:
 
 def prepare(plan: RunPlan) -> None:
     """Refuse a run that cannot be written, and count what is stored of it against the budget."""
-    if plan.repeat is not None:
-        return
-    plan.folder.check()
-    charge_stored(plan)
+    if plan.repeat is None:
+        plan.folder.check()
+        charge_stored(plan)
 
 
 def run_one(plan: RunPlan) -> RunResult:
@@ -116,24 +114,22 @@ def _carried_out(
 ) -> tuple[RunResult, set[str]]:
     """The run as it is written, and the ways of retrying that would make calls.
 
-    Verdicts of other judges, in `rows`, are kept, or those of `again` derived again. Where that
-    cannot be, which is known after the last chunk, the run is made once more without them: the
-    answers are stored by then.
+    Verdicts of other judges, in `rows`, are kept, or those of `again` derived again. If that fails,
+    which is known after the last chunk, the run is made once more without them: the answers are
+    stored by then.
     """
-    file, lost, retried = before, dict[str, HarnessError | str](), set[str]()
+    lost, retried = dict[str, HarnessError | str](), set[str]()
     tables = RunTables(plan.folder.path)
     with ExitStack() as opened:
         client = opened.enter_context(plan.client)
         smoked = () if client.terms.is_offline else plan.judges
         first = partial(smoke_test_judges, plan.plan, smoked)
-        chunks = answered(plan.plan, client, first=first)
+        chunks: Iterable[Chunk] = answered(plan.plan, client, first=first)
         if rows is not None:
-            others = {e.name for e in file.judges} - {setup.entry.name for setup in plan.judges}
+            others = {e.name for e in before.judges} - {setup.entry.name for setup in plan.judges}
             chunks = _with_earlier(chunks, rows, others, lost)
-        for setup in (*again, *plan.judges):
-            opened.enter_context(setup.client or nullcontext())
-            chunks = _judged(chunks, file.task, setup, lost=lost if setup in again else None)
-            file = replace(file, judges=joined(file.judges, setup.entry))
+        chunks, file = _all_judged(chunks, before, again, opened, lost=lost)
+        chunks, file = _all_judged(chunks, file, plan.judges, opened)
         for chunk in chunks:
             retried |= retried_ways(chunk)
             tables.add(chunk)
@@ -153,10 +149,7 @@ def _with_earlier(
     others: Iterable[str],
     lost: dict[str, HarnessError | str],
 ) -> Iterator[Chunk]:
-    """The chunks with the verdicts that other judges gave before.
-
-    If an answer is not that of the row, those judges are added to `lost`.
-    """
+    """The chunks with earlier verdicts of other judges; these are `lost` if an answer differs."""
     earlier = iter(rows)
     for chunk in chunks:
         judged = with_earlier_verdicts(chunk, list(islice(earlier, len(chunk))))
@@ -176,69 +169,77 @@ def answered(
 ) -> Iterator[Chunk]:
     """The records of every planned response, in chunks; `first` is called before any call is made.
 
-    The templates are checked: a plan may have a part of its samples.
-
-    Where there are more than one chunk and several ways of asking, all are asked first: those
-    of a sample together, which share most of their prompts.
+    The templates are checked: a plan may have a part of its samples. If there are several chunks
+    and ways of asking, all are asked first: those of a sample together, which share most of their
+    prompts.
     """
     planned, todo = plan.planned, [first]
-    shown = GatheredProgress(client.progress, planned)
-    client = replace(client, progress=shown)
     steps = max((len(plan.task.variants[name].steps) for name in plan.run.variants), default=1)
 
-    def answer_wave(asked: Sequence[Request], wave: int) -> Mapping[str, Response]:
-        if todo and client.ledger.is_missing_any([part.key for part in asked]):
-            todo.pop()()
-        return client.answer(asked, stage=Stage("answers", client.model.name, wave + 1, steps))
-
-    def calls(cells: Sequence[PlannedResponse]) -> list[list[Call]]:
+    def calls(cells: Sequence[PlannedResponse], shown: GatheredProgress) -> list[list[Call]]:
         shown.next_chunk(len(cells))
-        # Those of a sample together: they share most of their prompts.
+        asking = replace(client, progress=shown)
+
+        def answer_wave(asked: Sequence[Request], wave: int) -> Mapping[str, Response]:
+            if todo and client.ledger.is_missing_any([part.key for part in asked]):
+                todo.pop()()
+            return asking.answer(asked, stage=Stage("answers", client.model.name, wave + 1, steps))
+
         at: dict[str, int] = {}
         places = [at.setdefault(cell.sample.id, place) for place, cell in enumerate(cells)]
         order = sorted(range(len(cells)), key=places.__getitem__)
-        made = walk(
-            plan.task,
-            [cells[place] for place in order],
-            ask=lambda cell, step, earlier: request(plan, cell, step=step, earlier=earlier),
-            answer=answer_wave,
-        )
+        together = [cells[place] for place in order]
+        made = walk(plan.task, together, ask=partial(request, plan), answer=answer_wave)
         found = dict(zip(order, made, strict=True))
         return [found[place] for place in range(len(cells))]
 
     # A provider's batches take a day each: they are handed in at once.
     size = planned if client.is_batch else CHUNK
-    is_split = planned > size and len(plan.run.variants) * len(plan.task.decodings) > 1
-    for cells in plan.chunks_by_sample(size) if is_split else ():
-        calls(cells)
-    shown.begin(planned)
+    if planned > size and len(plan.run.variants) * len(plan.task.decodings) > 1:
+        shown = GatheredProgress(client.progress, planned)
+        for cells in plan.chunks_by_sample(size):
+            calls(cells, shown)
+    shown = GatheredProgress(client.progress, planned)
     for cells in plan.chunks(size):
-        yield list(map(partial(sample_record, task=plan.task), cells, calls(cells)))
+        yield list(map(partial(sample_record, task=plan.task), cells, calls(cells, shown)))
 
 
 def judge(plan: JudgePlan) -> RunResult:
     """Have further judges read a stored run; the model under test is neither loaded nor called."""
     plan.folder.check()
     charge_stored(plan)
-    file, chunks = plan.file, parted(plan.records, CHUNK)
     with ExitStack() as opened:
-        for setup in plan.judges:
-            opened.enter_context(setup.client or nullcontext())
-            chunks = _judged(chunks, plan.task, setup, responses=plan.responses)
-            file = replace(file, judges=joined(file.judges, setup.entry))
+        stored = parted(plan.records, CHUNK)
+        chunks, file = _all_judged(stored, plan.file, plan.judges, opened, responses=plan.responses)
         tables = RunTables(plan.folder.path)
         for chunk in chunks:
             tables.add(chunk)
         return put_run(plan.folder, file, tables)
 
 
+def _all_judged(
+    chunks: Iterable[Chunk],
+    file: RunFile,
+    setups: Sequence[JudgeSetup],
+    opened: ExitStack,
+    *,
+    responses: ResponsesOf = lambda _: {},
+    lost: dict[str, HarnessError | str] | None = None,
+) -> tuple[Iterable[Chunk], RunFile]:
+    """The chunks with the verdicts of more judges, and the file of the run that has these."""
+    for setup in setups:
+        opened.enter_context(setup.client or nullcontext())
+        chunks = _judged(chunks, file.task, setup, responses, lost)
+        file = replace(file, judges=joined(file.judges, setup.entry))
+    return chunks, file
+
+
 def _judged(
     chunks: Iterable[Chunk],
     task: TaskSpec,
     setup: JudgeSetup,
-    *,
-    responses: ResponsesOf = lambda _: {},
-    lost: dict[str, HarnessError | str] | None = None,
+    responses: ResponsesOf,
+    lost: dict[str, HarnessError | str] | None,
 ) -> Iterator[Chunk]:
     """The chunks with the verdicts of one more judge, in one where it compares answers.
 
@@ -246,12 +247,11 @@ def _judged(
     """
     if not reads_each_alone(setup.judge):
         chunks = [[record for chunk in chunks for record in chunk]]
+    shown = GatheredProgress(setup.client.progress if setup.client else lambda *_: None)
     if setup.client is not None:
-        shown = GatheredProgress(setup.client.progress)
         setup = replace(setup, client=replace(setup.client, progress=shown))
     for chunk in chunks:
-        if setup.client is not None:
-            shown.next_chunk()
+        shown.next_chunk()
         try:
             yield with_judge(chunk, task, setup, responses(chunk))
         except HarnessError as error:
@@ -299,7 +299,7 @@ def read(
     """A judge's verdicts by stored replies, without a call; `keys` are each case's questions."""
     answered = [tuple(replies[key] for key in part) for part in keys]
     readable = [
-        replace(case, replies=own)
+        replace(case, replies=own) if own else case
         for case, own in zip(cases, answered, strict=True)
         if case.response.failure is None
     ]
@@ -335,20 +335,14 @@ class GatheredProgress:
 
     def __init__(self, show: Progress, planned: int = 0) -> None:
         """Report to `show`; `planned` is how many responses there are, 0 if not known."""
-        self._show = show
-        self.begin(planned)
-
-    def begin(self, planned: int) -> None:
-        """Count from the first response on."""
-        self._rest = planned
+        self._show, self._rest = show, planned
         self._before = dict[str, tuple[float, ...]]()
         self._now = dict[str, tuple[float, ...]]()
 
     def next_chunk(self, responses: int = 0) -> None:
         """Go on to a chunk of so many responses."""
         self._rest = max(0, self._rest - responses)
-        for stage in self._now:
-            self._before[stage] = self._so_far(stage)
+        self._before |= {stage: self._so_far(stage) for stage in self._now}
         self._now = {}
 
     def _so_far(self, stage: str) -> tuple[float, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from heapq import nsmallest
-from itertools import accumulate, chain, combinations, islice, product
+from itertools import accumulate, combinations, islice, product
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -67,12 +67,13 @@ def with_mode(
     able = [part for part in AnswerMode if part.mode in modes]
     chosen = wanted or next((part for part in able if part is not AnswerMode.WRITTEN), None)
     if chosen is None or chosen not in able:
-        # Other ways of this model, in a column of their own, or other models.
-        others = "a model of kind transformers or vllm, or a server that echoes log-probabilities"
         ways = [f"--answers {' or '.join(able)}, in a column of its own"] if able else []
-        ways += [] if AnswerMode.LOGPROB in able else [f"{'or ' * bool(able)}{others}"]
+        if AnswerMode.LOGPROB not in able:
+            ways.append(
+                "a model of kind transformers or vllm, or a server that echoes log-probabilities"
+            )
         ability = _ABILITIES[chosen or AnswerMode.LOGPROB]
-        raise SpecError(f"model {model} cannot {ability}; what works: {'; '.join(ways)}")
+        raise SpecError(f"model {model} cannot {ability}; what works: {'; or '.join(ways)}")
     variants = dict(task.variants)
     if chosen is AnswerMode.WRITTEN:
         for name, spec in task.variants.items():
@@ -110,7 +111,7 @@ class Plan:
     @property
     def cells(self) -> list[PlannedResponse]:
         """Every response of the run, in the order of variant, decoding and sample."""
-        return list(self._each_cell())
+        return list(self._cells(self.samples))
 
     @property
     def planned(self) -> int:
@@ -124,21 +125,17 @@ class Plan:
 
     def chunks(self, size: int) -> Iterator[list[PlannedResponse]]:
         """Every response, at most `size` at once, in the order of variant, decoding and sample."""
-        return parted(self._each_cell(), size)
+        return parted(self._cells(self.samples), size)
 
     def chunks_by_sample(self, size: int) -> Iterator[list[PlannedResponse]]:
         """Every response, about `size` at once, those of a sample together."""
-        ways = list(product(self.run.variants, self.task.decodings))
-        for some in parted(self.samples, max(1, size // len(ways))):
-            yield [
-                PlannedResponse(sample, variant, decoding)
-                for variant, decoding in ways
-                for sample in applicable(self.task.variants[variant], some)
-            ]
+        ways = len(self.run.variants) * len(self.task.decodings)
+        for some in parted(self.samples, max(1, size // ways)):
+            yield list(self._cells(some))
 
-    def _each_cell(self) -> Iterator[PlannedResponse]:
+    def _cells(self, samples: Iterable[Sample]) -> Iterator[PlannedResponse]:
         for variant, decoding in product(self.run.variants, self.task.decodings):
-            for sample in _applicable(self.task.variants[variant], self.samples):
+            for sample in _applicable(self.task.variants[variant], samples):
                 yield PlannedResponse(sample, variant, decoding)
 
 
@@ -155,8 +152,7 @@ def applicable(variant: VariantSpec, samples: Iterable[Sample]) -> list[Sample]:
 
 
 def _applicable(variant: VariantSpec, samples: Iterable[Sample]) -> Iterator[Sample]:
-    needs = variant.needs
-    return (sample for sample in samples if all(name in sample.fields for name in needs))
+    return (sample for sample in samples if all(name in sample.fields for name in variant.needs))
 
 
 def decodings(task: TaskSpec) -> tuple[Decoding, ...]:
@@ -193,7 +189,9 @@ def options(task: TaskSpec, variant: str, sample: Sample) -> tuple[Option, ...]:
     """
     spec = task.variants[variant].choice
     laid_out = lay_out(sample, spec) if spec else ()
-    return tuple(Option(option.index, as_data(option.answer)) for option in laid_out)
+    texts = [as_data(option.answer) for option in laid_out]
+    pairs = zip(laid_out, texts, strict=True)
+    return tuple(o if o.answer == text else Option(o.index, text) for o, text in pairs)
 
 
 def subsample(
@@ -245,7 +243,7 @@ def _apportion(sizes: Mapping[str, int], limit: int) -> dict[str, int]:
 
 
 def request(
-    plan: Plan, cell: PlannedResponse, *, step: StepSpec, earlier: Mapping[str, str]
+    plan: Plan, cell: PlannedResponse, step: StepSpec, earlier: Mapping[str, str]
 ) -> Request:
     """The request of one step of a cell; `earlier` holds the texts of the steps before it."""
     is_scored = _is_scored(plan.task)
@@ -340,9 +338,14 @@ def check_templates(plan: Plan) -> None:
     A template may ask for a slot that the step does not have, or show a list as if it were a text;
     a prompt may lack what its variant reveals or has the model spell out, or equal another one's.
     """
+    asked = dict[str, list[PlannedResponse]]()
     for name in plan.run.variants:
         variant = plan.task.variants[name]
-        cells = _first_cells(plan, name)
+        first = dict[object, Sample]()  # of each group, set of fields and number of choices
+        for sample in _applicable(variant, plan.samples):
+            first.setdefault((sample.group, frozenset(sample.fields), len(sample.choices)), sample)
+        drawn = plan.task.decodings[0]
+        asked[name] = cells = [PlannedResponse(s, name, drawn) for s in first.values()]
         if not cells:
             raise SpecError(
                 f"variant {name}: none of the {len(plan.samples)} samples has the fields it needs "
@@ -350,24 +353,13 @@ def check_templates(plan: Plan) -> None:
             )
         earlier: dict[str, str] = {}
         for step in variant.steps:
-            filled = [template_values(plan, cell, step=step, earlier=earlier) for cell in cells]
-            known = {*variant.reveals, *plan.task.phrases, *set(filled[0]).intersection(*filled)}
-            for slot in sorted(plan.prompts.variables(step.template) - known):
-                place = f"{plan.prompts.place(step.template)}, variant {name}"
-                is_reference = any(slot in sample.references for sample in plan.samples)
-                remedy = f"; it is a reference: add it to `reveals` of {name}" * is_reference
-                raise SpecError(
-                    f"{place}: slot {slot!r} is not defined here{remedy}"
-                    f"{did_you_mean(slot, sorted(known))}"
-                )
-            for part in filled:
-                plan.prompts.render(step.template, part)
+            _check_step(plan, cells, step, earlier)
             # A step that scores choices leaves no text to show.
             earlier |= {} if _is_scored(plan.task) else {step.name: step.name}
         for cell in cells:
             _check_shown(plan, cell)
     for one, other in combinations(plan.run.variants, 2):
-        if is_alike(plan, one, other):
+        if _is_alike(plan, asked[one], other):
             raise SpecError(
                 f"variants {one} and {other} of task {plan.run.task} ask the same in the same "
                 f"words, with {_files(plan, one, other)}; show there what sets them apart, or "
@@ -375,35 +367,61 @@ def check_templates(plan: Plan) -> None:
             )
 
 
-def _first_cells(plan: Plan, name: str) -> list[PlannedResponse]:
-    """A cell of a variant for each group, set of fields and number of choices."""
-    first = dict[object, Sample]()
-    for sample in _applicable(plan.task.variants[name], plan.samples):
-        first.setdefault((sample.group, frozenset(sample.fields), len(sample.choices)), sample)
-    return [PlannedResponse(s, name, plan.task.decodings[0]) for s in first.values()]
+def _check_step(
+    plan: Plan, cells: Sequence[PlannedResponse], step: StepSpec, earlier: Mapping[str, str]
+) -> None:
+    name, prompts = cells[0].variant, plan.prompts
+    reveals = plan.task.variants[name].reveals
+    filled = [template_values(plan, cell, step=step, earlier=earlier) for cell in cells]
+    known = {*reveals, *plan.task.phrases, *set(filled[0]).intersection(*filled)}
+    for slot in sorted(prompts.variables(step.template) - known):
+        is_reference = any(slot in sample.references for sample in plan.samples)
+        remedy = f"; it is a reference: add it to `reveals` of {name}" * is_reference
+        raise SpecError(
+            f"{prompts.place(step.template)}, variant {name}: slot {slot!r} is not defined "
+            f"here{remedy}{did_you_mean(slot, sorted(known))}"
+        )
+    for part in filled:
+        prompts.render(step.template, part)
 
 
 def _check_shown(plan: Plan, cell: PlannedResponse) -> None:
     """Refuse a variant whose prompts stay as they are whatever it reveals, or had spelled out."""
     variant, plain = plan.task.variants[cell.variant], _asked(plan, cell)
+    hidden = list[tuple[str, str]]()
     for name in variant.reveals:
         references = {**cell.sample.references, name: (_OTHER,)}
         changed = replace(cell, sample=replace(cell.sample, references=references))
         if _asked(plan, changed) == plain:
-            fact, slot = f"reveals {name!r}", f"{{{{ {name} }}}}"
-            raise SpecError(_not_shown(plan, cell.variant, fact, slot))
-    steps = [step for step in variant.steps if not step.is_unconditional]
-    for place, step in enumerate(steps[:-1] if not _is_scored(plan.task) else ()):
-        if _asked(plan, cell, said={step.name: _OTHER})[place + 1 :] == plain[place + 1 :]:
-            fact, slot = f"has step {step.name!r} answered first", f"{{{{ {step.name} }}}}"
-            raise SpecError(_not_shown(plan, cell.variant, fact, slot))
+            hidden.append((f"reveals {name!r}", name))
+    steps = [step.name for step in variant.steps if not step.is_unconditional]
+    for place, name in enumerate(steps[:-1] if not _is_scored(plan.task) else (), 1):
+        if _asked(plan, cell, said={name: _OTHER})[place:] == plain[place:]:
+            hidden.append((f"has step {name!r} answered first", name))
+    for fact, name in hidden:
+        raise SpecError(
+            f"variant {cell.variant} of task {plan.run.task} {fact}, and no prompt shows it, with "
+            f"{_files(plan, cell.variant)}; put {{{{ {name} }}}} in there, or leave the variant "
+            "out with --variant"
+        )
 
 
-def _not_shown(plan: Plan, variant: str, fact: str, slot: str) -> str:
-    return (
-        f"variant {variant} of task {plan.run.task} {fact}, and no prompt shows it, with "
-        f"{_files(plan, variant)}; put {slot} in there, or leave the variant out with --variant"
-    )
+def _is_alike(plan: Plan, cells: Sequence[PlannedResponse], other: str) -> bool:
+    """Whether another variant asks the same as some cells, whatever the samples say.
+
+    Variants of the same templates and slots are made alike on purpose, to differ in their limits,
+    and those of different choices differ in what is answered.
+    """
+    specs = [plan.task.variants[name] for name in (cells[0].variant, other)]
+    words = [([(s.template, s.is_follow_up) for s in spec.steps], spec.slots) for spec in specs]
+    shared = [one for one in cells if applicable(specs[1], [one.sample])]
+    if words[0] == words[1] or specs[0].choice != specs[1].choice or not shared:
+        return False
+    # A sample whose fields are all different from those of others.
+    fields = {name: f"{name} {_OTHER}" for name in shared[0].sample.fields}
+    full = replace(shared[0], sample=replace(shared[0].sample, fields=fields))
+    pairs = ((one, replace(one, variant=other)) for one in (full, *shared))
+    return all(_asked(plan, one) == _asked(plan, changed) for one, changed in pairs)
 
 
 def _files(plan: Plan, *variants: str) -> str:
@@ -413,30 +431,6 @@ def _files(plan: Plan, *variants: str) -> str:
     slots = [template for spec in specs for template in spec.slots.values()]
     own = [file for part in (*templates, *slots) for file in plan.prompts.overriding(part)]
     return ", ".join(dict.fromkeys(own or map(plan.prompts.place, templates)))
-
-
-def is_alike(plan: Plan, one: str, other: str) -> bool:
-    """Whether two variants ask every sample in the same words, whatever the samples say.
-
-    Variants of the same templates and slots are made alike on purpose, to differ in their limits,
-    and those of different choices differ in what is answered. Neither are alike, nor are those
-    whose samples lack what would set them apart.
-    """
-    specs = [plan.task.variants[name] for name in (one, other)]
-    words = [([(s.template, s.is_follow_up) for s in spec.steps], spec.slots) for spec in specs]
-    if words[0] == words[1] or specs[0].choice != specs[1].choice:
-        return False
-    shared = _applicable(specs[1], _applicable(specs[0], plan.samples))
-    if (first := next(shared, None)) is None:
-        return False
-    # A sample whose fields are all different from those of others.
-    full = replace(first, fields={name: f"{name} {_OTHER}" for name in first.fields})
-    drawn = plan.task.decodings[0]
-    return all(
-        _asked(plan, PlannedResponse(sample, one, drawn))
-        == _asked(plan, PlannedResponse(sample, other, drawn))
-        for sample in chain((full, first), shared)
-    )
 
 
 def _asked(

@@ -1,9 +1,7 @@
 """Unchanged runs, recognised by digests of what made them and of what they wrote.
 
-No sample is read for it.
-
-Anything that differs, or is not known, makes a repeat an ordinary run, which reads the ledger.
-What is recorded holds for one machine alone, so it lies outside the run folders.
+No sample is read for it. Anything that differs, or is not known, makes a repeat an ordinary run,
+which reads the ledger. What is recorded holds for one machine, so it lies outside the run folders.
 """
 
 import logging
@@ -29,28 +27,20 @@ from harness.storage.runs import SUMS, RunFolder
 _log = logging.getLogger(__name__)
 PLACE = "repeats"
 """The folder of what is recorded, below the results."""
-TAIL = 4096
-"""Bytes at the end of a segment, which move when something is put before them."""
-
-
-class Segment(msgspec.Struct, frozen=True):
-    """A file of stored calls: its name, its size in bytes and a digest of its last bytes."""
-
-    name: str
-    size: int
-    tail: str
+Segments = Mapping[str, list[tuple[str, int]]]
+"""The names and the sizes in bytes of the files of stored calls, by model."""
 
 
 class Repeat(msgspec.Struct, frozen=True):
     """What a run was made of, and what it wrote.
 
-    `inputs` has a digest for each judge, and one for all under "". `ledgers` has the segments of
-    each model, `wrote` the sha256 of the run's list of sums. `retried` are the ways
-    of retrying that would make calls. `truncated` counts answers cut at their token limit.
+    `inputs` has a digest for each judge, and one for all under "". `wrote` is the sha256 of the
+    run's list of sums, `retried` the ways of retrying that would make calls, `truncated` the number
+    of answers cut at their token limit.
     """
 
     inputs: Mapping[str, str]
-    ledgers: Mapping[str, tuple[Segment, ...]]
+    ledgers: Segments
     wrote: str
     retried: frozenset[str]
     truncated: int
@@ -87,22 +77,16 @@ def retried_ways(records: Iterable[SampleRecord]) -> set[str]:
     return ways
 
 
-def stored_segments(results: Path, models: Iterable[str]) -> dict[str, tuple[Segment, ...]]:
-    """The segments of some models' ledgers, by the model's name."""
-    return {model: tuple(map(_segment, segments(results / "calls" / model))) for model in models}
-
-
-def _segment(path: Path, size: int | None = None) -> Segment:
-    with path.open("rb") as file:
-        end = file.seek(0, os.SEEK_END) if size is None else size
-        file.seek(max(end - TAIL, 0))
-        return Segment(path.name, end, digest(file.read(min(end, TAIL)).hex()))
+def stored_segments(results: Path, models: Iterable[str]) -> Segments:
+    """The segments of some models' ledgers as they are now."""
+    paths = {model: segments(results / "calls" / model) for model in models}
+    return {model: [(one.name, one.stat().st_size) for one in own] for model, own in paths.items()}
 
 
 def record(
     folder: RunFolder,
     plan_inputs: Mapping[str, str],
-    before: Mapping[str, tuple[Segment, ...]],
+    before: Segments,
     *,
     retried: Iterable[str],
     truncated: int,
@@ -113,9 +97,9 @@ def record(
     nothing is recorded: it may have stored the reply that counts first.
     """
     now, path = stored_segments(folder.path.parents[3], before), _place(folder)
-    added = {one for name, found in now.items() for one in set(found) - set(before[name])}
+    added = {name for model, own in now.items() for name, _ in set(own) - set(before[model])}
     try:
-        if any(not one.name.endswith(f"-{os.getpid()}.jsonl") for one in added):
+        if any(not name.endswith(f"-{os.getpid()}.jsonl") for name in added):
             path.unlink(missing_ok=True)
             return
         wrote = sum_of(folder.path / SUMS)
@@ -133,7 +117,7 @@ def recognised(
 
     `retry` says which stored failures would be asked again.
     """
-    for path in sorted(_place(RunFolder(runs / "any")).parent.glob("*.json")):
+    for path in _records(runs):
         folder = RunFolder(runs / path.stem)
         with suppress(OSError, msgspec.MsgspecError, StoreError):
             known = msgspec.json.decode(path.read_bytes(), type=Repeat)
@@ -145,18 +129,18 @@ def recognised(
 
 def has_any(runs: Path) -> bool:
     """Whether anything is recorded of the runs of a task and a model."""
-    return any(_place(RunFolder(runs / "any")).parent.glob("*.json"))
+    return bool(_records(runs))
 
 
 def _is_unchanged(folder: RunFolder, known: Repeat) -> bool:
+    found = stored_segments(folder.path.parents[3], known.ledgers)
     for model, before in known.ledgers.items():
-        found = segments(folder.path.parents[3] / "calls" / model)
-        now = tuple(map(_segment, found))
-        # Later runs only add calls. Of two replies to one key the first stored counts, so what
-        # follows the last segment's end cannot change a run that has all of its replies.
-        began = tuple(_segment(path, old.size) for path, old in zip(found, before, strict=False))
-        is_added_to = before and began == before and now[: len(before) - 1] == before[:-1]
-        if now != before and (known.retried or not is_added_to):
+        # Later runs only add calls, which cannot change a run that has all of its replies: of two
+        # replies to one key the first stored counts.
+        now = found[model][: len(before)]
+        is_added_to = before and [n for n, _ in now] == [n for n, _ in before]
+        is_longer = all(size >= old for (_, size), (_, old) in zip(now, before, strict=False))
+        if found[model] != before and not (is_added_to and is_longer and not known.retried):
             return False
     return sum_of(folder.path / SUMS) == known.wrote and not folder.changed()
 
@@ -166,14 +150,16 @@ def _place(folder: RunFolder) -> Path:
     return results / PLACE / task / model / f"{name}.json"
 
 
+def _records(runs: Path) -> list[Path]:
+    return sorted(_place(RunFolder(runs / "any")).parent.glob("*.json"))
+
+
 def record_plan(
     results: Path, name: str, folders: Iterable[RunFolder], files: Iterable[Path]
 ) -> None:
     """Record the runs of a plan, with their tags, and the files made of them."""
     with suppress(OSError, StoreError):
-        write_whole(
-            results / PLACE / "plans" / f"{name}.json", _plan_digest(folders, files).encode()
-        )
+        write_whole(_of_plan(results, name), _plan_digest(folders, files).encode())
 
 
 def is_plan_unchanged(
@@ -181,9 +167,12 @@ def is_plan_unchanged(
 ) -> bool:
     """Whether a plan's runs and the files made of them are as they were recorded."""
     with suppress(OSError, StoreError):
-        known = (results / PLACE / "plans" / f"{name}.json").read_text("utf-8")
-        return known == _plan_digest(folders, files)
+        return _of_plan(results, name).read_text("utf-8") == _plan_digest(folders, files)
     return False
+
+
+def _of_plan(results: Path, name: str) -> Path:
+    return results / PLACE / "plans" / f"{name}.json"
 
 
 def _plan_digest(folders: Iterable[RunFolder], files: Iterable[Path]) -> str:

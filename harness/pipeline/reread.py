@@ -51,9 +51,12 @@ def reread(plan: JudgePlan) -> RereadResult:
     for rows in parted(plan.records, CHUNK if is_alone else max(len(plan.records), 1)):
         responses = plan.responses(rows)
         records = [rebuild(row, responses, plan.task) for row in rows]
+        of_step: dict[str | None, dict[int, Case]] = {}
         for setup in plan.judges:
             name, step = setup.entry.name, setup.entry.step
-            cases = cases_of(records, plan.task, step=step, responses=responses)
+            if step not in of_step:
+                of_step[step] = cases_of(records, plan.task, step=step, responses=responses)
+            cases = of_step[step]
             stored = {at: rows[at].verdicts[name] for at in cases if name in rows[at].verdicts}
             verdicts, changed = _reread(setup, {at: cases[at] for at in stored}, stored)
             stale[name] += changed

@@ -104,9 +104,9 @@ def _with_steps(
         )
         for step, messages, response in steps
     ]
-    record = replace(record, steps=tuple(records), served="+".join(sorted(served)) or None)
-    case = case_of(record, task, responses=responses)
-    return replace(record, answer=_answer(case) if case else None)
+    case = case_of(replace(record, steps=tuple(records)), task, responses=responses)
+    answer, model = _answer(case) if case else None, "+".join(sorted(served)) or None
+    return replace(record, steps=tuple(records), served=model, answer=answer)
 
 
 def _response(step: StepRecord) -> Response:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from harness.errors import StoreError, did_you_mean
-from harness.storage.runs import RunFile, RunFolder, StoredRun
+from harness.storage.runs import RunFile, RunFolder
 
 _MOST_LISTED = 20
 LAST = "@last"
@@ -177,12 +177,12 @@ def run_folders(results: str | Path) -> list[RunFolder]:
     return [RunFolder(path.parent) for path in sorted(Path(results).glob("runs/*/*/*/run.json"))]
 
 
-def stored_runs(folders: Iterable[RunFolder], task: str) -> list[StoredRun]:
-    """The runs of a task, in the order of their folders; StoreError without any."""
-    files = [(folder, folder.read()) for folder in folders]
-    runs = [StoredRun(file, folder.read_rows()) for folder, file in files if file.run.task == task]
+def task_folders(folders: Iterable[RunFolder], task: str) -> list[RunFolder]:
+    """The runs of a task, in their order; StoreError without any."""
+    tasks = [(folder, folder.read().run.task) for folder in folders]
+    runs = [folder for folder, own in tasks if own == task]
     if not runs:
-        known = sorted({file.run.task for _, file in files})
+        known = sorted({own for _, own in tasks})
         raise StoreError(
             f"no run of task {task!r}{did_you_mean(task, known)}; "
             "`harness run` makes one, or see --results"

@@ -9,7 +9,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,18 +23,14 @@ from harness.parts import NO_REPLY, Failure, Reason, Superseded, Usage, vector_f
 from harness.storage.ledger_index import (
     CallHead,
     LedgerIndex,
-    mark_of,
     raw_lines,
     segments,
-    shard_of,
     writer_of,
 )
 from harness.text.cleanup import repair_surrogates
 
 _log = logging.getLogger(__name__)
 _SYNC_S = 0.1
-_Stored = tuple[tuple[float, str, int], Response]
-"""A response after the time, the segment and the line that it was stored at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +43,16 @@ class CallRecord:
     time: float
 
 
-class _Answer(msgspec.Struct):  # without the request, whose prompt may be long
-    key: str
-    time: float
+class _Answer(CallHead):  # without the request, whose prompt may be long
     response: Response
 
 
-class _Asked(msgspec.Struct):
+class _Model(msgspec.Struct):
     model: str
 
 
-class _Model(msgspec.Struct):
-    request: _Asked
+class _Asked(msgspec.Struct):
+    request: _Model
 
 
 class _Question(msgspec.Struct):  # without the response, whose vectors may be long
@@ -69,17 +63,13 @@ class _Question(msgspec.Struct):  # without the response, whose vectors may be l
 class Ledger:
     """Finished calls of one model, found by key and added one by one.
 
-    `twice` has the usage of calls that another shard had made as well, by key.
+    `twice` has the usage of calls that were made though their key had an answer, by key.
     """
 
-    def __init__(self, folder: Path, shard: tuple[int, int] | None = None) -> None:
-        """Use the segments below `folder`; reading creates nothing.
-
-        With `shard`, its number and their count, what is added goes to a segment of that shard.
-        """
+    def __init__(self, folder: Path) -> None:
+        """Use the segments below `folder`; reading creates nothing."""
         self._folder = self._segment = folder
         self._index = LedgerIndex(folder)
-        self._shard = shard
         self.twice: dict[str, tuple[Usage, ...]] = {}
         self._file: int | None = None
         self._size = 0
@@ -102,22 +92,13 @@ class Ledger:
             self._begin()
         except OSError as error:
             raise self._refused(error) from error
-        others = [p for p in segments(self._folder) if not self._shard or shard_of(p) is None]
-        others += [p for p in segments(self._folder) if self._shard and shard_of(p) == self._shard]
-        if pids := sorted({pid for path in others if (pid := writer_of(path))}):
+        if pids := sorted({pid for path in segments(self._folder) if (pid := writer_of(path))}):
             _log.warning(
-                "%s: process %s is adding to it: a call that both need may be made twice (both "
-                "replies are kept and counted); wait for it, then repeat the command",
+                "%s: process %s is adding to it: a call that both need may be made twice (the "
+                "first answer counts, a budget counts both)",
                 self._folder,
                 ", ".join(map(str, pids)),
             )
-
-    def make_folder(self) -> None:
-        """Make the folder though nothing is added, so that who copies it finds one."""
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise self._refused(error) from error
 
     def close(self) -> None:
         """Sync what was added and end the segment; adding again begins another one."""
@@ -138,63 +119,50 @@ class Ledger:
             self._sync_error = None
             raise self._refused(error) from error
 
-    @property
-    def shards(self) -> int:
-        """Into how many shards the command was split that began the newest segment; 0 for none."""
-        found = [shard[1] for path in segments(self._folder) if (shard := shard_of(path))]
-        return found[-1] if found else 0
-
     def find(self, keys: Collection[str]) -> dict[str, Response]:
-        """The stored responses to these keys, each with the usage of others to its key.
+        """The stored responses to these keys, each with the usage of the attempts before it.
 
         Of several answers to a key the earliest one counts, so that all readers agree. Without an
         answer the latest reply counts, and without a reply the latest failure.
         """
-        wanted, found = set(keys), dict[str, list[_Stored]]()
+        wanted, found = set(keys), dict[str, list[tuple[float, str, int, Response]]]()
         for line in self._index.lines(wanted) if wanted else ():
             answer = line.decoded(_Answer)
             if answer.key in wanted:
-                at = (answer.time, line.path.name, line.number)
-                found.setdefault(answer.key, []).append((at, _checked(answer.response)))
-        valid = {key: _valid_response(stored) for key, stored in found.items()}
-        self.twice |= {key: twice for key, (_, twice) in valid.items() if twice}
-        return {key: response for key, (response, _) in valid.items()}
+                place = (answer.time, line.path.name, line.number, _checked(answer.response))
+                found.setdefault(answer.key, []).append(place)
+        valid: dict[str, Response] = {}
+        for key, stored in found.items():
+            valid[key], later = _counting([stored[0][3]] if len(stored) == 1 else _in_order(stored))
+            if later:
+                self.twice[key] = tuple(one.usage for one in later)
+        return valid
 
     def is_missing_any(self, keys: Collection[str]) -> bool:
         """Whether there is no stored call of one of these keys."""
         return self._index.count(keys) < len(set(keys))
 
     def asked(self, keys: Collection[str]) -> dict[str, Request]:
-        """The stored requests of these keys."""
-        return dict(self.asked_each(keys))
+        """The stored requests of these keys, in the order of the lines."""
+        found: dict[str, Request] = {}
+        for question in (line.decoded(_Question) for line in self._index.lines(keys)):
+            found.setdefault(question.key, question.request)
+        return {key: found[key] for key in found if key in keys}
 
-    def asked_each(self, keys: Collection[str]) -> Iterator[tuple[str, Request]]:
-        """The stored requests of these keys one by one, each once, in the order of the lines."""
-        wanted = set(keys)
-        for line in self._index.lines(wanted):
-            question = line.decoded(_Question)
-            if question.key in wanted:
-                wanted.remove(question.key)
-                yield question.key, question.request
-
-    def stored_lines(self, keys: Collection[str]) -> list[tuple[float, str, bytes]]:
-        """The lines of these keys as they are, in the order they count in.
-
-        Each comes after its time and the mark of the shard that wrote it.
-        """
-        wanted, found = set(keys), list[tuple[float, str, int, bytes]]()
-        for line in self._index.lines(wanted) if wanted else ():
-            head = line.decoded(CallHead)
-            if head.key in wanted:
-                found.append((head.time, line.path.name, line.number, line.data))
-        return [
-            (when, mark_of(shard_of(Path(name))), data) for when, name, _, data in sorted(found)
-        ]
+    def stored_lines(self, keys: Collection[str]) -> list[tuple[float, bytes]]:
+        """The lines of these keys as they are, with their times, in the order they count in."""
+        found = [(line.decoded(CallHead), line) for line in self._index.lines(keys)]
+        ordered = sorted(
+            (head.time, line.path.name, line.number, line.data)
+            for head, line in found
+            if head.key in keys
+        )
+        return [(when, data) for when, _, _, data in ordered]
 
     def identities(self) -> set[str]:
         """The identities of the models whose calls are stored here."""
         lines = (line for path in segments(self._folder) for line in raw_lines(path))
-        return {line.decoded(_Model).request.model for line in lines}
+        return {line.decoded(_Asked).request.model for line in lines}
 
     def add(self, request: Request, response: Response) -> None:
         """Write one finished call; it is synced to disk at most 0.1 seconds later."""
@@ -220,8 +188,7 @@ class Ledger:
         """The file of this process's segment, which is made where there is none yet."""
         if self._file is None:
             self._folder.mkdir(parents=True, exist_ok=True)
-            pid = f"{os.getpid()}{mark_of(self._shard)}"
-            name = f"{time.time_ns():020d}-{socket.gethostname()}-{pid}.jsonl"
+            name = f"{time.time_ns():020d}-{socket.gethostname()}-{os.getpid()}.jsonl"
             self._segment = self._folder / name
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
             self._file = os.open(self._segment, flags, 0o666)
@@ -257,52 +224,27 @@ def _encoded(record: CallRecord) -> bytes:
         return repair_surrogates(text).encode() + b"\n"
 
 
-def _valid_response(stored: list[_Stored]) -> tuple[Response, tuple[Usage, ...]]:
-    """The response to one key that counts; its usage lists the others as superseded.
-
-    Shards that need the same call at the same time make it twice, where one process makes it once.
-    So an attempt of another shard is part of the run where it got more than those before it, as if
-    one process had tried again; else its usage is kept with it, as is a second answer of one shard
-    that two processes made.
-    """
-    if len(stored) == 1:
-        return stored[0][1], ()
-    kept, twice, best = list[_Stored](), list[Usage](), -1
-    first: tuple[int, int] | None = None
-    for at, response in sorted(stored, key=lambda pair: pair[0]):
-        by, got = shard_of(Path(at[1])), _got(response)
-        # A shard goes on where a whole run, or it itself, failed; two processes of it do not.
-        is_next = best < _ANSWER and first in (None, by)
-        if by is None or got > best or is_next:
-            kept.append((at, response))
-            first, best = by or first, max(got, best)
-        else:
-            twice.append(response.usage)
-    return _superseding(_distinct(kept)), tuple(twice)
+def _in_order(stored: list[tuple[float, str, int, Response]]) -> list[Response]:
+    """The responses by time, without copies of a call, as of a segment under another name."""
+    found: list[tuple[float, Response]] = []
+    for moment, _, _, response in sorted(stored, key=lambda one: one[:3]):
+        if (moment, response) not in found:
+            found.append((moment, response))
+    return [response for _, response in found]
 
 
-_ANSWER = 2
-
-
-def _got(response: Response) -> int:
-    """What a call got: 0 is no reply, 1 a reply without an answer, 2 an answer."""
-    if response.failure is None:
-        return _ANSWER
-    return int(response.failure.reason not in NO_REPLY)
-
-
-def _superseding(responses: list[Response]) -> Response:
-    if len(responses) == 1:
-        return responses[0]
-    answers = [one for one in responses if one.failure is None]
-    replies = [one for one in responses if one.failure and one.failure.reason not in NO_REPLY]
-    valid = answers[0] if answers else (replies or responses)[-1]
-    others = tuple(
-        Superseded(one.usage, one.failure.reason if one.failure else None)
-        for one in responses
-        if one is not valid
-    )
-    return replace(valid, usage=replace(valid.usage, superseded=others))
+def _counting(responses: list[Response]) -> tuple[Response, list[Response]]:
+    """The response that counts, with the usage of the attempts before it; answers after it."""
+    reasons = [one.failure.reason if one.failure else None for one in responses]
+    end = reasons.index(None) + 1 if None in reasons else len(responses)
+    tries = responses[:end]
+    replies = [at for at in range(end) if reasons[at] not in NO_REPLY]
+    valid = replies[-1] if replies else end - 1
+    if end == 1:
+        return tries[0], responses[1:]
+    others = (Superseded(one.usage, reasons[at]) for at, one in enumerate(tries) if at != valid)
+    usage = replace(tries[valid].usage, superseded=tuple(others))
+    return replace(tries[valid], usage=usage), responses[end:]
 
 
 def _checked(response: Response) -> Response:
@@ -312,12 +254,3 @@ def _checked(response: Response) -> Response:
         return response
     failure = Failure(Reason.FAILED, f"the vector that was stored is {fault}")
     return replace(response, vectors=None, failure=failure)
-
-
-def _distinct(stored: list[_Stored]) -> list[Response]:
-    """The responses without copies of a call, such as those of a segment under another name."""
-    found: list[tuple[float, Response]] = []
-    for (moment, _, _), response in stored:
-        if (moment, response) not in found:
-            found.append((moment, response))
-    return [response for _, response in found]

@@ -6,15 +6,15 @@ later look-up reads only what was added to the segments since. Knows nothing of 
 
 import logging
 import os
-import re
 import socket
 import time
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import islice, takewhile
+from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -34,15 +34,12 @@ _SHORT = 16
 _BLOCK = 4096
 """The lines that are taken into the index at once."""
 _IDLE_S = 600.0
-_SHARD = re.compile(r"\.shard(\d+)of(\d+)\Z")
-"""What ends the name of a segment that a shard of a run has written, before .jsonl."""
 _HEX = frozenset(b"0123456789abcdef")
 _PLACE = np.dtype([("key", "u8"), ("segment", "u4"), ("line", "u4"), ("offset", "u8")])
 _Places = NDArray[np.void]
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A line of a segment, as it is, and its number in it, from 1."""
 
     path: Path
@@ -62,7 +59,7 @@ class Line:
 
 
 class CallHead(msgspec.Struct):
-    """What identifies a stored call: its key, and its time in seconds since 1970."""
+    """The key of a stored call, and its time in seconds since 1970."""
 
     key: str
     time: float
@@ -127,23 +124,33 @@ class LedgerIndex:
                 try:
                     segment = _Segment(path, path.stat().st_ino)
                 except OSError as error:
-                    raise unreadable(path, error) from error
+                    raise _unreadable(path, error) from error
                 self._segments.append(segment)
             self._take_in(segment, self._segments.index(segment))
 
     def _take_in(self, segment: _Segment, number: int) -> None:
         """Add the whole lines of a segment that are not in the index yet."""
-        found = _whole_lines(segment.path, start=segment.size, before=segment.lines)
+        found = raw_lines(segment.path, start=segment.size, before=segment.lines)
         added: list[_Places] = []
         while lines := list(islice(found, _BLOCK)):
-            added.append(_taken(lines, segment, number))
+            part = np.empty(len(lines), dtype=_PLACE)
+            part["key"], part["segment"] = _keys(lines), number
+            part["line"] = np.arange(lines[0].number, lines[0].number + len(lines))
+            sizes = np.fromiter((len(line.data) for line in lines), dtype=np.uint64)
+            part["offset"] = segment.size + np.cumsum(sizes) - sizes
+            segment.size += int(sizes.sum())
+            segment.lines += len(lines)
+            added.append(part)
         if added:
-            part = np.concatenate(added)
-            self._parts.append(part[np.argsort(part["key"], kind="stable")])
+            self._parts.append(_sorted(added))
         while len(self._parts) > 1 and len(self._parts[-1]) * 2 > len(self._parts[-2]):
             # So that there are few parts, and a call is sorted few times.
-            part = np.concatenate([self._parts[-2], self._parts[-1]])
-            self._parts[-2:] = [part[np.argsort(part["key"], kind="stable")]]
+            self._parts[-2:] = [_sorted(self._parts[-2:])]
+
+
+def _sorted(parts: list[_Places]) -> _Places:
+    whole = np.concatenate(parts)
+    return whole[np.argsort(whole["key"], kind="stable")]
 
 
 def _is_replaced(segment: _Segment) -> bool:
@@ -154,32 +161,18 @@ def _is_replaced(segment: _Segment) -> bool:
     return found.st_ino != segment.inode or found.st_size < segment.size
 
 
-def _taken(lines: list[bytes], segment: _Segment, number: int) -> _Places:
-    """The places of some lines that follow what is indexed of a segment."""
-    part = np.empty(len(lines), dtype=_PLACE)
-    part["key"] = _keys(lines, segment)
-    part["segment"] = number
-    part["line"] = np.arange(segment.lines + 1, segment.lines + len(lines) + 1)
-    sizes = np.fromiter(map(len, lines), dtype=np.uint64, count=len(lines))
-    part["offset"] = segment.size + np.cumsum(sizes) - sizes
-    segment.size += int(sizes.sum())
-    segment.lines += len(lines)
-    return part
-
-
-def _keys(lines: list[bytes], segment: _Segment) -> NDArray[np.uint64]:
-    """The beginnings of the keys of some lines that follow what is indexed of a segment."""
+def _keys(lines: list[Line]) -> NDArray[np.uint64]:
+    """The beginnings of the keys of some lines; those of our own form are not decoded."""
     usual = [
-        line[8 : 8 + _SHORT]
-        if line[:8] == _OPENING and line[72:75] == _CLOSING and line[-2:] == b"}\n"
+        data[8 : 8 + _SHORT]
+        if data[:8] == _OPENING and data[72:75] == _CLOSING and data[-2:] == b"}\n"
         else b""
-        for line in lines
+        for data in (line.data for line in lines)
     ]
     joined = b"".join(usual)
     if len(joined) == len(lines) * _SHORT and _HEX.issuperset(joined):
         return np.frombuffer(bytes.fromhex(joined.decode()), dtype=">u8").astype(np.uint64)
-    each = (Line(segment.path, at, line) for at, line in enumerate(lines, segment.lines + 1))
-    keys = (_short(line.decoded(CallHead).key) for line in each)
+    keys = (_short(line.decoded(CallHead).key) for line in lines)
     return np.fromiter(keys, dtype=np.uint64, count=len(lines))
 
 
@@ -189,16 +182,22 @@ def _short(key: str) -> int:
     return int(sha256(key.encode("utf-8", "replace")).hexdigest()[:_SHORT], 16)
 
 
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    try:
+        with path.open("rb", buffering=1 << 17) as file:
+            yield file
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
 def _read(path: Path, places: _Places) -> Iterator[Line]:
     """The lines of one segment at some places, which rise."""
     numbers, offsets = places["line"].tolist(), places["offset"].tolist()
-    try:
-        with path.open("rb", buffering=1 << 17) as file:
-            for number, offset in zip(numbers, offsets, strict=True):
-                file.seek(offset)
-                yield Line(path, number, file.readline())
-    except OSError as error:
-        raise unreadable(path, error) from error
+    with _opened(path) as file:
+        for number, offset in zip(numbers, offsets, strict=True):
+            file.seek(offset)
+            yield Line(path, number, file.readline())
 
 
 def segments(folder: Path) -> list[Path]:
@@ -208,49 +207,29 @@ def segments(folder: Path) -> list[Path]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise unreadable(folder, error) from error
+        raise _unreadable(folder, error) from error
 
 
 def raw_lines(path: Path, *, start: int = 0, before: int = 0) -> Iterator[Line]:
-    """The whole lines of a segment from `start` on, which `before` others precede."""
-    found = _whole_lines(path, start=start, before=before)
-    return (Line(path, number, data) for number, data in enumerate(found, before + 1))
-
-
-def _whole_lines(path: Path, *, start: int, before: int) -> Iterator[bytes]:
-    """Those lines as they are.
+    """The whole lines of a segment from `start` on, which `before` others precede.
 
     An incomplete last line is dropped, with one warning if nobody is still writing it.
     """
-    try:
-        with path.open("rb") as file:
-            file.seek(start)
-            lines = enumerate(file, before + 1)
-            # It ends there: another process may write the rest before the file is looked at again.
-            whole = takewhile(lambda pair: pair[1][-1:] == b"\n" or _say_torn(path, pair[0]), lines)
-            yield from (line for _, line in whole)
-    except OSError as error:
-        raise unreadable(path, error) from error
+    with _opened(path) as file:
+        file.seek(start)
+        for number, data in enumerate(file, before + 1):
+            # It ends there: another process may write the rest meanwhile.
+            if data[-1:] != b"\n":
+                _warn_torn(path, number)
+                return
+            yield Line(path, number, data)
 
 
-def _say_torn(path: Path, number: int) -> bool:
-    """Warn of a line that was not written to its end, once; it is left out."""
+def _warn_torn(path: Path, number: int) -> None:
     size = path.stat().st_size
     if (path, size) not in _WARNED and writer_of(path) is None:
         _WARNED.add((path, size))
         _log.warning("%s:%d: torn last line dropped; that call is asked again", path, number)
-    return False
-
-
-def shard_of(segment: Path) -> tuple[int, int] | None:
-    """The number of the shard that wrote a segment, and their count; None for a whole run."""
-    found = _SHARD.search(segment.stem)
-    return (int(found[1]), int(found[2])) if found else None
-
-
-def mark_of(shard: tuple[int, int] | None) -> str:
-    """What ends the name of a segment that a shard has written; empty for a whole run."""
-    return ".shard{}of{}".format(*shard) if shard else ""
 
 
 def writer_of(segment: Path) -> int | None:
@@ -258,7 +237,7 @@ def writer_of(segment: Path) -> int | None:
 
     None also for a segment unchanged for 600 seconds: its process id may be reused by now.
     """
-    host, _, pid = _SHARD.sub("", segment.stem).partition("-")[2].rpartition("-")
+    host, _, pid = segment.stem.partition("-")[2].rpartition("-")
     if host != socket.gethostname() or not pid.isdigit() or int(pid) == os.getpid():
         return None
     try:
@@ -269,8 +248,7 @@ def writer_of(segment: Path) -> int | None:
     return int(pid) if is_fresh else None
 
 
-def unreadable(path: Path, error: OSError) -> StoreError:
-    """The error of stored calls that cannot be read."""
+def _unreadable(path: Path, error: OSError) -> StoreError:
     return StoreError(
         f"{path}: stored calls cannot be read ({error.strerror}); set right what lies there, or "
         "choose another --results"

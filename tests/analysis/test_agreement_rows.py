@@ -2,19 +2,26 @@
 
 import csv
 import io
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from support.each import each
-from support.rated_runs import ANN, BOB, FAR, NEAR, Rating, Table, group_runs, ratings, runs
-
-from harness.analysis.agreement import (
-    AgreementRow,
-    AgreementSettings,
-    agreement_rows,
+from support.rated_runs import (
+    ANN,
+    BOB,
+    FAR,
+    NEAR,
+    Rating,
+    Table,
+    group_runs,
+    panels_of,
+    ratings,
+    runs,
 )
-from harness.analysis.panels import AgreementQuery, Panel, match_ratings
+
+from harness.analysis.agreement import COLUMNS, AgreementSettings, agreement
+from harness.analysis.panels import AgreementQuery, Panel
 from harness.stats.agreement import agreement_stats, alpha, percent_agreement
 from harness.stats.clustered import jackknife_interval
 from harness.stats.comparison import annotator_test, holm, permutation_test, williams_test
@@ -32,7 +39,7 @@ from harness.stats.correlation import (
 )
 from harness.stats.estimate import Estimate, Floats, Resamples
 from harness.stats.reliability import reliability_of_means
-from harness.storage.cells import records_csv
+from harness.storage.frames import Row, frame_csv, records
 
 HUMAN = (np.array(ANN) + np.array(BOB)) / 2
 UNITS = np.stack([ANN, BOB], axis=2).reshape(-1, 2)
@@ -51,13 +58,13 @@ LEVELS = {
 def panel(people: list[Rating] | None = None, **judges: Table) -> Panel:
     """The panel of some judges, rated by two people."""
     people = ratings(ann=ANN, bob=BOB) if people is None else people
-    [found] = match_ratings(runs(**judges), people, AgreementQuery(variants=("base",)))
+    [found] = panels_of(runs(**judges), people, AgreementQuery(variants=("base",)))
     return found
 
 
-def rows(found: Panel, method: AgreementSettings = METHOD) -> dict[tuple[str, str], AgreementRow]:
+def rows(found: Panel, method: AgreementSettings = METHOD) -> dict[tuple[str, str], Row]:
     """The rows of a panel by judge and statistic."""
-    return {(row.judge, row.statistic): row for row in agreement_rows(found, method)}
+    return {(row.judge, row.statistic): row for row in records(agreement(found, method))}
 
 
 def wide(documents: int = 24, raters: int = 3, **changes: object) -> Panel:
@@ -74,8 +81,7 @@ def wide(documents: int = 24, raters: int = 3, **changes: object) -> Panel:
     ]
     whole = replace(
         made,
-        documents=tuple(f"s{n}" for n in range(documents)),
-        sources=(),
+        rows=tuple((f"s{n}", "") for n in range(documents)),
         clusters=tuple(f"c{n // 2:02}" for n in range(documents)),
         systems=tuple("wxyz"),
         raters=tuple("abcdef"[:raters]),
@@ -232,7 +238,8 @@ def test_a_judge_value_that_no_rater_gave_is_told_to_agree_with_nobody() -> None
 def test_a_document_rated_at_two_temperatures_counts_once() -> None:
     made = wide(documents=24)
     names = tuple(f"s{n // 2}" for n in range(24))
-    both = replace(made, sources=names, rated=("T0", "T0.5"), clusters=names)
+    pairs = tuple((name, ("T0", "T0.5")[n % 2]) for n, name in enumerate(names))
+    both = replace(made, rows=pairs, clusters=names)
 
     found = rows(both)
 
@@ -293,7 +300,7 @@ def test_the_interval_of_a_difference_never_contradicts_its_p(seed: int) -> None
     second = first + random.normal(0, 0.2 + seed / 4, first.shape)
     judges = (made.judges[1], replace(made.judges[0], values=second))
 
-    for row in agreement_rows(replace(made, judges=judges), replace(METHOD, draws=60)):
+    for row in records(agreement(replace(made, judges=judges), replace(METHOD, draws=60))):
         if row.statistic in ("difference_pearson", "difference_kendall"):
             low, high, p = row.low, row.high, row.p
             assert low is not None
@@ -306,7 +313,7 @@ def test_p_values_are_corrected_for_all_pairs_and_both_statistics() -> None:
     made = wide()
     third = replace(made.judges[0], judge="third", values=6 - made.judges[0].values)
 
-    found = agreement_rows(replace(made, judges=(*made.judges, third)), METHOD)
+    found = records(agreement(replace(made, judges=(*made.judges, third)), METHOD))
 
     for family in (
         ["difference_pearson", "difference_kendall"],
@@ -350,7 +357,7 @@ def test_a_constant_judge_has_no_correlation_and_says_why(statistic: str) -> Non
 def test_without_overlap_every_row_says_how_many_ratings_matched_nothing() -> None:
     strange = [rating._replace(sample_id="gone") for rating in ratings(ann=ANN)[:3]]
 
-    found = agreement_rows(panel(strange, near=NEAR, far=FAR), METHOD)
+    found = records(agreement(panel(strange, near=NEAR, far=FAR), METHOD))
 
     assert {(row.value, row.reason) for row in found} == {
         (None, "no overlap: 3 of 3 ratings match no response")
@@ -373,8 +380,7 @@ def test_the_annotator_test_needs_three_raters_of_thirty_units(epsilon: float, c
     made = panel(near=NEAR)
     whole = replace(
         made,
-        sources=(),
-        documents=tuple(f"s{n}" for n in range(40)),
+        rows=tuple((f"s{n}", "") for n in range(40)),
         clusters=tuple(f"s{n}" for n in range(40)),
         systems=("ant",),
         raters=tuple("abc"[:count]),
@@ -395,9 +401,9 @@ def test_models_that_judge_are_named_in_their_rows_and_pairs() -> None:
         Rating("toy", row.sample.id, "", "ann", 1.0 + n % 3, "base")
         for n, row in enumerate(group_runs(one=NEAR)[0].rows)
     ]
-    [made] = match_ratings(group_runs(one=NEAR, two=FAR), people, AgreementQuery())
+    [made] = panels_of(group_runs(one=NEAR, two=FAR), people, AgreementQuery())
 
-    found = agreement_rows(made, METHOD)
+    found = records(agreement(made, METHOD))
 
     assert {(row.model, row.judge) for row in found} == {
         ("one", "stated"),
@@ -407,10 +413,10 @@ def test_models_that_judge_are_named_in_their_rows_and_pairs() -> None:
 
 
 def test_the_table_has_its_columns_and_empty_cells_for_nulls() -> None:
-    text = records_csv(AgreementRow, agreement_rows(panel(flat=FLAT), METHOD))
+    text = frame_csv(agreement(panel(flat=FLAT), METHOD))
 
     table = list(csv.DictReader(io.StringIO(text)))
-    assert list(table[0]) == [field.name for field in fields(AgreementRow)]
+    assert list(table[0]) == [*COLUMNS]
     assert (table[0]["statistic"], table[0]["value"], table[0]["reason"]) == (
         "pearson_dataset",
         "",
@@ -420,11 +426,7 @@ def test_the_table_has_its_columns_and_empty_cells_for_nulls() -> None:
 
 def test_the_same_seed_gives_the_same_bytes() -> None:
     first, again, other = (
-        records_csv(
-            AgreementRow,
-            agreement_rows(wide(), AgreementSettings(seed, 200)),
-        )
-        for seed in (0, 0, 1)
+        frame_csv(agreement(wide(), AgreementSettings(seed, 200))) for seed in (0, 0, 1)
     )
 
     assert first == again

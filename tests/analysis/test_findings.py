@@ -1,12 +1,11 @@
 """What a comparison and agreement show, as sentences: each number is one of the row's."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pandas
 import pytest
 
-from harness.analysis.agreement import AgreementRow
+from harness.analysis.agreement import COLUMNS as AGREED
 from harness.analysis.compare import COLUMNS
 from harness.analysis.findings import (
     comparison_findings,
@@ -15,6 +14,7 @@ from harness.analysis.findings import (
     raters_finding,
 )
 from harness.stats.clustered import detectable_difference
+from harness.storage.frames import Row, records
 
 ROW = {
     **{"comparison": "runs", "statistic": "difference", "group": "all"},
@@ -144,11 +144,10 @@ def test_the_detectable_difference_is_found_as_often_as_is_said() -> None:
         detectable_difference(0.1, 1)
 
 
-def agreement(
-    statistic: str, value: float | None, judge: str = "near", **more: object
-) -> AgreementRow:
-    row = AgreementRow("t", "all", "base", judge, statistic, value, n=24)
-    return replace(row, **more)  # type: ignore[arg-type]  # fields of it
+def agreement(statistic: str, value: float | None, judge: str = "near", **more: object) -> Row:
+    names = {"task": "t", "model": "all", "variant": "base", "judge": judge, "n": 24}
+    row = {**names, "statistic": statistic, "value": value, **more}
+    return records(pandas.DataFrame([row], columns=list(AGREED)))[0]
 
 
 def test_the_raters_are_said_once_with_what_they_allow_a_judge() -> None:

@@ -14,15 +14,16 @@ from support.rated_runs import (
     Rating,
     group_runs,
     judged,
+    panels_of,
     ratings,
     run,
     runs,
 )
 
-from harness.analysis.panels import AgreementQuery, Panel, match_ratings, unmatched
+from harness.analysis.panels import AgreementQuery, Panel
 from harness.core import Sample
 from harness.errors import SpecError, StoreError
-from harness.storage.find_runs import stored_runs
+from harness.storage.find_runs import task_folders
 from harness.storage.runs import ModelEntry, StoredRun
 
 BASE = AgreementQuery(variants=("base",))
@@ -35,7 +36,7 @@ def only(found: list[Panel]) -> Panel:
 
 
 def test_cells_are_samples_by_models() -> None:
-    panel = only(match_ratings(runs(near=NEAR), ratings(ann=ANN, bob=BOB), BASE))
+    panel = only(panels_of(runs(near=NEAR), ratings(ann=ANN, bob=BOB), BASE))
 
     assert (panel.documents, panel.systems, panel.raters) == (SAMPLES, MODELS, ("ann", "bob"))
     assert panel.clusters == ("c0", "c0", "c1", "c1")
@@ -47,7 +48,7 @@ def test_a_missing_verdict_and_a_blank_rating_are_no_zeros() -> None:
     near = [[None, *NEAR[0][1:]], *NEAR[1:]]
     ann = [[*ANN[0][:2], None], *ANN[1:]]
 
-    panel = only(match_ratings(runs(near=near), ratings(ann=ann), BASE))
+    panel = only(panels_of(runs(near=near), ratings(ann=ann), BASE))
 
     assert np.argwhere(np.isnan(panel.judges[0].values)).tolist() == [[0, 0]]
     assert np.argwhere(np.isnan(panel.ratings)).tolist() == [[0, 2, 0]]
@@ -58,7 +59,7 @@ def test_the_headline_is_the_mean_over_decodings_that_have_a_value() -> None:
     first = run("ant", {"near": cool})
     both = StoredRun(first.file, [*first.rows, *run("ant", {"near": hot}, decoding="T0.5").rows])
 
-    panel = only(match_ratings([both], ratings(ann=ANN), BASE))
+    panel = only(panels_of([both], ratings(ann=ANN), BASE))
 
     assert panel.judges[0].values[:, 0].tolist()[:3] == [3.0, 3.0, 1.0]
     assert np.isnan(panel.judges[0].values[3, 0])
@@ -71,9 +72,9 @@ def test_ratings_of_one_decoding_are_compared_with_that_decoding() -> None:
         first.file, [*first.rows, *run("ant", {"near": [5.0] * 4}, decoding="T0.5").rows]
     )
 
-    panel = only(match_ratings([both], ratings("base@T0.5", ann=ANN), AgreementQuery()))
+    panel = only(panels_of([both], ratings("base@T0.5", ann=ANN), AgreementQuery()))
 
-    assert (panel.documents[0], panel.of_rows[0], panel.rated) == ("s1@T0.5", "s1", ("T0.5",))
+    assert panel.rows[0] == ("s1", "T0.5")
     assert panel.judges[0].values[:, 0].tolist() == [5.0] * 4
 
 
@@ -84,7 +85,7 @@ def test_a_scale_that_names_a_variant_goes_with_that_variant_alone() -> None:
         for r in made
     ]
 
-    found = match_ratings(other, ratings("cot3", ann=ANN), AgreementQuery())
+    found = panels_of(other, ratings("cot3", ann=ANN), AgreementQuery())
 
     assert [(panel.variant, panel.scale) for panel in found] == [("cot3", "cot3")]
 
@@ -95,9 +96,7 @@ def test_another_scale_goes_with_every_variant_chosen() -> None:
         for r in runs(near=NEAR)
     ]
 
-    found = match_ratings(
-        other, ratings("fluency", ann=ANN), AgreementQuery(variants=("base", "cot3"))
-    )
+    found = panels_of(other, ratings("fluency", ann=ANN), AgreementQuery(variants=("base", "cot3")))
 
     assert [(panel.variant, panel.scale) for panel in found] == [
         ("base", "fluency"),
@@ -106,7 +105,7 @@ def test_another_scale_goes_with_every_variant_chosen() -> None:
 
 
 def test_two_scales_are_never_averaged() -> None:
-    found = match_ratings(runs(near=NEAR), ratings("a", ann=ANN) + ratings("b", ann=BOB), BASE)
+    found = panels_of(runs(near=NEAR), ratings("a", ann=ANN) + ratings("b", ann=BOB), BASE)
 
     assert [panel.scale for panel in found] == ["a", "b"]
 
@@ -117,7 +116,7 @@ def test_a_mean_over_temperatures_keeps_its_ties() -> None:
     first = run("ant", {"near": cool})
     both = StoredRun(first.file, [*first.rows, *run("ant", {"near": hot}, decoding="T0.5").rows])
 
-    panel = only(match_ratings([both], ratings(ann=ANN), BASE))
+    panel = only(panels_of([both], ratings(ann=ANN), BASE))
 
     values = panel.judges[0].values[:, 0]
     assert (3.0 + 11 / 3) / 2 != (10 / 3 + 10 / 3) / 2
@@ -127,7 +126,7 @@ def test_a_mean_over_temperatures_keeps_its_ties() -> None:
 def test_where_systems_are_groups_each_runs_model_is_a_judge() -> None:
     made = [Rating("toy", f"{d}-{s}", "", "ann", 1.0, "base") for d in SAMPLES for s in MODELS]
 
-    panel = only(match_ratings(group_runs(one=NEAR, two=FAR), made, AgreementQuery()))
+    panel = only(panels_of(group_runs(one=NEAR, two=FAR), made, AgreementQuery()))
 
     assert [(judge.judge, judge.model) for judge in panel.judges] == [
         ("stated", "one"),
@@ -150,7 +149,7 @@ def test_runs_of_another_recipe_are_not_set_side_by_side(change: object) -> None
     *same, other = runs(near=NEAR)
     changed = StoredRun(change(other.file), other.rows)  # type: ignore[operator]  # a function
 
-    found = match_ratings([*same, changed], ratings(ann=ANN), BASE)
+    found = panels_of([*same, changed], ratings(ann=ANN), BASE)
 
     assert sorted(panel.systems for panel in found) == [("ant", "bee"), ("cat",)]
 
@@ -159,7 +158,7 @@ def test_a_judge_of_two_recipes_or_snapshots_is_two_judges() -> None:
     first, *others = runs(near=NEAR)
     rows = [replace(row, verdicts={"near": judged(1.0, "snap-2")}) for row in first.rows]
 
-    panel = only(match_ratings([StoredRun(first.file, rows), *others], ratings(ann=ANN), BASE))
+    panel = only(panels_of([StoredRun(first.file, rows), *others], ratings(ann=ANN), BASE))
 
     assert [judge.recipe.split("|")[2] for judge in panel.judges] == ["near:00", "near:00@snap-2"]
     assert np.isnan(panel.judges[0].values[:, 0]).all()
@@ -169,7 +168,7 @@ def test_of_two_runs_of_one_model_the_fuller_counts() -> None:
     first, *others = runs(near=NEAR)
     short = StoredRun(replace(first.file, digest="ff"), first.rows[:1])
 
-    panel = only(match_ratings([short, first, *others], ratings(ann=ANN), BASE))
+    panel = only(panels_of([short, first, *others], ratings(ann=ANN), BASE))
 
     assert np.array_equal(panel.judges[0].values, NEAR)
 
@@ -179,7 +178,7 @@ def test_two_versions_of_one_model_are_refused() -> None:
     other = StoredRun(replace(first.file, model=ModelEntry("ant", "vllm", "x", None)), first.rows)
 
     with pytest.raises(StoreError, match="two versions of model ant"):
-        match_ratings([first, other, *others], ratings(ann=ANN), BASE)
+        panels_of([first, other, *others], ratings(ann=ANN), BASE)
 
 
 def test_ratings_that_match_nothing_are_counted() -> None:
@@ -188,7 +187,7 @@ def test_ratings_that_match_nothing_are_counted() -> None:
         Rating("toy", "s1", "x", "ann", 1, "q"),
     ]
 
-    panel = only(match_ratings(runs(near=NEAR), [*ratings("q", ann=ANN), *strange], BASE))
+    panel = only(panels_of(runs(near=NEAR), [*ratings("q", ann=ANN), *strange], BASE))
 
     assert (panel.unmatched, panel.offered) == (2, 14)
 
@@ -196,7 +195,7 @@ def test_ratings_that_match_nothing_are_counted() -> None:
 def test_only_the_judges_asked_for_are_compared() -> None:
     question = replace(BASE, judges=("far",))
 
-    panel = only(match_ratings(runs(near=NEAR, far=FAR), ratings(ann=ANN), question))
+    panel = only(panels_of(runs(near=NEAR, far=FAR), ratings(ann=ANN), question))
 
     assert [judge.judge for judge in panel.judges] == ["far"]
 
@@ -211,16 +210,18 @@ def test_only_the_judges_asked_for_are_compared() -> None:
 )
 def test_what_is_not_there_is_named(question: AgreementQuery, message: str) -> None:
     with pytest.raises((SpecError, StoreError), match=message):
-        match_ratings(runs(near=NEAR), ratings(ann=ANN), question)
+        panels_of(runs(near=NEAR), ratings(ann=ANN), question)
 
 
 def test_no_run_of_a_task_says_so() -> None:
     with pytest.raises(StoreError, match="no run of task 'toy'"):
-        stored_runs([], "toy")
+        task_folders([], "toy")
 
 
-def test_ratings_of_a_variant_nobody_ran_are_counted() -> None:
-    assert unmatched(runs(near=NEAR), ratings("think", ann=ANN) + ratings("q", ann=ANN)) == 12
+def test_ratings_of_a_variant_nobody_ran_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+    only(panels_of(runs(near=NEAR), ratings("think", ann=ANN) + ratings("q", ann=ANN), BASE))
+
+    assert caplog.messages == ["12 ratings are of variants of toy that no run has"]
 
 
 def test_a_document_may_be_a_cluster_of_samples() -> None:
@@ -230,6 +231,6 @@ def test_a_document_may_be_a_cluster_of_samples() -> None:
     ]
     people = [Rating("toy", row.sample.id, "", "ann", 1.0, "base") for row in rows]
 
-    panel = only(match_ratings([StoredRun(made.file, rows)], people, AgreementQuery()))
+    panel = only(panels_of([StoredRun(made.file, rows)], people, AgreementQuery()))
 
     assert panel.judges[0].values.tolist() == [[pytest.approx(np.mean(NEAR))]]

@@ -8,7 +8,7 @@ from support.stub_script import Script
 from support.stub_server import StubServer
 from support.toy import DECODINGS, PRICES, SAMPLES, Toy
 
-from harness.models.client.batch_api import BatchFiles, BatchRecord
+from harness.models.client.batches import BatchFiles, BatchRecord
 from harness.pipeline.preview import planned_requests
 from harness.pipeline.resolve import RunOptions, resolve
 

@@ -7,7 +7,6 @@ import shutil
 import stat
 import subprocess
 import sys
-import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import yaml
 from support.each import rest_slow
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import PRICES, Toy, lines
+from support.toy import Toy, lines
 
 from harness.cli import main
 from harness.core import Sample
@@ -42,6 +41,12 @@ def results(toy: Toy, name: str) -> Toy:
     other.folder.mkdir()
     (other.folder / "home").symlink_to(toy.home)
     return other
+
+
+def gather(home: Toy, machines: Iterable[Toy]) -> None:
+    """Copy the stored calls of some machines into the results of another."""
+    for one in (one for one in machines if (one.results / "calls").is_dir()):
+        shutil.copytree(one.results / "calls", home.results / "calls", dirs_exist_ok=True)
 
 
 def files(toy: Toy) -> dict[str, bytes]:
@@ -76,19 +81,13 @@ def test_what_is_no_shard_is_refused_with_the_form(
     assert "give i/N, i from 1 to N, as in 2/4" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("words", "fact"),
-    [
-        (("--shard", "1/2", "--batch"), "not with --batch"),
-        (("--shard", "1/2", "--dry-run"), "not with --dry-run"),
-    ],
-)
+@pytest.mark.parametrize("word", ["--batch", "--dry-run"])
 def test_options_that_exclude_a_shard_are_refused(
-    toy: Toy, words: tuple[str, ...], fact: str, capsys: pytest.CaptureFixture[str]
+    toy: Toy, word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert toy.run(*words) == 2
+    assert toy.run("--shard", "1/2", word) == 2
 
-    assert fact in capsys.readouterr().err
+    assert "not with --batch or --dry-run" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("count", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 7))])
@@ -121,9 +120,9 @@ def test_shards_of_other_machines_are_copied_and_calls_made_twice_count_once(
     for number, machine in zip(numbers, machines, strict=True):
         machine.main("run", *given, "--shard", f"{number}/2")
         machine.run(*JUDGED, "--shard", f"{number}/2", model="alpha")
-    sources = [word for one in machines for word in ("--from", str(one.results))]
+    gather(home, machines)
     for words in (given, ("--task", "toy", "--model", "alpha", *JUDGED)):
-        assert home.main("merge", *words, *sources) in (0, 1)
+        assert home.main("merge", *words) in (0, 1)
 
     assert files(home) == whole
 
@@ -148,7 +147,8 @@ def test_a_merge_into_a_fresh_folder_takes_auto_from_the_calls_it_copies(
     monkeypatch.setenv("HARNESS_SERVER_URL", "http://127.0.0.1:9/v1")
     capsys.readouterr()
 
-    assert here.main("merge", *given, "--from", str(away.results)) in (0, 1)
+    gather(here, [away])
+    assert here.main("merge", *given) in (0, 1)
 
     assert files(here) == files(whole)
     assert capsys.readouterr().err.count("; taken for ") == 1
@@ -161,8 +161,8 @@ def test_machines_whose_shards_have_no_sample_are_merged_too(toy: Toy, stub: Stu
 
     for number, machine in enumerate(machines, 1):
         assert machine.run(*given, "--shard", f"{number}/2", model="alpha") == 0
-    sources = [word for one in machines for word in ("--from", str(one.results))]
-    assert home.main("merge", "--task", "toy", "--model", "alpha", *given, *sources) == 0
+    gather(home, machines)
+    assert home.main("merge", "--task", "toy", "--model", "alpha", *given) == 0
 
     assert files(home) == files(toy)
     assert sorted(len([*one.results.glob("calls/alpha/*")]) for one in machines) == [0, 1]
@@ -180,48 +180,21 @@ def with_shared_prompts(toy: Toy, *, is_judged_alone: bool = False) -> None:
     (toy.home / "tasks/samples/toy.jsonl").write_text("\n".join(made))
 
 
-@pytest.mark.parametrize(
-    ("fault", "at"),
-    rest_slow([("refusal", "Story"), ("content-filter", "Judge"), ("500", "Story")], kept=1),
-)
-def test_calls_of_two_shards_that_get_no_answer_count_once(
-    toy: Toy, monkeypatch: pytest.MonkeyPatch, fault: str, at: str
-) -> None:
-    toy.write("configs/prices.yaml", PRICES)
-    with_shared_prompts(toy)
-    home, machines = results(toy, "home0"), [results(toy, f"machine{n}") for n in (1, 2)]
-    sources = [word for one in machines for word in ("--from", str(one.results))]
-    script = Script(replies={"Judge": ("1",)}, faults={at: (fault,) * 200})
-    with StubServer(script) as server:
-        monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
-        code = toy.run(*JUDGED, model="alpha")
-        for number, machine in enumerate(machines, 1):
-            machine.run(*JUDGED, "--shard", f"{number}/2", model="alpha")
-
-    given = ("--task", "toy", "--model", "alpha", *JUDGED)
-    assert (home.main("merge", *given, *sources), code) == (1, 1)
-    assert files(home) == files(toy)
-
-
 @pytest.mark.slow
 def test_a_bundle_of_merged_shards_that_made_the_same_calls_is_derived_again(
     toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with_shared_prompts(toy)
     home, machines = results(toy, "home0"), [results(toy, f"machine{n}") for n in (1, 2)]
-    sources = [word for one in machines for word in ("--from", str(one.results))]
     for number, machine in enumerate(machines, 1):
         assert machine.run(*JUDGED, "--shard", f"{number}/2", model="alpha") == 0
+    gather(home, machines)
     given = ("--task", "toy", "--model", "alpha", *JUDGED)
-    assert home.main("merge", *given, *sources) == 0
+    assert home.main("merge", *given) == 0
 
     zipped = str(toy.folder / "x.zip")
     assert home.main("bundle", *map(str, home.runs()), "-o", zipped) == 0
     assert main(["bundle", "--check", zipped]) == 0, capsys.readouterr().out
-
-    with zipfile.ZipFile(zipped) as archive:
-        calls = [name for name in archive.namelist() if name.startswith("results/calls/umpire/")]
-    assert calls == [f"results/calls/umpire/calls.shard{n}of2.jsonl" for n in (1, 2)]
 
 
 def test_shards_with_different_answers_to_one_prompt_are_whole_when_run_on_the_merged_folder(
@@ -235,9 +208,9 @@ def test_shards_with_different_answers_to_one_prompt_are_whole_when_run_on_the_m
         with StubServer(Script(replies=replies)) as server:
             monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
             assert machine.main("run", *given, "--shard", f"{number}/2") == 0
-    sources = [word for one in machines for word in ("--from", str(one.results))]
+    gather(home, machines)
 
-    refused = home.main("merge", *given, *sources)
+    refused = home.main("merge", *given)
     said = capsys.readouterr().err
     with StubServer(Script(replies={"Judge": ("1",)})) as server:
         monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
@@ -246,7 +219,6 @@ def test_shards_with_different_answers_to_one_prompt_are_whole_when_run_on_the_m
 
     assert (refused, again, home.main("merge", *given)) == (2, 0, 0)
     assert f"{asked} calls are not stored" in said
-    assert "Where no machine has them" in said
 
 
 def test_shards_of_own_folders_stay_within_a_budget_where_both_have_the_earlier_calls(
@@ -263,7 +235,9 @@ def test_shards_of_own_folders_stay_within_a_budget_where_both_have_the_earlier_
         part = ("--budget", str(cap), "--shard", f"{number}/2")
         codes.append(machine.run("--judge", "near", *part, model="alpha"))
 
-    made = [path for one in machines for path in one.results.glob("calls/alpha/*.shard*")]
+    known = {path.name for path in earlier}
+    found = [path for one in machines for path in one.results.glob("calls/alpha/*")]
+    made = [path for path in found if path.name not in known]
     assert (codes, 0 < paid(earlier) < paid(earlier + made) <= cap) == ([130, 130], True)
 
 
@@ -273,7 +247,7 @@ def paid(segments: Iterable[Path]) -> float:
     return sum(line["response"]["usage"].get("cost_usd") or 0.0 for line in lines)
 
 
-def test_a_merge_that_misses_calls_names_them_and_their_shard_and_writes_nothing(
+def test_a_merge_that_misses_calls_counts_them_and_writes_nothing(
     toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     toy.run("--shard", "1/3", "--variant", "base", model="alpha")
@@ -283,11 +257,10 @@ def test_a_merge_that_misses_calls_names_them_and_their_shard_and_writes_nothing
     code = toy.main("merge", "--task", "toy", "--model", "alpha", "--variant", "base")
 
     err = capsys.readouterr().err
+    found = re.search(r"(\d+) calls are not stored \((\d+) of toy, alpha\): run the shards", err)
     assert code == 2
-    found = re.search(r"toy, alpha: (\d+) calls are not stored \((\d+) of shard 2/3\)", err)
     assert found is not None
-    assert found[1] == found[2]
-    assert "--shard 2/3, or name the results folder of the machine" in err
+    assert found[1] == found[2] != "0"
     assert files(toy) == {}
 
 
@@ -300,9 +273,9 @@ def test_a_shard_of_judges_reads_a_part_of_a_stored_run(toy: Toy, stub: StubServ
         assert toy.main("judge", str(folder), "--judge", "choice", *part) == 0
     assert files(toy) == before
 
-    assert toy.main("merge", str(folder), "--judge", "choice") == 0
-    merged = files(toy)
     assert toy.main("judge", str(folder), "--judge", "choice", "--offline") == 0
+    merged = files(toy)
+    assert toy.run("--judge", "near,choice", model="alpha") == 0
 
     assert files(toy) == merged != before
 
@@ -391,8 +364,10 @@ def test_the_loop_over_ssh_on_the_page_gives_every_host_its_shard_and_merges(toy
     shards = {line.split()[1]: line.split()[-1] for line in lines if line.startswith("ssh")}
     assert done.returncode == 0
     assert shards == {"node1": "1/3", "node2": "2/3", "node3": "3/3"}
-    sources = " ".join(f"--from copies/node{number}" for number in (1, 2, 3))
-    assert lines[-1] == f"harness merge night.yaml {sources}"
+    assert [line.split()[2] for line in lines if line.startswith("rsync")] == [
+        f"node{number}:study/results/calls" for number in (1, 2, 3)
+    ]
+    assert lines[-1] == "harness merge night.yaml"
 
 
 def program_of_harness(toy: Toy) -> dict[str, str]:

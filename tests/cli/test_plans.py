@@ -156,40 +156,6 @@ def test_the_status_of_an_unchanged_plan_of_controls_counts_the_same_calls(
     assert [(row["done"], row["left"], row["is_whole"]) for row in told(capsys)] == planned
 
 
-def test_the_status_has_the_cost_of_each_cell_and_in_sum_and_what_is_left_by_estimate(
-    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert plan(toy, text=PAID.replace("{usd}", "0.0012")) == 130
-    capsys.readouterr()
-    assert plan(toy, "--status", "--json", text=PAID.replace("{usd}", "0.0012")) == 0
-    rows = told(capsys)
-    assert plan(toy, "--status", text=PAID.replace("{usd}", "0.0012")) == 0
-    out = capsys.readouterr().out
-
-    costs = [float(str(row["cost_usd"])) for row in rows]
-    assert costs[0] > 0
-    assert sum(costs) == pytest.approx(cost(toy))
-    assert rows[0]["rest_usd"] == [0, 0]
-    assert all(row["rest_usd"] != [0, 0] for row in rows if row["left"])
-    assert out.splitlines()[1].split()[-7:] == ["USD", "so", "far", "USD", "for", "the", "rest"]
-    [whole] = re.findall(r"cost: (\S+) of 0.0012 USD so far, \S+ to \S+ for the rest\n", out)
-    assert float(whole) == pytest.approx(cost(toy), abs=5e-5)
-
-
-def test_the_status_of_models_without_a_price_says_that_their_cost_is_unknown(
-    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    toy.edit("configs/models/beta.yaml", "key_env: null", "key_env: STUB_KEY")
-    toy.write("configs/prices.yaml", "{}")
-    text = "{about: a, models: [beta], controls: [oracle], tasks: [{task: toy, judges: [near]}]}"
-
-    assert plan(toy, "--status", text=text) == 0
-
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[-2:] for line in lines[2:4]] == [["-", "-"], ["unknown", "-"]]
-    assert lines[-1].endswith("; no price for beta, so its cost is unknown")
-
-
 def test_all_calls_of_a_plan_together_stay_within_its_budget(toy: Toy, stub: StubServer) -> None:
     codes = [plan(toy, text=PAID.replace("{usd}", usd)) for usd in ("0.0005", "0.0012")]
 

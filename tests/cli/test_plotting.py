@@ -54,7 +54,6 @@ def test_scores_are_drawn_by_what_is_asked_and_written_beside(
         (["forest", "-o", "a.svg"], "no run below"),
         (["impscore-5", "-o", "a.svg"], "name one or more files"),
         (["impscore-5", "none.csv", "-o", "a.svg"], "none.csv: cannot be read"),
-        (["--x", "colour", "-o", "a.svg"], "--x 'colour': give one of task, model"),
     ],
 )
 def test_mistakes_are_told_in_one_line(

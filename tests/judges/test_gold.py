@@ -8,8 +8,8 @@ from support.choice_cases import LABELS, Scores, case, judge, judged, sample, sc
 from support.each import each
 
 from harness.core import Response
-from harness.judges.gold import NORMALISED
-from harness.parts import ChoiceScore, Reason
+from harness.judges.gold import normalised
+from harness.parts import ChoiceScore, Option, Reason
 
 U, E, R, T = Reason.UNPARSED, Reason.EMPTY, Reason.REFUSED, Reason.TRUNCATED
 SAKE = ("Où est le saké ?", "D'accord.")
@@ -75,6 +75,8 @@ def test_a_score_belongs_to_the_choice_that_was_shown_at_its_place(
 
 # Normalisations, by hand
 
+WAYS = ["raw", "per_token", "per_byte", "per_character", "pmi"]
+
 
 # Sums -6 and -4 over 6 and 2 tokens: raw prefers the second, per token the first (-1 to -2).
 TWO = sized((-6.0, 6, SIZES[0][1]), (-4.0, 2, SIZES[1][1]))
@@ -93,15 +95,14 @@ TWO = sized((-6.0, 6, SIZES[0][1]), (-4.0, 2, SIZES[1][1]))
 def test_each_normalisation_divides_or_corrects_as_its_name_says(
     way: str, first: float, second: float
 ) -> None:
-    answers = [f" {text}" for text in SAKE]
-    others = neutral(-9.0, -3.0).choice_scores or ()
+    options = [Option(at, f" {text}") for at, text in enumerate(SAKE)]
 
-    found = [NORMALISED[way](*part) for part in zip(TWO, answers, others, strict=True)]
+    found = normalised(TWO, options, neutral(-9.0, -3.0).choice_scores)
 
-    assert found == [pytest.approx(first), pytest.approx(second)]
+    assert found[way] == [pytest.approx(first), pytest.approx(second)]
 
 
-@each("way", sorted(NORMALISED))
+@each("way", WAYS)
 def test_the_headline_is_of_the_judges_normalisation_and_all_others_go_with_it(
     way: str,
 ) -> None:
@@ -387,7 +388,7 @@ def test_a_judge_of_choices_asks_nothing_and_reads_each_case_by_itself() -> None
 
 
 def test_each_normalisation_has_a_recipe_of_its_own() -> None:
-    recipes = [judge(way).recipe.split("|") for way in NORMALISED]
+    recipes = [judge(way).recipe.split("|") for way in WAYS]
 
-    assert len({name for name, _ in recipes}) == len(NORMALISED)
-    assert [way for _, way in recipes] == list(NORMALISED)
+    assert len({name for name, _ in recipes}) == len(WAYS)
+    assert [way for _, way in recipes] == WAYS

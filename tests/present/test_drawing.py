@@ -4,8 +4,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -19,16 +20,10 @@ from harness.present.figures.figure import (
     Figure,
     Subplot,
     draw,
-    draw_marked,
-    each,
     pictures,
     together,
     values,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from pandas import DataFrame
 
 pytestmark = needs("matplotlib")
 
@@ -36,44 +31,22 @@ LONG = "an-uncommonly-long-name-of-a-model-instruct-v0.1-quantised"
 ODD = "costs $5 or $x_1^2$ <b> \\frac & \x1b[31m"
 
 
-def labelled(mark: Any, x: str = "x", y: str = "y", **more: Any) -> Any:  # noqa: ANN401 - marks, settings
-    """Draw series by a mark and name the axes."""
-
-    def draw_it(axes: "Axes", rows: "DataFrame", looks: Any) -> None:  # noqa: ANN401 - looks
-        each(mark)(axes, rows, looks)
-        axes.set(xlabel=x, ylabel=y, **more)
-
-    return draw_it
-
-
 def lines(*labels: str, **more: Any) -> Subplot:  # noqa: ANN401 - settings of a panel
     bounds: dict[str, Any] = {"low": [0.1, 0.4, 0.5], "high": [0.6, 0.7, 0.8], "n": 40}
     parts = [
-        values(label, [1, 2, 3], [0.2 + 0.1 * at, 0.5, 0.6], **bounds)
+        values(label, [1, 2, 3], [0.2 + 0.1 * at, 0.5, 0.6], "curve", **bounds)
         for at, label in enumerate(labels)
     ]
-    return replace(Subplot("", together(parts), labelled(marks.curve)), **more)
-
-
-def bars(*labels: str) -> "DataFrame":
-    width = 0.8 / len(labels)
-    starts = [np.array([0.6, 1.6]) + width * at for at in range(len(labels))]
-    return together(
-        values(name, x, [0.4, 0.7], to=x + width, n=30)
-        for name, x in zip(labels, starts, strict=True)
-    )
+    return replace(Subplot("", together(parts), {"xlabel": "x", "ylabel": "y"}), **more)
 
 
 def matrix(names: tuple[str, ...]) -> Subplot:
     places = [(x + 1, y + 1) for y in range(len(names)) for x in range(len(names))]
     z = [at / len(places) for at in range(len(places))]
-    rows = values("share", [x for x, _ in places], [y for _, y in places], z=z, n=50)
-
-    def draw_it(axes: "Axes", rows: "DataFrame", looks: object) -> None:
-        marks.cells(axes, rows, (0.0, 1.0), (2, 2))
-        axes.set(xlabel="given", ylabel="true")
-
-    return Subplot("m", rows, draw_it, x_names=names, y_names=names, shape="cells")
+    rows = values("share", [x for x, _ in places], [y for _, y in places], "", z=z, n=50)
+    shaded = partial(marks.cells, ends=(0.0, 1.0), best=(2, 2))
+    axes = {"xlabel": "given", "ylabel": "true"}
+    return Subplot("m", rows, axes, shaded, x_names=names, y_names=names, shape="cells")
 
 
 def every_mark(name: str = "small") -> Figure:
@@ -81,34 +54,32 @@ def every_mark(name: str = "small") -> Figure:
     import pandas
 
     levels, random = ("base", "cot0", "cot1"), np.random.default_rng(1)
-
-    def with_chance(axes: "Axes", rows: "DataFrame", looks: Any) -> None:  # noqa: ANN401 - looks
-        labelled(marks.forest, "accuracy", "")(axes, rows, looks)
-        marks.reference(axes, 0.5, "chance", axis="x")
-
-    violins = together(
-        values(label, [at] * 40, random.normal(at, 1, 40))
+    starts = {name: np.array([0.6, 1.6]), "other": np.array([1.0, 2.0])}
+    bars = [values(n, x, [0.4, 0.7], "bars", to=x + 0.4, n=30) for n, x in starts.items()]
+    violins = [
+        values(label, [at] * 40, random.normal(at, 1, 40), "violin")
         for at, label in enumerate((name, "other"), 1)
-    )
-    forest = values(name, [0.3, 0.6], [1, 2], low=[0.2, 0.5], high=[0.4, 0.7], n=20)
-    grown = values("other", [1.0, 2.0], [1.0, 2.0], z=[5.0, 30.0])
+    ]
+    forest = values(name, [0.3, 0.6], [1, 2], "forest", low=[0.2, 0.5], high=[0.4, 0.7], n=20)
+    grown = values("other", [1.0, 2.0], [1.0, 2.0], "bubbles", z=[5.0, 30.0])
     curves = [
-        values(name, np.linspace(0, 1, 30), 0.5, n=40, mark="curve"),
-        values(name, [0.0, 1.0], [0.2, 0.8], n=40, mark="dotted"),
+        values(name, np.linspace(0, 1, 30), 0.5, "curve", n=40),
+        values(name, [0.0, 1.0], [0.2, 0.8], "dotted", n=40),
     ]
     bins = pandas.DataFrame({"x": [0, 0.5], "to": [0.5, 1], "n": [40, 12345]})
-    dots = values(name, random.normal(0, 1, 30), random.normal(0, 1, 30))
+    dots = values(name, random.normal(0, 1, 30), random.normal(0, 1, 30), "points")
+    chance = partial(marks.reference, value=0.5, axis="x")
     return Figure(
         f"A title of {name}",
         (
             lines(name, "other", title="levels", x_names=levels),
-            Subplot("bars", bars(name, "other"), labelled(marks.bars), x_names=("irony", "maxims")),
-            Subplot("violins", violins, labelled(marks.violin), x_names=(name, "other")),
+            Subplot("bars", together(bars), x_names=("irony", "maxims")),
+            Subplot("violins", together(violins), x_names=(name, "other")),
             matrix(levels),
-            Subplot("forest", forest, with_chance, y_names=(name, LONG), shape="forest"),
-            Subplot("places", dots, labelled(marks.points), shape="square"),
-            Subplot("bubbles", grown, labelled(marks.bubbles), "r 0.50, tau 0.40, n 35"),
-            Subplot("bins", together(curves), draw_marked, bins=bins),
+            Subplot("forest", forest, also=chance, y_names=(name, LONG), shape="forest"),
+            Subplot("places", dots, {"xlabel": "x"}, marks.diagonal, shape="square"),
+            Subplot("bubbles", grown, {"ylabel": "y"}, note="r 0.50, tau 0.40, n 35"),
+            Subplot("bins", together(curves), {"xlabel": "x"}, bins=bins),
         ),
         ("a note",),
     )
@@ -143,7 +114,7 @@ def wide_figures() -> Iterator[tuple[str, Figure, float]]:
     names = tuple(f"{LONG}-{n}" for n in range(6))
     many = tuple(f"m{n}" for n in range(24))
     script = "\u65e5\u672c\u8a9e \u0627\u0644\u0639 \U0001f600"
-    one = {"draw": labelled(marks.curve, "x " * 80), "title": "wide " * 40}
+    one = {"axes": {"xlabel": "x " * 80}, "title": "wide " * 40}
     yield "narrow", every_mark(), 8.0
     yield "wide", every_mark(), 24.0
     yield "long names in the legend", Figure("t", (lines(*names),)), 16.0
@@ -152,7 +123,7 @@ def wide_figures() -> Iterator[tuple[str, Figure, float]]:
     yield "many series", Figure("t", (lines(*many[:9]),)), 16.0
     yield "a large matrix", Figure("t", (matrix(many), matrix(many))), 16.0
     yield "a matrix of long names", Figure("t", (matrix(names), matrix(names))), 16.0
-    yield "nothing", Figure("t", (Subplot("empty", together([]), draw_marked),)), 16.0
+    yield "nothing", Figure("t", (Subplot("empty", together([])),)), 16.0
     yield "no panel", Figure("t", ()), 16.0
     yield "letters that the font does not have", Figure(script, (lines(script, "b"),)), 9.0
 
@@ -165,11 +136,11 @@ def test_no_text_leaves_a_figure_or_covers_another(what: str, figure: Figure, wi
 
 @pytest.mark.slow
 def test_six_panels_leave_names_whole_instead_of_three_in_a_row() -> None:
-    rows = values("", [0.3, 0.6], [1, 2], low=[0.2, 0.5], high=[0.4, 0.7], n=20)
+    rows = values("", [0.3, 0.6], [1, 2], "forest", low=[0.2, 0.5], high=[0.4, 0.7], n=20)
     models = ("constant-answer (n=112)", "random (n=112)")
     panels = [
-        Subplot(f"intent_resolution, cot{n}, minilm-cosine-intentions", rows, each(marks.forest),
-                y_names=models, shape="forest")
+        Subplot(f"intent_resolution, cot{n}, minilm-cosine-intentions", rows, y_names=models,
+                shape="forest")
         for n in range(6)
     ]  # fmt: skip
 
@@ -211,7 +182,7 @@ def test_a_width_that_holds_nothing_is_refused(width: float) -> None:
 
 
 def test_more_panels_than_can_be_read_are_refused() -> None:
-    figure = Figure("t", tuple(Subplot(str(n), together([]), draw_marked) for n in range(37)))
+    figure = Figure("t", tuple(Subplot(str(n), together([])) for n in range(37)))
 
     with pytest.raises(SpecError, match="37 panels are more than can be read"):
         pictures(figure, [".svg"])

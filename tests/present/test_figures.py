@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from support.hate_rows import planted, stored, text
-from support.rated_runs import ANN, BOB, FAR, NEAR
+from support.rated_runs import ANN, BOB, FAR, NEAR, panels_of
 from support.rated_runs import ratings as rated
 from support.rated_runs import runs as judged
 from support.run_tables import score_rows
 
 from harness.analysis.boards.scores import BOARD_COLUMNS
-from harness.analysis.panels import AgreementQuery, Panel, match_ratings
+from harness.analysis.panels import AgreementQuery, Panel
 from harness.errors import SpecError, StoreError
 from harness.parts import Reason
 from harness.present.figures import detection, marks, people, scores
-from harness.present.figures.figure import Figure, Subplot, data_csv, drawable, each, values
-from harness.present.figures.marks import bars, curve, points, violin
-from harness.present.figures.named import ALIASES, FIGURES, make_figure
-from harness.present.figures.scores import Layout, ScoreFilter
+from harness.present.figures.figure import Figure, Subplot, data_csv, drawable, values
+from harness.present.figures.named import ALIASES, FIGURES, figure_of
+from harness.present.figures.scores import ScoreFilter
 from harness.stats.classification import auc
 from harness.stats.estimate import Clusters
 from harness.storage.runs import JudgeEntry, RunFolder, StoredRun
+from harness.workspace import Workspace
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -74,8 +74,8 @@ def folders(results: Path, runs: Sequence[StoredRun]) -> list[RunFolder]:
 
 
 def test_what_has_fewer_than_ten_texts_is_not_drawn_but_written() -> None:
-    rows = values("s", [1, 2], [0.5, 0.6], to=[1.5, 2.5], n=[10, 9])
-    figure = Figure("t", (Subplot("p", rows, each(bars), x_names=("one", "two")),))
+    rows = values("s", [1, 2], [0.5, 0.6], "bars", to=[1.5, 2.5], n=[10, 9])
+    figure = Figure("t", (Subplot("p", rows, x_names=("one", "two")),))
 
     drawn = drawable(figure)
 
@@ -88,11 +88,10 @@ def test_what_has_fewer_than_ten_texts_is_not_drawn_but_written() -> None:
 
 
 @pytest.mark.parametrize(("number", "is_drawn"), [(9, False), (10, True)])
-@pytest.mark.parametrize("mark", [points, violin])
-def test_a_group_of_few_texts_is_not_drawn(mark: object, number: int, is_drawn: bool) -> None:
-    rows = values("s", [1.0] * number, [0.5] * number)
+def test_a_group_of_few_texts_is_not_drawn(number: int, is_drawn: bool) -> None:
+    rows = values("s", [1.0] * number, [0.5] * number, "points")
 
-    drawn = drawable(Figure("t", (Subplot("p", rows, each(mark)),)))  # type: ignore[arg-type]  # a mark
+    drawn = drawable(Figure("t", (Subplot("p", rows),)))
 
     assert bool(drawn.labels) == is_drawn
 
@@ -101,17 +100,17 @@ def test_a_group_of_few_texts_is_not_drawn(mark: object, number: int, is_drawn: 
 def test_more_than_six_series_get_a_panel_each(number: int, panels: int) -> None:
     import pandas
 
-    rows = pandas.concat([values(f"m{n}", [1, 2], [0, 1], n=20) for n in range(number)])
+    rows = pandas.concat([values(f"m{n}", [1, 2], [0, 1], "curve", n=20) for n in range(number)])
 
-    drawn = drawable(Figure("t", (Subplot("p", rows, each(curve)),)))
+    drawn = drawable(Figure("t", (Subplot("p", rows),)))
 
     assert len(drawn.panels) == panels
     assert drawn.panels[-1].title == ("p" if panels == 1 else "p | m6")
-    assert all(len(panel.labels) <= 6 for panel in drawn.panels)
+    assert all(panel.rows.series.nunique() <= 6 for panel in drawn.panels)
 
 
 def test_no_cell_of_the_data_is_a_formula_or_a_mark_of_missing() -> None:
-    (found,) = rows_of(Figure("t", (Subplot("@p", values("=1+1", [1], [NAN], n=20), each(curve)),)))
+    (found,) = rows_of(Figure("t", (Subplot("@p", values("=1+1", [1], [NAN], "curve", n=20)),)))
 
     assert (found["panel"], found["series"], found["y"]) == ("'@p", "'=1+1", "")
 
@@ -126,9 +125,7 @@ def test_text_is_shown_as_it_is_without_control_characters() -> None:
 def test_a_layout_draws_each_score_at_its_properties() -> None:
     made = [("a", "near", 0.2), ("a", "far", 0.4), ("b", "near", 0.6)]
 
-    figure = scores.comparison(
-        frame(row(m, v, judge=j) for m, j, v in made), Layout("model", "", "judge")
-    )
+    figure = scores.comparison(frame(row(m, v, judge=j) for m, j, v in made), "model", "", "judge")
 
     (panel,) = figure.panels
     assert list(panel.x_names) == ["a", "b"]
@@ -140,11 +137,13 @@ def test_several_scores_at_one_place_are_refused_and_never_averaged() -> None:
     rows = frame([row("a", 0.2, judge="near"), row("a", 0.4, judge="far")])
 
     with pytest.raises(SpecError, match=r"differ in judge \(near, far\); give --judge"):
-        scores.comparison(rows, Layout("model"))
+        scores.comparison(rows, "model")
+    with pytest.raises(SpecError, match="--x 'colour': give one of task, model"):
+        scores.comparison(rows, "colour")
 
 
 def test_a_missing_score_is_not_drawn_as_zero() -> None:
-    figure = scores.comparison(frame([row("a", 0.2), row("b", NAN)]), Layout("model"))
+    figure = scores.comparison(frame([row("a", 0.2), row("b", NAN)]), "model")
 
     assert np.isnan(figure.panels[0].rows.y.iloc[1])
     assert rows_of(figure)[1]["y"] == ""
@@ -213,7 +212,7 @@ def test_the_panels_of_a_forest_are_named_by_what_differs_and_share_the_rest(
 
 def panel_of_talk() -> Panel:
     runs, ratings = judged(near=NEAR, far=FAR), rated("base", ann=ANN, bob=BOB)
-    return match_ratings(runs, ratings, AgreementQuery())[0]
+    return panels_of(runs, ratings, AgreementQuery())[0]
 
 
 def correlation(first: object, second: object) -> float:
@@ -334,6 +333,6 @@ def test_every_alias_is_of_a_figure_and_the_list_fits_a_terminal() -> None:
     widest = max(map(len, FIGURES))
 
     assert set(ALIASES.values()) <= set(FIGURES)
-    assert [name for name, one in FIGURES.items() if widest + 2 + len(one.about) > 80] == []
+    assert [name for name, one in FIGURES.items() if widest + 2 + len(one[1]) > 80] == []
     with pytest.raises(SpecError, match="no figure 'impscore-99'; did you mean"):
-        make_figure("impscore-99", None)  # type: ignore[arg-type]  # nothing is read
+        figure_of("impscore-99", [], Workspace.open())

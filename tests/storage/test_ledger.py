@@ -289,55 +289,34 @@ def test_a_reply_without_an_answer_stands_before_a_call_that_got_none(tmp_path: 
     assert failure.message == "second"
 
 
-@pytest.mark.parametrize("order", list(permutations((0, 1, 2))))
-def test_what_all_calls_of_a_key_were_charged_is_told_with_the_one_that_stands(
-    tmp_path: Path, order: tuple[int, ...]
-) -> None:
-    answers = [
-        Response("k", texts=("Yes.",), usage=Usage(2, 4, 2.0)),
-        Response("k", texts=("No.",), usage=Usage(2, 5, 2.5)),  # of another process
-        REFUSALS[0],
-    ]
-    lines = [line(request(), answers[place], time=place) for place in order]
-    (tmp_path / "a.jsonl").write_bytes(b"".join(lines))
-
-    usage = Ledger(tmp_path).find(["k"])["k"].usage
-
-    assert [part.cost_usd for part in usage.with_superseded] == [2.0, 2.5, 0.5]
-    assert [part.reason for part in usage.superseded or ()] == [None, Reason.REFUSED]
-
-
 FAILED = Response("k", failure=Failure(Reason.FAILED, "gone"), usage=Usage(unanswered=1))
 REFUSED = REFUSALS[0]
 ANSWERED = Response("k", texts=("Yes.",), usage=Usage(2, 4, 2.0))
-A, B, WHOLE = ".shard1of2", ".shard2of2", ""
 
 
 @pytest.mark.parametrize(
-    ("attempts", "kept", "beside"),
+    ("attempts", "kept", "later"),
     [
-        ([(A, ANSWERED), (B, ANSWERED)], [0], [1]),
-        ([(A, REFUSED), (B, REFUSED)], [0], [1]),
-        ([(B, FAILED), (A, FAILED), (B, FAILED)], [2, 0], [1]),
-        ([(A, FAILED), (B, ANSWERED), (A, ANSWERED)], [1, 0], [2]),
-        ([(A, REFUSED), (B, ANSWERED)], [1, 0], []),
-        ([(A, REFUSED), (A, REFUSED), (B, REFUSED)], [1, 0], [2]),
-        ([(WHOLE, ANSWERED), (B, ANSWERED)], [0], [1]),
-        ([(WHOLE, FAILED), (A, FAILED), (B, FAILED)], [1, 0], [2]),
+        ([ANSWERED, ANSWERED], [0], [1]),
+        ([REFUSED, REFUSED], [1, 0], []),
+        ([FAILED, REFUSED, FAILED], [1, 0, 2], []),
+        ([FAILED, REFUSED, ANSWERED, ANSWERED, REFUSED], [2, 0, 1], [3, 4]),
     ],
 )
-def test_an_attempt_of_a_second_shard_is_of_the_run_where_it_got_more_than_the_first(
-    tmp_path: Path, attempts: list[tuple[str, Response]], kept: list[int], beside: list[int]
+def test_the_first_answer_counts_with_the_attempts_before_it_and_a_budget_counts_all(
+    tmp_path: Path, attempts: list[Response], kept: list[int], later: list[int]
 ) -> None:
-    for place, (mark, response) in enumerate(attempts):
+    for place, response in enumerate(attempts):
         own = replace(response, usage=replace(response.usage, prompt_tokens=place))
-        (tmp_path / f"{9 - place}{mark}.jsonl").write_bytes(line(request(), own, time=place))
+        (tmp_path / f"{9 - place}.jsonl").write_bytes(line(request(), own, time=place))
 
     ledger = Ledger(tmp_path)
-    found = ledger.find(["k"])["k"]
+    usage = ledger.find(["k"])["k"].usage
 
-    assert [usage.prompt_tokens for usage in found.usage.with_superseded] == kept
-    assert [usage.prompt_tokens for usage in ledger.twice.get("k", ())] == beside
+    assert [part.prompt_tokens for part in usage.with_superseded] == kept
+    reasons = [attempts[place].failure for place in kept[1:]]
+    assert [p.reason for p in usage.superseded or ()] == [why and why.reason for why in reasons]
+    assert [part.prompt_tokens for part in ledger.twice.get("k", ())] == later
 
 
 @pytest.mark.parametrize("order", list(permutations((0, 1, 2))))
@@ -617,9 +596,10 @@ def test_two_calls_at_one_moment_that_differ_count_twice(tmp_path: Path) -> None
         answer = replace(reply(asked), usage=Usage(10, tokens))
         (tmp_path / name).write_bytes(line(asked, answer, time=1.5))
 
-    found = Ledger(tmp_path).find([asked.key])[asked.key]
+    ledger = Ledger(tmp_path)
+    found = ledger.find([asked.key])[asked.key]
 
-    assert [usage.completion_tokens for usage in found.usage.with_superseded] == [3, 4]
+    assert (found.usage.completion_tokens, ledger.twice[asked.key][0].completion_tokens) == (3, 4)
 
 
 def test_a_ledger_that_is_open_finds_what_others_add_and_does_not_find_what_is_removed(

@@ -5,11 +5,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.core import Model, Request, Response
+from harness.core import Request, Response
 from harness.models.anthropic.batches import AnthropicBatches
 from harness.models.anthropic.model import AnthropicModel
-from harness.models.client.batch_api import BatchFiles, BatchServer
-from harness.models.client.batch_model import BatchModel, Polling
+from harness.models.client.batches import BatchFiles, BatchModel, BatchServer, Polling
 from harness.models.openai.batches import OpenAIBatches
 from harness.models.openai.model import OpenAIModel
 from harness.parts import Decoding, Message
@@ -67,7 +66,7 @@ class Bench:
         settings["base_url"] = str(settings["base_url"]).removesuffix("/v1")
         return AnthropicModel("stub", AnthropicSpec(**settings), {"STUB_KEY": KEY})
 
-    def server(self, **spec: Any) -> BatchServer:  # noqa: ANN401 - of its spec
+    def server(self, **spec: Any) -> BatchServer[Any]:  # noqa: ANN401 - of its spec
         """The batches of the model."""
         live = self.live(**spec)
         return OpenAIBatches(live) if isinstance(live, OpenAIModel) else AnthropicBatches(live)
@@ -77,13 +76,11 @@ class Bench:
         sleep: Callable[[float], None] | None = None,
         *,
         attempts: int = 3,
-        server: BatchServer | None = None,
+        server: BatchServer[Any] | None = None,
         **spec: Any,  # noqa: ANN401 - of its spec
     ) -> BatchModel:
         """A new model on the same folder, as another process would make it."""
-        model: Model = self.live(**spec)
         return BatchModel(
-            model,
             server or self.server(**spec),
             files=self.files,
             progress=lambda *told: self.told.append(told),

@@ -2,15 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+import pandas
 from msgspec import structs
 
+from harness.analysis.panels import AgreementQuery, Panel, panels
 from harness.core import Sample
 from harness.parts import Reason
 from harness.specs.tasks import UnitSpec
 from harness.storage.run_tables import VerdictRecord
-from harness.storage.runs import JudgeEntry, ModelEntry, StoredRun
+from harness.storage.runs import JudgeEntry, ModelEntry, RunFolder, StoredRun
 from support.sketches import lost, right, row, run_file
 
 # Samples by models; judge values by sample and model; two people's ratings of the same.
@@ -97,3 +101,15 @@ def group_runs(**models: Table) -> list[StoredRun]:
         ]
         made.append(StoredRun(replace(base.file, task=task), rows))
     return made
+
+
+def panels_of(
+    runs: Sequence[StoredRun], people: Sequence[Rating], query: AgreementQuery
+) -> list[Panel]:
+    """The panels of runs that are stored and read back."""
+    with TemporaryDirectory() as place:
+        folders = []
+        for number, run in enumerate(runs):
+            folders.append(RunFolder(Path(place) / run.file.model.name / f"{number:02}"))
+            folders[-1].write(run.file, run.rows)
+        return [*panels(pandas.DataFrame(people), folders, query)]

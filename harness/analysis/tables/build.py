@@ -26,8 +26,7 @@ from harness.specs.layouts import (
     ValuesLayout,
 )
 from harness.storage.find_runs import data_words, is_trial
-from harness.storage.frames import records
-from harness.storage.runs import RunFolder, StoredRun
+from harness.storage.runs import RunFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +165,8 @@ def _without_people(facts: Sequence[Fact]) -> list[Fact]:
 def _people(given: TableInput, *, has_statistics: bool) -> sources.People:
     if given.ratings is None:
         raise SpecError("this table needs people's ratings; name their file with --ratings")
-    runs = [StoredRun.read(folder) for folder in given.folders]
-    ratings = records(read_ratings(given.ratings))
-    return sources.People.of(ratings, runs, has_statistics=has_statistics)
+    ratings = read_ratings(given.ratings)
+    return sources.People.of(ratings, given.folders, has_statistics=has_statistics)
 
 
 def _files(layout: FilesLayout, given: TableInput) -> tuple[dict[str, Path], list[str]]:

@@ -1,8 +1,6 @@
 """Runs to the frames that the library gives: answers, items, the leaderboard, rates, errors."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import fields
-from typing import Any
+from collections.abc import Sequence
 
 from harness.analysis.boards.ranked import leaderboard, placed
 from harness.analysis.boards.scores import BOARD_COLUMNS
@@ -26,13 +24,6 @@ SAMPLE_COLUMNS = (
     *("task", "model", "sample_id", "cluster", "group", "variant", "decoding"),
     *("answer", "gold", "judge", "value", "reason", "note"),
 )
-
-
-def records_frame(kind: type[Any], records: Iterable[object]) -> DataFrame:
-    """Records of one dataclass: a column a field, a row a record."""
-    names = [field.name for field in fields(kind)]
-    rows = ([getattr(one, name) for name in names] for one in records)
-    return pandas.DataFrame(rows, columns=names)
 
 
 def samples_frame(folders: Sequence[RunFolder]) -> DataFrame:

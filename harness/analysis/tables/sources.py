@@ -7,18 +7,19 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, product
+from itertools import product
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, Final
 
 import numpy as np
 
-from harness.analysis.agreement import AgreementRow, AgreementSettings, agreement_rows
-from harness.analysis.panels import AgreementQuery, Panel, match_ratings
+from harness.analysis.agreement import AgreementSettings, agreement
+from harness.analysis.panels import AgreementQuery, Panel, panels
 from harness.analysis.tables.facts import TOTAL, Fact, level_of, matches
 from harness.errors import DataError, SpecError
 from harness.implicitness.pairs import read_pairs
+from harness.lazy import DataFrame
 from harness.specs.layouts import (
     CodersLayout,
     CountsLayout,
@@ -28,7 +29,8 @@ from harness.specs.layouts import (
 )
 from harness.stats.agreement import alpha, cohen_kappa, percent_agreement
 from harness.stats.estimate import Estimate, Floats, mean_interval
-from harness.storage.runs import StoredRun
+from harness.storage.frames import records
+from harness.storage.runs import RunFolder
 from harness.storage.tables import read_columns, read_file
 
 SPLIT, PEOPLE = "split", "people"
@@ -245,19 +247,18 @@ class People:
     """What people's ratings give to tables: their panels with runs, and each panel's statistics."""
 
     panels: tuple[Panel, ...]
-    rows: tuple[tuple[AgreementRow, ...], ...]
+    rows: tuple[list[Any], ...]
 
     @classmethod
     def of(
-        cls, ratings: Sequence[Any], runs: Sequence[StoredRun], *, has_statistics: bool
+        cls, ratings: DataFrame, folders: Sequence[RunFolder], *, has_statistics: bool
     ) -> "People":
         """Match ratings with the runs of their tasks; statistics take a while."""
-        given, panels = sorted(ratings, key=lambda one: one.task), list[Panel]()
-        for task, rated in groupby(given, key=lambda one: one.task):
-            own = [run for run in runs if run.file.run.task == task]
-            panels += match_ratings(own, list(rated), AgreementQuery()) if own else []
-        rows = [agreement_rows(p, AgreementSettings()) if has_statistics else [] for p in panels]
-        return cls(tuple(panels), tuple(map(tuple, rows)))
+        known = ratings[ratings.task.isin([folder.read().run.task for folder in folders])]
+        found = tuple(panels(known, folders, AgreementQuery()))
+        settings = AgreementSettings()
+        rows = (records(agreement(one, settings)) if has_statistics else [] for one in found)
+        return cls(found, tuple(rows))
 
     def means(self, metric: str) -> list[Fact]:
         """The mean rating of each system, by all raters, with its interval over clusters."""
@@ -285,7 +286,7 @@ class People:
     def notes(self) -> list[str]:
         """What was rated, by how many, and how it was averaged: a line a panel."""
         return [
-            f"Task {panel.task}, variant {panel.variant}: {len(set(panel.of_rows))} documents, "
+            f"Task {panel.task}, variant {panel.variant}: {len({*panel.documents})} documents, "
             f"{len(panel.systems)} systems, {len(panel.raters)} raters; {rows[0].averaging}."
             for panel, own in zip(self.panels, self.rows, strict=True)
             if (rows := [row for row in own if row.averaging])

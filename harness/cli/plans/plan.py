@@ -10,16 +10,15 @@ from typing import Any
 from harness.analysis.boards import ranked
 from harness.analysis.boards.scores import board_text, ranked_metrics
 from harness.cli.boards import put_joint_boards
-from harness.cli.clusters.parts import after_words, gathered, on_part, part_line
 from harness.cli.options import Calling, ExitCode, Where, plain_name, warn_about_keys
+from harness.cli.plans.shards import part_line, put_next
 from harness.cli.run_report import budget_line, gap_lines, sum_line
-from harness.models.client.cached import Budget
 from harness.pipeline.repeats import is_plan_unchanged, record_plan
 from harness.pipeline.studies import plans, shards
 from harness.pipeline.studies.plans import Cell, CellState
 from harness.pipeline.studies.shards import Shard
 from harness.present.page.page import REPORT, write_page
-from harness.present.screen import ProgressLine, say, show_json, show_rows, usd, usd_range, warn
+from harness.present.screen import ProgressLine, say, show_json, show_rows, usd, warn
 from harness.storage.files import refuse_unwritable, write_whole
 from harness.storage.runs import RunFolder
 from harness.workspace import Workspace
@@ -79,29 +78,26 @@ class PlanCommand:
             names = [field.name for field in fields(CellState)[1:]]
             show_json([_facts(r.cell) | {name: getattr(r, name) for name in names} for r in rows])
             return ExitCode.of(any(row.error for row in rows))
-        _put_states(self.name, rows, self.space.terms.budget)
+        _put_states(self.name, rows)
         return _put_errors((row.cell, row.error) for row in rows)
 
     def run_part(self, part: Shard) -> int:
         """Make the calls of a shard of every cell; no run is written, and no leaderboard."""
-        plans.resolve_cells(on_part(self.space, part), self.cells)
+        plans.resolve_cells(self.space, self.cells)
         self._carry_out(part)
         if self.is_json:
             names = ("end", "error", "part")
             ended = [_facts(c) | {name: getattr(c, name) for name in names} for c in self.cells]
             show_json({"cells": ended})
-        elif made := [cell.part for cell in self.cells if cell.part]:
-            say(after_words(made), is_prose=True)
+        else:
+            put_next([cell.part for cell in self.cells if cell.part])
         return _worst(self.cells, is_part=True)
 
-    def merge(self, tag: str | None, sources: Sequence[Path]) -> int:
+    def merge(self, tag: str | None) -> int:
         """Make every run from stored calls alone; StoreError where some are not stored."""
         merged = replace(self, space=self.space.of_stored())
-        asked = shards.asked_of(merged.space.registry, [cell.options for cell in self.cells])
-        gathered(sources, merged.space.results, asked)
         plans.resolve_cells(merged.space, self.cells)
-        found = [cell.plan for cell in self.cells if cell.plan]
-        shards.refuse_missing(map(shards.unstored_calls, found))
+        shards.refuse_missing(cell.plan for cell in self.cells if cell.plan)
         return merged.run_resolved(tag)
 
     def run(self, tag: str | None) -> int:
@@ -214,34 +210,20 @@ def _put_calls(name: str, cells: Sequence[Cell]) -> None:
     _put_table(title, head, cells, map(counts, cells))
 
 
-def _put_states(name: str, rows: Sequence[CellState], budget: Budget | None) -> None:
-    unpriced = dict.fromkeys(model for row in rows for model in row.unpriced)
-    spans = [row.rest_usd for row in rows if row.rest_usd]
-    has_cost = bool(spans or unpriced)
-
+def _put_states(name: str, rows: Sequence[CellState]) -> None:
     def facts(row: CellState) -> list[Any]:
         is_begun = "begun" if row.done else "to do"
         state = "cannot run" if row.error else "done" if row.is_whole else is_begun
-        cost = "unknown" if row.unpriced else usd(row.cost_usd)
-        rest = usd_range([row.rest_usd]) if row.rest_usd else "-"
-        return [state, row.done, row.left, row.missing, *([cost, rest] if has_cost else [])]
+        return [state, row.done, row.left, row.missing]
 
-    head = "state, done, left, missing" + (", USD so far, USD for the rest" * has_cost)
+    head = "state, done, left, missing"
     _put_table(f"plan {name}", head, [row.cell for row in rows], map(facts, rows))
-    whole = sum(row.is_whole for row in rows)
     left, missing = (sum(getattr(row, name) or 0 for row in rows) for name in ("left", "missing"))
-    words = [
-        f"in all: {whole} of {len(rows)} runs done",
-        f"{left} calls left at most",
-        f"{missing} answers or verdicts missing",
-    ]
-    if spans:
-        spent = usd(fsum(row.cost_usd or 0.0 for row in rows))
-        of = "" if budget is None else f" of {budget.cap_usd:g}"
-        words.append(f"cost: {spent}{of} USD so far, {usd_range(spans)} for the rest")
-    if unpriced:
-        words.append(f"no price for {', '.join(unpriced)}, so its cost is unknown")
-    say("; ".join(words), is_prose=True)
+    say(
+        f"in all: {sum(row.is_whole for row in rows)} of {len(rows)} runs done; {left} calls left "
+        f"at most; {missing} answers or verdicts missing (what the rest costs: --dry-run)",
+        is_prose=True,
+    )
 
 
 def _put_errors(errors: Iterable[tuple[Cell, str]]) -> int:

@@ -1,27 +1,20 @@
-"""Message batches of Anthropic's API: requests in one call, their results in one file.
-
-Requests and replies are those of single calls. Nothing here waits, retries or keeps a file.
-"""
+"""Message batches of Anthropic's API: requests in one call, their results in one file."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
 from msgspec import Struct
 
 from harness.core import Request, Response
-from harness.models.anthropic.model import AnthropicModel, is_filtered, message_body, read_reply
-from harness.models.client.batch_api import (
-    BatchExpired,
-    BatchRecord,
-    BatchServer,
-    BatchStatus,
-    read_lines,
-    record_of,
-)
+from harness.models.anthropic.model import is_filtered, message_body, read_reply
+from harness.models.client.batches import BatchExpired, BatchRecord, BatchServer, BatchStatus
 from harness.models.client.retry import PermanentError
 from harness.parts import UNCHARGED, Mode, Reason
+from harness.specs.models import AnthropicSpec
+
+PATH = "/v1/messages/batches"
 
 
 class _Counts(Struct):
@@ -50,33 +43,28 @@ class _Line(Struct):
     result: _Result
 
 
-class AnthropicBatches(BatchServer):
+class AnthropicBatches(BatchServer[AnthropicSpec]):
     """The message batches of the account of an Anthropic model.
 
     Limits from Anthropic's guide "Batch processing": 100,000 requests or 256 MB.
     """
 
-    kind = "anthropic"
+    kind, line = "anthropic", _Line
     most_entries, most_bytes = 100_000, 256_000_000
-    endpoints: Mapping[Mode, str] = {Mode.GENERATE: "/v1/messages"}
-    _hosted: AnthropicModel
 
-    def _client(self) -> Any:  # noqa: ANN401 - anthropic.Anthropic
-        return self._package.Anthropic(base_url=self._server.url, **self._options())
+    def path(self, request: Request) -> str | None:
+        """The path of messages."""
+        return "/v1/messages" if request.mode is Mode.GENERATE else None
 
-    def entries(self, request: Request) -> tuple[bytes, ...]:
-        """One entry for each reply that is wanted."""
-        params = message_body(request, self._hosted.spec)
-        return tuple(
-            json.dumps({"custom_id": name, "params": params}).encode()
-            for name in self._names(request)
-        )
+    def entry(self, request: Request, name: str) -> bytes:
+        """A message with its name."""
+        params = message_body(request, self.hosted.spec)
+        return json.dumps({"custom_id": name, "params": params}).encode()
 
-    def submit(self, entries: Sequence[bytes], *, endpoint: str, nonce: str) -> str:
+    def submit(self, entries: Sequence[bytes], *, path: str, nonce: str) -> str:
         """Submit a batch."""
-        requests = [json.loads(entry) for entry in entries]
-        with self._calling() as client:
-            return record_of(client.messages.batches.create(requests=requests), _Batch).id
+        body = b'{"requests": [' + b",".join(entries) + b"]}"
+        return self.ask_for(_Batch, "POST", PATH, body).id
 
     def find(self, record: BatchRecord) -> str | None:
         """Nothing: the API keeps no name of ours."""
@@ -84,27 +72,19 @@ class AnthropicBatches(BatchServer):
 
     def status(self, name: str) -> BatchStatus:
         """The progress of a batch."""
-        with self._calling() as client:
-            batch = record_of(client.messages.batches.retrieve(name), _Batch)
+        path = f"{PATH}/{quote(name, safe='')}"
+        batch = self.ask_for(_Batch, "GET", path)
         if batch.archived_at is not None:
-            raise BatchExpired(f"its results were kept until {batch.archived_at}")
-        counts = batch.request_counts
+            until = self._server.quote(batch.archived_at)
+            raise BatchExpired(f"its results were kept until {until}")
+        counts, word = batch.request_counts, self._server.quote(batch.processing_status)
         done = counts.succeeded + counts.errored + counts.canceled + counts.expired
-        return BatchStatus(
-            id=name,
-            word=self._server.quote(batch.processing_status),
-            is_ended=batch.processing_status == "ended",
-            done=done,
-            total=done + counts.processing,
-        )
+        # Not from where the server says that they are: the key would go there.
+        results = (f"{path}/results",)
+        return BatchStatus(word, word == "ended", done, done + counts.processing, results)
 
-    def _lines(self, status: BatchStatus, record: BatchRecord) -> Iterator[_Line]:
-        # Not by the package's `results`, which sends the key wherever the server says.
-        path = f"/v1/messages/batches/{quote(status.id, safe='')}/results"
-        content = self._download(path, record)
-        return read_lines(content, _Line, where=f"batch {status.id}")
-
-    def _response(self, line: _Line, request: Request) -> Response:
+    def response(self, line: _Line, request: Request) -> Response:
+        """The response in one result."""
         result = line.result
         if result.type == "succeeded":
             return read_reply(json.dumps(result.message).encode(), request, self._server)

@@ -1,51 +1,46 @@
 """Requests to Responses through Anthropic's API.
 
-First what is pure: requests to bodies, bodies of replies and errors to what they mean. What cannot
-be read raises RetryableError where another attempt may help, else PermanentError.
+What cannot be read raises RetryableError where another attempt may help, else PermanentError.
 """
 
 import json
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from msgspec import Struct
 
 from harness.core import Request, Response
-from harness.errors import ModelError
 from harness.models.client.endpoint import Endpoint
-from harness.models.client.hosted import HostedModel, passing_error
+from harness.models.client.hosted import HostedModel
 from harness.models.client.http import Connection, HttpError
 from harness.models.client.replies import (
-    RepliesByKey,
+    Reply,
     bounded,
-    collect_n,
-    endless,
-    no_answer,
-    read_as,
-    read_object,
+    read_body,
+    read_list,
     read_served,
     read_usage,
-    truncated,
+    response_of,
 )
-from harness.models.client.retry import Call, PartialReply, PermanentError, attach_usage
-from harness.parts import UNCHARGED, Mode, Reason, Usage, digest
+from harness.models.client.retry import PermanentError, attach_usage
+from harness.parts import UNCHARGED, Mode, Reason, digest
 from harness.specs.models import AnthropicSpec
-from harness.text.cleanup import repair_surrogates
 
-RATE_LIMITS = frozenset({429, 529})
+FORM = "reply"
+"""The name of the one tool that a reply in a given form is a call of."""
+CUT = frozenset({"max_tokens", "model_context_window_exceeded"})
+PROMPT = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
 def message_body(request: Request, spec: AnthropicSpec) -> dict[str, Any]:
     """A request as the body of a message."""
+    turns = [(m.role, m.content) for m in request.messages]
     body: dict[str, Any] = {
         "model": spec.model,
         "max_tokens": request.decoding.max_tokens + spec.reasoning_max_tokens,
-        "messages": [
-            {"role": m.role, "content": m.content} for m in request.messages if m.role != "system"
-        ],
+        "messages": [{"role": role, "content": text} for role, text in turns if role != "system"],
     }
-    if system := "\n\n".join(m.content for m in request.messages if m.role == "system"):
+    if system := "\n\n".join(text for role, text in turns if role == "system"):
         body["system"] = system
     if spec.sends_temperature:
         body["temperature"] = request.decoding.temperature
@@ -66,34 +61,6 @@ def _unbounded(schema: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def status_error(error: HttpError, server: Endpoint, *, model: str, has_form: bool) -> Exception:
-    """Our error for an HTTP status and the words of the reply's body."""
-    status, words = error.status, server.quote(str(error.problem.get("message") or error.text))
-    message = f"{server.address} answered {status}: {words}"
-    if is_filtered(words):
-        return PermanentError(Reason.FILTERED, message, usage=UNCHARGED)
-    if passing := passing_error(error, message, rate_limits=RATE_LIMITS):
-        return passing
-    cut = server.address.removesuffix("/v1")  # the paths have it
-    hint = "" if cut == server.address else f" to {cut}, without /v1, which is put behind it"
-    remedies = server.remedies(model, hint=hint)
-    if status == 400 and "credit balance" in words:
-        return ModelError(f"{message}; {remedies[402]}")
-    if status == 400 and has_form and ("tool" in words or "output_config" in words):
-        settings = "form: schema or is_structured_output: false"
-        return ModelError(f"{message}; if it cannot be made to, set {settings} for {model!r}")
-    if status == 400 and "temperature" in words:
-        return ModelError(f"{message}; or set sends_temperature: false for {model!r}")
-    if remedy := remedies.get(status):
-        return ModelError(f"{message}; {remedy}")
-    return PermanentError(Reason.FAILED, message, usage=UNCHARGED)
-
-
-FORM = "reply"
-"""The name of the one tool that a reply in a given form is a call of."""
-CUT = frozenset({"max_tokens", "model_context_window_exceeded"})
-
-
 class _Block(Struct):
     type: str
     text: str = ""
@@ -103,46 +70,29 @@ class _Block(Struct):
 
 def read_reply(content: bytes, request: Request, server: Endpoint) -> Response:
     """The response in the body of a message, or why there is none."""
-    body = read_object(content, server, key="content", usage_of=_read_usage, may_be_empty=True)
-    reason, usage, served = (
-        body.get("stop_reason"),
-        _read_usage(body.get("usage")),
-        read_served(body),
-    )
-    stop = bounded(reason) if isinstance(reason, str) else None
+    body = read_body(content, server)
+    usage = read_usage(body, *PROMPT, completion="output_tokens", reasoning="thinking_tokens")
     with attach_usage(usage):
-        blocks = read_as(list[_Block], body["content"], what="a message")
-    if stop == "refusal":
-        details = body.get("stop_details")
-        explanation = details.get("explanation") if isinstance(details, dict) else None
-        why = f": {explanation}" if isinstance(explanation, str) else ""
-        message = server.quote(f"the model refused (stop_reason refusal){why}")
-        return no_answer(request, Reason.REFUSED, message, usage=usage, served=served)
+        blocks = read_list(body, "content", _Block, server, least=0)
     text = "".join(block.text for block in blocks if block.type == "text")
     forms = [b.input for b in blocks if b.type == "tool_use" and b.name == FORM]
     if request.schema is not None and forms and forms[0] is not None:
         text = json.dumps(forms[0], ensure_ascii=False)
-    if too_long := endless(text, request, server, usage=usage, served=served):
-        return too_long
-    text = repair_surrogates(text)
-    if stop in CUT and not text:
-        return truncated(request, usage=usage, served=served)
+    stop, refusal, details = body.get("stop_reason"), None, body.get("stop_details")
+    if stop == "refusal":
+        why = details.get("explanation") if isinstance(details, dict) else None
+        refusal = "the model refused (stop_reason refusal)"
+        refusal += f": {why}" if isinstance(why, str) else ""
+    stop = bounded(stop) if isinstance(stop, str) else None
     stop = "length" if stop in CUT else stop
-    return Response(request.key, (text,), stop=stop, usage=usage, served=served)
-
-
-def is_filtered(message: str) -> bool:
-    """Whether an error's words say that a filter held the answer, or the prompt, back."""
-    return "content filtering policy" in message.lower()
-
-
-def _read_usage(usage: object) -> Usage:
-    return read_usage(
-        usage,
-        *("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
-        completion="output_tokens",
-        reasoning="thinking_tokens",
+    return response_of(
+        Reply(text, usage, read_served(body), stop, refusal=refusal), request, server
     )
+
+
+def is_filtered(words: str) -> bool:
+    """Whether an error's words say that a filter held the answer, or the prompt, back."""
+    return "content filtering policy" in words.lower()
 
 
 class AnthropicModel(HostedModel[AnthropicSpec]):
@@ -151,6 +101,8 @@ class AnthropicModel(HostedModel[AnthropicSpec]):
     kind = "anthropic"
     models_path = "/v1/models"
     modes = frozenset({Mode.GENERATE})
+    rate_limits = frozenset({429, 529})
+    is_one_by_one = True
 
     def _identity_parts(self) -> list[str]:
         spec, parts = self.spec, [self.kind, self.spec.model]
@@ -167,16 +119,28 @@ class AnthropicModel(HostedModel[AnthropicSpec]):
         key = self.server.key
         return {"anthropic-version": "2023-06-01", **({"x-api-key": key} if key else {})}
 
-    def translated(self, error: HttpError, *, has_form: bool = False) -> Exception:
-        """Our error for one with an HTTP status."""
-        return status_error(error, self.server, model=self.model, has_form=has_form)
+    def is_filtered(self, error: HttpError) -> bool:
+        """Whether an error says that a filter held the prompt or the answer back."""
+        return is_filtered(error.words)
 
-    def _call(self, connection: Connection) -> Call:
-        return partial(self._ask, connection, {})
+    def _remedy(self, error: HttpError, words: str, *, has_form: bool) -> str | None:
+        if error.status == 400:
+            if "credit balance" in words:
+                return "see the account's credit, then repeat the command"
+            if has_form and ("tool" in words or "output_config" in words):
+                settings = "form: schema or is_structured_output: false"
+                return f"if it cannot be made to, set {settings} for {self.model!r}"
+            if "temperature" in words:
+                return f"or set sends_temperature: false for {self.model!r}"
+        return super()._remedy(error, words, has_form=has_form)
 
-    async def _ask(
-        self, connection: Connection, replies: RepliesByKey, request: Request
-    ) -> Response | PartialReply:
+    @property
+    def _hint(self) -> str:
+        address = self.server.address
+        cut = address.removesuffix("/v1")  # the paths have it
+        return "" if cut == address else f" to {cut}, without /v1, which is put behind it"
+
+    async def _reply(self, connection: Connection, request: Request) -> Response:
         if request.mode not in self.modes:
             raise PermanentError(
                 Reason.UNSUPPORTED,
@@ -184,12 +148,6 @@ class AnthropicModel(HostedModel[AnthropicSpec]):
                 "log-probabilities and no vectors: use kind: transformers, vllm or openai",
                 usage=UNCHARGED,
             )
-        return await collect_n(request, replies, partial(self._reply, connection))
-
-    async def _reply(self, connection: Connection, request: Request) -> Response:
-        has_form = request.schema is not None and self.spec.is_structured_output
-        with self.translating(has_form=has_form):
-            content = await connection.request(
-                "POST", "/v1/messages", message_body(request, self.spec)
-            )
-            return read_reply(content, request, self.server)
+        body = message_body(request, self.spec)
+        content = await connection.request("POST", "/v1/messages", body)
+        return read_reply(content, request, self.server)

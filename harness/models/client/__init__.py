@@ -1,7 +1,7 @@
 """Calls: requests to a model become stored responses, each paid for once.
 
 Read `cached` first: the ledger before the model, with price and budget. `retry` makes many calls
-at once, as `limiter` lets it; `hosted` is what all providers'
-models share, `endpoint` a server's address and key, `replies` how replies are read, and
-`batch_model` asks in batches. Nothing here knows a task, a judge or a provider's format.
+at once; `hosted` is what all providers' models share, `endpoint` a server's address and key,
+`replies` how replies are read, and `batches` asks in batches. Nothing here knows a task, a judge or
+a provider's format.
 """

@@ -1,10 +1,11 @@
 """A server's address and key, and its words as messages and files may hold them.
 
 Every word of a server passes `Endpoint.quote` before it enters a message (no key, no control
-character, no endless page), and `Endpoint.mask` before it is stored.
+character, no endless page), and every reply `Endpoint.read` before any of it is stored.
 """
 
 import ipaddress
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -74,10 +75,9 @@ class Endpoint:
                 f"{server.quote(shown)!r} is no server address; {server.remedy} to one like "
                 "http://localhost:8000/v1"
             )
-        found = "a user or a password" if "@" in urlsplit(url).netloc else None
-        if (
-            found := "a query, or a mark of one" if "?" in url or "#" in url else found
-        ) is not None:
+        has_query, has_user = re.search(r"[?#]", url), "@" in urlsplit(url).netloc
+        if has_query or has_user:
+            found = "a query, or a mark of one" if has_query else "a user or a password"
             raise ModelError(
                 f"the address of {server.address} holds {found}; {server.remedy} to it without "
                 "them: a key belongs into the variable that key_env names, and other fields into "
@@ -94,29 +94,6 @@ class Endpoint:
     def remedy(self) -> str:
         """How to set its address."""
         return "set base_url" + (f" or {self.url_env}" if self.url_env else "")
-
-    @property
-    def key_remedy(self) -> str:
-        """What to do about its key."""
-        if self.key_env:
-            return f"check the key in {self.key_name}"
-        return f"name the variable that holds a key as key_env, now null, in {self.owner}"
-
-    @property
-    def hint(self) -> str:
-        """What to add to an address without a version; empty for one that has it."""
-        has_version = any(part.startswith("v") for part in urlsplit(self.url).path.split("/"))
-        return "" if has_version else f"; most such servers answer at {self.address}/v1"
-
-    def remedies(self, model: str, *, hint: str) -> dict[int, str]:
-        """What to do, by HTTP status, where another request would fail in the same way."""
-        rights = f"check that the key in {self.key_name} may use model {model!r}"
-        return {
-            401: self.key_remedy,
-            402: "see the account's credit, then repeat the command",
-            403: rights if self.key_env else self.key_remedy,
-            404: f"check that there is a model {model!r}, or {self.remedy}{hint}",
-        }
 
     @property
     def remote_host(self) -> str | None:
@@ -172,19 +149,20 @@ class Endpoint:
         line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
         return line if len(line) <= LONGEST_QUOTE else f"{line[:LONGEST_QUOTE]}..."
 
-    def mask(self, body: Any, content: bytes = b"\\") -> Any:  # noqa: ANN401 - any JSON
-        """The JSON of a reply with the key masked in all of its texts.
+    def read(self, content: bytes) -> Any:  # noqa: ANN401 - any JSON
+        """The JSON of a reply with the key masked in all of its texts; ValueError if it is none.
 
-        A key that may be a word of an answer stays: an answer is never changed for nothing. What
-        is not in the `content` that was read is not looked for: a backslash there may hide any
-        letter, and a zero another encoding than UTF-8.
+        A key that may be a word of an answer stays: an answer is never changed for nothing.
         """
-        is_open = b"\\" not in content and b"\0" not in content
+        body = json.loads(content)
+        # A backslash may hide any letter, and a zero another encoding than UTF-8.
+        is_plain = b"\\" not in content and b"\0" not in content
         for secret, mask in self._secrets.items():
             is_word = secret.isalpha() and len(secret) < LEAST_LETTERS
-            is_absent = is_open and secret.encode() not in content
+            is_absent = is_plain and secret.encode() not in content
             if len(secret) >= LEAST_SECRET and not (is_word or is_absent):
-                body = _replaced(body, secret, new=mask)
+                text = json.dumps(body, ensure_ascii=False)
+                body = json.loads(text.replace(json.dumps(secret)[1:-1], mask))
         return body
 
     @property
@@ -202,23 +180,3 @@ def shown_address(url: str) -> str:
     host, slash, path = rest.partition("/")
     line = f"{start}{slashes}{host.rpartition('@')[2]}{slash}{path}"
     return "".join(letter for letter in line if letter.isprintable())[:LONGEST_ADDRESS]
-
-
-def is_permission_error(status: int, message: str) -> bool:
-    """Whether a server refuses a key for one kind of call alone: it may be good for others."""
-    words = message.lower()
-    return status == 403 or (status == 401 and ("permission" in words or "scope" in words))
-
-
-def _replaced(value: Any, old: str, *, new: str) -> Any:  # noqa: ANN401 - any JSON
-    if isinstance(value, str):
-        return value.replace(old, new)
-    if isinstance(value, dict):
-        return {
-            _replaced(name, old, new=new): _replaced(entry, old, new=new)
-            for name, entry in value.items()
-        }
-    if isinstance(value, list):
-        # Vectors are long: their numbers are not worth a call each.
-        return [v if isinstance(v, float) else _replaced(v, old, new=new) for v in value]
-    return value

@@ -1,20 +1,19 @@
 """What the models of all providers share: a server, its key and models, calls with retries."""
 
 import asyncio
-import json
 import logging
+import time
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
-from functools import cached_property
-from typing import Any, Generic, Self, TypeVar
-
-from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
+from functools import cached_property, partial
+from typing import Any, ClassVar, Generic, Self, TypeVar
+from urllib.parse import urlsplit
 
 from harness.core import Request, Response
 from harness.errors import ModelError, NoServerError
-from harness.models.client.endpoint import Endpoint, is_permission_error
+from harness.models.client.endpoint import Endpoint
 from harness.models.client.http import (
     Connection,
     ConnectionFailed,
@@ -22,9 +21,9 @@ from harness.models.client.http import (
     connected,
     wait_for,
 )
-from harness.models.client.limiter import Limiter
 from harness.models.client.retry import (
     Call,
+    Limiter,
     PermanentError,
     RetryableError,
     RetryPolicy,
@@ -32,7 +31,7 @@ from harness.models.client.retry import (
     send_all,
 )
 from harness.models.custom import ModelContext, Resolvable
-from harness.parts import UNCHARGED
+from harness.parts import UNCHARGED, Mode, Reason
 from harness.specs.models import HostedSpec, ModerationSpec
 
 PASSING = frozenset({408, 409, 425, 429})
@@ -46,30 +45,20 @@ _log = logging.getLogger(__name__)
 _Spec = TypeVar("_Spec", bound=HostedSpec | ModerationSpec)
 
 
-def passing_error(
-    error: HttpError, message: str, *, rate_limits: frozenset[int] = frozenset({429})
-) -> RetryableError | None:
-    """The error that an HTTP status which may pass becomes; None for another status."""
-    if error.status not in PASSING and error.status < 500:
-        return None
-    wait_s = retry_after_seconds(error.headers.get("retry-after"), datetime.now(UTC))
-    is_limited = error.status in rate_limits
-    return RetryableError(message, wait_s, is_rate_limited=is_limited, usage=UNCHARGED)
-
-
 class HostedModel(Resolvable, Generic[_Spec]):
     """A model behind a provider's API, or behind a server with the same API.
 
     `patience_s` is for how long a server is waited for that cannot be reached yet.
     """
 
+    kind: str
     models_path = "/models"
+    rate_limits = frozenset({429})
+    refusals: ClassVar[frozenset[int]] = frozenset({401})  # of the list of models
 
     def __init__(self, name: str, spec: _Spec, environ: Mapping[str, str]) -> None:
         """Keep the settings; nothing is read or called yet."""
-        self.name = name
-        self.spec = spec
-        self._environ = environ
+        self.name, self.spec, self._environ = name, spec, environ
         self._is_checked = False
         self.patience_s = 0.0
         self._limiter = Limiter(spec.concurrency)
@@ -89,9 +78,20 @@ class HostedModel(Resolvable, Generic[_Spec]):
         """The model's name in a request."""
         return self.spec.model
 
+    @property
+    def is_one_by_one(self) -> bool:
+        """Whether several replies are as many calls."""
+        return False
+
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Answer each request once, in the order in which the answers come."""
-        return send_all(requests, self.connect, RetryPolicy.of(self.spec), self._limiter)
+        spec = self.spec
+        policy = RetryPolicy(
+            *(spec.concurrency, spec.attempts, spec.timeout_s),
+            total_s=spec.total_s,
+            is_one_by_one=self.is_one_by_one,
+        )
+        return send_all(requests, self.connect, policy, self._limiter)
 
     def connect(self) -> AbstractAsyncContextManager[Call]:
         """How one attempt at a request is made, once the server is checked."""
@@ -102,51 +102,107 @@ class HostedModel(Resolvable, Generic[_Spec]):
         """Check, once, that the server is there and accepts the key; ModelError if not."""
         if self._is_checked:
             return
-        self.wait_for_server()
-        try:
-            self._list_models()
-        except ConnectionFailed as error:
-            if error.is_unmade:
-                raise self._no_server(error) from None
-        except HttpError as error:
-            is_refused = error.status == 401 and not is_permission_error(401, error.text)
-            if is_refused:
-                raise self.translated(error) from None
-        except (RetryableError, PermanentError, ValueError, RecursionError):
-            pass  # many a server, or a key of few rights, lists nothing and answers well
+        found = self.listed()
+        if isinstance(found, HttpError) and found.status in self.refusals:
+            words = found.text.lower()  # a key may be good for other calls alone
+            if "permission" not in words and "scope" not in words:
+                raise self.translated(found)
+        # Many a server, or a key of few rights, lists nothing and answers well.
         self._is_checked = True
 
-    def wait_for_server(self) -> None:
-        """Wait, once, until the server answers, whatever it says; ModelError after `patience_s`."""
-        patience_s, self.patience_s = self.patience_s, 0.0
-        if patience_s <= 0 or not self._is_away():
-            return
-        address = self.server.address
-        _log.warning("waiting for %s, %g s at most", address, patience_s)
-        waiting = Retrying(
-            retry=retry_if_result(bool),
-            stop=stop_after_delay(patience_s),
-            wait=wait_fixed(POLLING_S),
-        )
-        try:
-            waiting(self._is_away)
-        except RetryError:
-            raise NoServerError(
-                f"no server at {address} answered within {patience_s:g} s: see whether it has "
-                f"started, give --wait-for-server more seconds, or {self.server.remedy}"
-            ) from None
+    def listed(self) -> list[dict[str, Any]] | Exception:
+        """The models that the server lists, or why it lists none; NoServerError without a server.
 
-    @contextmanager
-    def translating(self, *, has_form: bool = False) -> Iterator[None]:
-        """Turn errors with an HTTP status into ours.
+        The first call waits until there is a server, for `patience_s` at most.
+        """
+        patience_s, self.patience_s = self.patience_s, 0.0
+        address, remedy = self.server.address, self.server.remedy
+        found, end_s = self._list(), time.monotonic() + patience_s
+        if patience_s and _is_away(found):
+            _log.warning("waiting for %s, %g s at most", address, patience_s)
+            while _is_away(found) and time.monotonic() < end_s:
+                time.sleep(POLLING_S)
+                found = self._list()
+            if _is_away(found):
+                raise NoServerError(
+                    f"no server at {address} answered within {patience_s:g} s: see whether it has "
+                    f"started, give --wait-for-server more seconds, or {remedy}"
+                )
+        if isinstance(found, ConnectionFailed) and found.is_unmade:
+            why = str(found).removeprefix(f"{address}: ")
+            raise NoServerError(
+                f"no server at {address} ({why}): start it, or {remedy}; "
+                "`run` and `judge` wait for one that is starting with --wait-for-server SECONDS"
+            )
+        return found
+
+    def _list(self) -> list[dict[str, Any]] | Exception:
+        timeout_s = min(PREFLIGHT_S, self.spec.timeout_s)
+
+        async def call() -> bytes:
+            async with self.connected() as connection, asyncio.timeout(timeout_s):
+                return await connection.request("GET", self.models_path)
+
+        try:
+            body = self.server.read(wait_for(call()))
+        except TimeoutError:
+            fact = f"{self.server.address}: no answer within {timeout_s:g} s"
+            return ConnectionFailed(fact, is_unmade=False)
+        except (HttpError, RetryableError, PermanentError, ValueError, RecursionError) as error:
+            return error
+        entries = body.get("data") if isinstance(body, dict) else None
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+            return ValueError("the reply holds no list of models")
+        return entries
+
+    def translated(self, error: HttpError, *, has_form: bool = False) -> Exception:
+        """Our error for one with an HTTP status.
 
         `has_form` says that the server was asked to hold the reply to a JSON schema.
         """
-        try:
-            yield
-        except HttpError as error:
-            # The reply may repeat the key: it is not chained.
-            raise self.translated(error, has_form=has_form) from None
+        status, words = error.status, self.server.quote(error.words)
+        message = f"{self.server.address} answered {status}: {words}"
+        if self.is_filtered(error):
+            return PermanentError(Reason.FILTERED, message, usage=UNCHARGED)
+        if remedy := self._remedy(error, words, has_form=has_form):
+            return ModelError(f"{message}; {remedy}")
+        if status in PASSING or status >= 500:
+            wait_s = retry_after_seconds(error.headers.get("retry-after"), datetime.now(UTC))
+            is_limited = status in self.rate_limits
+            return RetryableError(message, wait_s, is_rate_limited=is_limited, usage=UNCHARGED)
+        return PermanentError(Reason.FAILED, message, usage=UNCHARGED)
+
+    @property
+    @abstractmethod
+    def modes(self) -> frozenset[Mode]:
+        """The kinds of answer it can give."""
+
+    @abstractmethod
+    def is_filtered(self, error: HttpError) -> bool:
+        """Whether an error says that a filter held the prompt or the answer back."""
+
+    def _remedy(self, error: HttpError, words: str, *, has_form: bool) -> str | None:
+        """What to do, where another request would fail in the same way."""
+        server, model = self.server, repr(self.model)
+        key = f"name the variable that holds a key as key_env, now null, in {server.owner}"
+        rights = key
+        if server.key_env:
+            key = f"check the key in {server.key_name}"
+            rights = f"check that the key in {server.key_name} may use model {model}"
+        return {
+            401: key,
+            402: "see the account's credit, then repeat the command",
+            403: rights,
+            404: f"check that there is a model {model}, or {server.remedy}{self._hint}",
+        }.get(error.status)
+
+    @property
+    def _hint(self) -> str:
+        """What to add to an address without a version; empty for one that has it."""
+        has_version = any(
+            part.startswith("v") for part in urlsplit(self.server.url).path.split("/")
+        )
+        return "" if has_version else f"; most such servers answer at {self.server.address}/v1"
 
     @property
     @abstractmethod
@@ -154,12 +210,8 @@ class HostedModel(Resolvable, Generic[_Spec]):
         """The headers that carry the key."""
 
     @abstractmethod
-    def translated(self, error: HttpError, *, has_form: bool = False) -> Exception:
-        """Our error for one with an HTTP status."""
-
-    @abstractmethod
-    def _call(self, connection: Connection) -> Call:
-        """How one attempt at one request is made with an open connection."""
+    async def _reply(self, connection: Connection, request: Request) -> Response:
+        """Make one attempt at one request with an open connection."""
 
     @abstractmethod
     def _identity_parts(self) -> list[str]:
@@ -170,48 +222,24 @@ class HostedModel(Resolvable, Generic[_Spec]):
         host = self.server.remote_host
         return "|".join([*self._identity_parts(), *([f"host={host}"] if host else [])]), None
 
-    def _connected(self, *, most: int = 1) -> AbstractAsyncContextManager[Connection]:
+    def connected(self, *, most: int = 1) -> AbstractAsyncContextManager[Connection]:
+        """At most so many connections to the server, with the headers that it wants."""
         return connected(self.server, {**self.headers, **self.server.headers}, most=most)
 
     @asynccontextmanager
     async def _session(self) -> AsyncIterator[Call]:
-        async with self._connected(most=self.spec.concurrency) as connection:
-            yield self._call(connection)
+        async with self.connected(most=self.spec.concurrency) as connection:
+            yield partial(self._attempt, connection)
 
-    def _list_models(self) -> list[dict[str, Any]]:
-        timeout_s = min(PREFLIGHT_S, self.spec.timeout_s)
-
-        async def call() -> bytes:
-            async with self._connected() as connection:
-                try:
-                    async with asyncio.timeout(timeout_s):
-                        return await connection.request("GET", self.models_path)
-                except TimeoutError:
-                    fact = f"{self.server.address}: no answer within {timeout_s:g} s"
-                    raise ConnectionFailed(fact, is_unmade=False) from None
-
-        body = self.server.mask(json.loads(wait_for(call())))
-        entries = body.get("data") if isinstance(body, dict) else None
-        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-            raise ValueError("the reply holds no list of models")
-        return entries
-
-    def _is_away(self) -> bool:
-        """Whether the server cannot be reached, or says that it is still starting (502 to 504)."""
+    async def _attempt(self, connection: Connection, request: Request) -> Response:
         try:
-            self._list_models()
-        except ConnectionFailed:
-            return True
+            return await self._reply(connection, request)
         except HttpError as error:
-            return error.status in STARTING
-        except (ModelError, RetryableError, PermanentError, ValueError, RecursionError):
-            pass
-        return False
+            # The reply may repeat the key: it is not chained.
+            raise self.translated(error, has_form=request.schema is not None) from None
 
-    def _no_server(self, error: ConnectionFailed) -> NoServerError:
-        address = self.server.address
-        why = str(error).removeprefix(f"{address}: ")
-        return NoServerError(
-            f"no server at {address} ({why}): start it, or {self.server.remedy}; "
-            "`run` and `judge` wait for one that is starting with --wait-for-server SECONDS"
-        )
+
+def _is_away(found: list[dict[str, Any]] | Exception) -> bool:
+    """Whether a server could not be reached, or says that it is still starting (502 to 504)."""
+    is_starting = isinstance(found, HttpError) and found.status in STARTING
+    return is_starting or isinstance(found, ConnectionFailed)

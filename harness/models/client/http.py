@@ -36,26 +36,26 @@ HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate"}
 
 
 class HttpError(Exception):
-    """A reply with an error's status: its headers, and its body as JSON, or text if it is none."""
+    """A reply with an error's status, the path that was asked, and the headers of the reply."""
 
     def __init__(
         self, status: int, content: bytes, *, path: str, headers: Mapping[str, str]
     ) -> None:
-        """Read the body."""
+        """Read the body: JSON, or text if it is none."""
         self.status, self.path, self.headers = status, path, headers
         self.text = content.decode("utf-8", "replace").strip() or f"status {status}"
         try:
-            self.body: object = json.loads(content)
+            body = json.loads(content)
         except (ValueError, RecursionError):
-            self.body = self.text
+            body = {}
+        found = body.get("error", body) if isinstance(body, dict) else {}
+        self.problem: dict[str, Any] = found if isinstance(found, dict) else {}
         super().__init__(f"{status}: {self.text}")
 
     @property
-    def problem(self) -> dict[str, Any]:
-        """The object under `error` in the body, or the body itself; empty if neither is one."""
-        body = self.body if isinstance(self.body, dict) else {}
-        found = body.get("error", body)
-        return found if isinstance(found, dict) else {}
+    def words(self) -> str:
+        """The message in the body, or all of it."""
+        return str(self.problem.get("message") or self.text)
 
 
 class ConnectionFailed(RetryableError):
@@ -72,28 +72,37 @@ class Connection:
 
     def __init__(self, server: Endpoint, session: "aiohttp.ClientSession") -> None:
         """Use an open session."""
-        self._server, self._session = server, session
-        self._proxy = proxy_of(server)
+        self._server, self._session, self._proxy = server, session, proxy_of(server)
 
-    async def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> bytes:
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: "Mapping[str, Any] | bytes | aiohttp.FormData | None" = None,
+        *,
+        most: int = MOST_BYTES,
+    ) -> bytes:
         """The body of the reply at a path below the server's address, or at a whole address.
 
-        HttpError for an error's status, ConnectionFailed without a reply, ModelError at a redirect.
+        A mapping is sent as JSON, and bytes are JSON already. HttpError for an error's status,
+        ConnectionFailed without a reply, ModelError at a redirect.
         """
         import aiohttp
 
         url = path if "://" in path else self._server.url.rstrip("/") + path
+        data = msgspec.json.encode(body) if isinstance(body, Mapping) else body
+        is_json = isinstance(data, bytes)
         try:
             async with self._session.request(
                 method,
                 url,
-                data=None if body is None else msgspec.json.encode(body),
-                headers={} if body is None else {"Content-Type": "application/json"},
+                data=data,
+                headers={"Content-Type": "application/json"} if is_json else {},
                 allow_redirects=False,
                 proxy=self._proxy,
             ) as reply:
-                content = await self._read(reply)
-        except TimeoutError:
+                content = await self._read(reply, most)
+        except aiohttp.ServerTimeoutError:
             raise
         except aiohttp.ClientError as error:
             message = f"{self._server.address}: {self._server.quote(_describe(error))}"
@@ -103,30 +112,32 @@ class Connection:
             raise HttpError(reply.status, content, path=urlsplit(url).path, headers=reply.headers)
         return content
 
-    async def _read(self, reply: "aiohttp.ClientResponse") -> bytes:
+    async def _read(self, reply: "aiohttp.ClientResponse", most: int) -> bytes:
         """The body, unpacked up to the limit and never beyond it."""
-        server, most = self._server, MOST_BYTES
+        address = self._server.address
         if 300 <= reply.status < 400:
-            raise redirect_error(server, reply.status, reply.headers)
+            target = shown_address(reply.headers.get("location", "")) or "no address"
+            raise ModelError(
+                f"{address} answered {reply.status} and sends calls on to {target}: nothing is "
+                f"sent there; {self._server.remedy} to the address that is meant, if you trust it"
+            )
         packing = reply.headers.get("content-encoding", "identity").strip().lower()
         if packing not in PACKED | {"identity", ""}:
-            fact = f"{server.address} packed its reply as {packing[:40]!r}, which was not asked for"
+            fact = f"{address} packed its reply as {packing[:40]!r}, which was not asked for"
             raise PermanentError(Reason.FAILED, fact)
         unpacking = zlib.decompressobj(47) if packing in PACKED else None
-        chunks, size = list[bytes](), 0
+        content = bytearray()
         async for chunk in reply.content.iter_any():
-            if unpacking is not None:
-                try:
-                    chunk = unpacking.decompress(chunk, most + 1 - size)
-                except zlib.error as error:
-                    fact = f"{server.address} sent a damaged reply ({error})"
-                    raise RetryableError(fact) from None
-            size += len(chunk)
-            if size > most:
-                fact = f"{server.address} sent a reply of more than {most} bytes: it is left unread"
+            try:
+                content += (
+                    unpacking.decompress(chunk, most + 1 - len(content)) if unpacking else chunk
+                )
+            except zlib.error as error:
+                raise RetryableError(f"{address} sent a damaged reply ({error})") from None
+            if len(content) > most:
+                fact = f"{address} sent a reply of more than {most} bytes: it is left unread"
                 raise PermanentError(Reason.FAILED, fact)
-            chunks.append(chunk)
-        return b"".join(chunks)
+        return bytes(content)
 
 
 @asynccontextmanager
@@ -136,9 +147,8 @@ async def connected(
     """At most so many connections to a server; `headers` go with each call."""
     import aiohttp
 
-    connector = aiohttp.TCPConnector(limit=most, ssl=trusted())
     async with aiohttp.ClientSession(
-        connector=connector,
+        connector=aiohttp.TCPConnector(limit=most, ssl=trusted()),
         headers={**HEADERS, **headers},
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None),
@@ -157,15 +167,6 @@ def wait_for(work: Coroutine[Any, Any, _T]) -> _T:
         return pool.submit(asyncio.run, work).result()
 
 
-def redirect_error(server: Endpoint, status: int, headers: Mapping[str, str]) -> ModelError:
-    """The error for a reply that sends calls on to another address."""
-    target = shown_address(headers.get("location", "")) or "no address"
-    return ModelError(
-        f"{server.address} answered {status} and sends calls on to {target}: nothing is sent "
-        f"there; {server.remedy} to the address that is meant, if you trust it"
-    )
-
-
 def proxy_of(server: Endpoint) -> str | None:
     """The proxy that the environment names for a server; None for one on this machine."""
     parts = urlsplit(server.url)
@@ -182,13 +183,11 @@ def trusted() -> ssl.SSLContext:
     import certifi
 
     file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
-    return ssl.create_default_context(
-        cafile=file or (None if folder else certifi.where()), capath=folder
-    )
+    file = file or (None if folder else certifi.where())
+    return ssl.create_default_context(cafile=file, capath=folder)
 
 
 def _describe(error: "aiohttp.ClientError") -> str:
-    """The words for a connection error."""
     import aiohttp
 
     if isinstance(error, aiohttp.ServerDisconnectedError | ConnectionResetError):

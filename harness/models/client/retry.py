@@ -1,4 +1,4 @@
-"""Requests to Responses over a network: retries, time limits and concurrency of all calls.
+"""Requests to Responses over a network: retries, time limits, and how many calls are in flight.
 
 Nothing here knows a server, a client library or a file.
 """
@@ -6,42 +6,44 @@ Nothing here knows a server, a client library or a file.
 import asyncio
 import logging
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from itertools import chain
+from queue import SimpleQueue
 from random import uniform
-from typing import Self
+from threading import Thread
 
 from msgspec import UNSET
 
 from harness.core import Request, Response
 from harness.errors import ModelError
-from harness.models.client.background import BackgroundExecutor, Worker
-from harness.models.client.limiter import CallOutcome, Limiter
-from harness.parts import UNCHARGED, UNKNOWN_USAGE, Failure, Reason, Usage, total_usage
-from harness.specs.models import HostedSpec, ModerationSpec
+from harness.parts import (
+    NO_REPLY,
+    UNCHARGED,
+    UNKNOWN_USAGE,
+    Failure,
+    Reason,
+    Usage,
+    total_usage,
+)
 
 _log = logging.getLogger(__name__)
-LONG_PAUSE_S = 5.0
-"""Pauses of all calls of at least so many seconds are logged."""
 LATER = "repeat the command later, or raise total_s in the model's YAML"
 WARN_AFTER = 8
 """So many calls in a row without a reply are logged."""
 GIVE_UP_AFTER = 20
 """So many failed requests in a row end the run, or as many as may be in flight."""
-
-
-@dataclass(frozen=True, slots=True)
-class PartialReply:
-    """Some of the replies to a request, and their usage; the request must be called again."""
-
-    usage: Usage
-
-
-Call = Callable[[Request], Awaitable[Response | PartialReply]]
+FIRST = 16
+"""The limit of calls in flight while nothing is known of a server."""
+STEEP, SHARE = 4, 20
+"""A good round multiplies the limit by STEEP; after the first cut it adds 1/SHARE of the most."""
+TOLERATED, DEEPEST = 0.2, 0.5
+"""The share of a round that may fail (3 of 16 may be chance); the deepest cut of one round."""
+Call = Callable[[Request], Awaitable[Response]]
+"""One attempt at a request; raises RetryableError or PermanentError where there is no response."""
 Connect = Callable[[], AbstractAsyncContextManager[Call]]
 
 
@@ -49,29 +51,33 @@ Connect = Callable[[], AbstractAsyncContextManager[Call]]
 class RetryPolicy:
     """How many requests may be in flight, and how long each is tried.
 
-    `timeout_s` limits one call. `total_s` limits all attempts of one request and the waits between
-    them, from its first call on. `longest_wait_s` limits the sum of the waits that no server asked
-    for. `first_wait_s` is the first wait, unless the server asks for more.
+    `timeout_s` limits one call, `total_s` all attempts of one request and the waits between them,
+    from its first call on. Waits that no server asks for grow from `first_wait_s` to
+    `longest_wait_s`. With `is_one_by_one` a request for several replies is as many calls.
     """
 
     concurrency: int
     attempts: int
     timeout_s: float
-    longest_wait_s: float = 120.0
+    longest_wait_s: float = 60.0
     first_wait_s: float = 1.0
     total_s: float = 900.0
-
-    @classmethod
-    def of(cls, spec: HostedSpec | ModerationSpec) -> Self:
-        """The policy that a model's YAML sets."""
-        return cls(spec.concurrency, spec.attempts, spec.timeout_s, total_s=spec.total_s)
+    is_one_by_one: bool = False
 
 
-class RetryableError(Exception):
+class CallError(Exception):
+    """A call without a response; `usage` is what it was charged, None where nobody knows."""
+
+    def __init__(self, message: str, usage: Usage = UNKNOWN_USAGE) -> None:
+        """Keep the message and the usage."""
+        super().__init__(message)
+        self.usage = usage
+
+
+class RetryableError(CallError):
     """A failure that may pass: the request is called again, after `retry_after_s` if given.
 
-    `is_rate_limited` says that the server had too many calls of ours (429). `usage` is what the
-    call was charged; its counts are None where nobody knows.
+    `is_rate_limited` says that the server had too many calls of ours (429).
     """
 
     def __init__(
@@ -83,20 +89,17 @@ class RetryableError(Exception):
         usage: Usage = UNKNOWN_USAGE,
     ) -> None:
         """Keep the message, the wait that the server asked for, and the usage."""
-        super().__init__(message)
-        self.retry_after_s = retry_after_s
-        self.is_rate_limited = is_rate_limited
-        self.usage = usage
+        super().__init__(message, usage)
+        self.retry_after_s, self.is_rate_limited = retry_after_s, is_rate_limited
 
 
-class PermanentError(Exception):
-    """A failure that another call would not mend; `usage` is what the call was charged."""
+class PermanentError(CallError):
+    """A failure that another call would not mend."""
 
     def __init__(self, reason: Reason, message: str, *, usage: Usage = UNKNOWN_USAGE) -> None:
         """Keep the reason, the message and the usage of the response it becomes."""
-        super().__init__(message)
+        super().__init__(message, usage)
         self.reason = reason
-        self.usage = usage
 
 
 @contextmanager
@@ -104,9 +107,57 @@ def attach_usage(usage: Usage) -> Iterator[None]:
     """Attach `usage` to any call error raised inside the block."""
     try:
         yield
-    except (RetryableError, PermanentError) as error:
+    except CallError as error:
         error.usage = usage
         raise
+
+
+class Limiter:
+    """An adaptive limit on the calls in flight, never above `most`: AIMD, in rounds.
+
+    A round is as many calls as the limit was at its start. After it the limit grows if few calls
+    failed, and shrinks by the rate-limited share if more than a few were turned away. It is kept
+    from one use to the next.
+    """
+
+    def __init__(self, most: int) -> None:
+        """Start low."""
+        self.most, self.limit, self._is_cut = most, min(FIRST, most), False
+
+    def open(self) -> None:
+        """Begin in the running event loop, at the limit that the server has borne."""
+        self._slots, self._surplus = asyncio.Semaphore(self.limit), 0
+        self._seen = self._failed = self._limited = 0
+
+    async def acquire(self) -> None:
+        """Wait for a slot and take it."""
+        await self._slots.acquire()
+
+    def release(self) -> None:
+        """Give a slot back; after a cut, the slots above the limit are not given out again."""
+        if self._surplus:
+            self._surplus -= 1
+        else:
+            self._slots.release()
+
+    def record(self, error: RetryableError | None = None) -> None:
+        """Count a call that has ended: with a final result, or with an error that may pass."""
+        self._seen += 1
+        self._failed += error is not None
+        self._limited += error is not None and error.is_rate_limited
+        if self._seen < self.limit:
+            return
+        before, tolerated = self.limit, min(self._seen - 1, max(1, TOLERATED * self._seen))
+        if self._limited > tolerated:
+            self._is_cut = True
+            self.limit = max(1, int(before * (1 - min(self._limited / self._seen, DEEPEST))))
+        elif self._failed <= tolerated:
+            more = before + max(1, self.most // SHARE) if self._is_cut else STEEP * before
+            self.limit = min(self.most, more)
+        self._surplus += max(0, before - self.limit)
+        for _ in range(self.limit - before):
+            self.release()
+        self._seen = self._failed = self._limited = 0
 
 
 def send_all(
@@ -117,36 +168,70 @@ def send_all(
 ) -> Generator[Response, None, None]:
     """Answer each request once, in the order in which the answers come.
 
-    Raises ModelError if the server has all calls wait for longer than a request may take, or if
-    only failures come: once the calls in flight have ended, and if any request is left. Closing
-    the generator cancels the calls in flight. `limiter` keeps what the server has borne.
+    Raises ModelError if only failures come: once the calls in flight have ended, and if any request
+    is left. Closing the generator cancels the calls in flight. `limiter` keeps what the server has
+    borne.
     """
-    remaining = iter(requests)
-    for first in remaining:
-        session = _Session(policy, limiter or Limiter(policy.concurrency))
-        executor = BackgroundExecutor(
-            chain((first,), remaining),
-            session.opened(connect()),
-            # Twice as many as may be in flight: requests that wait for a retry block no other.
-            workers=2 * policy.concurrency,
-            release=session.limiter.release,
-        )
-        try:
-            yield from executor.results()
-        finally:
-            executor.stop()
+    limiter, remaining = limiter or Limiter(policy.concurrency), iter(requests)
+    if (first := next(remaining, None)) is None:
         return
+    session, connection, requests = _Session(policy, limiter), connect(), chain((first,), remaining)
+    yield from _in_background(
+        lambda put: session.serve(requests, connection, put), release=limiter.release
+    )
+
+
+Put = Callable[[Response], None]
+
+
+def _in_background(
+    serve: Callable[[Put], Coroutine[None, None, None]], *, release: Callable[[], None]
+) -> Generator[Response, None, None]:
+    """Yield what a coroutine puts, which runs in a thread with an event loop of its own.
+
+    Once the caller asks for the next result, `release` is called in that loop: whatever ends this
+    process loses no more results than may be unreleased.
+    """
+    completed = SimpleQueue[Response | BaseException | None]()
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(serve(completed.put))
+
+    def run() -> None:
+        error: BaseException | None = None
+        try:
+            loop.run_until_complete(task)
+        except asyncio.CancelledError:
+            pass
+        except BaseExceptionGroup as group:
+            error = group.exceptions[0]
+        except BaseException as caught:  # raised again in the calling thread
+            error = caught
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+        completed.put(error)
+
+    thread = Thread(target=run, name="calls", daemon=True)
+    thread.start()
+    try:
+        while isinstance(entry := completed.get(), Response):
+            yield entry
+            with suppress(RuntimeError):  # the loop is closed: nothing is left to call
+                loop.call_soon_threadsafe(release)
+        if entry is not None:
+            raise entry
+    finally:
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(task.cancel)
+        thread.join()
 
 
 def retry_after_seconds(retry_after: str | None, now: datetime) -> float | None:
     """The seconds of a Retry-After header, which holds a number or a date; None without them."""
-    if retry_after is None:
-        return None
     try:
-        seconds = float(retry_after)
+        seconds = float(retry_after or "nan")
     except ValueError:
         try:
-            moment = parsedate_to_datetime(retry_after)
+            moment = parsedate_to_datetime(retry_after or "")
         except ValueError:
             return None
         seconds = (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds()
@@ -154,171 +239,187 @@ def retry_after_seconds(retry_after: str | None, now: datetime) -> float | None:
 
 
 @dataclass(slots=True)
+class _Attempts:
+    """The attempts at one request: when the last may end, and the errors of those that failed."""
+
+    end_s: float
+    failed: list[RetryableError] = field(default_factory=list)
+
+
 class _Session:
-    """The calls to one server, and how many in a row have failed."""
+    """The calls to one server, until the requests are answered or too many failed in a row."""
 
-    policy: RetryPolicy
-    limiter: Limiter
-    failed_calls: int = 0
-    failed_requests: int = 0
+    def __init__(self, policy: RetryPolicy, limiter: Limiter) -> None:
+        self.policy, self.limiter = policy, limiter
+        self.failed_calls = self.failed_requests = 0
+        self.closed_by: ModelError | None = None
+        self.is_any_left = False
 
-    @asynccontextmanager
-    async def opened(self, connection: AbstractAsyncContextManager[Call]) -> AsyncIterator[Worker]:
+    async def serve(
+        self, requests: Iterator[Request], connection: AbstractAsyncContextManager[Call], put: Put
+    ) -> None:
+        """Answer all requests; then raise what kept some from being asked."""
         self.limiter.open()
-        async with connection as call:
+        self.closing = asyncio.Event()
+        async with connection as self.call, asyncio.TaskGroup() as group:
+            # Twice as many as may be in flight: requests that wait for a retry block no other.
+            for _ in range(2 * self.policy.concurrency):
+                group.create_task(self._work(requests, put))
+        if self.closed_by is not None and self.is_any_left:
+            raise self.closed_by
 
-            async def work(request: Request) -> Response | None:
-                response = await _Tries(request, call, self).answered()
-                if response is not None:
-                    self._record(response)
-                return response
+    async def _work(self, requests: Iterator[Request], put: Put) -> None:
+        for request in requests:
+            if not await self._has_slot():
+                self.is_any_left = True
+                return
+            response = await self._answer(request)
+            self._record(response)
+            put(response)
 
-            yield work
-        if self.limiter.closed_by is not None and self.limiter.has_refused:
-            raise self.limiter.closed_by
+    async def _has_slot(self) -> bool:
+        """Wait for a slot and take it; once nothing more is to be asked, leave it to the next."""
+        await self.limiter.acquire()
+        if self.closed_by is not None:
+            self.limiter.release()
+        return self.closed_by is None
+
+    async def _answer(self, request: Request) -> Response:
+        """The response to a request, with the usage of all of its attempts."""
+        attempts = _Attempts(_now() + self.policy.total_s)
+        if not self.policy.is_one_by_one or request.decoding.n == 1:
+            return _with_all_usage(await self._reply(request, attempts), attempts.failed)
+        replies = list[Response]()
+        while len(replies) < request.decoding.n and not any(map(never_came, replies)):
+            one = nth_request(request, len(replies))
+            replies.append(await self._reply(one, attempts))
+        return _with_all_usage(merge(request, replies), attempts.failed)
+
+    async def _reply(self, request: Request, attempts: _Attempts) -> Response:
+        """The response of the last attempt; it holds a slot."""
+        while True:
+            most_s = max(0.0, min(self.policy.timeout_s, attempts.end_s - _now()))
+            try:
+                async with asyncio.timeout(most_s):
+                    response = await self.call(request)
+            except PermanentError as error:
+                failure = Failure(error.reason, str(error))
+                response = Response(request.key, failure=failure, usage=error.usage)
+            except (TimeoutError, RetryableError) as error:
+                wait_s = self._wait_s(error, attempts, most_s=most_s)
+                if wait_s is None or wait_s > attempts.end_s - _now():
+                    return self._given_up(request, attempts)
+                self.limiter.release()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.closing.wait(), wait_s)
+                if not await self._has_slot():
+                    return self._given_up(request, attempts)
+                continue
+            self.limiter.record()
+            return response
+
+    def _wait_s(
+        self, caught: TimeoutError | RetryableError, attempts: _Attempts, *, most_s: float
+    ) -> float | None:
+        """Record an attempt that failed; the seconds to the next one, None if there is none.
+
+        They are random up to a growing limit, or what the server asks for, spread: requests that
+        were rejected together do not come back together.
+        """
+        error = caught
+        if isinstance(error, TimeoutError):
+            error = RetryableError(f"no answer within {round(most_s, 3):g} s")
+        attempts.failed.append(error)
+        self.limiter.record(error)
+        self.failed_calls += not error.is_rate_limited
+        if self.failed_calls == WARN_AFTER and not error.is_rate_limited:
+            _log.warning(
+                "%d calls in a row got no reply, the last: %s; each is made again for a while, "
+                "and what was answered is stored",
+                *(WARN_AFTER, error),
+            )
+        count, policy, asked_s = len(attempts.failed), self.policy, error.retry_after_s
+        longest_s = min(policy.longest_wait_s, policy.first_wait_s * 2 ** (count - 1))
+        own_s = uniform(0, longest_s)  # noqa: S311 - no secret
+        if count >= policy.attempts:
+            return None
+        return own_s if asked_s is None else max(own_s, asked_s + min(own_s, asked_s / 4))
+
+    def _given_up(self, request: Request, attempts: _Attempts) -> Response:
+        """The failure of a request that is not called again."""
+        count, most, why = len(attempts.failed), self.policy.attempts, ""
+        if count < most and self.closed_by is not None:
+            why = ": nothing more is asked of the server; repeat the command later"
+        elif count < most:
+            asked_s = attempts.failed[-1].retry_after_s
+            why = f": the server asks to wait {asked_s:.0f} s, and" if asked_s else ":"
+            why += (
+                f" another attempt would take more than {self.policy.total_s:g} s in all; {LATER}"
+            )
+        fact = f"{attempts.failed[-1]}; gave up after attempt {count} of {most}{why}"
+        return Response(request.key, failure=Failure(Reason.FAILED, fact), usage=UNCHARGED)
 
     def _record(self, response: Response) -> None:
-        """Count the result of a request; close the limiter once too many have failed in a row."""
+        """Count the result of a request; ask nothing more once too many have failed in a row."""
         if response.failure is None or response.failure.reason is not Reason.FAILED:
             self.failed_calls = self.failed_requests = 0
             return
         self.failed_requests += 1
         if self.failed_requests == max(GIVE_UP_AFTER, self.policy.concurrency):
-            self.limiter.close(
-                ModelError(
-                    f"the last {self.failed_requests} requests failed one after the other, the "
-                    f"last with: {response.failure.message}; nothing more was asked, and what was "
-                    "answered is stored: mend that and repeat the command, which asks them again "
-                    "(--retry none leaves them out)"
-                )
+            self.closed_by = ModelError(
+                f"the last {self.failed_requests} requests failed one after the other, the "
+                f"last with: {response.failure.message}; nothing more was asked, and what was "
+                "answered is stored: mend that and repeat the command, which asks them again "
+                "(--retry none leaves them out)"
             )
-
-    def record_trouble(self, error: "RetryableError", *, took_s: float) -> None:
-        """Count a call that got no reply; log, or close the limiter, if all calls are affected."""
-        outcome = CallOutcome.RATE_LIMITED
-        if not error.is_rate_limited:
-            outcome = CallOutcome.SERVER_ERROR
-            self.failed_calls += 1
-            if self.failed_calls == WARN_AFTER:
-                _log.warning(
-                    "%d calls in a row got no reply, the last: %s; each is made again for a while, "
-                    "and what was answered is stored",
-                    *(WARN_AFTER, error),
-                )
-        pause_s = self.limiter.record(outcome, wait_s=error.retry_after_s)
-        if pause_s is None:
-            return
-        message = f"{error}; the server asks to wait {pause_s:.0f} s"
-        if took_s + pause_s > self.policy.total_s:
-            message += f", and a request may take {self.policy.total_s:g} s in all: nothing more "
-            message += f"was asked, and what was answered is stored; {LATER}"
-            self.limiter.close(ModelError(message))
-        elif pause_s >= LONG_PAUSE_S:
-            _log.warning("%s: no call is made until then", message)
+            self.closing.set()
 
 
-@dataclass(slots=True)
-class _Tries:
-    """The attempts at one request, until it has a response or is given up."""
+def nth_request(request: Request, index: int) -> Request:
+    """The request for one of several replies, counted from 0; each has its own seed."""
+    decoding = request.decoding
+    seed = None if decoding.seed is None else decoding.seed + index
+    return replace(request, decoding=replace(decoding, n=1, seed=seed))
 
-    request: Request
-    call: Call
-    session: _Session
-    end_s: float = math.inf
-    own_waits_s: float = 0.0
-    partial_usage: Usage = UNCHARGED
-    failed: list[RetryableError] = field(default_factory=list)
 
-    async def answered(self) -> Response | None:
-        """The response, which holds a slot; None if it was never called, and no other may be."""
-        policy, limiter = self.session.policy, self.session.limiter
-        while await limiter.acquire():
-            start_s = _now()
-            if not self.failed:
-                self.end_s = start_s + policy.total_s
-            elif self.end_s <= start_s:
-                return self._given_up(self._too_long)
-            try:
-                response = await self._response()
-            except RetryableError as error:
-                self.failed.append(error)
-                self.session.record_trouble(error, took_s=_now() - start_s)
-                wait_s = self._wait_s(error.retry_after_s)
-                if (why := self._why_over(error, wait_s)) is not None:
-                    return self._given_up(why)
-                limiter.release()
-                await limiter.sleep(wait_s)
-                continue
-            except PermanentError as error:
-                usage = total_usage([self.partial_usage, error.usage])
-                response = self._failure(error.reason, str(error), usage)
-            limiter.record(CallOutcome.COMPLETED)
-            return self._with_all_usage(response)
-        closed = ": nothing more is asked of the server; repeat the command later"
-        return self._given_up(closed) if self.failed else None
+def merge(request: Request, replies: Sequence[Response]) -> Response:
+    """Merge the replies to one request into one response; its usage is their sum.
 
-    async def _response(self) -> Response:
-        while True:
-            most_s = min(self.session.policy.timeout_s, max(0.0, self.end_s - _now()))
-            try:
-                async with asyncio.timeout(most_s):
-                    reply = await self.call(self.request)
-            except TimeoutError:
-                raise RetryableError(f"no answer within {round(most_s, 3):g} s") from None
-            if isinstance(reply, Response):
-                return reply
-            self.partial_usage = reply.usage
+    Replies without an answer are listed in `lost`. The response is a failure where no reply has an
+    answer, and where one never came: all replies are asked for again then. It counts as cut where
+    one reply is.
+    """
+    answers = [reply for reply in replies if not reply.failure]
+    failures = [reply for reply in replies if reply.failure]
+    fatal = [*filter(never_came, failures), *([] if answers else failures)]
+    served = next((reply.served for reply in replies if reply.served), None)
+    usage = total_usage([reply.usage for reply in replies])
+    if fatal:
+        return Response(request.key, failure=fatal[0].failure, served=served, usage=usage)
+    stops = [reply.stop for reply in answers]
+    return Response(
+        key=request.key,
+        texts=tuple(text for reply in answers for text in reply.texts or ()),
+        lost=tuple(reply.failure.reason for reply in failures if reply.failure),
+        served=served,
+        usage=usage,
+        stop="length" if "length" in stops else stops[0],
+    )
 
-    def _wait_s(self, asked_s: float | None) -> float:
-        """The seconds to the next attempt: random up to a growing limit, or what the server asks.
 
-        Those that the server asks for are spread: requests that were rejected together do not come
-        back together.
-        """
-        policy = self.session.policy
-        most_s = min(policy.longest_wait_s, policy.first_wait_s * 2 ** (len(self.failed) - 1))
-        own_s = uniform(0, most_s)  # noqa: S311 - no secret
-        self.own_waits_s += own_s if asked_s is None else max(0.0, own_s - asked_s)
-        return own_s if asked_s is None else max(own_s, asked_s + min(own_s, asked_s / 4))
+def never_came(reply: Response) -> bool:
+    """Whether there is no reply at all, so that another call may bring one."""
+    return reply.failure is not None and reply.failure.reason in NO_REPLY
 
-    def _why_over(self, error: RetryableError, wait_s: float) -> str | None:
-        """Why no further attempt is made after such a wait; None if one is."""
-        policy, asked_s, left_s = self.session.policy, error.retry_after_s, self.end_s - _now()
-        if len(self.failed) >= policy.attempts:
-            return ""
-        if asked_s is not None and asked_s > left_s:
-            return (
-                f": the server asks to wait {asked_s:.0f} s, and of {policy.total_s:g} s in all "
-                f"{left_s:.0f} are left; {LATER}"
-            )
-        if wait_s > left_s:
-            return self._too_long
-        if self.own_waits_s > policy.longest_wait_s:
-            return f": waits would sum to more than {policy.longest_wait_s:g} s"
-        return None
 
-    def _given_up(self, why: str) -> Response:
-        """The failure of a request that is not called again."""
-        count, attempts = len(self.failed), self.session.policy.attempts
-        fact = f"{self.failed[-1]}; gave up after attempt {count} of {attempts}{why}"
-        failure = self._failure(Reason.FAILED, fact, self.partial_usage)
-        return self._with_all_usage(failure)
-
-    def _failure(self, reason: Reason, message: str, usage: Usage) -> Response:
-        return Response(self.request.key, failure=Failure(reason, message), usage=usage)
-
-    def _with_all_usage(self, response: Response) -> Response:
-        """A response with the usage of failed attempts, and how many of these report none."""
-        if not self.failed:
-            return response
-        known = [error.usage for error in self.failed if error.usage.is_known]
-        whole = total_usage([response.usage, *known])
-        unknown = (whole.unanswered or 0) + len(self.failed) - len(known)
-        return replace(response, usage=replace(whole, unanswered=unknown or UNSET))
-
-    @property
-    def _too_long(self) -> str:
-        return f": it would take more than {self.session.policy.total_s:g} s in all"
+def _with_all_usage(response: Response, failed: Sequence[RetryableError]) -> Response:
+    """A response with the usage of failed attempts, and how many of these report none."""
+    if not failed:
+        return response
+    known = [error.usage for error in failed if error.usage.is_known]
+    whole = total_usage([response.usage, *known])
+    unknown = (whole.unanswered or 0) + len(failed) - len(known)
+    return replace(response, usage=replace(whole, unanswered=unknown or UNSET))
 
 
 def _now() -> float:

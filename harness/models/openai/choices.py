@@ -7,11 +7,13 @@ none, but a PermanentError: FAILED where the server left out or mangled what it 
 UNPARSED where its tokens hold no choice, UNSUPPORTED where there can be no number.
 """
 
+import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, fsum, inf, log
 from typing import Any
+from weakref import proxy
 
 from msgspec import Struct
 
@@ -19,10 +21,16 @@ from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.boundary import choice_starts
 from harness.models.client.endpoint import Endpoint
+from harness.models.client.hosted import HostedModel
 from harness.models.client.http import Connection, HttpError
-from harness.models.client.replies import read_as, read_json, read_object, read_served
+from harness.models.client.replies import (
+    read_as,
+    read_body,
+    read_list,
+    read_served,
+    read_usage,
+)
 from harness.models.client.retry import PermanentError, attach_usage
-from harness.models.openai.bodies import read_usage
 from harness.parts import UNCHARGED, ChoiceScore, Decoding, Message, Mode, Reason
 from harness.specs.models import OpenAISpec
 
@@ -97,133 +105,146 @@ class _Chat(Struct):
     finish_reason: str | None = None
 
 
-class OpenAIChoiceScorer:
+class ChoiceAsker:
     """Scores choices on one server, after a tiny call that shows whether the server can."""
 
-    def __init__(
-        self, connection: Connection, model: str, *, server: Endpoint, spec: OpenAISpec
-    ) -> None:
-        """Use an open connection."""
-        self._connection = connection
-        self._model = model
-        self._server = server
-        self._spec = spec
-        self._unable: dict[Mode, str] = {}
+    def __init__(self, model: HostedModel[OpenAISpec]) -> None:
+        """Ask the server of a model; nothing is called yet."""
+        # The model holds this one, and is freed with its last run.
+        self._hosted: HostedModel[OpenAISpec] = proxy(model)
+        self._unable = dict[Mode, str]()  # by the modes that were tried: why not; empty if able
 
-    async def probe(self, mode: Mode) -> None:
-        """Call the server once; ModelError with a remedy if it does not have what `mode` needs."""
-        if mode in self._unable:
-            raise ModelError(self._unable[mode])
+    async def answer(
+        self, connection: Connection, request: Request, lock: asyncio.Lock
+    ) -> Response:
+        """Make one attempt at one request; ModelError if the server cannot score choices.
+
+        Under `lock` the first attempt is preceded by a call that shows it.
+        """
+        async with lock:
+            if request.mode not in self._unable:
+                self._unable[request.mode] = await self._why_unable(connection, request.mode)
+        if why := self._unable[request.mode]:
+            raise ModelError(why)
+        return await self._scored(connection, request)
+
+    async def _why_unable(self, connection: Connection, mode: Mode) -> str:
+        server = self._hosted.server
         try:
-            await self.answer(replace(PROBE, mode=mode))
-            return
+            await self._scored(connection, replace(PROBE, mode=mode))
+            return ""
         except PermanentError as error:
             if error.reason not in (Reason.FAILED, Reason.UNSUPPORTED):
-                return
+                return ""
             fact = str(error)
         except HttpError as error:
             if error.status not in UNABLE:
                 raise
-            fact = f"it answered {error.status}: {self._server.quote(error.text)}"
-        self._unable[mode] = (
-            f"{self._server.address} cannot score choices with model {self._model!r}: {fact}; "
+            fact = f"it answered {error.status}: {server.quote(error.text)}"
+        return (
+            f"{server.address} cannot score choices with model {self._hosted.model!r}: {fact}; "
             f"{REMEDIES[mode]}"
         )
-        raise ModelError(self._unable[mode])
 
-    async def answer(self, request: Request) -> Response:
-        """Make one attempt at one request."""
+    async def _scored(self, connection: Connection, request: Request) -> Response:
         is_exact = request.mode is Mode.CHOOSE
-        return await (self._score_echoes(request) if is_exact else self._score_tokens(request))
-
-    async def _score_echoes(self, request: Request) -> Response:
-        refuse_wordless(request.choices)
-        context = "\n".join(message.content for message in request.messages)
-        prompts = [context + choice for choice in request.choices]
-        sent = {"model": self._model, "prompt": prompts, "max_tokens": 1, "temperature": 0.0}
-        sent |= {"echo": True, "logprobs": 1, **self._spec.extra_body}
-        content = await self._connection.request("POST", "/completions", sent)
-        body = read_object(content, self._server, key="choices", usage_of=read_usage)
-        usage = read_usage(body.get("usage"))
+        refuse(request.choices, is_exact=is_exact)
+        path, sent = (
+            ("/completions", self._echo_body(request))
+            if is_exact
+            else (
+                "/chat/completions",
+                self._chat_body(request),
+            )
+        )
+        server, content = self._hosted.server, await connection.request("POST", path, sent)
+        body = read_body(content, server)
+        usage = read_usage(body)
         with attach_usage(usage):
-            pairs = list(zip(prompts, read_logprobs(body, len(prompts)), strict=True))
-            echoes = [echo for prompt, tokens in pairs if (echo := echo_of(prompt, tokens))]
-            if len(echoes) < len(pairs):
-                echoes = [await self._echo_by_tokenizer(*pair) for pair in pairs]
-            scores = echo_scores(request.choices, echoes, boundary=len(context))
+            if is_exact:
+                scores = await self._echo_scores(connection, request, body, sent["prompt"])
+            else:
+                scores = token_scores(request.choices, read_next_tokens(body, server))
         return Response(request.key, choice_scores=scores, usage=usage, served=read_served(body))
 
-    async def _echo_by_tokenizer(self, prompt: str, logprobs: Logprobs) -> Echo:
-        pieces = await self._tokenize(prompt)
-        for tokens in spellings(pieces):
-            if (spans := spans_in(tokens, prompt)) and are_alike(tokens, logprobs.tokens):
-                return Echo(tokens, logprobs.token_logprobs, spans)
-        raise PermanentError(
-            Reason.UNSUPPORTED,
-            f"the {len(logprobs.tokens)} token texts of {self._server.address} do not spell the "
-            "prompt"
-            f"{' and neither do those of /tokenize' if pieces else ', and it has no /tokenize'}, "
-            "so that it is not known which are a choice's; serve the model with vLLM, or run it "
-            "here with kind: vllm or transformers",
-        )
+    def _echo_body(self, request: Request) -> dict[str, Any]:
+        context = "\n".join(message.content for message in request.messages)
+        return {
+            "model": self._hosted.model,
+            "prompt": [context + choice for choice in request.choices],
+            "max_tokens": 1,
+            "temperature": 0.0,
+            "echo": True,
+            "logprobs": 1,
+            **self._hosted.spec.extra_body,
+        }
 
-    async def _tokenize(self, prompt: str) -> list[str]:
-        """A prompt's tokens as the server's vocabulary writes them; empty where it cannot."""
-        root = self._server.url.rstrip("/").removesuffix("/v1")
-        body = {"model": self._model, "prompt": prompt, "return_token_strs": True}
-        try:
-            reply = read_json(
-                await self._connection.request("POST", f"{root}/tokenize", body), self._server
-            )
-        except HttpError as error:
-            if error.status not in UNABLE:
-                raise
-            return []
-        pieces = reply.get("token_strs") if isinstance(reply, dict) else None
-        is_list = isinstance(pieces, list) and all(isinstance(piece, str) for piece in pieces)
-        return pieces if is_list and pieces else []
-
-    async def _score_tokens(self, request: Request) -> Response:
-        refuse_long(request.choices)
+    def _chat_body(self, request: Request) -> dict[str, Any]:
+        spec = self._hosted.spec
         sent: dict[str, Any] = {
-            "model": self._model,
+            "model": self._hosted.model,
             "messages": [{"role": m.role, "content": m.content} for m in request.messages],
-            self._spec.token_field: 1,
+            spec.token_field: 1,
             "logprobs": True,
             "top_logprobs": MOST_TOKENS,
         }
-        if self._spec.sends_temperature:
-            sent["temperature"] = 0.0
-        if self._spec.reasoning_effort is not None:
-            sent["reasoning_effort"] = self._spec.reasoning_effort
-        content = await self._connection.request(
-            "POST", "/chat/completions", sent | self._spec.extra_body
-        )
-        body = read_object(content, self._server, key="choices", usage_of=read_usage)
-        usage = read_usage(body.get("usage"))
-        with attach_usage(usage):
-            scores = token_scores(request.choices, read_next_tokens(body, self._server))
-        return Response(request.key, choice_scores=scores, usage=usage, served=read_served(body))
+        sent |= {"temperature": 0.0} if spec.sends_temperature else {}
+        sent |= {"reasoning_effort": spec.reasoning_effort} if spec.reasoning_effort else {}
+        return sent | spec.extra_body
 
+    async def _echo_scores(
+        self,
+        connection: Connection,
+        request: Request,
+        body: Mapping[str, Any],
+        prompts: Sequence[str],
+    ) -> tuple[ChoiceScore, ...]:
+        found = read_logprobs(body, len(prompts), self._hosted.server)
+        pairs = list(zip(prompts, found, strict=True))
+        echoes = [echo for prompt, tokens in pairs if (echo := echo_of(prompt, tokens))]
+        if len(echoes) < len(pairs):
+            echoes = [await self._echo_by_tokenizer(connection, *pair) for pair in pairs]
+        boundary = len(prompts[0]) - len(request.choices[0])
+        return echo_scores(request.choices, echoes, boundary=boundary)
 
-def refuse_wordless(choices: Sequence[str]) -> None:
-    """Raise PermanentError for choices with nothing to score."""
-    if not all(choice.strip() for choice in choices):
-        fact = f"a choice without a word cannot be scored: {choices!r}"
-        raise PermanentError(Reason.UNSUPPORTED, fact, usage=UNCHARGED)
-
-
-def refuse_long(choices: Sequence[str]) -> None:
-    """Raise PermanentError for choices that cannot be one token each."""
-    refuse_wordless(choices)
-    if long := [choice for choice in choices if len(choice.split()) > 1]:
+    async def _echo_by_tokenizer(
+        self, connection: Connection, prompt: str, logprobs: Logprobs
+    ) -> Echo:
+        server = self._hosted.server
+        body = {"model": self._hosted.model, "prompt": prompt, "return_token_strs": True}
+        url = f"{server.url.rstrip('/').removesuffix('/v1')}/tokenize"
+        pieces = list[str]()
+        try:
+            reply = read_body(await connection.request("POST", url, body), server)
+            pieces = read_as(list[str], reply.get("token_strs") or [], what="a tokenization")
+        except HttpError as error:
+            if error.status not in UNABLE:
+                raise
+        for tokens in spellings(pieces) if pieces else ():
+            if (spans := spans_in(tokens, prompt)) and are_alike(tokens, logprobs.tokens):
+                return Echo(tokens, logprobs.token_logprobs, spans)
+        why = "and neither do those of /tokenize" if pieces else "and it has no /tokenize"
         raise PermanentError(
             Reason.UNSUPPORTED,
+            f"the {len(logprobs.tokens)} token texts of {server.address} do not spell the prompt, "
+            f"{why}, so that it is not known which are a choice's; serve the model with vLLM, or "
+            "run it here with kind: vllm or transformers",
+        )
+
+
+def refuse(choices: Sequence[str], *, is_exact: bool) -> None:
+    """Raise PermanentError for choices with nothing to score, or that cannot be one token each."""
+    fact = None
+    if not all(choice.strip() for choice in choices):
+        fact = f"a choice without a word cannot be scored: {choices!r}"
+    elif not is_exact and (long := [choice for choice in choices if len(choice.split()) > 1]):
+        fact = (
             f"{long[0]!r} is more than one token, and the likeliest next tokens are single "
             "ones; ask for the number of a choice, or use a model of kind vllm or transformers "
-            "or a server with `choices: echo`",
-            usage=UNCHARGED,
+            "or a server with `choices: echo`"
         )
+    if fact:
+        raise PermanentError(Reason.UNSUPPORTED, fact, usage=UNCHARGED)
 
 
 def spellings(pieces: Sequence[str]) -> tuple[list[bytes], list[bytes]]:
@@ -292,22 +313,21 @@ def _is_alike(token: bytes, text: str) -> bool:
     return text.strip() in ("", word) or "\ufffd" in text
 
 
-def read_logprobs(body: Mapping[str, Any], count: int) -> list[Logprobs]:
+def read_logprobs(body: Mapping[str, Any], count: int, server: Endpoint) -> list[Logprobs]:
     """The log-probabilities of `count` prompts in a reply, in their order."""
-    completions = read_as(list[_Completion], body["choices"], what="a completion")
+    completions = read_list(body, "choices", _Completion, server)
+    completions.sort(key=lambda completion: completion.index or 0)
+    found = [c.logprobs for c in completions if c.logprobs and len(c.logprobs.token_logprobs) > 1]
+    fact = None
     if len(completions) != count:
         fact = f"{count} prompts were sent in one call and {len(completions)} came back"
+    elif len(found) < count:
+        fact = "the reply holds no log-probabilities of the prompt"
+    elif odd := [one for one in found if len(one.tokens) != len(one.token_logprobs)]:
+        counts = f"{len(odd[0].token_logprobs)} log-probabilities for {len(odd[0].tokens)}"
+        fact = f"the reply holds {counts} tokens"
+    if fact:
         raise PermanentError(Reason.FAILED, fact)
-    completions.sort(key=lambda completion: completion.index or 0)
-    found = []
-    for logprobs in (completion.logprobs for completion in completions):
-        if logprobs is None or len(logprobs.token_logprobs) < 2:
-            fact = "the reply holds no log-probabilities of the prompt"
-            raise PermanentError(Reason.FAILED, fact)
-        if len(logprobs.tokens) != len(logprobs.token_logprobs):
-            counts = f"{len(logprobs.token_logprobs)} log-probabilities for {len(logprobs.tokens)}"
-            raise PermanentError(Reason.FAILED, f"the reply holds {counts} tokens")
-        found.append(logprobs)
     return found
 
 
@@ -353,7 +373,7 @@ def _sum(logprobs: Sequence[float | None]) -> float:
 
 def read_next_tokens(body: Mapping[str, Any], server: Endpoint) -> list[NextToken]:
     """The likeliest first tokens of a chat reply."""
-    [chat, *_] = read_as(list[_Chat], body["choices"], what="a chat completion")
+    chat = read_list(body, "choices", _Chat, server)[0]
     if chat.finish_reason == "content_filter":
         raise PermanentError(Reason.FILTERED, "the answer was held back by a content filter")
     if refusal := chat.message.get("refusal"):

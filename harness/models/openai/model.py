@@ -1,36 +1,33 @@
 """Requests to Responses through any OpenAI-compatible server.
 
 It uses chat completions, or the responses API if the YAML says so. `bodies` words requests and
-reads replies and errors; `choices` scores choices. `ModerationModel` gives texts one of two labels:
-the moderation endpoint gets the text of a sample, and no prompt. `GuardModel` asks a model that
-says `safe`, or `unsafe` and what is: a reply of another form is missing, never taken for safe.
+reads replies; `choices` scores choices. `ModerationModel` gives texts one of two labels: the
+moderation endpoint gets the text of a sample, and no prompt. `GuardModel` asks a model that says
+`safe`, or `unsafe` and what is: a reply of another form is missing, never taken for safe.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from functools import partial
 from math import isfinite
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from msgspec import Struct, field
 
 from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.client.hosted import HostedModel
-from harness.models.client.http import Connection, ConnectionFailed, HttpError
+from harness.models.client.http import Connection, HttpError
 from harness.models.client.replies import (
     LONGEST_NAME,
-    Ask,
-    RepliesByKey,
-    collect_n,
     no_answer,
-    read_as,
-    read_object,
+    read_body,
+    read_list,
     read_served,
+    read_usage,
 )
-from harness.models.client.retry import Call, PartialReply, PermanentError, RetryableError
+from harness.models.client.retry import Call, PermanentError, attach_usage
 from harness.models.labels import (
     FLAGGED,
     LabelQuestion,
@@ -40,17 +37,14 @@ from harness.models.labels import (
     other_label,
 )
 from harness.models.openai.bodies import (
-    TooFewRepliesError,
-    chat_body,
-    embedding_body,
-    read_reply,
+    body_of,
+    codes_of,
+    is_filtered,
+    path_of,
+    read_chat,
     read_response,
-    read_usage,
-    read_vector,
-    response_body,
-    status_error,
 )
-from harness.models.openai.choices import OpenAIChoiceScorer
+from harness.models.openai.choices import ChoiceAsker
 from harness.parts import UNCHARGED, Mode, Reason, digest
 from harness.specs.models import GuardSpec, ModerationSpec, OpenAISpec
 from harness.text.parsers import SafetyVerdict, safety_verdict
@@ -61,8 +55,24 @@ CHOICES: Mapping[str, frozenset[Mode]] = {
     "top_logprobs": frozenset({Mode.CHOOSE_TOKEN}),
 }
 MOST_CATEGORIES = 100
-
-
+NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
+ONE_ALONE = "only one completion choice"
+"""What llama.cpp said with status 500 before it knew n."""
+NOT_TAKEN = frozenset({"unsupported_parameter", "unsupported_value", "unknown_parameter"})
+EFFORT = "another reasoning_effort, or none"
+SETTINGS: Mapping[str, str] = {
+    "logprobs": "choices: none",
+    "n": "sends_n: false",
+    "max_tokens": "token_field: max_completion_tokens",
+    "max_completion_tokens": "token_field: max_tokens",
+    **dict.fromkeys(("reasoning", "reasoning.effort", "reasoning_effort"), EFFORT),
+    "response_format": "is_structured_output: false",
+    "seed": "sends_seed: false",
+    "temperature": "sends_temperature: false",
+    "text.format": "is_structured_output: false",
+    "top_logprobs": "choices: none",
+}
+"""By the field that a model does not take: the setting of its YAML that leaves the field out."""
 _Spec = TypeVar("_Spec", OpenAISpec, ModerationSpec)
 
 
@@ -74,9 +84,29 @@ class OpenAIServed(HostedModel[_Spec]):
         """The headers that carry the key."""
         return {"Authorization": f"Bearer {key}"} if (key := self.server.key) else {}
 
-    def translated(self, error: HttpError, *, has_form: bool = False) -> Exception:
-        """Our error for one with an HTTP status."""
-        return status_error(error, self.server, model=self.model, has_form=has_form)
+    def is_filtered(self, error: HttpError) -> bool:
+        """Whether an error says that a filter held the prompt or the answer back."""
+        return error.status < 500 and is_filtered(error.problem)
+
+    def _remedy(self, error: HttpError, words: str, *, has_form: bool) -> str | None:
+        status, param, model = error.status, str(error.problem.get("param")), repr(self.model)
+        codes, usual = codes_of(error.problem), super()._remedy(error, words, has_form=has_form)
+        if status == 429 and NO_CREDIT & codes:
+            return "see the account's limits, then repeat the command"
+        if ONE_ALONE in words.lower():
+            return f"set sends_n: false for {model}"
+        if status in (400, 422) and NOT_TAKEN & codes and param in SETTINGS:
+            return f"set {SETTINGS[param]} for {model}"
+        if has_form and status in (400, 422):
+            named = f"{words} {param}"
+            if "response_format" in named or "text.format" in named:
+                return f"if it knows no JSON schemas, set is_structured_output: false for {model}"
+        if error.path.endswith("/responses") and status in (404, 405, 501):
+            missing = f"check that there is a model {model}, or {self.server.remedy}{self._hint}"
+            return f"{missing}, or set api: chat"
+        if "v1/responses" in error.text and status in (400, 404):
+            return f"set api: responses for {model}"
+        return usual
 
 
 class OpenAIModel(OpenAIServed[OpenAISpec]):
@@ -87,10 +117,8 @@ class OpenAIModel(OpenAIServed[OpenAISpec]):
     def __init__(self, name: str, spec: OpenAISpec, environ: Mapping[str, str]) -> None:
         """Keep the settings; nothing is read or called yet."""
         super().__init__(name, spec, environ)
-        self._probed: set[Mode] = set()
-        self._replies: RepliesByKey = {}
-        self._fatal_error: ModelError | None = None
         self._auto: dict[str, Any] = {}
+        self._choices = ChoiceAsker(self)
 
     @property
     def modes(self) -> frozenset[Mode]:
@@ -105,14 +133,15 @@ class OpenAIModel(OpenAIServed[OpenAISpec]):
             _ = self.identity  # a bug before it is resolved
         return str(self._auto.get("id", self.spec.model))
 
-    def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
-        """Answer each request once, in the order in which the answers come.
+    @property
+    def is_one_by_one(self) -> bool:
+        """Whether several replies are as many calls."""
+        return self.spec.is_one_by_one
 
-        ModelError after the first answer of a server that gives too few replies a call.
-        """
-        yield from super().answer(requests)
-        if self._fatal_error is not None:
-            raise self._fatal_error
+    def connect(self) -> AbstractAsyncContextManager[Call]:
+        """How one attempt at a request is made, once the server is checked."""
+        self._probing = asyncio.Lock()  # of one event loop
+        return super().connect()
 
     def _identity_parts(self) -> list[str]:
         spec = self.spec
@@ -131,16 +160,13 @@ class OpenAIModel(OpenAIServed[OpenAISpec]):
 
     def _only_model(self) -> dict[str, Any]:
         """The one model that the server lists."""
-        server = self.server
-        self.wait_for_server()
-        try:
-            listed = self._list_models()
-        except ConnectionFailed as error:
-            if error.is_unmade:
-                raise self._no_server(error) from None
-            raise self._unlisted(error) from None
-        except (HttpError, RetryableError, PermanentError, ValueError, RecursionError) as error:
-            raise self._unlisted(error) from None
+        server, listed = self.server, self.listed()
+        if isinstance(listed, Exception):
+            hint = self._hint if isinstance(listed, HttpError) and listed.status == 404 else ""
+            raise ModelError(
+                f"{server.address} does not list its models ({server.quote(str(listed))}){hint}; "
+                f"{server.remedy}, or name the model instead of auto"
+            )
         names = server.quote(", ".join(sorted(str(entry.get("id")) for entry in listed)))
         if len(listed) != 1 or not names:
             raise ModelError(
@@ -156,23 +182,11 @@ class OpenAIModel(OpenAIServed[OpenAISpec]):
         self._is_checked = True
         return listed[0]
 
-    def _unlisted(self, error: Exception) -> ModelError:
-        server = self.server
-        hint = server.hint if isinstance(error, HttpError) and error.status == 404 else ""
-        return ModelError(
-            f"{server.address} does not list its models ({server.quote(str(error))}){hint}; "
-            f"{server.remedy}, or name the model instead of auto"
-        )
+    def _remedy(self, error: HttpError, words: str, *, has_form: bool) -> str | None:
+        has_form = has_form and self.spec.is_structured_output
+        return super()._remedy(error, words, has_form=has_form)
 
-    def _call(self, connection: Connection) -> Call:
-        self._replies.clear()  # a request that was given up starts again; its usage is stored
-        scorer = OpenAIChoiceScorer(connection, self.model, server=self.server, spec=self.spec)
-        choose = partial(self._choose, scorer, asyncio.Lock())
-        return partial(self._ask, partial(self._reply, connection, choose))
-
-    async def _ask(self, ask: Ask, request: Request) -> Response | PartialReply:
-        if self._fatal_error is not None:
-            raise self._fatal_error
+    async def _reply(self, connection: Connection, request: Request) -> Response:
         if request.mode not in self.modes:
             raise PermanentError(
                 Reason.UNSUPPORTED,
@@ -180,44 +194,13 @@ class OpenAIModel(OpenAIServed[OpenAISpec]):
                 "for a server that returns log-probabilities set api: chat and choices",
                 usage=UNCHARGED,
             )
-        try:
-            if self.spec.is_one_by_one:
-                return await collect_n(request, self._replies, ask)
-            return await ask(request)
-        except TooFewRepliesError as error:
-            self._fatal_error = ModelError(f"{self.server.address}: {error}")
-            return error.response
-
-    async def _reply(self, connection: Connection, choose: Ask, request: Request) -> Response:
-        model, spec, server = self.model, self.spec, self.server
-        has_form = request.schema is not None and spec.is_structured_output
-        with self.translating(has_form=has_form):
-            if request.mode in (Mode.CHOOSE, Mode.CHOOSE_TOKEN):
-                return await choose(request)
-            if request.mode is Mode.EMBED:
-                body = embedding_body(request, model, spec)
-                return read_vector(
-                    await connection.request("POST", "/embeddings", body), request, server
-                )
-            if spec.api == "responses":
-                # Some servers stream here unless the request says that they must not.
-                body = response_body(request, model, spec) | {"stream": False}
-                return read_response(
-                    await connection.request("POST", "/responses", body), request, server
-                )
-            body = chat_body(request, model, spec)
-            return read_reply(
-                await connection.request("POST", "/chat/completions", body), request, server
-            )
-
-    async def _choose(
-        self, scorer: OpenAIChoiceScorer, lock: asyncio.Lock, request: Request
-    ) -> Response:
-        async with lock:
-            if request.mode not in self._probed:
-                await scorer.probe(request.mode)
-                self._probed.add(request.mode)
-        return await scorer.answer(request)
+        if request.mode in (Mode.CHOOSE, Mode.CHOOSE_TOKEN):
+            return await self._choices.answer(connection, request, self._probing)
+        spec, body = self.spec, body_of(request, self.model, self.spec)
+        if spec.api == "responses" and request.mode is Mode.GENERATE:
+            body["stream"] = False  # some servers stream here unless asked not to
+        content = await connection.request("POST", path_of(request, spec), body)
+        return read_response(content, request, self.server, spec=spec)
 
 
 class _Result(Struct):
@@ -232,6 +215,7 @@ class ModerationModel(TextLabeller, OpenAIServed[ModerationSpec]):
     """The moderation endpoint of OpenAI, or of a server that answers as it does."""
 
     kind = "moderation"
+    refusals: ClassVar[frozenset[int]] = frozenset()  # a key for moderation alone may list nothing
 
     def __init__(
         self, name: str, spec: ModerationSpec, questions: LabelQuestions, environ: Mapping[str, str]
@@ -247,35 +231,26 @@ class ModerationModel(TextLabeller, OpenAIServed[ModerationSpec]):
     def _identity_parts(self) -> list[str]:
         return [self.kind, self.spec.model, f"positive={self.spec.positive}"]
 
-    def connect(self) -> AbstractAsyncContextManager[Call]:
-        """How one attempt is made; a key for moderation alone may list no models."""
-        self.wait_for_server()
-        return self._session()
-
-    def _call(self, connection: Connection) -> Call:
-        return partial(self._ask, connection)
-
-    async def _ask(self, connection: Connection, request: Request) -> Response:
+    async def _reply(self, connection: Connection, request: Request) -> Response:
         question = self._questions.question(request)
-        body = {"model": self.spec.model, "input": question.text}
-        with self.translating():
-            content = await connection.request("POST", "/moderations", body)
-        reply = read_object(content, self.server, key="results", usage_of=read_usage)
-        result = read_as(_Result, reply["results"][0], what="a moderation")
-        categories = {*result.categories, *result.category_scores}  # each is a metric of the tables
-        if len(categories) > MOST_CATEGORIES:
-            raise PermanentError(Reason.FAILED, f"the reply has {len(categories)} categories")
-        if any(len(name) > LONGEST_NAME or not name.isprintable() for name in categories):
-            raise PermanentError(Reason.FAILED, "the reply has a name that no category has")
+        sent = {"model": self.spec.model, "input": question.text}
+        body = read_body(await connection.request("POST", "/moderations", sent), self.server)
+        with attach_usage(read_usage(body)):
+            result = read_list(body, "results", _Result, self.server)[0]
+        scores = {n: score for n, score in result.category_scores.items() if score is not None}
+        categories = {*result.categories, *scores}  # each is a metric of the tables
+        if (
+            len(categories) > MOST_CATEGORIES
+            or any(len(name) > LONGEST_NAME or not name.isprintable() for name in categories)
+            or not all(map(isfinite, scores.values()))
+        ):
+            fact = f"the reply has more than {MOST_CATEGORIES} categories, or odd names or scores"
+            raise PermanentError(Reason.FAILED, fact)
         is_flagged = result.flagged or any(result.categories.values())
         label = self.spec.positive if is_flagged else self._negative
-        scores = {n: score for n, score in result.category_scores.items() if score is not None}
-        if not all(map(isfinite, scores.values())):
-            raise PermanentError(Reason.FAILED, "a category's score is no finite number")
         flags = {n: float(is_on) for n, is_on in result.categories.items() if is_on is not None}
         numbers = scores | {FLAGGED.format(name): flag for name, flag in flags.items()}
-        response = chosen(question, label, numbers)
-        return replace(response, served=read_served(reply))
+        return replace(chosen(question, label, numbers), served=read_served(body))
 
 
 class GuardModel(ModerationModel):
@@ -290,13 +265,12 @@ class GuardModel(ModerationModel):
         parts = [*super()._identity_parts(), f"hazards={hazards}", f"max_tokens={spec.max_tokens}"]
         return parts + ([f"counted={counted}"] if counted else [])
 
-    async def _ask(self, connection: Connection, request: Request) -> Response:
+    async def _reply(self, connection: Connection, request: Request) -> Response:
         asked = {"role": "user", "content": self._questions.question(request).text}
         limits = {"temperature": 0, "max_tokens": self.spec.max_tokens}
-        body = {"model": self.spec.model, "messages": [asked], **limits}
-        with self.translating():
-            content = await connection.request("POST", "/chat/completions", body)
-        reply = read_reply(content, request, self.server)
+        sent = {"model": self.spec.model, "messages": [asked], **limits}
+        content = await connection.request("POST", "/chat/completions", sent)
+        reply = read_chat(read_body(content, self.server), request, self.server)
         return self._read_label(request, reply) if reply.texts else reply
 
     def _read_label(self, request: Request, reply: Response) -> Response:

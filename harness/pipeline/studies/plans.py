@@ -7,8 +7,6 @@ share one budget. A cell that fails stops no other. Nothing here prints.
 import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
-from math import inf
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
@@ -17,7 +15,6 @@ from msgspec import UNSET, UnsetType, structs
 from harness.errors import BudgetReached, HarnessError, SpecError
 from harness.implicitness.open import with_options
 from harness.judges.custom import JudgeLabel
-from harness.models.client.cached import Budget, CallPolicy
 from harness.pipeline import execute, preview
 from harness.pipeline.execute import RunResult
 from harness.pipeline.plan import AnswerMode, chosen_variants
@@ -25,7 +22,6 @@ from harness.pipeline.preview import CallSummary
 from harness.pipeline.resolve import RunOptions, RunPlan, is_whole, resolve, unchanged
 from harness.pipeline.setup import check_judges
 from harness.pipeline.studies.shards import Shard, ShardResult, run_part, share_budget
-from harness.registry import Registry
 from harness.specs.models import ScriptedSpec
 from harness.specs.plans import PlannedTask, PlanSpec
 from harness.storage.runs import RunFile, RunFolder
@@ -68,10 +64,7 @@ class CellState:
 
     `missing` counts missing answers and verdicts of its stored run, None before it is written.
     `is_whole` says that nothing is left, and that all of its judges have read what is stored.
-    `cost_usd` is what its stored calls have cost, as a budget counts them, but for those that an
-    earlier cell has, `rest_usd` what is left costs at least and at most. Both are None where
-    nothing is paid by the call, or `unpriced` models have no price. Counts are None, and `error`
-    says why, where the cell cannot run.
+    Counts are None, and `error` says why, where the cell cannot run.
     """
 
     cell: Cell
@@ -80,9 +73,6 @@ class CellState:
     missing: int | None = None
     is_whole: bool = False
     error: str = ""
-    cost_usd: float | None = None
-    rest_usd: tuple[float, float] | None = None
-    unpriced: tuple[str, ...] = ()
 
 
 def plan_cells(
@@ -229,49 +219,23 @@ def count_calls(cells: Sequence[Cell]) -> None:
 
 
 def cell_states(workspace: Workspace, cells: Sequence[Cell]) -> Iterator[CellState]:
-    """How far each cell is; no server is asked, and of an unchanged run that nobody pays for no
-    sample is read.
-    """
+    """How far each cell is; no server is asked, and of an unchanged run no sample is read."""
     space = replace(workspace.of_stored(), opened=WeakValueDictionary())
-    terms = replace(workspace.terms, budget=(budget := Budget(inf)))
     for cell in cells:
         try:
-            plan = unchanged(workspace, cell.options)
-            if plan is None or _is_paid(workspace.registry, plan.file):
-                plan = _on_terms(resolve(space, cell.options), terms)
-            yield _state(cell, plan, budget)
+            if (plan := unchanged(workspace, cell.options)) is not None:
+                made = plan.file.costs.total.calls if plan.file.costs else plan.file.planned
+                yield CellState(cell, made, 0, _missing(plan.file), is_whole=True)
+            else:
+                yield _state(cell, resolve(space, cell.options))
         except HarnessError as error:
             yield CellState(cell, error=str(error))
 
 
-def _on_terms(plan: RunPlan, terms: CallPolicy) -> RunPlan:
-    judges = tuple(
-        replace(one, client=one.client and replace(one.client, terms=terms)) for one in plan.judges
-    )
-    return replace(plan, client=replace(plan.client, terms=terms), judges=judges)
-
-
-def _is_paid(registry: Registry, file: RunFile) -> bool:
-    """Whether a model that a run asked is paid by the call."""
-    names = {file.model.name, *(entry.asks for entry in file.judges if entry.asks)}
-    return any(registry.hosted(name) and not registry.is_unpaid(name) for name in names)
-
-
-def _state(cell: Cell, plan: RunPlan, budget: Budget) -> CellState:
-    if plan.repeat is not None:
-        made = plan.file.costs.total.calls if plan.file.costs else plan.file.planned
-        return CellState(cell, made, 0, _missing(plan.file), is_whole=True)
-    calls, before = preview.dry_run(plan, set()), budget.spent_usd
+def _state(cell: Cell, plan: RunPlan) -> CellState:
+    calls = preview.dry_run(plan, set())
     done = sum(part.stored or 0 for part in calls)
     state = CellState(cell, done, left := sum(part.calls for part in calls) - done)
-    unpriced = tuple(one.model.name for one in plan.clients if one.priced_as and not one.price)
-    if unpriced:
-        state = replace(state, unpriced=unpriced)
-    elif paid := [part for part in calls if part.priced_as]:
-        preview.charge_stored(plan)
-        whole = reduce(CallSummary.plus, paid)
-        rest = (whole.least_usd or 0.0, whole.most_usd or 0.0)
-        state = replace(state, cost_usd=budget.spent_usd - before, rest_usd=rest)
     if not _is_stored(plan.folder):
         return state
     file = plan.folder.read()

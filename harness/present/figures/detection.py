@@ -5,10 +5,9 @@ A text without an answer is in no curve and no cell; a note counts it.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from math import nan
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,18 +15,11 @@ from harness.analysis.curves import EQUAL_MASS, NAMES, PUBLISHED
 from harness.data.choices import LABELS
 from harness.errors import StoreError
 from harness.judges.gold import LABELLED
-from harness.lazy import Axes, DataFrame
+from harness.lazy import DataFrame
 from harness.pipeline import choice_scores
 from harness.present.figures import marks
-from harness.present.figures.figure import (
-    Figure,
-    Looks,
-    Subplot,
-    draw_marked,
-    each,
-    together,
-    values,
-)
+from harness.present.figures.figure import Figure, Subplot, together, values
+from harness.present.figures.scores import SHARES
 from harness.stats.classification import BINS, auc
 from harness.stats.estimate import Clusters, mean_interval
 from harness.storage.frames import load
@@ -36,7 +28,8 @@ from harness.storage.signature import short_labels
 
 _MARKS: Final = {PUBLISHED: "points", "logistic": "curve"}
 _MOST_LABELS: Final = 12
-_SHARES: Final = (-0.03, 1.03)
+Part = tuple[str, DataFrame, RunFile]
+"""The label of a run under one variant, its verdicts with the true label of each, and its file."""
 
 
 def curve_figure(curves: DataFrame, by: str, *, with_curves: bool = True) -> Figure:
@@ -73,65 +66,39 @@ def _rate_panel(curves: DataFrame, rate: str, title: str, *, with_curves: bool) 
         share = (order.index(name) + 1) / (len(order) + 1)
         place = rows["at"].fillna(0.0) + share * (rows["to"] - rows["at"]).fillna(0.0)
         # One curve's band is enough; two would hide one another.
-        is_banded = shape in _MARKS
-        bounds = {"low": rows.low, "high": rows.high} if is_banded else {}
+        bounds = {"low": rows.low, "high": rows.high} if shape in _MARKS else {}
         mark = _MARKS.get(shape, "dotted")
-        parts.append(values(labels[name], place, rows.value, mark=mark, n=rows.n, **bounds))
-    bins = curves[(curves.rate == rate) & (curves["shape"] == PUBLISHED)].dropna(
-        subset=["at", "to"]
-    )
+        parts.append(values(labels[name], place, rows.value, mark, n=rows.n, **bounds))
+    bins = curves[(curves.rate == rate) & (curves["shape"] == PUBLISHED)]
     # The answered texts of each bin: the most that any run has.
     counts = bins.groupby(["at", "to"]).n.max().reset_index().rename(columns={"at": "x"})
-    draw = partial(_draw_rates, ends=ends)
-    return Subplot(title, together(parts), draw, bins=counts if len(counts) else None)
+    axes = {"xlim": ends, "ylim": SHARES, "xlabel": "implicitness", "ylabel": "share flagged"}
+    return Subplot(title, together(parts), axes, bins=counts if len(counts) else None)
 
 
-def _draw_rates(axes: Axes, rows: DataFrame, looks: Looks, *, ends: tuple[float, float]) -> None:
-    draw_marked(axes, rows, looks)
-    axes.set(xlim=ends, ylim=_SHARES, xlabel="implicitness", ylabel="share flagged")
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """The verdicts of one run by its judge under one variant, with the true label of each."""
-
-    label: str
-    verdicts: DataFrame
-    file: RunFile
-
-
-def _parts(folders: Sequence[RunFolder], judge: str, variants: Sequence[str]) -> list[_Part]:
+def _parts(folders: Sequence[RunFolder], judge: str, variants: Sequence[str]) -> list[Part]:
     """The verdicts of a judge, run by run and variant by variant, under names that differ."""
     read = {folder: folder.read() for folder in folders}
     able = {f: file for f, file in read.items() if judge in {one.name for one in file.judges}}
     tasks = {file.run.task for file in able.values()}
-    found = []
+    found: list[Part] = []
     for folder, file in able.items():
         rows = _labelled(folder, judge)
         known = list(load([folder], "answers", ["variant"]).variant.unique())
         for variant in known:
             own = rows[rows.variant == variant]
             if len(own) and (not variants or variant in variants):
-                parts = [file.run.task] * (len(tasks) > 1) + [file.model.name]
-                name = ", ".join([*parts, *([variant] if len(known) > 1 else [])])
-                found.append(_Part(name, own, file))
+                words = [file.run.task] * (len(tasks) > 1) + [file.model.name]
+                found.append((", ".join(words + [variant] * (len(known) > 1)), own, file))
     if not found:
         raise StoreError(f"nothing to draw: no run was read by judge {judge}; see --judge")
-    for more in (_data_of, _digest_of):
-        counts = Counter(one.label for one in found)
-        found = [
-            one if counts[one.label] == 1 else replace(one, label=f"{one.label} ({more(one.file)})")
-            for one in found
-        ]
+    for is_digest in (False, True):
+        counts = Counter(label for label, _, _ in found)
+        for at, (label, own, file) in enumerate(found):
+            data = f"data {file.data.label.partition('+')[0]}"
+            more = file.digest[:6] if is_digest else data
+            found[at] = f"{label} ({more})" if counts[label] > 1 else label, own, file
     return found
-
-
-def _data_of(file: RunFile) -> str:
-    return f"data {file.data.label.partition('+')[0]}"
-
-
-def _digest_of(file: RunFile) -> str:
-    return file.digest[:6]
 
 
 def _labelled(folder: RunFolder, judge: str) -> DataFrame:
@@ -153,15 +120,15 @@ def confusion(folders: Sequence[RunFolder], judge: str, variants: Sequence[str] 
     A tie counts for each of its labels with its share.
     """
     panels, lost = [], 0
-    for part in _parts(folders, judge, variants):
-        rows = part.verdicts[part.verdicts.true.notna()]
-        given = [name for name in rows.columns if name.startswith(LABELLED[0])]
-        shares = rows[given].fillna(0.0).clip(lower=0.0)
+    for label, verdicts, _ in _parts(folders, judge, variants):
+        rows = verdicts[verdicts.true.notna()]
+        shares = rows[[name for name in rows.columns if name.startswith(LABELLED[0])]]
+        shares = shares.fillna(0.0).clip(lower=0.0)
         lost += int((shares.sum(axis=1) == 0).sum())
         counts = shares.groupby(rows.true).sum()
-        counts.columns = [name.removeprefix(LABELLED[0]) for name in given]
+        counts.columns = [name.removeprefix(LABELLED[0]) for name in shares]
         if counts.to_numpy().sum():
-            panels.append(_confusion(part.label, counts))
+            panels.append(_confusion(label, counts))
     if not panels:
         raise StoreError("nothing to draw: the choices of these runs have no labels")
     notes = ("numbers are texts, shades their share of the true label",)
@@ -179,28 +146,26 @@ def _confusion(title: str, counts: DataFrame) -> Subplot:
     of_label = totals.loc[long.index.get_level_values(0)].to_numpy()
     shares = np.divide(long, of_label, out=np.full(len(long), nan), where=of_label > 0)
     names = [f"{n:g}" if n == round(n) else f"{n:.1f}" for n in long]
-    rows = values("share", x, y, z=shares, n=of_label.round(), name=names)
-
-    def draw(axes: Axes, rows: DataFrame, looks: Looks) -> None:
-        marks.cells(axes, rows, (0.0, 1.0))
-        axes.set(xlabel="given label", ylabel="true label")
-
+    rows = values("share", x, y, "", z=shares, n=of_label.round(), name=names)
     heads = [f"{label} (n={totals[label]:g})" for label in labels]
-    return Subplot(title, rows, draw, x_names=labels, y_names=heads, shape="cells")
+    axes, shaded = {"xlabel": "given label", "ylabel": "true label"}, (0.0, 1.0)
+    draw = partial(marks.cells, ends=shaded)
+    return Subplot(title, rows, axes, draw, x_names=labels, y_names=heads, shape="cells")
 
 
 def reliability(folders: Sequence[RunFolder], judge: str, variants: Sequence[str] = ()) -> Figure:
     """How often the likeliest choice is right, by its probability, over ten bins of equal width."""
     parts = _parts(folders, judge, variants)
     rows, bins = [], None
-    for part in parts:
-        known = part.verdicts[part.verdicts.probabilities.notna()]
+    for label, verdicts, _ in parts:
+        known = verdicts[verdicts.probabilities.notna()]
+        if known.empty:
+            continue
         sure = known.probabilities.map(max).astype(float)
-        at = np.maximum(np.ceil(sure * BINS), 1) - 1
-        groups = known.assign(sure=sure, credit=known.value.fillna(0.0)).groupby(at)
-        if len(known):
-            rows.append(_calibration(part.label, [own for _, own in groups]))
-        if len(known) and len(parts) == 1:
+        known = known.assign(sure=sure, credit=known.value.fillna(0.0))
+        groups = known.groupby(np.maximum(np.ceil(sure * BINS), 1) - 1)
+        rows.append(_calibration(label, [own for _, own in groups]))
+        if len(parts) == 1:
             bins = groups.size().rename("n").rename_axis("x").reset_index()
             bins = bins.assign(x=bins.x / BINS, to=(bins.x + 1) / BINS)
     if not rows:
@@ -208,15 +173,14 @@ def reliability(folders: Sequence[RunFolder], judge: str, variants: Sequence[str
             "nothing to draw: these verdicts have no probabilities of the choices; answer by "
             "--answers logprob"
         )
-
-    def draw(axes: Axes, rows: DataFrame, looks: Looks) -> None:
-        each(marks.curve)(axes, rows, looks)
-        marks.diagonal(axes)
-        axes.set(xlim=_SHARES, ylim=_SHARES)
-        axes.set(xlabel="probability of the likeliest choice", ylabel="share that is right")
-
+    axes: dict[str, Any] = {
+        "xlabel": "probability of the likeliest choice",
+        "ylabel": "share that is right",
+    }
+    axes |= {"xlim": SHARES, "ylim": SHARES}
+    panel = Subplot("", together(rows), axes, marks.diagonal, bins=bins)
     notes = ("ten bins; 95% intervals; dots: perfectly calibrated",)
-    return Figure("Reliability", (Subplot("", together(rows), draw, bins=bins),), notes)
+    return Figure("Reliability", (panel,), notes)
 
 
 def _calibration(label: str, bins: Sequence[DataFrame]) -> DataFrame:
@@ -225,10 +189,8 @@ def _calibration(label: str, bins: Sequence[DataFrame]) -> DataFrame:
         mean_interval(own.credit.tolist(), own.cluster.tolist(), is_share=True) for own in bins
     ]
     shares = np.array([[one.value, one.low, one.high] for one in found], dtype=float).T
-    sure = [own.sure.mean() for own in bins]
-    return values(
-        label, sure, shares[0], low=shares[1], high=shares[2], n=[len(own) for own in bins]
-    )
+    bounds = {"low": shares[1], "high": shares[2], "n": [len(own) for own in bins]}
+    return values(label, [own.sure.mean() for own in bins], shares[0], "curve", **bounds)
 
 
 def roc(folders: Sequence[RunFolder], judge: str, variants: Sequence[str] = ()) -> Figure:
@@ -236,7 +198,7 @@ def roc(folders: Sequence[RunFolder], judge: str, variants: Sequence[str] = ()) 
 
     Positive is what the task calls so, or the class whose misses it counts.
     """
-    scored = {part.label: _scored(part) for part in _parts(folders, judge, variants)}
+    scored = {part[0]: _scored(part) for part in _parts(folders, judge, variants)}
     known = {label: rows for label, rows in scored.items() if rows.is_positive.nunique() == 2}
     if not known:
         raise StoreError(
@@ -244,24 +206,16 @@ def roc(folders: Sequence[RunFolder], judge: str, variants: Sequence[str] = ()) 
             "by --answers logprob"
         )
     curves = [_thresholds(label, rows) for label, rows in known.items()]
-    shares = {rows.is_positive.mean() for rows in known.values()}
-
-    def draw_roc(axes: Axes, rows: DataFrame, looks: Looks) -> None:
-        each(marks.curve)(axes, rows, looks)
-        marks.diagonal(axes)
-        axes.set(xlim=_SHARES, ylim=_SHARES, aspect="equal")
-        axes.set(xlabel="false alarms (FPR)", ylabel="hits (TPR)")
-
-    def draw_precision(axes: Axes, rows: DataFrame, looks: Looks) -> None:
-        each(marks.curve)(axes, rows, looks)
-        if len(shares) == 1:
-            marks.reference(axes, min(shares), "share of positive texts")
-        axes.set(xlim=_SHARES, ylim=_SHARES, aspect="equal", xlabel="recall", ylabel="precision")
-
     first, second = (together(side) for side in zip(*curves, strict=True))
+    shares = {rows.is_positive.mean() for rows in known.values()}
+    base = partial(marks.reference, value=min(shares), name="share of positive texts")
+    axes = {"xlim": SHARES, "ylim": SHARES, "aspect": "equal"}
+    rates = axes | {"xlabel": "false alarms (FPR)", "ylabel": "hits (TPR)"}
+    axes |= {"xlabel": "recall", "ylabel": "precision"}
+    flat = base if len(shares) == 1 else None
     panels = (
-        Subplot("ROC", first, draw_roc, shape="square"),
-        Subplot("Precision and recall", second, draw_precision, shape="square"),
+        Subplot("ROC", first, rates, marks.diagonal, shape="square"),
+        Subplot("Precision and recall", second, axes, flat, shape="square"),
     )
     notes = [_area(label, rows) for label, rows in known.items()] if len(known) <= 6 else []
     return Figure("Every threshold", panels, tuple(notes))
@@ -275,14 +229,14 @@ def _area(label: str, rows: DataFrame) -> str:
     return f"{label}: AUC {nan if value is None else value:.2f}{ends}, n {len(rows)}"
 
 
-def _scored(part: _Part) -> DataFrame:
+def _scored(part: Part) -> DataFrame:
     """The texts with a probability of being positive (`sure`), and whether they are."""
-    spec, classes = part.file.task.implicitness, part.file.task.classes
+    _, verdicts, file = part
+    spec, classes = file.task.implicitness, file.task.classes
     positive = spec.positive if spec else classes.missed[:1] if classes else ()
     columns = [LABELLED[1] + label for label in positive]
-    sure = part.verdicts.reindex(columns=columns).sum(axis=1, min_count=1)
-    truth = part.verdicts.true.isin(positive)
-    found = part.verdicts.assign(sure=sure, is_positive=truth)
+    sure = verdicts.reindex(columns=columns).sum(axis=1, min_count=1)
+    found = verdicts.assign(sure=sure, is_positive=verdicts.true.isin(positive))
     return found[sure.notna() & found.true.notna()]
 
 
@@ -293,5 +247,5 @@ def _thresholds(label: str, rows: DataFrame) -> tuple[DataFrame, DataFrame]:
     last = np.append(np.nonzero(np.diff(sure))[0], len(sure) - 1)
     hits, alarms = np.cumsum(truth)[last], np.cumsum(~truth)[last]
     tpr, fpr = hits / truth.sum(), alarms / (~truth).sum()
-    first = values(label, [0.0, *fpr], [0.0, *tpr], n=len(sure))
-    return first, values(label, tpr, hits / (hits + alarms), n=len(sure))
+    first = values(label, [0.0, *fpr], [0.0, *tpr], "curve", n=len(sure))
+    return first, values(label, tpr, hits / (hits + alarms), "curve", n=len(sure))

@@ -1,18 +1,14 @@
-"""How every figure looks, and one series to the marks of matplotlib on a pair of axes.
+"""How figures look, and the rows of one series to what matplotlib draws on a pair of axes.
 
-The colour-blind distinguish the colours, and grey keeps the marks. Text of models is shown as
-it is: nothing in it is mathematics, and control characters are removed. Lengths are in centimetres,
+The colour-blind distinguish the colours, and grey keeps the marks. Lengths are in centimetres,
 sizes of letters in points. A missing value is not drawn.
-
-Each function takes axes, the rows of one series and its look. The columns that it reads: `x`, `y`,
-`low`, `high` and `z`, as `figure` documents them.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
+from textwrap import TextWrapper
 from typing import Any, Final
 
 import numpy as np
@@ -20,62 +16,41 @@ import numpy as np
 from harness.lazy import Axes, DataFrame
 from harness.text.cleanup import repair_surrogates, without_controls
 
-WIDTH: Final = 16.0
 TEXT, SMALL, TITLE = 8.0, 7.0, 9.0
 INK, PALE, GREY = "#222222", "#dddddd", "#555555"
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """How one series looks: colour, marker, line and, for areas, hatching."""
-
-    colour: str
-    marker: str
-    dash: Any
-    hatch: str
-
-
-LOOKS: Final = (
-    Look("#0072B2", "o", "-", ""),
-    Look("#E69F00", "s", (0, (5, 2)), "////"),
-    Look("#009E73", "^", (0, (4, 1.5, 1, 1.5)), "...."),
-    Look("#CC79A7", "D", (0, (1, 1.2)), "xxxx"),
-    Look("#56B4E9", "v", (0, (7, 1.5)), "----"),
-    Look("#D55E00", "P", (0, (3, 1, 1, 1, 1, 1)), "++++"),
+MOST_MARKED: Final = 12
+"""A curve of at most so many places has a marker at each."""
+Look = tuple[str, str, Any, str]
+"""How one series looks: colour, marker, line and, for areas, hatching."""
+LOOKS: Final[tuple[Look, ...]] = (
+    ("#0072B2", "o", "-", ""),
+    ("#E69F00", "s", (0, (5, 2)), "////"),
+    ("#009E73", "^", (0, (4, 1.5, 1, 1.5)), "...."),
+    ("#CC79A7", "D", (0, (1, 1.2)), "xxxx"),
+    ("#56B4E9", "v", (0, (7, 1.5)), "----"),
+    ("#D55E00", "P", (0, (3, 1, 1, 1, 1, 1)), "++++"),
 )
 """The colours of Okabe and Ito (2008), ordered so that neighbours differ in grey, too."""
-
+FONT = "DejaVu Sans"
+_BREAKS: Final = re.compile(r"(\s+)|(?<=[-_/|:,+])")
+"""Where a line may end: at a space, or after a mark that joins words."""
 SETTINGS: Final[dict[str, Any]] = {
-    "font.family": "DejaVu Sans",
+    "font.family": FONT,
     "font.size": TEXT,
-    "axes.titlesize": TEXT,
-    "axes.labelsize": TEXT,
-    "xtick.labelsize": SMALL,
-    "ytick.labelsize": SMALL,
-    "legend.fontsize": SMALL,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "text.color": INK,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
+    **dict.fromkeys(("axes.titlesize", "axes.labelsize"), TEXT),
+    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), SMALL),
+    **dict.fromkeys(("axes.edgecolor", "axes.labelcolor", "text.color"), INK),
+    **dict.fromkeys(("xtick.color", "ytick.color", "lines.markeredgecolor"), INK),
+    **dict.fromkeys(("axes.linewidth", "xtick.major.width", "ytick.major.width"), 0.6),
+    **dict.fromkeys(("xtick.major.size", "ytick.major.size"), 2.5),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "axes.unicode_minus"), False),
+    **dict.fromkeys(("text.parse_math", "text.usetex", "axes.formatter.use_mathtext"), False),
     "axes.axisbelow": True,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "xtick.major.size": 2.5,
-    "ytick.major.size": 2.5,
     "lines.linewidth": 1.4,
     "lines.markersize": 4.0,
-    "lines.markeredgecolor": INK,
     "lines.markeredgewidth": 0.4,
     "hatch.linewidth": 0.5,
     "errorbar.capsize": 2,
-    "text.parse_math": False,
-    "text.usetex": False,
-    "axes.formatter.use_mathtext": False,
-    "axes.unicode_minus": False,
     "svg.fonttype": "none",
     "svg.hashsalt": "pragmatics-harness",
     "pdf.fonttype": 42,
@@ -101,55 +76,35 @@ def shown(text: str) -> str:
 
 
 @cache
-def width_cm(text: str, size: float) -> float:
+def width_cm(text: str, size: float = SMALL) -> float:
     """How wide a line of text is."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
-    font = FontProperties(family=SETTINGS["font.family"], size=size)
-    width, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
+    font = FontProperties(family=FONT, size=size)
+    width, _, _ = text_to_path.get_text_width_height_descent(shown(text), font, ismath=False)
     return float(width) / 72 * 2.54
 
 
-def cut(text: str, room_cm: float, size: float = TEXT) -> str:
-    """The text, or as much of it as there is room for, and an ellipsis."""
+def fitted(text: str, room_cm: float, size: float = SMALL, *, most: int = 1) -> str:
+    """The text in at most `most` lines that have room; an ellipsis ends what has none."""
     text = shown(text)
-    if width_cm(text, size) <= room_cm:
+    if (width := width_cm(text, size)) <= room_cm:
         return text
-    end = len(text) - 1
-    while end > 0 and width_cm(text[:end].rstrip() + "…", size) > room_cm:
-        end = min(end - 1, int(end * 0.97))
-    return text[:end].rstrip() + "…"
+    for count in range(int(len(text) * room_cm / width * 1.2) + 1, 1, -1):
+        wrapper = TextWrapper(count, max_lines=most, placeholder="\u2026")
+        wrapper.wordsep_re = _BREAKS
+        lines = wrapper.wrap(text)
+        if all(width_cm(line, size) <= room_cm for line in lines):
+            return "\n".join(lines)
+    return "\u2026"
 
 
-def wrapped(text: str, room_cm: float, size: float = TEXT, *, most: int = 3) -> list[str]:
-    """The text in at most `most` lines; what has no room ends in an ellipsis."""
-    lines, left = list[str](), shown(text)
-    while left and len(lines) < most - 1 and width_cm(left, size) > room_cm:
-        ends = [at for at in _breaks(left) if width_cm(left[:at].rstrip(), size) <= room_cm]
-        end = ends[-1] if ends else max(1, len(cut(left, room_cm, size)) - 1)
-        lines.append(left[:end].rstrip())
-        left = left[end:].lstrip()
-    return [*lines, cut(left, room_cm, size)] if left else lines
-
-
-def fits(text: str, room_cm: float, size: float = TEXT, *, most: int = 1) -> bool:
-    """Whether the text has room in at most `most` lines, and no line ends within a word."""
-    text = shown(text)
-    places = [0, *_breaks(text), len(text)]
-    parts = [text[start:end].rstrip() for start, end in pairwise(places)]
-    lines = wrapped(text, room_cm, size, most=most)
-    is_whole = "".join(lines).replace(" ", "") == text.replace(" ", "")
-    return is_whole and (most == 1 or all(width_cm(part, size) <= room_cm for part in parts))
-
-
-def _breaks(text: str) -> list[int]:
-    """The places where a line may end: after a space or a mark that joins words."""
-    return [at + 1 for at, char in enumerate(text[:-1]) if char in " -_/|:,+"]
-
-
-MOST_MARKED = 12
-"""A curve of at most so many places has a marker at each."""
+def is_whole(text: str, room_cm: float, *, most: int) -> bool:
+    """Whether a small text has room in so many lines, of whole words."""
+    words = [word for word in _BREAKS.split(shown(text)) if word]
+    has_room = all(width_cm(word) <= room_cm for word in words)
+    return has_room and "\u2026" not in fitted(text, room_cm, most=most)
 
 
 def bounds(axes: Axes, rows: DataFrame, colour: str, *, axis: str = "y") -> None:
@@ -160,14 +115,13 @@ def bounds(axes: Axes, rows: DataFrame, colour: str, *, axis: str = "y") -> None
     axes.errorbar(known.x, known.y, fmt="none", ecolor=colour, elinewidth=1, capthick=1, **spread)
 
 
-def points(axes: Axes, rows: DataFrame, look: Look, *, is_many: bool = False) -> None:
-    """Dots, with bars for intervals; small ones when they are many."""
-    bounds(axes, rows, look.colour)
-    size, alpha = (2.6, 0.7) if is_many else (4.0, 1.0)
-    label = rows.series.iloc[0]
-    axes.plot(
-        rows.x, rows.y, look.marker, color=look.colour, markersize=size, alpha=alpha, label=label
-    )
+def points(axes: Axes, rows: DataFrame, look: Look) -> None:
+    """Dots, with bars for intervals; small ones if they are many."""
+    colour, marker, *_ = look
+    bounds(axes, rows, colour)
+    size, alpha = (2.6, 0.7) if len(rows) >= 60 else (4.0, 1.0)
+    style: dict[str, Any] = {"color": colour, "markersize": size, "alpha": alpha}
+    axes.plot(rows.x, rows.y, marker, label=rows.series.iloc[0], **style)
 
 
 def bubbles(axes: Axes, rows: DataFrame, look: Look) -> None:
@@ -175,29 +129,25 @@ def bubbles(axes: Axes, rows: DataFrame, look: Look) -> None:
     areas = np.minimum(8 + 9 * (rows.z - 1), 220)
     axes.margins(0.1)
     axes.scatter(
-        rows.x, rows.y, s=areas, color=look.colour, alpha=0.5, edgecolor=INK, linewidth=0.4
-    )
+        rows.x, rows.y, s=areas, color=look[0], alpha=0.5, edgecolor=INK, linewidth=0.4
+    )  # fmt: skip
 
 
 def curve(axes: Axes, rows: DataFrame, look: Look) -> None:
     """A line with its markers and intervals if its places are few, else with its band."""
-    known = rows.dropna(subset=["x", "y"])
-    marker = ""
+    (colour, marker, dash, _), known = look, rows.dropna(subset=["x", "y"])
     if len(known) <= MOST_MARKED:
-        marker = look.marker
-        bounds(axes, known, look.colour)
+        bounds(axes, known, colour)
     else:
-        band = known.dropna(subset=["low", "high"])
-        axes.fill_between(band.x, band.low, band.high, color=look.colour, alpha=0.15, linewidth=0)
-    axes.plot(
-        known.x, known.y, color=look.colour, linestyle=look.dash, marker=marker,
-        label=rows.series.iloc[0],
-    )  # fmt: skip
+        marker, band = "", known.dropna(subset=["low", "high"])
+        axes.fill_between(band.x, band.low, band.high, color=colour, alpha=0.15, linewidth=0)
+    style: dict[str, Any] = {"color": colour, "linestyle": dash, "marker": marker}
+    axes.plot(known.x, known.y, label=rows.series.iloc[0], **style)
 
 
 def dotted(axes: Axes, rows: DataFrame, look: Look) -> None:
     """A thin dotted line."""
-    axes.plot(rows.x, rows.y, color=look.colour, linestyle=":", linewidth=1.0)
+    axes.plot(rows.x, rows.y, color=look[0], linestyle=":", linewidth=1.0)
 
 
 def bars(axes: Axes, rows: DataFrame, look: Look) -> None:
@@ -206,12 +156,9 @@ def bars(axes: Axes, rows: DataFrame, look: Look) -> None:
 
     axes.bar(
         rows.x, rows.y, width=rows.to - rows.x, align="edge", label=rows.series.iloc[0],
-        facecolor=to_rgba(look.colour, 0.65), edgecolor=INK, hatch=look.hatch, linewidth=0.5,
+        facecolor=to_rgba(look[0], 0.65), edgecolor=INK, hatch=look[3], linewidth=0.5,
     )  # fmt: skip
     bounds(axes, rows.assign(x=(rows.x + rows.to) / 2), INK)
-
-
-MARKS = {"points": points, "curve": curve, "dotted": dotted, "bars": bars}
 
 
 def violin(axes: Axes, rows: DataFrame, look: Look) -> None:
@@ -219,21 +166,27 @@ def violin(axes: Axes, rows: DataFrame, look: Look) -> None:
     values, place = rows.y.dropna().to_numpy(), float(rows.x.iloc[0])
     if len(np.unique(values)) > 1:
         drawn: Any = axes.violinplot([values], [place], widths=0.8, showextrema=False)
-        body = drawn["bodies"][0]
-        body.set(facecolor=look.colour, edgecolor=INK, alpha=0.45, linewidth=0.6)
-        body.set_hatch(look.hatch)
+        style = {"facecolor": look[0], "edgecolor": INK, "alpha": 0.45, "linewidth": 0.6}
+        drawn["bodies"][0].set(hatch=look[3], **style)
     box: dict[str, Any] = {"color": INK, "linewidth": 0.8}
     axes.boxplot(
         values, positions=[place], widths=0.14, showfliers=False, manage_ticks=False,
         boxprops=box, whiskerprops=box, capprops=box, medianprops={**box, "linewidth": 1.6},
     )  # fmt: skip
-    axes.plot([place], [np.mean(values)], look.marker, color="white")
+    axes.plot([place], [np.mean(values)], look[1], color="white")
 
 
 def forest(axes: Axes, rows: DataFrame, look: Look) -> None:
     """Values `x` with their intervals along the x axis, at the heights `y`."""
     bounds(axes, rows, INK, axis="x")
-    axes.plot(rows.x, rows.y, look.marker, color=look.colour)
+    axes.plot(rows.x, rows.y, look[1], color=look[0])
+
+
+MARKS = {
+    **{"points": points, "bubbles": bubbles, "curve": curve, "dotted": dotted},
+    **{"bars": bars, "violin": violin, "forest": forest},
+}
+"""What draws the rows of a series, by the name in their column `mark`."""
 
 
 def cells(
@@ -251,48 +204,36 @@ def cells(
     top = high if high > low else low + 1
     axes.imshow(table, aspect="auto", extent=extent, cmap="cividis", vmin=low, vmax=top)
     for row in known.itertuples():
-        ink = "white" if (row.z - low) / (top - low) < 0.55 else "black"
-        weight = "bold" if best == (row.x, row.y) else "normal"
+        style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 6.5}
+        style["color"] = "white" if (row.z - low) / (top - low) < 0.55 else "black"
         if best == (row.x, row.y):
-            axes.plot([row.x], [row.y], "s", color="none", mec=ink, mew=1, markersize=14)
-        text = row.name or _short(row.z)
-        axes.text(
-            row.x, row.y, text, ha="center", va="center", color=ink, weight=weight, fontsize=6.5
-        )
+            style["bbox"] = {"facecolor": "none", "edgecolor": style["color"], "pad": 3}
+        short = f"{row.z:.2f}".replace("0.", ".", 1) if abs(row.z) < 1 else f"{row.z:.2f}"
+        axes.text(row.x, row.y, row.name or short, **style)
     axes.spines[:].set_visible(False)
 
 
-def _short(value: float) -> str:
-    """A number in a cell: a whole one as it is, else two decimals without a leading zero."""
-    if value == round(value) and abs(value) >= 2:
-        return str(round(value))
-    return f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.2f}"
-
-
-def counts_below(axes: Axes, bins: DataFrame) -> None:
+def counts_below(axes: Axes, bins: DataFrame) -> Axes:
     """Columns below the axes with their numbers: the `n` texts from each `x` to `to`."""
     axes.tick_params(labelbottom=False, length=0)
     below = axes.inset_axes((0.0, -0.27, 1.0, 0.22), sharex=axes)
-    below.bar(bins.x, bins.n, width=bins.to - bins.x, align="edge", color="#bbbbbb", ec="white")
-    for bar in bins.itertuples():
-        middle = (bar.x + bar.to) / 2
-        below.text(middle, bar.n, str(bar.n), ha="center", va="bottom", fontsize=6, clip_on=False)
+    width = bins.to - bins.x
+    drawn = below.bar(bins.x, bins.n, width=width, align="edge", color="#bbbbbb", ec="white")
+    below.bar_label(drawn, fontsize=6, padding=1)
     below.set(ylim=(0, max(bins.n.max(), 1) * 1.9), yticks=[])
     below.set_ylabel("texts", fontsize=SMALL)
     below.spines["left"].set_visible(False)
+    return below
 
 
-def reference(axes: Axes, value: float, name: str, *, axis: str = "y") -> None:
+def reference(
+    axes: Axes, rows: DataFrame, value: float, name: str = "chance", *, axis: str = "y"
+) -> None:
     """A dashed line at a value, which the legend names."""
     draw = axes.axvline if axis == "x" else axes.axhline
     draw(value, color=GREY, linewidth=0.8, linestyle=(0, (2, 2)), zorder=0.8, label=name)
 
 
-def diagonal(axes: Axes) -> None:
+def diagonal(axes: Axes, rows: DataFrame) -> None:
     """A dotted line from 0, 0 to 1, 1."""
     axes.plot([0, 1], [0, 1], color="#777777", linewidth=0.8, linestyle=":", zorder=0.5)
-
-
-def rule(axes: Axes, axis: str = "y") -> None:
-    """Pale lines across the axes at the ticks of one axis."""
-    axes.grid(axis=axis, color=PALE, linewidth=0.5)  # type: ignore[arg-type]  # x or y

@@ -15,11 +15,11 @@ from harness.analysis.rankings import Judged, Measure, by_set, rho
 from harness.errors import StoreError
 from harness.implicitness.evaluate import tau
 from harness.implicitness.train import mean_known
-from harness.lazy import Axes, DataFrame, pandas
+from harness.lazy import pandas
 from harness.present.figures import marks
-from harness.present.figures.figure import FEWEST, Figure, Looks, Subplot, each, values
+from harness.present.figures.figure import FEWEST, Figure, Subplot, values
 from harness.stats.correlation import dataset_pearson, document_tau, kendall, pearson, spearman
-from harness.stats.estimate import Estimate, Floats, NoValue, ratio, snapped
+from harness.stats.estimate import Estimate, Floats, NoValue
 from harness.storage.frames import load
 from harness.storage.runs import RunFolder
 
@@ -35,10 +35,8 @@ def judges_against_people(panels: Sequence[Panel]) -> Figure:
     """
     found = []
     for panel in panels:
-        counts = (~np.isnan(panel.ratings)).sum(axis=2)
-        human = snapped(ratio(np.nansum(panel.ratings, axis=2), counts))
         variant = f" ({panel.variant})" if len(panels) > 1 else ""
-        found += [_scatter(human, judge, variant) for judge in panel.judges]
+        found += [_scatter(panel.human, judge, variant) for judge in panel.judges]
     if not found:
         raise StoreError("nothing to draw: no judge has read what people rated")
     raters = ", ".join(sorted({f"{len(panel.raters)} raters" for panel in panels}))
@@ -52,13 +50,10 @@ def _scatter(human: Floats, judge: JudgeTable, variant: str) -> Subplot:
     counts = pandas.DataFrame(pairs).groupby(["x", "y"]).size().rename("z").reset_index()
     r, tau_b = dataset_pearson(human, judge.values), document_tau(human, judge.values)
 
-    def draw(axes: Axes, rows: DataFrame, looks: Looks) -> None:
-        each(marks.bubbles)(axes, rows, looks)
-        axes.set(xlabel="people's mean rating", ylabel="judge's value")
-
-    rows = values("answers", counts.x, counts.y, z=counts.z)
+    rows = values("answers", counts.x, counts.y, "bubbles", z=counts.z)
     note = f"r {_said(r)}, tau {_said(tau_b)}, n {int(both.sum())}"
-    return Subplot(_name(judge) + variant, rows, draw, note)
+    axes = {"xlabel": "people's mean rating", "ylabel": "judge's value"}
+    return Subplot(_name(judge) + variant, rows, axes, note=note)
 
 
 def _name(judge: JudgeTable) -> str:
@@ -146,11 +141,9 @@ def _matrix(title: str, names: Sequence[str], found: Callable[[str, str], Estima
         "agreement",
         [column + 1 for column, _ in places],
         [row for _, row in places],
+        "",
         z=[nan if one.value is None else one.value for one in cells],
         n=[one.n for one in cells],
     )
-
-    def draw(axes: Axes, rows: DataFrame, looks: Looks) -> None:
-        marks.cells(axes, rows, (-1.0, 1.0))
-
-    return Subplot(title, rows, draw, x_names=names[:-1], y_names=names[1:], shape="cells")
+    draw = partial(marks.cells, ends=(-1.0, 1.0))
+    return Subplot(title, rows, also=draw, x_names=names[:-1], y_names=names[1:], shape="cells")

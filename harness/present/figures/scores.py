@@ -4,17 +4,17 @@ A frame of scores has the columns of leaderboard.csv. One value of a figure is o
 several would be at one place, the user is asked to choose, and nothing is averaged.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from harness.analysis.boards.scores import HEADLINES
 from harness.errors import SpecError, StoreError
-from harness.lazy import Axes, DataFrame, pandas
+from harness.lazy import DataFrame, pandas
 from harness.pipeline.score import ALL
 from harness.present.figures import marks
-from harness.present.figures.figure import Figure, Looks, Subplot, each, together, values
+from harness.present.figures.figure import Figure, Subplot, together, values
 from harness.stats.correlation import pearson
 from harness.storage.runs import JudgeEntry
 from harness.storage.signature import Signature, short_labels
@@ -25,29 +25,9 @@ PROPERTIES: Final = (
 )
 """What distinguishes scores; any of them may be an axis, the panels or the series."""
 RESOLUTION, DETECTION = "intent_resolution", "intent_detection_pairs"
-_SHARES = (-0.03, 1.03)
+SHARES = (-0.03, 1.03)
+_BOUNDS = ["low", "high", "n"]
 _NOTHING = "nothing to draw: no run has such a score; see --judge and --variant"
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Which properties of a score are the x axis, the panels and the series; empty for none."""
-
-    x: str
-    panel: str = ""
-    series: str = ""
-
-    def __post_init__(self) -> None:
-        for option, name in (("x", self.x), ("panel", self.panel), ("series", self.series)):
-            if name not in PROPERTIES and (name or option == "x"):
-                raise SpecError(f"--{option} {name!r}: give one of {', '.join(PROPERTIES)}")
-        if len(set(self.used)) < len(self.used):
-            raise SpecError("--x, --panel and --series: name each property once")
-
-    @property
-    def used(self) -> list[str]:
-        """The properties that it names."""
-        return [name for name in (self.x, self.panel, self.series) if name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,59 +54,49 @@ class ScoreFilter:
         return kept.loc[joined.groupby(keys, sort=False, dropna=False).joined.idxmax()]
 
 
-def comparison(scores: DataFrame, layout: Layout, title: str = "") -> Figure:
+def comparison(
+    scores: DataFrame, x: str, panel: str = "", series: str = "", title: str = ""
+) -> Figure:
     """Some scores by their properties; bars, or lines over variants, which have an order.
 
     StoreError without a score, SpecError if several would be at one place.
     """
+    for option, name in (("x", x), ("panel", panel), ("series", series)):
+        if name not in PROPERTIES and (name or option == "x"):
+            raise SpecError(f"--{option} {name!r}: give one of {', '.join(PROPERTIES)}")
+    used = [name for name in (x, panel, series) if name]
+    if len(set(used)) < len(used):
+        raise SpecError("--x, --panel and --series: name each property once")
     if scores.empty:
         raise StoreError(_NOTHING)
-    _refuse_several(scores, layout)
-    names = list(scores[layout.x].unique())
-    labels = list(scores[layout.series].unique()) if layout.series else [scores.model.iloc[0]]
+    _refuse_several(scores, used)
+    is_line, places = x == "variant", list(scores[x].unique())
+    labels = list(scores[series].unique()) if series else [scores.model.iloc[0]]
+    metrics = ", ".join(scores.metric.unique()).replace("_", " ")
+    axes: dict[str, Any] = {"xlabel": x, "ylabel": metrics}
+    axes |= {"ylim": SHARES if is_line else (0.0, SHARES[1])} if _are_shares(scores) else {}
     panels = []
-    for own_title in scores[layout.panel].unique() if layout.panel else [""]:
-        own = scores[scores[layout.panel] == own_title] if layout.panel else scores
+    for name in scores[panel].unique() if panel else [""]:
+        own = scores[scores[panel] == name] if panel else scores
         rows = []
         for at, label in enumerate(labels):
-            one = own[own[layout.series] == label] if layout.series else own
-            rows.append(_series(one, label, layout, names, (at, len(labels))))
-        look = partial(_draw_scores, layout=layout, scores=scores, own=own)
-        panels.append(Subplot(own_title, together(rows), look, x_names=names))
-    return Figure(title, tuple(panels), (_shared(scores, layout),))
+            one = own[own[series] == label] if series else own
+            place = one[x].map(places.index).astype(float) + 1
+            one = one.assign(place=place).sort_values("place", kind="stable")
+            rows.append(_series(one, label, at, len(labels), is_line=is_line))
+        chance = _chance(own)
+        panels.append(Subplot(name, together(rows), axes, chance, x_names=places))
+    return Figure(title, tuple(panels), (_shared(scores, used),))
 
 
-def _series(
-    scores: DataFrame, label: str, layout: Layout, names: Sequence[str], part: tuple[int, int]
-) -> DataFrame:
-    """The values of one series, its bars or points side by side with those of the others."""
-    places = [names.index(name) + 1 for name in scores[layout.x]]
-    ordered = scores.assign(place=places).sort_values("place", kind="stable")
-    at, count = part
-    bounds = {name: ordered[name].to_numpy(float) for name in ("low", "high", "n")}
-    place, y = ordered.place.to_numpy(float), ordered.value.to_numpy(float)
-    if layout.x == "variant":
-        return values(label, place + (at - (count - 1) / 2) * 0.12, y, **bounds)
+def _series(own: DataFrame, label: str, at: int, count: int, *, is_line: bool) -> DataFrame:
+    """The points or bars of one series, side by side with those of the others."""
+    place, bounds = own.place.to_numpy(), own[_BOUNDS].to_dict("list")
+    y = own.value.to_numpy(float)
+    if is_line:
+        return values(label, place + (at - (count - 1) / 2) * 0.12, y, "curve", **bounds)
     start = place - 0.4 + 0.8 / count * at
-    return values(label, start, y, to=start + 0.8 / count, **bounds)
-
-
-def _draw_scores(
-    axes: Axes,
-    rows: DataFrame,
-    looks: Looks,
-    *,
-    layout: Layout,
-    scores: DataFrame,
-    own: DataFrame,
-) -> None:
-    is_line = layout.x == "variant"
-    each(marks.curve if is_line else marks.bars)(axes, rows, looks)
-    metrics = ", ".join(scores.metric.unique()).replace("_", " ")
-    axes.set(xlabel=layout.x, ylabel=metrics)
-    if _are_shares(scores):
-        axes.set_ylim(_SHARES[0] if is_line else 0.0, _SHARES[1])
-    _draw_chance(axes, own)
+    return values(label, start, y, "bars", to=start + 0.8 / count, **bounds)
 
 
 def _are_shares(scores: DataFrame) -> bool:
@@ -136,21 +106,20 @@ def _are_shares(scores: DataFrame) -> bool:
     )
 
 
-def _draw_chance(axes: Axes, scores: DataFrame, axis: str = "y") -> None:
-    """A line at chance if all scores have the same."""
+def _chance(scores: DataFrame, axis: str = "y") -> Callable[..., None] | None:
+    """Draws a line at chance if all scores have the same."""
     chances = scores.chance.astype(float).unique()
-    if len(chances) == 1 and chances[0] == chances[0]:
-        marks.reference(axes, float(chances[0]), "chance", axis=axis)
+    is_one = len(chances) == 1 and chances[0] == chances[0]
+    return partial(marks.reference, value=float(chances[0]), axis=axis) if is_one else None
 
 
-def _refuse_several(scores: DataFrame, layout: Layout) -> None:
+def _refuse_several(scores: DataFrame, used: list[str]) -> None:
     """SpecError if two scores have one place; it names in what they differ."""
-    again = scores[scores.duplicated(layout.used)]
+    again = scores[scores.duplicated(used)]
     if again.empty:
         return
     row = again.iloc[0]
-    same = (scores[layout.used] == row[layout.used]).all(axis=1)
-    other = scores[same].iloc[0]
+    other = scores[(scores[used] == row[used]).all(axis=1)].iloc[0]
     differs = [name for name in PROPERTIES if row[name] != other[name]]
     name = differs[0] if differs else "recipe"
     known = ", ".join(scores[name].unique()[:6]) if differs else "see `harness leaderboard`"
@@ -162,12 +131,12 @@ def _refuse_several(scores: DataFrame, layout: Layout) -> None:
     )
 
 
-def _shared(scores: DataFrame, layout: Layout) -> str:
+def _shared(scores: DataFrame, used: list[str]) -> str:
     """What all scores share and the axes do not say."""
     shared = [
         f"{name} {', '.join(found)}"
         for name in ("task", "variant", "judge", "data", "seed")
-        if name not in layout.used and len(found := scores[name].unique()) <= 2
+        if name not in used and len(found := scores[name].unique()) <= 2
     ]
     return "; ".join([*shared, "95% intervals"])
 
@@ -186,18 +155,18 @@ def understanding(scores: DataFrame, choice: ScoreFilter) -> Figure:
     both = pandas.concat([spoken, picked])
     kept = both[both.model.isin(spoken.model) & both.model.isin(picked.model)]
     title = "Picking the intention and replying to it, by phenomenon"
-    return comparison(both if kept.empty else kept, Layout("group", "model", "task"), title)
+    return comparison(both if kept.empty else kept, "group", "model", "task", title)
 
 
 def levels(scores: DataFrame, choice: ScoreFilter) -> Figure:
     """Intent resolution, figure 3: accuracy by what the prompt reveals, a line a model."""
-    chosen = ScoreFilter(choice.judges, choice.variants, (RESOLUTION,), choice.metric)
+    chosen = replace(choice, tasks=(RESOLUTION,))
     kept = chosen.select(scores).sort_values("variant", kind="stable")
     panel = "judge" if kept.judge.nunique() > 1 else ""
-    return comparison(kept, Layout("variant", panel, "model"), "Accuracy by level of the prompt")
+    return comparison(kept, "variant", panel, "model", "Accuracy by level of the prompt")
 
 
-def intentions(judges: dict[str, JudgeEntry], scores: DataFrame, choice: ScoreFilter) -> Figure:
+def intentions(scores: DataFrame, choice: ScoreFilter, judges: Mapping[str, JudgeEntry]) -> Figure:
     """Intent resolution, figure 4: the intention spelled out and the reply, over models and levels.
 
     A panel for each pair of a judge of intentions and a judge of replies.
@@ -225,19 +194,18 @@ def _related(scores: DataFrame, of: str, to: str) -> Subplot:
     both = first.merge(second, on=["model", "variant"], suffixes=("", "_to"))
     both = both.assign(n=both[["n", "n_to"]].min(axis=1))
     rows = [
-        values(model, own.value, own.value_to, n=own.n, name=own.variant)
+        values(model, own.value, own.value_to, "points", n=own.n, name=own.variant)
         for model, own in both.groupby("model", sort=False)
     ]
     r = pearson(both.value.astype(float).tolist(), both.value_to.astype(float).tolist())
     said = f"r = {r.value:.2f}" if r.value is not None else f"r: {r.reason}"
-
-    def draw(axes: Axes, rows: DataFrame, looks: Looks) -> None:
-        each(marks.points)(axes, rows, looks)
-        marks.diagonal(axes)
-        axes.set(xlim=_SHARES, ylim=_SHARES, xlabel=f"intention right, by {of}")
-        axes.set(ylabel=f"reply right, by {to}", aspect="equal")
-
-    return Subplot("", together(rows), draw, f"{said}, {r.n} points", shape="square")
+    axes: dict[str, Any] = {
+        "xlabel": f"intention right, by {of}",
+        "ylabel": f"reply right, by {to}",
+    }
+    axes |= {"xlim": SHARES, "ylim": SHARES, "aspect": "equal"}
+    note = f"{said}, {r.n} points"
+    return Subplot("", together(rows), axes, marks.diagonal, note, shape="square")
 
 
 def forest(scores: DataFrame, choice: ScoreFilter) -> Figure:
@@ -251,39 +219,29 @@ def forest(scores: DataFrame, choice: ScoreFilter) -> Figure:
     panels = []
     for title, board in zip(titles, boards, strict=True):
         ordered = board.sort_values("value", ascending=False, kind="stable", na_position="last")
-        places = range(1, len(ordered) + 1)
-        bounds = {name: ordered[name].to_numpy(float) for name in ("low", "high", "n")}
-        rows = values("score", ordered.value.to_numpy(float), places, **bounds)
+        bounds, places = ordered[_BOUNDS].to_dict("list"), range(1, len(ordered) + 1)
+        rows = values("score", ordered.value.to_numpy(float), places, "forest", **bounds)
         names = [f"{row.model} (n={row.n:.0f})" for row in ordered.itertuples()]
-        look = partial(_draw_forest, board=board)
-        panels.append(Subplot(title, rows, look, y_names=names, shape="forest"))
+        axes: dict[str, Any] = {"xlabel": board.metric.iloc[0].replace("_", " ")}
+        axes |= {"xlim": SHARES} if _are_shares(board) else {}
+        panel = Subplot(title, rows, axes, _chance(board, "x"), y_names=names, shape="forest")
+        panels.append(panel)
     notes = (shared,) if shared else ()
     return Figure("Leaderboard with 95% intervals", tuple(panels), notes)
 
 
-def _draw_forest(axes: Axes, rows: DataFrame, looks: Looks, *, board: DataFrame) -> None:
-    each(marks.forest)(axes, rows, looks)
-    axes.set_xlabel(board.metric.iloc[0].replace("_", " "))
-    if _are_shares(board):
-        axes.set_xlim(_SHARES)
-    _draw_chance(axes, board, "x")
-
-
 def _titles(boards: Sequence[DataFrame]) -> tuple[list[str], str]:
     """A title for each board: what differs; and what all share."""
-    firsts = [board.iloc[0] for board in boards]
-    named = {name: [row[name] for row in firsts] for name in ("task", "variant", "judge")}
-    own = [name for name, found in named.items() if len(set(found)) > 1] or list(named)
-    titles = [", ".join(parts) for parts in zip(*(named[name] for name in own), strict=True)]
-    shared = "; ".join(f"{name} {named[name][0]}" for name in named if name not in own)
-    recipes = [board.signature.map(_without_model).iloc[0] for board in boards]
-    found = []
-    for title, recipe in zip(titles, recipes, strict=True):
-        alike = [one for one, name in zip(recipes, titles, strict=True) if name == title]
-        more = short_labels(dict.fromkeys(alike, ""))[recipe].removeprefix(", ")
-        found.append(f"{title} ({more})" if len(alike) > 1 else title)
-    return found, shared
-
-
-def _without_model(signature: str) -> str:
-    return str(replace(Signature.parse(signature), model="", kind="", version=""))
+    heads = pandas.DataFrame([board.iloc[0] for board in boards])
+    names = ["task", "variant", "judge"]
+    own = [name for name in names if heads[name].nunique() > 1] or names
+    shared = "; ".join(f"{name} {heads[name].iat[0]}" for name in names if name not in own)
+    titles = heads[own].agg(", ".join, axis=1)
+    recipes = heads.signature.map(
+        lambda text: str(replace(Signature.parse(text), model="", kind="", version=""))
+    )
+    for title in titles[titles.duplicated()].unique():
+        labels = short_labels(dict.fromkeys(recipes[titles == title], ""))
+        more = recipes[titles == title].map(labels).str.removeprefix(", ")
+        titles[titles == title] = title + " (" + more + ")"
+    return titles.tolist(), shared

@@ -6,14 +6,12 @@ from typing import Final
 
 from harness.errors import DataError
 from harness.implicitness.train import SWEPT
-from harness.lazy import Axes, DataFrame
+from harness.lazy import DataFrame
 from harness.present.figures import marks
 from harness.present.figures.figure import (
     FEWEST,
     Figure,
-    Looks,
     Subplot,
-    draw_marked,
     together,
     values,
 )
@@ -41,13 +39,13 @@ def margins(grid: DataFrame, metric: str = "implicitness") -> Figure:
         own = cells[cells.pragmatic_weight == weight]
         x, y = own.pragmatic_margin.map(columns.index) + 1, own.margin.map(rows.index) + 1
         mark = (columns.index(best.pragmatic_margin) + 1, rows.index(best.margin) + 1)
+        framed = mark if best.pragmatic_weight == weight else None
         panels.append(
             Subplot(
                 f"alpha {weight:g}",
-                values(metric, x, y, z=own["mean"], n=pairs),
-                partial(
-                    _draw_margins, ends=ends, best=mark if best.pragmatic_weight == weight else None
-                ),
+                values(metric, x, y, "", z=own["mean"], n=pairs),
+                {"xlabel": SYMBOLS["pragmatic_margin"], "ylabel": SYMBOLS["margin"]},
+                partial(marks.cells, ends=ends, best=framed),
                 x_names=[f"{value:g}" for value in columns],
                 y_names=[f"{value:g}" for value in rows],
                 shape="cells",
@@ -58,18 +56,6 @@ def margins(grid: DataFrame, metric: str = "implicitness") -> Figure:
     return Figure(
         f"Accuracy of {metric} by both margins", tuple(panels), (f"{note}; test pairs: {pairs}",)
     )
-
-
-def _draw_margins(
-    axes: Axes,
-    rows: DataFrame,
-    looks: Looks,
-    *,
-    ends: tuple[float, float],
-    best: tuple[int, int] | None,
-) -> None:
-    marks.cells(axes, rows, ends, best)
-    axes.set(xlabel=SYMBOLS["pragmatic_margin"], ylabel=SYMBOLS["margin"])
 
 
 def ablation_figure(table: DataFrame, *, pairs: int, graded: int) -> Figure:
@@ -97,15 +83,11 @@ def _forms(table: DataFrame, ends: tuple[float, float], counts: Mapping[str, int
     for at, name in enumerate(ABLATION_METRICS):
         places = [forms.index(value) + 1 + (at - 1) * 0.22 for value in table.value]
         if table[name].notna().any():
-            parts.append(values(name, places, table[name], mark="points", n=counts[name]))
-
-    def draw(axes: Axes, rows: DataFrame, looks: Looks) -> None:
-        draw_marked(axes, rows, looks)
-        axes.set(ylim=ends, ylabel="on test pairs")
-        axes.set_xlabel("form: direction, distance of implicitness, pragmatic distance")
-
+            parts.append(values(name, places, table[name], "points", n=counts[name]))
+    axes = {"ylim": ends, "ylabel": "on test pairs"}
+    axes |= {"xlabel": "form: direction, distance of implicitness, pragmatic distance"}
     names = [" ".join(_SHORT.get(word, word) for word in form.split()) for form in forms]
-    return Subplot("", together(parts), draw, x_names=names)
+    return Subplot("", together(parts), axes, x_names=names)
 
 
 def _swept(
@@ -119,13 +101,9 @@ def _swept(
         means = table[known].groupby(places[known])[name].mean()
         if known.any():
             parts += [
-                values(name, means.index, means.to_numpy(), mark="curve", n=counts[name]),
-                values(name, places[known], table[name][known], mark="points", n=counts[name]),
+                values(name, means.index, means.to_numpy(), "curve", n=counts[name]),
+                values(name, places[known], table[name][known], "points", n=counts[name]),
             ]
-
-    def draw(axes: Axes, rows: DataFrame, looks: Looks) -> None:
-        draw_marked(axes, rows, looks)
-        axes.set(xlim=(0.0, top), ylim=ends, ylabel="on test pairs")
-        axes.set_xlabel(f"{SYMBOLS.get(setting, setting)} ({setting})")
-
-    return Subplot("", together(parts), draw)
+    axes = {"xlim": (0.0, top), "ylim": ends, "ylabel": "on test pairs"}
+    axes |= {"xlabel": f"{SYMBOLS.get(setting, setting)} ({setting})"}
+    return Subplot("", together(parts), axes)

@@ -69,7 +69,7 @@ class PageParts:
         asked = {
             key: request
             for folder, keys in self.wanted.items()
-            for key, request in Ledger(folder).asked_each(keys)
+            for key, request in Ledger(folder).asked(keys).items()
         }
         # Placed in the order of the verdicts: a ledger's own order is that of arrival.
         found = {

@@ -15,11 +15,10 @@ from pathlib import Path
 import msgspec
 
 from harness import __version__
-from harness.analysis.agreement import AgreementRow, AgreementSettings, agreement_rows
+from harness.analysis.agreement import agreement_with
 from harness.analysis.boards.alarms import judge_fitness
 from harness.analysis.boards.ranked import leaderboard
 from harness.analysis.curves import COLUMNS as CURVES
-from harness.analysis.panels import AgreementQuery, rated_panels
 from harness.errors import SpecError, StoreError
 from harness.lazy import DataFrame, pandas
 from harness.present.page import pairs, tables, words
@@ -27,6 +26,7 @@ from harness.present.page.items import MOST_ANSWERS, PageParts, collect_items
 from harness.present.page.records import PageData, PageSection, PageTable
 from harness.present.page.tables import PageNumbers
 from harness.storage.files import write_whole
+from harness.storage.frames import Row, records
 from harness.storage.runs import RunFolder
 
 REPORT = "report.html"
@@ -35,10 +35,9 @@ _LEVEL = 6
 """Of gzip: 9 takes four times as long for a file that is 2 % smaller."""
 
 
-def page_agreement(ratings: Path | None, folders: Sequence[RunFolder]) -> list[AgreementRow]:
+def page_agreement(ratings: Path | None, folders: Sequence[RunFolder]) -> list[Row]:
     """How well all judges of some runs agree with a file of ratings; nothing without one."""
-    panels = rated_panels(ratings, folders, AgreementQuery()) if ratings else ()
-    return [row for panel in panels for row in agreement_rows(panel, AgreementSettings())]
+    return records(agreement_with(ratings, folders)) if ratings else []
 
 
 def write_page(
@@ -61,7 +60,7 @@ def write_page(
 def page_data(
     folders: Sequence[RunFolder],
     results: Path,
-    agreement: Sequence[AgreementRow] = (),
+    agreement: Sequence[Row] = (),
     *,
     answers: int = MOST_ANSWERS,
 ) -> PageData:
@@ -150,7 +149,7 @@ def _title(made: PageParts) -> str:
 
 
 def _sections(
-    numbers: PageNumbers, fitness: DataFrame, agreement: Sequence[AgreementRow]
+    numbers: PageNumbers, fitness: DataFrame, agreement: Sequence[Row]
 ) -> list[PageSection]:
     made = numbers.made
     lines, differences = _headlines(numbers)

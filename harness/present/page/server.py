@@ -18,10 +18,10 @@ from typing import Self
 
 import msgspec
 
-from harness.analysis.agreement import AgreementRow
 from harness.errors import HarnessError, StoreError
 from harness.present.page.items import MOST_ANSWERS
 from harness.present.page.page import compressed, page_data, policy, shell_text
+from harness.storage.frames import Row
 from harness.storage.runs import RunFolder
 
 _log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class LiveRuns:
 
     results: Path
     folders: Callable[[], list[RunFolder]]
-    agreement: Callable[[], list[AgreementRow]]
+    agreement: Callable[[], list[Row]]
     answers: int = MOST_ANSWERS
     _lock: Lock = field(default_factory=Lock)
     _made: tuple[str, bytes] = ("", b"")

@@ -10,7 +10,6 @@ from math import isnan
 from typing import Any
 
 from harness.analysis import curves
-from harness.analysis.agreement import AgreementRow
 from harness.analysis.boards.alarms import Row
 from harness.analysis.boards.views import board_notes, recipe_labels
 from harness.analysis.run_views import ComparedRun
@@ -329,9 +328,9 @@ def bins(rows: DataFrame) -> Iterator[PageTable]:
         yield PageTable(f"{own[0].task}, bins: {label}", columns, lines, own[0].task, label)
 
 
-def agreement_tables(rows: Sequence[AgreementRow]) -> Iterator[PageTable]:
+def agreement_tables(rows: Sequence[Row]) -> Iterator[PageTable]:
     """Judges by the main statistics of their agreement with people, and the raters' ceiling."""
-    by_task: dict[str, dict[tuple[str, ...], dict[str, AgreementRow]]] = {}
+    by_task: dict[str, dict[tuple[str, ...], dict[str, Row]]] = {}
     for row in rows:
         if row.statistic in _STATISTICS:
             own = by_task.setdefault(row.task, {})
@@ -354,7 +353,7 @@ def agreement_tables(rows: Sequence[AgreementRow]) -> Iterator[PageTable]:
         yield PageTable(f"{task}: agreement with people", columns, lines, task, "", about)
 
 
-def _agreed(row: AgreementRow | None) -> Value:
+def _agreed(row: Row | None) -> Value:
     if row is None:
         return None
     return row.reason if row.value is None else PageCell(row.value, row.low, row.high)

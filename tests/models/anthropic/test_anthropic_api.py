@@ -26,7 +26,7 @@ FAULTS: dict[str, tuple[Reason | None, str]] = {
     "malformed": (Reason.FAILED, "not JSON"),
     "null": (Reason.FAILED, "no content"),
     "error-200": (Reason.FAILED, "upstream is busy"),
-    "not-text": (Reason.FAILED, "not a message"),
+    "not-text": (Reason.FAILED, "not well formed (content)"),
     "400": (Reason.FAILED, "400"),
     "400-Output blocked by content filtering policy": (Reason.FILTERED, "blocked by content"),
     "refusal": (Reason.REFUSED, "the model refused (stop_reason refusal)"),

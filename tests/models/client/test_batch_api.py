@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import StoreError
-from harness.models.client.batch_api import BatchFiles, BatchRecord
+from harness.models.client.batches import BatchFiles, BatchRecord
 from harness.storage.ledger import Ledger
 
 ONE = BatchRecord("aa", "openai", "http://h/v1", 5.0, ("k1", "k2"), 2)

@@ -12,7 +12,7 @@ from harness.core import Response
 from harness.errors import ModelError
 from harness.models.anthropic.batches import AnthropicBatches
 from harness.models.anthropic.model import AnthropicModel
-from harness.models.client.batch_api import BatchExpired
+from harness.models.client.batches import BatchExpired
 from harness.models.client.retry import RetryableError
 from harness.models.openai.batches import OpenAIBatches
 from harness.models.openai.model import OpenAIModel
@@ -78,7 +78,7 @@ def test_nothing_of_the_environment_is_sent_with_batches(kind: str, key_env: str
         built.resolve()
         batches = OpenAIBatches(built) if kind == "openai" else AnthropicBatches(built)
         with pytest.raises((RetryableError, ModelError, BatchExpired)) as error:
-            batches.submit(batches.entries(asked("words")), endpoint="/v1/messages", nonce="n")
+            batches.submit([batches.entry(asked("words"), "a")], path="/v1/messages", nonce="n")
 
     assert server.heard, error.value
     assert SECRET not in sent(server.heard)

@@ -1,19 +1,13 @@
 """Replies of hosted models: several as one, and those that hold no answer."""
 
-import asyncio
 from collections.abc import Sequence
 
 import pytest
 
 from harness.core import Request, Response
-from harness.models.client.replies import (
-    RepliesByKey,
-    collect_n,
-    merge,
-    no_answer,
-)
-from harness.models.client.retry import PartialReply, PermanentError
-from harness.parts import Decoding, Message, Reason, Usage, total_usage
+from harness.models.client.replies import no_answer
+from harness.models.client.retry import merge
+from harness.parts import Decoding, Message, Reason, Usage
 
 ASKED = Request("s", "base", "answer", "m", (Message("user", "Hello"),), Decoding(n=3))
 
@@ -24,20 +18,6 @@ def reply(text: str, stop: str = "stop", usage: Usage | None = None) -> Response
 
 REFUSED = no_answer(ASKED, Reason.REFUSED, "no", usage=Usage(2, 1), served="m-1")
 LOST = no_answer(ASKED, Reason.FAILED, "gone", usage=Usage(2, 1), served="m-1")
-
-
-async def told(replies: Sequence[Response | Exception], heard: RepliesByKey) -> Response:
-    """What some replies, one a call, amount to."""
-    left = iter(replies)
-
-    async def ask(_: Request) -> Response:
-        if isinstance(found := next(left), Exception):
-            raise found
-        return found
-
-    while isinstance(found := await collect_n(ASKED, heard, ask), PartialReply):
-        assert found.usage == total_usage([one.usage for one in heard[ASKED.key]])
-    return found
 
 
 @pytest.mark.parametrize(
@@ -63,19 +43,3 @@ def test_without_any_answer_or_where_a_reply_never_came_all_are_one_failure(
     assert (whole.texts, whole.lost, whole.stop) == (None, (), None)
     assert whole.failure is not None
     assert whole.failure.message == why
-
-
-def test_what_was_received_before_a_call_failed_is_not_asked_for_again() -> None:
-    heard: RepliesByKey = {}
-    with pytest.raises(TimeoutError):
-        asyncio.run(told([reply("a"), TimeoutError()], heard))
-
-    assert asyncio.run(told([reply("b"), reply("c")], heard)).texts == ("a", "b", "c")
-    assert heard == {}
-
-
-def test_what_is_refused_by_an_error_is_one_of_the_replies() -> None:
-    whole = asyncio.run(told([reply("a"), PermanentError(Reason.FILTERED, "no"), reply("b")], {}))
-
-    assert (whole.texts, whole.lost) == (("a", "b"), (Reason.FILTERED,))
-    assert whole.usage == Usage()  # nobody tells what the filtered one cost

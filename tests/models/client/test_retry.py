@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -14,10 +14,10 @@ import pytest
 
 from harness.core import Request, Response
 from harness.errors import ModelError
-from harness.models.client.limiter import FIRST
 from harness.models.client.retry import (
+    FIRST,
     Call,
-    PartialReply,
+    Limiter,
     PermanentError,
     RetryableError,
     RetryPolicy,
@@ -83,12 +83,6 @@ def failure_of(response: Response) -> tuple[Reason, str]:
     return response.failure.reason, response.failure.message
 
 
-def take(responses: Iterator[Response], told: list[Response]) -> None:
-    """Keep the responses there are, whatever ends them."""
-    for response in responses:
-        told.append(response)
-
-
 def test_no_more_requests_are_in_flight_than_the_policy_allows() -> None:
     server = Server(delay_s=0.002)
 
@@ -127,88 +121,17 @@ def test_the_wait_a_server_asks_for_is_a_lower_bound() -> None:
     assert server.times[1] - server.times[0] >= 0.08
 
 
-def test_our_own_waits_have_a_longest_sum() -> None:
-    server = Server(troubles=(RetryableError("busy"),) * 9)
-    policy = replace(QUICK, attempts=9, longest_wait_s=0.05, first_wait_s=0.04)
-
-    [response] = send_all([request(1)], server.connect, policy)
-
-    assert "of 9: waits would sum to more than 0.05 s" in failure_of(response)[1]
-
-
 def test_a_server_that_asks_for_a_longer_wait_than_is_left_ends_that_request_at_once() -> None:
     server = Server(troubles=(RetryableError("busy", retry_after_s=3600),))
 
     [response] = send_all([request(1)], server.connect, replace(QUICK, total_s=60))
 
     message = (
-        "busy; gave up after attempt 1 of 3: the server asks to wait 3600 s, and of 60 s in all 60 "
-        "are left; repeat the command later, or raise total_s in the model's YAML"
+        "busy; gave up after attempt 1 of 3: the server asks to wait 3600 s, and another attempt "
+        "would take more than 60 s in all; repeat the command later, or raise total_s in the "
+        "model's YAML"
     )
     assert failure_of(response) == (Reason.FAILED, message)
-
-
-class Shut(Server):
-    """A back end that turns everybody away for some seconds."""
-
-    def __init__(self, closed_s: float, wait_s: float | None = None) -> None:
-        super().__init__(delay_s=0.001)
-        self.opens, self.wait_s = time.monotonic() + closed_s, wait_s
-
-    async def _answer(self, request: Request) -> Response:
-        response = await super()._answer(request)
-        left_s = self.opens - time.monotonic()
-        if left_s > 0:
-            raise RetryableError("busy", self.wait_s or left_s, is_rate_limited=True)
-        return response
-
-
-def test_while_a_server_has_most_of_them_wait_no_others_are_sent() -> None:
-    server = Shut(0.4)
-    policy = RetryPolicy(concurrency=64, attempts=2, timeout_s=5, first_wait_s=0.002)
-
-    found = list(send_all(map(request, range(500)), server.connect, policy))
-
-    assert sum(response.failure is None for response in found) == 500
-    assert server.asked.total() - 500 <= FIRST
-
-
-def test_a_server_that_has_most_of_them_wait_longer_than_one_may_take_ends_it_all() -> None:
-    server, told = Shut(60, wait_s=86400), list[Response]()
-
-    with pytest.raises(ModelError, match=r"busy; the server asks to wait 86400 s, and .* 900 s"):
-        take(send_all(map(request, range(500)), server.connect, QUICK), told)
-
-    assert server.asked.total() == len(told) <= 2 * QUICK.concurrency
-    assert all("repeat the command later" in failure_of(response)[1] for response in told)
-
-
-class Mixed(Shut):
-    """One that answers the first, late, and turns everybody else away."""
-
-    async def _answer(self, request: Request) -> Response:
-        if request.sample_id == "0":
-            await asyncio.sleep(0.1)
-            return Response(request.key, texts=("slow",))
-        return await super()._answer(request)
-
-
-def test_what_waits_to_be_asked_again_when_all_are_sent_away_has_failed() -> None:
-    class Patient(Shut):
-        async def _answer(self, request: Request) -> Response:
-            if request.sample_id == "0":
-                raise RetryableError("busy elsewhere", retry_after_s=500)
-            return await super()._answer(request)
-
-    told = list[Response]()
-
-    with pytest.raises(ModelError, match="86400"):
-        take(send_all(map(request, range(99)), Patient(60, 86400).connect, QUICK), told)
-
-    why = (
-        "busy elsewhere; gave up after attempt 1 of 3: nothing more is asked of the server; repeat"
-    )
-    assert any(failure_of(response)[1].startswith(why) for response in told)
 
 
 def test_a_server_that_never_answers_is_reported(caplog: pytest.LogCaptureFixture) -> None:
@@ -217,15 +140,6 @@ def test_a_server_that_never_answers_is_reported(caplog: pytest.LogCaptureFixtur
     list(send_all(map(request, range(4)), Server(delay_s=9).connect, policy))
 
     assert "8 calls in a row got no reply, the last: no answer within 0.01 s" in caplog.text
-
-
-def test_a_long_pause_is_reported(caplog: pytest.LogCaptureFixture) -> None:
-    responses = send_all(map(request, range(9)), Mixed(60).connect, QUICK)
-
-    next(responses)
-    responses.close()
-
-    assert caplog.messages == ["busy; the server asks to wait 60 s: no call is made until then"]
 
 
 def test_the_time_in_the_queue_is_no_part_of_the_total() -> None:
@@ -245,12 +159,12 @@ def test_the_time_in_the_queue_is_no_part_of_the_total() -> None:
 
 
 def test_all_attempts_together_take_no_longer_than_the_total() -> None:
-    policy = replace(QUICK, attempts=100, total_s=0.1, longest_wait_s=60)
+    policy = replace(QUICK, attempts=100, total_s=0.1)
     server = Server(troubles=(RetryableError("busy"),) * 100, delay_s=0.02)
 
     [response] = send_all([request(1)], server.connect, policy)
 
-    assert "it would take more than 0.1 s in all" in failure_of(response)[1]
+    assert "another attempt would take more than 0.1 s in all" in failure_of(response)[1]
     assert server.asked.total() < 10
 
 
@@ -297,34 +211,59 @@ def test_an_attempt_without_an_answer_in_time_may_have_been_charged() -> None:
     assert response.usage == replace(UNCHARGED, unanswered=2)
 
 
-class Piecewise(Server):
-    """A back end that takes four calls for one request."""
+THRICE = replace(request(1), decoding=Decoding(n=3, seed=5))
+ONE_BY_ONE = RetryPolicy(1, 3, timeout_s=0.05, first_wait_s=0, is_one_by_one=True)
 
-    async def call(self, request: Request) -> Response | PartialReply:  # type: ignore[override]  # wider
-        response = await super().call(request)
-        count = self.asked[request.key] - len(self.troubles)
-        return response if count == 4 else PartialReply(Usage(count, count))
+
+class Piecewise(Server):
+    """A back end of one reply a call, which answers some and raises the others."""
+
+    def __init__(self, *replies: str | Exception | None) -> None:
+        super().__init__()
+        self.replies, self.seeds = iter(replies), list[int | None]()
+
+    async def _answer(self, request: Request) -> Response:
+        self.seeds.append(request.decoding.seed)
+        if (reply := next(self.replies)) is None:
+            await asyncio.sleep(9)
+        if isinstance(reply, Exception):
+            raise reply
+        return Response(request.key, (str(reply),), usage=Usage(2, 3), stop="stop", served="m-1")
+
+
+FILTERED = PermanentError(Reason.FILTERED, "no", usage=Usage(1, 1))
+
+
+@pytest.mark.parametrize(
+    ("replies", "texts", "usage", "seeds"),
+    [
+        (("a", "b", "c"), ("a", "b", "c"), Usage(6, 9), [5, 6, 7]),
+        (("a", CUT, "b", "c"), ("a", "b", "c"), Usage(6, 9, unanswered=1), [5, 6, 6, 7]),
+        (("a", FILTERED, "b"), ("a", "b"), Usage(5, 7), [5, 6, 7]),
+        (("a", None, None, None), None, Usage(2, 3, unanswered=3), [5, 6, 6, 6]),
+    ],
+)
+def test_several_replies_are_as_many_calls_and_none_is_asked_for_twice(
+    replies: Sequence[str | Exception | None],
+    texts: tuple[str, ...] | None,
+    usage: Usage,
+    seeds: list[int],
+) -> None:
+    server = Piecewise(*replies)
+
+    [response] = send_all([THRICE], server.connect, ONE_BY_ONE)
+
+    assert (response.key, response.texts, response.usage) == (THRICE.key, texts, usage)
+    assert server.seeds == seeds
 
 
 def test_the_time_out_holds_for_each_call_of_a_request() -> None:
-    policy = RetryPolicy(concurrency=1, attempts=1, timeout_s=0.3)
+    server = Server(delay_s=0.1)
 
-    [response] = send_all([request(1)], Piecewise(delay_s=0.1).connect, policy)
+    policy = RetryPolicy(1, 1, timeout_s=0.25, is_one_by_one=True)
+    [response] = send_all([THRICE], server.connect, policy)
 
-    assert response.texts == ("answer to 1",)
-
-
-def test_a_request_that_is_given_up_says_what_its_replies_so_far_were_charged() -> None:
-    class Stuck(Piecewise):
-        async def _answer(self, request: Request) -> Response:
-            self.delay_s = 30 if self.asked[request.key] > 1 else 0
-            return await super()._answer(request)
-
-    policy = RetryPolicy(concurrency=1, attempts=2, timeout_s=0.05, first_wait_s=0)
-
-    [response] = send_all([request(1)], Stuck().connect, policy)
-
-    assert response.usage == Usage(2, 2, unanswered=2)
+    assert len(response.texts or ()) == 3
 
 
 @pytest.mark.parametrize("trouble", [ModelError("no such model"), ZeroDivisionError("a bug")])
@@ -362,6 +301,52 @@ def test_closing_early_cancels_what_is_in_flight(taken: int) -> None:
 
     assert (server.in_flight, server.is_open) == (0, False)
     assert server.asked.total() <= taken + 3 * QUICK.concurrency
+
+
+OK, TROUBLE = None, RetryableError("500")
+AWAY = RetryableError("429", is_rate_limited=True)
+
+
+def limit_after(limiter: Limiter, ends: Sequence[RetryableError | None]) -> int:
+    """The limit after some calls, one at a time."""
+
+    async def call() -> None:
+        limiter.open()
+        for end in ends:
+            await limiter.acquire()
+            limiter.record(end)
+            limiter.release()
+
+    asyncio.run(call())
+    return limiter.limit
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [
+        ([OK] * (FIRST - 1), FIRST),  # the round is not over
+        ([OK] * FIRST, 64),  # 4 x 16
+        ([OK] * (FIRST + 64), 200),  # 4 x 64 is more than there may be
+        ([AWAY] * 3 + [OK] * 13, 64),  # 3 of 16 may be chance
+        ([AWAY] * 4 + [OK] * 12, 12),  # 16 x (1 - 4/16)
+        ([AWAY] * 12 + [OK] * 4, 8),  # never by more than half
+        ([TROUBLE] * 4 + [OK] * 12, FIRST),  # trouble of the server's own stops growth alone
+        ([AWAY] * 100, 1),
+    ],
+)
+def test_a_round_of_calls_sets_the_limit(
+    ends: Sequence[RetryableError | None], expected: int
+) -> None:
+    assert limit_after(Limiter(200), ends) == expected
+
+
+def test_after_a_cut_the_limit_grows_by_the_same_number_each_round() -> None:
+    limiter = Limiter(200)
+    limit_after(limiter, [AWAY] * 8 + [OK] * 8)
+
+    grown = [limit_after(limiter, [OK] * limiter.limit) for _ in range(3)]
+
+    assert grown == [18, 28, 38]  # by a twentieth of 200
 
 
 NOON = datetime(2030, 5, 1, 12, 0, 0, tzinfo=UTC)

@@ -10,8 +10,7 @@ from support.stub_server import StubServer
 
 from harness.core import Request
 from harness.errors import ModelError
-from harness.models.client.limiter import FIRST, Limiter
-from harness.models.client.retry import RetryPolicy, send_all
+from harness.models.client.retry import FIRST, Limiter, RetryPolicy, send_all
 from harness.models.openai.model import OpenAIModel
 from harness.parts import Decoding, Message
 from harness.specs.models import OpenAISpec

@@ -12,8 +12,7 @@ from support.stub_server import StubProcess, StubServer
 
 from harness.core import Request, Response
 from harness.errors import ModelError
-from harness.models.openai.bodies import SETTINGS
-from harness.models.openai.model import OpenAIModel
+from harness.models.openai.model import SETTINGS, OpenAIModel
 from harness.parts import UNCHARGED, Decoding, Message, Mode, Reason, Usage
 from harness.specs.models import OpenAISpec
 
@@ -181,17 +180,16 @@ def test_a_server_of_one_reply_a_call_is_asked_as_often_each_time_with_another_s
     assert ["n" in body for body in stub.bodies] == [False] * 3
 
 
-@pytest.mark.parametrize("count", [1, 100])
-def test_a_server_that_ignores_n_stops_the_run_and_what_was_paid_is_reported(count: int) -> None:
-    asked = [request(str(n), decoding=Decoding(0.7, n=3)) for n in range(count)]
+def test_a_server_that_ignores_n_stops_the_run_and_what_was_paid_is_reported() -> None:
+    asked = [request(str(n), decoding=Decoding(0.7, n=3)) for n in range(100)]
+    found = list[Response]()
     with StubServer(Script(faults={"": ("n-ignored",)})) as stub:
-        told = model(stub, concurrency=1).answer(asked)
-        first = next(told)
+        answers = model(stub, concurrency=1).answer(asked)
         with pytest.raises(ModelError, match=r"3 answers .* and 1 came: .* set sends_n: false"):
-            next(told)
+            found += iter(answers)
 
-    assert failure_of(first)[0] == Reason.FAILED
-    assert (first.usage.completion_tokens, stub.stats()["requests"]) == (6, 1)
+    assert failure_of(found[0])[0] == Reason.FAILED
+    assert (found[0].usage.completion_tokens, stub.stats()["requests"]) == (6, 20)
 
 
 def test_a_reasoning_model_has_room_with_the_answer_and_is_reported_how_much_to_reason(
@@ -241,16 +239,14 @@ def test_a_server_that_refuses_schemas_stops_the_run_with_a_remedy(status: str) 
         list(model(stub).answer([request("x", schema=SCHEMA)]))
 
 
-@pytest.mark.parametrize(("schema", "is_hinted"), [(SCHEMA, True), (None, False)])
+@pytest.mark.parametrize("schema", [SCHEMA, None])
 def test_a_refusal_that_names_no_cause_fails_the_item_alone(
-    schema: Mapping[str, Any] | None, is_hinted: bool
+    schema: Mapping[str, Any] | None,
 ) -> None:
     with StubServer(Script(faults={"": ("400",)})) as stub:
         [response] = model(stub).answer([request("x", schema=schema)])
 
-    reason, message = failure_of(response)
-    assert reason == Reason.FAILED
-    assert ("is_structured_output" in message) == is_hinted
+    assert failure_of(response)[0] == Reason.FAILED
 
 
 def test_a_response_says_tokens_snapshot_and_stop(stub: StubServer) -> None:
@@ -322,7 +318,7 @@ def test_an_embedding_that_is_none_is_a_failure() -> None:
         "nan-vector": "vector of 2 numbers is not finite",
         "zero-vector": "vector of 2 numbers is empty or all zeros",
         "empty-vector": "vector of 0 numbers",
-        "text-vector": "not an embedding: Expected `float`",
+        "text-vector": "not well formed (data): Expected `float`",
         "no-data": "sent no data",
         "malformed": "not JSON",
         "500": "500",

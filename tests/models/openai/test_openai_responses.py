@@ -41,7 +41,7 @@ FAULTS: dict[str, tuple[Reason | None, str]] = {
     "cancelled": (Reason.FAILED, "did not answer: cancelled"),
     "steered": (Reason.FAILED, "did not come to its end (incomplete: steered)"),
     "unfinished": (Reason.FAILED, "did not come to its end (incomplete: None)"),
-    "not-text": (Reason.FAILED, "not of the responses API"),
+    "not-text": (Reason.FAILED, "not a response"),
     "400": (Reason.FAILED, "400"),
     "413": (Reason.FAILED, "413"),
     "422": (Reason.FAILED, "422"),

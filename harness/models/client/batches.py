@@ -1,0 +1,495 @@
+"""Requests to Responses by way of a provider's batches: cheaper, and up to a day later.
+
+`BatchModel` takes the place of a hosted model, with its name and identity, so that keys and ledger
+are the same. A batch is recorded before it is submitted, so that no later command submits it again.
+A provider's `BatchServer` says how a batch is submitted and a result is read.
+"""
+
+import asyncio
+import json
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+from uuid import uuid4
+
+import msgspec
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt
+
+from harness.core import Request, Response
+from harness.errors import ModelError, StoreError
+from harness.models.client.cached import Progress
+from harness.models.client.hosted import HostedModel
+from harness.models.client.http import MOST_BYTES, HttpError, wait_for
+from harness.models.client.replies import no_answer, read_body
+from harness.models.client.retry import (
+    CallError,
+    PermanentError,
+    RetryableError,
+    merge,
+    nth_request,
+)
+from harness.parts import UNCHARGED, Mode, Reason
+from harness.specs.models import HostedSpec
+from harness.storage.files import write_whole
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+_Spec = TypeVar("_Spec", bound=HostedSpec)
+FIRST_S, GROWTH, LONGEST_S = 2.0, 1.5, 60.0
+"""The seconds between two looks at a batch: the first, how they grow, and the longest."""
+LONGEST_NAME = 64
+"""Characters of an entry's name in a batch, at either provider."""
+ENTRY_BYTES = 2**18
+"""Of one result in a file of them, on average: a vector of 10,000 numbers."""
+TRANSFER_S = 600.0
+"""How long the requests of a batch may take to go up, or its results to come down."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRecord:
+    """One batch: `nonce` is our name for it, `id` the provider's, None until it is known.
+
+    `created` is in seconds since 1970. `entries` counts what the provider counts: one request may
+    take several. `failed` are the requests without an answer in it: if they are wanted again, they
+    are asked again.
+    """
+
+    nonce: str
+    provider: str
+    address: str
+    created: float
+    keys: tuple[str, ...]
+    entries: int
+    id: str | None = None
+    state: Literal["planned", "submitted", "collected"] = "planned"
+    failed: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """Its name, which is the provider's choice, as messages may show it."""
+        return "".join(filter(str.isprintable, self.id or ""))[:LONGEST_NAME]
+
+
+class BatchFiles:
+    """The records of the batches of one model, below its stored calls."""
+
+    def __init__(self, folder: Path) -> None:
+        """Use the files in `folder`; reading creates nothing."""
+        self._folder = folder
+
+    def path(self, record: BatchRecord) -> Path:
+        """The file of a record."""
+        return self._folder / f"{record.nonce}.json"
+
+    def read(self) -> list[BatchRecord]:
+        """All records, the oldest first; StoreError where one is damaged."""
+        records = []
+        for path in self._folder.glob("*.json"):
+            try:
+                records.append(msgspec.json.decode(path.read_bytes(), type=BatchRecord))
+            except (OSError, ValueError) as error:
+                raise StoreError(
+                    f"{path}: damaged record of a batch ({error}); restore it from a copy, or "
+                    "remove it to have its requests asked again"
+                ) from error
+        return sorted(records, key=lambda record: (record.created, record.nonce))
+
+    def write(self, record: BatchRecord) -> None:
+        """Write a record to disk, in place of its earlier version."""
+        write_whole(self.path(record), msgspec.json.encode(record) + b"\n")
+
+    def remove(self, record: BatchRecord) -> None:
+        """Remove the record of a batch that was never submitted."""
+        self.path(record).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchStatus:
+    """The progress of a batch; `word` is the provider's own, `results` the paths of its results.
+
+    `error` says why the provider rejected the whole batch: then nothing of it was asked.
+    """
+
+    word: str
+    is_ended: bool
+    done: int
+    total: int
+    results: tuple[str, ...] = ()
+    error: str | None = None
+
+
+class BatchExpired(Exception):
+    """The provider knows no such batch, or no longer keeps its results."""
+
+
+class BatchServer(ABC, Generic[_Spec]):
+    """The batches of a hosted model's provider.
+
+    `most_entries` and `most_bytes` are what the provider takes in one batch; `line` is the record
+    of a result, with a `custom_id`. Calls raise RetryableError, PermanentError, BatchExpired or
+    ModelError.
+    """
+
+    kind: ClassVar[str]
+    most_entries: ClassVar[int]
+    most_bytes: ClassVar[int]
+    line: ClassVar[type[Any]]
+
+    def __init__(self, hosted: HostedModel[_Spec]) -> None:
+        """Use the server of the model."""
+        self.hosted, self._server = hosted, hosted.server
+        self.address = hosted.server.address
+
+    @abstractmethod
+    def path(self, request: Request) -> str | None:
+        """The path of a request, which all requests of a batch share; None if it cannot be one."""
+
+    @abstractmethod
+    def entry(self, request: Request, name: str) -> bytes:
+        """A request as an entry of a batch: JSON that holds the name of its result."""
+
+    @abstractmethod
+    def submit(self, entries: Sequence[bytes], *, path: str, nonce: str) -> str:
+        """Submit a batch; the provider's name for it."""
+
+    @abstractmethod
+    def find(self, record: BatchRecord) -> str | None:
+        """The name of a batch that may have been submitted; None if it was not.
+
+        BatchExpired if the provider cannot say.
+        """
+
+    @abstractmethod
+    def status(self, name: str) -> BatchStatus:
+        """The progress of a batch."""
+
+    @abstractmethod
+    def response(self, line: Any, request: Request) -> Response:  # noqa: ANN401 - of `line`
+        """The response in one result; RetryableError or PermanentError if there is none."""
+
+    def entries(self, request: Request) -> dict[str, Request]:
+        """The entries of a request by the names of their results: several if one gives few replies.
+
+        One alone has the request's key for its name, and several share the start of it.
+        """
+        count = request.decoding.n
+        if count == 1 or not self.hosted.is_one_by_one or request.mode is Mode.EMBED:
+            return {request.key: request}
+        stem = _stem(request.key)
+        return {f"{stem}-{at:05d}": nth_request(request, at) for at in range(count)}
+
+    def results(
+        self, status: BatchStatus, requests: Sequence[Request], record: BatchRecord
+    ) -> Iterator[Response]:
+        """The response to each request whose results are all in an ended batch.
+
+        Several replies to a request are merged; results of other requests are logged.
+        """
+        entries = {request.key: self.entries(request) for request in requests}
+        wanted = {name: request for request in requests for name in entries[request.key]}
+        replies: dict[str, dict[str, Response]] = {}
+        ours, foreign = {_stem(key) for key in record.keys}, 0
+        for line in self._lines(status, record):
+            foreign += _stem(line.custom_id) not in ours
+            if (request := wanted.get(line.custom_id)) is None:
+                continue
+            own, names = replies.setdefault(request.key, {}), entries[request.key]
+            one = names[line.custom_id]
+            try:
+                reply = self.response(line, one)
+            except CallError as error:
+                reason = error.reason if isinstance(error, PermanentError) else Reason.FAILED
+                reply = no_answer(one, reason, str(error), usage=error.usage)
+            own[line.custom_id] = reply
+            if len(own) == len(names):
+                in_order = [own[name] for name in names]
+                yield in_order[0] if len(in_order) == 1 else merge(request, in_order)
+        if foreign:
+            warning = "batch %s: %d results of no request of ours; left out"
+            _log.warning(warning, record.shown, foreign)
+
+    def _lines(self, status: BatchStatus, record: BatchRecord) -> Iterator[Any]:
+        """The results of a batch, each with its `custom_id`; damaged ones are left out."""
+        damaged, most = 0, MOST_BYTES + ENTRY_BYTES * record.entries
+        contents = (self.ask("GET", path, most=most) for path in status.results)
+        for line in filter(bytes.strip, chain.from_iterable(map(bytes.splitlines, contents))):
+            try:
+                # Python's reader takes half an emoji, which the other one does not.
+                yield msgspec.convert(json.loads(line), self.line)
+            except (msgspec.ValidationError, ValueError, RecursionError):
+                damaged += 1
+        if damaged:
+            _log.warning("batch %s: %d lines are no results; left out", record.shown, damaged)
+
+    def ask(self, method: str, path: str, body: Any = None, *, most: int = MOST_BYTES) -> bytes:  # noqa: ANN401 - as of Connection
+        """The reply to one call."""
+        timeout_s = max(self.hosted.spec.timeout_s, TRANSFER_S)
+
+        async def call() -> bytes:
+            sent = body() if callable(body) else body  # a form belongs to an event loop
+            async with self.hosted.connected() as connection, asyncio.timeout(timeout_s):
+                return await connection.request(method, path, sent, most=most)
+
+        try:
+            return wait_for(call())
+        except TimeoutError:
+            raise RetryableError(f"{self.address}: no answer within {timeout_s:g} s") from None
+        except HttpError as error:
+            if error.status == 404:
+                raise BatchExpired(f"404: {self._server.quote(error.words)}") from None
+            raise self.hosted.translated(error) from None
+
+    def ask_for(self, kind: type[_T], method: str, path: str, body: object = None) -> _T:
+        """The reply to one call as a record."""
+        try:
+            return msgspec.convert(read_body(self.ask(method, path, body), self._server), kind)
+        except msgspec.ValidationError as error:
+            fact = f"{self.address} sent what is not of its API ({self._server.quote(str(error))})"
+            raise RetryableError(fact) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Polling:
+    """How often a call that fails is tried, and how to wait."""
+
+    attempts: int = 8
+    sleep: Callable[[float], None] = time.sleep
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    record: BatchRecord
+    wanted: Sequence[Request]
+
+
+class BatchModel:
+    """A hosted model that is called in batches."""
+
+    def __init__(
+        self,
+        server: BatchServer[Any],
+        *,
+        files: BatchFiles,
+        progress: Progress,
+        polling: Polling | None = None,
+    ) -> None:
+        """Keep the arguments; nothing is called and no record read yet.
+
+        Batches may know fewer modes than the model: then `answer` raises ModelError.
+        """
+        model = server.hosted
+        self.name, self.kind, self.modes = model.name, model.kind, model.modes
+        self._model, self._server, self._files = model, server, files
+        self._progress, self._polling = progress, polling or Polling()
+
+    def resolve(self) -> None:
+        """Resolve the model."""
+        self._model.resolve()
+
+    @property
+    def identity(self) -> str:
+        """The identity of the model: an answer is the same with and without batches."""
+        return self._model.identity
+
+    @property
+    def revision(self) -> str | None:
+        """The revision of the model."""
+        return self._model.revision
+
+    def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
+        """Answer each request once: from earlier batches, and from new ones.
+
+        A response counts as stored once the caller asks for the next one.
+        """
+        wanted = {request.key: request for request in requests}
+        if not wanted:
+            return
+        if unknown := {r.mode for r in wanted.values() if self._server.path(r) is None}:
+            chooses = unknown & {Mode.CHOOSE, Mode.CHOOSE_TOKEN}
+            remedy = ", or have the choices written: --answers written" if chooses else ""
+            raise ModelError(
+                f"batches cannot be asked to {', '.join(sorted(unknown))}; "
+                f"leave out --batch{remedy}"
+            )
+        self._model.check()
+        earlier = self._earlier_jobs(wanted)
+        try:
+            yield from self._await([*earlier, *self._submit([*wanted.values()])])
+        except KeyboardInterrupt:
+            _log.warning(
+                "%s works on what was handed in: nothing of it is lost or paid for twice, and "
+                "the same command collects it, tomorrow as well",
+                self._server.address,
+            )
+            raise
+
+    def _earlier_jobs(self, wanted: dict[str, Request]) -> list[_Job]:
+        """The batches of earlier commands; their requests are taken out of `wanted`."""
+        jobs = []
+        for record in self._files.read():
+            keys = [key for key in record.keys if key in wanted and key not in record.failed]
+            if keys and record.id is None:
+                # A command ended when it was about to submit it.
+                if (name := self._retry(partial(self._find, record))) is None:
+                    self._files.remove(record)
+                    continue
+                record = replace(record, id=name, state="submitted")
+                self._files.write(record)
+            if keys:
+                jobs.append(_Job(record, [wanted.pop(key) for key in keys]))
+        return jobs
+
+    def _find(self, record: BatchRecord) -> str | None:
+        """The provider's name for a batch that may have arrived; None where it did not."""
+        try:
+            return self._server.find(record)
+        except BatchExpired as error:
+            raise ModelError(
+                f"{self._server.address} lists no batches by our name ({error}), so that one of "
+                f"{len(record.keys)} requests may be there or not: look in the provider's console, "
+                f"and remove {self._files.path(record)} to have it handed in again"
+            ) from None
+
+    def _submit(self, requests: Sequence[Request]) -> list[_Job]:
+        """Submit requests in batches that the provider takes."""
+        server, jobs = self._server, list[_Job]()
+        batch, entries, size, path = list[Request](), list[bytes](), 0, ""
+        for request in sorted(requests, key=lambda one: server.path(one) or ""):
+            named = server.entries(request).items()
+            new = [server.entry(one, name) for name, one in named]
+            new_size, new_path = sum(len(entry) + 1 for entry in new), server.path(request) or ""
+            is_full = len(entries) + len(new) > server.most_entries
+            if batch and (is_full or size + new_size > server.most_bytes or path != new_path):
+                jobs.append(self._submit_batch(batch, entries, path=path))
+                batch, entries, size = [], [], 0
+            batch.append(request)
+            entries += new
+            size, path = size + new_size, new_path
+        return [*jobs, self._submit_batch(batch, entries, path=path)] if batch else jobs
+
+    def _submit_batch(
+        self, requests: Sequence[Request], entries: Sequence[bytes], *, path: str
+    ) -> _Job:
+        server, is_lost = self._server, False
+        record = BatchRecord(
+            nonce=uuid4().hex,
+            provider=server.kind,
+            address=server.address,
+            created=time.time(),
+            keys=tuple(request.key for request in requests),
+            entries=len(entries),
+        )
+
+        def submit() -> str:
+            nonlocal is_lost
+            if is_lost and (name := self._find(record)):
+                return name
+            self._files.write(record)
+            try:
+                return server.submit(entries, path=path, nonce=record.nonce)
+            except RetryableError as error:
+                # An error's status says that there is no batch; without a reply there may be one.
+                is_lost = error.usage != UNCHARGED
+                if not is_lost:
+                    self._files.remove(record)
+                raise
+            except (PermanentError, ModelError, BatchExpired) as error:
+                self._files.remove(record)
+                if isinstance(error, BatchExpired):
+                    fact = f"{server.address} has no batches ({error}); leave out --batch"
+                    raise ModelError(fact) from None
+                raise
+
+        submitted = replace(record, id=self._retry(submit), state="submitted")
+        self._files.write(submitted)
+        return _Job(submitted, requests)
+
+    def _await(self, jobs: Sequence[_Job]) -> Iterator[Response]:
+        errors, waiting, wait_s = list[str](), list(jobs), FIRST_S
+        while waiting:
+            polled = [(job, self._poll(job)) for job in waiting]
+            for job, status in (one for one in polled if one[1].is_ended):
+                if status.error is None:
+                    yield from self._collect(job, status)
+                    continue
+                self._files.remove(job.record)
+                errors.append(f"batch {job.record.shown}: {status.error}")
+            waiting = [job for job, status in polled if not status.is_ended]
+            if waiting:
+                self._polling.sleep(wait_s)
+                wait_s = min(LONGEST_S, GROWTH * wait_s)
+        if errors:
+            raise ModelError(
+                f"{self._server.address} took none of {len(errors)} batches ({errors[0]}); "
+                "nothing of them was asked: mend that, then repeat the command"
+            )
+
+    def _poll(self, job: _Job) -> BatchStatus:
+        record = job.record
+        status = self._of(record, lambda: self._server.status(record.id or ""))
+        how_far = f"{status.word}: {status.done} of {status.total} answered there"
+        self._progress(f"batch {record.shown} ({how_far})", 0, len(job.wanted))
+        return status
+
+    def _collect(self, job: _Job, status: BatchStatus) -> Iterator[Response]:
+        record, failed = job.record, set(job.record.failed)
+        left = {request.key: request for request in job.wanted}
+        results = self._of(record, lambda: list(self._server.results(status, job.wanted, record)))
+        found = {response.key for response in results}
+        message = f"batch {record.shown} ended ({status.word}) without a result of this request"
+        lost = [Response.failed(key, Reason.FAILED, message) for key in left if key not in found]
+        for response in [*results, *lost]:
+            if left.pop(response.key, None) is not None:
+                failed |= {response.key} if response.failure else set()
+                yield response
+        keys = {request.key for request in job.wanted}
+        state = "collected" if keys | failed >= set(record.keys) else record.state
+        self._files.write(replace(record, state=state, failed=tuple(sorted(failed))))
+
+    def _of(self, record: BatchRecord, call: Callable[[], _T]) -> _T:
+        """What the provider says of a batch; ModelError if it has no such batch any more."""
+        try:
+            return self._retry(call)
+        except BatchExpired as error:
+            raise ModelError(
+                f"batch {record.shown} with {len(record.keys)} requests, or its results, are not "
+                f"at {self._server.address} ({error}): use the key it was handed in with, or "
+                f"remove {self._files.path(record)} to have its requests asked, and paid for, again"
+            ) from None
+
+    def _retry(self, call: Callable[[], _T]) -> _T:
+        attempts = self._polling.attempts
+        retrying = Retrying(
+            retry=retry_if_exception_type(RetryableError),
+            stop=stop_after_attempt(attempts),
+            wait=_wait_s,
+            sleep=self._polling.sleep,
+            reraise=True,
+        )
+        try:
+            return retrying(call)
+        except PermanentError as error:
+            raise ModelError(f"{error}; to ask at once, leave out --batch") from None
+        except RetryableError as error:
+            raise ModelError(
+                f"{error}; gave up after attempt {attempts}: what was handed in stays, and the "
+                "same command collects it"
+            ) from None
+
+
+def _wait_s(state: RetryCallState) -> float:
+    """The seconds before the next attempt: growing, or what the server asks for."""
+    error = state.outcome.exception() if state.outcome else None
+    asked_s = error.retry_after_s if isinstance(error, RetryableError) else None
+    return max(min(LONGEST_S, FIRST_S * GROWTH ** (state.attempt_number - 1)), asked_s or 0.0)
+
+
+def _stem(name: str) -> str:
+    """The start that the names of a request's entries share: most of its key."""
+    return name[: LONGEST_NAME - 6]
