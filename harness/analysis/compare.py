@@ -148,19 +148,18 @@ def _difference(pairing: Pairing, items: DataFrame, settings: BootstrapSettings)
         row |= {"above_chance": above.value, "p_above_chance": above.p}
         row |= {"above_chance_low": above.low, "above_chance_high": above.high}
         row["p_above_permutation"] = permuted
-    why = ""
-    if not pairing.is_right_or_wrong:
-        why = "verdicts are not right or wrong"
-    elif has_two_levels:
-        why = f"chance levels differ ({chances[0]:.3g}, {chances[1]:.3g})"
-    elif pairing.kind is Kind.CHOICE_AND_WORDS and None in chances:
-        why = "a chance level is not known, and they may differ"
-    elif pairing.is_pooled:
-        why = "decodings of one sample are not independent"
-    elif decided["cluster"].duplicated().any():
-        why = "samples of one cluster are not independent"
-    elif decided.empty:
-        why = "no sample is right or wrong in both"
+    reasons = (
+        (not pairing.is_right_or_wrong, "verdicts are not right or wrong"),
+        (has_two_levels, f"chance levels differ ({at_a:.3g}, {at_b:.3g})"),
+        (
+            pairing.kind is Kind.CHOICE_AND_WORDS and None in chances,
+            "a chance level is not known, and they may differ",
+        ),
+        (pairing.is_pooled, "decodings of one sample are not independent"),
+        (decided["cluster"].duplicated().any(), "samples of one cluster are not independent"),
+        (decided.empty, "no sample is right or wrong in both"),
+    )
+    why = next((words for is_so, words in reasons if is_so), "")
     if why:
         return row | {"reason": "; ".join(filter(None, (row["reason"], f"no exact test: {why}")))}
     table = fourfold(decided["a"] == 1, decided["b"] == 1)

@@ -11,9 +11,8 @@ from typing import Any
 from uuid import UUID
 
 from harness import __version__
-from harness.analysis.headlines import headlines
 from harness.pipeline.items import choice_text, expected_texts, item_texts, missing_reason
-from harness.pipeline.score import ALL, RIGHT_OR_WRONG
+from harness.pipeline.score import ALL, RIGHT_OR_WRONG, headlines
 from harness.storage.find_runs import run_facts
 from harness.storage.run_tables import SampleRecord, VerdictRecord
 from harness.storage.runs import JudgeEntry, RunFile, ScoreRow, StoredRun

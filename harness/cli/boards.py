@@ -52,7 +52,7 @@ class BoardChoice:
         "Print this group of samples. Default: all samples.", None, flags="--group"
     )
     is_all: bool = option(
-        "Print all boards, models, variants and alarms, and the judges side by side.",
+        "Print all boards, models, variants and alarms, and what swapped samples change.",
         False,
         flags="--all",
     )
@@ -167,7 +167,7 @@ def _put_judges(
 ) -> None:
     """Warn of unfit judges, with the numbers of the first variant and the names of the others.
 
-    With `is_all` print all judges side by side, and what swapping changed.
+    With `is_all` print what swapping the samples changed.
     """
     fitness = judge_fitness(boards, verdicts)
     unfit = fitness[fitness["finding"] != "fit"]
@@ -177,15 +177,6 @@ def _put_judges(
         warn(f"judge {judge} {own['words'].iat[0]}: {task}, {first}{others}")
     if not is_all:
         return
-    sides = boards[~boards["judge"].astype(str).str.endswith(":swapped")]
-    names = ["task", "variant", "decoding", "data", "model", "judge"]
-    means = sides.astype(dict.fromkeys(names, str)).pivot_table(
-        "value", names[:-1], "judge", sort=False
-    )
-    for (task, variant, *_), own in means.groupby(names[:-2], sort=False):
-        shown = own.dropna(axis=1, how="all").droplevel(names[:-2]).reset_index()
-        if len(shown.columns) > 2:
-            show(shown, f"judges side by side: {task}, {variant}")
     for _, own in sensitivities(found).groupby("recipe", sort=False, observed=True):
         judge, swapped = own["judge"].iat[0], f"{own['judge'].iat[0]}:swapped"
         shown = own[["model", "value", "swapped", "difference"]]

@@ -15,8 +15,8 @@ from harness.analysis.compare import (
 )
 from harness.analysis.curves import names as curve_names
 from harness.analysis.findings import comparison_findings
-from harness.analysis.gates.gate import LEVEL, SAME, Decision, gate_words, junit_text
-from harness.analysis.gates.gate import gate as decide
+from harness.analysis.gate import LEVEL, SAME, Decision, gate_words, junit_text
+from harness.analysis.gate import gate as decide
 from harness.analysis.pairings import between, within
 from harness.analysis.run_views import ComparedRun
 from harness.cli import options

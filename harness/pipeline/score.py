@@ -5,7 +5,8 @@ Verdicts by different snapshots of a model never share a row. A run stores its h
 `all_scores` computes every one from its verdicts.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 from msgspec import UNSET
@@ -36,6 +37,8 @@ from harness.storage.signature import JudgeRecipe, Signature
 __all__ = ("ALL", "OF_CHOICE", "averages", "headline_label", "named_groups")  # used with scores
 RIGHT_OR_WRONG = "accuracy"
 """The metric of judges whose verdict is 1, 0 or, for a tie, between."""
+HEADLINES = frozenset({RIGHT_OR_WRONG, "mean_rating", "mean_f1"})
+"""The metrics that a judge's verdicts may have."""
 OF_SHARES = ("accuracy_", *OF_CHOICE)
 SHARES = frozenset(
     {
@@ -63,6 +66,21 @@ OF_CLASSES = ("precision_", "recall_", "f1_", "missed_")
 def all_scores(folder: RunFolder) -> list[ScoreRow]:
     """Every score of a stored run, computed from its verdicts; scores.csv has the headlines."""
     return rows_of(folder.read(), folder.tables(), is_every=True)
+
+
+def headlines(rows: Iterable[ScoreRow]) -> list[ScoreRow]:
+    """The overall row of each run, variant and judge over all decodings together."""
+    chosen: dict[tuple[str, ...], ScoreRow] = {}
+    for row in rows:
+        score = row.score
+        if score.group == ALL and score.metric in HEADLINES:
+            # All of a recipe but the temperatures of the decoding.
+            rest = replace(row.parsed, decoding="").without("variant")
+            key = (row.task, score.variant, score.judge, rest)
+            other = chosen.setdefault(key, row)
+            if score.decoding.count("+") > other.score.decoding.count("+"):
+                chosen[key] = row
+    return list(chosen.values())
 
 
 def rows_of(

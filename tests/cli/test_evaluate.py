@@ -451,7 +451,7 @@ def test_a_judge_asked_through_another_model_is_read_compared_and_ranked_by_its_
     there = ("--results", str(toy.results))
     assert main(["compare", *runs, "--judge-a", "choice/beta", *there]) == 0
     assert main(["leaderboard", "--all", *there]) == 0
-    assert "choice/beta" in capsys.readouterr().out.partition("judges side by side")[2]
+    assert "accuracy by choice/beta" in capsys.readouterr().out
     assert before.items() <= toy.bytes().items()
 
 

@@ -66,10 +66,8 @@ def gate(
     `attrs`: the whole `decision`, `notes` for the reader, and what is `absent` from the new run.
     """
     if not (isfinite(max_drop) and max_drop >= 0 and 0 <= max_missing <= 1):
-        raise SpecError(
-            f"--max-drop {max_drop}, --max-missing {max_missing}: give a drop of 0 or more, as .02 "
-            "for two points, and a share from 0 to 1"
-        )
+        words = "give a drop of 0 or more, as .02 for two points, and a share from 0 to 1"
+        raise SpecError(f"--max-drop {max_drop}, --max-missing {max_missing}: {words}")
     runs = [_whole(folder) for folder in (base, new)]
     found, notes, unmatched = of_one_task(runs[0], runs[1], judge)
     pairings = _chosen(found)
@@ -186,17 +184,18 @@ def _decide(
         return Decision.REGRESSION, f"the drop is more than {max_drop:g}"
     if high is not None and high <= max_drop and max(lost[0], unmatched) <= max_missing:
         return Decision.PASS, f"a drop of more than {max_drop:g} is ruled out"
-    words = f"a drop of up to {high:.3f} is not ruled out" if high is not None else ""
-    if lost[0] > max_missing:
-        words = f"{lost[0]:.1%} of the verdicts are missing from the base run"
-    elif unmatched > max_missing:
-        words = f"{unmatched:.1%} of the samples are in one run alone"
-    elif high is None:
-        words = f"no interval: {bounds.why}"
-    elif low is not None and low > max_drop:
-        words = f"the drop is more than {max_drop:g} by the {LEVEL:.0%} interval, but not by the "
-        words += f"one that {tests} rows need (Bonferroni)"
-    return Decision.INCONCLUSIVE, words
+    facts = (
+        (lost[0] > max_missing, f"{lost[0]:.1%} of the verdicts are missing from the base run"),
+        (unmatched > max_missing, f"{unmatched:.1%} of the samples are in one run alone"),
+        (high is None, f"no interval: {bounds.why}"),
+        (
+            low is not None and low > max_drop,
+            f"the drop is more than {max_drop:g} by the {LEVEL:.0%} interval, but not by the one "
+            f"that {tests} rows need (Bonferroni)",
+        ),
+        (True, f"a drop of up to {high or 0.0:.3f} is not ruled out"),
+    )
+    return Decision.INCONCLUSIVE, next(words for is_so, words in facts if is_so)
 
 
 TAGS = {Decision.REGRESSION: "failure", Decision.INCONCLUSIVE: "error"}
