@@ -388,7 +388,6 @@ class Registry:
             name,
             lambda known: self.file("configs/scorers", known),
             encoders=self.encoder,
-            cache=self.cache / "trained_on",
             executor=self.executor,
         )
 

@@ -207,7 +207,6 @@ SCENARIOS = (
         "impscore",
         (
             "impscore score ../given/texts.csv --column body -o out/scored.csv --json",
-            "impscore pairs ../given/texts.csv --columns body,other -o out/pairs.jsonl --json",
             "impscore profile ../given/texts.csv --column body --label verdict --pairs 20"
             " -o out --json",
         ),

@@ -5,7 +5,7 @@ them under names that begin with `harness_`.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +22,6 @@ from harness.storage.frames import load
 from harness.storage.runs import RunFolder
 from harness.storage.tables import (
     ENDINGS,
-    TEXT,
     Column,
     FileFormat,
     Table,
@@ -30,7 +29,6 @@ from harness.storage.tables import (
     format_by_name,
     read_file,
 )
-from harness.text.dedup import nearest_originals, normal
 from harness.workspace import Workspace
 
 MISSED, FALSE_ALARM, ALL_KINDS = "missed", "false-alarm", "all"
@@ -146,60 +144,19 @@ def _kept(row: Mapping[Hashable, Any]) -> dict[str, object]:
     return {"id": row["sample"], **row["fields"], **several, "group": row["group"]}
 
 
-@dataclass(frozen=True, slots=True)
-class KnownTexts:
-    """Texts that a model was trained on, by row, and their labels where the file has them."""
-
-    texts: Sequence[str]
-    labels: Sequence[str | None]
-    rows: Sequence[str]
-
-
 def error_file(
-    errors: DataFrame,
-    table: Table,
-    places: Mapping[str, tuple[str, ...]],
-    target: FileFormat,
-    trained: KnownTexts | None = None,
+    errors: DataFrame, table: Table, places: Mapping[str, tuple[str, ...]], target: FileFormat
 ) -> bytes:
     """The file of some errors: their rows in `table`, and what the run says of each.
 
-    `harness_same_words` names the other rows of the data that have the same words. With `trained`
-    each has the training text that shares most of its words.
+    `harness_same_words` names the other rows of the data that have the same words.
     """
     rows = error_cells(errors, places)
-    names = dict(COLUMNS)
-    if trained is not None:
-        near = nearest_texts([_text(fields) for fields in errors["fields"]], trained)
-        rows = [{**row, **cells} for row, cells in zip(rows, near, strict=True)]
-        names |= NEAREST
     added = [
         Column(_free(f"{OURS}{name}", table.columns), [row[name] for row in rows], is_number)
-        for name, is_number in names.items()
+        for name, is_number in COLUMNS.items()
     ]
     return extended(table, added, target)
-
-
-def _text(fields: Mapping[str, str]) -> str:
-    return fields.get(TEXT) or max(fields.values(), key=len, default="")
-
-
-def nearest_texts(texts: Sequence[str], trained: KnownTexts) -> list[dict[str, object]]:
-    """The training text nearest to each text, by NEAREST; None where no word is shared.
-
-    Nearness is the Jaccard index of the words, 0 to 1; of texts equally near the first counts.
-    """
-    found = []
-    places = nearest_originals(texts, trained.texts, likeness=_LEAST)
-    for text, at in zip(texts, places, strict=True):
-        if at is None:
-            found.append(dict.fromkeys(NEAREST))
-            continue
-        mine, theirs = ({*normal(one).split()} for one in (text, trained.texts[at]))
-        shared = len(mine & theirs) / len(mine | theirs)
-        values = (trained.texts[at], shared, trained.labels[at], trained.rows[at])
-        found.append(dict(zip(NEAREST, values, strict=True)))
-    return found
 
 
 COLUMNS: Final = {
@@ -208,14 +165,6 @@ COLUMNS: Final = {
     **dict.fromkeys(("label", "variant", "decoding", "id", "row", "same_words"), False),
 }
 """The columns that are added, and whether they hold numbers."""
-NEAREST: Final = {
-    "nearest": False,
-    "nearest_likeness": True,
-    "nearest_label": False,
-    "nearest_row": False,
-}
-"""The columns of the nearest training text."""
-_LEAST: Final = 1e-9
 
 
 def error_cells(errors: DataFrame, places: Mapping[str, tuple[str, ...]]) -> list[dict[str, Any]]:

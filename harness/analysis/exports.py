@@ -1,4 +1,4 @@
-"""Runs to the files of other programs: Inspect, lm-evaluation-harness, Every Eval Ever.
+"""Runs to the files of other programs: Inspect, Every Eval Ever.
 
 Each function gives plain JSON values and writes nothing. What is missing is left out, never a
 number: a verdict without a value has no score there.
@@ -112,69 +112,6 @@ def _inspect_verdict(verdict: VerdictRecord, row: SampleRecord) -> Json:
     about = {"detail": dict(verdict.detail)} if verdict.detail else None
     found: Json = {"value": verdict.value, "answer": row.answer, "metadata": about}
     return {**found, "explanation": replies or verdict.note or None}
-
-
-def lm_eval_results(run: StoredRun, scores: Sequence[ScoreRow], written: float) -> Json:
-    """The results file of lm-evaluation-harness: a task for each variant, a filter for each judge.
-
-    Accuracy is `acc`. Its standard errors are not those of our intervals: they are "N/A", and the
-    intervals stand below `intervals`.
-    """
-    file = run.file
-    found: Json = {
-        **{"results": {}, "group_subtasks": {}, "configs": {}, "versions": {}, "n-shot": {}},
-        **{"higher_is_better": {}, "n-samples": {}, "intervals": {}},
-    }
-    for judge in file.judges:
-        for row in _overall(scores, judge):
-            name = f"{file.run.task}_{row.score.variant}"
-            _add_lm_eval_task(found, run, name=name, row=row)
-            _add_lm_eval_score(found, name, row)
-    decoding = file.run.decodings[0]
-    config = {
-        **{"model": file.model.kind, "model_args": f"model={file.model.name}"},
-        **{"model_revision": file.model.revision, "limit": file.run.limit},
-        "gen_kwargs": {"temperature": decoding.temperature, "max_gen_toks": decoding.max_tokens},
-        "random_seed": file.run.seed,
-    }
-    about = {"date": written, "model_name": file.model.name, "model_source": file.model.kind}
-    return {**found, "config": config, "git_hash": None, **about, PROGRAM: file.version}
-
-
-def _add_lm_eval_task(found: Json, run: StoredRun, *, name: str, row: ScoreRow) -> None:
-    if name in found["results"]:
-        return
-    file, variant = run.file, row.score.variant
-    asked = {one.sample.id for one in run.rows if one.variant == variant} or {
-        one.sample.id for one in run.rows
-    }
-    found["results"][name] = {"alias": name, "sample_len": len(asked)}
-    found["group_subtasks"][name] = []
-    found["configs"][name] = {
-        "task": name,
-        "dataset_path": file.data.source,
-        "dataset_kwargs": {"data": file.data.label},
-        "output_type": "multiple_choice" if file.task.has_choices else "generate_until",
-        "num_fewshot": 0,
-        "repeats": file.run.decodings[0].n * len(file.run.decodings),
-        "metadata": {"version": row.parsed.prompts, "signature": row.signature},
-    }
-    found["versions"][name] = row.parsed.prompts
-    found["n-shot"][name] = 0
-    found["higher_is_better"][name] = {}
-    found["n-samples"][name] = {"original": len(asked), "effective": len(asked)}
-
-
-def _add_lm_eval_score(found: Json, name: str, row: ScoreRow) -> None:
-    score = row.score
-    if score.value is None:
-        return
-    metric = "acc" if score.metric == RIGHT_OR_WRONG else score.metric
-    found["results"][name][f"{metric},{score.judge}"] = score.value
-    found["results"][name][f"{metric}_stderr,{score.judge}"] = "N/A"
-    found["higher_is_better"][name][metric] = True
-    bounds = {"low": score.low, "high": score.high, "n": score.n, "clusters": score.clusters}
-    found["intervals"].setdefault(name, {})[f"{metric},{score.judge}"] = bounds
 
 
 def every_eval_ever(

@@ -1,21 +1,21 @@
 """Runs to answers that are read side by side: which items, in which order, with which verdicts.
 
 A block is one item with its answers: of one run, of several runs, or of several variants where
-these are compared. Nothing here computes a statistic, prints or asks a model.
+these are compared. Items are chosen on the frames of answers and verdicts; the records of those
+alone are read. Nothing here computes a statistic, prints or asks a model.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from sys import intern
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from harness.analysis.pairings import judge_named
 from harness.analysis.run_views import describe_run
-from harness.core import Sample
 from harness.data.choices import LABELS
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.judges.custom import JudgeLabel
+from harness.lazy import DataFrame
 from harness.pipeline.choice_scores import IMPLICITNESS
 from harness.pipeline.items import (
     choice_text,
@@ -27,18 +27,22 @@ from harness.pipeline.items import (
 )
 from harness.pipeline.plan import options
 from harness.pipeline.score import RIGHT_OR_WRONG
+from harness.storage.frames import load
 from harness.storage.run_tables import SampleRecord, VerdictRecord
-from harness.storage.runs import JudgeEntry, RunFile, StoredRun
+from harness.storage.runs import JudgeEntry, RunFile, RunFolder, StoredRows
 
 Where = Literal["right", "wrong", "disagree", "missing", "flip"]
 Sort = Literal["data", "worst", "best"]
-RATING, ADJACENT = "mean_rating", 1.0
-"""Ratings that differ by more than one point disagree: they are not even adjacent."""
-_WAY, _DECODING, _NOTHING = "{row.variant} {row.decoding}", "{row.decoding}", ""
-"""What the answers of a block share."""
+ROOM = {RIGHT_OR_WRONG: 0.0, "mean_rating": 1.0}
+"""Values that differ by more disagree: ratings that are not even adjacent."""
 _SHORT = 50
+"""Choices of at most so many characters together are in one line."""
 _KNOWN = ("label", LABELS, IMPLICITNESS)
-"""Choices of at most so many characters together stand in one line."""
+_KEY = ["run", "row"]
+ShownText = tuple[Literal["text", "answer", "verdict"], str, str]
+"""One line of a block as a reader sees it: what it is, its label and its text."""
+ItemAnswer = tuple[RunFile, str, SampleRecord]
+"""An answer: its run, the name of what it differs by from the others of its block, its record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,240 +63,127 @@ class ItemQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class ItemAnswer:
-    """One answer, and the name of what it differs by from the others of its block."""
-
-    file: RunFile
-    label: str
-    rows: Sequence[SampleRecord]
-    place: int
-
-    @property
-    def record(self) -> SampleRecord:
-        """The record of the answer, whose rows may be in a file."""
-        return self.rows[self.place]
-
-
-@dataclass(frozen=True, slots=True)
-class ItemBlock:
-    """One item and its answers; `title` names the variant and decoding that all of them share."""
-
-    name: str
-    cluster: str
-    title: str
-    answers: tuple[ItemAnswer, ...]
-
-    @property
-    def sample(self) -> Sample:
-        """The item."""
-        return self.answers[0].record.sample
-
-
-@dataclass(frozen=True, slots=True)
 class ItemSelection:
-    """The wanted blocks in order, the number of all blocks, the judges to be shown."""
+    """The wanted answers in order, the number of all blocks, the judges to be shown.
 
-    blocks: tuple[ItemBlock, ...]
+    `answers` has the columns run, row, block, sample, cluster, title (the variant and decoding
+    that all of a block share) and label.
+    """
+
+    answers: DataFrame
     total: int
     judges: tuple[JudgeEntry, ...]
+    folders: tuple[RunFolder, ...]
+
+    def __len__(self) -> int:
+        return int(self.answers["block"].nunique())
+
+    def first(self, count: int | None) -> "ItemSelection":
+        """The first blocks, by default all."""
+        kept = self.answers["block"].unique()[:count]
+        return replace(self, answers=self.answers[self.answers["block"].isin(kept)])
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the answers, as in items.csv."""
         return item_columns(self.judges)
 
-    def cells(self) -> Iterator[dict[str, object]]:
-        """The rows of the answers one by one, by column."""
-        columns = self.columns
-        return (dict(zip(columns, row, strict=True)) for row in self.rows())
-
     def rows(self) -> Iterator[tuple[object, ...]]:
         """The rows of the answers one by one, as in items.csv."""
-        answers = (answer for block in self.blocks for answer in block.answers)
-        return (item_cells(answer.file, answer.record, self.judges) for answer in answers)
+        for _, answers in self.blocks():
+            for file, _, record in answers:
+                yield item_cells(file, record, self.judges)
+
+    def blocks(self) -> Iterator[tuple[str, list[ItemAnswer]]]:
+        """The title and the answers of each block."""
+        known: dict[tuple[str, int], SampleRecord] = {}
+        files = {folder.path.name: folder.read() for folder in self.folders}
+        for folder in self.folders:
+            name, rows = folder.path.name, StoredRows(folder)
+            wanted = {*self.answers.loc[self.answers["run"] == name, "row"]}
+            found = [(at, record) for at, record in enumerate(rows) if at in wanted]
+            prompted = rows.prompted([record for _, record in found])
+            places = [(name, at) for at, _ in found]
+            known |= dict(zip(places, prompted, strict=True))
+        columns = self.answers[["run", "row", "label"]]
+        for _, own in self.answers.groupby("block", sort=False):
+            named = columns.loc[own.index].itertuples(index=False)
+            answers = [(files[run], label, known[run, row]) for run, row, label in named]
+            yield own["title"].iat[0], answers
 
 
-@dataclass(frozen=True, slots=True)
-class ShownText:
-    """One line of a block as a reader sees it: its label and its text, and what it is."""
-
-    kind: Literal["text", "answer", "verdict"]
-    label: str
-    text: str
-
-
-def select_items(runs: Sequence[StoredRun], query: ItemQuery) -> ItemSelection:
+def select_items(folders: Sequence[RunFolder], query: ItemQuery) -> ItemSelection:
     """The blocks of some runs that a query wants.
 
     Raises SpecError for names that no run has, and where the query needs other judges.
     """
-    _check_names(runs, query)
-    judges = _judges(runs, query)
-    blocks = _blocks(runs, query)
-    if not blocks:
+    files = [folder.read() for folder in folders]
+    answers = _answers(folders, query)
+    judges = _judges(files, query)
+    if not len(answers):
         raise StoreError(
-            f"{describe_run(runs[0].file)}: no answer of this group and variant; leave out --group "
-            "or --variant"
+            f"{describe_run(files[0])}: no answer of this group and variant; leave out --group or "
+            "--variant"
         )
-    wanted = _wanted(query, judges)
-    kept = [block for block in blocks if wanted(block)]
+    answers = _in_blocks(answers, files, query)
+    total = int(answers["block"].max()) + 1
+    values = load(folders, "verdicts", ["row", "judge", "value"]).astype({"run": object})
+    values = values[values["judge"].isin([judge.name for judge in judges])]
+    values = values.merge(answers[[*_KEY, "block", "place"]], on=_KEY)
+    kept = answers[answers["block"].isin(_wanted(answers, values, query, judges))]
     if query.has_pairs:
-        clusters = {(block.cluster, block.title) for block in kept}
-        kept = [block for block in blocks if (block.cluster, block.title) in clusters]
-    return ItemSelection(tuple(_sorted(kept, query, judges)), len(blocks), tuple(judges))
+        pairs = {*zip(kept["cluster"], kept["title"], strict=True)}
+        is_near = [pair in pairs for pair in zip(answers["cluster"], answers["title"], strict=True)]
+        kept = answers[is_near]
+    kept = _sorted(kept, values, query, judges)
+    return ItemSelection(kept, total, tuple(judges), tuple(folders))
 
 
-def entries(block: ItemBlock, judges: Sequence[JudgeEntry]) -> Iterator[ShownText]:
-    """What a reader sees of a block: the item, what was expected, each answer, its verdicts."""
-    first = block.answers[0]
-    for name, text in item_texts(first.record).items():
-        yield ShownText("text", name, text)
-    for name, texts in kept_columns(first).items():
-        yield ShownText("text", name, " / ".join(texts))
-    choices = block.sample.choices
-    if len(" / ".join(choices)) > _SHORT:
-        yield from _choice_texts(block)
-    else:
-        if choices:
-            yield ShownText("text", "choices", " / ".join(choices))
-        for text in expected_texts(block.sample, first.file.task, first.record.variant):
-            yield ShownText("text", "expected", text)
-    for answer in block.answers:
-        yield from _answer_entries(answer, judges, is_alone=len(block.answers) == 1)
-
-
-def kept_columns(answer: ItemAnswer) -> dict[str, tuple[str, ...]]:
-    """The columns of a table that its map keeps with text and label, where they have texts."""
-    if answer.file.task.data.map is None or answer.file.data.mode == "sample":
-        return {}
-    kept = answer.record.sample.references
-    return {name: texts for name, texts in kept.items() if name not in _KNOWN}
-
-
-def _choice_texts(block: ItemBlock) -> Iterator[ShownText]:
-    """The choices as they were numbered; without numbers where the answers saw several orders."""
-    sample = block.sample
-    orders = {
-        tuple(option.index for option in options(a.file.task, a.record.variant, sample))
-        for a in block.answers
-    }
-    has_one = len(orders) == 1
-    order = orders.pop() if has_one else range(len(sample.choices))
-    for place, index in enumerate(order, 1):
-        label = f"choice {place}" if has_one else "choice"
-        is_right = sample.choices[index] == sample.gold
-        yield ShownText("text", f"{label}{', right' * is_right}", sample.choices[index])
-
-
-def _answer_entries(
-    answer: ItemAnswer, judges: Sequence[JudgeEntry], *, is_alone: bool
-) -> Iterator[ShownText]:
-    record, task = answer.record, answer.file.task
-    for step in () if task.has_choices else record.steps[:-1]:
-        label = step.step if is_alone else f"{answer.label}: {step.step}"
-        yield ShownText("text", label, step.text or "-")
-    if record.answer is None:
-        said = f": {note}" if (note := record.steps[-1].note) else ""
-        text = f"(no answer: {missing_reason(record, task)}{said})"
-    else:
-        words = choice_text(record, task)
-        is_more = words is not None and words != record.answer
-        text = f"{record.answer}: {words}" if is_more else record.answer
-    yield ShownText("answer", answer.label, text)
-    for judge in judges:
-        if (verdict := record.verdicts.get(judge.name)) is not None:
-            yield ShownText("verdict", judge.name, _said(verdict, judge))
-
-
-def _said(verdict: VerdictRecord, judge: JudgeEntry) -> str:
-    """A verdict, then what the judge replied or why there is none."""
-    if verdict.value is None:
-        value = f"missing, {verdict.reason}"
-    elif judge.metric == RIGHT_OR_WRONG:
-        value = {1.0: "right", 0.0: "wrong", 0.5: "tie"}.get(verdict.value, f"{verdict.value:.4g}")
-    else:
-        value = f"{verdict.value:.4g}"
-    replies = [f'"{reply.strip()}"' for reply in verdict.replies if reply is not None]
-    note = verdict.note if verdict.value is None else ""
-    return ": ".join(filter(None, (value, "; ".join(replies) or note)))
-
-
-def _check_names(runs: Sequence[StoredRun], query: ItemQuery) -> None:
-    known: dict[str, set[str]] = {"group": set(), "variant": set()}
-    for row in (row for run in runs if query.groups or query.variants for row in run.rows):
-        known["group"].add(row.sample.group)
-        known["variant"].add(row.variant)
-    for what, names in (("group", query.groups), ("variant", query.variants)):
-        for name in (name for name in names if name not in known[what]):
-            hint = did_you_mean(name, sorted(known[what]))
+def _answers(folders: Sequence[RunFolder], query: ItemQuery) -> DataFrame:
+    """The answers of the groups and variants that are named, by default of all."""
+    names = ["row", "sample", "variant", "decoding", "answer"]
+    answers = load(folders, "answers", names)
+    samples = load(folders, "samples", ["sample", "cluster", "group"])
+    found = answers.merge(samples, on=["task", "model", "run", "sample"], how="left").astype(object)
+    for what, wanted in (("group", query.groups), ("variant", query.variants)):
+        known = {*found[what].unique()}
+        for name in (name for name in wanted if name not in known):
+            hint = did_you_mean(name, sorted(known))
             raise SpecError(f"--{what} {name!r}: no answer of these runs is of it{hint}")
+    for what, wanted in (("group", query.groups), ("variant", query.variants)):
+        found = found[found[what].isin(wanted)] if wanted else found
+    return found.reset_index(drop=True)
 
 
-def _judges(runs: Sequence[StoredRun], query: ItemQuery) -> list[JudgeEntry]:
+def _judges(files: Sequence[RunFile], query: ItemQuery) -> list[JudgeEntry]:
     """The named judges, or all; each once, in the order of the runs."""
-    entries = {entry.name: entry for run in reversed(runs) for entry in reversed(run.file.judges)}
-    if lost := [name for name in query.judges if name not in entries]:
-        judge_named(runs[0].file, lost[0])
-    found = {entry.name: entry for run in runs for entry in run.file.judges}
+    found = {entry.name: entry for file in files for entry in file.judges}
+    if lost := [name for name in query.judges if name not in found]:
+        judge_named(files[0], lost[0])
     return [found[name] for name in query.judges or found]
 
 
-def _blocks(runs: Sequence[StoredRun], query: ItemQuery) -> list[ItemBlock]:
-    """Every item with its answers: items of one variant together, of these clusters together."""
-    labels = _run_labels([run.file for run in runs])
-    chosen = list(_found(runs, query))
-    ways = [
-        {(one.variant, one.decoding) for one in chosen if one.run == n} for n in range(len(runs))
-    ]
-    has_shared = len(runs) > 1 and bool(set.intersection(*ways))
-    if len(runs) == 1:
-        shared = _DECODING if query.where == "flip" else _WAY
+def _in_blocks(answers: DataFrame, files: Sequence[RunFile], query: ItemQuery) -> DataFrame:
+    """Every answer with its block: items of one variant together, of these clusters together."""
+    way = answers["variant"] + " " + answers["decoding"]
+    run = answers["run"].map(
+        {f.digest[:16]: name for f, name in zip(files, _run_labels(files), strict=True)}
+    )
+    if len(files) == 1 and query.where == "flip":
+        title, label = answers["decoding"], answers["variant"]
+    elif len(files) == 1 or set.intersection(*map(set, way.groupby(answers["run"]).unique())):
+        title, label = way, run
     else:
-        shared = _WAY if has_shared else _NOTHING
-    members: dict[tuple[str, str], list[_Found]] = {}
-    for one in chosen:
-        title = intern(shared.format(row=one))
-        members.setdefault((title, one.sample_id), []).append(one)
-    title_order = list(dict.fromkeys(title for title, _ in members))
-    rank = {name: n for n, name in enumerate(dict.fromkeys(one.cluster for one in chosen))}
-    made = [
-        ItemBlock(name, own[0].cluster, title, tuple(_answer(runs, labels, o, shared) for o in own))
-        for (title, name), own in members.items()
-    ]
-    return sorted(made, key=lambda b: (title_order.index(b.title), rank[b.cluster]))
-
-
-class _Found(NamedTuple):
-    """Where an answer stands, and what its block is found by."""
-
-    run: int
-    place: int
-    variant: str
-    decoding: str
-    sample_id: str
-    cluster: str
-
-
-def _found(runs: Sequence[StoredRun], query: ItemQuery) -> Iterator[_Found]:
-    for number, run in enumerate(runs):
-        for place, row in enumerate(run.rows):
-            is_group = not query.groups or row.sample.group in query.groups
-            if is_group and (not query.variants or row.variant in query.variants):
-                names = (row.variant, row.decoding, row.sample.id, row.sample.cluster)
-                yield _Found(number, place, *map(intern, names))  # a text that recurs is held once
-
-
-def _answer(
-    runs: Sequence[StoredRun], labels: Sequence[str], one: _Found, shared: str
-) -> ItemAnswer:
-    run, label = runs[one.run], intern(_label(labels[one.run], one, shared))
-    return ItemAnswer(run.file, label, run.rows, one.place)
-
-
-def _label(run: str, row: _Found, shared: str) -> str:
-    """What an answer differs by from the others of its block; a run alone is its model."""
-    way = {_WAY: "", _DECODING: row.variant, _NOTHING: f"{row.variant} {row.decoding}"}[shared]
-    return ", ".join(filter(None, ("" if shared is _DECODING else run, way)))
+        title, label = way.map(lambda _: ""), run + ", " + way
+    found = answers.assign(title=title, label=label)
+    places = {name: found.groupby(name, sort=False).ngroup() for name in ("title", "cluster")}
+    found["first"] = found.groupby(["title", "sample"], sort=False).ngroup()
+    order = found.assign(of_title=places["title"], of_cluster=places["cluster"])
+    found = order.sort_values(["of_title", "of_cluster", "first"], kind="stable")
+    found["block"] = found.groupby("first", sort=False).ngroup()
+    key = ["cluster" if query.has_pairs else "sample", "title"]
+    found["place"] = found.groupby(key, sort=False).ngroup()
+    return found
 
 
 def _run_labels(files: Sequence[RunFile]) -> list[str]:
@@ -307,110 +198,151 @@ def _run_labels(files: Sequence[RunFile]) -> list[str]:
     ]
 
 
-def _wanted(query: ItemQuery, judges: Sequence[JudgeEntry]) -> Callable[[ItemBlock], bool]:
-    """Whether a block is wanted: by `where`, then by `below`."""
-    conditions = []
-    if query.where is not None:
-        conditions.append(_condition(query, judges))
+def _wanted(
+    answers: DataFrame, values: DataFrame, query: ItemQuery, judges: Sequence[JudgeEntry]
+) -> set[int]:
+    """The blocks that a query wants: by `where` and by `below`."""
+    wanted = {*answers["block"]}
     if query.below is not None:
-        least, judge = query.below, _one_judge(judges, "--below")
-        conditions.append(lambda block: any(v < least for v in _known(block, [judge])))
-    return lambda block: all(condition(block) for condition in conditions)
-
-
-def _condition(query: ItemQuery, judges: Sequence[JudgeEntry]) -> Callable[[ItemBlock], bool]:
+        _one_judge(judges, "--below")
+        wanted &= {*values.loc[values["value"] < query.below, "block"]}
     if query.where == "missing":
-        return lambda block: any(
-            answer.record.answer is None or None in _values(answer, judges)
-            for answer in block.answers
-        )
+        lost = answers.loc[answers["answer"].isna(), "block"]
+        return wanted & {*lost, *values.loc[values["value"].isna(), "block"]}
     if query.where == "disagree":
-        alike = _comparable(judges)
-        return lambda block: any(_is_split(a, alike) for a in block.answers)
-    deciding = _deciding(judges, query)
-    match query.where:
-        case "right":
-            return lambda b: any({*_values(answer, deciding)} == {1.0} for answer in b.answers)
-        case "wrong":
-            return lambda b: any(0.0 in _values(answer, deciding) for answer in b.answers)
-        case _:
-            return lambda b: any({0.0, 1.0} <= {*_known(b, [judge])} for judge in deciding)
+        kinds = _comparable(judges)
+        own = values[values["judge"].isin(kinds)].assign(
+            kind=values["judge"].astype(object).map(kinds)
+        )
+        by = own.groupby([*_KEY, "block", "kind"])["value"]
+        spread = (by.max() - by.min()).reset_index()
+        room = spread["kind"].map(lambda kind: ROOM[kind.partition("|")[0]])
+        return wanted & {*spread.loc[spread["value"] > room, "block"]}
+    if query.where is None:
+        return wanted
+    own = values[values["judge"].isin(_deciding(judges, query))]
+    if query.where == "right":
+        all_right = own["value"].eq(1.0).groupby([own["run"], own["row"], own["block"]]).all()
+        return wanted & {*all_right[all_right].index.get_level_values("block")}
+    if query.where == "wrong":
+        return wanted & {*own.loc[own["value"] == 0.0, "block"]}
+    both = own[own["value"].isin([0.0, 1.0])]
+    both = both.groupby(["block", "judge"], observed=True)["value"].nunique()
+    return wanted & {*both[both > 1].index.get_level_values("block")}
 
 
-def _deciding(judges: Sequence[JudgeEntry], query: ItemQuery) -> list[JudgeEntry]:
+def _named(judges: Iterable[JudgeEntry]) -> str:
+    return ", ".join(f"{judge.name} ({judge.metric})" for judge in judges) or "nobody"
+
+
+def _deciding(judges: Sequence[JudgeEntry], query: ItemQuery) -> list[str]:
     """The judges that say right or wrong; of all, those of responses that are not swapped."""
     found = [judge for judge in judges if judge.metric == RIGHT_OR_WRONG]
     if not query.judges:
         found = [j for j in found if not j.step and not JudgeLabel.parse(j.name).is_swapped]
     if not found:
-        names = ", ".join(f"{judge.name} ({judge.metric})" for judge in judges) or "nobody"
         raise SpecError(
-            f"--where {query.where}: no judge says right or wrong (judged by {names}); for ratings "
-            "use --below VALUE or --sort worst with --judge NAME, or have another judge read it"
+            f"--where {query.where}: no judge says right or wrong (judged by {_named(judges)}); "
+            "for ratings use --below VALUE or --sort worst with --judge NAME, or have another "
+            "judge read it"
         )
-    return found
+    return [judge.name for judge in found]
 
 
-def _comparable(judges: Sequence[JudgeEntry]) -> list[list[JudgeEntry]]:
-    """The sets of at least two judges that give values on one scale."""
-    plain = [judge for judge in judges if not JudgeLabel.parse(judge.name).is_swapped]
-    sets = [
-        [j for j in plain if (j.metric, j.step) == key]
-        for key in dict.fromkeys((j.metric, j.step) for j in plain)
-        if key[0] in (RIGHT_OR_WRONG, RATING)
-    ]
-    if found := [members for members in sets if len(members) > 1]:
+def _comparable(judges: Sequence[JudgeEntry]) -> dict[str, str]:
+    """The scale and step of each judge that gives values as another one does."""
+    plain = [j for j in judges if not JudgeLabel.parse(j.name).is_swapped and j.metric in ROOM]
+    kinds = {judge.name: f"{judge.metric}|{judge.step}" for judge in plain}
+    counts = Counter(kinds.values())
+    if found := {name: kind for name, kind in kinds.items() if counts[kind] > 1}:
         return found
-    names = ", ".join(f"{judge.name} ({judge.metric})" for judge in judges) or "nobody"
     raise SpecError(
-        f"--where disagree: no two judges of these runs are on one scale (judged by {names}); have "
-        "one more read them: harness judge RUN --judge NAME"
+        f"--where disagree: no two judges of these runs are on one scale (judged by "
+        f"{_named(judges)}); have one more read them: harness judge RUN --judge NAME"
     )
 
 
-def _is_split(answer: ItemAnswer, alike: Iterable[Sequence[JudgeEntry]]) -> bool:
-    for members in alike:
-        room = 0.0 if members[0].metric == RIGHT_OR_WRONG else ADJACENT
-        values = [value for value in _values(answer, members) if value is not None]
-        if values and max(values) - min(values) > room:
-            return True
-    return False
-
-
-def _one_judge(judges: Sequence[JudgeEntry], option: str) -> JudgeEntry:
+def _one_judge(judges: Sequence[JudgeEntry], option: str) -> None:
     if len(judges) != 1:
         names = ", ".join(judge.name for judge in judges) or "none has read these runs"
         raise SpecError(f"{option} goes by the values of one judge; add --judge NAME ({names})")
-    return judges[0]
-
-
-def _values(answer: ItemAnswer, judges: Iterable[JudgeEntry]) -> list[float | None]:
-    """The value of each judge that has read the answer's run; None where it is missing."""
-    read = {entry.name for entry in answer.file.judges}
-    verdicts = [answer.record.verdicts.get(j.name) for j in judges if j.name in read]
-    return [verdict.value if verdict else None for verdict in verdicts]
-
-
-def _known(block: ItemBlock, judges: Sequence[JudgeEntry]) -> list[float]:
-    values = [value for answer in block.answers for value in _values(answer, judges)]
-    return [value for value in values if value is not None]
 
 
 def _sorted(
-    blocks: Sequence[ItemBlock], query: ItemQuery, judges: Sequence[JudgeEntry]
-) -> list[ItemBlock]:
+    kept: DataFrame, values: DataFrame, query: ItemQuery, judges: Sequence[JudgeEntry]
+) -> DataFrame:
     """The blocks by the value of the one judge, those without one last; whole clusters in pairs."""
     if query.sort == "data":
-        return list(blocks)
-    judge, sign = _one_judge(judges, f"--sort {query.sort}"), 1 if query.sort == "worst" else -1
-    worst: dict[tuple[str, str], float] = {}
-    for block in blocks:
-        values = [sign * value for value in _known(block, [judge])]
-        name = _place(block, query)
-        worst[name] = min([worst.get(name, float("inf")), *values])
-    return sorted(blocks, key=lambda block: worst[_place(block, query)])
+        return kept
+    _one_judge(judges, f"--sort {query.sort}")
+    own = values[values["block"].isin(kept["block"])]
+    worst = (own["value"] if query.sort == "worst" else -own["value"]).groupby(own["place"]).min()
+    return kept.assign(worst=kept["place"].map(worst)).sort_values("worst", kind="stable")
 
 
-def _place(block: ItemBlock, query: ItemQuery) -> tuple[str, str]:
-    """What is sorted as one: an item, or with `has_pairs` its whole cluster."""
-    return (block.cluster if query.has_pairs else block.name, block.title)
+def entries(answers: Sequence[ItemAnswer], judges: Sequence[JudgeEntry]) -> Iterator[ShownText]:
+    """What a reader sees of a block: the item, what was expected, each answer, its verdicts."""
+    file, _, first = answers[0]
+    for name, text in item_texts(first).items():
+        yield "text", name, text
+    if file.task.data.map is not None and file.data.mode != "sample":
+        # The columns of a table that its map keeps with text and label.
+        for name, texts in first.sample.references.items():
+            if name not in _KNOWN:
+                yield "text", name, " / ".join(texts)
+    choices = first.sample.choices
+    if len(" / ".join(choices)) > _SHORT:
+        yield from _choice_texts(answers)
+    else:
+        if choices:
+            yield "text", "choices", " / ".join(choices)
+        for text in expected_texts(first.sample, file.task, first.variant):
+            yield "text", "expected", text
+    for answer in answers:
+        yield from _answer_entries(answer, judges, is_alone=len(answers) == 1)
+
+
+def _choice_texts(answers: Sequence[ItemAnswer]) -> Iterator[ShownText]:
+    """The choices as they were numbered; without numbers where the answers saw several orders."""
+    sample = answers[0][2].sample
+    orders = {
+        tuple(option.index for option in options(file.task, record.variant, sample))
+        for file, _, record in answers
+    }
+    has_one = len(orders) == 1
+    order = orders.pop() if has_one else range(len(sample.choices))
+    for place, index in enumerate(order, 1):
+        label = f"choice {place}" if has_one else "choice"
+        is_right = sample.choices[index] == sample.gold
+        yield "text", f"{label}{', right' * is_right}", sample.choices[index]
+
+
+def _answer_entries(
+    answer: ItemAnswer, judges: Sequence[JudgeEntry], *, is_alone: bool
+) -> Iterator[ShownText]:
+    file, label, record = answer
+    for step in () if file.task.has_choices else record.steps[:-1]:
+        yield "text", step.step if is_alone else f"{label}: {step.step}", step.text or "-"
+    if record.answer is None:
+        said = f": {note}" if (note := record.steps[-1].note) else ""
+        text = f"(no answer: {missing_reason(record, file.task)}{said})"
+    else:
+        words = choice_text(record, file.task)
+        is_more = words is not None and words != record.answer
+        text = f"{record.answer}: {words}" if is_more else record.answer
+    yield "answer", label, text
+    for judge in judges:
+        if (verdict := record.verdicts.get(judge.name)) is not None:
+            yield "verdict", judge.name, _said(verdict, judge)
+
+
+def _said(verdict: VerdictRecord, judge: JudgeEntry) -> str:
+    """A verdict, then what the judge replied or why there is none."""
+    if verdict.value is None:
+        value = f"missing, {verdict.reason}"
+    else:
+        words = {1.0: "right", 0.0: "wrong", 0.5: "tie"} if judge.metric == RIGHT_OR_WRONG else {}
+        value = words.get(verdict.value, f"{verdict.value:.4g}")
+    replies = [f'"{reply.strip()}"' for reply in verdict.replies if reply is not None]
+    note = verdict.note if verdict.value is None else ""
+    return ": ".join(filter(None, (value, "; ".join(replies) or note)))

@@ -318,11 +318,6 @@ def _over_decodings(
         yield replace(each[0], decodings=(first, second), items=items, is_pooled=True)
 
 
-def have_common(one: ComparedRun, other: ComparedRun) -> bool:
-    """Whether two runs have a sample of one id."""
-    return bool(one.said.index.isin(other.said.index).any())
-
-
 def _common(runs: _Runs) -> tuple["Index[str]", int, list[str]]:
     """The samples that say the same in both runs, the number of the others, and a note on these.
 

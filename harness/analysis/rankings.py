@@ -13,10 +13,9 @@ from typing import Any, Final
 from harness.analysis.sheets import unit_names
 from harness.data.ratings import COLUMNS, RATED, number, plain_cells, read_ratings
 from harness.errors import DataError, did_you_mean
-from harness.implicitness.evaluate import Evaluation, Items, tau
-from harness.implicitness.train import mean_known
+from harness.implicitness.evaluate import Evaluation, Value, mean_known, rho, tau
+from harness.implicitness.pairs import Items
 from harness.lazy import DataFrame, pandas
-from harness.stats.correlation import spearman
 from harness.storage.frames import Row, records
 from harness.storage.spreadsheets import read_spreadsheet
 
@@ -64,7 +63,7 @@ def read_people(paths: Sequence[Path], items: Items) -> list[Judged]:
                 )
             own[place] = value
         elif name in choices:
-            place = _place(rating, len(choices[name].choices))
+            place = _place(rating, len(choices[name].sentences) - 1)
             said = chosen.setdefault(who, {}).setdefault(name, [])
             said += [place] if value > 0 else []
         else:
@@ -115,13 +114,13 @@ def scorer_judged(items: Items, result: Evaluation) -> Judged:
     """What a scorer says of the items, in the form of a person's."""
     ranks = {
         name: tuple(
-            float(one.scores[at] or 0.0)
+            float(one["scores"][at])
             for at in sorted(range(len(ranking.levels)), key=ranking.levels.__getitem__)
         )
         for name, ranking, one in zip(
             unit_names(items.rankings), items.rankings, result.rankings, strict=True
         )
-        if None not in one.scores
+        if None not in one["scores"]
     }
     named = zip(unit_names(items.choices), result.closest, strict=True)
     return Judged(result.scorer, ranks, {name: value for name, value in named if value is not None})
@@ -185,12 +184,7 @@ def _row(
     return found | {"sets": len(taus) - lost, "missing": one.missing + lost}
 
 
-Measure = Callable[[Sequence[float], Sequence[float]], float | None]
-
-
-def rho(one: Sequence[float], other: Sequence[float]) -> float | None:
-    """Spearman's rho of two orders; None where one of them is all ties."""
-    return spearman(one, other).value
+Measure = Callable[[Sequence[float], Sequence[float]], Value]
 
 
 def by_set(one: Judged, other: Judged, how: Measure) -> list[float | None]:

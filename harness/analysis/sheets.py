@@ -13,8 +13,7 @@ from harness.core import Sample
 from harness.data.annotation import BETWEEN, FIELDS, GUIDE, STRESSES
 from harness.data.ratings import KEY_COLUMNS, MARKS, RATER, RATING, ROW
 from harness.errors import DataError, SpecError, did_you_mean
-from harness.implicitness.evaluate import Choice, Items, Ranking
-from harness.implicitness.pairs import TrainingPair
+from harness.implicitness.pairs import Item, Items, TrainingPair
 from harness.lazy import DataFrame, pandas
 from harness.parts import digest
 from harness.pipeline.plan import subsample
@@ -262,7 +261,7 @@ def _wanted(option: str, wanted: Sequence[str], known: list[str]) -> list[str]:
     return [*wanted] or known[:1]
 
 
-def unit_names(items: Sequence[Ranking | Choice]) -> list[str]:
+def unit_names(items: Sequence[Item]) -> list[str]:
     """A name for each set: its topic, with a number from the second one of a topic on."""
     seen: Counter[str] = Counter()
     names = []
@@ -294,9 +293,9 @@ def item_units(of: str, items: Items) -> list[Unit]:
     """The units of graded sentences and choices: whole sets, their sentences, or choices."""
     if of == "choices":
         return [
-            (name, str(place), {"topic": one.topic, "sentence": str(one.sentence)}, str(text))
+            (name, str(place), {"topic": one.topic, "sentence": str(one.sentences[0])}, str(text))
             for name, one in zip(unit_names(items.choices), items.choices, strict=True)
-            for place, text in enumerate(one.choices, 1)
+            for place, text in enumerate(one.sentences[1:], 1)
         ]
     units: list[Unit] = []
     for name, one in zip(unit_names(items.rankings), items.rankings, strict=True):

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from difflib import get_close_matches
 from textwrap import shorten
@@ -15,7 +15,9 @@ from harness.cli.list_runs import WIDTH, list_runs
 from harness.cli.options import HOME, AsJson, ExitCode, Home, argument, option
 from harness.data import download
 from harness.errors import SpecError, did_you_mean
+from harness.lazy import pandas
 from harness.present.screen import Cell, say, show_json, show_rows, warn
+from harness.present.screen import show as show_frame
 from harness.registry import EXTENDED, KINDS, SPECS, Registry, Section
 from harness.specs import plugins
 from harness.specs.data import GoldenSpec, OverlaySpec
@@ -214,20 +216,9 @@ def tokens(
     if is_json:
         show_json(reports)
         return ExitCode.DONE
-    shown: dict[str, Callable[[Mapping[str, Any]], Cell]] = {
-        "choices": lambda one: one["choices"],
-        "tokens a choice (min/median/max)": lambda one: (
-            f"{one['fewest']} / {one['median']:g} / {one['most']}"
-        ),
-        "one token": lambda one: one["single"],
-        "other tokens apart": lambda one: one["differing"],
-        "token across": lambda one: one["spanning"],
-        "nothing before": lambda one: one["ungiven"],
-        "BOS": lambda one: " or ".join(map(str, one["bos_counts"])),
-        "longest context": lambda one: one["longest_context"],
-    }
-    rows = [(name, *(cell(one) for cell in shown.values())) for name, one in reports.items()]
-    show_rows(f"{task}, {model}", ("variant", *shown), rows)
+    frame = pandas.DataFrame.from_dict(reports, orient="index")
+    frame["bos_counts"] = [" or ".join(map(str, counts)) for counts in frame["bos_counts"]]
+    show_frame(frame.drop(columns="examples").reset_index(names="variant"), f"{task}, {model}")
     examples = [(name, part) for name, one in reports.items() for part in one["examples"]]
     for name, part in examples[:3]:
         say(f"{name}, sample {part['sample_id']}, choice {part['choice']!r}")

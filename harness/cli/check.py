@@ -34,20 +34,17 @@ def judge(
     def build() -> Judge:
         return registry.judge(name, spec, identity=model)
 
-    built, problems = build(), list[SpecError]()
+    problem: SpecError | None = None
     for tried, task_spec, samples in _trials(registry, task, prefers=name):
-        if task_spec.has_choices != reads_choices(spec):
-            continue
-        try:
-            _read_one(built, samples, has_model=model is not None)
-        except SpecError as error:  # it needs references that these samples lack
-            problems.append(error)
-            continue
-        say(f"{name}: tried on task {tried}")
-        return _report(conformance.check_judge(build, name, samples, model=model))
-    if problems:
-        raise problems[0]
-    raise SpecError(f"judge {name}: no task has answers for it; name one with --task")
+        if task_spec.has_choices == reads_choices(spec):
+            try:
+                _read_made_up(build(), samples, has_model=model is not None)
+            except SpecError as error:  # it needs references that these samples lack
+                problem = problem or error
+                continue
+            say(f"{name}: tried on task {tried}")
+            return _report(conformance.check_judge(build, name, samples, model=model))
+    raise problem or SpecError(f"judge {name}: no task has answers for it; name one with --task")
 
 
 def model(
@@ -97,7 +94,7 @@ def scorer(name: str = argument("NAME", NAME), home: Home = HOME) -> int:
     return _report(conformance.check_scorer(lambda: registry.text_scorer(name)))
 
 
-def _read_one(judge: Judge, samples: Sequence[Sample], *, has_model: bool) -> None:
+def _read_made_up(judge: Judge, samples: Sequence[Sample], *, has_model: bool) -> None:
     response = Response("made up", texts=("An answer.",))
     for sample in samples:
         judge.ask(sample, response)
@@ -106,12 +103,11 @@ def _read_one(judge: Judge, samples: Sequence[Sample], *, has_model: bool) -> No
 
 
 def _report(findings: Iterable[conformance.Finding]) -> int:
-    is_broken = False
-    for finding in findings:
-        is_broken |= finding.problem is not None
-        problem = f": {finding.problem}" if finding.problem else ""
-        say(f"{'ok' if finding.problem is None else 'FAILED'}: {finding.rule}{problem}")
-    return ExitCode.CHECK_FAILED if is_broken else ExitCode.DONE
+    problems = []
+    for one in findings:
+        problems += [] if one.problem is None else [one.problem]
+        say(f"ok: {one.rule}" if one.problem is None else f"FAILED: {one.rule}: {one.problem}")
+    return ExitCode.CHECK_FAILED if problems else ExitCode.DONE
 
 
 def _trials(

@@ -81,7 +81,7 @@ def table(
       harness table intent-phenomena -o phenomena.tex
     """
     from harness.analysis.tables.build import TableInput, build
-    from harness.present.document import check_form, write
+    from harness.present.document import check_form, to_json, write
 
     if choice.out is not None:
         check_form(choice.out)
@@ -98,7 +98,7 @@ def table(
     )
     tables = build(choice.layout(found), given)
     if is_json:
-        show_json(tables)
+        show_json([to_json(one) for one in tables])
         return ExitCode.DONE
     if choice.out is None:
         _put(tables)
@@ -106,21 +106,8 @@ def table(
     for path in (*files, *([choice.ratings] if choice.ratings else [])):
         refuse_source(choice.out, path)
     write(tables, choice.out)
-    if choice.out.suffix == ".tex":
-        _warn_of_width(tables)
     say(f"wrote {len(tables)} {'table' if len(tables) == 1 else 'tables'} to {choice.out}")
     return ExitCode.DONE
-
-
-def _warn_of_width(tables: Sequence["PaperTable"]) -> None:
-    from harness.present.document import TEXT_WIDTH, too_wide
-
-    for label, width in too_wide(tables):
-        warn(
-            f"{label}: about {width} pt wide, and the text of an article has {TEXT_WIDTH:.0f}: "
-            "give fewer columns (--where, or swap --rows and --columns), fewer parts of a cell "
-            "(--cell), or fewer --digits"
-        )
 
 
 def _split(names: Sequence[str], registry: Registry) -> tuple[str | None, list[str]]:

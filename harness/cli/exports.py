@@ -92,20 +92,6 @@ def export_copies(
     return ExitCode.DONE
 
 
-def export_lm_eval(
-    run: options.RunName,
-    out: Path = option("Results file to write: JSON.", flags="-o --out"),
-    results: Results = RESULTS,
-) -> int:
-    """Write the scores of a run as a results file of lm-evaluation-harness."""
-    folder = find_run(results, run)
-    stored, scores = _read(folder)
-    found = exports.lm_eval_results(stored, scores, folder.written)
-    write_whole(out, _json(found))
-    say(f"wrote {len(found['results'])} tasks to {out}")
-    return ExitCode.DONE
-
-
 def export_every_eval_ever(
     run: options.RunName,
     out: Path = option("Folder to write below, as data/TASK/KIND/MODEL/ID.json.", flags="-o"),

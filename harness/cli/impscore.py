@@ -1,6 +1,5 @@
-"""The commands of the implicitness metric: score, pairs, eval and profile."""
+"""The commands of the implicitness metric: score, profile, evaluate, probe, and its training."""
 
-import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -15,37 +14,28 @@ import typer
 from harness.analysis import profile as profiles
 from harness.analysis.rankings import people_and_metric, read_people, scorer_judged
 from harness.cli import options
-from harness.cli.options import HOME, SCORER, AsJson, ExitCode, Home, ScorerName, option
+from harness.cli.options import HOME, SCORER, AsJson, ExitCode, Home, ScorerName, argument, option
 from harness.cli.put import put_frame
+from harness.data.readers import sentence_pairs
 from harness.data.readers.samples_jsonl import with_texts
 from harness.errors import DataError, SpecError, did_you_mean
+from harness.implicitness import probe as probes
+from harness.implicitness import train as training
 from harness.implicitness.evaluate import evaluate as evaluate_on
-from harness.implicitness.evaluate import read_items
 from harness.implicitness.open import MEASURES, CachedScorer
-from harness.implicitness.probe import plain_line, scale_line
-from harness.implicitness.scorer import (
-    LIMITS,
-    Flag,
-    Scored,
-    Scorer,
-    embedded_texts,
-    overlap_message,
-    text_of,
-)
-from harness.lazy import pyarrow
+from harness.implicitness.pairs import TrainingPair, read_items, read_pairs
+from harness.implicitness.scorer import LIMITS, Flag, Scored, overlap_message, save_head
+from harness.lazy import DataFrame
+from harness.models.encoders.encoders import CachedEncoder
+from harness.pipeline.plan import subsample
+from harness.pipeline.setup import VECTORS
+from harness.present import screen
 from harness.present.figures.texts import profile_figure
-from harness.present.screen import (
-    Cell,
-    ProgressLine,
-    cell,
-    say,
-    show_json,
-    show_records,
-    show_rows,
-    warn,
-)
+from harness.present.figures.training import ablation_figure, margins
+from harness.present.screen import ProgressLine, say, show, show_json, show_rows, warn
+from harness.specs.implicitness import RecipeSpec
 from harness.storage import tables
-from harness.storage.cells import csv_text, parquet_bytes
+from harness.storage.cells import json_text
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.frames import plain_rows, records
 from harness.storage.tables import FileFormat, column_of
@@ -59,13 +49,13 @@ File = Annotated[
 ]
 Format = Annotated[
     str | None,
-    typer.Option(
-        "--format", help="Format of FILE: csv, tsv, jsonl, parquet or lines. Default: by its name."
-    ),
+    typer.Option("--format", help="csv, tsv, jsonl, parquet or lines. Default: by its name."),
 ]
 
 
-def read_input(file: str, layout: str | None, *, has_column: bool) -> tuple[tables.Table, str]:
+def read_input(
+    file: str, layout: str | None = None, *, has_column: bool
+) -> tuple[tables.Table, str]:
     """The rows of a file or of stdin, and its name for messages."""
     name = "stdin" if file == STDIN else file
     if layout is not None and layout not in [*FileFormat]:
@@ -80,53 +70,25 @@ def read_input(file: str, layout: str | None, *, has_column: bool) -> tuple[tabl
             f"{name}: is read as plain lines, which have no columns; if it has columns, give it a "
             "name that ends in .csv or .tsv, or give --format if the command has it"
         )
-    is_guess = layout is None and tables.format_by_name(name) is None and not has_column
-    if is_guess and kind is FileFormat.LINES and _looks_like_csv(data):
-        warn(f"{name}: read as plain lines; --column NAME reads it as CSV")
-    try:
-        return tables.read_table(name, data, kind), name
-    except DataError as error:
-        if is_guess and kind is FileFormat.JSONL:
-            raise DataError(f"{error}, or give --format lines if it is plain text") from error
-        raise
-
-
-def _looks_like_csv(data: bytes) -> bool:
-    """Whether the first line and most others have the same number of commas outside quotes."""
-    lines = data[:65536].decode("utf-8", "replace").splitlines()[:50]
-    first, *others = [re.sub('"[^"]*"', "", line).count(",") for line in lines if line] or [0]
-    return first > 0 and 2 * others.count(first) > len(others) > 0
-
-
-def _warn(message: str) -> None:
-    if message:
-        warn(message)
+    return tables.read_table(name, data, kind), name
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measuring(options.Computing):
-    """With which scorer texts are measured, and where their rows go."""
+class Scoring(options.Computing):
+    """Which texts are scored, by which scorer, and where their rows go."""
 
+    file: File
+    column: str | None = option("Column of the texts. Default: text.", None)
     out: Path | None = option(
         "File to write: .csv, .tsv, .jsonl or .parquet. Default: stdout.", None, flags="-o --out"
     )
+    name: str = option("Name of the new column.", "implicitness", flags="--as")
     scorer: ScorerName = SCORER
     layout: Format = None
     home: Home = HOME
 
 
-def score(
-    file: File,
-    how: Measuring,
-    column: str | None = option("Column of the texts. Default: text.", None),
-    name: str = option("Name of the new column.", "implicitness", flags="--as"),
-    features: Path | None = option(
-        "File for the semantic and pragmatic feature of each text: .csv or .parquet.",
-        None,
-        metavar="FILE",
-    ),
-    is_json: AsJson = False,
-) -> int:
+def score(choice: Scoring, is_json: AsJson = False) -> int:
     """Score the implicitness of each text of a file, and write its rows with the scores.
 
     A second new column says why a score is missing (absent, not_text, empty, nul), or that the text
@@ -137,106 +99,69 @@ def score(
     Example:
       harness impscore score comments.csv --column comment -o scored.csv
     """
-    target, source = _target(file, how, name, has_column=column is not None, is_json=is_json)
-    texts = column_of(target.table, column, where=source)
-    registry = how.placed(options.registry(how.home))
-    scorer = registry.scorer(how.scorer)
-    if features is not None:
-        _write_features(features, texts, scorer)
-    cached = CachedScorer(scorer, registry.cache / MEASURES, ProgressLine("encoded"))
-    rows = [Scored(one.value, Flag(one.flag) if one.flag else None) for one in cached.score(texts)]
-    overlap = scorer.overlap((text,) for text in texts)
-    card = scorer.head.card
-    _warn(f"scale: {scale_line(card.metrics if card else {})}")
-    return _finish(target, rows, scorer, overlap, is_json=is_json)
-
-
-def _write_features(out: Path, texts: Sequence[object], scorer: Scorer) -> None:
-    """A row for each text that can be scored: its row from 1, then both features, number by number.
-
-    Those of the members of an ensemble stand one behind the other.
-    """
-    kind = tables.format_by_name(out.name)
-    if kind not in (FileFormat.CSV, FileFormat.PARQUET):
-        raise SpecError(f"--features {out}: give a name that ends in .csv or .parquet")
-    numbered = enumerate(map(text_of, texts), 1)
-    reads = [(at, read) for at, read in numbered if not isinstance(read, Flag)]
-    if not reads:
-        raise DataError("--features: the file has no text that can be scored")
-    embedded = embedded_texts((text for _, text in reads), scorer.encoder, ProgressLine("encoded"))
-    found = scorer.head.features(embedded.vectors)
-    places = [embedded.places[text] for _, text in reads]
-    sides = {"semantic": found.semantic[places], "pragmatic": found.pragmatic[places]}
-    table = {"row": [at for at, _ in reads]} | {
-        f"{side}_{place + 1}": column
-        for side, values in sides.items()
-        for place, column in enumerate(values.T.tolist())
-    }
-    if kind is FileFormat.CSV:
-        write_whole(out, csv_text([*table], zip(*table.values(), strict=True)).encode())
-        return
-
-    write_whole(out, parquet_bytes(pyarrow.table(table)))
-
-
-def pairs(
-    file: File,
-    *,
-    columns: str = option("The two columns of texts, comma-separated."),
-    how: Measuring,
-    name: str = option("Name of the new column.", "pragmatic_distance", flags="--as"),
-    is_json: AsJson = False,
-) -> int:
-    """Measure the distance in meaning of the two texts of each row, and write the rows with it.
-
-    The new columns are those of `harness impscore score`.
-    """
-    wanted = [part.strip() for part in columns.split(",")]
-    if len(wanted) != 2 or not all(wanted):
-        raise SpecError(f"--columns {columns!r}: give two names, as in --columns first,second")
-    target, source = _target(file, how, name, has_column=True, is_json=is_json)
-    first, second = (column_of(target.table, one, where=source) for one in wanted)
-    scorer = how.placed(options.registry(how.home)).scorer(how.scorer)
-    texts = [*zip(first, second, strict=True)]
-    rows = scorer.distances(texts, ProgressLine("encoded"))
-    _warn("scale: 0 means the same, without an upper bound; compare groups of pairs of one scorer")
-    return _finish(target, rows, scorer, scorer.overlap(texts), is_json=is_json)
-
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """Rows to score, and where they go; layout None: nowhere."""
-
-    table: tables.Table
-    name: str
-    out: Path | None
-    layout: FileFormat | None
-
-
-def _target(
-    file: str, how: Measuring, name: str, *, has_column: bool, is_json: bool
-) -> tuple[_Target, str]:
-    """Where the rows of a file go, and its name; what cannot be written is refused first."""
-    out = how.out
-    if out is not None and file != STDIN:
-        refuse_source(out, Path(file))
-    table, source = read_input(file, how.layout, has_column=has_column)
+    out, name = choice.out, choice.name
+    if out is not None and choice.file != STDIN:
+        refuse_source(out, Path(choice.file))
+    table, source = read_input(choice.file, choice.layout, has_column=choice.column is not None)
     if not name.strip():
         raise SpecError(f"--as {name!r}: give the new column a name")
-    if out is None and is_json:
-        return _Target(table, name, None, None), source
-    layout = (
-        table.file_format if out is None else tables.format_by_name(out.name) or FileFormat.LINES
-    )
-    if out is not None and layout is FileFormat.LINES:
+    layout = None if is_json and out is None else _layout(out, table)
+    if layout is not None:  # what cannot be written is refused before anything is scored
+        tables.extended(table, _columns(name, [Scored(None, Flag.ABSENT)] * len(table), ""), layout)
+    texts = column_of(table, choice.column, where=source)
+    registry = choice.placed(options.registry(choice.home))
+    scorer = registry.scorer(choice.scorer)
+    scored = CachedScorer(scorer, registry.cache / MEASURES, ProgressLine("encoded")).score(texts)
+    overlap, card = scorer.overlap((text,) for text in texts), scorer.head.card
+    warn(f"scale: {probes.scale_line(card.metrics if card else {})}")
+    if layout is not None:
+        columns = _columns(name, scored, scorer.signature)
+        _write(tables.extended(table, columns, layout), out)
+    _warn(overlap_message(scorer.signature, overlap, len(scored), what="rows"))
+    return _summarize(scored, scorer.signature, overlap, out, is_json=is_json)
+
+
+def _summarize(
+    scored: Sequence[Scored], scorer: str, overlap: int | None, out: Path | None, *, is_json: bool
+) -> int:
+    """Print how many texts have a score, and why the others have none."""
+    values = [one.value for one in scored if one.value is not None]
+    flags = Counter(str(one.flag) for one in scored if one.flag is not None)
+    cut, thin = (flags.pop(flag, 0) for flag in LIMITS)
+    missing, mean = dict(sorted(flags.items())), fmean(values) if values else None
+    if is_json:
+        summary = {"scorer": scorer, "n": len(scored), "scored": len(values), "mean": mean}
+        summary |= {"missing": missing, "cut": cut, "thin": thin, "trained_on": overlap, "out": out}
+        show_json({"summary": summary, "rows": scored if out is None else None})
+        return ExitCode.of(missing)
+    counts = f"{len(values)} of {len(scored)} rows have a value"
+    line = f"{scorer}: {counts}, mean {screen.cell(mean)}"
+    without = ", ".join(f"{count} {flag}" for flag, count in missing.items())
+    line += f"; without: {without}" if missing else ""
+    line += f"; {cut} longer than the encoder reads, scored by their beginning" if cut else ""
+    line += f"; {thin} of one word, or of letters that the encoder does not know" if thin else ""
+    warn(line) if out is None else say(f"{line}; in {out}")
+    return ExitCode.of(missing)
+
+
+def _warn(message: str) -> None:
+    if message:
+        warn(message)
+
+
+def _layout(out: Path | None, table: tables.Table) -> FileFormat:
+    """The format in which the rows of a table are written."""
+    if out is None:
+        if table.file_format is FileFormat.PARQUET:
+            raise SpecError("Parquet cannot be printed: name a file with -o")
+        return table.file_format
+    layout = tables.format_by_name(out.name)
+    if layout in (None, FileFormat.LINES):
         known = [ending for ending, kind in tables.ENDINGS.items() if kind is not FileFormat.LINES]
         raise SpecError(
             f"-o {out}: the ending of the name sets the format; give one of {', '.join(known)}"
         )
-    if out is None and layout is FileFormat.PARQUET:
-        raise SpecError("Parquet cannot be printed: name a file with -o")
-    tables.extended(table, _columns(name, [Scored(None, Flag.ABSENT)] * len(table), ""), layout)
-    return _Target(table, name, out, layout), source
+    return layout
 
 
 def _columns(name: str, scored: Sequence[Scored], scorer: str) -> list[tables.Column]:
@@ -245,37 +170,6 @@ def _columns(name: str, scored: Sequence[Scored], scorer: str) -> list[tables.Co
         tables.Column(f"{name}_flag", [one.flag for one in scored], is_number=False),
         tables.Column(f"{name}_scorer", [scorer] * len(scored), is_number=False),
     ]
-
-
-def _finish(
-    target: _Target, scored: Sequence[Scored], scorer: Scorer, overlap: int | None, *, is_json: bool
-) -> int:
-    name, out = scorer.signature, target.out
-    values = [one.value for one in scored if one.value is not None]
-    flags = Counter(str(one.flag) for one in scored if one.flag is not None)
-    cut, thin = (flags.pop(flag, 0) for flag in LIMITS)
-    missing, mean = dict(sorted(flags.items())), fmean(values) if values else None
-    if target.layout is not None:
-        columns = _columns(target.name, scored, name)
-        _write(tables.extended(target.table, columns, target.layout), out)
-    _warn(overlap_message(name, overlap, len(scored), what="rows"))
-    if is_json:
-        counts = {"scorer": name, "n": len(scored), "scored": len(values), "mean": mean}
-        more = {"missing": missing, "cut": cut, "thin": thin, "trained_on": overlap, "out": out}
-        show_json({"summary": counts | more, "rows": scored if out is None else None})
-        return ExitCode.of(missing)
-    parts = [f"{name}: {len(values)} of {len(scored)} rows have a value, mean {cell(mean)}"]
-    if missing:
-        parts.append(f"without: {', '.join(f'{n} {flag}' for flag, n in missing.items())}")
-    if cut:
-        parts.append(f"{cut} longer than the encoder reads, scored by their beginning")
-    if thin:
-        parts.append(f"{thin} of one word, or of letters that the encoder does not know")
-    if out is None:
-        warn("; ".join(parts))
-    else:
-        say("; ".join([*parts, f"in {out}"]))
-    return ExitCode.of(missing)
 
 
 def _write(data: bytes, out: Path | None) -> None:
@@ -296,7 +190,6 @@ def evaluate(
         "import` made of a sheet.",
         None,
     ),
-    layout: Format = None,
     home: Home = HOME,
     is_json: AsJson = False,
 ) -> int:
@@ -306,28 +199,26 @@ def evaluate(
     level, text; implicit, explicit; sentence, choices, answer. With --ratings it is compared with
     people: who orders the sentences as their levels, and how far people agree with each other.
     """
-    table, source = read_input(file, layout, has_column=True)
+    table, source = read_input(file, has_column=True)
     items = read_items(table, where=source)
     people = read_people(ratings, items) if ratings else []
     model = options.registry(home).scorer(scorer)
     result = evaluate_on(items, model, progress=ProgressLine("encoded"))
     _warn(overlap_message(result.scorer, result.trained_on, result.items, what="items"))
-    compared = records(people_and_metric(items, people, scorer_judged(items, result)))
+    compared = people_and_metric(items, people, scorer_judged(items, result))
     if is_json:
-        tables = {"measured": plain_rows(result.measured), "means": plain_rows(result.means)}
-        show_json(asdict(result) | tables | {"people": [row._asdict() for row in compared]})
+        found = asdict(result) | {"measured": plain_rows(result.measured)}
+        show_json(found | {"means": plain_rows(result.means), "people": plain_rows(compared)})
     else:
         columns = "metric, value, interval, chance, n, topics, missing"
-        show_records(f"{result.scorer} on {source}", records(result.measured), columns)
+        screen.show_records(f"{result.scorer} on {source}", records(result.measured), columns)
         if len(result.means):
-            title = "means: implicitness of either side, pragmatic distance of pair and negative"
-            show_records(title, records(result.means), "of, mean, sd, n")
-        if compared:
+            show(result.means, "means: implicitness of sides, pragmatic distance of pairs")
+        if len(compared):
+            names = {"tau_people": "tau with people", "rho_people": "rho with people"}
             title = "and people: order of the levels, agreement with each person, the nearest"
-            columns = "part, who; tau, rho, tau with people=tau_people, rho with people=rho_people"
-            show_records(title, compared, f"{columns}, closest, sets, choices, missing")
-    missing = [*result.measured["missing"], *(one.missing for one in compared)]
-    return ExitCode.of(any(missing))
+            show(compared.rename(columns=names), title, keys=2)
+    return ExitCode.of(result.measured["missing"].any() or compared["missing"].any())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -339,8 +230,7 @@ class ProfileChoice:
         "Folder for profile.csv and profile.svg. Default: none is written.", None, flags="-o --out"
     )
     column: str | None = option(
-        "Column of the texts; of our sample format also a field or a reference. Default: text.",
-        None,
+        "Column of the texts; of samples also a field or a reference. Default: text.", None
     )
     label: str | None = option("Column of labels; the texts of each label get a row.", None)
     pairs: int = option("Random pairs of texts for each label.", 2000, min=1)
@@ -362,34 +252,29 @@ def profile(
     has_column = choice.column is not None or label is not None
     table, source = read_input(file, choice.layout, has_column=has_column)
     table = with_texts(table)
-    texts = column_of(table, choice.column, where=source)
     opened = options.registry(home).scorer(scorer)
     found = profiles.profile(
-        texts,
+        column_of(table, choice.column, where=source),
         None if label is None else _labels(table, label, where=source),
         opened,
         sampling=profiles.Sampling(choice.pairs, choice.seed),
         progress=ProgressLine("encoded"),
     )
-    name, rows = "stdin" if file == STDIN else Path(file).name, records(found.rows)
-    chart, row = profile_figure(found, title=name), rows[0]
+    name, row = "stdin" if file == STDIN else Path(file).name, records(found.rows)[0]
+    chart = profile_figure(found, title=name)
     target = None if out is None else out / "profile.csv"
-    show = partial(_put_profile, name, rows)
-    put_frame(found.rows, target, show, is_json=is_json, chart=chart)
-    reasons = {
-        "absent": row.missing_absent,
-        "not a text": row.missing_not_text,
-        "empty": row.missing_empty,
-        "with a NUL": row.missing_nul,
-    }
-    if counts := ", ".join(f"{count} {why}" for why, count in reasons.items() if count):
+    put = partial(_put_profile, name, found.rows)
+    put_frame(found.rows, target, put, is_json=is_json, chart=chart)
+    reasons = [name for name in found.rows if name.startswith("missing_")]
+    if counts := ", ".join(
+        f"{n} {x.removeprefix('missing_')}" for x in reasons if (n := getattr(row, x))
+    ):
         warn(f"texts without a score: {counts}; no bin, mean or pair has them")
     _warn(overlap_message(row.scorer, row.trained_on, row.n))
     if opened.head.card is not None:
-        reported = [
-            place * profiles.WIDTH for place, count in enumerate(profiles.bins_of(row)) if count
-        ]
-        _warn(plain_line(opened.head.card.metrics, reported))
+        bins = enumerate(profiles.bins_of(row))
+        reported = [place * profiles.WIDTH for place, count in bins if count]
+        _warn(probes.plain_line(opened.head.card.metrics, reported))
     return ExitCode.of(row.texts - row.n)
 
 
@@ -402,21 +287,212 @@ def _labels(table: tables.Table, name: str, *, where: str) -> list[object]:
     return table.cells(table.columns.index(name))
 
 
-def _put_profile(name: str, rows: Sequence[Any]) -> None:
-    columns = "label, n, mean, sd, 5%=q05, 25%=q25, median, 75%=q75, 95%=q95, missing, cut, thin"
-    show_records(
-        f"implicitness of {name}, by {rows[0].scorer}",
-        rows,
-        columns,
-        missing=lambda r: r.texts - r.n,
+def _put_profile(name: str, rows: DataFrame) -> None:
+    quantiles = {"q05": "5%", "q25": "25%", "median": "median", "q75": "75%", "q95": "95%"}
+    spread = rows.assign(missing=rows["texts"] - rows["n"]).rename(columns=quantiles)
+    columns = ["label", "n", "mean", "sd", *quantiles.values(), "missing", "cut", "thin"]
+    show(spread[columns], f"implicitness of {name}, by {rows['scorer'].iat[0]}")
+    bins = {f"bin_{place}": f"{place * profiles.WIDTH:g} to" for place in range(profiles.BINS)}
+    counts = rows[["label", *bins, "outside"]].rename(columns=bins)
+    show(counts, "texts by bin of implicitness")
+    apart = {"different": "texts that differ", "distance_mean": "mean", "distance_sd": "sd"}
+    distances = rows[["label", "different", "pairs", "distance_mean", "distance_sd"]]
+    show(distances.rename(columns=apart), "pragmatic distances of random pairs of different texts")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadChoice:
+    """Which recipe is trained on which pairs, and where the files go."""
+
+    file: Path = argument(
+        "FILE",
+        "Sentence pairs (JSON lines, CSV, Parquet): implicit, explicit, topic, intention, levels; "
+        "or pos_implicit, pos_explicit, neg_implicit, neg_explicit, source.",
     )
-    bins = [f"{place * 0.25:g} to" for place in range(profiles.BINS)]
-    counts: list[tuple[Cell, ...]] = [
-        (row.label, *profiles.bins_of(row), row.outside) for row in rows
-    ]
-    show_rows("texts by bin of implicitness", ("label", *bins, "outside"), counts)
-    show_records(
-        "pragmatic distances of random pairs of different texts",
-        rows,
-        "label, texts that differ=different, pairs, mean=distance_mean, sd=distance_sd",
+    out: Path = option("Folder for the files.", flags="-o --out", metavar="FOLDER")
+    recipe: str = option("Recipe: a name in configs/recipes/, or a YAML file.", "impscore")
+    home: Home = HOME
+
+    def opened(self) -> tuple[tuple[str, RecipeSpec], CachedEncoder]:
+        """The recipe with its name, and its encoder."""
+        refuse_file(self.out)
+        registry = options.registry(self.home)
+        name = registry.file("configs/recipes", self.recipe).stem
+        spec = registry.load("configs/recipes", self.recipe)
+        encoder = CachedEncoder(registry.encoder(spec.encoder), registry.cache / VECTORS)
+        return (name, spec), encoder
+
+    def pairs(self) -> tuple[str, list[TrainingPair]]:
+        """The name of the file, and its pairs, none with a probe sentence."""
+        table, source = read_input(str(self.file), has_column=True)
+        found = read_pairs(table, where=source)
+        probes.refuse_probes((text for pair in found for text in pair.sentences), where=source)
+        return self.file.name, found
+
+
+def train(
+    choice: HeadChoice,
+    name: str | None = option("Name of the head. Default: the recipe's.", None),
+    is_json: AsJson = False,
+) -> int:
+    """Train a head of the metric on sentence pairs; write it and a card of origin and quality.
+
+    Writes NAME.safetensors and NAME.json: give either to --scorer. Each sentence is encoded once;
+    its vector is kept for the next training. The same file, recipe and machine: the same bytes.
+    """
+    (known, spec), encoder = choice.opened()
+    name = options.plain_name(name or known, option="--name")
+    progress = ProgressLine("done")
+    head = training.make_head(name, choice.pairs(), spec, encoder=encoder, progress=progress)
+    path = save_head(head, choice.out / head.name)
+    metrics = head.card.metrics if head.card is not None else {}
+    if is_json:
+        show_json({"head": path, "digest": head.digest, "metrics": metrics})
+        return ExitCode.DONE
+    show_rows(head.name, ("metric", "value"), [*metrics.items()])
+    say(f"{head.name}@{head.digest[:8]} in {path}")
+    return ExitCode.DONE
+
+
+def ablate(
+    choice: HeadChoice,
+    runs: int = option("Trainings of each form and setting, each with another seed.", 3, min=1),
+    is_grid: bool = option(
+        "Train all 120 combinations of both margins and alpha instead.", False, flags="--grid"
+    ),
+    is_json: AsJson = False,
+) -> int:
+    """Train all twelve forms of the metric, and all settings that the paper tried.
+
+    Writes ablation.csv, with a row for each training (its metrics on the test pairs and its
+    origin), and ablation.svg; or grid.csv and grid.svg with --grid, and prints the best point.
+    """
+    (known, spec), encoder = choice.opened()
+    if not spec.split[2]:
+        raise DataError(f"recipe {known} keeps no pairs to test on; give its split a third share")
+    found = training.ablation(
+        choice.pairs(),
+        (known, spec),
+        encoder,
+        training.trials(spec.settings, is_grid=is_grid),
+        runs=runs,
+        progress=ProgressLine("done"),
     )
+    tested, graded = found.attrs["pairs"], found.attrs["graded"]
+    title = f"Means over the runs, on {tested} test pairs, {graded} of them with levels"
+    if is_grid:
+        found = found.assign(test_pairs=tested)
+    chart = margins(found) if is_grid else ablation_figure(found, pairs=tested, graded=graded)
+    put_frame(
+        found,
+        choice.out / ("grid.csv" if is_grid else "ablation.csv"),
+        lambda: say("\n".join(chart.notes)) if is_grid else _show_means(found, title),
+        is_json=is_json,
+        chart=chart,
+    )
+    return ExitCode.DONE
+
+
+def _show_means(trainings: DataFrame, title: str) -> None:
+    each = trainings.groupby(["setting", "value"], sort=False)
+    means = each.size().rename("runs").to_frame().join(each[[*training.METRICS]].mean())
+    show(means.reset_index(), title)
+
+
+def probe(
+    scorer: str = argument(
+        "SCORER",
+        "Scorer: a name in configs/scorers/, or the path of a trained head or published weights.",
+        SCORER,
+    ),
+    out: Path | None = option("File for all figures: .csv.", None, flags="-o --out"),
+    home: Home = HOME,
+    is_json: AsJson = False,
+) -> int:
+    """Find which kinds of implicitness a scorer detects, by sentences that ship.
+
+    Prints the AUC of each implicit kind over each plain kind, with 95 % intervals over sets of
+    sentences; a * marks those that begin below .7. Then how high the sentences of each kind score.
+
+    \b
+    Example:
+      harness impscore probe heads/mine.json -o probe.csv
+    """
+    if out is not None and out.suffix != ".csv":
+        raise SpecError(f"-o {out}: give a name that ends in .csv")
+    registry = options.registry(home)
+    opened = registry.scorer(scorer)
+    cached = CachedScorer(opened, registry.cache / MEASURES, ProgressLine("encoded"))
+    found = probes.probe_figures(probes.scores_of(cached), scorer=opened.signature)
+    put_frame(found, out, partial(_put_probes, found), is_json=is_json)
+    return ExitCode.DONE
+
+
+def _put_probes(found: DataFrame) -> None:
+    rows = records(found)
+    areas = {(row.kind, row.against): _area(row) for row in rows if row.figure == "auc"}
+    kinds, against = (*probes.IMPLICIT, probes.ALL_IMPLICIT), (*probes.PLAIN, probes.ALL_PLAIN)
+    say(f"{rows[0].scorer} on {rows[0].sets} sets of probe sentences\n")
+    lines = [[probes.words(kind), *(areas[kind, one] for one in against)] for kind in kinds]
+    title = f"AUC of implicit over plain kinds, 95% interval; * begins below {probes.WEAK:g}"
+    show_rows(title, ("", *against), lines)
+    edges = [edge for edge in probes.EDGES if edge >= probes.UPPER]
+    reached = {(row.kind, row.at_least): row.value for row in rows if row.figure == "share"}
+    show_rows(
+        "sentences by kind: mean implicitness, and share in the upper bins",
+        ("", "mean", "95% interval", *(f">={edge:g}" for edge in edges)),
+        [
+            [
+                *(probes.words(row.kind), row.value, (row.low, row.high)),
+                *(f"{reached[row.kind, edge]:.0%}" for edge in edges),
+            ]
+            for row in rows
+            if row.figure == "mean"
+        ],
+    )
+
+
+def _area(row: Any) -> screen.Cell:  # noqa: ANN401 - a row of a frame
+    """An AUC in two decimals with its interval, as .83 .79-.87; * where it is weak."""
+    numbers = [f"{one:.2f}".lstrip("0") for one in (row.value, row.low, row.high)]
+    text = f"{numbers[0]} {numbers[1]}-{numbers[2]}"
+    return f"{text}*" if row.is_weak else text
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectChoice:
+    """The sentences to collect, of one public data set, and where they go."""
+
+    name: str = argument("MAP", "Map: a name in configs/pairs/, or the path of a YAML file.")
+    files: list[Path] = argument("FILE", "Tables of the data set: CSV, TSV, JSON lines, Parquet.")
+    out: Path = option("File for the sentences: JSON lines.", flags="-o --out")
+    limit: options.Limit = None
+    seed: options.Seed = 0
+    home: Home = HOME
+
+
+def collect(choice: CollectChoice, is_json: AsJson = False) -> int:
+    """Collect the sentences of a public data set that imply something, as samples.
+
+    `harness build JOB` lets a model write what each says outright; a data set that has such
+    counterparts needs no job. `harness impscore train` reads both.
+    """
+    for file in choice.files:
+        refuse_source(choice.out, file)
+    spec = options.registry(choice.home).load("configs/pairs", choice.name)
+    found = sentence_pairs.collect(choice.files, spec, Path(choice.name).stem)
+    samples = subsample(found.samples, choice.limit, seed=choice.seed)
+    names = ("id", "group", "cluster", "fields", "references")
+    lines = (json_text({name: getattr(one, name) for name in names}) for one in samples)
+    write_whole(choice.out, "".join(f"{line}\n" for line in lines).encode())
+    if is_json:
+        counts = {"written": len(samples), "found": len(found.samples), "left_out": found.left_out}
+        show_json(counts | {"job": spec.job or None, "licence": spec.licence})
+        return ExitCode.DONE
+    say(f"wrote {len(samples)} of {len(found.samples)} sentences to {choice.out}")
+    for reason, count in found.left_out.items():
+        warn(f"left out: {count} rows, {reason}")
+    warn(f"licence: {spec.licence}; the map was tried on {spec.tried}")
+    job = f"build {spec.job} {choice.out} --model MODEL -o pairs.jsonl" if spec.job else ""
+    say(f"next: harness {job or f'impscore train {choice.out} -o heads'}")
+    return ExitCode.DONE

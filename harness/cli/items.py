@@ -1,13 +1,13 @@
 """The command items: answers as a person reads them, and as tables for other programs."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import get_args
 
 from harness.analysis.items import (
-    ItemBlock,
     ItemQuery,
     ItemSelection,
     ShownText,
@@ -19,19 +19,17 @@ from harness.analysis.items import (
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, option
 from harness.errors import StoreError
-from harness.lazy import pyarrow
 from harness.present.document import form
 from harness.present.screen import say, show_json_rows
-from harness.storage.cells import arrow_column, csv_lines, csv_text, parquet_bytes
+from harness.storage.cells import csv_lines, csv_text
 from harness.storage.files import write_whole
 from harness.storage.find_runs import find_runs
-from harness.storage.runs import StoredRun
 from harness.text.cleanup import without_controls
 
 SHOWN = 20
 """Items on screen at most where no --limit is given, and no more than fit it."""
 WIDEST, GUTTER, INDENT = 100, 16, "  "
-Page = Iterator[tuple[ItemBlock, list[ShownText]]]
+Page = Iterator[tuple[str, list[ShownText]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +76,6 @@ class ItemFiles:
     """Where the answers are written, besides the screen."""
 
     csv: Path | None = option("Write the answers as CSV.", None, metavar="FILE")
-    parquet: Path | None = option("Write the answers as Parquet.", None, metavar="FILE")
     html: Path | None = option("Write the page as HTML.", None, metavar="FILE")
 
 
@@ -94,43 +91,43 @@ def items(
       harness items 3f9a --sort worst --judge gpt4-rating --below 2
     """
     query = choice.query()
-    found_runs = find_runs(results, choice.runs)
-    runs = [StoredRun.read(folder, with_prompts=True) for folder in found_runs]
-    found = select_items(runs, query)
-    count = len(found.blocks)
-    found = replace(found, blocks=found.blocks[: choice.limit])
+    whole = select_items(find_runs(results, choice.runs), query)
+    found = whole.first(choice.limit)
     written = _write(found, files, has_pairs=query.has_pairs)
     if is_json:
-        show_json_rows(found.cells())
+        show_json_rows(dict(zip(found.columns, row, strict=True)) for row in found.rows())
         return ExitCode.DONE
-    shown = found.blocks[: choice.limit or SHOWN]
-    page = _page(replace(found, blocks=shown), has_pairs=query.has_pairs)
+    page = _page(found.first(choice.limit or SHOWN), has_pairs=query.has_pairs)
     room, number = get_terminal_size().lines - 2 - len(written), 0
-    for number, (block, parts) in enumerate(page, 1):
-        title = _title(block, has_pairs=query.has_pairs)
-        lines = _block_lines(f"-- {number} of {count} -- {title} ", parts)
+    for number, (title, parts) in enumerate(page, 1):
+        lines = _block_lines(f"-- {number} of {len(whole)} -- {title} ", parts)
         room -= len(lines)
         if room < 0 and number > 1 and not choice.limit:
             number -= 1
             break
         say("\n".join(lines))
-    hint = "" if number == count else f", {number} shown (more: --limit N, --csv FILE)"
-    say(f"{count} of {found.total} items{hint}")
-    for path, answers in written.items():
-        say(f"wrote {answers} answers to {path}")
+    hint = "" if number == len(whole) else f", {number} shown (more: --limit N, --csv FILE)"
+    say(f"{len(whole)} of {whole.total} items{hint}")
+    for path in written:
+        say(f"wrote {len(found.answers)} answers to {path}")
     return ExitCode.DONE
 
 
 def _page(found: ItemSelection, *, has_pairs: bool) -> Page:
-    """The blocks as a reader sees them; a text that stands above, in the same pair, only once."""
-    above: ItemBlock | None = None
-    for block in found.blocks:
-        lines = list(entries(block, found.judges))
-        if above is not None and (above.cluster, above.title) == (block.cluster, block.title):
-            known = {(e.label, e.text) for e in entries(above, ()) if e.kind == "text"}
-            lines = [e for e in lines if e.kind != "text" or (e.label, e.text) not in known]
-        above = block if has_pairs else None
-        yield block, lines
+    """The blocks as a reader sees them; a text that is above, in the same pair, only once."""
+    above: tuple[object, ...] = ()
+    known: set[ShownText] = set()
+    for way, answers in found.blocks():
+        sample, lines = answers[0][2].sample, list(entries(answers, found.judges))
+        own = {line for line in lines if line[0] == "text"}
+        if has_pairs and above == (sample.cluster, way):
+            lines = [line for line in lines if line not in known]
+        above, known = (sample.cluster, way), own
+        parts = [sample.id, sample.group, way]
+        if has_pairs and sample.cluster != sample.id:
+            parts.append(f"of {sample.cluster}")
+        title = " -- ".join(part.replace("\n", " ") for part in parts if part)
+        yield without_controls(title), lines
 
 
 def _block_lines(head: str, parts: Sequence[ShownText]) -> list[str]:
@@ -142,9 +139,9 @@ def _block_lines(head: str, parts: Sequence[ShownText]) -> list[str]:
 
 def _lines(entry: ShownText, width: int) -> list[str]:
     """An entry's label and, to its right or below it, the lines of its text."""
-    indent = INDENT if entry.kind == "verdict" else ""
-    label = indent + without_controls(entry.label).replace("\n", " ")
-    texts = list(_wrapped(entry.text, width - GUTTER))
+    kind, label, text = entry
+    label = INDENT * (kind == "verdict") + without_controls(label).replace("\n", " ")
+    texts = list(_wrapped(text, width - GUTTER))
     if len(label) < GUTTER:
         label = label.ljust(GUTTER)
     elif len(texts) == 1 and len(label) + 2 + len(texts[0]) <= width:
@@ -152,15 +149,6 @@ def _lines(entry: ShownText, width: int) -> list[str]:
     else:
         return [label, *(" " * GUTTER + text for text in texts)]
     return [label + texts[0], *(" " * GUTTER + text for text in texts[1:])]
-
-
-def _title(block: ItemBlock, *, has_pairs: bool) -> str:
-    """The item; if others of its original are shown, also that original."""
-    sample = block.sample
-    parts = [sample.id, sample.group, block.title]
-    if has_pairs and sample.cluster != sample.id:
-        parts.append(f"of {sample.cluster}")
-    return without_controls(" -- ".join(part.replace("\n", " ") for part in parts if part))
 
 
 def _wrapped(text: str, width: int) -> Iterator[str]:
@@ -173,33 +161,14 @@ def _wrapped(text: str, width: int) -> Iterator[str]:
     yield from (line.plain.rstrip() for line in Text(clean).wrap(console, width)) if clean else [""]
 
 
-def _write(found: ItemSelection, files: ItemFiles, *, has_pairs: bool) -> dict[Path, int]:
-    made: dict[Path, Iterator[bytes]] = {}
+def _write(found: ItemSelection, files: ItemFiles, *, has_pairs: bool) -> list[Path]:
+    if files.csv and files.csv == files.html:
+        raise StoreError("--csv and --html name one file; give each its own")
     if files.csv:
-        made[files.csv] = _csv(found)
-    if files.parquet:
-        made[files.parquet] = _parquet(found)
+        parts = chain([csv_text(found.columns, ())], (csv_lines([row]) for row in found.rows()))
+        write_whole(files.csv, (part.encode("utf-8", "replace") for part in parts))
     if files.html:
-        blocks = _page(found, has_pairs=has_pairs)
-        page = ((_title(block, has_pairs=has_pairs), lines) for block, lines in blocks)
-        summary = f"{len(found.blocks)} of {found.total} items"
-        parts = form("items.html", page=page, summary=summary)
-        made[files.html] = (part.encode("utf-8", "replace") for part in parts)
-    if len(made) < sum(path is not None for path in (files.csv, files.parquet, files.html)):
-        raise StoreError("--csv, --parquet and --html name one file; give each its own")
-    for path, data in made.items():
-        write_whole(path, data)
-    return dict.fromkeys(made, sum(len(block.answers) for block in found.blocks))
-
-
-def _csv(found: ItemSelection) -> Iterator[bytes]:
-    yield csv_text(found.columns, ()).encode("utf-8", "replace")
-    yield from (csv_lines([row]).encode("utf-8", "replace") for row in found.rows())
-
-
-def _parquet(found: ItemSelection) -> Iterator[bytes]:
-    """The answers as a Parquet file: values are numbers, all else is text."""
-    cells = zip(*found.rows(), strict=True) if found.blocks else [()] * len(found.columns)
-    columns = zip(found.columns, cells, strict=True)
-    kinds = ((n, own, "float64" if n.startswith("value_") else "string") for n, own in columns)
-    yield parquet_bytes(pyarrow.table({n: arrow_column(n, own, kind) for n, own, kind in kinds}))
+        page, summary = _page(found, has_pairs=has_pairs), f"{len(found)} of {found.total} items"
+        parts = chain(form("items.html", page=page, summary=summary))
+        write_whole(files.html, (part.encode("utf-8", "replace") for part in parts))
+    return [path for path in (files.csv, files.html) if path]

@@ -9,7 +9,6 @@ from harness.analysis.error_table import (
     FALSE_ALARM,
     KINDS,
     MISSED,
-    KnownTexts,
     error_file,
     joined_query,
     original_table,
@@ -36,12 +35,9 @@ from harness.lazy import DataFrame
 from harness.pipeline.score import ALL
 from harness.present.screen import cell, p_value, say, show_json, show_rows, warn
 from harness.stats.estimate import NoValue
-from harness.storage.cells import cell_text
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.find_runs import find_run, find_runs
 from harness.storage.frames import frame_csv, plain_rows
-from harness.storage.runs import RunFile
-from harness.storage.tables import column_of, read_file
 
 WORDS = {"tpr": "TPR", "fpr": "FPR", "precision": "precision"}
 
@@ -210,11 +206,6 @@ class ErrorChoice:
         "missed: positive texts that were not flagged; false-alarm: negative texts that were; all.",
         "all",
     )
-    nearest: Path | None = option(
-        "Table of training texts: each error gets the one that shares most words.",
-        None,
-        metavar="TRAIN",
-    )
     out: Path = option(
         "File to write; its name says the format: .csv, .tsv, .jsonl or .parquet.", flags="-o --out"
     )
@@ -245,8 +236,7 @@ def export_errors(
     for path in originals.files if originals else ():
         refuse_source(choice.out, path)
     table = original_table(errors, originals) if originals else sample_table(errors)
-    trained = _trained(folder.read(), choice.nearest, where) if choice.nearest else None
-    data = error_file(errors, table, originals.places if originals else {}, target, trained)
+    data = error_file(errors, table, originals.places if originals else {}, target)
     write_whole(choice.out, data)
     kinds = errors["error"].value_counts()
     counts = [f"{kinds[kind]} {kind}" for kind in (MISSED, FALSE_ALARM) if kind in kinds]
@@ -256,21 +246,3 @@ def export_errors(
     if missing:
         warn(f"{missing} answers are missing or have no score: they are no errors and not written")
     return ExitCode.DONE
-
-
-def _trained(file: RunFile, path: Path, where: Where) -> KnownTexts:
-    """The texts of a training table, and its labels where it has the column map's."""
-    spec = file.task.data
-    name = where.table or (spec.map if file.data.mode != "sample" else None)
-    columns = options.registry(where.home).load("configs/tables", name) if name else None
-    table = read_file(path, quotes=columns.quotes if columns else None)
-    has_text = columns is not None and columns.text in table.columns
-    cells = column_of(table, columns.text if columns and has_text else None, where=str(path))
-    label = columns.label.column if columns else "label"
-    at = table.columns.index(label) if label in table.columns else None
-    labels = [None] * len(table) if at is None else [cell_text(c) for c in table.cells(at)]
-    return KnownTexts(
-        [cell if isinstance(cell, str) else "" for cell in cells],
-        labels,
-        [f"{path.name}:{line}" for line in table.lines],
-    )

@@ -26,8 +26,7 @@ from harness.data.annotation import read_labels, read_stresses
 from harness.data.ratings import checked, ratings_text, read_key, read_rated, read_ratings
 from harness.data.readers.samples_jsonl import read as read_samples
 from harness.errors import DataError, SpecError
-from harness.implicitness.evaluate import read_items
-from harness.implicitness.pairs import read_pairs
+from harness.implicitness.pairs import read_items, read_pairs
 from harness.implicitness.scorer import Flag, text_of
 from harness.judges.asking import Orders
 from harness.lazy import DataFrame, Series, pandas

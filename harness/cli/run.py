@@ -73,16 +73,25 @@ class RunChoice:
         "Scorer of implicitness: a name in configs/scorers/, column (of the data) or none.", None
     )
 
-    def check_alone(self, asking: JudgeOptions, table: str | None) -> None:
-        """Refuse options that a plan's file has the keys for."""
+    def opened(
+        self, asking: JudgeOptions, where: Where, calling: options.Calling, shown: Shown
+    ) -> "PlanCommand":
+        """The plan; SpecError for options that its file has the keys for."""
+        from harness.cli.plans.plan import PlanCommand
+
         names = ("task", "model", "judge", "variant", "limit", "backend", "answers", "scorer")
         given = {f"--{name}": getattr(self, name) for name in names}
-        given |= {"--seed": self.seed or None, "--judge-model": asking.judge_model, "--map": table}
+        given |= {"--seed": self.seed or None, "--judge-model": asking.judge_model}
+        given["--map"] = where.table
         if others := [name for name, value in given.items() if value is not None]:
             raise SpecError(
                 f"{', '.join(others)}: not with a plan; write the keys of these into {self.plan}, "
                 "where all of its commands read them (docs/money.md)"
             )
+        allowed, is_json = asking.is_self_judge_allowed, shown.is_json
+        return PlanCommand.open(
+            self.plan or "", where, calling, is_self_judge=allowed, is_json=is_json
+        )
 
     def resolved(self, asking: JudgeOptions, table: str | None) -> "list[resolve.RunOptions]":
         """The options of each run: of every model, task by task."""
@@ -139,7 +148,10 @@ def run(
     options.checked_tag(asking.tag)
     part = part_of(asking.shard, calling, is_dry=asking.is_dry)
     if choice.plan is not None:
-        return _run_plan(choice, asking, where, calling, shown)
+        plan = choice.opened(asking, where, calling, shown)
+        if choice.is_status or asking.is_dry:
+            return plan.status() if choice.is_status else plan.dry_run()
+        return plan.run_part(part) if part is not None else plan.run(asking.tag)
     wanted, line = choice.resolved(asking, where.table), ProgressLine()
     space = where.workspace(calling, progress=line)
     for task in () if choice.judge else dict.fromkeys(one.task for one in wanted):
@@ -154,38 +166,6 @@ def run(
         return put_dry_runs(plans, space, is_json=shown.is_json)
     runs = tagged(line.each(named, execute.run_each(plans)), asking.tag)
     return put_runs(runs, shown, is_all=calling.retry == "all", is_several=len(plans) > 1)
-
-
-def _run_plan(
-    choice: RunChoice,
-    asking: JudgeOptions,
-    where: Where,
-    calling: options.Calling,
-    shown: Shown,
-) -> int:
-    command = open_plan(choice, asking, where, calling, shown)
-    if choice.is_status:
-        return command.status()
-    if (part := part_of(asking.shard, calling, is_dry=asking.is_dry)) is not None:
-        return command.run_part(part)
-    return command.dry_run() if asking.is_dry else command.run(asking.tag)
-
-
-def open_plan(
-    choice: RunChoice,
-    asking: JudgeOptions,
-    where: Where,
-    calling: options.Calling,
-    shown: Shown,
-) -> "PlanCommand":
-    """The plan that is named; SpecError for options that belong into its file."""
-    from harness.cli.plans.plan import PlanCommand
-
-    choice.check_alone(asking, where.table)
-    allowed, is_json = asking.is_self_judge_allowed, shown.is_json
-    return PlanCommand.open(
-        choice.plan or "", where, calling, is_self_judge=allowed, is_json=is_json
-    )
 
 
 def judge(
@@ -248,7 +228,7 @@ def merge(
 
     options.checked_tag(asking.tag)
     if choice.plan is not None:
-        return open_plan(choice, asking, where, options.OFFLINE, shown).merge(asking.tag)
+        return choice.opened(asking, where, options.OFFLINE, shown).merge(asking.tag)
     wanted, space = choice.resolved(asking, where.table), where.workspace(options.OFFLINE)
     plans = [resolve.resolve(space.of_stored(), one) for one in wanted]
     shards.refuse_missing(plans)  # before any run is written

@@ -52,22 +52,14 @@ class Maps(Generic[Array]):
             raise ValueError(f"Ws and Wp are [dim, k], maps between spaces [k, k]; not {shapes}")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Features(Generic[Array]):
-    """The semantic and the pragmatic feature of each of n sentences, both [n, k]."""
-
-    semantic: Array
-    pragmatic: Array
+def features(embeddings: Array, maps: Maps[Array]) -> tuple[Array, Array]:
+    """The semantic and the pragmatic feature of each row of `embeddings` [n, dim], both [n, k]."""
+    return embeddings @ maps.semantic, embeddings @ maps.pragmatic
 
 
-def features(embeddings: Array, maps: Maps[Array]) -> Features[Array]:
-    """Compute the two features of each row of `embeddings` [n, dim]."""
-    return Features(embeddings @ maps.semantic, embeddings @ maps.pragmatic)
-
-
-def implicitness(found: Features[Array], maps: Maps[Array], form: Form) -> Array:
-    """Compute the implicitness [n] of n sentences: 0 is literal; in [0, 2] where cosine."""
-    semantic, pragmatic = found.semantic, found.pragmatic
+def implicitness(found: tuple[Array, Array], maps: Maps[Array], form: Form) -> Array:
+    """The implicitness [n] of the features of n sentences: 0 is literal; in [0, 2] where cosine."""
+    semantic, pragmatic = found
     match form.direction:
         case Direction.TO_SEMANTIC:
             pragmatic = pragmatic @ maps.transfer
@@ -81,13 +73,11 @@ def implicitness(found: Features[Array], maps: Maps[Array], form: Form) -> Array
     return distance(semantic, pragmatic, form.implicitness)
 
 
-def pragmatic_distance(first: Features[Array], second: Features[Array], form: Form) -> Array:
-    """Measure how far each sentence of `first` is in meaning from its pair in `second`: [n]."""
-    return distance(first.pragmatic, second.pragmatic, form.pragmatic)
-
-
 def distance(first: Array, second: Array, kind: Distance) -> Array:
-    """Measure the distance of each row of `first` [n, k] from its pair in `second`: [n]."""
+    """The distance of each row of `first` [n, k] from its pair in `second`: [n].
+
+    Of the pragmatic features of two sentences it is their pragmatic distance.
+    """
     if kind is Distance.EUCLIDEAN:
         apart: Array = norm(first - second) - SMALLEST_NORM  # a sentence is at 0 from itself
         return apart

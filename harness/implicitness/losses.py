@@ -5,9 +5,9 @@ All randomness comes from one seed: on one machine the same seed gives the same 
 splits or writes.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import ceil, sqrt
 from typing import Final
@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.implicitness.formula import (
-    Features,
     Maps,
     Matrix,
+    distance,
     features,
     implicitness,
-    pragmatic_distance,
 )
 from harness.implicitness.pairs import TrainingPair
 from harness.implicitness.scorer import Embedded, embedded_texts
@@ -32,8 +31,6 @@ from harness.models.vectors import Progress, Vectors
 from harness.specs.implicitness import Direction, SettingsSpec
 
 Places = NDArray[np.int64]
-NO_PAIRS: Final[Places] = np.empty((0, 2), np.int64)
-NO_ROWS: Final[Places] = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,11 +47,14 @@ class PairExamples:
     pairs: Places
     orders: Places
     steps: Places
-    plain: Places = field(default_factory=NO_PAIRS.copy)
-    second: Places = field(default_factory=NO_ROWS.copy)
+    plain: Places
+    second: Places
 
-    def __len__(self) -> int:
-        return len(self.pairs)
+    @property
+    def rows(self) -> Places:
+        """The places of all vectors that they refer to, in order."""
+        parts = self.pairs, self.orders, self.plain, self.second
+        return np.unique(np.concatenate([each.ravel() for each in parts]))
 
 
 def embed(
@@ -68,108 +68,56 @@ def embed(
 def examples(pairs: Sequence[TrainingPair], embedded: Embedded) -> PairExamples:
     """Build examples of pairs, each with its negative; levels give all orders of two."""
     place = embedded.places
-    fours = [
-        (place[pair.implicit], place[pair.explicit], *(place[text] for text in pair.negative or ()))
-        for pair in pairs
-    ]
     orders = [
         (place[pair.levels[high]], place[pair.levels[low]], high - low)
         for pair in pairs
         for low, high in combinations(range(len(pair.levels)), 2)
     ]
-    known = np.array(orders, dtype=np.int64).reshape(-1, 3)
-    table = np.array(fours, dtype=np.int64).reshape(-1, 4)
-    plain = [(place[pair.implicit], place[pair.plain]) for pair in pairs if pair.plain]
-    second = [place[pair.levels[1]] for pair in pairs if len(pair.levels) > 2]
+    known = _table(orders, 3)
+    fours = [(pair.implicit, pair.explicit, *(pair.negative or ())) for pair in pairs]
     return PairExamples(
         embedded.vectors,
-        table,
-        known[:, :2],
-        known[:, 2],
-        plain=np.array(plain, dtype=np.int64).reshape(-1, 2),
-        second=np.array(second, dtype=np.int64),
+        pairs=_table([[place[text] for text in four] for four in fours], 4),
+        orders=known[:, :2],
+        steps=known[:, 2],
+        plain=_table([(place[p.implicit], place[p.plain]) for p in pairs if p.plain], 2),
+        second=_table([[place[p.levels[1]]] for p in pairs if len(p.levels) > 2], 1)[:, 0],
     )
+
+
+def _table(rows: Sequence[Sequence[int]], width: int) -> Places:
+    return np.array(rows, dtype=np.int64).reshape(-1, width)
 
 
 SMALLEST: Final = 1e-6  # a column that is narrower counts as one that never changes
 VARIED: Final = 2 / 3  # of a scaled row's mean squared length; the rest is the column that does not
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Scaling:
-    """What is subtracted from each column [dim], and the factor [dim] it is multiplied by.
-
-    `constant` is the place of a column that never changes and `value` its value, None where
-    there is none; then nothing is subtracted.
-    """
-
-    shift: NDArray[np.float64]
-    factor: NDArray[np.float64]
-    constant: int | None = None
-    value: float | None = None
-
-    def scaled(self, vectors: Vectors) -> Vectors:
-        """Scale vectors [n, dim] to columns of equal spread and rows of length about 1."""
-        rows: Vectors = ((vectors - self.shift) * self.factor).astype(np.float32)
-        return rows
-
-    def unscaled(self, maps: Maps[Matrix]) -> Maps[Matrix]:
-        """Turn matrices for scaled vectors into equivalent ones for the vectors."""
-        return replace(
-            maps, semantic=self._back(maps.semantic), pragmatic=self._back(maps.pragmatic)
-        )
-
-    def _back(self, matrix: Matrix) -> Matrix:
-        found = matrix.astype(np.float64) * self.factor[:, None]
-        if self.constant is not None and self.value is not None:
-            found[self.constant] -= self.shift @ found / self.value
-        return found.astype(np.float32)
-
-
-def scaling(vectors: Vectors) -> Scaling:
-    """Compute the scaling by the means and standard deviations of vectors [n, dim]."""
-    mean = vectors.mean(axis=0, dtype=np.float64)
-    spread = vectors.std(axis=0, dtype=np.float64)
-    is_varied = spread > SMALLEST
-    unit = sqrt(VARIED / max(is_varied.sum(), 1))
-    factor = np.where(is_varied, unit / np.where(is_varied, spread, 1), 0.0)
-    constants = np.flatnonzero(~is_varied & (np.abs(mean) > SMALLEST))
-    if not len(constants):
-        return Scaling(np.zeros_like(mean), factor)
-    constant = int(constants[0])
-    factor[constant] = sqrt(1 - VARIED) / mean[constant]
-    return Scaling(np.where(is_varied, mean, 0.0), factor, constant, float(mean[constant]))
-
-
 THREADS: Final = 1  # sums over several would depend on how many there are
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TrainedMember:
-    """The float32 matrices of the best epoch, counted from 1.
+def scaled(vectors: Vectors, rows: Places) -> tuple[Vectors, Callable[[Matrix], Matrix]]:
+    """Scale vectors [n, dim] to columns of equal spread over some rows, of length about 1.
 
-    `history` has the implicitness accuracy on the validation examples after each epoch; it is
-    empty where there are none, and the last epoch is kept.
+    A column that never changes stays, as a constant. Also gives the function that turns a matrix
+    [dim, k] for scaled vectors into the equivalent one for the vectors.
     """
+    mean = vectors[rows].mean(axis=0, dtype=np.float64)
+    spread = vectors[rows].std(axis=0, dtype=np.float64)
+    is_varied = spread > SMALLEST
+    unit = sqrt(VARIED / max(is_varied.sum(), 1))
+    factor = np.where(is_varied, unit / np.where(is_varied, spread, 1), 0.0)
+    shift = np.zeros_like(mean)
+    constant = np.flatnonzero(~is_varied & (np.abs(mean) > SMALLEST))[:1]
+    if len(constant):
+        factor[constant] = sqrt(1 - VARIED) / mean[constant]
+        shift = np.where(is_varied, mean, 0.0)
 
-    maps: Maps[Matrix]
-    epoch: int
-    history: tuple[float, ...]
+    def back(matrix: Matrix) -> Matrix:
+        found = matrix.astype(np.float64) * factor[:, None]
+        if len(constant):
+            found[constant[0]] -= shift @ found / float(mean[constant[0]])
+        return found.astype(np.float32)
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Batch:
-    """Rows of vectors, and places among them: pairs [m, 4], orders [o, 2] with margins.
-
-    `plain` and `second` [., 2]: an implicit row, and a plain sentence or a second level.
-    """
-
-    rows: Tensor
-    pairs: Tensor
-    orders: Tensor
-    margins: Tensor
-    plain: Tensor
-    second: Tensor
+    return ((vectors - shift) * factor).astype(np.float32), back
 
 
 def train(
@@ -178,30 +126,27 @@ def train(
     *,
     seed: int,
     validation: PairExamples | None = None,
-    progress: Progress | None = None,
-) -> TrainedMember:
-    """Train the matrices on examples, from a seeded start.
+) -> tuple[Maps[Matrix], int]:
+    """Train float32 matrices on examples, from a seeded start; give those of one epoch, from 1.
 
-    The first of the epochs that order most of the validation examples is kept; the validation
-    examples must be of the same vectors.
+    It is the first of the epochs that order most of the validation examples, which must be of the
+    same vectors; without these the last one.
     """
     require("torch", extra="embed")
-
-    scale = scaling(known.vectors[_rows(known)]) if settings.is_scaled else None
-    vectors = torch.from_numpy(scale.scaled(known.vectors) if scale else known.vectors)
+    vectors, back = known.vectors, None
+    if settings.is_scaled:
+        vectors, back = scaled(known.vectors, known.rows)
     with _threads(THREADS):
-        training = _Training(known, vectors, settings, seed=seed)
-        kept, history = training.maps(), []
+        training = _Training(known, torch.from_numpy(vectors), settings, seed=seed)
+        kept, best, most = training.maps(), settings.epochs, -1.0
         for epoch in range(1, settings.epochs + 1):
             training.learn()
-            if validation is not None:
-                history.append(training.accuracy(validation))
-            if not history or history.index(max(history)) == epoch - 1:
-                kept = training.maps()
-            if progress is not None:
-                progress("epochs", epoch, settings.epochs)
-    best = history.index(max(history)) + 1 if history else settings.epochs
-    return TrainedMember(scale.unscaled(kept) if scale else kept, best, tuple(history))
+            right = training.accuracy(validation) if validation is not None else float(epoch)
+            if right > most:
+                kept, best, most = training.maps(), epoch, right
+    if back is not None:
+        kept = replace(kept, semantic=back(kept.semantic), pragmatic=back(kept.pragmatic))
+    return kept, best
 
 
 class _Training:
@@ -224,9 +169,9 @@ class _Training:
 
     def learn(self) -> None:
         """Train one epoch."""
-        for batch in self._batches():
+        for rows, parts, margins in self._batches():
             self._optimizer.zero_grad()
-            self._loss(batch).backward()  # type: ignore[no-untyped-call]  # torch's
+            self._loss(rows, parts, margins).backward()  # type: ignore[no-untyped-call]  # torch's
             self._optimizer.step()
 
     def maps(self) -> Maps[Matrix]:
@@ -235,23 +180,29 @@ class _Training:
 
     def accuracy(self, held: PairExamples) -> float:
         """The share of held-out pairs, orders and plain sentences in order; ties count half."""
-        rows = _rows(held)
+        rows, maps = held.rows, Maps(*self._matrices)
         with torch.no_grad():
-            found = features(self._vectors[torch.from_numpy(rows)], self._maps())
-            scores = implicitness(found, self._maps(), self._settings.form).numpy()
+            found = features(self._vectors[torch.from_numpy(rows)], maps)
+            scores = implicitness(found, maps, self._settings.form).numpy()
         both = np.concatenate([held.pairs[:, :2], held.orders, held.plain])
         higher, lower = scores[np.searchsorted(rows, both)].T
         return float(np.mean((higher > lower) + 0.5 * (higher == lower)))
 
-    def _maps(self) -> Maps[Tensor]:
-        return Maps(*self._matrices)
+    def _batches(self) -> Iterator[tuple[Tensor, list[Tensor], Tensor]]:
+        """Rows of vectors, places among them, and the margins of the orders.
 
-    def _batches(self) -> Iterator[_Batch]:
-        known = self._known
-        count = max(1, ceil(len(known) / self._settings.batch))
-        pairs = torch.randperm(len(known), generator=self._draw).numpy()
+        The places are pairs [m, 4], orders [o, 2], and [., 2] of an implicit row and a plain
+        sentence, and of one and a second level.
+        """
+        known, settings = self._known, self._settings
+        size = len(known.pairs)
+        count = max(1, ceil(size / settings.batch))
+        pairs = torch.randperm(size, generator=self._draw).numpy()
         orders = torch.randperm(len(known.orders), generator=self._draw).numpy()
-        plain, second = self._drawn()
+        plain = second = _table([], 2)
+        if settings.plain_weight:
+            drawn = self._with_drawn(np.repeat(known.plain[:, 1], 2))
+            plain, second = np.concatenate([known.plain, drawn]), self._with_drawn(known.second)
         for part in range(count):
             of = slice(part, None, count)
             chosen = known.pairs[pairs[of]], known.orders[orders[of]], plain[of], second[of]
@@ -259,78 +210,60 @@ class _Training:
                 np.concatenate([each.ravel() for each in chosen]), return_inverse=True
             )
             ends = np.cumsum([each.size for each in chosen])[:-1]
-            four, two, under, softer = (
-                torch.from_numpy(at.reshape(each.shape))
-                for at, each in zip(np.split(places, ends), chosen, strict=True)
-            )
-            margins = self._settings.level_margin * known.steps[orders[of]]
-            yield _Batch(
+            split = zip(np.split(places, ends), chosen, strict=True)
+            margins = (settings.level_margin * known.steps[orders[of]]).astype(np.float32)
+            yield (
                 torch.from_numpy(rows),
-                pairs=four,
-                orders=two,
-                margins=torch.from_numpy(margins.astype(np.float32)),
-                plain=under,
-                second=softer,
+                [torch.from_numpy(at.reshape(each.shape)) for at, each in split],
+                torch.from_numpy(margins),
             )
 
-    def _drawn(self) -> tuple[Places, Places]:
-        """Implicit rows with their own plain ones and drawn ones, and with second levels."""
-        known = self._known
-        if not self._settings.plain_weight:
-            return NO_PAIRS, NO_PAIRS
-        drawn = self._beside(np.repeat(known.plain[:, 1], 2))
-        return np.concatenate([known.plain, drawn]), self._beside(known.second)
-
-    def _beside(self, rows: Places) -> Places:
-        drawn = torch.randint(len(self._known), (len(rows),), generator=self._draw).numpy()
+    def _with_drawn(self, rows: Places) -> Places:
+        """Some rows, each after a drawn implicit one."""
+        size = len(self._known.pairs)
+        drawn = torch.randint(size, (len(rows),), generator=self._draw).numpy()
         return np.stack([self._known.pairs[drawn, 0], rows], axis=1)
 
-    def _loss(self, batch: _Batch) -> Tensor:
+    def _loss(self, places: Tensor, parts: Sequence[Tensor], margins: Tensor) -> Tensor:
         """The margin losses of the paper, and one of levels: the mean shortfall of each margin."""
         # The sides of a pair must differ in implicitness, and so must those of its negative; the
         # negative's sides must be further apart in meaning than the pair's.
         from torch.nn.functional import embedding  # indexing is slow backwards
 
-        settings, maps = self._settings, self._maps()
-        rows = self._vectors[batch.rows]
+        settings, maps = self._settings, Maps(*self._matrices)
+        rows, (pairs, orders, plain, second) = self._vectors[places], parts
         if settings.noise:
             drawn = torch.randn(rows.shape, generator=self._draw)
             rows = rows + drawn * (settings.noise / sqrt(rows.shape[1]))
         found = features(rows, maps)
         scores = implicitness(found, maps, settings.form)
-        implied, stated, implied_not, stated_not = batch.pairs.T
-        loss = _shortfall(scores, implied, stated, settings.margin)
-        loss = loss + _shortfall(scores, implied_not, stated_not, settings.margin)
-        if len(batch.orders):
-            more, less = batch.orders.T
-            loss = loss + settings.level_weight * _shortfall(scores, more, less, batch.margins)
-        for pair, margin in ((batch.plain, settings.margin), (batch.second, settings.level_margin)):
-            if len(pair):
-                more, less = pair.T
-                loss = loss + settings.plain_weight * _shortfall(scores, more, less, margin)
+        loss = _shortfall(scores, pairs[:, :2], settings.margin)
+        loss = loss + _shortfall(scores, pairs[:, 2:], settings.margin)
+        for weight, both, margin in (
+            (settings.level_weight, orders, margins),
+            (settings.plain_weight, plain, settings.margin),
+            (settings.plain_weight, second, settings.level_margin),
+        ):
+            if len(both):
+                loss = loss + weight * _shortfall(scores, both, margin)
         if settings.ceiling_weight:
-            low = torch.cat([stated, batch.plain[:, 1]])
+            low = torch.cat([pairs[:, 1], plain[:, 1]])
             above = (scores.index_select(0, low) - settings.ceiling).relu().mean()
             loss = loss + settings.ceiling_weight * above
         if settings.pragmatic_weight:
-            # The distance needs the pragmatic features alone.
-            pragmatic = [embedding(side, found.pragmatic) for side in batch.pairs.T]
-            sides = [Features(one, one) for one in pragmatic]
-            near = pragmatic_distance(sides[0], sides[1], settings.form)
-            far = pragmatic_distance(sides[2], sides[3], settings.form)
+            sides = [embedding(side, found[1]) for side in pairs.T]
+            near = distance(sides[0], sides[1], settings.form.pragmatic)
+            far = distance(sides[2], sides[3], settings.form.pragmatic)
             shortfall = (settings.pragmatic_margin - (far - near)).relu().mean()
             loss = loss + settings.pragmatic_weight * shortfall
         return loss
 
 
-def _shortfall(scores: Tensor, more: Tensor, less: Tensor, margin: float | Tensor) -> Tensor:
+def _shortfall(scores: Tensor, both: Tensor, margin: float | Tensor) -> Tensor:
+    """How far the first of two rows is, on average, from scoring a margin above the second."""
+    more, less = both.T
     apart = scores.index_select(0, more) - scores.index_select(0, less)
     return (margin - apart).relu().mean()
-
-
-def _rows(known: PairExamples) -> Places:
-    parts = known.pairs, known.orders, known.plain, known.second
-    return np.unique(np.concatenate([each.ravel() for each in parts]))
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from msgspec import structs
 
 from harness.core import Sample
 from harness.data.readers.labelled_table import IMPLICITNESS
-from harness.errors import DataError, SpecError, StoreError, did_you_mean
+from harness.errors import DataError, SpecError, did_you_mean
 from harness.implicitness.pairs import RELEASED
 from harness.implicitness.published import published_encoder, published_scorer
 from harness.implicitness.scorer import (
@@ -50,7 +50,6 @@ from harness.specs.schema import load_spec, read_yaml
 from harness.specs.tasks import ImplicitnessSpec, TaskSpec
 from harness.stats.classification import PUBLISHED_EDGES
 from harness.storage.cells import decode_json
-from harness.storage.files import write_whole
 from harness.storage.runs import DataEntry
 from harness.storage.tables import detect_format, read_table
 from harness.text.dedup import fingerprint
@@ -69,40 +68,39 @@ Encoders = Callable[[LocalEncoderSpec], Encoder]
 
 
 def open_scorer(
-    name: str,
-    file: Callable[[str], Path],
-    *,
-    encoders: Encoders,
-    cache: Path,
-    executor: Executor = HERE,
+    name: str, file: Callable[[str], Path], *, encoders: Encoders, executor: Executor = HERE
 ) -> Scorer:
     """Open the scorer of a name, whose YAML `file` finds, or of a path.
 
     A path is that of a scorer's YAML, of a head (NAME.json or NAME.safetensors), or of a folder
     with published weights (./NAME in the working folder). Encoders load at the first text.
-    `cache` is the folder of the fingerprints of `trained_on` tables. `executor` says where the
-    encoder of published weights computes.
+    `executor` says where the encoder of published weights computes.
     """
     path = Path(name).expanduser()
     if path.suffix in (".json", ".safetensors"):
         head = load_head(path)
         return Scorer(head.name, head, encoders(head.encoder))
-    if path.suffix in (".yaml", ".yml"):
-        return _of_yaml(path.stem, path, encoders=encoders, cache=cache, executor=executor)
-    if len(path.parts) > 1 or name.startswith("."):
+    is_yaml = path.suffix in (".yaml", ".yml")
+    if not is_yaml and (len(path.parts) > 1 or name.startswith(".")):
         if not path.is_dir():
-            raise SpecError(_no_folder(path))
+            raise SpecError(
+                f"scorer {path}: there is no such folder of published weights; give one, or the "
+                "whole name of a head's .json or .safetensors or of a .yaml, or a name in "
+                "configs/scorers/"
+            )
         spec = PublishedSpec(about="published weights", model=str(path.resolve()))
         return _published(path.resolve().name, spec, executor)
-    return _of_yaml(name, file(name), encoders=encoders, cache=cache, executor=executor)
-
-
-def _no_folder(path: Path) -> str:
-    said = f"scorer {path}: there is no such folder of published weights; "
-    for ending in (".json", ".safetensors", ".yaml", ".yml"):
-        if (found := path.with_name(path.name + ending)).is_file():
-            return f"{said}for the file of that name give its suffix: {found}"
-    return f"{said}give one, a head's .json or .safetensors, a .yaml, or a name in configs/scorers/"
+    name, path = (path.stem, path) if is_yaml else (name, file(name))
+    known: ScorerSpec = load_spec(read_yaml(path), ScorerSpec, where=str(path))
+    match known:
+        case HeadSpec(head=given, encoder=encoder):
+            head = load_head(_head_file(given, path))
+            return Scorer(name, head, encoders(encoder or head.encoder))
+        case PublishedSpec(trained_on=table):
+            seen = trained_on(path.parent / Path(table).expanduser()) if table else frozenset()
+            return _published(name, known, executor, seen=seen)
+        case PythonScorerSpec():
+            raise SpecError(f"scorer {name}: kind python scores the texts of tasks alone")
 
 
 def _published(
@@ -113,31 +111,13 @@ def _published(
     return scorer
 
 
-def _of_yaml(
-    name: str, path: Path, *, encoders: Encoders, cache: Path, executor: Executor
-) -> Scorer:
-    spec: ScorerSpec = load_spec(read_yaml(path), ScorerSpec, where=str(path))
-    match spec:
-        case HeadSpec(head=file, encoder=encoder):
-            head = load_head(_head_file(file, path))
-            return Scorer(name, head, encoders(encoder or head.encoder))
-        case PublishedSpec(trained_on=str(table)):
-            seen = trained_on(path.parent / Path(table).expanduser(), cache)
-            return _published(name, spec, executor, seen=seen)
-        case PublishedSpec():
-            return _published(name, spec, executor)
-        case PythonScorerSpec():
-            raise SpecError(f"scorer {name}: kind python scores the texts of tasks alone")
-
-
 def _head_file(head: str, path: Path) -> Path:
     own = path.parent / Path(head).expanduser()
     if own.with_name(f"{own.name.removesuffix('.json')}.json").is_file():
         return own
-    shipped = SHIPPED / f"{head}.json"
-    if shipped.is_file():
-        return shipped
     known = sorted(found.stem for found in SHIPPED.glob("*.json"))
+    if head in known:
+        return SHIPPED / f"{head}.json"
     raise SpecError(f"{path}: no head {head!r} in its folder{did_you_mean(head, known)}")
 
 
@@ -236,23 +216,15 @@ def _key(text: object) -> str:
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def trained_on(path: Path, cache: Path) -> frozenset[str]:
-    """Fingerprint the texts in a file, or read the fingerprints from the cache folder.
-
-    The texts are those of a table's COLUMNS. The texts of a list count each; cells without a text
-    do not count.
-    """
+def trained_on(path: Path) -> frozenset[str]:
+    """Fingerprint the texts in a table's COLUMNS; those of a list count each."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise DataError(
             f"{path}: cannot be read ({error.strerror}); correct `trained_on:` in the scorer's YAML"
         ) from error
-    stored = cache / f"{hashlib.sha256(data).hexdigest()}.txt"
-    if stored.is_file():
-        return frozenset(stored.read_text("utf-8").split())
-    layout = detect_format(path.name, data, has_column=True)
-    table = read_table(str(path), data, layout)
+    table = read_table(str(path), data, detect_format(path.name, data, has_column=True))
     places = [place for place, name in enumerate(table.columns) if name in COLUMNS]
     cells = [cell for place in places for cell in table.cells(place)]
     parts = [part for cell in cells for part in (cell if isinstance(cell, list) else [cell])]
@@ -262,12 +234,7 @@ def trained_on(path: Path, cache: Path) -> frozenset[str]:
             f"{path}: no texts in any column of {', '.join(COLUMNS)}; call the column of the "
             "texts `text`"
         )
-    computed = frozenset(map(fingerprint, texts))
-    try:
-        write_whole(stored, "".join(f"{one}\n" for one in sorted(computed)).encode())
-    except StoreError as error:
-        _log.warning("%s; the fingerprints will be computed again", error)
-    return computed
+    return frozenset(map(fingerprint, texts))
 
 
 def with_options(task: TaskSpec, *, name: str, table: str | None, scorer: str | None) -> TaskSpec:

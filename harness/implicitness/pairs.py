@@ -1,43 +1,45 @@
-"""Tables of sentence pairs to training pairs, and these to parts that share no sentence.
+"""Tables to pairs that heads are trained on, and to items that scorers are evaluated on.
 
-A pair says one thing twice, implicitly and explicitly. Its negative is a pair of two meanings,
-given or drawn. A random split of augmented data tests on what it trained on: nearly half of the
-pairs that the metric's authors used are rewordings of one another. Here sentences with nearly the
-same words are linked, and pairs that share a group or a linked sentence; linked pairs stay in one
-part. Nothing here encodes or trains.
+A pair says one thing twice, implicitly and explicitly; its negative is a pair of two meanings.
+Three layouts are read: columns of our own, those of the authors' release, and the sample format, as
+`harness build` writes it. A blank cell is an absent one, for CSV has no other.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass, replace
-from random import Random
-from typing import Final
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import isfinite, nan
+from typing import Final, TypeVar
 
 from harness.errors import DataError
-from harness.implicitness.evaluate import Row, rows_of
-from harness.parts import digest
 from harness.storage.cells import cell_text, filled
 from harness.storage.tables import Table
-from harness.text.dedup import LinkedTexts, near_duplicates, normal
 
 RELEASED: Final = ("pos_implicit", "pos_explicit", "neg_implicit", "neg_explicit")
 SAMPLES: Final = ("fields", "references")
-NEEDED: Final = (
+GROUPS: Final = ("topic", "original", "group")
+NEEDED_PAIRS: Final = (
     "implicit and explicit (levels, plain, topic, intention), or "
     f"{', '.join(RELEASED)}, or fields with a sentence and references with an explicit one"
 )
-GROUPS: Final = ("topic", "original", "group")
+NEEDED_ITEMS: Final = (
+    "levels (a list of sentences, the most explicit first); "
+    "topic, level and text (a sentence a row, a higher level more implicit); "
+    "implicit and explicit (neg_implicit and neg_explicit: two of two meanings); "
+    "sentence, choices (a list) and answer (the place of the nearest, from 0); "
+    "or lines of the sample format with references levels, explicit or choices"
+)
+Row = dict[str, object]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingPair:
     """A sentence that implies what its counterpart states.
 
-    Negatives are drawn from the same `source`; a split never divides a `group`; both are None
-    where the table has none. Pairs of one `meaning` are never each other's negatives.
-    `levels` has sentences of one meaning, the most explicit first, or none. `plain` is a sentence
-    of the same register that says just what it says, of another meaning; None where there is none.
-    `writer` is who wrote the pair, if known. `negative` is an implicit and an explicit sentence of
-    two meanings; None until one is drawn.
+    Negatives are drawn from the same `source`; a split never divides a `group`. Pairs of one
+    `meaning` are never each other's negatives. `levels` has sentences of one meaning, the most
+    explicit first. `plain` is a sentence of the same register that says just what it says, of
+    another meaning. `negative` is an implicit and an explicit sentence of two meanings.
     """
 
     implicit: str
@@ -61,249 +63,189 @@ class TrainingPair:
         return (*self.own, *(self.negative or ()))
 
 
-def read_pairs(table: Table, *, where: str, group: str | None = None) -> list[TrainingPair]:
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Sentences of one topic to evaluate a scorer on.
+
+    A ranking has `levels`, one a sentence, a higher one more implicit. A pair is an implicit and an
+    explicit sentence, then those of its negative if it has one. A choice is a sentence and its
+    choices; the one at place `answer`, from 0, is nearest in meaning.
+    """
+
+    topic: str
+    sentences: tuple[object, ...]
+    levels: tuple[float, ...] = ()
+    answer: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """The items of a file; an item without a topic is its own topic."""
+
+    rankings: tuple[Item, ...] = ()
+    pairs: tuple[Item, ...] = ()
+    choices: tuple[Item, ...] = ()
+
+    @property
+    def all(self) -> tuple[Item, ...]:
+        """The items of every kind."""
+        return self.rankings + self.pairs + self.choices
+
+
+def read_pairs(table: Table, *, where: str) -> list[TrainingPair]:
     """Read the pairs of a table, by the columns it has; `where` is named in errors.
 
     Our layout: implicit, explicit, and where there are topic (both source and group), intention,
-    source, levels (a list), plain and writer. The released layout: pos_implicit, pos_explicit,
-    neg_implicit, neg_explicit, and source where there is one. The sample format, as the job `pairs`
-    of `harness build` writes it: the field sentence, the reference explicit, the sample's group as
-    the source and its cluster as the group. `group` names the column of the groups, by default the
-    first there is of topic, original, group. A number counts as its text, 17.0 as 17; a blank cell
-    is an absent one.
+    source, levels (a list), plain and writer. The released layout: its four columns, and source
+    where there is one. Of samples the field sentence and the reference explicit, the group as the
+    source and the cluster as the group. Groups are the first there is of topic, original, group. A
+    number counts as its text, 17.0 as 17.
     """
-    rows, columns = rows_of(table), list(table.columns)
-    if set(SAMPLES) <= set(columns):
-        rows = [_of_sample(row) for row in rows]
-        columns = list(dict.fromkeys(name for row in rows for name in row))
-    is_released = set(RELEASED) <= set(columns)
-    if not is_released and not {"implicit", "explicit"} <= set(columns):
-        raise DataError(f"{where}: columns {', '.join(columns)}; there must be {NEEDED}")
-    if group is not None and group not in columns:
-        raise DataError(f"{where}: no column {group!r}; there are {', '.join(columns)}")
-    by = group or next((name for name in GROUPS if name in columns), None)
-    read = _released if is_released else _own
-    found = []
-    for number, row in enumerate(rows, start=1):
-        try:
-            found.append(replace(read(row), group=_name(row, by) if by else None))
-        except ValueError as error:
-            raise DataError(f"{where}: row {number}: {error}") from error
-    return found
+    columns, rows = _rows(table)
+    if not {"implicit", "explicit"} <= {*columns}:
+        raise DataError(f"{where}: columns {', '.join(columns)}; there must be {NEEDED_PAIRS}")
+    by = next((name for name in GROUPS if name in columns), "")
+    return _each(rows, lambda row, _: _training_pair(row, by), where)
 
 
-def with_negatives(pairs: Sequence[TrainingPair], seed: int) -> list[TrainingPair]:
-    """Give each pair without a negative one: its implicit sentence, another's explicit one.
+def read_items(table: Table, *, where: str) -> Items:
+    """Read the items of a table by the columns it has; `where` is named in errors.
 
-    The other pair has the same source and another meaning; a source with one meaning only draws
-    from all. The draw depends on the seed, the pair and its source, not on their order.
+    A row has an item of each kind whose columns it fills.
     """
-    members: dict[str | None, dict[str, TrainingPair]] = {}
-    for pair in sorted(pairs, key=lambda pair: (pair.explicit, pair.implicit)):
-        members.setdefault(pair.source, {})[pair.explicit] = pair
-    everyone = [pair for source in members.values() for pair in source.values()]
-    near = {source: list(found.values()) for source, found in members.items()}
-    return [
-        pair
-        if pair.negative
-        else replace(
-            pair, negative=(pair.implicit, _drawn(pair, near[pair.source], everyone, seed))
+    columns, rows = _rows(table)
+    rankings = _each(rows, _ranking, where)
+    if {"topic", "level", "text"} <= {*columns}:
+        rankings += _grouped(rows, where)
+    pairs, choices = _each(rows, _pair, where), _each(rows, _choice, where)
+    if not (rankings or pairs or choices):
+        raise DataError(
+            f"{where}: nothing to evaluate on among the columns {', '.join(columns)}; "
+            f"there must be {NEEDED_ITEMS}"
         )
-        for pair in pairs
-    ]
+    return Items(tuple(rankings), tuple(pairs), tuple(choices))
 
 
-def data_digest(pairs: Sequence[TrainingPair]) -> str:
-    """Digest the content of the pairs and their order."""
-    return digest([astuple(pair) for pair in pairs])
-
-
-def _drawn(
-    pair: TrainingPair, near: list[TrainingPair], everyone: list[TrainingPair], seed: int
-) -> str:
-    draw = Random(f"{seed}:{pair.implicit}:{pair.explicit}")  # noqa: S311 - no secret
-    for among in (near, everyone):
-        for other in draw.sample(among, min(len(among), 16)):
-            if not _has_same_meaning(pair, other):
-                return other.explicit
-    raise DataError(
-        f"{pair.implicit!r} finds no pair of another meaning; give more pairs, or negatives"
-    )
-
-
-def _has_same_meaning(pair: TrainingPair, other: TrainingPair) -> bool:
-    if pair.meaning is not None and pair.meaning == other.meaning:
-        return pair.source == other.source
-    theirs = {normal(text) for text in (other.implicit, other.explicit)}
-    return not theirs.isdisjoint({normal(pair.implicit), normal(pair.explicit)})
+def _rows(table: Table) -> tuple[list[str], list[Row]]:
+    """The columns of a table under our names, and its rows, None for a blank cell."""
+    cells = [table.cells(place) for place in range(len(table.columns))]
+    rows = [dict(zip(table.columns, row, strict=True)) for row in zip(*cells, strict=True)]
+    if set(SAMPLES) <= {*table.columns}:
+        rows = [_of_sample(row) for row in rows]
+    ours = dict(zip(RELEASED, ("implicit", "explicit"), strict=False))
+    found = [{ours.get(name, name): filled(cell) for name, cell in row.items()} for row in rows]
+    names = (name for row in found for name in row) if found else table.columns
+    return list(dict.fromkeys(names)), found
 
 
 def _of_sample(row: Row) -> Row:
-    """A line of the sample format as a row of our layout; of references the first text counts."""
+    """A line of the sample format as a row; of references the first text counts.
+
+    The first of its `choices` is the nearest.
+    """
     parts = (row[name] for name in SAMPLES)
     fields, references = (dict(part) if isinstance(part, dict) else {} for part in parts)
-    texts = {name: said[0] for name, said in references.items() if isinstance(said, list) and said}
-    flat: Row = {name: cell for name, cell in row.items() if name not in SAMPLES}
-    flat |= {**fields, **texts, "levels": references.get("levels")}
+    flat: Row = {name: cell for name, cell in row.items() if name not in SAMPLES} | {"answer": 0}
+    flat |= fields
+    flat |= {name: said[0] for name, said in references.items() if isinstance(said, list) and said}
+    flat |= {name: references.get(name) for name in ("levels", "choices")}
     flat.setdefault("implicit", fields.get("sentence"))
     flat.setdefault("source", None if "topic" in flat else row.get("group"))
     flat.setdefault("original", filled(row.get("cluster")) or row.get("id"))
     return flat
 
 
-def _own(row: Row) -> TrainingPair:
-    levels = filled(row.get("levels"))
-    if levels is not None and (not isinstance(levels, list) or len(levels) < 2):
-        raise ValueError(f"levels is {levels!r:.80}, no list of two sentences or more")
+def _each(rows: Sequence[Row], read: Callable[[Row, str], T | None], where: str) -> list[T]:
+    """What is read of each row and its topic, where there is anything."""
+    found = []
+    for number, row in enumerate(rows, start=1):
+        # Rows without a topic are independent.
+        topic = cell_text(row.get("topic")) or cell_text(row.get("cluster")) or f"row {number}"
+        try:
+            found.append(read(row, topic))
+        except ValueError as error:
+            raise DataError(f"{where}: row {number}: {error}") from error
+    return [one for one in found if one is not None]
+
+
+def _training_pair(row: Row, group: str) -> TrainingPair:
+    negative = [_sentence(row, name) for name in RELEASED[2:] if row.get(RELEASED[2]) is not None]
     return TrainingPair(
-        implicit=_sentence(row.get("implicit"), "implicit"),
-        explicit=_sentence(row.get("explicit"), "explicit"),
+        implicit=_sentence(row, "implicit"),
+        explicit=_sentence(row, "explicit"),
         source=_name(row, "source") or _name(row, "topic"),
+        group=_name(row, group),
         meaning=_name(row, "intention"),
-        levels=tuple(_sentence(text, "levels") for text in levels or ()),
-        plain=_sentence(plain, "plain") if (plain := filled(row.get("plain"))) else None,
+        levels=tuple(_sentence({"levels": text}, "levels") for text in _listed(row, "levels")),
+        plain=_sentence(row, "plain") if row.get("plain") is not None else None,
         writer=_name(row, "writer"),
+        negative=(negative[0], negative[1]) if negative else None,
     )
 
 
-def _released(row: Row) -> TrainingPair:
-    implicit, explicit, *negative = (_sentence(row.get(name), name) for name in RELEASED)
-    return TrainingPair(
-        implicit=implicit,
-        explicit=explicit,
-        source=_name(row, "source"),
-        negative=(negative[0], negative[1]),
-    )
+def _ranking(row: Row, topic: str) -> Item | None:
+    sentences = _listed(row, "levels")
+    return Item(topic, sentences, tuple(map(float, range(len(sentences))))) if sentences else None
+
+
+def _pair(row: Row, topic: str) -> Item | None:
+    if "implicit" not in row or row.get("explicit") is None:
+        return None
+    negative = tuple(row.get(name) for name in RELEASED[2:])
+    own = row["implicit"], row["explicit"]
+    return Item(topic, own if None in negative else own + negative)
+
+
+def _choice(row: Row, topic: str) -> Item | None:
+    choices, answer = _listed(row, "choices"), row.get("answer")
+    if not choices:
+        return None
+    if isinstance(answer, bool) or not isinstance(answer, int) or answer not in range(len(choices)):
+        raise ValueError(f"answer {answer!r} is no place among {len(choices)} choices, from 0")
+    return Item(topic, (row.get("sentence"), *choices), answer=answer)
+
+
+def _listed(row: Row, column: str) -> tuple[object, ...]:
+    """The sentences of a cell; empty if it has none."""
+    cell = row.get(column)
+    if cell is not None and (not isinstance(cell, list) or len(cell) < 2):
+        raise ValueError(f"{column} is {cell!r:.80}, no list of two sentences or more")
+    return tuple(cell or ())
+
+
+def _grouped(rows: Sequence[Row], where: str) -> list[Item]:
+    """A ranking a topic, of tables with a sentence a row."""
+    by_topic: dict[str, list[tuple[object, float]]] = {}
+    for number, row in enumerate(rows, start=1):
+        if (level := row["level"]) is None:
+            continue
+        if row["topic"] is None:
+            raise DataError(f"{where}: row {number}: a level without a topic; give it the topic")
+        try:
+            known = float(level) if isinstance(level, int | float | str) else nan
+        except ValueError:
+            known = nan
+        if not isfinite(known):
+            raise DataError(f"{where}: topic {row['topic']!r}: level {level!r} is not a number")
+        by_topic.setdefault(cell_text(row["topic"]), []).append((row["text"], known))
+    for topic, graded in by_topic.items():
+        if len({level for _, level in graded}) < 2:
+            raise DataError(f"{where}: topic {topic!r} has one level alone; a ranking has two")
+    return [
+        Item(topic, tuple(text for text, _ in own), tuple(level for _, level in own))
+        for topic, own in by_topic.items()
+    ]
 
 
 def _name(row: Row, column: str) -> str | None:
-    value = filled(row.get(column))
+    value = row.get(column)
     if not isinstance(value, str | int | float | None):
         raise ValueError(f"{column} is {value!r:.80}; give a text or a number")
     return cell_text(value) or None
 
 
-def _sentence(value: object, name: str) -> str:
+def _sentence(row: Row, name: str) -> str:
+    value = row.get(name)
     if not isinstance(value, str) or not value.strip() or "\0" in value:
         raise ValueError(f"{name} is {value!r:.80}; give a sentence")
     return value
-
-
-SHARES: Final = (8, 1, 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """Pairs to train on, to choose the epoch by, and to test on; the last two may be empty.
-
-    `redrawn` counts given negatives that lay in another part than their pair and were replaced by
-    drawn ones; `groups` counts the linked groups, which are never divided.
-    """
-
-    train: tuple[TrainingPair, ...]
-    validation: tuple[TrainingPair, ...]
-    test: tuple[TrainingPair, ...]
-    groups: int
-    redrawn: int
-
-
-class Links:
-    """Sentences, by their normal form, that must stay in one part."""
-
-    def __init__(self, pairs: Sequence[TrainingPair]) -> None:
-        """Link the sentences of a pair, of a group, and nearly equal sentences."""
-        self._linked, texts, groups = LinkedTexts(), dict[str, None](), dict[str, str]()
-        for pair in pairs:
-            own = [normal(text) for text in pair.own]
-            texts.update(dict.fromkeys((*own, *map(normal, pair.negative or ()))))
-            for other in own[1:]:
-                self._linked.join(own[0], other)
-            if pair.group is not None:
-                self._linked.join(own[0], groups.setdefault(pair.group, own[0]))
-        for one, other in near_duplicates([*texts]):
-            self._linked.join(one, other)
-
-    def of_text(self, text: str) -> str:
-        """The sentence that represents all that a sentence is linked to."""
-        return self._linked.root(normal(text))
-
-    def of(self, pair: TrainingPair) -> str:
-        """The sentence that represents all that a pair is linked to."""
-        return self.of_text(pair.implicit)
-
-
-def split(
-    pairs: Sequence[TrainingPair], *, seed: int, shares: tuple[int, int, int] = SHARES
-) -> Split:
-    """Split the pairs by their groups, and give each a negative of its part."""
-    links = Links(pairs)
-    return _split(deal(pairs, links, seed=seed, shares=shares), links, seed=seed)
-
-
-def folds(
-    pairs: Sequence[TrainingPair], *, seed: int, count: int, shares: tuple[int, int]
-) -> Iterator[Split]:
-    """Split the pairs as many times as there are folds: each fold is tested on once.
-
-    The other folds are dealt, by `shares`, into training and the choice of the epoch.
-    """
-    links = Links(pairs)
-    parts = deal(pairs, links, seed=seed, shares=(1,) * count)
-    for held, test in enumerate(parts):
-        rest = [pair for place, part in enumerate(parts) if place != held for pair in part]
-        yield _split([*deal(rest, links, seed=seed, shares=shares), test], links, seed=seed)
-
-
-def deal(
-    pairs: Sequence[TrainingPair], links: Links, *, seed: int, shares: Sequence[int]
-) -> list[list[TrainingPair]]:
-    """Deal the pairs into parts, in the order of the pairs; linked pairs lie in one part.
-
-    Groups are dealt in a seeded order, the large first, each to the part furthest below its share.
-    A part that has a share and gets nothing is an error.
-    """
-    members: dict[str, list[int]] = {}
-    for place, pair in enumerate(pairs):
-        members.setdefault(links.of(pair), []).append(place)
-    order = sorted(members)
-    Random(seed).shuffle(order)  # noqa: S311 - no secret
-    parts: list[list[int]] = [[] for _ in shares]
-    for root in sorted(order, key=lambda root: -len(members[root])):
-        short = [
-            share / sum(shares) * len(pairs) - len(part)
-            for share, part in zip(shares, parts, strict=True)
-        ]
-        parts[short.index(max(short))] += members[root]
-    if any(share and not part for share, part in zip(shares, parts, strict=True)):
-        groups = "group" if len(members) == 1 else "groups"
-        raise DataError(
-            f"{len(pairs)} pairs in {len(members)} {groups} cannot be split "
-            f"{':'.join(map(str, shares))}: give more, or less alike, pairs"
-        )
-    return [[pairs[place] for place in sorted(part)] for part in parts]
-
-
-def _split(parts: Sequence[Sequence[TrainingPair]], links: Links, *, seed: int) -> Split:
-    """Three parts, each with negatives from its own pairs; an owner is a sentence's part."""
-    # The part of a negative is that of its first pair.
-    owners = {links.of(pair): place for place, part in enumerate(parts) for pair in part}
-    for place, part in enumerate(parts):
-        for text in (text for pair in part for text in pair.negative or ()):
-            owners.setdefault(links.of_text(text), place)
-    kept = [
-        [
-            pair
-            if all(owners[links.of_text(text)] == place for text in pair.negative or ())
-            else replace(pair, negative=None)
-            for pair in part
-        ]
-        for place, part in enumerate(parts)
-    ]
-    redrawn = sum(
-        old.negative is not None and new.negative is None
-        for part, again in zip(parts, kept, strict=True)
-        for old, new in zip(part, again, strict=True)
-    )
-    train, validation, test = (tuple(with_negatives(part, seed)) for part in kept)
-    groups = len({links.of(pair) for part in parts for pair in part})
-    return Split(train, validation, test, groups, redrawn)

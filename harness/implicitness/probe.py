@@ -5,12 +5,12 @@ which say just what they say, and eight implicit ones. Nobody may train on them.
 out; nothing here writes a file.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, cast, get_args
 
-from harness.errors import SpecError
+from harness.errors import DataError, SpecError
 from harness.implicitness.scorer import Head, embedded_texts
 from harness.lazy import DataFrame, pandas
 from harness.models.encoders.encoders import Encoder
@@ -62,10 +62,14 @@ def probe_texts() -> list[str]:
     return [*probes()["text"]]
 
 
-def shared_with_probes(texts: Sequence[str]) -> list[str]:
-    """The texts that have the words of a probe sentence, each once: nobody may train on them."""
+def refuse_probes(texts: Iterable[str], *, where: str) -> None:
+    """Raise DataError if texts to train on have the words of a probe sentence."""
     known = set(map(fingerprint, probe_texts()))
-    return [text for text in dict.fromkeys(texts) if fingerprint(text) in known]
+    if shared := [text for text in dict.fromkeys(texts) if fingerprint(text) in known]:
+        raise DataError(
+            f"{where}: {len(shared)} of its sentences are probes, on which no head may be trained, "
+            f"such as {shared[0]!r}; leave their pairs out"
+        )
 
 
 def probe_figures(scores: Sequence[float], *, by: By | None = None, scorer: str = "") -> DataFrame:

@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
 import numpy as np
-from msgspec.structs import asdict
 
 from harness.errors import ModelError, SpecError, did_you_mean
-from harness.implicitness.formula import PUBLISHED, Maps, Matrix
+from harness.implicitness.formula import Maps, Matrix
 from harness.implicitness.scorer import Head, Scorer
 from harness.lazy import Tensor, torch
 from harness.models.encoders.encoders import Encoder, SentenceTransformers
@@ -30,6 +29,7 @@ from harness.specs.implicitness import (
     Distance,
     Form,
     PublishedSpec,
+    Role,
     SentenceTransformerSpec,
 )
 from harness.storage.cells import decode_json
@@ -114,7 +114,7 @@ PICKLES: Final = frozenset({".bin", ".ckpt", ".pt", ".pth"})
 WEIGHTS: Final = PICKLES | {".safetensors"}
 NESTED: Final = ("state_dict", "model_state_dict", "model")
 # What a matrix may be called, in small letters and digits alone.
-ROLES: Final = {
+ROLES: Final[Mapping[Role, set[str]]] = {
     "semantic": {"weights", "ws", "projs", "semantic"},
     "pragmatic": {"weightp", "wp", "projp", "pragmatic"},
     "transfer": {"weightt", "wt", "projt", "transfer", "weighttp", "weightpt", "wtp", "wpt"},
@@ -154,17 +154,9 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def split_weights(
-    weights: Mapping[str, Tensor],
-    spec: PublishedSpec,
-    *,
-    form: Form,
-    features: int | None,
-    path: Path,
+    weights: Mapping[str, Tensor], spec: PublishedSpec, *, form: Form, path: Path
 ) -> tuple[Maps[Matrix], dict[str, Tensor]]:
-    """Split a state dict into matrices and encoder; `features` is k if the arguments have it.
-
-    The encoder's weights are empty where the stock ones are meant.
-    """
+    """Split a state dict into matrices and encoder; this is empty where the stock one is meant."""
     keys = _keys(weights, spec, path)
     is_third = form.direction is Direction.THIRD
     used = [role for role in ROLES if role != "transfer_semantic" or is_third]
@@ -175,39 +167,46 @@ def split_weights(
             f"{len(weights)} entries ({', '.join(shapes)}); name it in the scorer's YAML, under "
             "`keys:`"
         )
-    matrices = {role: weights[keys[role]].float() for role in used}
+    found = {}
+    for role in used:
+        matrix = weights[keys[role]].float()
+        matrix = matrix.T if _is_layer(role, weights, keys) else matrix
+        found[role] = np.ascontiguousarray(matrix.numpy())
     try:
-        maps = Maps(
-            **{
-                role: np.ascontiguousarray((tensor.T if is_layer else tensor).numpy())
-                for role, tensor in matrices.items()
-                for is_layer in [_is_layer(role, matrices, keys, features=features)]
-            }
-        )
+        maps = Maps(**found)
     except ValueError as error:
         raise ModelError(f"{path}: {error}; name others in the YAML, under `keys:`") from error
-    return maps, _encoder_weights(weights, keys, spec, path=path)
+    used_up = {*keys.values(), *spec.ignore}
+    biases = {f"{LAYER.sub('', key)}.bias" for key in keys.values()}
+    for key in sorted(biases & weights.keys() - used_up):
+        if bool(weights[key].any()):
+            raise ModelError(
+                f"{path}: {key} is added to a feature, which the metric's formula does not do; "
+                "use weights without it"
+            )
+    return maps, {key: part for key, part in weights.items() if key not in used_up | biases}
 
 
-def plain(name: str) -> str:
+def plain(name: object) -> str:
     """Reduce a name to small letters and digits."""
-    return re.sub(r"[^a-z0-9]", "", name.lower())
+    return re.sub(r"[^a-z0-9]", "", str(name).lower())
 
 
-def _keys(weights: Mapping[str, Tensor], spec: PublishedSpec, path: Path) -> dict[str, str]:
-    keys = {role: key for role, key in asdict(spec.keys).items() if key is not None}
+def _keys(weights: Mapping[str, Tensor], spec: PublishedSpec, path: Path) -> dict[Role, str]:
+    """The entry of each matrix: as the YAML says, else by its name."""
+    keys = dict(spec.keys)
     if absent := [key for key in keys.values() if key not in weights]:
         raise ModelError(
             f"{path}: no entry {absent[0]!r}, named under "
             f"`keys:`{did_you_mean(absent[0], [*weights])}"
         )
+    flat = {
+        key: plain(LAYER.sub("", key).rpartition(".")[2])
+        for key, tensor in weights.items()
+        if tensor.ndim == 2 and key not in spec.ignore
+    }
     for role in ROLES.keys() - keys.keys():
-        leaves = {key: plain(LAYER.sub("", key).rpartition(".")[2]) for key in weights}
-        candidates = [
-            key
-            for key, leaf in leaves.items()
-            if leaf in ROLES[role] and weights[key].ndim == 2 and key not in spec.ignore
-        ]
+        candidates = [key for key, name in flat.items() if name in ROLES[role]]
         if len(candidates) > 1:
             raise ModelError(
                 f"{path}: {' and '.join(candidates)} may each be the matrix {role}; name the one "
@@ -218,58 +217,15 @@ def _keys(weights: Mapping[str, Tensor], spec: PublishedSpec, path: Path) -> dic
     return keys
 
 
-def _is_layer(
-    role: str, matrices: Mapping[str, Tensor], keys: Mapping[str, str], *, features: int | None
-) -> bool:
+def _is_layer(role: Role, weights: Mapping[str, Tensor], keys: Mapping[Role, str]) -> bool:
     """Whether a matrix is stored as a linear layer's, [out, in], and must be transposed."""
     # The shape decides, else the name. A square matrix is stored as the pragmatic one of like name.
-    guide = role if role in ("semantic", "pragmatic") else "pragmatic"
-    height, width = matrices[guide].shape
+    guide: Role = role if role in ("semantic", "pragmatic") else "pragmatic"
+    height, width = weights[keys[guide]].shape
     is_named = keys[role].endswith(".weight")
     if height == width or is_named != keys[guide].endswith(".weight"):
         return is_named
-    return height == (features or min(height, width))
-
-
-def _encoder_weights(
-    weights: Mapping[str, Tensor], keys: Mapping[str, str], spec: PublishedSpec, *, path: Path
-) -> dict[str, Tensor]:
-    used = {*keys.values(), *spec.ignore}
-    biases = {f"{LAYER.sub('', key)}.bias" for key in keys.values()}
-    for key in sorted(biases & weights.keys() - used):
-        if bool(weights[key].any()):
-            raise ModelError(
-                f"{path}: {key} is added to a feature, which the metric's formula does not do; "
-                "use weights without it"
-            )
-    return {key: tensor for key, tensor in weights.items() if key not in used | biases}
-
-
-# Names of arguments and of their values, in small letters and digits alone.
-ARGUMENTS: Final = {
-    "direction": {"spacedirect", "spacedirection", "direction"},
-    "implicitness": {"impmetric", "implicitnessmetric", "implicitness"},
-    "pragmatic": {"pragmetric", "pragmaticmetric", "pragmatic"},
-    "features": {"featdim", "featuredim", "features"},
-}
-DIRECTIONS: Final = {
-    **dict.fromkeys(("p2s", "ptos", "ps"), Direction.TO_SEMANTIC),
-    **dict.fromkeys(("s2p", "stop", "sp"), Direction.TO_PRAGMATIC),
-    **dict.fromkeys(("third", "thirdspace", "3rd", "3rdspace"), Direction.THIRD),
-}
-DISTANCES: Final = {
-    **dict.fromkeys(("cos", "cosine"), Distance.COSINE),
-    **dict.fromkeys(("euc", "eucl", "euclidean", "l2"), Distance.EUCLIDEAN),
-}
-Value = TypeVar("Value", Direction, Distance)
-
-
-@dataclass(frozen=True, slots=True)
-class _Arguments:
-    direction: str | None = None
-    implicitness: str | None = None
-    pragmatic: str | None = None
-    features: int | None = None
+    return height < width
 
 
 def published_scorer(
@@ -281,22 +237,11 @@ def published_scorer(
     """
     require("torch", "sentence_transformers")
     folder = _folder(spec)
-    path = _weight_file(folder, spec)
-    given = _arguments(folder)
-    form = _form(spec, given, folder)
-    maps, weights = split_weights(
-        read_weights(path), spec, form=form, features=given.features, path=path
-    )
+    path, form = _weight_file(folder, spec), spec.form or _form(folder)
+    maps, weights = split_weights(read_weights(path), spec, form=form, path=path)
     encoder = TunedEncoder(spec.encoder, spec.encoder_revision, weights=weights)
-    head = Head(
-        name=name,
-        members=(maps,),
-        encoder=SentenceTransformerSpec(model=spec.encoder, revision=spec.encoder_revision),
-        encoder_digest=encoder.digest,
-        form=form,
-        seen=seen,
-    )
-    return Scorer(name, head, encoder)
+    used = SentenceTransformerSpec(model=spec.encoder, revision=spec.encoder_revision)
+    return Scorer(name, Head(name, (maps,), used, encoder.digest, form, seen=seen), encoder)
 
 
 def published_encoder(name: str, spec: PublishedSpec) -> Encoder:
@@ -332,39 +277,38 @@ def _weight_file(folder: Path, spec: PublishedSpec) -> Path:
     return folder / wanted[0]
 
 
-def _arguments(folder: Path) -> _Arguments:
-    """The form in a folder's JSON files, or in `args` within them; the first by name counts."""
-    arguments: dict[str, object] = {}
-    for path in sorted(folder.glob("*.json")):
+# Names of arguments and their values, in small letters and digits alone.
+ARGUMENTS: Final = {
+    **dict.fromkeys(("spacedirect", "spacedirection", "direction"), "direction"),
+    **dict.fromkeys(("impmetric", "implicitnessmetric", "implicitness"), "implicitness"),
+    **dict.fromkeys(("pragmetric", "pragmaticmetric", "pragmatic"), "pragmatic"),
+}
+VALUES: Final = {
+    **dict.fromkeys(("p2s", "ptos", "ps"), Direction.TO_SEMANTIC),
+    **dict.fromkeys(("s2p", "stop", "sp"), Direction.TO_PRAGMATIC),
+    **dict.fromkeys(("third", "thirdspace", "3rd", "3rdspace"), Direction.THIRD),
+    **dict.fromkeys(("cos", "cosine"), Distance.COSINE),
+    **dict.fromkeys(("euc", "eucl", "euclidean", "l2"), Distance.EUCLIDEAN),
+}
+
+
+def _form(folder: Path) -> Form:
+    """The form in a folder's JSON files, or in `args` within them, else as published."""
+    found: dict[str, str] = {}
+    for path in sorted(folder.glob("*.json"), reverse=True):  # the first by name counts
         try:
             content = decode_json(path.read_bytes())
         except msgspec.DecodeError as error:
             raise ModelError(f"{path}: not JSON ({error}); copy it again") from error
         inner = content.get("args", content) if isinstance(content, dict) else {}
-        keys = inner if isinstance(inner, dict) else {}
-        given = {plain(key): value for key, value in keys.items()}
-        for argument, names in ARGUMENTS.items():
-            values = [given[name] for name in names if name in given]
-            arguments |= {argument: values[0]} if values and argument not in arguments else {}
+        arguments = inner if isinstance(inner, dict) else {}
+        for name, word in arguments.items():
+            if (argument := ARGUMENTS.get(plain(name))) is not None:
+                found[argument] = VALUES.get(plain(word), f"{word}")
     try:
-        return msgspec.convert(arguments, _Arguments)
+        return msgspec.convert(found, Form)
     except msgspec.ValidationError as error:
-        raise ModelError(f"{folder}: the arguments in its JSON files: {error}") from error
-
-
-def _form(spec: PublishedSpec, given: _Arguments, folder: Path) -> Form:
-    own = spec.form
-    return Form(
-        own.direction or _value(given.direction, DIRECTIONS, folder) or PUBLISHED.direction,
-        own.implicitness or _value(given.implicitness, DISTANCES, folder) or PUBLISHED.implicitness,
-        own.pragmatic or _value(given.pragmatic, DISTANCES, folder) or PUBLISHED.pragmatic,
-    )
-
-
-def _value(word: str | None, known: Mapping[str, Value], folder: Path) -> Value | None:
-    if word is not None and plain(word) not in known:
         raise SpecError(
-            f"{folder}: {word!r} in its JSON files is none of {', '.join(known)}; say what it "
-            "means in the scorer's YAML, under `form:`"
-        )
-    return None if word is None else known[plain(word)]
+            f"{folder}: the arguments in its JSON files: {error}; say what is meant in the "
+            "scorer's YAML, under `form:`"
+        ) from error

@@ -13,27 +13,20 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import compress
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from harness.errors import ModelError
-from harness.implicitness.formula import (
-    PUBLISHED,
-    Features,
-    Maps,
-    Matrix,
-    features,
-    implicitness,
-    pragmatic_distance,
-)
+from harness.implicitness.formula import PUBLISHED, Maps, Matrix, distance, features, implicitness
 from harness.models.encoders.encoders import Encoder, Limited, Reading
-from harness.models.extras import require
+from harness.models.local.heads import read_arrays, write_arrays
 from harness.models.vectors import Progress, Vectors, chunks, reported_chunks
 from harness.parts import digest
-from harness.specs.implicitness import Direction, Form, LocalEncoderSpec
+from harness.specs.implicitness import Direction, Form, LocalEncoderSpec, Role
 from harness.specs.schema import Spec, load_spec
 from harness.storage.cells import decode_json
 from harness.storage.files import write_whole
@@ -42,7 +35,6 @@ from harness.text.languages import is_one_word
 
 FORMAT: Final = "impscore-head/1"
 SEEN: Final = "seen"
-MATRICES: Final = ("semantic", "pragmatic", "transfer", "transfer_semantic")
 AT_ONCE: Final = 1024  # texts between two reports of progress
 UNSEEN: Final = frozenset({"Cc", "Cf", "Zl", "Zp", "Zs"})  # categories that leave no mark
 Numbers = NDArray[np.float64]
@@ -65,7 +57,7 @@ class HeadCard(Spec, frozen=True, kw_only=True):
     notes: str = ""
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Head:
     """Matrices that turn embeddings [n, width] of one encoder into scores.
 
@@ -88,7 +80,7 @@ class Head:
         for maps in self.members:
             if (maps.transfer_semantic is None) == (self.form.direction is Direction.THIRD):
                 raise ValueError(f"head {self.name}: two maps in the third space, else one")
-            if not all(np.isfinite(matrix).all() for _, matrix in _named(maps)):
+            if not all(np.isfinite(matrix).all() for matrix in _named(maps).values()):
                 raise ValueError(f"head {self.name}: its matrices have values that are no numbers")
 
     @property
@@ -99,54 +91,47 @@ class Head:
     @property
     def digest(self) -> str:
         """Digest of all that changes a score: encoder, form and matrices, not name or card."""
-        form = self.form.direction, self.form.implicitness, self.form.pragmatic
-        little_endian = [
-            [matrix.astype("<f4").tobytes() for _, matrix in _named(maps)] for maps in self.members
+        sums = [
+            [hashlib.sha256(m.astype("<f4").tobytes()).hexdigest() for m in _named(maps).values()]
+            for maps in self.members
         ]
-        sums = [[hashlib.sha256(each).hexdigest() for each in member] for member in little_endian]
-        return digest((FORMAT, self.encoder_digest, form, sums))
+        return digest((FORMAT, self.encoder_digest, structs.astuple(self.form), sums))
 
     def implicitness(self, embeddings: Vectors) -> Numbers:
         """Score n embeddings [n, width]: the implicitness [n], the mean over the members.
 
         In [0, 2] where the form's distance is cosine; computed in float64.
         """
-        rows = self._checked(embeddings)
-        scores = [implicitness(features(rows, m), m, self.form) for m in self._doubles()]
-        return np.asarray(np.mean(scores, axis=0))
+        each = zip(self._features(embeddings), self._doubles(), strict=True)
+        return np.asarray(np.mean([implicitness(f, maps, self.form) for f, maps in each], axis=0))
 
     def pragmatic_distance(self, first: Vectors, second: Vectors) -> Numbers:
         """Measure n pairs of embeddings: the pragmatic distance [n], the members' mean."""
-        pair = self._checked(first), self._checked(second)
-        distances = [
-            pragmatic_distance(features(pair[0], m), features(pair[1], m), self.form)
-            for m in self._doubles()
-        ]
-        return np.asarray(np.mean(distances, axis=0))
+        both = zip(self._features(first), self._features(second), strict=True)
+        found = [distance(a[1], b[1], self.form.pragmatic) for a, b in both]
+        return np.asarray(np.mean(found, axis=0))
 
-    def features(self, embeddings: Vectors) -> Features[Matrix]:
+    def features(self, embeddings: Vectors) -> tuple[Matrix, Matrix]:
         """The semantic and the pragmatic feature of n embeddings, each [n, members x k].
 
         Those of several members are side by side.
         """
-        rows = self._checked(embeddings)
-        found = [features(rows, maps) for maps in self._doubles()]
-        return Features(
-            np.concatenate([one.semantic for one in found], axis=1),
-            np.concatenate([one.pragmatic for one in found], axis=1),
-        )
+        semantic, pragmatic = zip(*self._features(embeddings), strict=True)
+        return np.concatenate(semantic, axis=1), np.concatenate(pragmatic, axis=1)
 
-    def _checked(self, embeddings: Vectors) -> Numbers:
+    def _features(self, embeddings: Vectors) -> list[tuple[Matrix, Matrix]]:
+        """The features of each member."""
         if embeddings.ndim != 2 or embeddings.shape[1] != self.width:
             raise ModelError(
                 f"head {self.name} takes embeddings [n, {self.width}], got "
                 f"{list(embeddings.shape)}; use the encoder that it was trained on"
             )
-        return embeddings.astype(np.float64)
+        rows = embeddings.astype(np.float64)
+        return [features(rows, maps) for maps in self._doubles()]
 
     def _doubles(self) -> list[Maps[Matrix]]:
         return [
-            Maps(**{name: matrix.astype(np.float64) for name, matrix in _named(maps)})
+            Maps(**{name: matrix.astype(np.float64) for name, matrix in _named(maps).items()})
             for maps in self.members
         ]
 
@@ -169,16 +154,14 @@ def save_head(head: Head, path: Path) -> Path:
 
     Equal heads are equal bytes. Returns the path of the JSON file.
     """
-    require("safetensors", extra="embed")
-    from safetensors.numpy import save
-
     weights, described = _files(path)
-    tensors: dict[str, Matrix] = {
-        f"{place}.{name}": np.ascontiguousarray(matrix, dtype=np.float32)
+    tensors = {
+        f"{place}.{name}": matrix.astype(np.float32)
         for place, maps in enumerate(head.members)
-        for name, matrix in _named(maps)
+        for name, matrix in _named(maps).items()
     }
-    tensors[SEEN] = np.array(sorted(int(one, 16) for one in head.seen), dtype=np.uint64)
+    seen = np.array(sorted(int(one, 16) for one in head.seen), dtype=np.uint64)
+    write_arrays(weights, tensors | {SEEN: seen})
     file = _File(
         format=FORMAT,
         name=head.name,
@@ -191,47 +174,36 @@ def save_head(head: Head, path: Path) -> Path:
         digest=head.digest,
         card=head.card,
     )
-    write_whole(weights, save(tensors))
     write_whole(described, msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n")
     return described
 
 
 def load_head(path: Path) -> Head:
     """Read NAME.json and NAME.safetensors; `path` names either, or neither ending."""
-    require("safetensors", extra="embed")
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
     weights, described = _files(path)
     try:
-        content = decode_json(_read(described))
+        content = decode_json(described.read_bytes())
+    except OSError as error:
+        raise ModelError(
+            f"{described}: cannot be read ({error.strerror}); a head is two files side by side, "
+            "NAME.safetensors and NAME.json"
+        ) from error
     except msgspec.DecodeError as error:
         raise ModelError(f"{described}: not JSON ({error}); copy it again") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ModelError(f"{described}: not a head of the metric: its `format` is not {FORMAT!r}")
     file: _File = load_spec(content, _File, where=str(described))
+    tensors = read_arrays(weights, remedy=f"copy it again, next to {described.name}")
     try:
-        tensors = load(_read(weights))
-    except SafetensorError as error:
-        raise ModelError(f"{weights}: not a safetensors file ({error}); copy it again") from error
-    try:
+        parts = [f"{at}." for at in range(file.members)]
         members = tuple(
-            Maps(
-                **{name: tensors[f"{at}.{name}"] for name in MATRICES[:3]},
-                transfer_semantic=tensors.get(f"{at}.{MATRICES[3]}"),
-            )
-            for at in range(file.members)
+            Maps(**{name.removeprefix(of): m for name, m in tensors.items() if name.startswith(of)})
+            for of in parts
         )
-        head = Head(
-            name=file.name,
-            members=members,
-            encoder=file.encoder,
-            encoder_digest=file.encoder_digest,
-            form=file.form,
-            card=file.card,
-            seen=frozenset(f"{one:0{HASH_LENGTH}x}" for one in tensors[SEEN].tolist()),
-        )
-    except (KeyError, ValueError) as error:
+        seen = frozenset(f"{one:0{HASH_LENGTH}x}" for one in tensors[SEEN].tolist())
+        facts = file.name, members, file.encoder, file.encoder_digest, file.form, file.card, seen
+        head = Head(*facts)
+    except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"{weights}: not the matrices of {described}: {error}") from error
     if head.digest != file.digest:
         raise ModelError(
@@ -241,23 +213,14 @@ def load_head(path: Path) -> Head:
     return head
 
 
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ModelError(
-            f"{path}: cannot be read ({error.strerror}); a head is two files side by side, "
-            "NAME.safetensors and NAME.json"
-        ) from error
-
-
 def _files(path: Path) -> tuple[Path, Path]:
     stem = path.with_suffix("") if path.suffix in (".json", ".safetensors") else path
     return stem.with_name(f"{stem.name}.safetensors"), stem.with_name(f"{stem.name}.json")
 
 
-def _named(maps: Maps[Matrix]) -> list[tuple[str, Matrix]]:
-    return [(name, getattr(maps, name)) for name in MATRICES if getattr(maps, name) is not None]
+def _named(maps: Maps[Matrix]) -> dict[str, Matrix]:
+    every = {name: getattr(maps, name) for name in get_args(Role)}
+    return {name: matrix for name, matrix in every.items() if matrix is not None}
 
 
 class Flag(StrEnum):

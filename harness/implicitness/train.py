@@ -2,43 +2,36 @@
 
 A head is never tested on a sentence that it was trained on, nor on one nearly equal to it. Its
 baseline, word presence, knows no meaning. The ablation tries the twelve forms of the paper and the
-settings that it swept one at a time, the others as in the recipe. Nothing here reads or writes
-files.
+settings that it swept. Nothing here reads or writes files.
 """
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import log
-from statistics import fmean, stdev
-from typing import Final, Literal
+from statistics import stdev
+from typing import Final
 
 from msgspec import structs, to_builtins
 
 from harness.errors import DataError
-from harness.implicitness.evaluate import tau
-from harness.implicitness.formula import FORMS
-from harness.implicitness.losses import TrainedMember, embed, examples, train
-from harness.implicitness.pairs import (
-    Split,
-    TrainingPair,
-    data_digest,
-    folds,
-    split,
-    with_negatives,
-)
+from harness.implicitness.evaluate import mean_known, rho, tau
+from harness.implicitness.formula import FORMS, Maps, Matrix
+from harness.implicitness.losses import embed, examples, train
+from harness.implicitness.pairs import TrainingPair
 from harness.implicitness.probe import head_figures
 from harness.implicitness.scorer import Embedded, Head, HeadCard, Numbers
+from harness.implicitness.splits import Split, data_digest, folds, split, with_negatives
 from harness.lazy import DataFrame, pandas
 from harness.models.encoders.encoders import Encoder
 from harness.models.vectors import Progress
 from harness.parts import digest
 from harness.specs.implicitness import RecipeSpec, SettingsSpec
-from harness.stats.correlation import spearman
 from harness.text.dedup import LIKENESS, fingerprint, normal
 
 Metrics = dict[str, float | None]
+Members = tuple[Maps[Matrix], ...]
 
 
 def head_metrics(
@@ -58,17 +51,14 @@ def head_metrics(
     there are none of a kind.
     """
     scores = _scores(head, embedded)
-    both = [((p.implicit, p.explicit), p.negative) for p in held if p.negative]
-    near, far = (
-        _apart(head, [pair[side] for pair in both], embedded).tolist() if both else []
-        for side in (0, 1)
-    )
+    near = _apart(head, [(p.implicit, p.explicit) for p in held if p.negative], embedded)
+    far = _apart(head, [p.negative for p in held if p.negative], embedded)
     graded = [[scores[text] for text in pair.levels] for pair in held if pair.levels]
     return {
         "implicitness": accuracy([scores[p.implicit] - scores[p.explicit] for p in held]),
-        "pragmatics": accuracy([other - own for own, other in zip(near, far, strict=True)]),
+        "pragmatics": accuracy((far - near).tolist()),
         "tau": mean_known([tau(range(len(found)), found) for found in graded]),
-        "rho": mean_known([spearman(range(len(found)), found).value for found in graded]),
+        "rho": mean_known([rho(range(len(found)), found) for found in graded]),
         "words": accuracy([words(p.implicit) - words(p.explicit) for p in held]) if words else None,
         "plain": accuracy([scores[p.implicit] - scores[p.plain] for p in held if p.plain]),
     }
@@ -81,15 +71,13 @@ def side_means(head: Head, held: Sequence[TrainingPair], embedded: Embedded) -> 
     distance` and `negative distance` 0 or more; None without a pair, or one with a negative.
     """
     scores = _scores(head, embedded)
-
-    def apart(pairs: Sequence[tuple[str, str]]) -> float | None:
-        return float(_apart(head, pairs, embedded).mean()) if pairs else None
-
+    near = _apart(head, [(pair.implicit, pair.explicit) for pair in held], embedded)
+    far = _apart(head, [pair.negative for pair in held if pair.negative], embedded)
     return {
         "implicit mean": mean_known([scores[pair.implicit] for pair in held]),
         "explicit mean": mean_known([scores[pair.explicit] for pair in held]),
-        "pair distance": apart([(pair.implicit, pair.explicit) for pair in held]),
-        "negative distance": apart([pair.negative for pair in held if pair.negative]),
+        "pair distance": float(near.mean()) if len(near) else None,
+        "negative distance": float(far.mean()) if len(far) else None,
     }
 
 
@@ -99,9 +87,8 @@ def _scores(head: Head, embedded: Embedded) -> dict[str, float]:
 
 
 def _apart(head: Head, pairs: Sequence[tuple[str, str]], embedded: Embedded) -> Numbers:
-    sides = ([embedded.places[text] for text in side] for side in zip(*pairs, strict=True))
-    first, second = (embedded.vectors[side] for side in sides)
-    return head.pragmatic_distance(first, second)
+    first, second = ([embedded.places[pair[side]] for pair in pairs] for side in (0, 1))
+    return head.pragmatic_distance(embedded.vectors[first], embedded.vectors[second])
 
 
 def word_presence(known: Sequence[TrainingPair]) -> Callable[[str], float]:
@@ -127,30 +114,23 @@ def accuracy(apart: Sequence[float]) -> float | None:
     return mean_known([(one > 0) + 0.5 * (one == 0) for one in apart])
 
 
-def mean_known(values: Sequence[float | None]) -> float | None:
-    """The mean of the values that are not None; None if there are none."""
-    there = [value for value in values if value is not None]
-    return fmean(there) if there else None
-
-
-@dataclass(frozen=True, slots=True)
-class Data:
-    """Training pairs, under the name that a card gives them."""
-
-    name: str
-    pairs: Sequence[TrainingPair]
-
-
 def make_head(
-    name: str, data: Data, recipe: RecipeSpec, *, encoder: Encoder, progress: Progress
+    name: str,
+    data: tuple[str, Sequence[TrainingPair]],
+    recipe: RecipeSpec,
+    *,
+    encoder: Encoder,
+    progress: Progress,
 ) -> Head:
     """Train a head on some pairs by a recipe; its metrics are on its card.
 
-    `encoder` is the one that the recipe names. Progress counts sentences and folds.
+    `data` has the name of the pairs on the card, and the pairs. `encoder` is the one that the
+    recipe names. Progress counts sentences and folds.
     """
-    embedded = embed(data.pairs, encoder, progress)
-    parts = split(data.pairs, seed=recipe.seed, shares=recipe.split)
-    members = train_members(parts, embedded, recipe, seed=recipe.seed)
+    source, pairs = data
+    embedded = embed(pairs, encoder, progress)
+    parts = split(pairs, seed=recipe.seed, shares=recipe.split)
+    members, epochs = train_members(parts, embedded, recipe, seed=recipe.seed)
     bare = head_of(name, members, recipe, encoder_digest=encoder.digest)
     metrics: Metrics = {}
     if parts.test:
@@ -160,18 +140,17 @@ def make_head(
         found |= side_means(bare, parts.test, embedded)
         metrics |= {f"test {key}": value for key, value in found.items()}
     if recipe.folds:
-        metrics |= cross_validated(data.pairs, recipe, embedded, progress=progress)
+        metrics |= cross_validated(pairs, recipe, embedded, progress=progress)
     if recipe.leave_writers_out:
-        metrics |= writers_left_out(data.pairs, recipe, embedded, progress=progress)
+        metrics |= writers_left_out(pairs, recipe, embedded, progress=progress)
     if recipe.probes:
         metrics |= head_figures(bare, encoder, progress)
-    epochs = [str(member.epoch) for member in members]
     card = HeadCard(
-        data=data.name,
-        data_digest=data_digest(data.pairs),
+        data=source,
+        data_digest=data_digest(pairs),
         split=_split_text(parts, recipe),
         seeds=tuple(recipe.seed + place for place in range(recipe.members)),
-        settings=to_builtins(recipe.settings) | {"kept_epochs": ", ".join(epochs)},
+        settings=to_builtins(recipe.settings) | {"kept_epochs": ", ".join(map(str, epochs))},
         metrics=metrics,
         licence=recipe.licence,
         notes=recipe.about,
@@ -192,27 +171,22 @@ def _split_text(parts: Split, recipe: RecipeSpec) -> str:
 
 def train_members(
     parts: Split, embedded: Embedded, recipe: RecipeSpec, *, seed: int
-) -> list[TrainedMember]:
-    """Train as many sets of matrices as a recipe has members, with successive seeds."""
+) -> tuple[Members, tuple[int, ...]]:
+    """Train as many sets of matrices as a recipe has members, with successive seeds.
+
+    Gives the matrices, and the epoch that each is of.
+    """
     known = examples(parts.train, embedded)
     held = examples(parts.validation, embedded) if parts.validation else None
-    return [
-        train(known, recipe.settings, seed=seed + place, validation=held)
-        for place in range(recipe.members)
-    ]
+    seeds = range(seed, seed + recipe.members)
+    found = [train(known, recipe.settings, seed=one, validation=held) for one in seeds]
+    return tuple(maps for maps, _ in found), tuple(epoch for _, epoch in found)
 
 
-def head_of(
-    name: str, members: Sequence[TrainedMember], recipe: RecipeSpec, *, encoder_digest: str = ""
-) -> Head:
+def head_of(name: str, members: Members, recipe: RecipeSpec, *, encoder_digest: str = "") -> Head:
     """Build the head of a recipe's members, without a card."""
-    return Head(
-        name=name,
-        members=tuple(member.maps for member in members),
-        encoder=recipe.encoder,
-        encoder_digest=encoder_digest,
-        form=recipe.settings.form,
-    )
+    form = recipe.settings.form
+    return Head(name, members, recipe.encoder, encoder_digest=encoder_digest, form=form)
 
 
 CHOOSING: Final = (9, 1)  # shares of what a fold leaves, where a recipe chooses its epochs
@@ -231,9 +205,8 @@ def cross_validated(
         shares = CHOOSING if recipe.split[1] else (1, 0)
         for parts in folds(pairs, seed=seed, count=recipe.folds, shares=shares):
             # The members of no two seeds are alike.
-            members = train_members(parts, embedded, recipe, seed=seed * 1000)
-            head = head_of("fold", members, recipe)
-            words = word_presence(parts.train)
+            members, _ = train_members(parts, embedded, recipe, seed=seed * 1000)
+            head, words = head_of("fold", members, recipe), word_presence(parts.train)
             by_seed[-1].append(head_metrics(head, parts.test, embedded, words=words))
             progress("folds", sum(map(len, by_seed)), recipe.folds * len(recipe.fold_seeds))
     metrics: Metrics = {}
@@ -263,101 +236,82 @@ def writers_left_out(
         others = [pair for pair in pairs if pair.writer != writer]
         held = with_negatives([pair for pair in pairs if pair.writer == writer], recipe.seed)
         parts = split(others, seed=recipe.seed, shares=(*recipe.split[:2], 0))
-        head = head_of("left out", train_members(parts, embedded, recipe, seed=recipe.seed), recipe)
-        found = head_metrics(head, held, embedded)
-        del found["words"]
-        metrics |= {f"writer {writer} {name}": value for name, value in found.items()}
+        members, _ = train_members(parts, embedded, recipe, seed=recipe.seed)
+        found = head_metrics(head_of("left out", members, recipe), held, embedded)
+        metrics |= {f"writer {writer} {key}": v for key, v in found.items() if key != "words"}
         progress("writers", done, len(writers))
     return metrics
 
 
-Setting = Literal["form", "margin", "pragmatic_margin", "pragmatic_weight", "grid"]
-SWEPT: Final[dict[Setting, tuple[float, ...]]] = {
+SWEPT: Final[dict[str, tuple[float, ...]]] = {
     "margin": (0.1, 0.3, 0.5, 0.7, 1.0, 1.5),
     "pragmatic_margin": (0.5, 0.7, 1.0, 1.5, 2.0),
     "pragmatic_weight": (0.5, 1.0, 1.5, 2.0),
 }
 """The values that the paper swept, by their names here: gamma 1, gamma 2 and alpha."""
 METRICS: Final = ("implicitness", "pragmatics", "tau", "rho")
+Trial = tuple[dict[str, object], SettingsSpec]
+"""The columns that name a training of an ablation, and its settings."""
 
 
-def origin(
-    file: str, pairs: Sequence[TrainingPair], *, recipe: tuple[str, RecipeSpec], encoder: Encoder
-) -> dict[str, str]:
-    """What trainings were made of: data, recipe and encoder, each NAME@DIGEST."""
-    name, spec = recipe
-    return {
-        "data": f"{file}@{data_digest(pairs)[:8]}",
-        "recipe": f"{name}@{digest(spec)[:8]}",
-        "encoder": f"{encoder.name}@{encoder.digest[:8]}",
-    }
-
-
-Trial = tuple[Setting, str, SettingsSpec]
-
-
-def trials(settings: SettingsSpec) -> list[Trial]:
+def trials(settings: SettingsSpec, *, is_grid: bool = False) -> list[Trial]:
     """List the twelve forms, then each value of each swept setting, the rest as in `settings`.
 
-    A trial has the form's name or the setting's number, and all settings.
+    A trial has the columns `setting` and `value`, the form's name or the setting's number. Of a
+    grid, instead, every combination of the swept settings, a column each.
     """
-    grid = {f"{form.direction} {form.implicitness} {form.pragmatic}": form for form in FORMS}
-    forms: list[Trial] = [
-        ("form", name, structs.replace(settings, **asdict(form))) for name, form in grid.items()
+    if is_grid:
+        combined = [dict(zip(SWEPT, values, strict=True)) for values in product(*SWEPT.values())]
+        return [({**one}, structs.replace(settings, **one)) for one in combined]
+    found: list[Trial] = [
+        (
+            {"setting": "form", "value": " ".join(structs.astuple(form))},
+            structs.replace(settings, **structs.asdict(form)),
+        )
+        for form in FORMS
     ]
-    return forms + [
-        (name, f"{value:g}", structs.replace(settings, **{name: value}))
+    return found + [
+        ({"setting": name, "value": f"{value:g}"}, structs.replace(settings, **{name: value}))
         for name, values in SWEPT.items()
         for value in values
     ]
 
 
-def grid_trials(settings: SettingsSpec) -> list[Trial]:
-    """List every combination of the values of the swept settings: both margins, at each weight.
-
-    A trial has the three numbers as its value, in the order of SWEPT.
-    """
-    return [
-        (
-            "grid",
-            " ".join(f"{value:g}" for value in values),
-            structs.replace(settings, **dict(zip(SWEPT, values, strict=True))),
-        )
-        for values in product(*SWEPT.values())
-    ]
-
-
-def run_trials(
-    parts: Split,
-    embedded: Embedded,
-    recipe: RecipeSpec,
+def ablation(
+    data: tuple[str, Sequence[TrainingPair]],
+    recipe: tuple[str, RecipeSpec],
+    encoder: Encoder,
+    planned: Sequence[Trial],
     *,
     runs: int,
     progress: Progress,
-    planned: Sequence[Trial] = (),
 ) -> DataFrame:
-    """Train and measure each trial, once for each of `runs` seeds: those of `trials` by default.
+    """Train and measure each trial, once for each of `runs` seeds.
 
-    A row a training: setting, value, seed, kept_epoch, and its METRICS on the test pairs, NaN where
-    there was nothing to measure. Trials of equal settings are trained once.
+    `data` and `recipe` come with their names. A row a training: the trial's columns, seed,
+    kept_epoch, its METRICS on the test pairs, NaN where there was nothing to measure; then data,
+    recipe and encoder, each NAME@DIGEST. `attrs` counts the test `pairs`, and those of them that
+    are `graded`. Trials of equal settings are trained once.
     """
-    planned, rows = planned or trials(recipe.settings), []
-    known: dict[tuple[SettingsSpec, int], tuple[object, ...]] = {}
-    for done, (setting, value, settings) in enumerate(planned):
-        for seed in range(recipe.seed, recipe.seed + runs):
-            progress("trials", done, len(planned))
+    (source, pairs), (name, spec) = data, recipe
+    embedded = embed(pairs, encoder, progress)
+    parts = split(pairs, seed=spec.seed, shares=spec.split)
+    known: dict[tuple[SettingsSpec, int], Metrics] = {}
+    rows: list[dict[str, object]] = []
+    for done, (columns, settings) in enumerate(planned, 1):
+        one = structs.replace(spec, settings=settings, members=1)
+        for seed in range(spec.seed, spec.seed + runs):
             if (settings, seed) not in known:
-                one = structs.replace(recipe, settings=settings, members=1)
-                (member,) = train_members(parts, embedded, one, seed=seed)
-                found = head_metrics(head_of("trial", [member], one), parts.test, embedded)
-                known[settings, seed] = member.epoch, *(found[name] for name in METRICS)
-            rows.append((setting, value, seed, *known[settings, seed]))
-    progress("trials", len(planned), len(planned))
-    frame = pandas.DataFrame(rows, columns=["setting", "value", "seed", "kept_epoch", *METRICS])
-    return frame.astype(dict.fromkeys(METRICS, float))
-
-
-def grid_points(trainings: DataFrame) -> DataFrame:
-    """The trainings of `grid_trials` with a column a swept setting in place of their value."""
-    points = trainings["value"].str.split(expand=True).astype(float)
-    return points.set_axis([*SWEPT], axis=1).join(trainings.drop(columns=["setting", "value"]))
+                members, (epoch,) = train_members(parts, embedded, one, seed=seed)
+                found = head_metrics(head_of("trial", members, one), parts.test, embedded)
+                known[settings, seed] = {"kept_epoch": epoch} | {n: found[n] for n in METRICS}
+            rows.append({**columns, "seed": seed, **known[settings, seed]})
+        progress("trials", done, len(planned))
+    made = pandas.DataFrame(rows).astype(dict.fromkeys(METRICS, float))
+    graded = sum(bool(pair.levels) for pair in parts.test)
+    made.attrs = {"pairs": len(parts.test), "graded": graded}
+    return made.assign(
+        data=f"{source}@{data_digest(pairs)[:8]}",
+        recipe=f"{name}@{digest(spec)[:8]}",
+        encoder=f"{encoder.name}@{encoder.digest[:8]}",
+    )

@@ -12,10 +12,10 @@ from random import Random
 from typing import Literal
 
 from harness.core import Case, Request, Response, Sample, Verdict
-from harness.judges.custom import AskingJudge, ComputedJudge, served_by
-from harness.parts import Decoding, Message, Reason, digest
+from harness.judges.custom import AskingJudge, ComputedJudge, missing, served_by
+from harness.parts import Decoding, Failure, Message, Reason, digest
 from harness.specs.judges import PreferenceSpec, RatingSpec, Scale, StatedSpec
-from harness.text.parsers import STATED, option_number, rating
+from harness.text.parsers import STATED, Grammar, option_number, rating
 from harness.text.prompts import Prompts
 
 ACCEPT_FIRST, REJECT_FIRST = "accept-first", "reject-first"
@@ -51,20 +51,14 @@ class RatingJudge(AskingJudge):
             n=spec.replies,
             seed=spec.seed if spec.decoding.temperature > 0 else None,
         )
-        asked = Request(
-            sample_id=sample.id,
-            variant=self.name,
-            step="rating",
-            model=self._model,
-            messages=self._messages(sample, response),
-            decoding=decoding,
-            schema=_schema(spec.scale) if spec.is_structured else None,
-        )
-        return (asked,)
+        schema = _schema(spec.scale) if spec.is_structured else None
+        messages = self._messages(sample, response)
+        return (self._request(sample, "rating", messages, decoding, schema),)
 
     def read(self, cases: Sequence[Case]) -> list[Verdict]:
         """The mean over the readable replies to each case."""
-        return [self._verdict(case) for case in cases]
+        scale = self._spec.scale
+        return [_mean(self.name, c.response, c.replies[0], rating, scale) for c in cases]
 
     def _messages(self, sample: Sample, response: Response) -> tuple[Message, ...]:
         worded = {
@@ -79,23 +73,26 @@ class RatingJudge(AskingJudge):
         slots = {**sample.fields, **worded, **shown, "response": answer}
         return self._prompts.render(self._spec.template, slots)
 
-    def _verdict(self, case: Case) -> Verdict:
-        [reply] = case.replies
-        key, served = case.response.key, reply.served
-        if reply.failure is not None:
-            why = reply.failure
-            return Verdict(key, self.name, None, why.reason, note=why.message, served=served)
-        if reply.texts is None:
-            return Verdict(key, self.name, None, Reason.UNSUPPORTED, served=served)
-        scale = self._spec.scale
-        found = [rating(text, low=scale.low, high=scale.high) for text in reply.texts]
-        values = [value for value in found if not isinstance(value, Reason)]
-        if isinstance(found[0], Reason) and not values:
-            reason = Reason.TRUNCATED if reply.stop == "length" else found[0]
-            return Verdict(key, self.name, None, reason, note=reply.texts[0], served=served)
-        detail = {"parsed_share": len(values) / (len(found) + len(reply.lost))}
-        mean = fsum(values) / len(values)
-        return Verdict(key, self.name, mean, detail=detail, served=served)
+
+def _mean(
+    judge: str, response: Response, reply: Response, grammar: Grammar, scale: Scale
+) -> Verdict:
+    """The mean rating of a reply about a response, or of the response itself."""
+    is_asked = reply is not response
+    served = reply.served if is_asked else None
+    if reply.failure is not None:
+        return missing(response, judge, reply.failure, served)
+    if reply.texts is None:
+        return missing(response, judge, Failure(Reason.UNSUPPORTED, ""), served)
+    found = [grammar(text, low=scale.low, high=scale.high) for text in reply.texts]
+    values = [value for value in found if not isinstance(value, Reason)]
+    if isinstance(found[0], Reason) and not values:
+        reason = found[0] if is_asked else Reason.UNPARSED
+        reason = Reason.TRUNCATED if is_asked and reply.stop == "length" else reason
+        return missing(response, judge, Failure(reason, reply.texts[0]), served)
+    detail = {"parsed_share": len(values) / (len(found) + len(reply.lost) * is_asked)}
+    value = fsum(values) / len(values)
+    return Verdict(response.key, judge, value, detail=detail, served=served)
 
 
 def _schema(scale: Scale) -> dict[str, object]:
@@ -128,23 +125,11 @@ class StatedJudge(ComputedJudge):
     def read(self, cases: Sequence[Case]) -> list[Verdict]:
         """One verdict a case, in the order of the cases."""
         scales = [self._spec.scales.get(case.variant, self._spec.scale) for case in cases]
-        pairs = zip(cases, scales, strict=True)
-        return [self._verdict(case.response, scale) for case, scale in pairs]
-
-    def _verdict(self, response: Response, scale: Scale) -> Verdict:
-        if response.failure is not None:
-            why = response.failure
-            return Verdict(response.key, self.name, None, why.reason, note=why.message)
-        if response.texts is None:
-            return Verdict(response.key, self.name, None, Reason.UNSUPPORTED)
         grammar = STATED[self._spec.reading]
-        found = [grammar(text, low=scale.low, high=scale.high) for text in response.texts]
-        values = [value for value in found if not isinstance(value, Reason)]
-        if not values:
-            note = response.texts[0]
-            return Verdict(response.key, self.name, None, Reason.UNPARSED, note=note)
-        detail = {"parsed_share": len(values) / len(found)}
-        return Verdict(response.key, self.name, fsum(values) / len(values), detail=detail)
+        return [
+            _mean(self.name, case.response, case.response, grammar, scale)
+            for case, scale in zip(cases, scales, strict=True)
+        ]
 
 
 class PreferenceJudge(AskingJudge):
@@ -165,14 +150,7 @@ class PreferenceJudge(AskingJudge):
         """One request for each order of the two options."""
         decoding = Decoding(self._spec.decoding.temperature, self._spec.decoding.max_tokens)
         return tuple(
-            Request(
-                sample_id=sample.id,
-                variant=self.name,
-                step=order,
-                model=self._model,
-                messages=self._messages(sample, response, order=order),
-                decoding=decoding,
-            )
+            self._request(sample, order, self._messages(sample, response, order=order), decoding)
             for order in self._orders(sample)
         )
 
@@ -205,13 +183,11 @@ class PreferenceJudge(AskingJudge):
             number = _option(reply)
             if isinstance(number, Reason):
                 text = reply.failure.message if reply.failure else (reply.texts or ("",))[0]
-                note = f"{order}: {text}"
-                return Verdict(case.response.key, self.name, None, number, note=note, served=served)
+                why = Failure(number, f"{order}: {text}")
+                return missing(case.response, self.name, why, served)
             chosen.append(number)
-        accepted = [
-            number == (1 if order == ACCEPT_FIRST else 2)
-            for order, number in zip(orders, chosen, strict=True)
-        ]
+        pairs = zip(orders, chosen, strict=True)
+        accepted = [(number == 1) == (order == ACCEPT_FIRST) for order, number in pairs]
         detail = {FIRST_SLOT: chosen.count(1) / len(chosen)}
         if len(orders) > 1:
             detail[CONSISTENCY] = float(len(set(accepted)) == 1)

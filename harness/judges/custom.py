@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from harness.core import Case, Judge, Request, Response, Sample, Verdict
 from harness.errors import SpecError, did_you_mean
 from harness.models.spread import HERE, Executor
-from harness.parts import Reason, digest
+from harness.parts import Decoding, Failure, Message, Reason, digest
 from harness.specs.implicitness import LocalEncoderSpec
 from harness.specs.plugins import Extension, foreign_code, source_digest, spec_digest
 from harness.text.prompts import Prompts
@@ -46,11 +46,9 @@ def reads_each_alone(judge: Judge) -> bool:
 
     A judge says so by `reads_alone = True`. One that does not gets all cases of a run at once.
     """
-    match judge:
-        case Swapped() | SourcedJudge():
-            return reads_each_alone(judge.judge)
-        case _:
-            return getattr(judge, "reads_alone", False) is True
+    while isinstance(judge, Swapped | SourcedJudge):
+        judge = judge.judge
+    return getattr(judge, "reads_alone", False) is True
 
 
 class ComputedJudge:
@@ -117,6 +115,17 @@ class AskingJudge:
         """Build the judge of a spec; it needs the identity of a judge model."""
         return cls(name, spec, prompts=context.prompts, model=context.asked_model(name))
 
+    def _request(
+        self,
+        sample: Sample,
+        step: str,
+        messages: tuple[Message, ...],
+        decoding: Decoding,
+        schema: Mapping[str, object] | None = None,
+    ) -> Request:
+        name, model = self.name, self._model
+        return Request(sample.id, name, step, model, messages, decoding, schema=schema)
+
     def _reference(self, sample: Sample, name: str) -> tuple[str, ...]:
         if not sample.references.get(name):
             raise SpecError(
@@ -129,6 +138,11 @@ class AskingJudge:
 def served_by(replies: Sequence[Response]) -> str | None:
     """Name the snapshots that replies say they come from; None where none says so."""
     return "+".join(sorted({reply.served for reply in replies if reply.served})) or None
+
+
+def missing(response: Response, judge: str, why: Failure, served: str | None = None) -> Verdict:
+    """A verdict without a value, for a reason, with its message as the note."""
+    return Verdict(response.key, judge, None, why.reason, note=why.message, served=served)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,10 @@ one is asked for one text a request, so that equal texts of two samples are one 
 Blank texts are left out; no text is cut or cleaned, and no threshold is set.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations, product
 from math import fsum
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from harness.core import Case, Request, Response, Sample, Verdict
 from harness.data.choices import share_a_text
 from harness.errors import SpecError, StoreError
-from harness.judges.custom import ComputedJudge, JudgeContext, served_by
+from harness.judges.custom import ComputedJudge, JudgeContext, missing, served_by
 from harness.models.encoders.bertscore import BertScorer
 from harness.models.encoders.encoders import Encoder
 from harness.parts import Decoding, Failure, Message, Mode, Reason, digest
@@ -28,14 +27,15 @@ from harness.text.cleanup import is_blank
 
 DECIMALS = 6  # of a difference: what lies below is float noise of an encoder, and counts as a tie
 VectorOf = Mapping[str, NDArray[np.float32]]
+Texts = tuple[str, ...]
 
 
-def answers_of(response: Response) -> tuple[str, ...]:
+def answers_of(response: Response) -> Texts:
     """The texts of a response that are not blank."""
     return tuple(text for text in response.texts or () if not is_blank(text))
 
 
-def reference_of(sample: Sample, name: str, *, judge: str) -> tuple[str, ...]:
+def reference_of(sample: Sample, name: str, *, judge: str) -> Texts:
     """The texts of one reference that are not blank; a sample without them is an error."""
     texts = tuple(text for text in sample.references.get(name, ()) if not is_blank(text))
     if not texts:
@@ -46,19 +46,6 @@ def reference_of(sample: Sample, name: str, *, judge: str) -> tuple[str, ...]:
             "name other references in the judge's YAML or leave this judge out"
         )
     return texts
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """The answers to a sample that are not blank, and the texts of its reference."""
-
-    answers: tuple[str, ...]
-    references: tuple[str, ...]
-
-    @classmethod
-    def of(cls, case: Case, reference: str, *, judge: str) -> "Compared":
-        """Take the texts of a case; a sample without the reference is an error."""
-        return cls(answers_of(case.response), reference_of(case.sample, reference, judge=judge))
 
 
 def nearest_cosine(text: str, others: Sequence[str], vectors: VectorOf) -> float:
@@ -84,40 +71,11 @@ def missing_verdict(response: Response) -> Failure | None:
 _EMBEDDING = Decoding(max_tokens=1)  # nothing is drawn; one is the least a decoding can say
 
 
-@dataclass(frozen=True, slots=True)
-class Hosted:
-    """The vectors of a model that is asked for them; `model` is its identity."""
-
-    model: str
-    name: ClassVar = "hosted"
-
-    @property
-    def digest(self) -> str:
-        """Digest of the model asked."""
-        return digest((self.name, self.model))
-
-
-@dataclass(frozen=True, slots=True)
-class _Texts:
-    answers: tuple[str, ...]
-    accept: tuple[str, ...]
-    reject: tuple[str, ...]
-
-    @property
-    def wanted(self) -> tuple[str, ...]:
-        """The texts whose vectors a verdict needs, each once; none where there is no answer."""
-        texts = (*self.answers, *self.accept, *self.reject) if self.answers else ()
-        return tuple(dict.fromkeys(texts))
-
-
 class _VectorJudge(ComputedJudge):
     metric = "accuracy"
-    _encoder: Encoder | Hosted
 
-    def __init__(
-        self, name: str, spec: CosineSpec | ContrastSpec, encoder: Encoder | Hosted
-    ) -> None:
-        """Judge under `name`, comparing what `spec` names in the space of `encoder`."""
+    def __init__(self, name: str, spec: CosineSpec | ContrastSpec, encoder: Encoder | str) -> None:
+        """Judge in the space of a local encoder, or of a hosted one of this identity."""
         super().__init__(name, spec)
         self._encoder = encoder
 
@@ -125,12 +83,36 @@ class _VectorJudge(ComputedJudge):
     def build(cls, name: str, spec: Any, context: JudgeContext) -> Self:  # noqa: ANN401 - as above
         """Build the judge of a spec; a hosted encoder needs the identity of its model."""
         if isinstance(spec.encoder, HostedEncoderSpec):
-            return cls(name, spec, Hosted(context.asked_model(name)))
+            return cls(name, spec, context.asked_model(name))
         return cls(name, spec, context.encoder(spec.encoder))
 
     def _recipe(self, *changes: object) -> str:
-        changed = digest((*changes, self._encoder.digest))
-        return f"{self.name}:{changed[:8]}|{self._encoder.name}"
+        if isinstance(self._encoder, str):
+            kind, own = "hosted", digest(("hosted", self._encoder))
+        else:
+            kind, own = self._encoder.name, self._encoder.digest
+        return f"{self.name}:{digest((*changes, own))[:8]}|{kind}"
+
+    def _vectors(self, cases: Sequence[Case], texts: Iterable[Texts]) -> VectorOf:
+        """The vector of each text of each case, by the local encoder or from its replies."""
+        if not isinstance(self._encoder, str):
+            wanted = list(dict.fromkeys(text for own in texts for text in own))
+            return dict(zip(wanted, self._encoder.encode(wanted), strict=True))
+        found = {
+            text: _unit(reply.vectors[0])
+            for case, own in zip(cases, texts, strict=True)
+            for text, reply in zip(own, case.replies, strict=True)
+            if reply.vectors
+        }
+        lengths = sorted({len(vector) for vector in found.values()})
+        if len(lengths) > 1:
+            raise StoreError(
+                f"judge {self.name}: {self._encoder} gave vectors of "
+                f"{' and of '.join(map(str, lengths))} numbers, so that another model answers by "
+                "its name than before; serve the earlier one again, or give the judge's model a "
+                "file of another name in configs/models, to ask all again"
+            )
+        return found
 
 
 class CosineJudge(_VectorJudge):
@@ -150,107 +132,71 @@ class CosineJudge(_VectorJudge):
 
     def ask(self, sample: Sample, response: Response) -> tuple[Request, ...]:
         """The vector of each text from a hosted encoder; no question with a local one."""
-        if not isinstance(self._encoder, Hosted):
+        if not isinstance(self._encoder, str):
             return ()
         return tuple(
             Request(
                 sample_id=sample.id,
                 variant=self.name,
                 step="embed",
-                model=self._encoder.model,
+                model=self._encoder,
                 messages=(Message("user", text),),
                 decoding=_EMBEDDING,
                 mode=Mode.EMBED,
             )
-            for text in self._texts(sample, response).wanted
+            for text in _each(*self._texts(sample, response))
         )
 
     def read(self, cases: Sequence[Case]) -> list[Verdict]:
         """One verdict a case, in the order of the cases."""
         texts = [self._texts(case.sample, case.response) for case in cases]
-        vectors = self._vectors(cases, texts)
-        return [self._verdict(case, part, vectors) for case, part in zip(cases, texts, strict=True)]
+        vectors = self._vectors(cases, [_each(*own) for own in texts])
+        return [self._verdict(case, own, vectors) for case, own in zip(cases, texts, strict=True)]
 
-    def _texts(self, sample: Sample, response: Response) -> _Texts:
-        accept = reference_of(sample, self._spec.options.accept, judge=self.name)
-        reject = reference_of(sample, self._spec.options.reject, judge=self.name)
-        return _Texts(
-            answers=self._led(answers_of(response), sample, by=self._spec.prepend.response),
-            accept=self._led(accept, sample, by=self._spec.prepend.accept),
-            reject=self._led(reject, sample, by=self._spec.prepend.reject),
+    def _texts(self, sample: Sample, response: Response) -> tuple[Texts, Texts, Texts]:
+        """The answers, and the accepted and the rejected texts, each after what is put first."""
+        options, prepend = self._spec.options, self._spec.prepend
+        accept = reference_of(sample, options.accept, judge=self.name)
+        reject = reference_of(sample, options.reject, judge=self.name)
+        return (
+            self._led(answers_of(response), sample, by=prepend.response),
+            self._led(accept, sample, by=prepend.accept),
+            self._led(reject, sample, by=prepend.reject),
         )
 
-    def _led(self, texts: tuple[str, ...], sample: Sample, *, by: str | None) -> tuple[str, ...]:
+    def _led(self, texts: Texts, sample: Sample, *, by: str | None) -> Texts:
         if by is None:
             return texts
         lead = " ".join(reference_of(sample, by, judge=self.name))
         return tuple(f"{lead} {text}" for text in texts)
 
-    def _vectors(self, cases: Sequence[Case], texts: Sequence[_Texts]) -> VectorOf:
-        if isinstance(self._encoder, Hosted):
-            found = {
-                text: _unit(reply.vectors[0])
-                for case, part in zip(cases, texts, strict=True)
-                for text, reply in zip(part.wanted, case.replies, strict=True)
-                if reply.vectors
-            }
-            _refuse_mixed(found, judge=self.name, model=self._encoder.model)
-            return found
-        return _encoded(self._encoder, (text for part in texts for text in part.wanted))
-
-    def _verdict(self, case: Case, texts: _Texts, vectors: VectorOf) -> Verdict:
-        served = served_by(case.replies)
-        key, why = case.response.key, missing_verdict(case.response) or _lacks_vector(case.replies)
+    def _verdict(self, case: Case, texts: tuple[Texts, Texts, Texts], vectors: VectorOf) -> Verdict:
+        served, (answers, accept, reject) = served_by(case.replies), texts
+        why = missing_verdict(case.response)
+        for reply in case.replies:
+            if not (why or reply.vectors):
+                none = Failure(Reason.UNSUPPORTED, "the reply holds no vector")
+                why = reply.failure or none
         if why is not None:
-            return Verdict(key, self.name, None, why.reason, note=why.message, served=served)
-        margins = [_margin(answer, texts, vectors) for answer in texts.answers]
-        return Verdict(
-            response_key=key,
-            judge=self.name,
-            value=fsum(map(preferred, margins)) / len(margins),
-            detail={"margin": fsum(margins) / len(margins)},
-            served=served,
-        )
+            return missing(case.response, self.name, why, served)
+        margins = []
+        for answer in answers:
+            accepted = nearest_cosine(answer, accept, vectors)
+            margins.append(round(accepted - nearest_cosine(answer, reject, vectors), DECIMALS))
+        value = fsum(map(preferred, margins)) / len(margins)
+        detail = {"margin": fsum(margins) / len(margins)}
+        return Verdict(case.response.key, self.name, value, detail=detail, served=served)
 
 
-def _encoded(encoder: Encoder, texts: Iterable[str]) -> VectorOf:
-    wanted = list(dict.fromkeys(texts))
-    return dict(zip(wanted, encoder.encode(wanted), strict=True))
-
-
-def _lacks_vector(replies: Sequence[Response]) -> Failure | None:
-    for reply in replies:
-        if not reply.vectors:
-            return reply.failure or Failure(Reason.UNSUPPORTED, "the reply holds no vector")
-    return None
-
-
-def _refuse_mixed(vectors: VectorOf, *, judge: str, model: str) -> None:
-    """Raise StoreError for vectors of more than one length: no cosine can be taken of two."""
-    lengths = sorted({len(vector) for vector in vectors.values()})
-    if len(lengths) > 1:
-        raise StoreError(
-            f"judge {judge}: {model} gave vectors of {' and of '.join(map(str, lengths))} numbers, "
-            "so that another model answers by its name than before; serve the earlier one again, "
-            "or give the judge's model a file of another name in configs/models, to ask all again"
-        )
+def _each(answers: Texts, accept: Texts, reject: Texts) -> Texts:
+    """The texts whose vectors a verdict needs, each once; none where there is no answer."""
+    return tuple(dict.fromkeys((*answers, *accept, *reject))) if answers else ()
 
 
 def _unit(vector: Sequence[float]) -> NDArray[np.float32]:
     """A vector scaled to length 1; servers need not do it."""
     row = np.asarray(vector, dtype=np.float64)
     return (row / np.linalg.norm(row)).astype(np.float32)
-
-
-def _margin(answer: str, texts: _Texts, vectors: VectorOf) -> float:
-    accepted = nearest_cosine(answer, texts.accept, vectors)
-    return round(accepted - nearest_cosine(answer, texts.reject, vectors), DECIMALS)
-
-
-@dataclass(slots=True)
-class _Tally:
-    values: list[float] = field(default_factory=list)
-    left_out: int = 0
 
 
 class ContrastJudge(_VectorJudge):
@@ -265,7 +211,6 @@ class ContrastJudge(_VectorJudge):
 
     chance = 0.5  # which of two answers goes with which reference, by a toss
     _spec: ContrastSpec
-    _encoder: Encoder
 
     @property
     def recipe(self) -> str:
@@ -274,58 +219,45 @@ class ContrastJudge(_VectorJudge):
 
     def read(self, cases: Sequence[Case]) -> list[Verdict]:
         """One verdict a case, in the order of the cases."""
-        texts = [Compared.of(case, self._spec.reference, judge=self.name) for case in cases]
+        answers = [answers_of(case.response) for case in cases]
+        name = self._spec.reference
+        own = [reference_of(case.sample, name, judge=self.name) for case in cases]
         # Every text, paired or not, so that one case shows that weights load.
-        every = (text for part in texts for text in (*part.answers, *part.references))
-        vectors = _encoded(self._encoder, every)
-        tallies = [_Tally() for _ in cases]
-        for one, other in _pairs(cases):
-            if share_a_text(texts[one].references, texts[other].references):
-                tallies[one].left_out += 1
-                tallies[other].left_out += 1
-            elif texts[one].answers and texts[other].answers:
-                value = _value(texts[one], texts[other], vectors)
-                tallies[one].values.append(value)
-                tallies[other].values.append(value)
-        return [self._verdict(case, tally) for case, tally in zip(cases, tallies, strict=True)]
+        vectors = self._vectors(cases, [*answers, *own])
+        groups: dict[tuple[str, str], list[int]] = {}
+        for place, case in enumerate(cases):
+            groups.setdefault((case.block, case.sample.cluster), []).append(place)
+        values: list[list[float]] = [[] for _ in cases]
+        left_out = [0] * len(cases)
+        for one, other in (pair for places in groups.values() for pair in combinations(places, 2)):
+            if share_a_text(own[one], own[other]):
+                left_out[one] += 1
+                left_out[other] += 1
+            elif answers[one] and answers[other]:
+                leans = [
+                    [
+                        nearest_cosine(text, own[a], vectors)
+                        - nearest_cosine(text, own[b], vectors)
+                        for text in answers[a]
+                    ]
+                    for a, b in ((one, other), (other, one))
+                ]
+                found = [preferred(lean + counter) for lean, counter in product(*leans)]
+                values[one].append(fsum(found) / len(found))
+                values[other].append(values[one][-1])
+        return [self._verdict(*of_case) for of_case in zip(cases, values, left_out, strict=True)]
 
-    def _verdict(self, case: Case, tally: _Tally) -> Verdict:
-        why = missing_verdict(case.response) or _unpaired(case, tally)
+    def _verdict(self, case: Case, values: Sequence[float], left_out: int) -> Verdict:
+        why = missing_verdict(case.response)
+        if why is None and not values:
+            fact = f"no other answer of {case.sample.cluster} to pair it with"
+            fact = f"each of its {left_out} pairs shares a reference text" if left_out else fact
+            why = Failure(Reason.UNSUPPORTED, fact)
         if why is not None:
-            return Verdict(case.response.key, self.name, None, why.reason, note=why.message)
-        value = fsum(tally.values) / len(tally.values)
-        detail = {"pairs": float(len(tally.values)), "left_out": float(tally.left_out)}
+            return missing(case.response, self.name, why)
+        detail = {"pairs": float(len(values)), "left_out": float(left_out)}
+        value = fsum(values) / len(values)
         return Verdict(case.response.key, self.name, value, detail=detail)
-
-
-def _pairs(cases: Sequence[Case]) -> Iterator[tuple[int, int]]:
-    groups: dict[tuple[str, str], list[int]] = {}
-    for place, case in enumerate(cases):
-        groups.setdefault((case.block, case.sample.cluster), []).append(place)
-    for places in groups.values():
-        yield from combinations(places, 2)
-
-
-def _value(one: Compared, other: Compared, vectors: VectorOf) -> float:
-    leans = [_lean(text, one, other, vectors=vectors) for text in one.answers]
-    others = [_lean(text, other, one, vectors=vectors) for text in other.answers]
-    found = [preferred(lean + counter) for lean in leans for counter in others]
-    return fsum(found) / len(found)
-
-
-def _lean(answer: str, own: Compared, other: Compared, *, vectors: VectorOf) -> float:
-    near = nearest_cosine(answer, own.references, vectors)
-    return near - nearest_cosine(answer, other.references, vectors)
-
-
-def _unpaired(case: Case, tally: _Tally) -> Failure | None:
-    if tally.values:
-        return None
-    if tally.left_out:
-        fact = f"each of its {tally.left_out} pairs shares a reference text"
-    else:
-        fact = f"no other answer of {case.sample.cluster} to pair it with"
-    return Failure(Reason.UNSUPPORTED, fact)
 
 
 Figures = NDArray[np.float64]
@@ -348,11 +280,6 @@ class BertScoreJudge(ComputedJudge):
         super().__init__(name, spec)
         self._scorer = BertScorer(spec.encoder, spec.layer)
 
-    @classmethod
-    def build(cls, name: str, spec: Any, context: JudgeContext) -> Self:  # noqa: ANN401 - as above
-        """Build the judge of a spec."""
-        return cls(name, spec)
-
     @property
     def reads_alone(self) -> bool:  # type: ignore[override]
         """Whether no other case counts: with idf, the references of all do."""
@@ -369,22 +296,17 @@ class BertScoreJudge(ComputedJudge):
     def read(self, cases: Sequence[Case]) -> list[Verdict]:
         """One verdict a case, in the order of the cases."""
         name = self._spec.reference
-        sides = [Compared.of(case, name, judge=self.name) for case in cases]
-        answered = [
-            (c.sample.id, side) for c, side in zip(cases, sides, strict=True) if side.answers
-        ]
+        own = [reference_of(case.sample, name, judge=self.name) for case in cases]
+        answers = [answers_of(case.response) for case in cases]
         pairs = list(
-            dict.fromkeys(
-                pair for _, side in answered for pair in product(side.answers, side.references)
-            )
+            dict.fromkeys(p for sides in zip(answers, own, strict=True) for p in product(*sides))
         )
-        documents = [text for side in dict(answered).values() for text in side.references]
+        answered = {c.sample.id: r for c, r, a in zip(cases, own, answers, strict=True) if a}
+        documents = [text for texts in answered.values() for text in texts]
         found = dict(zip(pairs, self._figures(pairs, documents), strict=True))
         return [
-            self._verdict(
-                case.response, [[found[a, text] for text in side.references] for a in side.answers]
-            )
-            for case, side in zip(cases, sides, strict=True)
+            self._verdict(case.response, [[found[a, text] for text in texts] for a in said])
+            for case, texts, said in zip(cases, own, answers, strict=True)
         ]
 
     def _figures(self, pairs: Sequence[tuple[str, str]], documents: Sequence[str]) -> Figures:
@@ -405,7 +327,7 @@ class BertScoreJudge(ComputedJudge):
 
     def _verdict(self, response: Response, found: Sequence[Sequence[Figures]]) -> Verdict:
         if why := missing_verdict(response):
-            return Verdict(response.key, self.name, None, why.reason, note=why.message)
+            return missing(response, self.name, why)
         over = np.mean if self._spec.over == "mean" else np.max
         answers = [over(np.array(figures), axis=0) for figures in found]
         precision, recall, f1 = (

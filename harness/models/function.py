@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from inspect import isawaitable, iscoroutinefunction, signature
 from math import isfinite
+from typing import Any
 
 from harness.core import Request, Response
 from harness.errors import ModelError, SpecError
@@ -75,25 +76,22 @@ class FunctionModel:
         if self._concurrency == 1 and not is_async:
             yield from map(self._answer, requests)
             return
-        policy = RetryPolicy(
-            concurrency=self._concurrency, attempts=1, timeout_s=LONGEST_S, total_s=LONGEST_S
-        )
-        yield from send_all(requests, lambda: self._connect(is_async=is_async), policy)
 
-    @asynccontextmanager
-    async def _connect(self, *, is_async: bool) -> AsyncIterator[Call]:
-        async def call(request: Request) -> Response:
-            if not is_async:
-                loop = asyncio.get_running_loop()
-                return await loop.run_in_executor(threads, self._answer, request)
-            try:
-                returned = self._called(request)
-                return self._read(request, await returned if isawaitable(returned) else returned)
-            except Exception as error:  # the user's own code may raise anything
-                return _failed(request, error)
+        @asynccontextmanager
+        async def connect() -> AsyncIterator[Call]:
+            with ThreadPoolExecutor(self._concurrency) as threads:
+                run = asyncio.get_running_loop().run_in_executor
+                yield self._answer_async if is_async else lambda r: run(threads, self._answer, r)
 
-        with ThreadPoolExecutor(self._concurrency) as threads:
-            yield call
+        policy = RetryPolicy(self._concurrency, 1, LONGEST_S, total_s=LONGEST_S)
+        yield from send_all(requests, connect, policy)
+
+    async def _answer_async(self, request: Request) -> Response:
+        try:
+            returned = self._called(request)
+            return self._read(request, await returned if isawaitable(returned) else returned)
+        except Exception as error:  # the user's own code may raise anything
+            return _failed(request, error)
 
     def _answer(self, request: Request) -> Response:
         try:
@@ -101,7 +99,7 @@ class FunctionModel:
         except Exception as error:  # the user's own code may raise anything
             return _failed(request, error)
 
-    def _called(self, request: Request) -> object:
+    def _called(self, request: Request) -> Any:  # noqa: ANN401 - the user's
         function = self._score if request.mode is Mode.CHOOSE else self._reply
         if function is None or request.mode not in (Mode.GENERATE, Mode.CHOOSE):
             raise ModelError(f"model {self.name}: has no function for {request.mode}")
@@ -113,28 +111,21 @@ class FunctionModel:
             takes_decoding = False
         return function(*given, **({"decoding": request.decoding} if takes_decoding else {}))
 
-    def _read(self, request: Request, returned: object) -> Response:
-        if request.mode is Mode.CHOOSE:
-            return _scored(request, returned)
-        if returned is None or returned == "":
-            return Response.failed(request.key, Reason.EMPTY, "the function returned no text")
-        if not isinstance(returned, str):
-            raise TypeError(f"reply returns a text or None, not {type(returned).__name__}")
-        return Response(request.key, texts=(returned,))
-
-
-def _scored(request: Request, returned: object) -> Response:
-    values = [float(value) for value in returned]  # type: ignore[attr-defined]  # else a failed call
-    if len(values) != len(request.choices) or not all(map(isfinite, values)):
-        raise ValueError(
-            f"score returns a finite log-probability for each of {len(request.choices)} choices, "
-            f"not {values}"
-        )
-    pairs = zip(request.choices, values, strict=True)
-    scores = tuple(ChoiceScore(value, None, len(text.encode())) for text, value in pairs)
-    return Response(request.key, choice_scores=scores)
+    def _read(self, request: Request, returned: Any) -> Response:  # noqa: ANN401 - the user's
+        if request.mode is not Mode.CHOOSE:
+            if returned is None or returned == "":
+                return Response.failed(request.key, Reason.EMPTY, "the function returned no text")
+            if not isinstance(returned, str):
+                raise TypeError(f"reply returns a text or None, not {type(returned).__name__}")
+            return Response(request.key, texts=(returned,))
+        values, count = [float(value) for value in returned], len(request.choices)
+        if len(values) != count or not all(map(isfinite, values)):
+            fact = f"score returns a finite log-probability for each of {count} choices"
+            raise ValueError(f"{fact}, not {values}")
+        pairs = zip(request.choices, values, strict=True)
+        scores = tuple(ChoiceScore(value, None, len(text.encode())) for text, value in pairs)
+        return Response(request.key, choice_scores=scores)
 
 
 def _failed(request: Request, error: Exception) -> Response:
-    message = f"{type(error).__name__}: {error}"
-    return Response.failed(request.key, Reason.FAILED, message)
+    return Response.failed(request.key, Reason.FAILED, f"{type(error).__name__}: {error}")

@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
-from typing import Protocol, runtime_checkable
 
 from harness.core import Request, Response, Sample
 from harness.data.choices import LABELS, lay_out
@@ -33,14 +32,6 @@ class LabelQuestion:
     request: Request
     text: str | None
     labels: tuple[str, ...]
-
-
-@runtime_checkable
-class ReadsText(Protocol):
-    """A model that reads the text of a sample, and no prompt."""
-
-    def text_of(self, request: Request) -> str | None:
-        """The text of a request that it reads; None at a step that shows none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +89,8 @@ class TextLabeller(ABC):
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Answer each request once."""
         asked = [self._questions.question(request) for request in requests]
-        yield from (undecided(one) for one in asked if one.text is None)
+        for one in (one for one in asked if one.text is None):  # all are equally likely
+            yield with_probabilities(one, dict.fromkeys(one.labels, 0.0), {})
         yield from self._labelled([one for one in asked if one.text is not None])
 
     @abstractmethod
@@ -109,12 +101,6 @@ class TextLabeller(ABC):
 def shown(sample: Sample) -> str:
     """The text of a sample as a prompt shows it, so that equal prompts have equal answers."""
     return as_data(sample.fields[TEXT])
-
-
-def undecided(question: LabelQuestion) -> Response:
-    """The response where no text is shown: all labels are equally likely."""
-    scores = tuple(ChoiceScore(0.0, None, 0) for _ in question.labels)
-    return Response(question.request.key, choice_scores=scores)
 
 
 def with_probabilities(

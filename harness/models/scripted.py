@@ -71,9 +71,11 @@ def control(
             f"control {policy!r} is not defined by this task's `controls`"
             f"{did_you_mean(policy, list(sources))}"
         )
-    steps, named = sources[policy], _by_id(samples)
-    is_led = any(name.startswith(_CLUSTER) for names in steps.values() for name in names)
-    first = _first_of_clusters(samples) if is_led else {}
+    steps, first = sources[policy], dict[str, str]()
+    named = _by_id(samples)
+    if any(name.startswith(_CLUSTER) for names in steps.values() for name in names):
+        for sample in samples:
+            first[sample.cluster] = min(sample.id, first.get(sample.cluster, sample.id))
     version = digest_with((policy, steps), samples)
 
     def reply(request: Request) -> Response:
@@ -91,23 +93,13 @@ def control(
             name, sample = name.removeprefix(_CLUSTER), named(first[sample.cluster])
         return Response(request.key, ("".join(_text(sample, one) for one in name.split("+")),))
 
-    return ScriptedModel(
-        name=name, reply=reply, identity=f"scripted:{policy}@{version}", revision=version[:7]
-    )
+    return ScriptedModel(name, reply, f"scripted:{policy}@{version}", version[:7])
 
 
 def _by_id(samples: Sequence[Sample]) -> Callable[[str], Sample]:
     if isinstance(samples, StoredSamples):
         return samples.named
     return {sample.id: sample for sample in samples}.__getitem__
-
-
-def _first_of_clusters(samples: Iterable[Sample]) -> dict[str, str]:
-    """The id of the first sample, by id, of each cluster."""
-    first = dict[str, str]()
-    for sample in samples:
-        first[sample.cluster] = min(sample.id, first.get(sample.cluster, sample.id))
-    return first
 
 
 def _index(

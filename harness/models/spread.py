@@ -2,14 +2,14 @@
 
 What computes composes its parts from what it is given alone, and computes each by itself. So a
 result does not depend on where a part was computed, nor on how many workers there are. An
-`Executor` says where; `ThisProcess` is the one that every command has unless it names another.
+`Executor` says where: in this process, unless a command names another.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from harness.lazy import torch
 from harness.models.custom import Resolvable
@@ -74,11 +74,8 @@ class Spreadable(ABC):
         return map(self.compute, parts) if self.elsewhere is None else self.elsewhere(parts)
 
 
-class Executor(Protocol):
-    """Says where models and encoders compute whose weights are run here; it has a hash."""
-
-    def __hash__(self) -> int:
-        """By which encoders are built once for each executor."""
+class Executor:
+    """Says where models and encoders compute whose weights are run here: in this process."""
 
     def place(self, built: object, build: "partial[Any]") -> None:
         """Have something that is `Spreadable` compute where this executor has it.
@@ -87,14 +84,7 @@ class Executor(Protocol):
         """
 
 
-class ThisProcess:
-    """Everything computes in this process."""
-
-    def place(self, built: object, build: "partial[Any]") -> None:
-        """Leave it here."""
-
-
-HERE: Executor = ThisProcess()
+HERE = Executor()
 
 
 def placed(executor: Executor, build: "partial[Built]") -> Built:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 
 from harness.core import Request, Response, Sample
 from harness.models.client.cached import HOSTED, Budget, CachedClient
-from harness.models.labels import ReadsText
+from harness.models.labels import TextLabeller
 from harness.models.local.checkpoints import open_spec
 from harness.models.local.tokenization import (
     CHARACTERS_A_TOKEN,
@@ -194,16 +194,12 @@ def _explained(message: Message) -> Message:
 class CallSummary:
     """One kind of call: how many, how many of them stored, their sizes, and the price of the rest.
 
-    `variant` is - for a judge, which reads all of them. `stored` is None where all prompts show
-    missing answers; in sizes these are as long as they may be. `prompt_tokens` are by the
-    model's tokenizer, or estimated from characters. `max_tokens` bounds the tokens of all answers
-    together. The price is that of what is not stored, from an answer of one token and earlier
-    ones as short, to the most that it can be; None where none is known, as of every model that is
-    not hosted. `choices` are those of the example, where there is something to choose. `waiting`
-    counts the calls, among those that are not stored, that wait in a batch already handed in;
-    `priced_as` is what prices.yaml calls the model, None for one that is not paid by the call: not
-    hosted, or without a key and a price on a server of this machine. Of a model that reads texts
-    and no prompt the example is a text alone, and there are no tokens.
+    `stored` is None if all prompts show missing answers; in sizes these are as long as they may
+    be. `prompt_tokens` are by the model's tokenizer, or an estimate from characters. `max_tokens`
+    bounds the tokens of all answers together. The price of what is not stored, from the shortest
+    answers to the longest, is None where none is known. `waiting` calls are in a batch handed in.
+    `priced_as` is the model's name in prices.yaml, None for one that is not paid by the call. Of a
+    model that reads texts and no prompt the example is a text alone, and there are no tokens.
     """
 
     asker: str
@@ -280,7 +276,7 @@ def _summary(
     seen.update(planned)
     stored = client.stored([call.longest for call in new if not call.is_open]).keys()
     summary = partial(CallSummary, *names, model.name, is_hosted=model.kind in HOSTED)
-    if isinstance(model, ReadsText):
+    if isinstance(model, TextLabeller):
         all_texts = {call.longest.key: model.text_of(call.longest) for call in new}
         texts = {key: text for key, text in all_texts.items() if text is not None}
         return summary(
@@ -323,9 +319,8 @@ def _price(
         return None, None
     least = fsum(price.least(call.shortest, size) for call, size in left)
     most = fsum(price.most(call.longest) for call, _ in left)
-    return price.shared(least, is_batch=client.is_batch), price.shared(
-        most, is_batch=client.is_batch
-    )
+    shared = partial(price.shared, is_batch=client.is_batch)
+    return shared(least), shared(most)
 
 
 def check_tokens(plan: Plan, spec: LocalSpec, checkpoints: Path) -> dict[str, dict[str, Any]]:

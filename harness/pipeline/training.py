@@ -31,7 +31,7 @@ from harness.models.local.classifiers import (
     tune,
     write_trained,
 )
-from harness.models.local.heads import fit, save_head
+from harness.models.local.heads import FILE, fit, write_arrays
 from harness.models.vectors import Vectors
 from harness.pipeline.setup import VECTORS, recipe, trained_folder
 from harness.pipeline.transforms import BY, FROM
@@ -255,9 +255,8 @@ def train(
         encoder = workspace.registry.encoder(spec.encoder)
         cached = CachedEncoder(encoder, workspace.registry.cache / VECTORS, progress)
         encoded = _encoded(cached, lesson)
-        files: Sequence[Path] = [
-            save_head(fit(encoded, lesson.places, spec, seed=card.seed), folder)
-        ]
+        head = fit(encoded, lesson.places, spec, seed=card.seed)
+        files: Sequence[Path] = [write_arrays(folder / FILE, head)]
     else:
         files, origin = tune(lesson, spec, folder, seed=card.seed, progress=progress)
         card = replace(card, versions={**card.versions, BASE: origin})

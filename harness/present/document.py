@@ -6,23 +6,23 @@ empty cell in CSV, never a zero.
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from html import escape
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 from typing import Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from msgspec import structs
 
-from harness.analysis.tables.pivot import LayoutCell, LayoutRow, PaperTable, number
+from harness.analysis.tables.notes import number
+from harness.analysis.tables.pivot import PaperTable
 from harness.errors import SpecError
 from harness.lazy import DataFrame, pandas
 from harness.specs.layouts import CellStyle
 from harness.storage.cells import csv_text
 from harness.storage.files import write_whole
+from harness.storage.frames import Row
 from harness.text.cleanup import without_controls
 
 _PLAIN: Final = frozenset(
@@ -52,12 +52,8 @@ _LATEX: Final[Mapping[str, str]] = {
 
 FORMS: Final = (".tex", ".md", ".csv", ".html")
 """The endings of the files that a table can be written to."""
-TEXT_WIDTH: Final = 345.0
-"""The width of the text of LaTeX's `article` at ten points, in points."""
 _LONGEST: Final = 48
-"""So many characters of a title stand in a label."""
-_NARROW, _WIDE, _THIN = 0.3, 0.53, frozenset(" .,[]()-:;il|")
-"""The width of a thin letter and of any other as a share of their size, and the thin letters."""
+"""So many characters of a title are in a label."""
 
 
 def check_form(path: Path) -> None:
@@ -80,11 +76,10 @@ def frame_of(tables: Sequence[PaperTable]) -> DataFrame:
     """
     frames = []
     for one in tables:
-        rows = [[*row.names, *(cell.value for cell in row.cells)] for row in one.rows]
-        frames.append(pandas.DataFrame(rows, columns=[*one.head, *_headings(one)]))
-    for one, frame in zip(tables, frames, strict=True):
+        rows = [[*names, *(cell.value for cell in cells)] for names, _, cells in one.lines()]
+        frames.append(pandas.DataFrame(rows, columns=_head(one)))
         if len(tables) > 1:
-            frame.insert(0, "table", one.title)
+            frames[-1].insert(0, "table", one.title)
     made = pandas.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
     made.attrs["title"] = "; ".join(one.caption for one in tables)
     made.attrs["notes"] = list(dict.fromkeys(note for one in tables for note in one.notes))
@@ -92,7 +87,12 @@ def frame_of(tables: Sequence[PaperTable]) -> DataFrame:
     return made
 
 
-def cell_text(cell: LayoutCell, style: CellStyle) -> str:
+def _head(table: PaperTable) -> list[str]:
+    """The headings of all columns, in one line each."""
+    return [*table.head, *(name or "value" for name in table.headings)]
+
+
+def cell_text(cell: Row, style: CellStyle) -> str:
     """What a cell shows; a dash where there is no value."""
     if cell.value is None:
         return "-"
@@ -110,15 +110,22 @@ def cell_text(cell: LayoutCell, style: CellStyle) -> str:
 
 def screen_cells(table: PaperTable) -> tuple[list[str], list[list[str]]]:
     """The head and the rows for a terminal; a star marks what is bold elsewhere."""
+    style = table.text_style
     rows = [
-        [*row.names, *(cell_text(c, table.text_style) + "*" * c.is_best for c in row.cells)]
-        for row in table.rows
+        [*names, *(cell_text(cell, style) + "*" * cell.is_best for cell in cells)]
+        for names, _, cells in table.lines()
     ]
-    return [*table.head, *_headings(table)], rows
+    return _head(table), rows
 
 
-def _headings(table: PaperTable) -> tuple[str, ...]:
-    return tuple(name or "value" for name in table.headings)
+def to_json(table: PaperTable) -> dict[str, object]:
+    """A table as JSON has it, all numbers in full precision."""
+    names = ("title", "head", "columns", "notes", "signatures", "style", "shared")
+    rows = [
+        {"names": one, "cells": [cell._asdict() for cell in cells], "block": block}
+        for one, block, cells in table.lines()
+    ]
+    return {**{name: getattr(table, name) for name in names}, "rows": rows}
 
 
 def to_csv(tables: Sequence[PaperTable]) -> str:
@@ -126,43 +133,36 @@ def to_csv(tables: Sequence[PaperTable]) -> str:
 
     Of several tables, the first column has the title.
     """
-    texts, blocks = [], [(table, _csv_head(table)) for table in tables]
-    for head, members in groupby(blocks, key=lambda pair: pair[1]):
-        titled = len(tables) > 1
+    texts, titled = [], len(tables) > 1
+    blocks = [(["table"] * titled + _csv_head(one), one) for one in tables]
+    for head, members in groupby(blocks, key=lambda pair: pair[0]):
         rows = [
-            [*([table.title] if titled else []), *row.names, *_csv_cells(row, table.style)]
-            for table, _ in members
-            for row in table.rows
+            [*([one.title] if titled else []), *names, *parts]
+            for _, one in members
+            for names, _, cells in one.lines()
+            for parts in [[getattr(cell, part) for cell in cells for part in _parts(one.style)]]
         ]
-        texts.append(csv_text([*(["table"] if titled else []), *head], rows))
+        texts.append(csv_text(head, rows))
     return "\n".join(texts)
 
 
+def _parts(style: CellStyle) -> list[str]:
+    """What CSV has of each cell, a column each."""
+    ends = {"value": (), "interval": ("low", "high")}
+    return ["value", *(end for name in style.shows for end in ends.get(name, (name,)))]
+
+
 def _csv_head(table: PaperTable) -> list[str]:
-    further = {"interval": (" low", " high"), "sd": (" sd",), "n": (" n",), "rank": (" rank",)}
-    ends = ["", *(end for name in table.style.shows for end in further.get(name, ()))]
-    return [*table.head, *(f"{name}{end}" for name in _headings(table) for end in ends)]
-
-
-def _csv_cells(row: LayoutRow, style: CellStyle) -> list[object]:
-    parts: Mapping[str, Callable[[LayoutCell], tuple[object, ...]]] = {
-        "interval": lambda cell: (cell.low, cell.high),
-        "sd": lambda cell: (cell.sd,),
-        "n": lambda cell: (cell.n,),
-        "rank": lambda cell: (cell.rank,),
-    }
-    made: list[object] = []
-    for cell in row.cells:
-        made += [cell.value, *(v for s in style.shows if s in parts for v in parts[s](cell))]
-    return made
+    ends = [f" {part}".removesuffix(" value") for part in _parts(table.style)]
+    names = _head(table)[len(table.head) :]
+    return [*table.head, *(f"{name}{end}" for name in names for end in ends)]
 
 
 def to_markdown(tables: Sequence[PaperTable]) -> str:
     """All tables as Markdown for GitHub, with full signatures folded away."""
     ends = (["---"] * len(one.head) + ["---:"] * len(one.columns) for one in tables)
-    heads = ([*one.head, *_headings(one)] for one in tables)
-    parts = zip(tables, heads, ends, strict=True)
-    return "\n".join(_form("md", t, head=head, ends=end) for t, head, end in parts)
+    pairs = zip(tables, ends, strict=True)
+    return "\n".join(_form("md", one, head=_head(one), ends=end) for one, end in pairs)
 
 
 def _md(text: str) -> str:
@@ -177,7 +177,8 @@ def to_html(tables: Sequence[PaperTable]) -> str:
 
 def _form(ending: str, table: PaperTable, **more: object) -> str:
     """A table in the form of `forms/`."""
-    shown = {"shown": lambda cell: cell_text(cell, table.text_style)}
+    style = table.text_style
+    shown = {"shown": lambda cell: cell_text(cell, style), "lines": table.lines()}
     return "".join(form(f"table.{ending}", table=table, **shown, **more))
 
 
@@ -215,113 +216,50 @@ def _spans(table: PaperTable, level: int) -> list[tuple[str, int]]:
 
 
 def to_latex(tables: Sequence[PaperTable]) -> str:
-    r"""All tables as LaTeX that a paper takes in by \input; it needs the package booktabs.
+    r"""All tables as LaTeX that a paper takes in by \input; it needs booktabs and graphicx.
 
-    Intervals stand below their values where a table is wider than the text of an `article`.
+    A table that is wider than the line is made as wide as it.
     """
-    head = "% Needs \\usepackage{booktabs}; made by `harness table`.\n"
-    return "\n".join([head, *map(_latex, tables, _labels(tables))])
-
-
-def too_wide(tables: Sequence[PaperTable]) -> list[tuple[str, int]]:
-    """The labels of tables that are wider than the text, with their widths in points, about."""
-    widths = (_width(table, is_stacked=_is_stacked(table)) for table in tables)
-    return [
-        (label, round(width))
-        for label, width in zip(_labels(tables), widths, strict=True)
-        if width > TEXT_WIDTH
-    ]
-
-
-def _labels(tables: Sequence[PaperTable]) -> list[str]:
-    """A label for each table, of the words of its title; a number where several have the same."""
-    made: list[str] = []
+    head = "% Needs \\usepackage{booktabs,graphicx}; made by `harness table`.\n"
+    labels: list[str] = []
     for table in tables:
         words = re.findall("[a-z0-9]+", table.title.lower())
-        ends = accumulate(len(word) + 1 for word in words)
-        fitting = (word for word, end in zip(words, ends, strict=True) if end <= _LONGEST)
-        name = "tab:" + "-".join(fitting)
-        count = sum(one == name or re.fullmatch(rf"{name}-\d+", one) is not None for one in made)
-        made.append(f"{name}-{count + 1}" if count else name)
-    return made
+        name = "tab:" + "-".join(words)[:_LONGEST].strip("-")
+        count = sum(one == name or re.fullmatch(rf"{name}-\d+", one) is not None for one in labels)
+        labels.append(f"{name}-{count + 1}" if count else name)
+    return "\n".join([head, *map(_latex, tables, labels)])
 
 
 def _latex(table: PaperTable, label: str) -> str:
-    lines, block = [], table.rows[0].block if table.rows else 0
-    for row in table.rows:
-        lines += [r"\midrule"] if row.block != block else []
-        block = row.block
-        lines += _latex_row(row, table)
+    style, lines, before = table.text_style, [], 0
+    for at, (names, block, cells) in enumerate(table.lines()):
+        lines += [r"\midrule"] if at and block != before else []
+        lines.append(_latex_line([*map(latex, names), *(_latex_cell(c, style) for c in cells)]))
+        before = block
     columns = "l" * len(table.head) + "r" * len(table.columns)
     signatures = [" ".join(without_controls(text).split()) for text in table.signatures]
-    more = {"heads": [*_latex_heads(table)], "lines": lines, "signatures": signatures}
+    more = {"heads": [*_latex_heads(table)], "rows": lines, "signatures": signatures}
     return _form("tex", table, label=label, columns=columns, **more)
 
 
-def _latex_row(row: LayoutRow, table: PaperTable) -> list[str]:
-    """A row; of a wide table with a second line, the intervals."""
-    if not _is_stacked(table):
-        cells = [*map(latex, row.names), *(_latex_cell(cell, table) for cell in row.cells)]
-        return [" & ".join(cells) + r" \\"]
-    own, below = _parted(table)
-    values = [*map(latex, row.names), *(_latex_cell(cell, own) for cell in row.cells)]
-    texts = ["" if cell.low is None else cell_text(cell, below) for cell in row.cells]
-    ends = [rf"\scriptsize {latex(text).replace('-', '$-$')}" if text else "" for text in texts]
-    lines = [" & ".join(values) + r" \\", " & ".join([*[""] * len(row.names), *ends]) + r" \\"]
-    return lines if any(ends) else lines[:1]
-
-
-def _parted(table: PaperTable) -> tuple[PaperTable, CellStyle]:
-    """A table without its intervals, and the style of these alone."""
-    shows = tuple(name for name in table.text_style.shows if name != "interval")
-    style = structs.replace(table.style, shows=shows or ("value",))
-    return replace(table, style=style), structs.replace(table.style, shows=("interval",))
-
-
-def _is_stacked(table: PaperTable) -> bool:
-    is_able = {"interval", "value"} <= {*table.text_style.shows}
-    return is_able and _width(table, is_stacked=False) > TEXT_WIDTH
-
-
-def _width(table: PaperTable, *, is_stacked: bool) -> float:
-    """About how wide LaTeX sets a table, in points."""
-    own, below = _parted(table) if is_stacked else (table, None)
-    columns = [
-        _widest([name, *(row.names[n] for row in table.rows)]) for n, name in enumerate(table.head)
-    ]
-    for place, levels in enumerate(table.columns):
-        cells = [row.cells[place] for row in table.rows]
-        above = _widest([*levels[-1:], *(cell_text(cell, own.text_style) for cell in cells)])
-        ends = _widest([cell_text(cell, below) for cell in cells], 7.3) if below else 0.0
-        columns.append(max(above, ends))
-    return sum(columns) + 12 * (len(columns) - 1)
-
-
-def _widest(texts: Iterable[str], size: float = 9) -> float:
-    """The width of the longest text in points, at a size of Computer Modern."""
-    widths = (sum(_NARROW if char in _THIN else _WIDE for char in text) for text in texts)
-    return size * max(widths, default=0)
-
-
-def _latex_heads(table: PaperTable) -> Iterable[str]:
+def _latex_heads(table: PaperTable) -> Iterator[str]:
     *above, last = _levels(table)
     for spans in above:
         cells = [rf"\multicolumn{{{span}}}{{c}}{{{latex(name)}}}" for name, span in spans]
-        yield " & ".join([*[""] * len(table.head), *cells]) + r" \\"
-        yield " ".join(_rules(spans, len(table.head) + 1))
-    yield " & ".join(map(latex, (*table.head, *(name for name, _ in last)))) + r" \\"
+        yield _latex_line([*[""] * len(table.head), *cells])
+        pairs = pairwise(accumulate((span for _, span in spans), initial=len(table.head)))
+        yield " ".join(rf"\cmidrule(lr){{{first + 1}-{end}}}" for first, end in pairs)
+    yield _latex_line(map(latex, (*table.head, *(name for name, _ in last))))
 
 
-def _rules(spans: Sequence[tuple[str, int]], first: int) -> Iterable[str]:
-    for _, span in spans:
-        yield rf"\cmidrule(lr){{{first}-{first + span - 1}}}"
-        first += span
+def _latex_line(cells: Iterable[str]) -> str:
+    return " & ".join(cells) + r" \\"
 
 
-def _latex_cell(cell: LayoutCell, table: PaperTable) -> str:
+def _latex_cell(cell: Row, style: CellStyle) -> str:
     if cell.value is None:
         return "--"
-    text = latex(cell_text(cell, table.text_style)).replace("-", "$-$")
+    text = latex(cell_text(cell, style)).replace("-", "$-$")
     return rf"\textbf{{{text}}}" if cell.is_best else text
 
 

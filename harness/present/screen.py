@@ -13,14 +13,12 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from io import TextIOWrapper, UnsupportedOperation
-from itertools import islice
 from math import ceil, floor, fsum, isnan, log10
 from operator import attrgetter
 from textwrap import TextWrapper
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
 
 import msgspec
 
@@ -30,8 +28,7 @@ from harness.text.cleanup import TURNING, for_display
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress as LiveLine
-    from rich.progress import TaskID
+    from rich.live import Live
 
     from harness.models.client.cached import Stage
 
@@ -40,19 +37,11 @@ ALARMS = ("alarm", "WARNING", "ERROR")
 """Messages that begin so are coloured."""
 _ESCAPED = re.compile(rf"[\x7f-\x9f{TURNING}]")
 _FEWEST_COLUMNS, _GAP, _NARROWEST_TEXT = 20, 2, 16
-_NUMBER = re.compile(r"[-+~<]?[-\d.,]*%?( (to|/) -?[\d.]+)*|\u2500")
+_NUMBER = re.compile(r"[-+~<]?[-\d.,]*%?( (to|/) -?[\d.]+)*")
 ATTENTION = "yellow"
-_RULE = "\u2500"
 
 
-@dataclass(frozen=True, slots=True)
-class Marked:
-    """A cell that needs attention: on a terminal it is coloured."""
-
-    value: "str | int | float | None"
-
-
-Cell = str | int | float | tuple[float | None, float | None] | Marked | None
+Cell = str | int | float | tuple[float | None, float | None] | None
 
 
 def prepare_streams() -> None:
@@ -190,11 +179,6 @@ def _json(value: object) -> str:
     return clean
 
 
-def _as_is(value: Any) -> Cell:  # noqa: ANN401 - a cell of any frame
-    found: Cell = value
-    return found
-
-
 def show(
     frame: DataFrame,
     title: str = "",
@@ -209,10 +193,9 @@ def show(
     value that is missing is a dash.
     """
     head = [HEADINGS.get(name, str(name).replace("_", " ")) for name in frame.columns]
-    cells = [shown.get(name, _as_is) for name in frame.columns]
-    values = frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
-    rows = ([f(v) for f, v in zip(cells, row, strict=True)] for row in values)
-    show_rows(title, head, rows, keys)
+    values = frame.astype(object).where(frame.notna(), None)
+    cells = [map(shown[n], values[n]) if n in shown else values[n] for n in frame.columns]
+    show_rows(title, head, list(zip(*cells, strict=True)), keys)
     for note in notes:
         say(note, is_prose=True)
 
@@ -244,85 +227,59 @@ def show_records(
 
 
 def show_rows(
-    title: str, head: Sequence[str], rows: Iterable[Sequence[Cell] | None], keys: int = 1
+    title: str, head: Sequence[str], rows: Iterable[Sequence[Cell]], keys: int = 1
 ) -> None:
-    """Print a table: numbers to the right; None for a row draws a line.
+    """Print a table: numbers to the right.
 
     If it is too wide for the screen, long texts are wrapped; if that is not enough, it is split
     into blocks of columns, each with the first `keys` columns.
     """
-    lines = [(_RULE,) * len(head) if row is None else row for row in rows]
-    columns: list[Sequence[Cell]] = [*zip(head, *lines, strict=True)]
-    texts = [[_flat(value) for value in column] for column in columns]
-    room = screen_width()
-    if title:
-        print(wrapped(for_display(title), room))
-    for block in [[*range(len(head))]] if room is None else _blocks(texts, room, keys):
-        _print_block([columns[place] for place in block], [texts[place] for place in block], room)
-
-
-def _print_block(
-    columns: Sequence[Sequence[Cell]], texts: Sequence[Sequence[str]], room: int | None
-) -> None:
     from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-    for shown in texts:
-        longest = max(cell_len(word) for text in shown for word in (text.split(" ") or [""]))
-        table.add_column(
-            Text(shown[0]),
-            justify="right" if all(map(_NUMBER.fullmatch, shown[1:])) else "left",
-            no_wrap=longest == max(map(cell_len, shown)) or room is None,
-        )
-    rows = zip(zip(*columns, strict=True), zip(*texts, strict=True), strict=True)
-    for values, shown in islice(rows, 1, None):
-        styles = [ATTENTION if isinstance(value, Marked) else "" for value in values]
-        table.add_row(*map(Text, shown, styles))
-    console = _console(sys.stdout, room)
-    with console.capture() as captured:
-        console.print(table)
-    lines = captured.get().split("\n")
-    width = max(map(cell_len, lines))
-    print(
-        "\n".join(
-            "-" * width if _RULE in x and not x.strip(_RULE + " ") else x.rstrip() for x in lines
-        )
-    )
+    texts = [
+        [_one_line(cell(value)) for value in column] for column in zip(head, *rows, strict=True)
+    ]
+    room = screen_width()
+    if title:
+        print(wrapped(for_display(title), room))
+    for block in _blocks(texts, room, keys):
+        table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+        for column in (texts[place] for place in block):
+            longest = max(cell_len(word) for text in column for word in text.split(" "))
+            is_whole = room is None or longest == max(map(cell_len, column))
+            justify: Literal["left", "right"] = "left"
+            if all(map(_NUMBER.fullmatch, column[1:])):
+                justify = "right"
+            table.add_column(Text(column[0]), justify=justify, no_wrap=is_whole)
+        for row in list(zip(*(texts[place] for place in block), strict=True))[1:]:
+            table.add_row(*map(Text, row))
+        console = _console(sys.stdout, room or 100_000)
+        with console.capture() as captured:
+            console.print(table)
+        print("\n".join(line.rstrip() for line in captured.get().split("\n")))
 
 
-def _console(stream: TextIO, room: int | None) -> "Console":
-    from rich.console import Console
-
-    return Console(file=stream, width=room or 100_000, highlight=False, markup=False, emoji=False)
-
-
-def _flat(value: Cell) -> str:
-    return for_display(cell(value)).replace("\n", " ")
-
-
-def _blocks(texts: Sequence[Sequence[str]], room: int, keys: int) -> list[list[int]]:
+def _blocks(texts: Sequence[Sequence[str]], room: int | None, keys: int) -> list[list[int]]:
     """The columns of each block of a table that fits into `room`; the key columns are in each.
 
     Of key columns that are too wide next to another one only the first ones are repeated.
     """
     from rich.cells import cell_len
 
-    widths = [max(map(cell_len, column)) for column in texts]
-    least = [max(cell_len(word) for text in column for word in text.split(" ")) for column in texts]
-    least = [max(min(w, _NARROWEST_TEXT), one) for w, one in zip(widths, least, strict=True)]
-    if sum(least) + _GAP * (len(least) - 1) <= room:
+    widths = [max(map(cell_len, column)) + _GAP for column in texts]
+    words = [max(cell_len(word) for text in column for word in text.split(" ")) for column in texts]
+    least = [max(min(w, _NARROWEST_TEXT), n) + _GAP for w, n in zip(widths, words, strict=True)]
+    if room is None or sum(least) - _GAP <= room:
         return [[*range(len(texts))]]
     count = min(keys, len(widths))
-    while count > 1 and sum(widths[:count]) + 2 * count + max(widths[count:], default=0) > room:
+    while count > 1 and sum(widths[:count]) + max(widths[count:], default=0) > room + _GAP:
         count -= 1
-    first = [*range(count)]
-    made = [[*first]]
-    for place in range(len(first), len(widths)):
-        needed = sum(widths[one] + _GAP for one in (*made[-1], place)) - _GAP
-        if needed > room and len(made[-1]) > len(first):
-            made.append([*first])
+    made = [[*range(count)]]
+    for place in range(count, len(widths)):
+        is_full = sum(widths[one] for one in (*made[-1], place)) > room + _GAP
+        made += [[*range(count)]] if is_full and len(made[-1]) > count else []
         made[-1].append(place)
     return made
 
@@ -339,8 +296,6 @@ def cell(value: Cell) -> str:
         case (low, high):
             ends = cell(low), cell(high)
             return "-" if ends == ("-", "-") else " to ".join(ends)
-        case Marked():
-            return cell(value.value)
         case _:
             return str(value)
 
@@ -378,11 +333,15 @@ def _is_live() -> bool:
     return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
-@cache
-def _stderr() -> "Console":
+def _console(stream: TextIO, width: int | None = None) -> "Console":
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False, markup=False, emoji=False)
+    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+
+
+@cache
+def _stderr() -> "Console":
+    return _console(sys.stderr)
 
 
 class ProgressLine:
@@ -391,7 +350,7 @@ class ProgressLine:
     The live line has the rate and the time left; it is erased when its stage ends.
     """
 
-    _line: "LiveLine | None" = None  # of the process: a terminal has one
+    _line: "Live | None" = None  # of the process: a terminal has one
 
     def __init__(self, verb: str = "stored") -> None:
         """Nothing is shown before the first call; `verb` follows counts: `2 of 3 stored`."""
@@ -399,7 +358,7 @@ class ProgressLine:
         self._printed = 0.0
         self._stage, self._run = "", ""
         self._spent: dict[str, float] = {}
-        self._task: TaskID | None = None
+        self._first = 0.0, 0  # when the stage was first shown, and what was done then
 
     def each(self, names: Sequence[str], runs: Iterable[_T]) -> Iterator[_T]:
         """The runs of some names as they end; meanwhile a live line names the current one."""
@@ -424,34 +383,41 @@ class ProgressLine:
 
         `spent_usd` is what the calls of this stage have cost so far.
         """
-        name = f"{self._run}{stage}"
+        name, now = f"{self._run}{stage}", time.monotonic()
         is_new, self._stage = name != self._stage, name
         self._spent[name] = spent_usd or 0.0
+        if is_new:
+            self._first = now, done
         if _is_live():
-            self._show_live(stage, (done, total, failed), is_new=is_new)
-            return
-        now = time.monotonic()
-        if is_new or done >= total or now - self._printed >= EVERY_S:
+            self._show_live(stage, done, total, failed)
+        elif is_new or done >= total or now - self._printed >= EVERY_S:
             self._printed = now
             lost = f", {failed} failed" if failed else ""
             warn(_one_line(f"{stage}: {done - failed} of {total} {self._verb}{lost}"))
 
-    def _show_live(
-        self, stage: "Stage | str", counts: tuple[int, int, int], *, is_new: bool
-    ) -> None:
-        done, total, failed = counts
+    def _show_live(self, stage: "Stage | str", done: int, total: int, failed: int) -> None:
+        from rich.live import Live
+        from rich.text import Text
+
         if done >= total:
             self.close()
             return
+        words = _one_line(f"{self._run}{stage if isinstance(stage, str) else stage.short}")
+        parts = [f"{words} {done}/{total}"]
+        start, before = self._first
+        if done > before:
+            rate = (done - before) / max(time.monotonic() - start, 1e-6)
+            parts.append(f"{rate:.0f}/s" if rate >= 1 else f"{60 * rate:.0f}/min")
+            parts.append(f"{duration((total - done) / rate)} left")
         spent = sum(self._spent.values())
         facts = [f"{spent:.2f} USD"] * bool(spent) + [f"{failed} failed"] * bool(failed)
-        words = _one_line(f"{self._run}{stage if isinstance(stage, str) else stage.short}")
-        if ProgressLine._line is None or self._task is None or is_new:
+        text = Text("  ".join([*parts, ", ".join(facts)]).rstrip(), no_wrap=True, overflow="crop")
+        if ProgressLine._line is None or self._first == (start, done):
             self.close()
-            ProgressLine._line = _live_line()
-            self._task = ProgressLine._line.add_task(words, total=total, completed=done, facts="")
-            ProgressLine._line.start()
-        ProgressLine._line.update(self._task, completed=done, facts=", ".join(facts))
+            live = Live(text, console=_stderr(), transient=True, redirect_stdout=False)
+            ProgressLine._line = live
+            live.start(refresh=True)
+        ProgressLine._line.update(text)
 
     @staticmethod
     def close() -> None:
@@ -459,26 +425,6 @@ class ProgressLine:
         if ProgressLine._line is not None:
             ProgressLine._line.stop()
             ProgressLine._line = None
-
-
-def _live_line() -> "LiveLine":
-    from rich.progress import Progress as LiveLine
-    from rich.progress import ProgressColumn, Task
-    from rich.table import Column
-    from rich.text import Text
-
-    class Facts(ProgressColumn):
-        """All of the line in one column, which is cut where the terminal ends."""
-
-        def render(self, task: Task) -> Text:
-            parts = [f"{task.description} {task.completed:.0f}/{task.total or 0:.0f}"]
-            if rate := task.speed:
-                parts.append(f"{rate:.0f}/s" if rate >= 1 else f"{60 * rate:.0f}/min")
-                parts.append(f"{duration((task.remaining or 0) / rate)} left")
-            return Text("  ".join([*parts, task.fields["facts"]]).rstrip())
-
-    column = Facts(table_column=Column(no_wrap=True, overflow="crop"))
-    return LiveLine(column, console=_stderr(), transient=True, redirect_stdout=False)
 
 
 def _one_line(text: str) -> str:

@@ -1,6 +1,5 @@
 """What a recipe's YAML may say: how a head of the implicitness metric is trained."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -79,8 +78,7 @@ class Distance(StrEnum):
     EUCLIDEAN = "euclidean"
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Spec, frozen=True):
     """One of the twelve ways to compute the metric; as published unless said otherwise.
 
     `implicitness` measures between a sentence's two features, `pragmatic` between the pragmatic
@@ -92,12 +90,14 @@ class Form:
     pragmatic: Distance = Distance.EUCLIDEAN
 
 
+Role = Literal["semantic", "pragmatic", "transfer", "transfer_semantic"]
+"""The matrices of a head; the last one is of the third space alone."""
 AtLeastOne = Annotated[int, Meta(ge=1)]
 NotNegative = Annotated[float, Meta(ge=0)]
 Positive = Annotated[float, Meta(gt=0)]
 
 
-class SettingsSpec(Spec, frozen=True, kw_only=True):
+class SettingsSpec(Form, frozen=True, kw_only=True):
     """How one set of matrices is trained; as published unless said otherwise.
 
     `margin` (gamma 1), `pragmatic_margin` (gamma 2) and `pragmatic_weight` (alpha) are those of
@@ -110,9 +110,6 @@ class SettingsSpec(Spec, frozen=True, kw_only=True):
     learns of equally wide columns.
     """
 
-    direction: Direction = Direction.TO_SEMANTIC
-    implicitness: Distance = Distance.COSINE
-    pragmatic: Distance = Distance.EUCLIDEAN
     features: AtLeastOne = 64
     learning_rate: Positive = 0.01
     weight_decay: NotNegative = 0.001
@@ -159,23 +156,6 @@ class RecipeSpec(Spec, frozen=True, kw_only=True):
     licence: str = ""
 
 
-class FormSpec(Spec, frozen=True, kw_only=True):
-    """How a published head is computed; its configuration gives the keys that are left out."""
-
-    direction: Direction | None = None
-    implicitness: Distance | None = None
-    pragmatic: Distance | None = None
-
-
-class KeysSpec(Spec, frozen=True, kw_only=True):
-    """The names of a published head's matrices, if the harness cannot find them."""
-
-    semantic: str | None = None
-    pragmatic: str | None = None
-    transfer: str | None = None
-    transfer_semantic: str | None = None
-
-
 class HeadSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind", tag="head"):
     """A head in our format: NAME.json and NAME.safetensors.
 
@@ -194,7 +174,8 @@ class PublishedSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind",
     `model` is a hub name or a folder, for the user to fill in where those weights are gated (null
     in what ships); `weights` is a file in it where there are several. `encoder`
     is the sentence encoder (hub name or folder) whose architecture and tokenizer the weights
-    belong to. `ignore` names entries of the state dict that the formula has no use for.
+    belong to. `form` says how it is computed, by default as its JSON file says. `keys` names
+    entries of the state dict, if the harness cannot find them; `ignore` those without use.
     `trained_on` is a table of the texts they were trained on, from this file's folder where it is
     not absolute; null where nobody has it.
     """
@@ -205,8 +186,8 @@ class PublishedSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind",
     weights: str | None = None
     encoder: str = "sentence-transformers/all-mpnet-base-v2"
     encoder_revision: str | None = None
-    form: FormSpec = field(default_factory=FormSpec)
-    keys: KeysSpec = field(default_factory=KeysSpec)
+    form: Form | None = None
+    keys: dict[Role, str] = field(default_factory=dict)
     ignore: tuple[str, ...] = ()
     trained_on: str | None = None
 

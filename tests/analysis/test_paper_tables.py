@@ -9,6 +9,7 @@ from support.choice_cases import choice_run
 from support.choice_cases import task as choices
 from support.hate_rows import VARIANT
 from support.paired_runs import SMALL
+from support.paper_tables import of_rows, values
 from support.run_tables import run_on_disk, score_rows
 from support.sketches import row
 
@@ -26,12 +27,7 @@ PLAIN = RunsLayout(about="Scores", rows=("model",), columns=("judge",))
 
 
 def made(results: Path, layout: LayoutSpec = PLAIN) -> list[PaperTable]:
-    tables = build(layout, TableInput(run_folders(results)))
-    return tables
-
-
-def values(table: PaperTable) -> dict[tuple[str, ...], tuple[float | None, ...]]:
-    return {row.names: tuple(cell.value for cell in row.cells) for row in table.rows}
+    return build(layout, TableInput(run_folders(results)))
 
 
 def test_models_are_rows_and_judges_columns(tmp_path: Path) -> None:
@@ -49,7 +45,7 @@ def test_bold_is_what_a_paired_test_separates_and_nothing_else(tmp_path: Path) -
     run_on_disk(tmp_path, "cow", {"near": "0" * 30, "far": "1" * 13 + "0" * 17})
 
     [table] = made(tmp_path)
-    bold = {row.names[0]: tuple(cell.is_best for cell in row.cells) for row in table.rows}
+    bold = {name: tuple(cell.is_best for cell in own) for (name,), own in of_rows(table).items()}
     # By far, no two models are told apart: the best of them is not bold.
     assert bold == {"ant": (False, True), "bee": (False, True), "cow": (False, False)}
     assert any("Holm" in note for note in table.notes)
@@ -63,7 +59,7 @@ def test_groups_are_tested_on_their_own_samples(tmp_path: Path) -> None:
 
     [table] = made(tmp_path, layout)
     assert table.headings == ("even", "odd", "all")
-    bold = {row.names[0]: tuple(cell.is_best for cell in row.cells) for row in table.rows}
+    bold = {name: tuple(cell.is_best for cell in own) for (name,), own in of_rows(table).items()}
     assert bold == {"ant": (True, False, False), "bee": (False, True, False)}
 
 
@@ -74,7 +70,7 @@ def test_ranks_leave_controls_out_and_controls_stand_below(tmp_path: Path) -> No
     style = CellStyle(shows=("value", "rank"))
 
     [table] = made(tmp_path, adapted(PLAIN, cell=style.shows))
-    assert [(row.names[0], row.block, row.cells[0].rank) for row in table.rows] == [
+    assert [(name, block, cell.rank) for (name,), block, [cell] in table.lines()] == [
         ("ant", 0, 1),
         ("bee", 0, 2),
         ("oracle", 1, None),
@@ -174,7 +170,7 @@ def test_the_f1_of_a_class_is_tested_by_swapping_samples(tmp_path: Path) -> None
 
     [table] = made(tmp_path, layout)
     assert table.headings == ("recall_hidden", "f1_hidden")
-    cells = {row.names[0]: row.cells[1] for row in table.rows}
+    cells = {name: own[1] for (name,), own in of_rows(table).items()}
     assert {name: cell.rank for name, cell in cells.items()} == {"ant": 1, "bee": 2, "cow": 3}
     assert {name: cell.is_best for name, cell in cells.items()} == {
         "ant": True,
@@ -182,4 +178,4 @@ def test_the_f1_of_a_class_is_tested_by_swapping_samples(tmp_path: Path) -> None
         "cow": False,
     }
     assert cells["bee"].value == pytest.approx(2 * 19 / 39)
-    assert all(row.cells[0].rank is None for row in table.rows)
+    assert all(own[0].rank is None for own in of_rows(table).values())

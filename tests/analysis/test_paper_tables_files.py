@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.paper_tables import of_rows, values
 
 from harness.analysis.tables.build import TableInput, build
-from harness.analysis.tables.pivot import PaperTable
 from harness.errors import DataError, SpecError
 from harness.specs.layouts import CodersLayout, CountsLayout, LayerSpec, ValuesLayout
 
@@ -31,23 +31,19 @@ def data(folder: Path, rows: list[dict[str, Any]], name: str = "mine.jsonl") -> 
     return TableInput(files=(path,))
 
 
-def values(table: PaperTable) -> dict[str, tuple[float | None, ...]]:
-    return {", ".join(row.names): tuple(cell.value for cell in row.cells) for row in table.rows}
-
-
 def test_one_s_own_table_is_counted_by_two_columns(tmp_path: Path) -> None:
     layout = CountsLayout(about="", rows=("label",), columns=("from",), totals=("row", "column"))
 
     [table] = build(layout, data(tmp_path, ROWS))
     assert table.headings == ("news", "web", "total")
-    assert values(table) == {"hateful": (1, 2, 3), "none": (1, 0, 1), "total": (2, 2, 4)}
+    assert values(table) == {("hateful",): (1, 2, 3), ("none",): (1, 0, 1), ("total",): (2, 2, 4)}
 
 
 def test_a_row_counts_for_each_of_its_values_and_once_in_totals(tmp_path: Path) -> None:
     layout = CountsLayout(about="", rows=("how",), columns=("from",), totals=("row",))
 
     [table] = build(layout, data(tmp_path, ROWS))
-    assert values(table) == {"irony": (2,), "sun": (1,), "total": (2,)}
+    assert values(table) == {("irony",): (2,), ("sun",): (1,), ("total",): (2,)}
 
 
 def test_several_columns_may_be_one_name_and_conditions_keep_rows(tmp_path: Path) -> None:
@@ -61,7 +57,12 @@ def test_several_columns_may_be_one_name_and_conditions_keep_rows(tmp_path: Path
 
     [table] = build(layout, data(tmp_path, ROWS))
     assert table.headings == ("mine",)
-    assert values(table) == {"hateful": (2,), "hidden": (1,), "none": (1,), "open": (1,)}
+    assert values(table) == {
+        ("hateful",): (2,),
+        ("hidden",): (1,),
+        ("none",): (1,),
+        ("open",): (1,),
+    }
 
 
 def test_shares_are_of_originals_with_the_rows_of_one_method(tmp_path: Path) -> None:
@@ -70,7 +71,7 @@ def test_shares_are_of_originals_with_the_rows_of_one_method(tmp_path: Path) -> 
     )
 
     [table] = build(layout, data(tmp_path, ROWS))
-    assert values(table) == {"orig": (2 / 3, 1 / 3), "swap": (0.75, 0.25)}
+    assert values(table) == {("orig",): (2 / 3, 1 / 3), ("swap",): (0.75, 0.25)}
 
 
 def test_coders_agree_by_round(tmp_path: Path) -> None:
@@ -92,7 +93,7 @@ def test_coders_agree_by_round(tmp_path: Path) -> None:
 
     [table] = build(layout, data(tmp_path, rows))
     # Round 1: two of four alike, as chance gives; round 2: all alike.
-    assert values(table) == {"1": (0.0, 0.5), "2": (1.0, 1.0)}
+    assert values(table) == {("1",): (0.0, 0.5), ("2",): (1.0, 1.0)}
 
 
 def test_numbers_that_share_a_cell_are_averaged(tmp_path: Path) -> None:
@@ -104,7 +105,7 @@ def test_numbers_that_share_a_cell_are_averaged(tmp_path: Path) -> None:
     layout = ValuesLayout(about="", rows=("form",), columns=("measure",), values=("x",))
 
     [table] = build(layout, data(tmp_path, rows))
-    [mean], [none] = (row.cells for row in table.rows)
+    [mean], [none] = of_rows(table).values()
     assert mean.n == 2
     assert mean.value == pytest.approx(0.6)
     assert mean.sd == pytest.approx(0.1414, abs=1e-3)
@@ -120,7 +121,7 @@ def test_rows_of_a_json_result_are_read_by_their_key(tmp_path: Path) -> None:
     )
 
     [table] = build(layout, TableInput(files=(path,)))
-    assert (table.headings, values(table)) == (("1", "2"), {"tea": (0.5, None)})
+    assert (table.headings, values(table)) == (("1", "2"), {("tea",): (0.5, None)})
     with pytest.raises(DataError, match="--json"):
         build(layout, data(tmp_path, [{"topic": "tea"}, {"topic": "rain"}]))
 

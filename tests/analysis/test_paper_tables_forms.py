@@ -8,8 +8,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from support.paper_tables import cells
 
-from harness.analysis.tables.pivot import LayoutCell, LayoutRow, PaperTable
+from harness.analysis.tables.pivot import PaperTable
 from harness.present.document import latex, to_csv, to_html, to_latex, to_markdown
 from harness.specs.layouts import CellStyle
 
@@ -23,18 +24,21 @@ SHOWN = CellStyle(shows=("value", "interval", "n", "rank"))
 
 
 def table(style: CellStyle = SHOWN) -> PaperTable:
-    best = LayoutCell(0.98765, 0.91, 1.0, n=120, rank=1, is_best=True)
-    rows = [
-        LayoutRow((HOSTILE[0], "x"), (best, LayoutCell(-0.25, None, None, n=3))),
-        LayoutRow(
-            (HOSTILE[1], "y"), (LayoutCell(None, reason="no run"), LayoutCell(0.5, 0.4, 0.6))
-        ),
-        LayoutRow((HOSTILE[2], HOSTILE[3]), (LayoutCell(0.0), LayoutCell(1.0)), block=1),
-    ]
-    columns = (("irony", HOSTILE[1]), ("irony", "b%"))
-    notes = ("Task t_1; 100% of {x}.", HOSTILE[3])
+    best = {"value": 0.98765, "low": 0.91, "high": 1.0, "n": 120, "rank": 1, "is_best": True}
     return PaperTable(
-        "Scores & more_", ("model", "set"), columns, tuple(rows), notes, ("a|b",), style
+        title="Scores & more_",
+        head=("model", "set"),
+        columns=(("irony", HOSTILE[1]), ("irony", "b%")),
+        rows=((HOSTILE[0], "x"), (HOSTILE[1], "y"), (HOSTILE[2], HOSTILE[3])),
+        blocks=(0, 0, 1),
+        cells=cells(
+            [best, {"value": -0.25, "n": 3}],
+            [{"reason": "no run"}, {"value": 0.5, "low": 0.4, "high": 0.6}],
+            [{"value": 0.0}, {"value": 1.0}],
+        ),
+        style=style,
+        notes=("Task t_1; 100% of {x}.", HOSTILE[3]),
+        signatures=("a|b",),
     )
 
 
@@ -112,7 +116,7 @@ def latex_document(folder: Path, text: str) -> str:
     """The words of the page that pdflatex makes of some tables."""
     (folder / "tables.tex").write_text(text, "utf-8")
     page = (
-        r"\documentclass{article}\usepackage[margin=1cm]{geometry}\usepackage{booktabs}"
+        r"\documentclass{article}\usepackage[margin=1cm]{geometry}\usepackage{booktabs,graphicx}"
         r"\begin{document}\input{tables.tex}\end{document}"
     )
     (folder / "page.tex").write_text(page, "utf-8")
@@ -138,6 +142,5 @@ def test_pdflatex_prints_the_table_as_it_is(tmp_path: Path) -> None:
     # The standard font draws an underscore as a rule, which is no letter.
     assert "a b & 50% $x$ #1 {c}" in words
     assert "<script>alert(1)</script>" in words
-    assert "0.988 (1)" in words  # this table is wide: its intervals stand below
-    assert "[0.910, 1.000]" in words
+    assert "0.988 [0.910, 1.000] (1)" in words
     assert "[U+4E2D]" in words

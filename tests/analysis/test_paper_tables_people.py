@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas
 import pytest
 from msgspec import structs
+from support.paper_tables import of_rows, values
 from support.rated_runs import ANN, BOB, FAR, MODELS, NEAR, ratings, runs
 from support.run_tables import score_rows
 
@@ -43,7 +44,7 @@ def test_people_are_a_column_and_their_agreement_rows_below(tmp_path: Path) -> N
     [table] = build(BESIDE, given(tmp_path))
 
     assert table.headings == ("people (MOS)", "near", "far")
-    rows = {row.names[0]: [cell.value for cell in row.cells] for row in table.rows}
+    rows = {name: list(own) for (name,), own in values(table).items()}
     assert list(rows) == [*MODELS, "spearman_system", "spearman_system_p"]
     # The means of both raters over four samples, by hand.
     assert [rows[model][0] for model in MODELS] == [17 / 8, 2.0, 26 / 8]
@@ -52,7 +53,7 @@ def test_people_are_a_column_and_their_agreement_rows_below(tmp_path: Path) -> N
     assert rows["spearman_system"] == [None, pytest.approx(1.0), pytest.approx(0.0)]
     assert "0.000" in screen_cells(table)[1][3]
     assert rows["spearman_system_p"][1] == pytest.approx(1 / 3)
-    assert [row.block for row in table.rows] == [1, 1, 1, 2, 2]
+    assert table.blocks == (1, 1, 1, 2, 2)
     assert any(note.startswith("n = 4") for note in table.notes), table.notes
     assert any("a statistic of judges (spearman_system" in note for note in table.notes)
 
@@ -61,17 +62,17 @@ def test_people_and_judges_rank_the_models_that_are_no_controls(tmp_path: Path) 
     style = CellStyle(shows=("value", "rank"))
 
     [table] = build(structs.replace(BESIDE, cell=style), given(tmp_path, kind="vllm"))
-    ranks = {row.names[0]: [cell.rank for cell in row.cells] for row in table.rows[:3]}
+    ranks = {n: [cell.rank for cell in own] for (n,), own in [*of_rows(table).items()][:3]}
     assert ranks == {"ant": [2, 2, 1], "bee": [3, 3, 2], "cat": [1, 1, 2]}
     assert any("ranked by its mean alone" in note for note in table.notes)
     [table] = build(structs.replace(BESIDE, cell=style), given(tmp_path))
-    assert {cell.rank for row in table.rows for cell in row.cells} == {None}
+    assert table.cells["rank"].isna().all()
 
 
 def test_without_ratings_the_column_says_what_to_give(tmp_path: Path) -> None:
     [table] = build(BESIDE, given(tmp_path, is_rated=False))
 
-    assert [row.cells[0].value for row in table.rows] == [None, None, None]
+    assert [value for value, *_ in values(table).values()] == [None, None, None]
     assert any("no ratings: see --ratings" in note for note in table.notes)
 
 
@@ -84,9 +85,9 @@ def test_statistics_of_agreement_are_a_table_by_judge(tmp_path: Path) -> None:
     )
 
     [table] = build(layout, given(tmp_path))
-    assert [row.names for row in table.rows] == [("far",), ("near",)]
+    assert table.rows == (("far",), ("near",))
     assert table.headings == ("pearson_dataset", "kendall_document")
     assert "4 documents, 3 systems, 2 raters; mean over raters" in table.notes[-1]
-    assert all(-1 <= (cell.value or 0) <= 1 for row in table.rows for cell in row.cells)
+    assert table.cells["value"].between(-1, 1).all()
     with pytest.raises(SpecError, match="--ratings"):
         build(layout, given(tmp_path, is_rated=False))

@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-import pytest
+from support.paper_tables import cells
 from support.run_tables import run_on_disk
 
 from harness.analysis.tables.build import TableInput, adapted, build
-from harness.analysis.tables.pivot import LayoutCell, LayoutRow, PaperTable
-from harness.cli import main
-from harness.present.document import to_latex, too_wide
+from harness.analysis.tables.pivot import PaperTable
+from harness.present.document import to_latex
 from harness.registry import Registry
 from harness.specs.layouts import CellStyle
 from harness.storage.find_runs import run_folders
@@ -23,11 +22,10 @@ def made(results: Path, columns: str = "judge", shows: tuple[str, ...] = ("value
 
 
 def wide(columns: int) -> PaperTable:
-    cell = LayoutCell(0.5, 0.25, 0.75, 8)
+    cell = {"value": 0.5, "low": 0.25, "high": 0.75, "n": 8}
     names = tuple((f"column {n}",) for n in range(columns))
-    rows = (LayoutRow(("ant",), (cell,) * columns),)
-    style = CellStyle(shows=("value", "interval"))
-    return PaperTable("Scores", ("model",), names, rows, (), (), style)
+    style, made = CellStyle(shows=("value", "interval")), cells([cell] * columns)
+    return PaperTable("Scores", ("model",), names, (("ant",),), (0,), made, style)
 
 
 def test_a_caption_says_metric_task_judge_and_data_and_can_be_referred_to(tmp_path: Path) -> None:
@@ -49,8 +47,7 @@ def test_the_ceiling_is_the_first_of_the_controls(tmp_path: Path) -> None:
     for name in ("literal", "oracle", "zebra"):
         run_on_disk(tmp_path, name, {"near": "1110"})
 
-    rows = made(tmp_path).rows
-    assert [row.names[0] for row in rows] == ["zebra", "oracle", "literal"]
+    assert made(tmp_path).rows == (("zebra",), ("oracle",), ("literal",))
 
 
 def test_one_n_of_all_is_said_once_below(tmp_path: Path) -> None:
@@ -70,29 +67,11 @@ def test_a_missing_interval_has_its_reason_below(tmp_path: Path) -> None:
     assert "No interval: too few independent items (ant, near)." in table.notes
 
 
-def test_intervals_stand_below_the_values_of_a_wide_table() -> None:
-    narrow, broad = (to_latex([wide(n)]) for n in (2, 5))
+def test_a_table_that_is_too_wide_is_made_as_wide_as_the_line() -> None:
+    text = to_latex([wide(5)])
 
-    assert "0.500 {[}0.250, 0.750{]}" in narrow
-    assert "ant & 0.500 & 0.500 & 0.500 & 0.500 & 0.500 \\\\\n" in broad
-    assert r" & \scriptsize {[}0.250, 0.750{]}" in broad
-    assert too_wide([wide(5)]) == []
-
-
-def test_a_table_that_cannot_fit_is_told_of_with_the_remedy(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    [(label, width)] = too_wide([wide(20)])
-    assert (label, width > 345) == ("tab:scores", True)
-
-    for n in range(9):
-        run_on_disk(tmp_path, f"a-model-of-a-long-name-{n}", {"near": "1110"})
-    out = tmp_path / "wide.tex"
-    line = ["table", "--rows", "judge", "--columns", "model", "-o", str(out)]
-    assert main([*line, "--results", str(tmp_path)]) == 0
-    said = capsys.readouterr().err
-    assert "tab:scores: about " in said
-    assert "fewer --digits" in said
+    assert "0.500 {[}0.250, 0.750{]}" in text
+    assert text.count(r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%") == 1
 
 
 def test_a_legend_explains_the_values_alone_that_a_table_has(tmp_path: Path) -> None:

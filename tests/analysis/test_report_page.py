@@ -16,7 +16,9 @@ from support.hate_rows import run_of
 from support.report_runs import Sketch, write_runs
 
 from harness.errors import SpecError, StoreError
+from harness.lazy import pandas
 from harness.parts import Mode
+from harness.present.page.items import PageParts
 from harness.present.page.page import page_data, page_text, shell_text
 from harness.present.page.words import asked
 from harness.storage.find_runs import run_folders
@@ -193,18 +195,15 @@ def test_a_number_leads_to_its_recipe_its_missing_and_its_items(page: str) -> No
     assert [texts[variant] for variant in why["variants"]] == ["plain"]
 
 
-def test_the_cells_of_know_and_act_name_their_samples(page: str) -> None:
+def test_the_counts_of_differences_name_their_samples(page: str) -> None:
     data = data_of(page)
-    tables = {table["title"]: table for table in section(data, "know")["tables"]}
+    [table] = [t for t in section(data, "differences")["tables"] if t["pick"] == "plain, by choice"]
 
-    table = tables["know versus act: all samples"]
     heads = [column["name"] for column in table["columns"]]
     line = table["rows"][0]
-    counts = [line[heads.index(name)] for name in ("both right", "knows only", "tie")]
+    counts = [line[heads.index(name)] for name in ("both right", "A only right", "tie")]
     for count, _, _, why in counts:
-        chosen = data["chosen"][data["whys"][why]["chosen"]]
-        # Each sample stands there twice: as it was posed, and as it was asked in words.
-        assert len(chosen) == 2 * count
+        assert len(data["chosen"][data["whys"][why]["chosen"]]) == count
     assert sum(count[0] for count in counts) > 0
 
 
@@ -247,12 +246,10 @@ def test_without_the_calls_ledger_the_page_says_that_prompts_are_lacking(
 
 
 def test_half_a_character_becomes_a_mark_and_does_no_harm() -> None:
-    from harness.present.page.records import PageTexts
+    parts = PageParts(pandas.DataFrame())
+    parts.text("cut \ud83d here")
 
-    table = PageTexts()
-    table.place("cut \ud83d here")
-
-    assert table.texts == ["cut \ufffd here"]
+    assert parts.texts() == ["cut \ufffd here"]
 
 
 def test_only_the_page_s_own_script_and_style_may_run(page: str) -> None:

@@ -83,16 +83,6 @@ def test_a_bug_of_ours_is_shown_with_its_traceback(capsys: pytest.CaptureFixture
     assert "a bug of the harness" in err
 
 
-def test_a_mistake_of_the_user_is_shown_without_traceback(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["run", "--task", "nope", "--model", "oracle"]) == 2
-
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert err.startswith("harness: ")
-
-
 def test_one_command_runs_several_models_on_several_tasks(
     toy: Toy, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -306,17 +296,6 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.strip() == __version__
-
-
-@pytest.mark.parametrize(
-    "path", ["run", "judge", "read", "leaderboard", "list", "show", "data", "data fetch"]
-)
-def test_every_command_says_what_it_does(path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*path.split(), "--help"]) == 0
-
-    out = capsys.readouterr().out
-    assert "Usage: harness" in out
-    assert "\x1b" not in out
 
 
 def test_the_module_is_the_command(tmp_path: Path) -> None:

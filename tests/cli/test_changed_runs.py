@@ -245,25 +245,6 @@ def test_the_leaderboard_leaves_out_what_it_cannot_believe_and_keeps_the_rest(
     assert "oracle" not in table
 
 
-@pytest.mark.parametrize("kind", ["verdicts", "verdicts gone", "run cut"])
-def test_one_run_with_a_damaged_file_does_not_stop_the_leaderboard_of_the_others(
-    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str], kind: str
-) -> None:
-    toy.run("--judge", "near", model="literal")
-    damage(judged, kind)
-    capsys.readouterr()
-
-    assert main(["leaderboard", "--results", str(toy.results)]) == 1
-
-    out, err = capsys.readouterr()
-    assert str(judged) in err
-    assert "the run is left out" in err
-    table = (toy.results / "leaderboard.csv").read_text("utf-8")
-    assert "literal" in table
-    assert "oracle" not in table
-    assert "literal" in out
-
-
 def test_scores_that_are_whole_stand_where_verdicts_were_edited(
     toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -162,13 +162,6 @@ def test_a_repeated_run_makes_no_call_and_writes_the_same_bytes(toy: Toy, stub: 
     assert stub.stats()["requests"] == requests
 
 
-def test_two_models_share_no_call(toy: Toy, stub: StubServer) -> None:
-    toy.run("--variant", "base", model="alpha")
-    toy.run("--variant", "base", model="beta")
-
-    assert asked(stub) == {"alpha": ANSWERS, "beta": ANSWERS}
-
-
 def test_a_changed_judge_prompt_asks_the_judge_anew_and_never_the_model(
     toy: Toy, stub: StubServer
 ) -> None:
@@ -279,13 +272,6 @@ def test_a_run_prints_its_groups_further_metrics_and_cut_answers(
     assert "margin" not in short
     assert "more metrics: --metrics all" in short
     assert "more metrics" not in out
-
-
-def test_metrics_are_headline_or_all(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
-    assert toy.run("--metrics", "some") == 2
-
-    assert "--metrics 'some': give headline or all" in capsys.readouterr().err
-    assert not toy.runs()
 
 
 @pytest.mark.parametrize(("models", "boards"), [("oracle", 0), ("oracle,literal", 1)])
@@ -439,22 +425,6 @@ def test_a_judge_is_named_after_another_model_than_its_own_alone(
     assert {(part["name"], part["asks"]) for part in told} == {("near", None), (label, model)}
 
 
-def test_a_judge_asked_through_another_model_is_read_compared_and_ranked_by_its_label(
-    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for model in ("alpha", "umpire"):
-        toy.run("--variant", "base", "--judge", "near", "--judge", "choice/beta", model=model)
-    before, runs = toy.bytes(), [path.name for path in toy.runs()]
-    capsys.readouterr()
-
-    assert [toy.main("read", name) for name in runs] == [0, 0]
-    there = ("--results", str(toy.results))
-    assert main(["compare", *runs, "--judge-a", "choice/beta", *there]) == 0
-    assert main(["leaderboard", "--all", *there]) == 0
-    assert "accuracy by choice/beta" in capsys.readouterr().out
-    assert before.items() <= toy.bytes().items()
-
-
 @pytest.mark.parametrize("reply", ["1", "who knows"])
 def test_a_reply_that_cannot_be_read_stays_and_the_ways_on_are_named(
     toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str], *, reply: str
@@ -546,21 +516,6 @@ def test_reading_with_another_cut_lists_what_changes_and_writes_nothing(
     assert toy.bytes() == before
 
 
-def test_reading_mends_stored_verdicts_that_are_not_what_the_replies_say(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
-    toy.run("--variant", "base")
-    before = toy.bytes()
-    stored_tables.edit(
-        toy.runs()[0], "verdicts", lambda rows: [rows[0] | {"value": 0.0}, *rows[1:]]
-    )
-
-    toy.main("read", str(toy.runs()[0]))
-
-    assert "1 verdict changed" in capsys.readouterr().out
-    assert toy.bytes() == before
-
-
 @pytest.mark.parametrize(
     ("file", "old", "new", "count"),
     [
@@ -587,15 +542,6 @@ def test_reading_tells_how_many_questions_would_be_worded_otherwise(
     assert (said in capsys.readouterr().err) == (count > 0)
 
 
-def test_a_run_is_named_by_its_folder_or_the_start_of_its_digest(toy: Toy) -> None:
-    toy.run("--variant", "base")
-    folder = toy.runs()[0]
-
-    assert [toy.main("read", name) for name in (str(folder), folder.name, folder.name[:5])] == [
-        0
-    ] * 3
-
-
 def test_a_judge_without_its_key_is_told_before_the_model_is_asked(
     toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -617,15 +563,6 @@ def test_a_judge_that_lacks_a_reference_is_told_before_the_model_is_asked(
     assert toy.run(model="alpha") == 2
     assert "'rihgt'" in capsys.readouterr().err
     assert stub.stats()["requests"] == 0
-
-
-def test_several_models_run_one_after_the_other(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert toy.run(model="oracle, literal") == 0
-
-    assert {path.parent.name for path in toy.runs()} == {"oracle", "literal"}
-    assert capsys.readouterr().out.count("run ") == 2
 
 
 @pytest.mark.parametrize(("model", "kind"), [("oracle", dict), ("oracle,literal", list)])

@@ -64,20 +64,6 @@ def test_a_log_of_inspect_has_every_answer_and_no_score_where_none_is(judged: To
     assert metric["metadata"]["n"] == 10
 
 
-def test_the_results_of_lm_eval_have_a_task_a_variant_and_a_filter_a_judge(toy: Toy) -> None:
-    toy.run("--variant", "all")
-
-    found = read(exported(toy, "lm-eval", name="toy/oracle"))
-
-    assert list(found["results"]) == ["toy_base", "toy_think"]
-    assert found["results"]["toy_base"]["acc,near"] == 1.0
-    assert found["results"]["toy_base"]["acc_stderr,near"] == "N/A"
-    assert found["n-samples"]["toy_base"] == {"original": 6, "effective": 6}
-    assert found["intervals"]["toy_base"]["acc,near"]["high"] == 1.0
-    for part in ("configs", "versions", "n-shot", "higher_is_better", "group_subtasks"):
-        assert found[part].keys() == found["results"].keys()
-
-
 def test_a_record_of_every_eval_ever_goes_with_its_verdicts(judged: Toy) -> None:
     out = exported(judged, "every-eval-ever", to="eee")
 
@@ -100,9 +86,8 @@ def test_exporting_twice_gives_the_same_bytes_and_other_endings_are_refused(
 ) -> None:
     toy.run("--variant", "base")
 
-    for kind in ("inspect", "lm-eval"):
-        first, second = (exported(toy, kind, name="@last", to=f"{kind}{n}.json") for n in range(2))
-        assert first.read_bytes() == second.read_bytes()
+    first, second = (exported(toy, "inspect", name="@last", to=f"{n}.json") for n in range(2))
+    assert first.read_bytes() == second.read_bytes()
     known = ["--results", str(toy.results)]
     assert main(["export", "inspect", "@last", "-o", "x.csv", *known]) == 2
     assert "ends in .eval or .json" in capsys.readouterr().err

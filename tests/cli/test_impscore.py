@@ -1,4 +1,4 @@
-"""impscore score, pairs and eval: files in, files out, one line on what was done."""
+"""impscore score and evaluate: files in, files out, one line on what was done."""
 
 import csv
 import io
@@ -110,33 +110,6 @@ def test_stdin_is_read_as_what_it_looks_like(data: bytes, options: list[str], ho
     assert [row["value"] for row in json.loads(done.stdout)["rows"]] == expected
 
 
-@pytest.mark.parametrize(
-    ("data", "told"),
-    [
-        (b'id,text\n1,Nice.\n2,"Yes, so"\n', "read as plain lines; --column NAME reads it as CSV"),
-        (b"Yes, it is.\nNice.\nIt is cold.\n", ""),
-        (b"Nice, so\n", ""),
-        (b"{so to say}\n", "object a line, or give --format lines"),
-    ],
-)
-def test_what_stdin_may_have_been_meant_as_is_told(
-    data: bytes,
-    told: str,
-    home: Toy,
-    *,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-
-    impscore(home, "score", "-", "--json")
-
-    said = capfd.readouterr().err
-
-    assert told in said
-    assert ("as CSV" in said) == ("as CSV" in told)
-
-
 @pytest.mark.parametrize("name", ["", " "])
 def test_a_column_without_a_name_is_refused(
     name: str, home: Toy, capfd: pytest.CaptureFixture[str]
@@ -182,8 +155,6 @@ def test_json_with_a_file_prints_the_summary_alone(
         ("score", "texts.csv", ["-o", "out"], "the ending of the name sets the format"),
         ("score", "texts.csv", ["--format", "xls"], "--format 'xls': give one of csv, tsv"),
         ("score", "texts.csv", ["--scorer", "owl"], "no scorer 'owl'"),
-        ("pairs", "texts.csv", ["--columns", "text"], "give two names"),
-        ("pairs", "texts.csv", ["--columns", "text,other"], "no column 'other'"),
         ("evaluate", "texts.csv", [], "nothing to evaluate on among the columns id, text"),
     ],
 )
@@ -207,15 +178,14 @@ def test_a_mistake_is_told_before_anything_is_encoded(
     assert message in err
 
 
-@pytest.mark.parametrize("command", [("score",), ("pairs", "--columns", "id,text")])
 @pytest.mark.parametrize("spelling", ["texts.csv", "configs/../texts.csv", "link.csv"])
 def test_the_file_that_is_read_is_never_written_over(
-    command: tuple[str, ...], spelling: str, home: Toy, capfd: pytest.CaptureFixture[str]
+    spelling: str, home: Toy, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (home.home / "link.csv").symlink_to(home.home / "texts.csv")
     before = (home.home / "texts.csv").read_bytes()
 
-    code = impscore(home, command[0], "texts.csv", *command[1:], "-o", str(home.home / spelling))
+    code = impscore(home, "score", "texts.csv", "-o", str(home.home / spelling))
 
     assert (code, (home.home / "texts.csv").read_bytes()) == (2, before)
     assert "is the file that is read; choose another -o" in capfd.readouterr().err
@@ -238,7 +208,6 @@ def test_a_text_is_encoded_once_in_all_commands(
     ("command", "file", "options", "told"),
     [
         ("score", "texts.csv", [], "trained on 2 of the 6 rows"),
-        ("pairs", "graded.csv", ["--columns", "implicit,explicit"], "trained on 1 of the 2 rows"),
         ("evaluate", "graded.csv", [], "trained on 1 of the 2 items"),
     ],
 )
@@ -278,17 +247,6 @@ def test_a_scorer_says_nothing_of_texts_that_it_was_not_trained_on(
     assert impscore(home, "score", "new.csv", scorer="trained") == 0
 
     assert "trained on" not in capfd.readouterr().err
-
-
-def test_pairs_have_their_pragmatic_distance(home: Toy, capfd: pytest.CaptureFixture[str]) -> None:
-    home.write("pairs.csv", "one,two\nIt is cold.,Nice.\nIt is cold.,\nNice.,Nice.")
-
-    assert impscore(home, "pairs", "pairs.csv", "--columns", "one, two") == 1
-
-    out = capfd.readouterr().out
-    expected = random_scorer().distances([("It is cold.", "Nice.")])[0].value
-    assert cells(out, "pragmatic_distance") == [repr(expected), "", "0.0"]
-    assert cells(out, "pragmatic_distance_flag") == ["thin", "empty", "thin"]
 
 
 GRADED = (

@@ -13,7 +13,9 @@ from support.stub_script import Script
 from support.stub_server import StubServer
 
 from harness.cli import main
+from harness.implicitness.pairs import read_pairs
 from harness.implicitness.scorer import save_head
+from harness.storage.tables import read_file
 
 SAID = ("It is cold in here.", "Nice of you to come at noon.", "The bin is full again.")
 LEVEL = range(1, 5)
@@ -78,9 +80,8 @@ def test_sentences_of_a_source_become_pairs_that_training_reads(
     assert code == 0
     assert [line["group"] for line in made] == [name] * 3
     assert all(asked in prompt for prompt in heard)
+    assert len(read_pairs(read_file(tmp_path / f"{job}.jsonl"), where="x")) == 3
     capsys.readouterr()
-    assert main(["impscore", "lint", str(tmp_path / f"{job}.jsonl"), "--json"]) in (0, 1)
-    assert json.loads(capsys.readouterr().out)[0]["value"] == 3
 
 
 def test_a_refusal_is_no_counterpart_of_a_text_for_moderation(

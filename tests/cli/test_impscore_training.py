@@ -137,43 +137,15 @@ def test_the_name_of_a_head_is_no_path(home: Path, capsys: pytest.CaptureFixture
     assert "--name '../mine': use only letters" in capsys.readouterr().err
 
 
-def test_plain_lines_are_no_pairs(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (home / "lines.txt").write_text("a\nb\n", "utf-8")
-
-    assert main(["impscore", "lint", str(home / "lines.txt")]) == 2
-    assert "name no column" not in (err := capsys.readouterr().err)
-    assert "if it has columns, give it a name that ends in .csv" in err
-
-
 @pytest.mark.slow  # 27 trainings
 def test_an_ablation_as_json_says_what_it_was_made_of(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert call(home, "ablate", "--runs", "1", "--json") == 0
 
-    told = json.loads(capsys.readouterr().out)
-    assert told["origin"]["data"].startswith("pairs.jsonl@")
-    assert len(told["trainings"]) == 27
-
-
-def test_a_limit_that_could_not_be_measured_is_not_called_broken(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = [f"Somebody might wonder about tea {n}.,Bring tea {n} now." for n in range(8)]
-    (home / "one.csv").write_text("\n".join(["implicit,explicit", *rows]), "utf-8")
-
-    assert main(["impscore", "lint", str(home / "one.csv")]) == 1
-
-    [line] = [o for o in capsys.readouterr().out.splitlines() if o.startswith("word presence")]
-    assert line.split()[2] == "-"
-    assert line.endswith("not measured")
-
-
-def test_pairs_are_linted(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["impscore", "lint", str(home / "pairs.jsonl")]) == 1
-
-    lines = capsys.readouterr().out.splitlines()
-    assert any(line.startswith("word presence") and line.endswith("broken") for line in lines)
+    rows = json.loads(capsys.readouterr().out)
+    assert len(rows) == 27
+    assert rows[0]["data"].startswith("pairs.jsonl@")
 
 
 @pytest.mark.parametrize(

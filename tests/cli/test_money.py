@@ -91,17 +91,6 @@ def test_a_call_that_broke_off_leaves_the_cost_of_its_run_unknown_and_is_told(
     assert {row.cost_usd for row in overall(toy).values()} == {None}
 
 
-def test_calls_that_were_refused_by_a_status_cost_nothing(
-    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    stub.script = replace(stub.script, faults={"": ("400",)})
-    toy.run("--variant", "base", model="alpha")
-
-    assert set(stored(toy, "alpha")) == {0.0}
-    assert toy.run("--variant", "base", "--budget", "1e-9", model="alpha") == 130
-    assert "bring the 0.0000 USD spent above" in capsys.readouterr().err
-
-
 def test_a_run_stopped_by_its_budget_and_resumed_ends_in_the_bytes_of_one_that_was_not(
     toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -368,26 +357,6 @@ def test_a_dry_run_counts_what_was_paid_against_a_budget(
     assert told in capsys.readouterr().out
     toy.main("judge", str(toy.runs()[0]), "--judge", "choice", "--dry-run", "--budget", "1")
     assert f"{usd(sum(stored(toy, 'umpire')))} USD, and the others" in capsys.readouterr().out
-
-
-def test_a_price_is_said_to_be_the_judges_where_only_it_is_paid(
-    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    toy.run("--variant", "base", "--judge", "choice", "--dry-run")
-
-    last = capsys.readouterr().out.splitlines()[-1]
-    price = last.partition("price: ")[2].partition(" USD")[0]
-    assert last.endswith(f"price: {price} USD: judge choice {price}")
-
-
-def test_a_dry_run_of_local_models_says_that_nobody_is_paid(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
-    toy.run("--dry-run", "--variant", "base")
-
-    out = capsys.readouterr().out
-    assert "12 calls at most; tokens only: no model here is paid by the call\n" in out
-    assert "USD" not in out
 
 
 @each(

@@ -163,15 +163,6 @@ def test_all_calls_of_a_plan_together_stay_within_its_budget(toy: Toy, stub: Stu
     assert 0 < cost(toy) <= 0.0012
 
 
-def test_the_end_of_a_plan_says_what_was_spent_of_its_budget(
-    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert plan(toy, text=PAID.replace("{usd}", "9")) == 0
-
-    [spent] = re.findall(r"\ncost: (\S+) of 9 USD\n", capsys.readouterr().out)
-    assert float(spent) == pytest.approx(cost(toy), abs=5e-5)
-
-
 def test_a_plan_stopped_and_repeated_ends_in_the_bytes_of_one_run(
     toy: Toy, stub: StubServer
 ) -> None:

@@ -135,32 +135,6 @@ def test_without_an_ending_all_three_are_written(texts: Path) -> None:
     assert {path.suffix for path in texts.glob("f.*")} == {".pdf", ".svg", ".png", ".csv"}
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_features_of_texts_can_be_exported(ending: str, texts: Path, capsys: Lines) -> None:
-    (texts / "few.csv").write_text('text\nTea is late.\n""\nTea is late.\nSo be it.\n', "utf-8")
-    options = ("--scorer", "./random.json", "--features", f"f.{ending}", "-o", "scored.csv")
-
-    assert main(["impscore", "score", "few.csv", *options]) == 1
-
-    import pandas
-
-    path = texts / f"f.{ending}"
-    found = pandas.read_csv(path) if ending == "csv" else pandas.read_parquet(path)
-    assert found.row.tolist() == [1, 3, 4]
-    assert [*found.columns] == [
-        "row",
-        *(f"{s}_{n}" for s in ("semantic", "pragmatic") for n in range(1, 9)),
-    ]
-    assert found.iloc[0, 1:].tolist() == found.iloc[1, 1:].tolist() != found.iloc[2, 1:].tolist()
-
-
-def test_features_of_another_ending_are_refused(texts: Path, capsys: Lines) -> None:
-    options = ("--scorer", "./random.json", "--features", "f.txt")
-
-    assert main(["impscore", "score", "teas.csv", *options]) == 2
-    assert "--features f.txt: give a name that ends in .csv or .parquet" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "data"),
     [

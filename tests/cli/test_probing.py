@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from support.impscore_heads import random_head
-from support.training_pairs import invented, write
 
 from harness.cli import main
 from harness.implicitness.probe import card_figures, probe_texts
@@ -45,18 +44,14 @@ def test_the_matrix_marks_weak_cells_and_shows_where_plain_text_lies(
     assert plain.endswith("%")
 
 
-def test_registers_have_their_own_table_and_the_file_has_every_figure(
-    home: Path, capsys: Lines
-) -> None:
-    assert main(["impscore", "probe", "random.json", "--by", "register", "-o", "out.csv"]) == 0
+def test_the_file_has_every_figure(home: Path, capsys: Lines) -> None:
+    assert main(["impscore", "probe", "random.json", "-o", "out.csv"]) == 0
 
     out = capsys.readouterr().out
-    assert "encyclopedia" in out
     with (home / "out.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert f"wrote {len(rows)} rows to out.csv" in out
-    assert {row["part"] for row in rows} >= {"all", "chat", "news", "manual"}
-    areas = [row for row in rows if row["figure"] == "auc" and row["part"] == "all"]
+    areas = [row for row in rows if row["figure"] == "auc"]
     assert {(row["kind"], row["against"]) for row in areas} >= {
         ("irony", "request"),
         ("metaphor", "all plain"),
@@ -71,28 +66,9 @@ def test_json_has_the_columns_of_the_file(home: Path, capsys: Lines) -> None:
     assert {"figure", "part", "value", "low", "high"} <= set(json.loads(capsys.readouterr().out)[0])
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (["--by", "topic"], "by 'topic': give register or writer"),
-        (["-o", "out.doc"], "give a name that ends in .csv"),
-    ],
-)
-def test_what_cannot_be_done_is_refused_at_once(
-    more: list[str], message: str, home: Path, capsys: Lines
-) -> None:
-    assert main(["impscore", "probe", "random.json", *more]) == 2
-    assert message in capsys.readouterr().err
-
-
-def test_lint_ends_with_an_error_where_a_file_has_a_probe(home: Path, capsys: Lines) -> None:
-    pairs = invented()
-    write(home / "pairs.jsonl", [replace(pairs[0], implicit=probe_texts()[0]), *pairs[1:]])
-
-    assert main(["impscore", "lint", "pairs.jsonl"]) == 1
-
-    (line,) = (o for o in capsys.readouterr().out.splitlines() if "sentences of the probes" in o)
-    assert "broken" in line
+def test_a_file_of_another_ending_is_refused_at_once(home: Path, capsys: Lines) -> None:
+    assert main(["impscore", "probe", "random.json", "-o", "out.doc"]) == 2
+    assert "give a name that ends in .csv" in capsys.readouterr().err
 
 
 def test_profile_warns_of_bins_that_plain_probes_reach(home: Path, capsys: Lines) -> None:

@@ -237,38 +237,6 @@ def test_why_nothing_is_flagged_is_told_only_where_nothing_is(
     assert "no text is flagged" not in out
 
 
-def test_the_nearest_training_text_stands_beside_each_error(mine: tuple[Toy, Path]) -> None:
-    toy, path = mine
-    train, out = toy.folder / "train.csv", toy.folder / "missed.csv"
-    rows = [("Text, number 7!", "1"), ("Quite another one", "0"), ("A number", "0"), ("", "0")]
-    with train.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([("body", "verdict"), *rows])
-    options = ("--kind", "missed", "--data", str(path), "--nearest", str(train), "-o", str(out))
-
-    assert command(toy, "export", "errors", *options) == 0
-
-    found = {row["nr"]: row for row in read(out)}
-    assert found["7"]["harness_nearest"] == "Text, number 7!"
-    assert float(found["7"]["harness_nearest_likeness"]) == 1
-    assert (found["7"]["harness_nearest_label"], found["7"]["harness_nearest_row"]) == (
-        "1",
-        "train.csv:2",
-    )
-    assert float(found["9"]["harness_nearest_likeness"]) == 0.5
-
-
-def test_a_training_table_without_texts_is_an_error(
-    mine: tuple[Toy, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    toy, path = mine
-    train = toy.folder / "train.csv"
-    train.write_text("words,verdict\na,1\n", "utf-8")
-    options = ("--data", str(path), "--nearest", str(train), "-o", str(toy.folder / "e.csv"))
-
-    assert command(toy, "export", "errors", *options) == 2
-    assert "no column 'text'" in capsys.readouterr().err
-
-
 def test_errors_need_no_path_of_the_data(mine: tuple[Toy, Path], tmp_path: Path) -> None:
     toy, path = mine
     out = tmp_path / "missed.csv"

@@ -84,7 +84,7 @@ def test_ratings_add_the_agreement_with_people(
     data = page_data(folders, toy.results, page_agreement(ratings, folders))
 
     [section] = [one for one in data.sections if one.name == "agreement"]
-    heads = [column.name for column in section.tables[0].columns]
+    heads = [column["name"] for column in section.tables[0].columns]
     assert "attainable r (ceiling)" in heads
     assert len(section.tables[0].rows) == 1
 
@@ -175,11 +175,6 @@ def test_a_port_that_cannot_be_had_is_named(
     for port in (server.server_port, 70000):
         assert main(["report", "--serve", "--port", str(port), "--results", str(tmp_path)]) == 2
         assert f"port {port}: " in capsys.readouterr().err
-
-
-def test_the_old_name_of_the_server_says_the_new_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["view"]) == 2
-    assert "is now `harness report --serve`" in capsys.readouterr().err
 
 
 def test_the_page_and_the_exports_show_the_prompts_that_the_ledger_has(

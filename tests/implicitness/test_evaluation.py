@@ -4,21 +4,16 @@ import pytest
 from support.each import each
 from support.impscore_heads import random_head, random_scorer, telling_scorer
 
-from harness.implicitness.evaluate import (
-    Choice,
-    Items,
-    Pair,
-    Ranking,
-    evaluate,
-)
+from harness.implicitness.evaluate import evaluate
+from harness.implicitness.pairs import Item, Items
 from harness.implicitness.scorer import Scorer
 from harness.models.encoders.encoders import CharNgrams
 from harness.storage.frames import Row, records
 
 
-def ranking(*sentences: object, topic: str = "t", levels: tuple[float, ...] = ()) -> Ranking:
+def ranking(*sentences: object, topic: str = "t", levels: tuple[float, ...] = ()) -> Item:
     graded = levels or tuple(float(n) for n in range(len(sentences)))
-    return Ranking(topic, sentences, graded)
+    return Item(topic, sentences, graded)
 
 
 def measured(items: Items, metric: str) -> Row:
@@ -71,7 +66,7 @@ def test_a_ranking_with_a_flagged_sentence_is_missing_and_no_zero(
     found = evaluate(items, telling_scorer())
 
     assert [(one.value, one.n, one.missing) for one in records(found.measured)] == [(1, 1, 1)] * 4
-    assert (found.rankings[1].scores[1], found.rankings[1].tau) == (None, None)
+    assert (found.rankings[1]["scores"][1], found.rankings[1]["tau"]) == (None, None)
 
 
 @pytest.mark.parametrize("metric", ["tau", "rho", "ordered", "ends"])
@@ -90,9 +85,9 @@ def test_all_right_is_no_certainty(metric: str) -> None:
 
 
 def test_pairs_are_right_where_the_implicit_one_scores_higher() -> None:
-    pairs = (Pair("a", "0.9", "0.1"), Pair("b", "0.1", "0.9"), Pair("c", "0.5", "0.5"))
+    pairs = (Item("a", ("0.9", "0.1")), Item("b", ("0.1", "0.9")), Item("c", ("0.5", "0.5")))
 
-    found = measured(Items(pairs=(*pairs, Pair("d", "0.5", None))), "pairs")
+    found = measured(Items(pairs=(*pairs, Item("d", ("0.5", None)))), "pairs")
 
     assert (found.value, found.n, found.missing, found.chance) == (0.5, 3, 1, 0.5)
 
@@ -100,10 +95,10 @@ def test_pairs_are_right_where_the_implicit_one_scores_higher() -> None:
 def test_choices_are_right_where_the_nearest_in_meaning_is_the_answer() -> None:
     options = ("0.9", "0.2", "1.5")
     choices = (
-        Choice("a", "0.1", options, 1),
-        Choice("b", "0.1", options, 0),
-        Choice("c", "0.1", ("0.2", "0.2"), 0),
-        Choice("d", "0.1", ("0.2", ""), 0),
+        Item("a", ("0.1", *options), answer=1),
+        Item("b", ("0.1", *options)),
+        Item("c", ("0.1", "0.2", "0.2")),
+        Item("d", ("0.1", "0.2", "")),
     )
 
     found = measured(Items(choices=choices), "closest")
@@ -131,8 +126,8 @@ def test_items_with_a_sentence_that_the_scorer_was_trained_on_are_counted(
 ) -> None:
     items = Items(
         rankings=(ranking("One.", "Two.", None), ranking("Four.", "Five.")),
-        pairs=(Pair("a", "Six.", "ONE"),),
-        choices=(Choice("a", "Seven.", ("Eight.", "One."), 0),),
+        pairs=(Item("a", ("Six.", "ONE")),),
+        choices=(Item("a", ("Seven.", "Eight.", "One.")),),
     )
 
     found = evaluate(items, Scorer("random", random_head(seen=seen), CharNgrams()))
@@ -142,9 +137,9 @@ def test_items_with_a_sentence_that_the_scorer_was_trained_on_are_counted(
 
 def test_means_of_both_sides_and_of_distances_are_those_of_the_pairs() -> None:
     pairs = (
-        Pair("a", "0.8", "0.2", negative=("0.8", "0.1")),
-        Pair("b", "0.6", "0.4", negative=("0.6", "0.5")),
-        Pair("c", "0.4", "0.3"),
+        Item("a", ("0.8", "0.2", "0.8", "0.1")),
+        Item("b", ("0.6", "0.4", "0.6", "0.5")),
+        Item("c", ("0.4", "0.3")),
     )
 
     found = evaluate(Items(pairs=pairs), telling_scorer())

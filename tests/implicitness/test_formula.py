@@ -10,9 +10,9 @@ from harness.implicitness.formula import (
     PUBLISHED,
     Maps,
     Matrix,
+    distance,
     features,
     implicitness,
-    pragmatic_distance,
 )
 from harness.specs.implicitness import Form
 
@@ -33,7 +33,7 @@ def test_numpy_scores_equal_the_formula_spelled_out(form: Form) -> None:
     others = features(ROWS[::-1].astype(np.float64), maps)
 
     scores = implicitness(found, maps, form)
-    apart = pragmatic_distance(found, others, form)
+    apart = distance(found[1], others[1], form.pragmatic)
 
     assert scores == pytest.approx([plain_implicitness(r, maps, form) for r in ROWS], abs=1e-9)
     assert apart == pytest.approx(
@@ -59,7 +59,8 @@ def test_gradients_are_finite_even_at_a_distance_of_zero_and_for_no_vector(form:
     maps = torch_maps(random_maps(12, form=form))
     found = features(torch.cat([torch.tensor(ROWS), torch.zeros(1, 12)]), maps)
 
-    (implicitness(found, maps, form) + pragmatic_distance(found, found, form)).sum().backward()
+    apart = distance(found[1], found[1], form.pragmatic)
+    (implicitness(found, maps, form) + apart).sum().backward()
 
     assert all(torch.isfinite(m.grad).all() for m in (maps.semantic, maps.pragmatic))
 
@@ -75,7 +76,7 @@ def test_gradients_are_the_slopes_of_the_score(form: Form) -> None:
     def score(*given: torch.Tensor) -> torch.Tensor:  # type: ignore[name-defined]  # no stubs
         inner = Maps(given[0], given[1], given[2], third)
         found, turned = features(rows, inner), features(rows.flip(0), inner)
-        return implicitness(found, inner, form) + pragmatic_distance(found, turned, form)
+        return implicitness(found, inner, form) + distance(found[1], turned[1], form.pragmatic)
 
     given = (maps.semantic, maps.pragmatic, maps.transfer)
     assert torch.autograd.gradcheck(score, [m.detach().double().requires_grad_() for m in given])

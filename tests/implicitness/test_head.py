@@ -121,14 +121,14 @@ DAMAGES = {
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        ("no weights", r"mine\.safetensors: cannot be read .*two files side by side"),
+        ("no weights", r"mine\.safetensors: damaged .*copy it again, next to mine\.json"),
         ("no card", r"mine\.json: cannot be read .*two files side by side"),
-        ("weights", r"mine\.safetensors: not a safetensors file"),
+        ("weights", r"mine\.safetensors: damaged"),
         ("json", r"mine\.json: not JSON"),
         ("format", r"its `format` is not 'impscore-head/1'"),
         ("key", r"mine\.json: .*unknown.*`colour`"),
         ("form", r"do not belong together: digest \w{12}, expected \w{12}"),
-        ("members", r"not the matrices of .*1\.semantic"),
+        ("members", r"not the matrices of .*semantic"),
         ("other", r"do not belong together"),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 from support.each import each
 
 from harness.errors import DataError
-from harness.implicitness.evaluate import Choice, Items, Pair, Ranking, read_items
+from harness.implicitness.pairs import Item, Items, read_items
 from harness.storage.tables import FileFormat, read_table
 
 
@@ -23,8 +23,8 @@ def test_a_list_of_levels_is_a_ranking_from_the_most_explicit() -> None:
     found = items({"topic": "rain", "levels": ["a", "b", "c"]}, {"levels": ["d", "e"]})
 
     assert found.rankings == (
-        Ranking("rain", ("a", "b", "c"), (0.0, 1.0, 2.0)),
-        Ranking("row 2", ("d", "e"), (0.0, 1.0)),
+        Item("rain", ("a", "b", "c"), (0.0, 1.0, 2.0)),
+        Item("row 2", ("d", "e"), (0.0, 1.0)),
     )
 
 
@@ -34,16 +34,16 @@ def test_a_row_has_an_item_of_each_kind_whose_columns_it_fills() -> None:
         {"topic": "sun", "implicit": "c", "explicit": "d", "levels": ["e", "f"]},
     )
 
-    assert found.pairs == (Pair("rain", "a", "b"), Pair("sun", "c", "d"))
-    assert found.rankings == (Ranking("sun", ("e", "f"), (0.0, 1.0)),)
+    assert found.pairs == (Item("rain", ("a", "b")), Item("sun", ("c", "d")))
+    assert found.rankings == (Item("sun", ("e", "f"), (0.0, 1.0)),)
 
 
 def test_sentences_a_row_become_a_ranking_a_topic() -> None:
     found = csv_items("topic,level,text\nrain,2,b\nsun,1,c\nrain,0.5,a\nsun,3,d\nrain,2,e\n")
 
     assert found.rankings == (
-        Ranking("rain", ("b", "a", "e"), (2.0, 0.5, 2.0)),
-        Ranking("sun", ("c", "d"), (1.0, 3.0)),
+        Item("rain", ("b", "a", "e"), (2.0, 0.5, 2.0)),
+        Item("sun", ("c", "d"), (1.0, 3.0)),
     )
 
 
@@ -52,8 +52,8 @@ def test_blank_cells_are_absent_ones() -> None:
         "topic,implicit,explicit,level,text,levels\n,a,b,,,\n ,c,d, ,,\nrain,e,,1,f,\nrain,,,2,g,\n"
     )
 
-    assert found.pairs == (Pair("row 1", "a", "b"), Pair("row 2", "c", "d"))
-    assert found.rankings == (Ranking("rain", ("f", "g"), (1.0, 2.0)),)
+    assert found.pairs == (Item("row 1", ("a", "b")), Item("row 2", ("c", "d")))
+    assert found.rankings == (Item("rain", ("f", "g"), (1.0, 2.0)),)
 
 
 def test_a_level_without_a_topic_is_reported_and_joins_no_other() -> None:
@@ -74,7 +74,7 @@ def test_a_number_names_a_topic_however_it_is_written() -> None:
 def test_a_choice_has_the_place_of_its_answer() -> None:
     found = items({"sentence": "a", "choices": ["b", "c", "d"], "answer": 2})
 
-    assert found == Items(choices=(Choice("row 1", "a", ("b", "c", "d"), 2),))
+    assert found == Items(choices=(Item("row 1", ("a", "b", "c", "d"), answer=2),))
 
 
 @each(
@@ -105,5 +105,4 @@ def test_the_authors_layout_is_pairs_with_their_negatives() -> None:
 
     (pair,) = read_items(table, where="released.csv").pairs
 
-    assert (pair.implicit, pair.explicit) == ("Brr.", "Shut it.")
-    assert pair.negative == ("Brr.", "I am late.")
+    assert pair.sentences == ("Brr.", "Shut it.", "Brr.", "I am late.")

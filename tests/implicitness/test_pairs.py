@@ -7,7 +7,8 @@ from support.each import each
 from support.training_pairs import invented, table
 
 from harness.errors import DataError
-from harness.implicitness.pairs import TrainingPair, read_pairs, with_negatives
+from harness.implicitness.pairs import TrainingPair, read_pairs
+from harness.implicitness.splits import with_negatives
 from harness.storage.tables import FileFormat, read_table
 
 RELEASED = (
@@ -59,21 +60,19 @@ def test_the_sample_format_is_read_as_it_is_built() -> None:
 
 
 @each(
-    ("changes", "column", "expected"),
+    ("changes", "expected"),
     [
-        ({"cluster": "c"}, None, ("office", "c", None)),
-        ({}, "group", ("office", "office", None)),
+        ({"cluster": "c"}, ("office", "c", None)),
         (
             {"fields": {"sentence": "Nice.", "topic": "tea", "intention": "warn"}},
-            None,
             ("tea", "tea", "warn"),
         ),
     ],
 )
 def test_a_samples_cluster_or_topic_is_never_divided(
-    changes: dict[str, object], column: str | None, expected: tuple[str, str, str | None]
+    changes: dict[str, object], expected: tuple[str, str, str | None]
 ) -> None:
-    (found,) = read_pairs(table(SAMPLE | changes), where="x", group=column)
+    (found,) = read_pairs(table(SAMPLE | changes), where="x")
 
     assert (found.source, found.group, found.meaning) == expected
 
@@ -83,20 +82,12 @@ def test_a_sample_without_its_counterpart_is_reported() -> None:
         read_pairs(table(SAMPLE, SAMPLE | {"references": {}}), where="x")
 
 
-def test_the_column_of_groups_can_be_named() -> None:
-    row: dict[str, object] = {"implicit": "a", "explicit": "b", "topic": "t", "message": "m1"}
-
-    (found,) = read_pairs(table(row), where="x", group="message")
-
-    assert (found.group, found.source) == ("m1", "t")
-
-
 @each(
     ("row", "error"),
     [
         ({"text": "a"}, "there must be implicit and explicit"),
         ({"implicit": "a", "explicit": None}, "row 1: explicit is None"),
-        ({"implicit": "a", "explicit": "  "}, "row 1: explicit is '  '"),
+        ({"implicit": "a", "explicit": "  "}, "row 1: explicit is None"),
         ({"implicit": "a", "explicit": 3}, "row 1: explicit is 3; give a sentence"),
         ({"implicit": "a\0", "explicit": "b"}, "row 1: implicit is"),
         ({"implicit": "a", "explicit": "b", "levels": ["c"]}, "no list of two sentences"),
@@ -126,11 +117,6 @@ def test_numbers_name_groups_and_the_like(column: str, field: str) -> None:
     found = read_pairs(table(*(row | {column: n} for n in (17, 17.0, 17.5, None))), where="x")
 
     assert [getattr(pair, field) for pair in found] == ["17", "17", "17.5", None]
-
-
-def test_an_unknown_column_of_groups_is_reported() -> None:
-    with pytest.raises(DataError, match="no column 'message'; there are implicit, explicit"):
-        read_pairs(table({"implicit": "a", "explicit": "b"}), where="x", group="message")
 
 
 def test_a_negative_is_of_the_same_source_and_of_another_meaning() -> None:

@@ -1,16 +1,14 @@
 """The probes that ship are balanced and fresh, and their figures are those of the scores."""
 
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from statistics import fmean
 
 import pytest
 from support.impscore_heads import random_head
-from support.training_pairs import invented
 
-from harness.implicitness.lint import measures
+from harness.errors import DataError
 from harness.implicitness.pairs import read_pairs
 from harness.implicitness.probe import (
     ALL_IMPLICIT,
@@ -24,8 +22,8 @@ from harness.implicitness.probe import (
     probe_figures,
     probe_texts,
     probes,
+    refuse_probes,
     scale_line,
-    shared_with_probes,
 )
 from harness.implicitness.scorer import load_head
 from harness.lazy import DataFrame
@@ -75,23 +73,14 @@ def test_no_probe_is_there_twice_and_none_is_longer_in_one_class() -> None:
     assert abs(fmean(sides[0]) / fmean(sides[1]) - 1) < 0.06
 
 
-def test_the_shipped_training_pairs_share_no_sentence_with_the_probes() -> None:
+def test_no_head_may_be_trained_on_the_words_of_a_probe() -> None:
     table = read_table(PAIRS.name, PAIRS.read_bytes(), FileFormat.JSONL)
-    pairs = read_pairs(table, where=PAIRS.name)
+    shipped = [text for pair in read_pairs(table, where="x") for text in pair.sentences]
+    stolen = probe_texts()[4].upper()
 
-    assert shared_with_probes([text for pair in pairs for text in pair.sentences]) == []
-
-
-def test_lint_refuses_pairs_with_the_words_of_a_probe() -> None:
-    pairs = invented()
-    stolen = replace(pairs[0], implicit=probe_texts()[4].upper())
-    name = "sentences of the probes"
-
-    found = {m.name: m for m in measures([stolen, *pairs[1:]])}[name]
-    clean = {m.name: m for m in measures(pairs)}[name]
-
-    assert (found.value, found.is_kept) == (1, False)
-    assert (clean.value, clean.is_kept) == (0, True)
+    refuse_probes(shipped, where="x")
+    with pytest.raises(DataError, match="x: 1 of its sentences are probes"):
+        refuse_probes([*shipped, stolen, stolen], where="x")
 
 
 def test_a_scorer_that_knows_every_kind_has_no_weak_cell() -> None:

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from support.packages import needs
 
-from harness.implicitness.pairs import TrainingPair, data_digest, read_pairs
+from harness.implicitness.pairs import TrainingPair, read_pairs
 from harness.implicitness.scorer import Head, HeadCard, Scorer, load_head
-from harness.implicitness.train import Data, make_head
+from harness.implicitness.splits import data_digest
+from harness.implicitness.train import make_head
 from harness.models.encoders.encoders import encoder_of
 from harness.registry import Registry, shipped_home
 from harness.specs.implicitness import RecipeSpec
@@ -46,6 +47,14 @@ def recipe(head: Head, tmp_path_factory: pytest.TempPathFactory) -> RecipeSpec:
     return Registry((shipped_home(),), {}, tmp_path_factory.mktemp("cache")).load(
         "configs/recipes", head.name
     )
+
+
+def test_the_pairs_are_many_and_their_sentences_clean(pairs: list[TrainingPair]) -> None:
+    texts = [text for pair in pairs for text in pair.sentences]
+
+    assert (len(pairs) > 8000, sum(bool(pair.levels) for pair in pairs) > 2000) == (True, True)
+    assert [text for text in texts if text != " ".join(text.split())] == []
+    assert [text for text in texts if not text.replace("\u200d", "").isprintable()] == []
 
 
 def test_its_card_names_the_pairs_that_ship(card: HeadCard, pairs: list[TrainingPair]) -> None:
@@ -115,7 +124,7 @@ def test_its_recipe_makes_it_again(
 
     again = make_head(
         NAME,
-        Data("pairs.jsonl", pairs),
+        ("pairs.jsonl", pairs),
         msgspec.structs.replace(recipe, folds=0, leave_writers_out=False, probes=False),
         encoder=encoder,
         progress=lambda *_: None,

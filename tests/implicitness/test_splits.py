@@ -8,7 +8,8 @@ from support.each import each
 from support.training_pairs import invented
 
 from harness.errors import DataError
-from harness.implicitness.pairs import Split, TrainingPair, folds, split
+from harness.implicitness.pairs import TrainingPair
+from harness.implicitness.splits import Split, folds, split
 from harness.text.dedup import LIKENESS, near_duplicates, normal
 
 WORDS = [

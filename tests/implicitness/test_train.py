@@ -13,18 +13,15 @@ from support.training_pairs import invented
 from harness.errors import DataError
 from harness.implicitness.formula import FORMS
 from harness.implicitness.losses import embed, examples
-from harness.implicitness.pairs import TrainingPair, data_digest, split, with_negatives
+from harness.implicitness.pairs import TrainingPair
 from harness.implicitness.scorer import Head
+from harness.implicitness.splits import data_digest, split, with_negatives
 from harness.implicitness.train import (
     METRICS,
     SWEPT,
-    Data,
-    grid_points,
-    grid_trials,
+    ablation,
     head_metrics,
     make_head,
-    origin,
-    run_trials,
     trials,
     word_presence,
 )
@@ -45,9 +42,7 @@ RECIPE = RecipeSpec(about="A test's.", encoder=CharNgramsSpec(), settings=QUICK,
 
 
 def made(recipe: RecipeSpec = RECIPE) -> Head:
-    return make_head(
-        "mine", Data("invented", invented()), recipe, encoder=CharNgrams(), progress=print
-    )
+    return make_head("mine", ("invented", invented()), recipe, encoder=CharNgrams(), progress=print)
 
 
 def test_a_card_says_what_a_head_was_made_of() -> None:
@@ -153,21 +148,30 @@ def test_an_ablation_tries_each_form_and_each_value() -> None:
     found = trials(QUICK)
 
     assert len(found) == 12 + 6 + 5 + 4
-    assert {settings.form for _, _, settings in found[:12]} == set(FORMS)
-    for name, value, settings in found[12:]:
+    assert {settings.form for _, settings in found[:12]} == set(FORMS)
+    for columns, settings in found[12:]:
+        name, value = str(columns["setting"]), str(columns["value"])
         assert getattr(settings, name) == float(value)
         assert structs.replace(settings, **{name: getattr(QUICK, name)}) == QUICK
 
 
 @pytest.mark.slow
 def test_an_ablation_has_a_row_a_training_and_a_picture() -> None:
-    pairs, recipe = invented(), structs.replace(RECIPE, settings=structs.replace(QUICK, epochs=1))
-    parts = split(pairs, seed=0)
+    recipe = structs.replace(RECIPE, settings=structs.replace(QUICK, epochs=1))
+    planned = trials(recipe.settings)
 
-    embedded = embed(pairs, CharNgrams())
-    rows = run_trials(parts, embedded, recipe, runs=2, progress=lambda *_: None)
+    rows, others = (
+        ablation(
+            ("mine.csv", pairs), ("small", recipe), CharNgrams(), planned, runs=2, progress=print
+        )
+        for pairs in (invented(), invented(8))
+    )
 
     assert len(rows) == 2 * len(trials(QUICK))
+    assert rows.attrs == {"pairs": 4, "graded": 2}
+    made_of = [str(rows[name].iat[0]) for name in ("data", "recipe", "encoder")]
+    assert [name.partition("@")[0] for name in made_of] == ["mine.csv", "small", "char-ngrams"]
+    assert made_of[0] == f"mine.csv@{data_digest(invented())[:8]}" != others["data"].iat[0]
     assert {*rows["seed"]} == {0, 1}
     # The published form is among the twelve, and counts as its own value in each sweep.
     same = rows[rows["value"].isin(["p2s cosine euclidean", "0.5", "0.7"])]
@@ -222,44 +226,26 @@ def test_tau_of_few_graded_pairs_is_not_drawn() -> None:
 
 
 def test_a_grid_has_every_combination_of_margins_and_weight() -> None:
-    found = grid_trials(QUICK)
+    found = trials(QUICK, is_grid=True)
 
-    assert len(found) == len({value for _, value, _ in found}) == 6 * 5 * 4
-    for _, value, settings in found:
-        assert [getattr(settings, name) for name in SWEPT] == [float(n) for n in value.split()]
+    assert len(found) == len({tuple(columns.values()) for columns, _ in found}) == 6 * 5 * 4
+    for columns, settings in found:
+        assert columns == {name: getattr(settings, name) for name in SWEPT}
 
 
 def test_the_best_point_of_a_grid_is_named() -> None:
-    rows = [
-        trial("grid", value, None, 0.9 if value == "0.7 1 2" else 0.5)
-        for _, value, _ in grid_trials(QUICK)
-    ]
+    points = DataFrame([columns for columns, _ in trials(QUICK, is_grid=True)])
+    best = (points.margin == 0.7) & (points.pragmatic_margin == 1) & (points.pragmatic_weight == 2)
 
-    figure = margins(grid_points(concat(rows, ignore_index=True)).assign(test_pairs=20))
+    figure = margins(points.assign(implicitness=0.5 + 0.4 * best, test_pairs=20))
 
     assert [panel.title for panel in figure.panels][-1] == "alpha 2"
     assert "alpha = 2, gamma 1 = 0.7, gamma 2 = 1: 0.900" in figure.notes[0]
 
 
-def test_trainings_name_what_they_were_made_of() -> None:
-    one, other = (
-        origin("mine.csv", pairs, recipe=("small", RECIPE), encoder=CharNgrams())
-        for pairs in (invented(), invented(2))
-    )
-
-    assert one["data"] == f"mine.csv@{data_digest(invented())[:8]}" != other["data"]
-    assert [one[name].partition("@")[0] for name in one] == ["mine.csv", "small", "char-ngrams"]
-
-
 def test_too_few_groups_are_reported() -> None:
     with pytest.raises(DataError, match="cannot be split"):
-        make_head(
-            "x",
-            Data("x", invented(1)),
-            RECIPE,
-            encoder=CharNgrams(),
-            progress=lambda *reported: None,
-        )
+        make_head("x", ("x", invented(1)), RECIPE, encoder=CharNgrams(), progress=print)
 
 
 def test_each_writer_is_tested_on_by_a_head_of_the_others() -> None:
@@ -269,7 +255,7 @@ def test_each_writer_is_tested_on_by_a_head_of_the_others() -> None:
     ]
     recipe = structs.replace(RECIPE, leave_writers_out=True)
 
-    head = make_head("mine", Data("x", wrote), recipe, encoder=CharNgrams(), progress=print)
+    head = make_head("mine", ("x", wrote), recipe, encoder=CharNgrams(), progress=print)
 
     assert head.card is not None
     reported = {
@@ -286,4 +272,4 @@ def test_one_writer_cannot_be_left_out() -> None:
     recipe = structs.replace(RECIPE, leave_writers_out=True)
 
     with pytest.raises(DataError, match="1 writers: leave_writers_out needs two"):
-        make_head("mine", Data("x", wrote), recipe, encoder=CharNgrams(), progress=print)
+        make_head("mine", ("x", wrote), recipe, encoder=CharNgrams(), progress=print)

@@ -1,4 +1,4 @@
-"""Tables of training texts become fingerprints, once a file; their words are not kept."""
+"""Tables of training texts become fingerprints."""
 
 import json
 from pathlib import Path
@@ -26,32 +26,7 @@ def test_the_texts_of_a_table_are_those_in_its_columns_of_texts(
 ) -> None:
     (tmp_path / name).write_text(content, "utf-8")
 
-    assert trained_on(tmp_path / name, tmp_path / "kept") == frozenset(map(fingerprint, texts))
-
-
-def test_fingerprints_are_kept_by_the_digest_of_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "all_data.csv"
-    path.write_text(RELEASED, "utf-8")
-    first = trained_on(path, tmp_path / "kept")
-    [kept] = (tmp_path / "kept").iterdir()
-    content = kept.read_text("utf-8")
-
-    kept.write_text(content + "00112233aabbccdd\n", "utf-8")
-
-    assert trained_on(path, tmp_path / "kept") == first | {"00112233aabbccdd"}
-    assert (len(content.split()), "C d" in content) == (3, False)
-    path.write_text(RELEASED.replace("E f.", "G."), "utf-8")
-    assert fingerprint("g") in trained_on(path, tmp_path / "kept")
-
-
-def test_a_folder_that_cannot_be_written_is_reported(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "a.txt").write_text("One.", "utf-8")
-    (tmp_path / "file").write_bytes(b"")
-
-    assert trained_on(tmp_path / "a.txt", tmp_path / "file") == {fingerprint("one")}
-    assert "the fingerprints will be computed again" in caplog.text
+    assert trained_on(tmp_path / name) == frozenset(map(fingerprint, texts))
 
 
 @pytest.mark.parametrize(
@@ -70,4 +45,4 @@ def test_a_file_without_texts_is_reported(
         (tmp_path / name).write_text(content, "utf-8")
 
     with pytest.raises(DataError, match=error):
-        trained_on(tmp_path / name, tmp_path / "kept")
+        trained_on(tmp_path / name)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from harness.core import Case, Request, Response, Sample
 from harness.errors import SpecError
-from harness.judges.nearness import CosineJudge, Hosted
+from harness.judges.nearness import CosineJudge
 from harness.models.encoders.encoders import CharNgrams
 from harness.parts import Mode, Reason
 from harness.specs.implicitness import CharNgramsSpec
@@ -162,7 +162,7 @@ PLANE = {"0": (2.0, 0.0), "60": (0.5, 0.75**0.5), "90": (0.0, 0.5)}  # not of le
 
 
 def hosted() -> CosineJudge:
-    return CosineJudge("far", spec(), Hosted("openai|m"))
+    return CosineJudge("far", spec(), "openai|m")
 
 
 def replies(asked: Sequence[Request]) -> list[Response]:
@@ -211,4 +211,4 @@ def test_a_text_without_a_vector_leaves_its_reason_and_not_a_zero(place: int) ->
 
 def test_the_recipe_of_a_hosted_encoder_changes_with_its_model() -> None:
     assert hosted().recipe.endswith("|hosted")
-    assert CosineJudge("far", spec(), Hosted("openai|n")).recipe != hosted().recipe
+    assert CosineJudge("far", spec(), "openai|n").recipe != hosted().recipe

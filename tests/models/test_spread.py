@@ -14,7 +14,7 @@ from harness.errors import ModelError
 from harness.models.encoders.encoders import MiniLM
 from harness.models.local.tiny_llama import build_tiny_llama
 from harness.models.local.transformers_lm import TransformersModel
-from harness.models.ray.pool import Expected, RayWorker, copies, versions
+from harness.models.ray.executor import RayExecutor, RayWorker, copies, what_computes
 from harness.models.spread import Needs, Part, Spreadable
 from harness.parts import Decoding, Message, Mode
 from harness.specs.models import TransformersSpec
@@ -89,25 +89,23 @@ def test_as_many_copies_as_fit_on_each_machine(needs: Needs, count: int) -> None
     assert copies([{"CPU": 5.0}, {"CPU": 8.0, "GPU": 4.0}], needs) == count
 
 
-class TestAWorkerRefuses:
-    """A worker that might give other answers than the process of the command."""
+@pytest.mark.parametrize(
+    ("expected", "message"),
+    [
+        ({"torch": "0.1"}, r"for torch .* '0\.1'.*same versions"),
+        ({"the model": "another"}, r"for the model .* 'another'.*same files on all machines"),
+    ],
+)
+def test_a_worker_that_might_give_other_answers_refuses(
+    expected: dict[str, str], message: str
+) -> None:
+    worker = RayWorker(partial(MiniLM), what_computes(MiniLM()) | expected, Needs())
 
-    def test_to_compute_with_other_versions(self) -> None:
-        expected = Expected(MiniLM().fingerprint, versions() | {"torch": "0.1"})
-
-        with pytest.raises(ModelError, match=r"torch 0\.1.*same versions on all machines"):
-            RayWorker(partial(MiniLM), expected, Needs()).compute([])
-
-    def test_to_compute_with_another_checkpoint(self) -> None:
-        expected = Expected("another", versions())
-
-        with pytest.raises(ModelError, match=r"'another'.*same files on all machines"):
-            RayWorker(partial(MiniLM), expected, Needs()).compute([])
+    with pytest.raises(ModelError, match=message):
+        worker.compute([])
 
 
 @pytest.mark.skipif("ray" in packages_distributions(), reason="Ray is installed here")
 def test_without_ray_it_says_what_to_install() -> None:
-    from harness.models.ray.executor import RayExecutor
-
     with pytest.raises(ModelError, match=r'needs ray, .* pip install -e "\.\[ray\]"'):
         RayExecutor()

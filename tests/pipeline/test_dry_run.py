@@ -59,12 +59,6 @@ def test_every_step_of_every_variant_is_counted(toy: Toy) -> None:
     assert found == dict.fromkeys(steps, EACH)
 
 
-def test_a_judge_that_asks_is_counted_in_both_orders(toy: Toy) -> None:
-    judging = [part for part in planned(toy, "near", "choice") if part.asker == "choice"]
-
-    assert sum(part.calls for part in judging) == 2 * EACH * 2  # variants, orders
-
-
 def test_a_judge_has_a_row_for_each_order_and_none_for_a_variant(toy: Toy) -> None:
     judging = [part for part in planned(toy, "choice") if part.asker == "choice"]
 
@@ -129,14 +123,6 @@ def test_an_example_says_what_stands_in_for_an_answer_that_is_not_there_yet(toy:
     [shown] = [part for part in later.example if "Meant:" in part.content]
     expected = "Story number 0. Meant: (here the model's thought, at most 20 tokens) What is said"
     assert shown.content.startswith(expected)
-
-
-def test_an_example_of_a_judge_says_so_too_and_has_no_dots(toy: Toy) -> None:
-    judging = [part for part in planned(toy, "choice") if part.asker == "choice"]
-
-    told = [part.example[-1].content for part in judging]
-    assert ["(here the model's response, at most 20 tokens)" in text for text in told] == [True] * 2
-    assert ["..." in text for text in told] == [False] * 2
 
 
 def test_nothing_is_asked_and_nothing_written(

@@ -117,15 +117,6 @@ def test_a_run_folder_moved_elsewhere_is_still_read(toy: Toy) -> None:
     assert run.read(toy.space(), RunFolder(moved)).changes == ()
 
 
-def test_rebuilt_files_are_the_same_bytes(toy: Toy) -> None:
-    run.run(toy.space(), BASE)
-    before = toy.bytes()
-    shutil.rmtree(toy.results / "runs")
-    run.run(toy.space(), BASE)
-
-    assert toy.bytes() == before
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -203,21 +194,6 @@ def test_a_judge_of_a_step_reads_that_step_and_no_row_without_it(thoughtful: Toy
     assert verdicts(rows, "near-thought") == {"base": set(), "think": {0.0}}
 
 
-def test_a_judge_of_a_step_has_scores_of_the_variants_with_that_step_alone(
-    thoughtful: Toy,
-) -> None:
-    scores = [row.score for row in run.run(thoughtful.space(), BOTH).scores]
-
-    found = {score.variant for score in scores if score.judge == "near-thought"}
-    assert found == {"think"}
-    assert {
-        score.n for score in scores if (score.judge, score.group) == ("near-thought", "all")
-    } == {
-        SAMPLES,
-        ANSWERS,
-    }
-
-
 def test_a_judge_of_a_step_can_be_sent_later_and_is_remembered_with_its_step(
     thoughtful: Toy,
 ) -> None:
@@ -275,18 +251,6 @@ def test_a_judge_of_a_step_that_no_variant_has_is_refused_before_anything_is_ask
     with pytest.raises(SpecError, match=r"near-thought reads step 'thoughts'.*mean thought\?"):
         run.run(thoughtful.space(), BOTH)
     assert not thoughtful.results.exists()
-
-
-def test_a_judge_of_a_step_that_no_variant_has_is_not_sent_to_a_stored_run(
-    thoughtful: Toy,
-) -> None:
-    thoughtful.edit("configs/judges/near-thought.yaml", "step: thought", "step: thoughts")
-    done = run.run(thoughtful.space(), replace(BOTH, judges=("near",)))
-    before = thoughtful.bytes()
-
-    with pytest.raises(SpecError, match="reads step 'thoughts'"):
-        run.judge(thoughtful.space(), done.folder, ["near-thought"])
-    assert thoughtful.bytes() == before
 
 
 # One direction

@@ -8,12 +8,12 @@ import os
 import time
 from collections.abc import Iterable
 from functools import partial
+from importlib import import_module
 from threading import Timer
 from typing import Any
 
 from harness.errors import ModelError
 from harness.models.ray.executor import RayExecutor
-from harness.models.ray.pool import opened_ray
 from harness.models.spread import Part, Spreadable, placed
 
 
@@ -89,7 +89,7 @@ def by_turns(address: str) -> None:
 def crowded(address: str) -> None:
     """Double numbers where another holds all cores, until a warning comes or a minute is over."""
     executor = RayExecutor(address)
-    ray = opened_ray()  # after the executor, which tells Ray to be quiet before its first import
+    ray = import_module("ray")  # after the executor, which has Ray be quiet from its first import
     from ray.util import placement_group, remove_placement_group
 
     ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
@@ -101,7 +101,7 @@ def crowded(address: str) -> None:
             print(record.getMessage())
             remove_placement_group(room)
 
-    logging.getLogger("harness.models.ray.pool").addHandler(Freeing())
+    logging.getLogger("harness.models.ray.executor").addHandler(Freeing())
     unwarned = Timer(60, remove_placement_group, [room])
     unwarned.daemon = True
     unwarned.start()

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from harness.core import Request, Response
 from harness.models.anthropic.batches import AnthropicBatches
 from harness.models.anthropic.model import AnthropicModel
-from harness.models.client.batches import BatchFiles, BatchModel, BatchServer, Polling
+from harness.models.client.batches import BatchFiles, BatchModel, BatchServer
 from harness.models.openai.batches import OpenAIBatches
 from harness.models.openai.model import OpenAIModel
 from harness.parts import Decoding, Message
@@ -84,7 +84,8 @@ class Bench:
             server or self.server(**spec),
             files=self.files,
             progress=lambda *told: self.told.append(told),
-            polling=Polling(attempts=attempts, sleep=sleep or self.waits.append),
+            attempts=attempts,
+            sleep=sleep or self.waits.append,
         )
 
     def answers(self, asked: Iterable[Request], **how: Any) -> dict[str, Response]:  # noqa: ANN401 - of `model`

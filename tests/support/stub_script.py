@@ -44,7 +44,6 @@ class Script:
     key: str | None = None
     models_status: int | str = 200
     nexts: Mapping[str, float] = field(default_factory=lambda: {"1": -0.4, " 2": -1.4, "A": -3.0})
-    has_tokenizer: bool = False
 
     def fault(self, prompt: str, digest: str, attempt: int) -> str:
         """The fault of one attempt, "" for none."""
@@ -216,7 +215,6 @@ ECHOES: Mapping[str, Callable[[list[str], list[float | None]], Echo]] = {
         ["<s>", *(token.removeprefix(" ") for token in tokens)],
         [None, -9.0, *told[1:]],
     ),
-    "trimmed-unmarked": lambda tokens, told: ([token.strip() for token in tokens], told),
     "mangled": lambda tokens, told: ([token.replace("e", "\ufffd") for token in tokens], told),
     "undrawn": lambda tokens, told: (tokens[:-1], told[:-1]),
     "cut-logprobs": lambda tokens, told: (tokens, told[:-2]),
@@ -258,12 +256,6 @@ def logprob_of(tokens: list[str]) -> float:
     return -1.0 - int(digest_of(tokens), 16) % 1000 / 100
 
 
-def tokenized(script: Script, asked: dict[str, Any], fault: str) -> dict[str, Any]:
-    """The tokens of a prompt as SentencePiece writes them, behind a marker."""
-    tokens = ["<s>", *tokens_of(f" {asked['prompt']}")] if "trimmed" in fault else ["nonsense"]
-    return {"token_strs": [token.replace(" ", "\u2581") for token in tokens]}
-
-
 # What a fault changes in the vector of an embedding.
 VECTORS: Mapping[str, list[Any]] = {
     "nan-vector": [1.0, float("nan")],
@@ -287,7 +279,6 @@ def openai_embedding(script: Script, asked: dict[str, Any], fault: str) -> dict[
 SHAPES: Mapping[str, Shape] = {
     "/v1/chat/completions": openai_answer,
     "/v1/completions": openai_completion,
-    "/tokenize": tokenized,
     "/v1/embeddings": openai_embedding,
 }
 

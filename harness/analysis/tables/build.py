@@ -8,12 +8,14 @@ from typing import Any, Final, TypedDict, Unpack, get_args
 
 from msgspec import structs
 
-from harness.analysis.boards.scores import whole_scores
+from harness.analysis.boards.scores import board_scores, score_text
 from harness.analysis.tables import sources
-from harness.analysis.tables.facts import Fact, ranks_of, run_facts
+from harness.analysis.tables.facts import facts as facts_of
+from harness.analysis.tables.facts import ranks_of, run_facts
 from harness.analysis.tables.pivot import PaperTable, paper_tables
 from harness.data.ratings import read_ratings
 from harness.errors import DataError, SpecError, StoreError
+from harness.lazy import DataFrame, pandas
 from harness.specs.layouts import (
     AgreementLayout,
     CellStyle,
@@ -98,9 +100,9 @@ def build(layout: LayoutSpec, given: TableInput) -> list[PaperTable]:
     if isinstance(layout, RunsLayout):
         return _of_runs(layout, given)
     if isinstance(layout, AgreementLayout):
-        people = _people(given, has_statistics=True)
-        note = " ".join(filter(None, (layout.note, *people.notes())))
-        return paper_tables(people.facts(), structs.replace(layout, note=note))
+        rated = _people(given, has_statistics=True)
+        note = " ".join(filter(None, (layout.note, *sources.rated_notes(rated))))
+        return paper_tables(sources.agreement_facts(rated), structs.replace(layout, note=note))
     files, absent = _files(layout, given)
     if absent:
         note = f"{layout.note} Not at hand: {', '.join(absent)}.".strip()
@@ -120,17 +122,18 @@ def build(layout: LayoutSpec, given: TableInput) -> list[PaperTable]:
 def _of_runs(layout: RunsLayout, given: TableInput) -> list[PaperTable]:
     if not given.folders:
         raise StoreError("no runs for the table; `harness run` makes one, or see --results")
-    asked = {*layout.axes, *layout.where}
-    is_every = bool(asked & {"metric", "group"})
-    tables = {folder: whole_scores(folder, is_every=is_every) for folder in given.folders}
-    facts = run_facts(tables.values())
-    extra = _without_people(facts) if layout.people and given.ratings is None else []
+    is_every = bool({*layout.axes, *layout.where} & {"metric", "group"})
+    scores = board_scores({f.path.name: score_text(f, is_every=is_every) for f in given.folders})
+    facts, extra = run_facts(scores), None
     if given.ratings is not None and (layout.people or layout.agreement):
-        people = _people(given, has_statistics=bool(layout.agreement))
-        extra = people.means(layout.people) if layout.people else []
-        extra += people.statistics(layout.agreement)
+        rated = _people(given, has_statistics=bool(layout.agreement))
+        parts = [sources.agreement_facts(rated, layout.agreement)]
+        parts += [sources.mean_facts(rated, layout.people)] if layout.people else []
+        extra = pandas.concat([part for part in parts if len(part)] or parts, ignore_index=True)
+    elif layout.people:
+        extra = _without_people(facts)
     layout = structs.replace(layout, names={**layout.names, **_data_names(given.folders)})
-    return paper_tables(facts, layout, extra=extra, ranks=ranks_of(tables))
+    return paper_tables(facts, layout, extra=extra, ranks=ranks_of(scores, given.folders))
 
 
 def _data_names(folders: Sequence[RunFolder]) -> dict[str, str]:
@@ -147,26 +150,25 @@ def _data_names(folders: Sequence[RunFolder]) -> dict[str, str]:
     return found
 
 
-def _without_people(facts: Sequence[Fact]) -> list[Fact]:
+def _without_people(facts: DataFrame) -> DataFrame:
     """What is in the column of people where no ratings are given."""
-    models = dict.fromkeys((f.dims["task"], f.dims["model"], f.is_control) for f in facts)
-    why = "no ratings: see --ratings"
-    return [
-        Fact(
-            {"task": task, "model": model, "judge": sources.PEOPLE},
-            None,
-            reason=why,
-            block=is_control,
-        )
-        for task, model, is_control in models
-    ]
+    models = facts[[("dim", "task"), ("dim", "model"), ("cell", "block")]].drop_duplicates()
+    return facts_of(
+        [
+            (
+                {"task": task, "model": model, "judge": sources.PEOPLE},
+                {"reason": "no ratings: see --ratings", "block": block},
+            )
+            for task, model, block in models.to_numpy().tolist()
+        ]
+    )
 
 
-def _people(given: TableInput, *, has_statistics: bool) -> sources.People:
+def _people(given: TableInput, *, has_statistics: bool) -> sources.Rated:
     if given.ratings is None:
         raise SpecError("this table needs people's ratings; name their file with --ratings")
     ratings = read_ratings(given.ratings)
-    return sources.People.of(ratings, given.folders, has_statistics=has_statistics)
+    return sources.match_people(ratings, given.folders, has_statistics=has_statistics)
 
 
 def _files(layout: FilesLayout, given: TableInput) -> tuple[dict[str, Path], list[str]]:

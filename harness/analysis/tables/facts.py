@@ -1,24 +1,27 @@
 """Scores of runs to facts: one number each, with the names that rows and columns are made of.
 
-Nothing here knows where in a table a fact will stand.
+Facts are a frame, a row a number. Its columns below `dim` are names (None where a number has not
+this name), those below `cell` are CELL. Nothing here knows where in a table a fact will be.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import Any, Final
 
 from harness.analysis.boards.ranked import CONTROL, ranked, unranked
-from harness.analysis.boards.scores import HEADLINES, board_scores
+from harness.analysis.boards.scores import HEADLINES
 from harness.analysis.boards.verdicts import PARTS, board_verdicts
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.judges.custom import JudgeLabel
-from harness.lazy import DataFrame
+from harness.lazy import DataFrame, pandas
+from harness.parts import Reason
 from harness.pipeline.choice_scores import F1, MACRO
 from harness.pipeline.score import ALL
 from harness.specs.layouts import RunsLayout, TableLayout
-from harness.storage.runs import RunFolder, ScoreRow, table_text
+from harness.storage.frames import plain_rows
+from harness.storage.runs import RunFolder
+from harness.storage.signature import Signature
 
 VISIBLE: Final = ("task", "judge", "metric", "variant", "level", "decoding", "group", "model")
 """What scores of runs differ in, and tables may be made of."""
@@ -34,73 +37,51 @@ RECIPE: Final[Mapping[str, tuple[str, ...]]] = {
     "program": (),
 }
 """The rest of a recipe, each part with the names that it may differ with in one table."""
+CELL: Final[Mapping[str, object]] = {
+    **{"value": None, "low": None, "high": None, "n": None, "sd": None, "clusters": None},
+    **{"chance": None, "missing": "", "reason": "", "block": 0, "is_score": False},
+}
+"""What is known of a number, and what it is by default.
+
+`n` is NaN where nothing is counted, `sd` is that of numbers that were averaged, `missing` says
+what the value is without, `reason` why there is no value. Facts of a later `block` are below a
+rule: 1 for controls, or totals of data, 2 for statistics of judges.
+"""
+_NUMBERS = ("value", "low", "high", "n", "sd", "clusters", "chance")
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """A number with its names; without a value it has a `reason`.
-
-    `missing` counts, by reason, what the value is without. `sd` is that of numbers
-    that were averaged. `n` is None where nothing is counted. `row`
-    is the score that it is, if it is one. Facts of a later `block` stand below a rule.
-    """
-
-    dims: Mapping[str, str]
-    value: float | None
-    low: float | None = None
-    high: float | None = None
-    n: int | None = None
-    missing: Mapping[str, int] | None = None
-    sd: float | None = None
-    reason: str = ""
-    row: ScoreRow | None = None
-    block: int = 0
-
-    @property
-    def is_control(self) -> bool:
-        """Whether it is a control's score."""
-        return self.row is not None and self.row.parsed.kind == CONTROL
+def facts(made: Sequence[tuple[Mapping[str, str], Mapping[str, Any]]]) -> DataFrame:
+    """Facts, each of its names and of what is known of it, by CELL."""
+    dims = pandas.DataFrame([names for names, _ in made], dtype=object)
+    cell = pandas.DataFrame([{**CELL, **known} for _, known in made], columns=[*CELL])
+    cell = cell.astype(dict.fromkeys(_NUMBERS, float))
+    return pandas.concat({"dim": dims.where(dims.notna(), None), "cell": cell}, axis=1)
 
 
-def run_facts(tables: Iterable[Sequence[ScoreRow] | None]) -> list[Fact]:
-    """A fact for each score of some runs, in a fixed order; of equal recipes that of most items."""
-    best: dict[tuple[str, ...], ScoreRow] = {}
-    for row in (row for rows in tables for row in rows or ()):
-        key = (row.signature, row.score.group, row.score.metric)
-        if key not in best or row.score.n > best[key].score.n:
-            best[key] = row
-    return [_fact(row) for row in sorted(best.values(), key=_place)]
+def run_facts(scores: DataFrame) -> DataFrame:
+    """A fact for each row of `board_scores`, in their order."""
+    recipes = {text: _recipe(Signature.parse(text)) for text in scores["signature"].unique()}
+    made = []
+    for row in plain_rows(scores):
+        counts = {str(reason): row[f"missing_{reason}"] for reason in Reason}
+        missing = ", ".join(f"{count} {reason}" for reason, count in counts.items() if count)
+        why = f"all missing: {missing}" if missing else "nothing to count"
+        dims: dict[str, str] = {n: row[n] for n in (*VISIBLE, "signature") if n in row}
+        dims |= {"level": level_of(row["variant"]), **recipes[row["signature"]]}
+        known = {name: row[name] for name in _NUMBERS if name in row} | {"missing": missing}
+        known |= {"reason": why if row["value"] is None else "", "is_score": True}
+        made.append((dims, {**known, "block": int(row["kind"] == CONTROL)}))
+    return facts(made)
 
 
-def _place(row: ScoreRow) -> tuple[str, ...]:
-    score = row.score
-    overall = "" if score.group == ALL else score.group
-    way = (row.task, score.judge, score.variant, score.decoding)
-    return (*way, row.model, overall, score.metric)
-
-
-def _fact(row: ScoreRow) -> Fact:
-    score, made = row.score, row.parsed
-    dims = {
-        **dict(zip(VISIBLE[:4], (row.task, score.judge, score.metric, score.variant), strict=True)),
-        "level": level_of(score.variant),
-        "decoding": score.decoding,
-        "group": score.group,
-        "model": row.model,
+def _recipe(made: Signature) -> dict[str, str]:
+    return {
         "data": made.data,
         "limit": "all samples" if made.limit == "all" else f"{made.limit} samples",
-        "prompts": made.prompts,
-        "repeats": made.repeats,
-        "seed": made.seed,
+        **{"prompts": made.prompts, "repeats": made.repeats, "seed": made.seed},
         "judge version": f"{made.judge.partition(':')[2]}, {made.way}",
         "program": made.harness,
-        "signature": row.signature,
     }
-    missing = {str(reason): count for reason, count in score.missing.items() if count}
-    reason = "" if score.value is not None else _why(missing)
-    ends = (score.low, score.high, score.n)
-    block = int(made.kind == CONTROL)
-    return Fact(dims, score.value, *ends, missing, reason=reason, row=row, block=block)
 
 
 def level_of(variant: str) -> str:
@@ -109,37 +90,34 @@ def level_of(variant: str) -> str:
     return found[0] if found else variant
 
 
-def _why(missing: Mapping[str, int]) -> str:
-    counts = ", ".join(f"{count} {reason}" for reason, count in missing.items())
-    return f"all missing: {counts}" if counts else "nothing to count"
-
-
-def chosen(facts: Sequence[Fact], layout: TableLayout) -> list[Fact]:
+def chosen(found: DataFrame, layout: TableLayout) -> DataFrame:
     """The facts that a layout asks for; errors name what no fact has."""
-    known = {name for fact in facts for name in fact.dims}
-    for name in (*layout.axes, *layout.where):
-        if facts and name not in known:
-            raise SpecError(f"no number has a {name!r}{did_you_mean(name, sorted(known))}")
-    for name, patterns in layout.where.items():
-        facts = _matching(facts, name, patterns)
-    if isinstance(layout, RunsLayout):
-        facts = _main(facts, {*layout.axes, *layout.where})
-        facts = [fact for fact in facts if layout.controls or not fact.is_control]
-    if not facts:
+    if len(found):
+        found = _kept(found, layout)
+    if not len(found):
         raise StoreError(
             "no number is left for the table; see `where` of the layout, or name other runs"
         )
-    return list(facts)
+    return found
 
 
-def _matching(facts: Sequence[Fact], name: str, patterns: Sequence[str]) -> Sequence[Fact]:
-    values = sorted({fact.dims[name] for fact in facts if name in fact.dims})
-    kept = {v for v in values if v == TOTAL or matches(v, patterns)}
-    if values and not kept:
-        raise SpecError(
-            f"no number has {name} {', '.join(patterns)}{did_you_mean(patterns[0], values)}"
-        )
-    return [fact for fact in facts if fact.dims.get(name) in kept]
+def _kept(found: DataFrame, layout: TableLayout) -> DataFrame:
+    known = [name for name in found["dim"] if found["dim", name].notna().any()]
+    for name in (*layout.axes, *layout.where):
+        if name not in known:
+            raise SpecError(f"no number has a {name!r}{did_you_mean(name, sorted(known))}")
+    for name, patterns in layout.where.items():
+        own = found["dim", name]
+        values = sorted(own.dropna().unique())
+        kept = [one for one in values if one == TOTAL or matches(one, patterns)]
+        if values and not kept:
+            near = did_you_mean(patterns[0], values)
+            raise SpecError(f"no number has {name} {', '.join(patterns)}{near}")
+        found = found[own.isin(kept)]
+    if isinstance(layout, RunsLayout):
+        found = _main(found, {*layout.axes, *layout.where})
+        found = found if layout.controls else found[found["cell", "block"] == 0]
+    return found
 
 
 def matches(value: str, patterns: Sequence[str]) -> bool:
@@ -147,87 +125,77 @@ def matches(value: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(value, pattern) for pattern in patterns)
 
 
-def _main(facts: Sequence[Fact], named: set[str]) -> Sequence[Fact]:
+def _main(found: DataFrame, named: set[str]) -> DataFrame:
     """The overall facts of main metrics, over all decodings, where a layout does not name these."""
     if "group" not in named:
-        facts = [fact for fact in facts if fact.dims.get("group", ALL) == ALL]
+        found = found[found["dim", "group"] == ALL]
     if "metric" not in named:
         # A group of a class task may have no main metric; then nothing is left out.
-        main = [fact for fact in facts if fact.dims.get("metric") in HEADLINES]
-        facts = main or facts
+        is_main = found["dim", "metric"].isin(HEADLINES)
+        found = found[is_main] if is_main.any() else found
     if "judge" not in named:
-        facts = [f for f in facts if not JudgeLabel.parse(f.dims.get("judge", "")).is_swapped]
-    return facts if "decoding" in named else _widest(facts)
+        judges = found["dim", "judge"]
+        found = found[[not JudgeLabel.parse(judge).is_swapped for judge in judges]]
+    if "decoding" in named:
+        return found
+    apart = [("dim", name) for name in (*VISIBLE, *RECIPE) if name != "decoding"]
+    pooled = found["dim", "decoding"].str.count(r"\+").sort_values(ascending=False, kind="stable")
+    return found.loc[pooled.index].drop_duplicates(apart).sort_index()
 
 
-def _widest(facts: Iterable[Fact]) -> list[Fact]:
-    found: dict[tuple[str, ...], Fact] = {}
-    apart = [name for name in (*VISIBLE, *RECIPE) if name != "decoding"]
-    for fact in facts:
-        key = tuple(fact.dims.get(name, "") for name in apart)
-        other = found.get(key)
-        if other is None or fact.dims["decoding"].count("+") > other.dims["decoding"].count("+"):
-            found[key] = fact
-    return list(found.values())
+Ranks = Callable[[DataFrame], DataFrame]
+"""The scores of one column to `rank`, `is_best` and `items`, the verdicts compared, by signature.
+
+`is_best`: a paired test finds a worse model and no better one. Those without a rank are not there.
+"""
 
 
-Standing = tuple[int, bool, int | None]
-"""A rank; whether a paired test finds a worse model and no better one; the verdicts compared."""
-Ranks = Callable[[Sequence[ScoreRow]], Mapping[str, Standing]]
-"""The scores of one column to their standings, by signature; those without a rank are not there."""
-
-
-def ranks_of(tables: Mapping[RunFolder, Sequence[ScoreRow] | None]) -> Ranks:
+def ranks_of(scores: DataFrame, folders: Sequence[RunFolder]) -> Ranks:
     """Rank scores by the verdicts of their runs, which are read once, when they are needed.
 
-    `tables` are all scores of these runs. Nothing is ranked by other metrics than means of verdicts
-    and F1, nor where there is one model alone, or scores are of several recipes.
+    Nothing is ranked by other metrics than means of verdicts and F1, nor where there is one model
+    alone, or scores are of several recipes.
     """
-    texts = {f.path.name: None if own is None else table_text(own) for f, own in tables.items()}
-    scores = board_scores(texts)
     read: dict[str, DataFrame] = {}
+    none = pandas.DataFrame(columns=["rank", "is_best", "items"])
 
-    def ranks(rows: Sequence[ScoreRow]) -> Mapping[str, Standing]:
-        able = [row for row in rows if row.parsed.kind != CONTROL and row.score.value is not None]
-        if len(able) < 2 or len({row.score.metric for row in able}) > 1:
-            return {}
-        score, values = able[0].score, {row.signature: row.score.value for row in able}
-        if (parts := _parts(scores, able[0])) is None:
-            return {}
+    def ranks(found: DataFrame) -> DataFrame:
+        able = found[(found["cell", "block"] == 0) & found["cell", "value"].notna()]
+        values = able["cell", "value"].set_axis(able["dim", "signature"])
+        if len(able) < 2 or able["dim", "metric"].nunique() > 1:
+            return none
+        one = able["dim"].iloc[0]
+        if (parts := _parts(scores, one)) is None:
+            return none
         heads = scores[(scores["group"] == ALL) & scores["metric"].isin(HEADLINES)]
-        heads = heads[heads["decoding"] == score.decoding]
-        own = heads[heads["signature"].isin([*values])].drop_duplicates("signature")
+        heads = heads[heads["decoding"] == one["decoding"]]
+        own = heads[heads["signature"].isin(values.index)].drop_duplicates("signature")
         if len(own) < len(values) or own["recipe"].nunique() > 1:
-            return {}
-        if score.decoding not in read:
-            read[score.decoding] = board_verdicts([*tables], heads)
-        verdicts = read[score.decoding]
-        kept = verdicts["signature"].isin([*values]) & verdicts["value"].notna()
-        if score.group != ALL:
-            kept &= verdicts["group"] == score.group
+            return none
+        if one["decoding"] not in read:
+            read[one["decoding"]] = board_verdicts(folders, heads)
+        verdicts = read[one["decoding"]]
+        kept = verdicts["signature"].isin(values.index) & verdicts["value"].notna()
+        if one["group"] != ALL:
+            kept &= verdicts["group"] == one["group"]
         own = unranked(own.assign(value=own["signature"].astype(object).map(values)), ())
-        ranked_by = "mean" if score.metric in HEADLINES else MACRO
-        found = ranked(own.assign(ranked_by=ranked_by), _with_parts(verdicts[kept], parts))
-        found = found[found["rank"].notna()]
-        last = found["rank_group"].max()
-        return {
-            row.signature: (
-                int(row.rank),
-                bool(row.rank_group == 1 < last),
-                None if row.rank_items != row.rank_items else int(row.rank_items),
-            )
-            for row in found.itertuples()
-        }
+        ranked_by = "mean" if one["metric"] in HEADLINES else MACRO
+        made = ranked(own.assign(ranked_by=ranked_by), _with_parts(verdicts[kept], parts))
+        made = made[made["rank"].notna()].set_index("signature")
+        is_best = (made["rank_group"] == 1) & (made["rank_group"].max() > 1)
+        return pandas.DataFrame(
+            {"rank": made["rank"], "is_best": is_best, "items": made["rank_items"]}
+        )
 
     return ranks
 
 
-def _parts(scores: DataFrame, row: ScoreRow) -> list[int] | None:
+def _parts(scores: DataFrame, one: "pandas.Series[Any]") -> list[int] | None:
     """The parts of each verdict that a score is made of: none for its value; None for no ranks."""
-    metric, prefix = row.score.metric, F1.format("")
+    metric, prefix = one["metric"], F1.format("")
     if metric in HEADLINES:
         return []
-    names = scores.loc[scores["signature"] == row.signature, "metric"].unique()
+    names = scores.loc[scores["signature"] == one["signature"], "metric"].unique()
     labels = sorted(name.removeprefix(prefix) for name in names if name.startswith(prefix))
     if metric == MACRO:
         return [*range(2 * len(labels))]
@@ -242,5 +210,5 @@ def _with_parts(verdicts: DataFrame, parts: Sequence[int]) -> DataFrame:
     """Verdicts with some of their parts; what a board of classes adds up is no mean of values."""
     names = [name for name in verdicts if name.startswith(PARTS)]
     made = [verdicts[f"{PARTS}{at}"] for at in parts] or [verdicts["value"], 1.0]
-    bare = verdicts.drop(columns=names)
+    bare = verdicts.drop(columns=names).assign(parts=len(made))
     return bare.assign(**{f"{PARTS}{at}": part for at, part in enumerate(made)})

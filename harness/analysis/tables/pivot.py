@@ -1,80 +1,48 @@
-"""Facts and a layout to tables: rows, columns, ranks and the notes that say how they were made.
+"""Facts and a layout to tables: what shares a table, its rows, columns and ranks.
 
 Two numbers never share a cell: what they differ in makes tables of their own. What is not there
-is an empty cell whose reason stands in the notes.
+is an empty cell whose reason is in the notes.
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import Any, Final
 
-from msgspec.structs import replace as replace_spec
+from msgspec.structs import replace
 
-from harness.analysis.tables.facts import (
-    RECIPE,
-    TOTAL,
-    VISIBLE,
-    Fact,
-    Ranks,
-    Standing,
-    chosen,
-    matches,
-)
+from harness.analysis.tables.facts import RECIPE, TOTAL, VISIBLE, Ranks, chosen, matches
+from harness.analysis.tables.notes import notes_of
+from harness.lazy import DataFrame, Series, pandas
 from harness.pipeline.score import ALL
 from harness.specs.layouts import CellStyle, TableLayout
-from harness.stats.estimate import LEAST_CLUSTERS
-from harness.storage.runs import ScoreRow
+from harness.storage.frames import Row, records
 
-MOST_NAMED = 6
-"""So many cells are named in one note; the rest are counted."""
 NO_NUMBER: Final = "no run or row has it"
-_Key = tuple[str, ...]
-_Cells = dict[tuple[_Key, _Key], "LayoutCell"]
-
-
-@dataclass(frozen=True, slots=True)
-class LayoutCell:
-    """A cell: a number as its table prints it, or the reason why there is none.
-
-    `is_best`: a paired test finds its model better than another, and none better than it.
-    """
-
-    value: float | None
-    low: float | None = None
-    high: float | None = None
-    n: int | None = None
-    sd: float | None = None
-    rank: int | None = None
-    is_best: bool = False
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class LayoutRow:
-    """The names at the left of a row, and its cells; a rule stands before a new `block`."""
-
-    names: tuple[str, ...]
-    cells: tuple[LayoutCell, ...]
-    block: int = 0
+SHOWN: Final = ("value", "low", "high", "n", "sd", "rank", "is_best", "reason")
+"""What is known of each cell of a table."""
+Key = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PaperTable:
     """A table: its title, what its rows are of, its columns by level, its rows and its notes.
 
+    `rows` are the names at the left, `blocks` the block of each row: a rule is before a new one.
+    `cells` has a row for each cell, row by row: `row` and `column`, counted from 0, and SHOWN.
     `signatures` are the full recipes of its scores, `shared` says what all its numbers are of.
     """
 
     title: str
-    head: tuple[str, ...]
-    columns: tuple[tuple[str, ...], ...]
-    rows: tuple[LayoutRow, ...]
-    notes: tuple[str, ...]
-    signatures: tuple[str, ...]
+    head: Key
+    columns: tuple[Key, ...]
+    rows: tuple[Key, ...]
+    blocks: tuple[int, ...]
+    cells: DataFrame
     style: CellStyle
+    notes: tuple[str, ...] = ()
+    signatures: tuple[str, ...] = ()
     shared: str = ""
 
     @property
@@ -85,28 +53,28 @@ class PaperTable:
     @property
     def text_style(self) -> CellStyle:
         """What a cell shows in text: without n, where a note says the one of each column."""
-        columns = zip(*(row.cells for row in self.rows if row.block < 2), strict=True)
-        is_told = all(len({c.n for c in own if c.n is not None}) < 2 for own in columns)
+        own = self.cells[self.cells["row"].map(dict(enumerate(self.blocks))) < 2]
+        is_said = (own.groupby("column")["n"].nunique() < 2).all()
         rest = tuple(name for name in self.style.shows if name != "n")
-        return replace_spec(self.style, shows=rest) if is_told and rest else self.style
+        return replace(self.style, shows=rest) if is_said and rest else self.style
 
     @property
-    def headings(self) -> tuple[str, ...]:
+    def headings(self) -> Key:
         """The heading of each column of cells, its levels in one line."""
         return tuple(" / ".join(levels) for levels in self.columns)
 
-
-def number(value: float, style: CellStyle) -> str:
-    """A number as a table's style prints it, never as a negative zero."""
-    shown = round(value * 100 if style.percent else value, style.digits) + 0.0
-    return f"{shown:,.{style.digits}f}"
+    def lines(self) -> list[tuple[Key, int, list[Row]]]:
+        """The names, the block and the cells of each row; None for what a cell has not."""
+        cells, width = records(self.cells), len(self.columns)
+        parted = [cells[at : at + width] for at in range(0, len(cells), width)]
+        return list(zip(self.rows, self.blocks, parted, strict=True))
 
 
 def paper_tables(
-    facts: Sequence[Fact],
+    facts: DataFrame,
     layout: TableLayout,
     *,
-    extra: Sequence[Fact] = (),
+    extra: DataFrame | None = None,
     ranks: Ranks | None = None,
 ) -> list[PaperTable]:
     """The tables of a layout; `extra` facts join the others where their names fit.
@@ -114,94 +82,91 @@ def paper_tables(
     Raises SpecError for a name that no fact has, StoreError where no fact is left.
     """
     kept = chosen(facts, layout)
-    groups = _groups(kept, layout)
+    groups = _groups(kept["dim"], layout)
+    more = [] if extra is None or not len(extra) else [_of_models(extra, kept["dim"], layout)]
     kept, single = _without_single(kept, layout, groups)
-    found: dict[_Key, list[Fact]] = {}
-    for fact in kept:
-        found.setdefault(_key(fact, groups), []).append(fact)
-    joined = [*single, *_of_models(extra, [*kept, *single], layout)]
-    made = []
-    for key in _ordered(found, groups, layout):
-        named = dict(zip(groups, key, strict=True))
-        own = [*found[key], *(fact for fact in joined if _fits(fact, named))]
-        made.append(_Pivot(layout, own, named, ranks).table())
+    keys, made = _keys(kept, groups), []
+    for key in _ordered({*keys}, groups, layout):
+        own = [kept[[one == key for one in keys]]]
+        for joined in (single, *more):
+            is_fit = pandas.Series(True, joined.index)
+            for name, value in zip(groups, key, strict=True):
+                is_fit &= _dim(joined, name).isna() | (_dim(joined, name) == value)
+            own.append(joined[is_fit])
+        found = pandas.concat([one for one in own if len(one)], ignore_index=True)
+        made.append(_table(layout, found, dict(zip(groups, key, strict=True)), ranks))
     return made
 
 
-def _of_models(extra: Sequence[Fact], facts: Sequence[Fact], layout: TableLayout) -> list[Fact]:
+def _dim(facts: DataFrame, name: str) -> "Series[Any]":
+    known = ("dim", name) in facts
+    return facts["dim", name] if known else pandas.Series(None, facts.index, dtype=object)
+
+
+def _keys(facts: DataFrame, names: Sequence[str]) -> list[Key]:
+    """The names of each fact, empty where it has none."""
+    if not names:
+        return [()] * len(facts)
+    return list(zip(*(_dim(facts, name).fillna("") for name in names), strict=True))
+
+
+def _of_models(extra: DataFrame, dims: DataFrame, layout: TableLayout) -> DataFrame:
     """Further facts of models that the table has, and statistics of their tasks and judges."""
-    tasks = {fact.dims.get("task") for fact in facts}
-    models = {(fact.dims.get("task"), fact.dims.get("model")) for fact in facts}
-    asked = {name: layout.where.get(name, ("*",)) for name in ("task", "variant", "level", "judge")}
-    return [
-        fact
-        for fact in extra
-        if fact.dims["task"] in tasks
-        and (fact.block > 1 or (fact.dims["task"], fact.dims["model"]) in models)
-        and all(matches(fact.dims.get(name, kept[0]), kept) for name, kept in asked.items())
-    ]
+    task, block = _dim(extra, "task"), extra["cell", "block"]
+    known = {*zip(dims["task"], dims["model"], strict=True)}
+    pairs = zip(task, _dim(extra, "model"), strict=True)
+    is_of_model = pandas.Series([pair in known for pair in pairs], extra.index)
+    kept = task.isin(dims["task"].unique()) & ((block > 1) | is_of_model)
+    for name in ("task", "variant", "level", "judge"):
+        patterns, own = layout.where.get(name, ("*",)), _dim(extra, name)
+        kept &= own.isna() | own.fillna("").map(lambda value, to=patterns: matches(value, to))
+    return extra[kept]
 
 
 def _without_single(
-    facts: Sequence[Fact], layout: TableLayout, groups: Sequence[str]
-) -> tuple[list[Fact], list[Fact]]:
+    facts: DataFrame, layout: TableLayout, groups: Sequence[str]
+) -> tuple[DataFrame, DataFrame]:
     """Facts that name their table, and those of tasks that have one judge, which fit into each.
 
     A task of choices has one judge where another task may have several.
     """
-    judges: dict[str, set[str]] = {}
-    for fact in facts:
-        judges.setdefault(fact.dims.get("task", ""), set()).add(fact.dims.get("judge", ""))
     if "judge" not in groups or "judge" in layout.groups or "task" not in layout.columns:
-        return list(facts), []
-    alone = {task for task, own in judges.items() if len(own) == 1}
-    if alone == judges.keys():
-        return list(facts), []
-    single = [fact for fact in facts if fact.dims.get("task", "") in alone]
-    rest = [fact for fact in facts if fact.dims.get("task", "") not in alone]
-    bare = [
-        replace(f, dims={n: v for n, v in f.dims.items() if n not in ("judge", "metric")})
-        for f in single
-    ]
-    return rest, bare
+        return facts, facts[:0]
+    judges = facts["dim"].groupby("task")["judge"].transform("nunique")
+    if (judges == 1).all():
+        return facts, facts[:0]
+    single = facts[judges == 1].copy()
+    single[[("dim", "judge"), ("dim", "metric")]] = None
+    return facts[judges > 1], single
 
 
-def _key(fact: Fact, names: Iterable[str]) -> _Key:
-    return tuple(fact.dims.get(name, "") for name in names)
-
-
-def _fits(fact: Fact, named: Mapping[str, str]) -> bool:
-    return all(fact.dims.get(name, value) == value for name, value in named.items())
-
-
-def _groups(facts: Sequence[Fact], layout: TableLayout) -> tuple[str, ...]:
+def _groups(dims: DataFrame, layout: TableLayout) -> tuple[str, ...]:
     """The names that part the tables: the layout's, and those that keep numbers apart.
 
     No two numbers share a cell, and those of one column share all of their recipe but what the
     layout's names explain.
     """
-    groups = list(layout.groups)
+    groups, dims = list(layout.groups), dims.fillna("")
+
+    def is_mixed(names: Iterable[str], name: str) -> bool:
+        """Whether facts that share some names differ in another."""
+        shared = [one for one in dict.fromkeys(names) if one in dims]
+        if name not in dims or name in shared:
+            return False
+        found = dims.groupby(shared)[name].nunique() if shared else dims[[name]].nunique()
+        return bool((found > 1).any())
+
     for name in (*VISIBLE, *RECIPE, "signature"):
         cell = (*layout.rows, *layout.columns, *groups)
-        if name not in (*layout.axes, "level") and _is_mixed(facts, cell, name):
+        if name not in (*layout.axes, "level") and is_mixed(cell, name):
             groups.append(name)
     for name, explaining in RECIPE.items():
-        column = (*layout.columns, *groups, *({*explaining} & {*layout.rows}))
-        if name not in column and _is_mixed(facts, column, name):
+        if is_mixed((*layout.columns, *groups, *({*explaining} & {*layout.rows})), name):
             groups.append(name)
     return tuple(groups)
 
 
-def _is_mixed(facts: Sequence[Fact], names: Sequence[str], name: str) -> bool:
-    """Whether facts that share some names differ in another."""
-    found: dict[_Key, str | None] = {}
-    return any(
-        found.setdefault(_key(fact, names), fact.dims.get(name)) != fact.dims.get(name)
-        for fact in facts
-    )
-
-
-def _ordered(keys: Iterable[_Key], names: Sequence[str], layout: TableLayout) -> list[_Key]:
+def _ordered(keys: Iterable[Key], names: Sequence[str], layout: TableLayout) -> list[Key]:
     """Keys in the order of a layout's words and patterns, then as people count."""
     words = list(layout.names)
 
@@ -209,267 +174,101 @@ def _ordered(keys: Iterable[_Key], names: Sequence[str], layout: TableLayout) ->
         patterns = layout.where.get(name, ())
         at = [n for n, pattern in enumerate(patterns) if fnmatchcase(value, pattern)]
         by_word = words.index(value) if value in words else len(words)
-        is_whole = value in (ALL, TOTAL)
-        return by_word, at[0] if at else len(patterns), is_whole, _natural(value)
+        parts = [part for part in re.split(r"(\d+)", value.lower()) if part]
+        natural = [(p.isdigit(), int(p) if p.isdigit() else 0, p) for p in parts]
+        return by_word, at[0] if at else len(patterns), value in (ALL, TOTAL), natural
 
     return sorted(keys, key=lambda key: [place(n, v) for n, v in zip(names, key, strict=True)])
 
 
-def _natural(text: str) -> list[tuple[bool, int, str]]:
-    parts = re.split(r"(\d+)", text.lower())
-    return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts if part]
-
-
-@dataclass(frozen=True, slots=True)
-class _Pivot:
-    """The facts of one table; `named` is what they share."""
-
-    layout: TableLayout
-    facts: Sequence[Fact]
-    named: Mapping[str, str]
-    ranks: Ranks | None
-
-    def table(self) -> PaperTable:
-        """The table."""
-        layout = self.layout
-        at = {(_key(f, layout.rows), _key(f, layout.columns)): f for f in self.facts}
-        blocks: dict[_Key, int] = {}
-        for fact in self.facts:
-            row = _key(fact, layout.rows)
-            blocks[row] = max(fact.block, blocks.get(row, 0))
-        rows = _ordered(blocks, layout.rows, layout)
-        # Among the controls the ceiling comes first.
-        rows.sort(key=lambda key: (blocks[key], blocks[key] == 1 and "oracle" not in key))
-        columns = self._columns()
-        boards = self._boards(at, rows, columns)
-        cells = {
-            (r, c): _cell(at.get((r, c)), boards.get((r, c)), is_statistic=blocks[r] > 1)
-            for r in rows
-            for c in columns
-        }
-        models = [row for row in rows if not blocks[row]]
-        for column in columns if "model" in layout.rows else ():
-            alone = [row for row in models if (f := at.get((row, column))) and f.row is None]
-            cells |= _ranked_by_value({(row, column): cells[row, column] for row in alone})
-        title = "; ".join([layout.about.rstrip("."), *map(self._said, self.named.items())])
-        scores = [fact.row for fact in self.facts if fact.row is not None]
-        return PaperTable(
-            title,
-            tuple(name.replace("_", " ") for name in layout.rows),
-            tuple(self._words(key) for key in columns),
-            tuple(
-                LayoutRow(self._words(r), tuple(cells[r, c] for c in columns), blocks[r])
-                for r in rows
-            ),
-            (*recipe_notes(scores), *self._notes(cells, list(boards.values()))),
-            tuple(sorted({row.signature for row in scores})),
-            layout.cell,
-            self._shared(),
-        )
-
-    def _words(self, key: _Key) -> _Key:
-        return tuple(self.layout.names.get(value, value) for value in key)
-
-    def _said(self, pair: tuple[str, str]) -> str:
-        name, value = pair
-        return f"{name.replace('_', ' ')} {self.layout.names.get(value, value)}"
-
-    def _shared(self) -> str:
-        """The metric, task, judge and data of all scores, as far as no heading has them."""
-        said = {"metric": "", "task": "on ", "judge": "by ", "data": "data: "}
-        parts = {}
-        for name, before in said.items():
-            own = (fact.dims.get(name, "") for fact in self.facts if fact.row is not None)
-            values = [value for value in dict.fromkeys(own) if value]
-            if values and name not in (*self.layout.axes, *self.named):
-                words = ", ".join(self.layout.names.get(one, one) for one in values)
-                parts[name] = before + words.replace("_", " " if name == "metric" else "_")
-        data = parts.pop("data", "")
-        return "; ".join(filter(None, (" ".join(parts.values()), data)))
-
-    def _columns(self) -> list[_Key]:
-        layout = self.layout
-        if not layout.columns:
-            return [()]
-        found = dict.fromkeys(_key(fact, layout.columns) for fact in self.facts)
-        if len(layout.columns) == 1:
-            # A column that is asked for by its name is there, be it empty.
-            asked = layout.where.get(layout.columns[0], ())
-            found |= dict.fromkeys((name,) for name in asked if not set(name) & set("*?["))
-        return _ordered(found, layout.columns, layout)
-
-    def _boards(
-        self, at: Mapping[tuple[_Key, _Key], Fact], rows: Sequence[_Key], columns: Sequence[_Key]
-    ) -> dict[tuple[_Key, _Key], Standing]:
-        """The ranks of each cell's model among the models of its column."""
-        if self.ranks is None or "model" not in self.layout.rows:
-            return {}
-        place = self.layout.rows.index("model")
-        found: dict[tuple[_Key, _Key], Standing] = {}
-        together: dict[tuple[_Key, _Key], list[tuple[_Key, ScoreRow]]] = {}
-        for row in rows:
-            for column in columns:
-                fact = at.get((row, column))
-                if fact is not None and fact.row is not None:
-                    rest = row[:place] + row[place + 1 :]
-                    together.setdefault((rest, column), []).append((row, fact.row))
-        for (_, column), members in together.items():
-            ranked = self.ranks([score for _, score in members])
-            for row, score in members:
-                if (own := ranked.get(score.signature)) is not None:
-                    found[row, column] = own
-        return found
-
-    def _notes(
-        self,
-        cells: Mapping[tuple[_Key, _Key], LayoutCell],
-        boards: Sequence[Standing],
-    ) -> list[str]:
-        shows, notes = self.layout.cell.shows, []
-        notes += self._counts(shows)
-        if "interval" in shows and any(cell.low is not None for cell in cells.values()):
-            notes.append("In brackets: 95% intervals.")
-        notes += _rank_notes(cells.values(), boards, shows)
-        if "rank" in shows and any(f.row is None and f.n and not f.block for f in self.facts):
-            notes.append("What people say is ranked by its mean alone.")
-        chances = sorted({f.row.chance for f in self.facts if f.row and f.row.chance is not None})
-        if chances:
-            style = self.layout.cell
-            notes.append(f"Chance: {', '.join(number(one, style) for one in chances)}.")
-        partial = {
-            (_key(fact, self.layout.rows), _key(fact, self.layout.columns)): ", ".join(
-                f"{n} {why}" for why, n in fact.missing.items()
-            )
-            for fact in self.facts
-            if fact.missing and fact.value is not None
-        }
-        empty = {at: cell.reason for at, cell in cells.items() if cell.value is None}
-        notes += self._reasons("Missing verdicts, not counted in n", partial)
-        if "interval" in shows:
-            notes += self._reasons("No interval", self._unbounded())
-        notes += self._reasons("Empty cells (-)", empty)
-        explained = "; ".join(
-            f"{self.layout.names.get(value, value)}: {words}"
-            for value, words in self.layout.legend.items()
-            if any(value in (f.dims.get(name) for name in self.layout.axes) for f in self.facts)
-        )
-        legend = f"{explained}." if explained else ""
-        return [*notes, *filter(None, (legend, self.layout.note))]
-
-    def _counts(self, shows: Sequence[str]) -> list[str]:
-        """How many answers, once, or once a column where n is asked for and cells lack it."""
-        counted = [f for f in self.facts if f.n is not None and f.block < 2]
-        columns: dict[str, list[Fact]] = {}
-        for fact in counted:
-            words = ", ".join(self._words(_key(fact, self.layout.columns)))
-            columns.setdefault(words, []).append(fact)
-        is_even = all(len({fact.n for fact in own}) == 1 for own in columns.values())
-        if not counted or ("n" in shows and not is_even):
-            return []
-        if "n" not in shows or len({fact.n for fact in counted}) == 1:
-            return [_counted(counted)]
-        names: dict[str, list[str]] = {}
-        for name, own in columns.items():
-            names.setdefault(_counted(own).rstrip("."), []).append(name)
-        return ["; ".join(f"{said} ({', '.join(own)})" for said, own in names.items()) + "."]
-
-    def _unbounded(self) -> dict[tuple[_Key, _Key], str]:
-        """Why scores have no interval, by their cells."""
-        without = [f for f in self.facts if f.row and f.value is not None and f.low is None]
-        return {
-            (_key(fact, self.layout.rows), _key(fact, self.layout.columns)): (
-                "all values are alike"
-                if fact.row and fact.row.score.clusters >= LEAST_CLUSTERS
-                else "too few independent items"
-            )
-            for fact in without
-        }
-
-    def _reasons(self, what: str, found: Mapping[tuple[_Key, _Key], str]) -> list[str]:
-        """A line that says the reason of each place; places of one reason together."""
-        parts = []
-        for reason, _ in Counter(found.values()).most_common(MOST_NAMED):
-            rows: dict[_Key, list[_Key]] = {}
-            for (row, column), why in found.items():
-                if why == reason:
-                    rows.setdefault(row, []).append(column)
-            places = [
-                ", ".join((*self._words(row), *self._words(columns[0])))
-                if len(columns) == 1
-                else f"{', '.join(self._words(row))} in {len(columns)} columns"
-                for row, columns in rows.items()
-            ]
-            more = f" and {len(places) - MOST_NAMED} more" if len(places) > MOST_NAMED else ""
-            parts.append(f"{reason} ({'; '.join(places[:MOST_NAMED])}{more})")
-        rest = len(set(found.values())) - len(parts)
-        more = f"; {rest} other reasons" if rest > 0 else ""
-        return [f"{what}: {'; '.join(parts)}{more}."] if found else []
-
-
-def _cell(fact: Fact | None, found: Standing | None, *, is_statistic: bool) -> LayoutCell:
-    if fact is None:
-        return LayoutCell(None, reason="a statistic of judges" if is_statistic else NO_NUMBER)
-    rank, is_best = found[:2] if found else (None, False)
-    reason = "" if fact.value is not None else fact.reason or NO_NUMBER
-    return LayoutCell(fact.value, fact.low, fact.high, fact.n, fact.sd, rank, is_best, reason)
-
-
-def _ranked_by_value(column: Mapping[tuple[_Key, _Key], LayoutCell]) -> _Cells:
-    """The cells of a column of people's means with their ranks: no test is done of these."""
-    values = {at: cell.value for at, cell in column.items() if cell.value is not None}
-    return {
-        at: replace(column[at], rank=1 + sum(other > own for other in values.values()))
-        for at, own in values.items()
-    }
-
-
-def _counted(facts: Sequence[Fact]) -> str:
-    """How many answers, and of how many independent items where these are fewer."""
-    counts = sorted({fact.n or 0 for fact in facts})
-    items = sorted({fact.row.score.clusters for fact in facts if fact.row is not None})
-    is_one = len(counts) == 1
-    answers = f"n = {counts[0]:,}" if is_one else f"n from {counts[0]:,} to {counts[-1]:,}"
-    if not items or (items[0], items[-1]) == (counts[0], counts[-1]):
-        return f"{answers}."
-    independent = f"{items[0]:,}" if len(items) == 1 else f"{items[0]:,} to {items[-1]:,}"
-    return f"{answers} answers, of {independent} independent items."
-
-
-def _rank_notes(
-    cells: Iterable[LayoutCell], boards: Sequence[Standing], shows: Sequence[str]
-) -> list[str]:
-    notes = []
-    if "rank" in shows and boards:
-        items = sorted({count for _, _, count in boards if count})
-        on = f", on the {'/'.join(map(str, items))} verdicts that all of them have" if items else ""
-        notes.append(f"In parentheses: rank among the models that are no controls{on}.")
-    if any(cell.is_best for cell in cells):
-        notes.append(
-            "Bold (* on a screen): better than the models that are not bold in its column, by "
-            "paired tests that swap clusters of samples, corrected by Holm over pairs (p <= .05)."
-        )
-    return notes
-
-
-def recipe_notes(rows: Sequence[ScoreRow]) -> list[str]:
-    """How some scores were made, in words."""
-    if not rows:
-        return []
-    made = [row.parsed for row in rows]
-
-    def said(values: Iterable[str]) -> str:
-        unique = list(dict.fromkeys(values))
-        more = f" and {len(unique) - MOST_NAMED} more" if len(unique) > MOST_NAMED else ""
-        return ", ".join(unique[:MOST_NAMED]) + more
-
-    limits = ("all samples" if one.limit == "all" else f"{one.limit} samples" for one in made)
-    one_reply = {one.repeats for one in made} == {"1"}
-    replies = "1 reply" if one_reply else f"{said(one.repeats for one in made)} replies"
-    judges = said(f"{one.judge.replace(':', ' (', 1)}, {one.way})" for one in made)
-    return [
-        f"Task {said(one.task for one in made)}; data {said(one.data for one in made)}, "
-        f"{said(limits)}; variant {said(one.variant for one in made)}; "
-        f"prompts {said(one.prompts for one in made)}; decoding {said(o.decoding for o in made)}, "
-        f"{replies} a prompt, seed {said(one.seed for one in made)}; judge {judges}; "
-        f"program {said(one.harness for one in made)}."
+def _table(
+    layout: TableLayout, facts: DataFrame, named: Mapping[str, str], ranks: Ranks | None
+) -> PaperTable:
+    """The table of some facts; `named` is what they share."""
+    keys, across = _keys(facts, layout.rows), _keys(facts, layout.columns)
+    of_row: dict[Key, int] = {}
+    for key, block in zip(keys, facts["cell", "block"], strict=True):
+        of_row[key] = max(block, of_row.get(key, 0))
+    rows, columns = _ordered(of_row, layout.rows, layout), _columns(across, layout)
+    # Among the controls the ceiling comes first.
+    rows.sort(key=lambda key: (of_row[key], of_row[key] == 1 and "oracle" not in key))
+    blocks = [of_row[row] for row in rows]
+    placed = facts["cell"].assign(
+        row=[*map(rows.index, keys)],
+        column=[*map(columns.index, across)],
+        signature=_dim(facts, "signature"),
+    )
+    found = placed.drop_duplicates(["row", "column"], keep="last")
+    found = found.assign(row_block=found["row"].map(dict(enumerate(blocks))))
+    if "model" in layout.rows:
+        rest = _keys(facts.loc[found.index], [name for name in layout.rows if name != "model"])
+        found = _ranked(found.assign(rest=rest), facts, ranks)
+    words = [
+        [tuple(layout.names.get(v, v) for v in key) for key in side] for side in (rows, columns)
     ]
+    cells = _grid(found, blocks, len(columns))
+    scores = facts[facts["cell", "is_score"].astype(bool)]
+    signatures = list(_dim(scores, "signature").unique())
+    said = [f"{n.replace('_', ' ')} {layout.names.get(v, v)}" for n, v in named.items()]
+    return PaperTable(
+        title="; ".join([layout.about.rstrip("."), *said]),
+        head=tuple(name.replace("_", " ") for name in layout.rows),
+        columns=tuple(words[1]),
+        rows=tuple(words[0]),
+        blocks=tuple(blocks),
+        cells=cells[["row", "column", *SHOWN]],
+        style=layout.cell,
+        notes=tuple(notes_of(layout, facts["dim"], placed, cells, words)),
+        signatures=tuple(sorted(signatures)),
+        shared=_shared(scores, layout, named),
+    )
+
+
+def _columns(keys: Sequence[Key], layout: TableLayout) -> list[Key]:
+    found = dict.fromkeys(keys)
+    if len(layout.columns) == 1:
+        # A column that is asked for by its name is there, be it empty.
+        asked = layout.where.get(layout.columns[0], ())
+        found |= dict.fromkeys((name,) for name in asked if not set(name) & set("*?["))
+    return _ordered(found, layout.columns, layout)
+
+
+def _ranked(found: DataFrame, facts: DataFrame, ranks: Ranks | None) -> DataFrame:
+    """Cells with the ranks of models: of scores by tests, of what people say by its mean."""
+    is_score = found["is_score"].astype(bool)
+    parts = [pandas.DataFrame(columns=["rank", "is_best", "items"], dtype=object)]
+    for _, own in found[is_score].groupby(["rest", "column"]):
+        if ranks is None:
+            break
+        standing = ranks(facts.loc[own.index]).reindex(own["signature"])
+        parts.append(standing.set_index(own.index).dropna(subset="rank"))
+    found = found.join(pandas.concat(parts))
+    alone = found[~is_score & (found["row_block"] == 0)]
+    by_value = alone.groupby("column")["value"].rank(method="min", ascending=False)
+    return found.assign(rank=found["rank"].astype(float).fillna(by_value))
+
+
+def _grid(found: DataFrame, blocks: Sequence[int], width: int) -> DataFrame:
+    """Every cell of a table, row by row; one without a number has a reason."""
+    ends = [range(len(blocks)), range(width)]
+    whole = pandas.MultiIndex.from_product(ends, names=["row", "column"])
+    cells = found.set_index(["row", "column"]).reindex(whole).reset_index()
+    block = cells["row"].map(dict(enumerate(blocks)))
+    why = block.map(lambda one: "a statistic of judges" if one > 1 else NO_NUMBER)
+    reason = cells["reason"].fillna(why).replace("", NO_NUMBER)
+    is_best = cells["is_best"].eq(True) if "is_best" in cells else False
+    cells = cells.reindex(columns=dict.fromkeys((*cells, *SHOWN, "items")))
+    cells = cells.assign(is_best=is_best, reason=reason.where(cells["value"].isna(), ""))
+    return cells.astype({"n": "Int64", "rank": "Int64", "is_best": bool})
+
+
+def _shared(scores: DataFrame, layout: TableLayout, named: Mapping[str, str]) -> str:
+    """The metric, task, judge and data of all scores, as far as no heading has them."""
+    parts = {}
+    for name, before in {"metric": "", "task": "on ", "judge": "by ", "data": "data: "}.items():
+        values = [*dict.fromkeys(value for value in _dim(scores, name) if value)]
+        if values and name not in (*layout.axes, *named):
+            words = ", ".join(layout.names.get(one, one) for one in values)
+            parts[name] = before + words.replace("_", " " if name == "metric" else "_")
+    data = parts.pop("data", "")
+    return "; ".join(filter(None, (" ".join(parts.values()), data)))

@@ -2,14 +2,19 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any
 from urllib.parse import quote
 
 from msgspec import Struct
 
 from harness.core import Request, Response
 from harness.models.anthropic.model import is_filtered, message_body, read_reply
-from harness.models.client.batches import BatchExpired, BatchRecord, BatchServer, BatchStatus
+from harness.models.client.batches import (
+    BatchExpired,
+    BatchLine,
+    BatchServer,
+    BatchStatus,
+    words_of,
+)
 from harness.models.client.retry import PermanentError
 from harness.parts import UNCHARGED, Mode, Reason
 from harness.specs.models import AnthropicSpec
@@ -17,30 +22,11 @@ from harness.specs.models import AnthropicSpec
 PATH = "/v1/messages/batches"
 
 
-class _Counts(Struct):
-    processing: int = 0
-    succeeded: int = 0
-    errored: int = 0
-    canceled: int = 0
-    expired: int = 0
-
-
 class _Batch(Struct):
     id: str
     processing_status: str
-    request_counts: _Counts
+    request_counts: dict[str, int]
     archived_at: str | None = None
-
-
-class _Result(Struct):
-    type: str
-    message: Any = None
-    error: Any = None
-
-
-class _Line(Struct):
-    custom_id: str
-    result: _Result
 
 
 class AnthropicBatches(BatchServer[AnthropicSpec]):
@@ -49,7 +35,7 @@ class AnthropicBatches(BatchServer[AnthropicSpec]):
     Limits from Anthropic's guide "Batch processing": 100,000 requests or 256 MB.
     """
 
-    kind, line = "anthropic", _Line
+    kind = "anthropic"
     most_entries, most_bytes = 100_000, 256_000_000
 
     def path(self, request: Request) -> str | None:
@@ -66,10 +52,6 @@ class AnthropicBatches(BatchServer[AnthropicSpec]):
         body = b'{"requests": [' + b",".join(entries) + b"]}"
         return self.ask_for(_Batch, "POST", PATH, body).id
 
-    def find(self, record: BatchRecord) -> str | None:
-        """Nothing: the API keeps no name of ours."""
-        raise BatchExpired("no name of ours is kept there")
-
     def status(self, name: str) -> BatchStatus:
         """The progress of a batch."""
         path = f"{PATH}/{quote(name, safe='')}"
@@ -78,19 +60,19 @@ class AnthropicBatches(BatchServer[AnthropicSpec]):
             until = self._server.quote(batch.archived_at)
             raise BatchExpired(f"its results were kept until {until}")
         counts, word = batch.request_counts, self._server.quote(batch.processing_status)
-        done = counts.succeeded + counts.errored + counts.canceled + counts.expired
+        total = sum(counts.values())
+        done = total - counts.get("processing", 0)
         # Not from where the server says that they are: the key would go there.
         results = (f"{path}/results",)
-        return BatchStatus(word, word == "ended", done, done + counts.processing, results)
+        return BatchStatus(word, word == "ended", done, total, results)
 
-    def response(self, line: _Line, request: Request) -> Response:
+    def response(self, line: BatchLine, request: Request) -> Response:
         """The response in one result."""
-        result = line.result
-        if result.type == "succeeded":
-            return read_reply(json.dumps(result.message).encode(), request, self._server)
-        inner = result.error.get("error") if isinstance(result.error, dict) else None
-        words = inner.get("message") if isinstance(inner, dict) else None
-        words = f": {words}" if words else ""
+        result = line.result or {}
+        if result.get("type") == "succeeded":
+            return read_reply(json.dumps(result.get("message")).encode(), request, self._server)
+        error = result.get("error")
+        words = words_of(error.get("error") if isinstance(error, dict) else None)
         reason = Reason.FILTERED if is_filtered(words) else Reason.FAILED
-        message = self._server.quote(f"in a batch: {result.type}{words}")
+        message = self._server.quote(f"in a batch: {result.get('type')}: {words}")
         raise PermanentError(reason, message, usage=UNCHARGED)

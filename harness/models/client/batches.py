@@ -12,7 +12,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
@@ -124,6 +123,15 @@ class BatchStatus:
     error: str | None = None
 
 
+class BatchLine(msgspec.Struct):
+    """One result of a batch, of the request by that name: OpenAI's `response`, or a `result`."""
+
+    custom_id: str
+    response: dict[str, Any] | None = None
+    result: dict[str, Any] | None = None
+    error: Any = None
+
+
 class BatchExpired(Exception):
     """The provider knows no such batch, or no longer keeps its results."""
 
@@ -131,15 +139,13 @@ class BatchExpired(Exception):
 class BatchServer(ABC, Generic[_Spec]):
     """The batches of a hosted model's provider.
 
-    `most_entries` and `most_bytes` are what the provider takes in one batch; `line` is the record
-    of a result, with a `custom_id`. Calls raise RetryableError, PermanentError, BatchExpired or
-    ModelError.
+    `most_entries` and `most_bytes` are what the provider takes in one batch. Calls raise
+    RetryableError, PermanentError, BatchExpired or ModelError.
     """
 
     kind: ClassVar[str]
     most_entries: ClassVar[int]
     most_bytes: ClassVar[int]
-    line: ClassVar[type[Any]]
 
     def __init__(self, hosted: HostedModel[_Spec]) -> None:
         """Use the server of the model."""
@@ -159,18 +165,11 @@ class BatchServer(ABC, Generic[_Spec]):
         """Submit a batch; the provider's name for it."""
 
     @abstractmethod
-    def find(self, record: BatchRecord) -> str | None:
-        """The name of a batch that may have been submitted; None if it was not.
-
-        BatchExpired if the provider cannot say.
-        """
-
-    @abstractmethod
     def status(self, name: str) -> BatchStatus:
         """The progress of a batch."""
 
     @abstractmethod
-    def response(self, line: Any, request: Request) -> Response:  # noqa: ANN401 - of `line`
+    def response(self, line: BatchLine, request: Request) -> Response:
         """The response in one result; RetryableError or PermanentError if there is none."""
 
     def entries(self, request: Request) -> dict[str, Request]:
@@ -181,7 +180,7 @@ class BatchServer(ABC, Generic[_Spec]):
         count = request.decoding.n
         if count == 1 or not self.hosted.is_one_by_one or request.mode is Mode.EMBED:
             return {request.key: request}
-        stem = _stem(request.key)
+        stem = request.key[: LONGEST_NAME - 6]
         return {f"{stem}-{at:05d}": nth_request(request, at) for at in range(count)}
 
     def results(
@@ -189,14 +188,12 @@ class BatchServer(ABC, Generic[_Spec]):
     ) -> Iterator[Response]:
         """The response to each request whose results are all in an ended batch.
 
-        Several replies to a request are merged; results of other requests are logged.
+        Several replies to a request are merged; results of other requests are left out.
         """
         entries = {request.key: self.entries(request) for request in requests}
         wanted = {name: request for request in requests for name in entries[request.key]}
         replies: dict[str, dict[str, Response]] = {}
-        ours, foreign = {_stem(key) for key in record.keys}, 0
         for line in self._lines(status, record):
-            foreign += _stem(line.custom_id) not in ours
             if (request := wanted.get(line.custom_id)) is None:
                 continue
             own, names = replies.setdefault(request.key, {}), entries[request.key]
@@ -210,18 +207,15 @@ class BatchServer(ABC, Generic[_Spec]):
             if len(own) == len(names):
                 in_order = [own[name] for name in names]
                 yield in_order[0] if len(in_order) == 1 else merge(request, in_order)
-        if foreign:
-            warning = "batch %s: %d results of no request of ours; left out"
-            _log.warning(warning, record.shown, foreign)
 
-    def _lines(self, status: BatchStatus, record: BatchRecord) -> Iterator[Any]:
-        """The results of a batch, each with its `custom_id`; damaged ones are left out."""
+    def _lines(self, status: BatchStatus, record: BatchRecord) -> Iterator[BatchLine]:
+        """The results of a batch; damaged ones are left out."""
         damaged, most = 0, MOST_BYTES + ENTRY_BYTES * record.entries
         contents = (self.ask("GET", path, most=most) for path in status.results)
         for line in filter(bytes.strip, chain.from_iterable(map(bytes.splitlines, contents))):
             try:
                 # Python's reader takes half an emoji, which the other one does not.
-                yield msgspec.convert(json.loads(line), self.line)
+                yield msgspec.convert(json.loads(line), BatchLine)
             except (msgspec.ValidationError, ValueError, RecursionError):
                 damaged += 1
         if damaged:
@@ -255,14 +249,6 @@ class BatchServer(ABC, Generic[_Spec]):
 
 
 @dataclass(frozen=True, slots=True)
-class Polling:
-    """How often a call that fails is tried, and how to wait."""
-
-    attempts: int = 8
-    sleep: Callable[[float], None] = time.sleep
-
-
-@dataclass(frozen=True, slots=True)
 class _Job:
     record: BatchRecord
     wanted: Sequence[Request]
@@ -277,16 +263,18 @@ class BatchModel:
         *,
         files: BatchFiles,
         progress: Progress,
-        polling: Polling | None = None,
+        attempts: int = 8,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """Keep the arguments; nothing is called and no record read yet.
 
+        `attempts` is how often a call that fails is tried.
         Batches may know fewer modes than the model: then `answer` raises ModelError.
         """
         model = server.hosted
         self.name, self.kind, self.modes = model.name, model.kind, model.modes
         self._model, self._server, self._files = model, server, files
-        self._progress, self._polling = progress, polling or Polling()
+        self._progress, self._attempts, self._sleep = progress, attempts, sleep
 
     def resolve(self) -> None:
         """Resolve the model."""
@@ -335,26 +323,15 @@ class BatchModel:
         for record in self._files.read():
             keys = [key for key in record.keys if key in wanted and key not in record.failed]
             if keys and record.id is None:
-                # A command ended when it was about to submit it.
-                if (name := self._retry(partial(self._find, record))) is None:
-                    self._files.remove(record)
-                    continue
-                record = replace(record, id=name, state="submitted")
-                self._files.write(record)
+                raise ModelError(
+                    f"a command ended when it handed in a batch of {len(record.keys)} requests, "
+                    f"which may be at {self._server.address} or not: look in the provider's "
+                    f"console. If it is there, write its id as `id`, and `submitted` as `state`, "
+                    f"into {self._files.path(record)}; if not, remove that file"
+                )
             if keys:
                 jobs.append(_Job(record, [wanted.pop(key) for key in keys]))
         return jobs
-
-    def _find(self, record: BatchRecord) -> str | None:
-        """The provider's name for a batch that may have arrived; None where it did not."""
-        try:
-            return self._server.find(record)
-        except BatchExpired as error:
-            raise ModelError(
-                f"{self._server.address} lists no batches by our name ({error}), so that one of "
-                f"{len(record.keys)} requests may be there or not: look in the provider's console, "
-                f"and remove {self._files.path(record)} to have it handed in again"
-            ) from None
 
     def _submit(self, requests: Sequence[Request]) -> list[_Job]:
         """Submit requests in batches that the provider takes."""
@@ -376,7 +353,7 @@ class BatchModel:
     def _submit_batch(
         self, requests: Sequence[Request], entries: Sequence[bytes], *, path: str
     ) -> _Job:
-        server, is_lost = self._server, False
+        server = self._server
         record = BatchRecord(
             nonce=uuid4().hex,
             provider=server.kind,
@@ -387,26 +364,23 @@ class BatchModel:
         )
 
         def submit() -> str:
-            nonlocal is_lost
-            if is_lost and (name := self._find(record)):
-                return name
             self._files.write(record)
             try:
                 return server.submit(entries, path=path, nonce=record.nonce)
-            except RetryableError as error:
+            except (CallError, ModelError, BatchExpired) as error:
                 # An error's status says that there is no batch; without a reply there may be one.
-                is_lost = error.usage != UNCHARGED
-                if not is_lost:
+                if not isinstance(error, RetryableError) or error.usage == UNCHARGED:
                     self._files.remove(record)
-                raise
-            except (PermanentError, ModelError, BatchExpired) as error:
-                self._files.remove(record)
-                if isinstance(error, BatchExpired):
-                    fact = f"{server.address} has no batches ({error}); leave out --batch"
-                    raise ModelError(fact) from None
-                raise
+                    raise
+                raise ModelError(
+                    f"{error}: whether the batch arrived is not known; repeat the command"
+                ) from None
 
-        submitted = replace(record, id=self._retry(submit), state="submitted")
+        try:
+            submitted = replace(record, id=self._retry(submit), state="submitted")
+        except BatchExpired as error:
+            fact = f"{server.address} has no batches ({error}); leave out --batch"
+            raise ModelError(fact) from None
         self._files.write(submitted)
         return _Job(submitted, requests)
 
@@ -422,7 +396,7 @@ class BatchModel:
                 errors.append(f"batch {job.record.shown}: {status.error}")
             waiting = [job for job, status in polled if not status.is_ended]
             if waiting:
-                self._polling.sleep(wait_s)
+                self._sleep(wait_s)
                 wait_s = min(LONGEST_S, GROWTH * wait_s)
         if errors:
             raise ModelError(
@@ -464,12 +438,11 @@ class BatchModel:
             ) from None
 
     def _retry(self, call: Callable[[], _T]) -> _T:
-        attempts = self._polling.attempts
         retrying = Retrying(
             retry=retry_if_exception_type(RetryableError),
-            stop=stop_after_attempt(attempts),
+            stop=stop_after_attempt(self._attempts),
             wait=_wait_s,
-            sleep=self._polling.sleep,
+            sleep=self._sleep,
             reraise=True,
         )
         try:
@@ -478,8 +451,8 @@ class BatchModel:
             raise ModelError(f"{error}; to ask at once, leave out --batch") from None
         except RetryableError as error:
             raise ModelError(
-                f"{error}; gave up after attempt {attempts}: what was handed in stays, and the "
-                "same command collects it"
+                f"{error}; gave up after attempt {self._attempts}: what was handed in stays, and "
+                "the same command collects it"
             ) from None
 
 
@@ -490,6 +463,7 @@ def _wait_s(state: RetryCallState) -> float:
     return max(min(LONGEST_S, FIRST_S * GROWTH ** (state.attempt_number - 1)), asked_s or 0.0)
 
 
-def _stem(name: str) -> str:
-    """The start that the names of a request's entries share: most of its key."""
-    return name[: LONGEST_NAME - 6]
+def words_of(error: object) -> str:
+    """The message in an error of a provider, or its code; empty without either."""
+    found = error if isinstance(error, dict) else {}
+    return str(found.get("message") or found.get("code") or "")

@@ -3,12 +3,12 @@
 The only place that calls a model. Nothing here knows a task, a judge or a back end.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from math import fsum
 from threading import Lock
-from typing import Literal, Protocol
+from typing import Literal, Self
 
 from msgspec import json
 
@@ -145,22 +145,12 @@ class Stage:
         return f"step {self.step}/{self.steps} {self.what}" if self.model else self.what
 
 
-class Progress(Protocol):
-    """Receives how far a stage is."""
+Progress = Callable[..., None]
+"""Receives how far a stage is: a Stage or its words, then how many calls of how many are stored.
 
-    def __call__(
-        self,
-        stage: Stage | str,
-        done: int,
-        total: int,
-        failed: int = 0,
-        spent_usd: float | None = None,
-        /,
-    ) -> None:
-        """`done` of `total` calls are stored; `failed` of these got no reply.
-
-        `spent_usd` is what those made now have cost so far; None where no price is known.
-        """
+Then, if known, how many of these got no reply, and what those made now have cost so far in US
+dollars; None where no price is known.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +188,7 @@ class CachedClient:
     priced_as: str | None = None
     waiting: frozenset[str] = frozenset()
 
-    def __enter__(self) -> "CachedClient":
+    def __enter__(self) -> Self:
         """Open nothing: a ledger segment begins with its first record."""
         return self
 

@@ -61,7 +61,7 @@ class Endpoint:
     ) -> Self:
         """The endpoint of the model `name`: the environment's URL if it has one, else the YAML's.
 
-        ModelError where it is no HTTP address, or holds a user, a password or a query.
+        ModelError where it is no HTTP address, or holds more than one.
         """
         own = environ.get(spec.base_url_env, "").strip() if spec.base_url_env else ""
         url, owner = own or spec.base_url, f"configs/models/{name}.yaml"
@@ -69,19 +69,12 @@ class Endpoint:
         server = cls(
             *(url, spec.base_url_env, spec.key_env, environ, owner, spec.headers_env, reasoning)
         )
-        if not _is_address(url):
-            shown = re.split(r"[?#]", url)[0].rpartition("@")[2][:LONGEST_ADDRESS]
+        if not _is_address(url) or "@" in urlsplit(url).netloc or re.search(r"[?#]", url):
+            shown = server.quote(re.split(r"[?#]", url)[0].rpartition("@")[2][:LONGEST_ADDRESS])
             raise ModelError(
-                f"{server.quote(shown)!r} is no server address; {server.remedy} to one like "
-                "http://localhost:8000/v1"
-            )
-        has_query, has_user = re.search(r"[?#]", url), "@" in urlsplit(url).netloc
-        if has_query or has_user:
-            found = "a query, or a mark of one" if has_query else "a user or a password"
-            raise ModelError(
-                f"the address of {server.address} holds {found}; {server.remedy} to it without "
-                "them: a key belongs into the variable that key_env names, and other fields into "
-                "extra_body or headers_env"
+                f"{shown!r} is no server address, or holds a user, a password or a query; "
+                f"{server.remedy} to one like http://localhost:8000/v1: a key belongs into the "
+                "variable that key_env names, other fields into extra_body or headers_env"
             )
         return server
 

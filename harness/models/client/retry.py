@@ -8,7 +8,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from itertools import chain
@@ -20,15 +20,7 @@ from msgspec import UNSET
 
 from harness.core import Request, Response
 from harness.errors import ModelError
-from harness.parts import (
-    NO_REPLY,
-    UNCHARGED,
-    UNKNOWN_USAGE,
-    Failure,
-    Reason,
-    Usage,
-    total_usage,
-)
+from harness.parts import NO_REPLY, UNCHARGED, UNKNOWN_USAGE, Failure, Reason, Usage, total_usage
 
 _log = logging.getLogger(__name__)
 LATER = "repeat the command later, or raise total_s in the model's YAML"
@@ -238,14 +230,6 @@ def retry_after_seconds(retry_after: str | None, now: datetime) -> float | None:
     return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
-@dataclass(slots=True)
-class _Attempts:
-    """The attempts at one request: when the last may end, and the errors of those that failed."""
-
-    end_s: float
-    failed: list[RetryableError] = field(default_factory=list)
-
-
 class _Session:
     """The calls to one server, until the requests are answered or too many failed in a row."""
 
@@ -286,19 +270,21 @@ class _Session:
 
     async def _answer(self, request: Request) -> Response:
         """The response to a request, with the usage of all of its attempts."""
-        attempts = _Attempts(_now() + self.policy.total_s)
+        end_s, failed = _now() + self.policy.total_s, list[RetryableError]()
         if not self.policy.is_one_by_one or request.decoding.n == 1:
-            return _with_all_usage(await self._reply(request, attempts), attempts.failed)
+            return _with_all_usage(await self._reply(request, failed, end_s), failed)
         replies = list[Response]()
         while len(replies) < request.decoding.n and not any(map(never_came, replies)):
             one = nth_request(request, len(replies))
-            replies.append(await self._reply(one, attempts))
-        return _with_all_usage(merge(request, replies), attempts.failed)
+            replies.append(await self._reply(one, failed, end_s))
+        return _with_all_usage(merge(request, replies), failed)
 
-    async def _reply(self, request: Request, attempts: _Attempts) -> Response:
-        """The response of the last attempt; it holds a slot."""
+    async def _reply(
+        self, request: Request, failed: list[RetryableError], end_s: float
+    ) -> Response:
+        """The response of the last attempt; it holds a slot. Errors of others go to `failed`."""
         while True:
-            most_s = max(0.0, min(self.policy.timeout_s, attempts.end_s - _now()))
+            most_s = max(0.0, min(self.policy.timeout_s, end_s - _now()))
             try:
                 async with asyncio.timeout(most_s):
                     response = await self.call(request)
@@ -306,30 +292,28 @@ class _Session:
                 failure = Failure(error.reason, str(error))
                 response = Response(request.key, failure=failure, usage=error.usage)
             except (TimeoutError, RetryableError) as error:
-                wait_s = self._wait_s(error, attempts, most_s=most_s)
-                if wait_s is None or wait_s > attempts.end_s - _now():
-                    return self._given_up(request, attempts)
+                if isinstance(error, TimeoutError):
+                    error = RetryableError(f"no answer within {round(most_s, 3):g} s")
+                failed.append(error)
+                wait_s = self._wait_s(failed)
+                if len(failed) >= self.policy.attempts or wait_s > end_s - _now():
+                    return self._given_up(request, failed)
                 self.limiter.release()
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self.closing.wait(), wait_s)
                 if not await self._has_slot():
-                    return self._given_up(request, attempts)
+                    return self._given_up(request, failed)
                 continue
             self.limiter.record()
             return response
 
-    def _wait_s(
-        self, caught: TimeoutError | RetryableError, attempts: _Attempts, *, most_s: float
-    ) -> float | None:
-        """Record an attempt that failed; the seconds to the next one, None if there is none.
+    def _wait_s(self, failed: Sequence[RetryableError]) -> float:
+        """Record the last attempt, which failed; the seconds to the next one.
 
         They are random up to a growing limit, or what the server asks for, spread: requests that
         were rejected together do not come back together.
         """
-        error = caught
-        if isinstance(error, TimeoutError):
-            error = RetryableError(f"no answer within {round(most_s, 3):g} s")
-        attempts.failed.append(error)
+        policy, error = self.policy, failed[-1]
         self.limiter.record(error)
         self.failed_calls += not error.is_rate_limited
         if self.failed_calls == WARN_AFTER and not error.is_rate_limited:
@@ -338,25 +322,20 @@ class _Session:
                 "and what was answered is stored",
                 *(WARN_AFTER, error),
             )
-        count, policy, asked_s = len(attempts.failed), self.policy, error.retry_after_s
-        longest_s = min(policy.longest_wait_s, policy.first_wait_s * 2 ** (count - 1))
-        own_s = uniform(0, longest_s)  # noqa: S311 - no secret
-        if count >= policy.attempts:
-            return None
+        longest_s = min(policy.longest_wait_s, policy.first_wait_s * 2 ** (len(failed) - 1))
+        own_s, asked_s = uniform(0, longest_s), error.retry_after_s  # noqa: S311 - no secret
         return own_s if asked_s is None else max(own_s, asked_s + min(own_s, asked_s / 4))
 
-    def _given_up(self, request: Request, attempts: _Attempts) -> Response:
+    def _given_up(self, request: Request, failed: Sequence[RetryableError]) -> Response:
         """The failure of a request that is not called again."""
-        count, most, why = len(attempts.failed), self.policy.attempts, ""
+        count, most, asked_s, why = len(failed), self.policy.attempts, failed[-1].retry_after_s, ""
         if count < most and self.closed_by is not None:
             why = ": nothing more is asked of the server; repeat the command later"
         elif count < most:
-            asked_s = attempts.failed[-1].retry_after_s
             why = f": the server asks to wait {asked_s:.0f} s, and" if asked_s else ":"
-            why += (
-                f" another attempt would take more than {self.policy.total_s:g} s in all; {LATER}"
-            )
-        fact = f"{attempts.failed[-1]}; gave up after attempt {count} of {most}{why}"
+            most_s = f"{self.policy.total_s:g} s in all"
+            why += f" another attempt would take more than {most_s}; {LATER}"
+        fact = f"{failed[-1]}; gave up after attempt {count} of {most}{why}"
         return Response(request.key, failure=Failure(Reason.FAILED, fact), usage=UNCHARGED)
 
     def _record(self, response: Response) -> None:

@@ -38,7 +38,7 @@ from harness.models.local.checkpoints import (
     explain,
     resolve,
 )
-from harness.models.local.heads import ScoringHead, load_head, log_shares
+from harness.models.local.heads import Arrays, load_head, log_shares, scores
 from harness.models.vectors import Progress, Vectors, chunks, without_surrogates
 from harness.parts import digest
 from harness.specs.models import ClassifierSpec
@@ -181,14 +181,14 @@ class SklearnModel(TextLabeller):
     def _labelled(self, asked: Sequence[LabelQuestion]) -> Iterator[Response]:
         for batch in chunks(asked, BATCH):
             rows = self._encode([one.text or "" for one in batch])
-            scores = self._head.scores(rows)
-            values_by_class = log_shares(scores) if self._has_odds else scores
+            found = scores(self._head, rows)
+            values_by_class = log_shares(found) if self._has_odds else found
             for one, values in zip(batch, values_by_class.tolist(), strict=True):
                 by_label = dict(zip(self._trained.card.labels, values, strict=True))
                 yield self._response(one, by_label)
 
     @cached_property
-    def _head(self) -> ScoringHead:
+    def _head(self) -> Arrays:
         return load_head(self._trained.folder, len(self._trained.card.labels))
 
     def _response(self, asked: LabelQuestion, by_label: dict[str, float]) -> Response:

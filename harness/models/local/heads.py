@@ -7,11 +7,10 @@ it; its numbers alone are kept, as safetensors, which cannot hold code. Nothing 
 import logging
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from math import isqrt
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,87 +23,48 @@ from harness.storage.files import write_whole
 
 _log = logging.getLogger(__name__)
 Scores = NDArray[np.float64]
+Arrays = Mapping[str, NDArray[Any]]
+"""The numbers that a head is made of, by name."""
 FILE = "head.safetensors"
 
 
-class ScoringHead(Protocol):
-    """What scores vectors, a score for each class."""
+def scores(head: Arrays, rows: Vectors) -> Scores:
+    """Score rows [n, width]: [n, classes], the highest for the class that is chosen.
 
-    def scores(self, rows: Vectors) -> Scores:
-        """Score rows [n, width]: [n, classes], the highest for the class that is chosen."""
-
-    @property
-    def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """The numbers that it is made of, by name."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LinearHead:
-    """A linear classifier: weights [classes, width], and offsets [classes]."""
-
-    weights: Scores
-    offsets: Scores
-
-    @property
-    def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """The numbers that it is made of, by name."""
-        return {"weights": self.weights, "offsets": self.offsets}
-
-    def scores(self, rows: Vectors) -> Scores:
-        """Score rows [n, width]: [n, classes], decision scores or log-odds."""
-        _check_width(rows, self.weights)
-        return np.asarray(rows.astype(np.float64) @ self.weights.T + self.offsets)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RadialHead:
-    """A support vector machine whose kernel is exp(-gamma |x - v|^2) of x and a support vector v.
-
-    It has a machine for each pair of classes, (0, 1), (0, 2), ... (1, 2): `pairs` [pairs, vectors]
-    and `offsets` [pairs]; above 0 the first class of the pair wins. `support` is [vectors, width],
-    and `gamma` is [1].
+    They are decision scores or log-odds; of a radial kernel and two classes the decision score and
+    its negative. Of more classes each pair won is a vote, and its margins settle ties, as in
+    scikit-learn's `decision_function` of shape ovr and its choice with `break_ties`.
     """
-
-    support: Vectors
-    pairs: Scores
-    offsets: Scores
-    gamma: Scores
-
-    @property
-    def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """The numbers that it is made of, by name."""
-        names = ("support", "pairs", "offsets", "gamma")
-        return {name: getattr(self, name) for name in names}
-
-    def scores(self, rows: Vectors) -> Scores:
-        """Score rows [n, width]: [n, classes]; of two classes the decision score and its negative.
-
-        Of more, each pair won is a vote, and its margins settle ties, as in scikit-learn's
-        `decision_function` of shape ovr and its choice with `break_ties`.
-        """
-        _check_width(rows, self.support)
-        own, theirs = rows.astype(np.float64), self.support.astype(np.float64)
-        squares = (own**2).sum(axis=1)[:, None] + (theirs**2).sum(axis=1) - 2 * own @ theirs.T
-        margins = np.exp(-self.gamma * np.maximum(squares, 0.0)) @ self.pairs.T + self.offsets
-        if margins.shape[1] == 1:
-            return np.hstack([margins, -margins])
-        count = (1 + isqrt(1 + 8 * margins.shape[1])) // 2  # classes of so many pairs
-        votes, sure = np.zeros((2, len(rows), count))
-        for margin, (first, second) in zip(margins.T, combinations(range(count), 2), strict=True):
-            votes[:, first] += margin >= 0
-            votes[:, second] += margin < 0
-            sure[:, first] += margin
-            sure[:, second] -= margin
-        return np.asarray(votes + sure / (3 * (np.abs(sure) + 1)))
-
-
-def _check_width(rows: Vectors, known: NDArray[Any]) -> None:
+    known = head["support"] if "support" in head else head["weights"]
     if rows.shape[1] != known.shape[1]:
         raise ModelError("a head of vectors of another width; train the classifier again")
+    own = rows.astype(np.float64)
+    if "support" not in head:
+        return np.asarray(own @ known.T + head["offsets"])
+    theirs = known.astype(np.float64)
+    squares = (own**2).sum(axis=1)[:, None] + (theirs**2).sum(axis=1) - 2 * own @ theirs.T
+    kernel = np.exp(-head["gamma"] * np.maximum(squares, 0.0))
+    margins = kernel @ head["pairs"].T + head["offsets"]
+    if margins.shape[1] == 1:
+        return np.hstack([margins, -margins])
+    count = (1 + isqrt(1 + 8 * margins.shape[1])) // 2  # classes of so many pairs
+    votes, sure = np.zeros((2, len(rows), count))
+    for margin, (first, second) in zip(margins.T, combinations(range(count), 2), strict=True):
+        votes[:, first] += margin >= 0
+        votes[:, second] += margin < 0
+        sure[:, first] += margin
+        sure[:, second] -= margin
+    return np.asarray(votes + sure / (3 * (np.abs(sure) + 1)))
 
 
-def fit(rows: Vectors, places: Sequence[int], spec: SklearnSpec, *, seed: int) -> ScoringHead:
-    """Train a head on rows whose classes are `places`, from 0; every class must occur."""
+def fit(rows: Vectors, places: Sequence[int], spec: SklearnSpec, *, seed: int) -> Arrays:
+    """Train a head on rows whose classes are `places`, from 0; every class must occur.
+
+    A linear head has weights [classes, width] and offsets [classes]. A support vector machine whose
+    kernel is exp(-gamma |x - v|^2), of x and a support vector v, has `support` [vectors, width],
+    `gamma` [1], and a machine for each pair of classes, (0, 1), (0, 2), ... (1, 2): `pairs`
+    [pairs, vectors] and `offsets` [pairs]; above 0 the first class of the pair wins.
+    """
     require("sklearn", extra="classic")
     weight = None if spec.class_weight == "none" else spec.class_weight
     if spec.head == "svm-rbf":
@@ -122,15 +82,14 @@ def fit(rows: Vectors, places: Sequence[int], spec: SklearnSpec, *, seed: int) -
         _log.warning("training stopped at max_iter %d before it converged: raise it", spec.max_iter)
     weights, offsets = np.asarray(model.coef_), np.asarray(model.intercept_)
     if len(weights) > 1:
-        return LinearHead(weights.astype(np.float64), offsets.astype(np.float64))
+        return {"weights": weights.astype(np.float64), "offsets": offsets.astype(np.float64)}
     # For two classes there is one row: the first is what the second is not, its log-odds are 0.
     first = -1.0 if spec.head == "svm" else 0.0
-    return LinearHead(np.vstack([first * weights, weights]), np.append(first * offsets, offsets))
+    both = {"weights": np.vstack([first * weights, weights])}
+    return both | {"offsets": np.append(first * offsets, offsets)}
 
 
-def _radial(
-    rows: Vectors, places: Sequence[int], spec: SklearnSpec, weight: str | None
-) -> RadialHead:
+def _radial(rows: Vectors, places: Sequence[int], spec: SklearnSpec, weight: str | None) -> Arrays:
     from sklearn.svm import SVC
 
     gamma = "scale" if spec.gamma is None else spec.gamma
@@ -144,12 +103,12 @@ def _radial(
         pairs[at, of == second] = own[first, of == second]
     # Of two classes scikit-learn turns the signs: above 0 the second wins.
     sign = -1.0 if count == 2 else 1.0
-    return RadialHead(
-        np.asarray(model.support_vectors_, dtype=np.float32),
-        sign * pairs,
-        sign * np.asarray(model.intercept_, dtype=np.float64),
-        np.array([model._gamma]),
-    )
+    return {
+        "support": np.asarray(model.support_vectors_, dtype=np.float32),
+        "pairs": sign * pairs,
+        "offsets": sign * np.asarray(model.intercept_, dtype=np.float64),
+        "gamma": np.array([model._gamma]),
+    }
 
 
 def log_shares(scores: Scores) -> Scores:
@@ -159,35 +118,44 @@ def log_shares(scores: Scores) -> Scores:
     return np.asarray(log_softmax(scores, axis=1))
 
 
-def save_head(head: ScoringHead, folder: Path) -> Path:
-    """Write a head's arrays as safetensors, which cannot hold code."""
+def load_head(folder: Path, labels: int) -> Arrays:
+    """Read a head; ModelError unless its numbers are finite and of that many labels."""
+    head = read_arrays(folder / FILE, remedy="train it again")
+    shapes = {name: part.shape for name, part in head.items()}
+    known, pairs = shapes.get("support") or shapes.get("weights", ()), labels * (labels - 1) // 2
+    wanted = {"weights": (labels, *known[1:]), "offsets": (labels,)}
+    if "support" in shapes:
+        wanted = {
+            "support": known,
+            "pairs": (pairs, *known[:1]),
+            "offsets": (pairs,),
+            "gamma": (1,),
+        }
+    if len(known) != 2 or shapes != wanted:
+        raise ModelError(f"{folder / FILE}: no weights of {labels} labels; train it again")
+    return head
+
+
+def write_arrays(path: Path, arrays: Arrays) -> Path:
+    """Write arrays as safetensors; equal arrays are equal bytes."""
+    require("safetensors", extra="embed")
     from safetensors.numpy import save
 
-    path = folder / FILE
     # safetensors writes an array's memory as it lies, and scikit-learn's lies by columns.
-    write_whole(path, save({n: np.ascontiguousarray(part) for n, part in head.arrays.items()}))
+    write_whole(path, save({name: np.ascontiguousarray(part) for name, part in arrays.items()}))
     return path
 
 
-def load_head(folder: Path, labels: int) -> ScoringHead:
-    """Read a saved head; ModelError unless its numbers are finite and of that many labels."""
+def read_arrays(path: Path, *, remedy: str) -> Arrays:
+    """Read arrays that were written so; ModelError unless all their numbers are finite."""
+    require("safetensors", extra="embed")
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
     try:
-        arrays = load_file(folder / FILE)
-        head = RadialHead(**arrays) if "support" in arrays else LinearHead(**arrays)
-        is_finite = all(np.isfinite(part).all() for part in arrays.values())
-        if not (is_finite and _is_of(head, labels)):
-            raise SafetensorError(f"no finite weights of {labels} labels")
-    except (OSError, TypeError, SafetensorError) as error:
-        raise ModelError(f"{folder / FILE}: damaged ({error}); train it again") from error
-    return head
-
-
-def _is_of(head: LinearHead | RadialHead, labels: int) -> bool:
-    if isinstance(head, LinearHead):
-        return head.weights.shape[:1] == head.offsets.shape == (labels,) and head.weights.ndim == 2
-    pairs = labels * (labels - 1) // 2
-    shapes = (head.pairs.shape, head.offsets.shape, head.gamma.shape)
-    return head.support.ndim == 2 and shapes == ((pairs, len(head.support)), (pairs,), (1,))
+        arrays = load_file(path)
+        if broken := [name for name, part in arrays.items() if not np.isfinite(part).all()]:
+            raise SafetensorError(f"numbers of {broken[0]} are not finite")
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"{path}: damaged ({error}); {remedy}") from error
+    return arrays

@@ -8,62 +8,26 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from harness.core import Request, Response
-from harness.models.client.batches import BatchRecord, BatchServer, BatchStatus
-from harness.models.client.retry import PermanentError
+from harness.models.client.batches import BatchLine, BatchServer, BatchStatus, words_of
+from harness.models.client.retry import PermanentError, attach_usage
 from harness.models.openai.bodies import body_of, is_filtered, path_of, read_response
 from harness.parts import UNCHARGED, Mode, Reason
 from harness.specs.models import OpenAISpec
 
-OLDEST_S = 24 * 3600.0
-"""How far the server's clock may be behind ours when a lost batch is looked for."""
 ENDED = frozenset({"completed", "expired", "cancelled", "failed"})
-NONCE = "harness_nonce"
-
-
-class _Counts(Struct):
-    total: int = 0
-    completed: int = 0
-    failed: int = 0
-
-
-class _Error(Struct):
-    message: str | None = None
-    code: str | None = None
-
-
-class _Errors(Struct):
-    data: list[_Error] | None = None
-
-
-class _Batch(Struct):
-    id: str
-    status: str
-    created_at: float = 0.0
-    metadata: dict[str, str] | None = None
-    request_counts: _Counts | None = None
-    output_file_id: str | None = None
-    error_file_id: str | None = None
-    errors: _Errors | None = None
-
-
-class _Page(Struct):
-    data: list[_Batch]
-    has_more: bool = False
 
 
 class _File(Struct):
     id: str
 
 
-class _Reply(Struct):
-    status_code: int
-    body: Any = None
-
-
-class _Line(Struct):
-    custom_id: str
-    response: _Reply | None = None
-    error: _Error | None = None
+class _Batch(Struct):
+    id: str
+    status: str
+    request_counts: dict[str, int] | None = None
+    output_file_id: str | None = None
+    error_file_id: str | None = None
+    errors: dict[str, Any] | None = None
 
 
 class OpenAIBatches(BatchServer[OpenAISpec]):
@@ -72,7 +36,7 @@ class OpenAIBatches(BatchServer[OpenAISpec]):
     Limits from OpenAI's API reference, "Create batch": 50,000 requests, also of embeddings, 200 MB.
     """
 
-    kind, line = "openai", _Line
+    kind = "openai"
     most_entries, most_bytes = 50_000, 200_000_000
 
     def path(self, request: Request) -> str | None:
@@ -99,56 +63,37 @@ class OpenAIBatches(BatchServer[OpenAISpec]):
             )
             return whole
 
-        settings = {
-            "input_file_id": self.ask_for(_File, "POST", "/files", form).id,
+        with attach_usage(UNCHARGED):  # a lost upload may be repeated
+            file = self.ask_for(_File, "POST", "/files", form)
+        settings: dict[str, object] = {
+            "input_file_id": file.id,
             "endpoint": path,
             "completion_window": "24h",
-            "metadata": {NONCE: nonce},
         }
+        settings |= {"metadata": {"harness_nonce": nonce}}
         return self.ask_for(_Batch, "POST", "/batches", settings).id
-
-    def find(self, record: BatchRecord) -> str | None:
-        """The batch that has our name for it, among those of our record's age or younger."""
-        after, has_more = "", True
-        while has_more:
-            page = self.ask_for(_Page, "GET", f"/batches?limit=100{after}")
-            for batch in page.data:
-                if (batch.metadata or {}).get(NONCE) == record.nonce:
-                    return batch.id
-                if batch.created_at < record.created - OLDEST_S:
-                    return None
-            has_more = page.has_more and bool(page.data)
-            after = f"&after={quote(page.data[-1].id, safe='')}" if has_more else ""
-        return None
 
     def status(self, name: str) -> BatchStatus:
         """The progress of a batch; one that failed was rejected as a whole."""
         batch = self.ask_for(_Batch, "GET", f"/batches/{quote(name, safe='')}")
-        counts, has_failed = batch.request_counts or _Counts(), batch.status == "failed"
-        errors = (batch.errors or _Errors()).data or []
-        why = "; ".join(f"{error.message or error.code}" for error in errors)
+        counts, has_failed = batch.request_counts or {}, batch.status == "failed"
         files = filter(None, (batch.output_file_id, batch.error_file_id))
         return BatchStatus(
             *(self._server.quote(batch.status), batch.status in ENDED),
-            *(counts.completed + counts.failed, counts.total),
+            *(counts.get("completed", 0) + counts.get("failed", 0), counts.get("total", 0)),
             results=tuple(f"/files/{quote(file, safe='')}/content" for file in files),
-            error=self._server.quote(why or "it does not say why") if has_failed else None,
+            error=self._server.quote(f"{batch.errors}") if has_failed else None,
         )
 
-    def response(self, line: _Line, request: Request) -> Response:
+    def response(self, line: BatchLine, request: Request) -> Response:
         """The response in one result."""
-        reply = line.response
-        if reply is not None and reply.status_code == 200:
-            content = json.dumps(reply.body).encode()
+        reply = line.response or {}
+        status, body = reply.get("status_code"), reply.get("body")
+        if status == 200:
+            content = json.dumps(body).encode()
             return read_response(content, request, self._server, spec=self.hosted.spec)
-        message, reason = "in a batch: ", Reason.FAILED
-        if reply is None:
-            error = line.error or _Error()
-            message += f"{error.message or error.code or 'no response'}"
-        else:
-            found = reply.body.get("error") if isinstance(reply.body, dict) else None
-            inner = found if isinstance(found, dict) else {}
-            reason = Reason.FILTERED if is_filtered(inner) else Reason.FAILED
-            message = f"{self.address} answered {reply.status_code} {message}"
-            message += f"{inner.get('message') or reply.body}"
+        error = body.get("error") if isinstance(body, dict) else line.error
+        inner = error if isinstance(error, dict) else {}
+        reason = Reason.FILTERED if is_filtered(inner) else Reason.FAILED
+        message = f"{self.address} answered {status} in a batch: {words_of(inner) or body}"
         raise PermanentError(reason, self._server.quote(message), usage=UNCHARGED)

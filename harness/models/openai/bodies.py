@@ -60,10 +60,6 @@ class _Choice(Struct):
     finish_reason: str | None = None
 
 
-class _Embedding(Struct):
-    embedding: tuple[float, ...]
-
-
 class _Part(Struct):
     type: str
     text: str = ""
@@ -163,7 +159,8 @@ def _read_vector(body: Mapping[str, Any], request: Request, server: Endpoint) ->
     # Servers report no completion tokens here, and there are none.
     usage = Usage(read_usage(body).prompt_tokens, 0)
     with attach_usage(usage):
-        vector = read_list(body, "data", _Embedding, server)[0].embedding
+        entry = read_list(body, "data", dict[str, Any], server)[0]
+        vector = read_as(tuple[float, ...], entry.get("embedding"), what="an embedding")
         if fault := vector_fault(vector):
             raise PermanentError(Reason.FAILED, f"the vector of {len(vector)} numbers is {fault}")
     return Response(request.key, vectors=(vector,), usage=usage, served=read_served(body))

@@ -7,22 +7,17 @@ none, but a PermanentError: FAILED where the server left out or mangled what it 
 UNPARSED where its tokens hold no choice, UNSUPPORTED where there can be no number.
 """
 
-import asyncio
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from math import exp, fsum, inf, log
 from typing import Any
-from weakref import proxy
 
 from msgspec import Struct
 
 from harness.core import Request, Response
-from harness.errors import ModelError
 from harness.models.boundary import choice_starts
 from harness.models.client.endpoint import Endpoint
 from harness.models.client.hosted import HostedModel
-from harness.models.client.http import Connection, HttpError
+from harness.models.client.http import Connection
 from harness.models.client.replies import (
     read_as,
     read_body,
@@ -31,40 +26,25 @@ from harness.models.client.replies import (
     read_usage,
 )
 from harness.models.client.retry import PermanentError, attach_usage
-from harness.parts import UNCHARGED, ChoiceScore, Decoding, Message, Mode, Reason
+from harness.parts import UNCHARGED, ChoiceScore, Mode, Reason
 from harness.specs.models import OpenAISpec
 
 MOST_TOKENS = 20
 """Next tokens that a server is asked for: the most that OpenAI and vLLM return."""
-UNABLE = frozenset({400, 404, 405, 415, 422, 501})
-"""HTTP statuses of servers that cannot do what they were asked for."""
-REMEDIES = {
-    Mode.CHOOSE: (
-        "serve the model with vLLM, whose completions echo a prompt's log-probabilities, or run it "
-        "here with kind: vllm or transformers, or set `choices: top_logprobs` or `choices: none`"
-    ),
-    Mode.CHOOSE_TOKEN: (
-        "use a model whose chat completions return log-probabilities, or serve an open model "
-        "with vLLM and set `choices: echo`, or set `choices: none`"
-    ),
-}
+NO_ECHO = (
+    "the reply holds no log-probabilities of the prompt; serve the model with vLLM, whose "
+    "completions echo them, or run it here with kind: vllm or transformers, or set `choices: "
+    "top_logprobs` or `choices: none`"
+)
+NO_NEXT = (
+    "the reply holds no log-probabilities of next tokens; use a model whose chat completions "
+    "return them, or serve an open model with vLLM and set `choices: echo`, or set `choices: none`"
+)
 SLACK = 1e-3
 """How far above 0 rounding may lift a log-probability."""
-PROBE = Request(
-    *("probe", "base", "answer", ""),
-    messages=(Message("user", "One, two,"),),
-    decoding=Decoding(max_tokens=1),
-    choices=(" three", " four"),
-)
-"""A request as small as can be."""
 SPILL = 0.01
 """What share of the choices' probability a token that begins one may have, to be left out."""
 Spans = list[tuple[int, int]]
-_AS_THEY_ARE = (*range(33, 127), *range(161, 173), *range(174, 256))
-_OTHERS = (byte for byte in range(256) if byte not in _AS_THEY_ARE)
-BYTES = {chr(byte): byte for byte in _AS_THEY_ARE}
-BYTES |= {chr(256 + index): byte for index, byte in enumerate(_OTHERS)}
-"""The byte of each letter of a byte-level vocabulary, as GPT-2 has it."""
 
 
 class Logprobs(Struct):
@@ -79,15 +59,6 @@ class NextToken(Struct, frozen=True):
 
     token: str
     logprob: float
-
-
-@dataclass(frozen=True, slots=True)
-class Echo:
-    """The tokens of a prompt, with their log-probabilities and their spans of characters."""
-
-    tokens: Sequence[bytes]
-    logprobs: Sequence[float | None]
-    spans: Spans
 
 
 class _Completion(Struct):
@@ -105,131 +76,33 @@ class _Chat(Struct):
     finish_reason: str | None = None
 
 
-class ChoiceAsker:
-    """Scores choices on one server, after a tiny call that shows whether the server can."""
-
-    def __init__(self, model: HostedModel[OpenAISpec]) -> None:
-        """Ask the server of a model; nothing is called yet."""
-        # The model holds this one, and is freed with its last run.
-        self._hosted: HostedModel[OpenAISpec] = proxy(model)
-        self._unable = dict[Mode, str]()  # by the modes that were tried: why not; empty if able
-
-    async def answer(
-        self, connection: Connection, request: Request, lock: asyncio.Lock
-    ) -> Response:
-        """Make one attempt at one request; ModelError if the server cannot score choices.
-
-        Under `lock` the first attempt is preceded by a call that shows it.
-        """
-        async with lock:
-            if request.mode not in self._unable:
-                self._unable[request.mode] = await self._why_unable(connection, request.mode)
-        if why := self._unable[request.mode]:
-            raise ModelError(why)
-        return await self._scored(connection, request)
-
-    async def _why_unable(self, connection: Connection, mode: Mode) -> str:
-        server = self._hosted.server
-        try:
-            await self._scored(connection, replace(PROBE, mode=mode))
-            return ""
-        except PermanentError as error:
-            if error.reason not in (Reason.FAILED, Reason.UNSUPPORTED):
-                return ""
-            fact = str(error)
-        except HttpError as error:
-            if error.status not in UNABLE:
-                raise
-            fact = f"it answered {error.status}: {server.quote(error.text)}"
-        return (
-            f"{server.address} cannot score choices with model {self._hosted.model!r}: {fact}; "
-            f"{REMEDIES[mode]}"
-        )
-
-    async def _scored(self, connection: Connection, request: Request) -> Response:
-        is_exact = request.mode is Mode.CHOOSE
-        refuse(request.choices, is_exact=is_exact)
-        path, sent = (
-            ("/completions", self._echo_body(request))
-            if is_exact
-            else (
-                "/chat/completions",
-                self._chat_body(request),
-            )
-        )
-        server, content = self._hosted.server, await connection.request("POST", path, sent)
-        body = read_body(content, server)
-        usage = read_usage(body)
-        with attach_usage(usage):
-            if is_exact:
-                scores = await self._echo_scores(connection, request, body, sent["prompt"])
-            else:
-                scores = token_scores(request.choices, read_next_tokens(body, server))
-        return Response(request.key, choice_scores=scores, usage=usage, served=read_served(body))
-
-    def _echo_body(self, request: Request) -> dict[str, Any]:
+async def score_choices(
+    connection: Connection, request: Request, hosted: HostedModel[OpenAISpec]
+) -> Response:
+    """Make one attempt at one request, which asks for the log-probabilities of its choices."""
+    is_exact, server, spec = request.mode is Mode.CHOOSE, hosted.server, hosted.spec
+    refuse(request.choices, is_exact=is_exact)
+    sent: dict[str, Any] = {"model": hosted.model}
+    if is_exact:
         context = "\n".join(message.content for message in request.messages)
-        return {
-            "model": self._hosted.model,
-            "prompt": [context + choice for choice in request.choices],
-            "max_tokens": 1,
-            "temperature": 0.0,
-            "echo": True,
-            "logprobs": 1,
-            **self._hosted.spec.extra_body,
-        }
-
-    def _chat_body(self, request: Request) -> dict[str, Any]:
-        spec = self._hosted.spec
-        sent: dict[str, Any] = {
-            "model": self._hosted.model,
-            "messages": [{"role": m.role, "content": m.content} for m in request.messages],
-            spec.token_field: 1,
-            "logprobs": True,
-            "top_logprobs": MOST_TOKENS,
-        }
+        prompts = [context + choice for choice in request.choices]
+        sent |= {"prompt": prompts, "max_tokens": 1, "temperature": 0.0}
+        sent |= {"echo": True, "logprobs": 1}
+    else:
+        sent["messages"] = [{"role": m.role, "content": m.content} for m in request.messages]
+        sent |= {spec.token_field: 1, "logprobs": True, "top_logprobs": MOST_TOKENS}
         sent |= {"temperature": 0.0} if spec.sends_temperature else {}
         sent |= {"reasoning_effort": spec.reasoning_effort} if spec.reasoning_effort else {}
-        return sent | spec.extra_body
-
-    async def _echo_scores(
-        self,
-        connection: Connection,
-        request: Request,
-        body: Mapping[str, Any],
-        prompts: Sequence[str],
-    ) -> tuple[ChoiceScore, ...]:
-        found = read_logprobs(body, len(prompts), self._hosted.server)
-        pairs = list(zip(prompts, found, strict=True))
-        echoes = [echo for prompt, tokens in pairs if (echo := echo_of(prompt, tokens))]
-        if len(echoes) < len(pairs):
-            echoes = [await self._echo_by_tokenizer(connection, *pair) for pair in pairs]
-        boundary = len(prompts[0]) - len(request.choices[0])
-        return echo_scores(request.choices, echoes, boundary=boundary)
-
-    async def _echo_by_tokenizer(
-        self, connection: Connection, prompt: str, logprobs: Logprobs
-    ) -> Echo:
-        server = self._hosted.server
-        body = {"model": self._hosted.model, "prompt": prompt, "return_token_strs": True}
-        url = f"{server.url.rstrip('/').removesuffix('/v1')}/tokenize"
-        pieces = list[str]()
-        try:
-            reply = read_body(await connection.request("POST", url, body), server)
-            pieces = read_as(list[str], reply.get("token_strs") or [], what="a tokenization")
-        except HttpError as error:
-            if error.status not in UNABLE:
-                raise
-        for tokens in spellings(pieces) if pieces else ():
-            if (spans := spans_in(tokens, prompt)) and are_alike(tokens, logprobs.tokens):
-                return Echo(tokens, logprobs.token_logprobs, spans)
-        why = "and neither do those of /tokenize" if pieces else "and it has no /tokenize"
-        raise PermanentError(
-            Reason.UNSUPPORTED,
-            f"the {len(logprobs.tokens)} token texts of {server.address} do not spell the prompt, "
-            f"{why}, so that it is not known which are a choice's; serve the model with vLLM, or "
-            "run it here with kind: vllm or transformers",
-        )
+    path = "/completions" if is_exact else "/chat/completions"
+    body = read_body(await connection.request("POST", path, sent | spec.extra_body), server)
+    usage = read_usage(body)
+    with attach_usage(usage):
+        if is_exact:
+            found = read_logprobs(body, len(prompts), server)
+            scores = echo_scores(request.choices, prompts, found)
+        else:
+            scores = token_scores(request.choices, read_next_tokens(body, server))
+    return Response(request.key, choice_scores=scores, usage=usage, served=read_served(body))
 
 
 def refuse(choices: Sequence[str], *, is_exact: bool) -> None:
@@ -247,70 +120,26 @@ def refuse(choices: Sequence[str], *, is_exact: bool) -> None:
         raise PermanentError(Reason.UNSUPPORTED, fact, usage=UNCHARGED)
 
 
-def spellings(pieces: Sequence[str]) -> tuple[list[bytes], list[bytes]]:
-    """Entries of a vocabulary as bytes, read in two ways.
-
-    Byte-level, with one letter a byte, and SentencePiece, which writes a space as a low line and
-    some bytes like <0x0A>. Any other piece is its text.
-    """
-    byte_level, sentence_piece = [], []
-    for piece in pieces:
-        is_letters = all(letter in BYTES for letter in piece)
-        byte_level.append(bytes(map(BYTES.__getitem__, piece)) if is_letters else _utf8(piece))
-        byte = re.fullmatch("<0x([0-9A-F]{2})>", piece)
-        text = _utf8(piece.replace("\u2581", " "))
-        sentence_piece.append(bytes([int(byte[1], 16)]) if byte else text)
-    return byte_level, sentence_piece
-
-
-def _utf8(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
-
-
-def spans_in(tokens: Sequence[bytes], prompt: str) -> Spans | None:
+def spans_in(tokens: Sequence[str], prompt: str) -> Spans | None:
     """First character of each token and the one after its last; None where they spell another text.
 
-    An empty token is one that ends inside a character: its span is that of the next token. Markers
-    before the prompt are at (0, 0).
+    SentencePiece drops the space that opens a token: it is between two spans, or is an empty token.
+    Another empty token ends inside a character: its span is that of the next token. Markers before
+    the prompt are at (0, 0), and a space that the tokenizer puts before it is not in it.
     """
-    data = _utf8(prompt)
-    owners = [at for at, letter in enumerate(prompt) for _ in _utf8(letter)]
     spans: Spans = []
-    end = len(data)
+    end = len(prompt)
     for token in reversed(tokens):
-        start = _start(token, data, end)
-        if start is None or not (token or spans):
+        if token and not prompt.endswith(token, 0, end) and prompt.endswith(f"{token} ", 0, end):
+            end -= 1
+        text = token or (" " if prompt.endswith(" ", 0, end) else "")
+        is_first = token.removeprefix(" ") == prompt[:end]
+        if end and not is_first and not (prompt.endswith(text, 0, end) and (text or spans)):
             return None
-        if start < end:
-            spans.append((owners[start], owners[end - 1] + 1))
-        else:
-            spans.append((0, 0) if token else spans[-1])
+        start = max(end - len(text), 0)
+        spans.append((start, end) if text or not end else spans[-1])
         end = start
     return None if end else spans[::-1]
-
-
-def _start(token: bytes, data: bytes, end: int) -> int | None:
-    """Where a token begins that ends at `end`; None where it does not end there."""
-    # A space that the tokenizer itself puts before a prompt is not in the prompt.
-    if not end or data.endswith(token, 0, end):
-        return max(end - len(token), 0)
-    return 0 if token.removeprefix(b" ") == data[:end] else None
-
-
-def are_alike(tokens: Sequence[bytes], texts: Sequence[str]) -> bool:
-    """Whether the texts, as far as they are whole, are those of the tokens.
-
-    There may be one text more: the token generated after the prompt.
-    """
-    return len(texts) - len(tokens) in (0, 1) and all(map(_is_alike, tokens, texts))
-
-
-def _is_alike(token: bytes, text: str) -> bool:
-    try:
-        word = token.decode("utf-8").strip()
-    except UnicodeDecodeError:
-        return True
-    return text.strip() in ("", word) or "\ufffd" in text
 
 
 def read_logprobs(body: Mapping[str, Any], count: int, server: Endpoint) -> list[Logprobs]:
@@ -322,7 +151,7 @@ def read_logprobs(body: Mapping[str, Any], count: int, server: Endpoint) -> list
     if len(completions) != count:
         fact = f"{count} prompts were sent in one call and {len(completions)} came back"
     elif len(found) < count:
-        fact = "the reply holds no log-probabilities of the prompt"
+        fact = NO_ECHO
     elif odd := [one for one in found if len(one.tokens) != len(one.token_logprobs)]:
         counts = f"{len(odd[0].token_logprobs)} log-probabilities for {len(odd[0].tokens)}"
         fact = f"the reply holds {counts} tokens"
@@ -331,36 +160,40 @@ def read_logprobs(body: Mapping[str, Any], count: int, server: Endpoint) -> list
     return found
 
 
-def echo_of(prompt: str, logprobs: Logprobs) -> Echo | None:
-    """The tokens of a prompt by their texts; None where these do not spell it.
-
-    Most servers add a token that was generated after the prompt.
-    """
-    for count in (len(logprobs.tokens) - 1, len(logprobs.tokens)):
-        tokens = [*map(_utf8, logprobs.tokens[:count])]
-        if spans := spans_in(tokens, prompt):
-            return Echo(tokens, logprobs.token_logprobs, spans)
-    return None
-
-
 def echo_scores(
-    choices: Sequence[str], echoes: Sequence[Echo], *, boundary: int
+    choices: Sequence[str], prompts: Sequence[str], found: Sequence[Logprobs]
 ) -> tuple[ChoiceScore, ...]:
-    """The scores of choices after a context of `boundary` characters."""
-    firsts, spanned = choice_starts(
-        [echo.spans for echo in echoes], boundary, tokens=[echo.tokens for echo in echoes]
-    )
+    """The scores of choices after a context, by the tokens of context and choice together."""
+    tokens, spans = list[list[str]](), list[Spans]()
+    for prompt, logprobs in zip(prompts, found, strict=True):
+        # Most servers add a token that was generated after the prompt.
+        ends = (len(logprobs.tokens) - 1, len(logprobs.tokens))
+        spelled = [
+            (part, at) for e in ends if (at := spans_in(part := logprobs.tokens[:e], prompt))
+        ]
+        if not spelled:
+            raise PermanentError(
+                Reason.UNSUPPORTED,
+                f"the {len(logprobs.tokens)} token texts of the reply do not spell the prompt, so "
+                "that it is not known which are a choice's; run the model here with kind: vllm or "
+                "transformers",
+            )
+        tokens.append(spelled[0][0])
+        spans.append(spelled[0][1])
+    boundary = len(prompts[0]) - len(choices[0])
+    firsts, spanned = choice_starts(spans, boundary, tokens=tokens)
     if min(firsts) < 1:
         raise PermanentError(
             Reason.UNSUPPORTED,
             "there is nothing before the choices to score them by; give the prompt a text",
         )
     rows = [
-        echo.logprobs[first : len(echo.tokens)] for echo, first in zip(echoes, firsts, strict=True)
+        logprobs.token_logprobs[first : len(part)]
+        for logprobs, part, first in zip(found, tokens, firsts, strict=True)
     ]
     return tuple(
-        ChoiceScore(_sum(logprobs), len(logprobs), len(choice.encode()), spanned)
-        for choice, logprobs in zip(choices, rows, strict=True)
+        ChoiceScore(_sum(row), len(row), len(choice.encode()), spanned)
+        for choice, row in zip(choices, rows, strict=True)
     )
 
 
@@ -381,7 +214,7 @@ def read_next_tokens(body: Mapping[str, Any], server: Endpoint) -> list[NextToke
     content = (chat.logprobs or {}).get("content") or []
     positions = read_as(list[_Position], content, what="a chat completion")
     if not positions or not positions[0].top_logprobs:
-        raise PermanentError(Reason.FAILED, "the reply holds no log-probabilities of next tokens")
+        raise PermanentError(Reason.FAILED, NO_NEXT)
     return list(dict.fromkeys(positions[0].top_logprobs))
 
 

@@ -6,9 +6,7 @@ moderation endpoint gets the text of a sample, and no prompt. `GuardModel` asks 
 `safe`, or `unsafe` and what is: a reply of another form is missing, never taken for safe.
 """
 
-import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from math import isfinite
 from typing import Any, ClassVar, TypeVar
@@ -27,7 +25,7 @@ from harness.models.client.replies import (
     read_served,
     read_usage,
 )
-from harness.models.client.retry import Call, PermanentError, attach_usage
+from harness.models.client.retry import PermanentError, attach_usage
 from harness.models.labels import (
     FLAGGED,
     LabelQuestion,
@@ -44,7 +42,7 @@ from harness.models.openai.bodies import (
     read_chat,
     read_response,
 )
-from harness.models.openai.choices import ChoiceAsker
+from harness.models.openai.choices import score_choices
 from harness.parts import UNCHARGED, Mode, Reason, digest
 from harness.specs.models import GuardSpec, ModerationSpec, OpenAISpec
 from harness.text.parsers import SafetyVerdict, safety_verdict
@@ -118,7 +116,6 @@ class OpenAIModel(OpenAIServed[OpenAISpec]):
         """Keep the settings; nothing is read or called yet."""
         super().__init__(name, spec, environ)
         self._auto: dict[str, Any] = {}
-        self._choices = ChoiceAsker(self)
 
     @property
     def modes(self) -> frozenset[Mode]:
@@ -137,11 +134,6 @@ class OpenAIModel(OpenAIServed[OpenAISpec]):
     def is_one_by_one(self) -> bool:
         """Whether several replies are as many calls."""
         return self.spec.is_one_by_one
-
-    def connect(self) -> AbstractAsyncContextManager[Call]:
-        """How one attempt at a request is made, once the server is checked."""
-        self._probing = asyncio.Lock()  # of one event loop
-        return super().connect()
 
     def _identity_parts(self) -> list[str]:
         spec = self.spec
@@ -195,7 +187,7 @@ class OpenAIModel(OpenAIServed[OpenAISpec]):
                 usage=UNCHARGED,
             )
         if request.mode in (Mode.CHOOSE, Mode.CHOOSE_TOKEN):
-            return await self._choices.answer(connection, request, self._probing)
+            return await score_choices(connection, request, self)
         spec, body = self.spec, body_of(request, self.model, self.spec)
         if spec.api == "responses" and request.mode is Mode.GENERATE:
             body["stream"] = False  # some servers stream here unless asked not to

@@ -17,9 +17,9 @@ from harness.analysis.profile import Profile, Sampling, profile
 from harness.analysis.rankings import read_people, scorer_judged
 from harness.data.ratings import read_ratings
 from harness.errors import DataError, SpecError, StoreError, did_you_mean
-from harness.implicitness.evaluate import evaluate, read_items
+from harness.implicitness.evaluate import evaluate
 from harness.implicitness.open import with_options
-from harness.implicitness.pairs import read_pairs
+from harness.implicitness.pairs import read_items, read_pairs
 from harness.implicitness.scorer import Flag, Scorer, text_of
 from harness.lazy import DataFrame, pandas
 from harness.models.vectors import Progress

@@ -11,10 +11,9 @@ from typing import Final
 import numpy as np
 
 from harness.analysis.panels import JudgeTable, Panel
-from harness.analysis.rankings import Judged, Measure, by_set, rho
+from harness.analysis.rankings import Judged, Measure, by_set
 from harness.errors import StoreError
-from harness.implicitness.evaluate import tau
-from harness.implicitness.train import mean_known
+from harness.implicitness.evaluate import mean_known, rho, tau
 from harness.lazy import pandas
 from harness.present.figures import marks
 from harness.present.figures.figure import FEWEST, Figure, Subplot, values

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from harness.analysis.profile import ALL, BINS, WIDTH, Profile, bins_of
 from harness.errors import DataError
-from harness.implicitness.pairs import TrainingPair, with_negatives
+from harness.implicitness.pairs import TrainingPair
 from harness.implicitness.scorer import Embedded, Scorer, embedded_texts
+from harness.implicitness.splits import with_negatives
 from harness.lazy import DataFrame
 from harness.models.encoders.encoders import Encoder
 from harness.models.extras import require
@@ -157,8 +158,8 @@ def datasets_distribution(profile: Profile) -> Figure:
 def features_map(texts: Labelled, scorer: Scorer, progress: Progress, *, seed: int = 0) -> Figure:
     """ImpScore, figures 11-13: t-SNE of the pragmatic and of the semantic features of texts."""
     drawn = _some(texts, seed)
-    found = scorer.head.features(_vectors(drawn, scorer.encoder, progress))
-    spaces = {"Pragmatic features": found.pragmatic, "Semantic features": found.semantic}
+    semantic, pragmatic = scorer.head.features(_vectors(drawn, scorer.encoder, progress))
+    spaces = {"Pragmatic features": pragmatic, "Semantic features": semantic}
     return _maps("Features of texts", spaces, drawn, scorer.signature, seed)
 
 

@@ -1,68 +1,134 @@
-"""Run folders to the items of a page, one run at a time; judges' prompts come from the ledger.
+"""Run folders to the data of a page, one run at a time; judges' prompts come from the ledger.
+
+Texts are places in one table; -1 is the place of a text that is not there. Arrays hold the fields
+of a record in their order, as `assets/report.js` reads them:
+
+- a sample: task, id, group, cluster, fields and references by name, choices, gold;
+- an item: run, sample, variant, decoding, answer, served, steps, verdicts;
+- a step: name, prompt, text, reason, note, stop, scores of the choices;
+- a verdict: judge (of its run), value, reason, note, details by name, shares, calls and replies.
 
 What the tables need of each run is kept as columns, so that many runs fit into memory.
-Nothing here computes a statistic.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
+from harness.analysis.boards.alarms import Row
 from harness.analysis.boards.ranked import CONTROL
-from harness.analysis.curves import curve_rows
 from harness.analysis.run_views import ComparedRun
 from harness.core import Sample
 from harness.lazy import DataFrame
 from harness.parts import Message, digest
 from harness.pipeline.score import OF_CHOICE, RIGHT_OR_WRONG
-from harness.present.page.records import NONE, PageFacts, PageRow, PageTexts
 from harness.storage.find_runs import data_words
 from harness.storage.ledger import Ledger
 from harness.storage.run_tables import SampleRecord, StepRecord, VerdictRecord
 from harness.storage.runs import RunFile, RunFolder, StoredRows
+from harness.text.cleanup import repair_surrogates
 
-_DIGITS = 6
-_LOT = 16
-_ALL = 16**_LOT
-"""Lots are drawn below this number."""
+NONE = -1
 MOST_ANSWERS = 20_000
 """The answers of a run up to which a page shows all of them."""
-_SHORT, _CHUNK = 8, 10_000
+_LOT, _SHORT, _CHUNK = 16, 8, 10_000
+_ALL = 16**_LOT
+"""Lots are drawn below this number."""
+Cell = tuple[float | None, float | None, float | None, int]
+"""A number with its interval and the place of what is behind it; None where it has none."""
+Value = Cell | str | float | int | None
+Array = tuple[object, ...]
+
+
+class PageTable(Struct, frozen=True):
+    """A table of a section; of those with one `task` a reader picks one by its `pick`.
+
+    A column has a `name` and a `kind`. `about` stands above the table, `notes` below.
+    """
+
+    title: str
+    columns: Sequence[Mapping[str, str]]
+    rows: Sequence[Sequence[Value]]
+    task: str = ""
+    pick: str = ""
+    about: str = ""
+    notes: Sequence[str] = ()
 
 
 @dataclass
 class PageParts:
     """The parts of a page that grow run by run.
 
-    `stored` has runs as columns, `cut` how many answers of each ended at their token limit,
-    `called` its tag and the day on which it was written.
+    `places_of` has each text with its place. `runs` are facts for the script: the `label` of a run
+    within its task, `task`, `model`, `kind`, `digest`, `is_control`, its `judges`, and `orders`,
+    which maps variants to their average. `prompts` are lists of messages, each its role and its
+    lines. `cut` counts the answers of each run that ended at their token limit, `called` has its
+    tag and the day on which it was written. `whys` are what is behind numbers, `chosen` lists of
+    samples that numbers name.
     """
 
-    texts: PageTexts = field(default_factory=PageTexts)
-    runs: list[PageFacts] = field(default_factory=list)
+    scores: DataFrame
+    places_of: dict[str, int] = field(default_factory=dict)
+    runs: list[dict[str, object]] = field(default_factory=list)
     items: list[Raw] = field(default_factory=list)
-    samples: list[PageRow] = field(default_factory=list)
+    samples: list[Array] = field(default_factory=list)
     stored: list[ComparedRun] = field(default_factory=list)
     cut: list[int] = field(default_factory=list)
     called: list[str] = field(default_factory=list)
-    curves: list[DataFrame] = field(default_factory=list)
     folders: dict[str, int] = field(default_factory=dict)
     by_sample: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
     prompts: dict[tuple[tuple[int, ...], ...], int] = field(default_factory=dict)
     keys: dict[str, int] = field(default_factory=dict)
     wanted: dict[Path, set[str]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    whys: list[dict[str, object]] = field(default_factory=list)
+    chosen: list[list[int]] = field(default_factory=list)
 
-    def places(self, run: int, names: Iterable[str]) -> list[int]:
-        """The places of a run's samples of some ids, as far as the page shows them."""
-        file = self.stored[run].file
-        known = self.by_sample.get((file.run.task, file.data.label), {})
-        return [known[name] for name in names if name in known]
+    def text(self, text: str | None) -> int:
+        """The place of a text, -1 for None."""
+        if text is None:
+            return NONE
+        found = self.places_of.get(text)
+        if found is None:
+            found = self.places_of[text] = len(self.places_of)
+        return found
+
+    def places(self, texts: Iterable[str]) -> tuple[int, ...]:
+        """The places of some texts."""
+        return tuple(map(self.text, texts))
+
+    def texts(self) -> list[str]:
+        """The texts in the order of their places; half a character becomes U+FFFD."""
+        return [*map(repair_surrogates, self.places_of)]
+
+    def run_of(self, row: Row) -> ComparedRun:
+        """The run that a row of a board is of."""
+        return self.stored[self.folders[row.run]]
+
+    def behind(self, signature: str, counts: tuple[int, int], **more: object) -> int:
+        """The place of what is behind a number: its recipe, its `n` and clusters, and `more`.
+
+        More are `missing` by reason, the `runs` and `variants` of its items, their `judge`,
+        `decoding` and `group`, -1 for all, and `chosen`, the place of a list of samples.
+        """
+        none = dict.fromkeys(("judge", "decoding", "group", "chosen", "other"), NONE)
+        facts = {"recipe": self.text(signature), "n": counts[0], "clusters": counts[1]}
+        self.whys.append({"missing": (), "runs": (), "variants": (), **none, **facts, **more})
+        return len(self.whys) - 1
+
+    def listed(self, runs: Iterable[int], names: Iterable[str]) -> int:
+        """The place of a list: the samples of some ids in some runs, as far as they are shown."""
+        names, found = list(names), set()
+        for file in (self.stored[run].file for run in runs):
+            known = self.by_sample.get((file.run.task, file.data.label), {})
+            found |= {known[name] for name in names if name in known}
+        self.chosen.append(sorted(found))
+        return len(self.chosen) - 1
 
     def calls(self) -> list[tuple[int, int] | None]:
         """The step and prompt of each judge's call, from the ledgers; None where it is absent."""
@@ -73,7 +139,7 @@ class PageParts:
         }
         # Placed in the order of the verdicts: a ledger's own order is that of arrival.
         found = {
-            key: (self.texts.place(asked[key].step), self.prompt(asked[key].messages))
+            key: (self.text(asked[key].step), self.prompt(asked[key].messages))
             for key in self.keys
             if key in asked
         }
@@ -88,30 +154,30 @@ class PageParts:
         """The place of a prompt, -1 where none is stored."""
         if not messages:
             return NONE
-        place = self.texts.place
-        made = tuple((place(m.role), *map(place, m.content.split("\n"))) for m in messages)
+        made = tuple((self.text(m.role), *self.places(m.content.split("\n"))) for m in messages)
         return self.prompts.setdefault(made, len(self.prompts))
 
 
-def collect_items(folders: Sequence[RunFolder], results: Path, answers: int) -> PageParts:
+def collect_items(
+    folders: Sequence[RunFolder], results: Path, answers: int, scores: DataFrame
+) -> PageParts:
     """The items of some runs, and what their tables are made of; about `answers` items a run."""
-    made = PageParts()
+    made = PageParts(scores)
     for place, folder in enumerate(folders):
-        rows = StoredRows(folder)
+        day = datetime.fromtimestamp(folder.written, UTC).date().isoformat()
         made.folders[folder.path.name] = place
-        made.called.append(_called(folder))
-        _collect(made, folder, rows, answers, folder.results(results) / "calls")
-    labels = zip(made.stored, _labels(made), strict=True)
-    made.runs += [_facts(made, run.file, label) for run, label in labels]
+        made.called.append(f"@{folder.tag}, {day}" if folder.tag else day)
+        _collect(made, folder, answers, folder.results(results) / "calls")
+    files = [run.file for run in made.stored]
+    labels = zip(files, _labels(files, made.called), strict=True)
+    made.runs += [_facts(made, file, label) for file, label in labels]
     return made
 
 
-def _collect(
-    made: PageParts, folder: RunFolder, rows: StoredRows, answers: int, calls: Path
-) -> None:
+def _collect(made: PageParts, folder: RunFolder, answers: int, calls: Path) -> None:
     """Go through the records of one run once."""
-    file = folder.read()
-    shown, left, cut = list[PageRow](), iter(rows), 0
+    file, rows = folder.read(), StoredRows(folder)
+    shown, left, cut = list[Array](), iter(rows), 0
     # By the sample, so that a page shows the same samples in all variants and runs of a size.
     bound = _ALL if len(rows) <= answers else _ALL * answers // len(rows)
     while part := list(islice(left, _CHUNK)):
@@ -127,17 +193,14 @@ def _collect(
             "answered. Tables are of all answers; `harness report --answers N` shows about N a run."
         )
     made.items.append(Raw(msgspec.json.encode(shown)))
-    files, source = folder.tables(), data_words(file)
-    found = [curve_rows(file, files, judge.name) for judge in file.judges]
-    made.curves += [rows.assign(source=source) for rows in found if len(rows)]
     made.cut.append(cut)
-    made.stored.append(ComparedRun.of(file, files))
+    made.stored.append(ComparedRun.of(file, folder.tables()))
 
 
-def _facts(made: PageParts, file: RunFile, label: str) -> PageFacts:
+def _facts(made: PageParts, file: RunFile, label: str) -> dict[str, object]:
     judges = [
         {
-            "name": made.texts.place(judge.name),
+            "name": made.text(judge.name),
             "metric": judge.metric,
             "recipe": judge.recipe,
             "asks": judge.asks,
@@ -158,62 +221,53 @@ def _facts(made: PageParts, file: RunFile, label: str) -> PageFacts:
     }
 
 
-def _labels(made: PageParts) -> list[str]:
+def _labels(files: Sequence[RunFile], called: Sequence[str]) -> list[str]:
     """The model of each run; with its tag, its data or its digest where a task has others of it."""
-    files = [run.file for run in made.stored]
     names = [file.model.name for file in files]
-    tags = [called.partition(", ")[0] if "@" in called else "" for called in made.called]
-    further: tuple[Sequence[str], ...] = (
-        tags,
+    for further in (
+        [one.partition(", ")[0] if "@" in one else "" for one in called],
         [data_words(file) for file in files],
         [file.digest[:_SHORT] for file in files],
-    )
-    for more in further:
+    ):
         keys = [(file.run.task, name) for file, name in zip(files, names, strict=True)]
         names = [
             f"{name} {own}".strip() if keys.count(key) > 1 else name
-            for name, own, key in zip(names, more, keys, strict=True)
+            for name, own, key in zip(names, further, keys, strict=True)
         ]
     return names
 
 
-def _called(folder: RunFolder) -> str:
-    day = datetime.fromtimestamp(folder.written, UTC).date().isoformat()
-    return f"@{folder.tag}, {day}" if folder.tag else day
-
-
-def _item(made: PageParts, file: RunFile, row: SampleRecord, calls: Path) -> PageRow:
-    text, verdicts = made.texts.place, list[PageRow]()
+def _item(made: PageParts, file: RunFile, row: SampleRecord, calls: Path) -> Array:
+    verdicts = list[Array]()
     for place, judge in enumerate(file.judges):
         if (verdict := row.verdicts.get(judge.name)) is not None:
             if judge.asks is not None and verdict.keys:
                 made.wanted.setdefault(calls / judge.asks, set()).update(verdict.keys)
             verdicts.append(_verdict(made, place, verdict))
     sample = _sample(made, file, row.sample)
-    names = [*map(text, (row.variant, row.decoding, row.answer, row.served))]
+    names = [*map(made.text, (row.variant, row.decoding, row.answer, row.served))]
     steps = [_step(made, step) for step in row.steps]
     return (len(made.stored), sample, *names, steps, verdicts)
 
 
-def _step(made: PageParts, step: StepRecord) -> PageRow:
-    text, scores = made.texts.place, [_rounded(one.logprob) for one in step.choice_scores]
-    prompt = text(step.step), made.prompt(step.messages)
-    return (*prompt, *map(text, (step.text, step.reason, step.note or None, step.stop)), scores)
+def _step(made: PageParts, step: StepRecord) -> Array:
+    scores = [_rounded(one.logprob) for one in step.choice_scores]
+    texts = (step.text, step.reason, step.note or None, step.stop)
+    return (made.text(step.step), made.prompt(step.messages), *map(made.text, texts), scores)
 
 
-def _verdict(made: PageParts, judge: int, verdict: VerdictRecord) -> PageRow:
-    text = made.texts.place
+def _verdict(made: PageParts, judge: int, verdict: VerdictRecord) -> Array:
     replies = (*verdict.replies, *[None] * (len(verdict.keys) - len(verdict.replies)))
     kept = {n: v for n, v in verdict.detail.items() if not n.startswith(OF_CHOICE)}
     return (
         judge,
         None if verdict.value is None else _rounded(verdict.value),
-        text(verdict.reason),
-        text(verdict.note or None),
-        [(text(name), _rounded(value)) for name, value in kept.items()],
+        made.text(verdict.reason),
+        made.text(verdict.note or None),
+        [(made.text(name), _rounded(value)) for name, value in kept.items()],
         [*map(_rounded, verdict.shares)],
         [
-            (made.keys.setdefault(key, len(made.keys)), text(reply))
+            (made.keys.setdefault(key, len(made.keys)), made.text(reply))
             for key, reply in zip(verdict.keys, replies, strict=False)
         ],
     )
@@ -223,15 +277,14 @@ def _sample(made: PageParts, file: RunFile, sample: Sample) -> int:
     known = made.by_sample.setdefault((file.run.task, file.data.label), {})
     if sample.id not in known:
         known[sample.id] = len(made.samples)
-        text, places = made.texts.place, made.texts.places
+        text, places = made.text, made.places
         names = [*map(text, (file.run.task, sample.id, sample.group, sample.cluster))]
         fields = [(text(name), text(value)) for name, value in sample.fields.items()]
         references = [(text(name), places(own)) for name, own in sample.references.items()]
-        own = (*names, fields, references, places(sample.choices), text(sample.gold))
-        made.samples.append(own)
+        made.samples.append((*names, fields, references, places(sample.choices), text(sample.gold)))
     return known[sample.id]
 
 
 def _rounded(value: float) -> float:
     """Six significant digits: more would only make the file larger."""
-    return float(f"{value:.{_DIGITS}g}")
+    return float(f"{value:.6g}")

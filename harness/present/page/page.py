@@ -7,24 +7,22 @@ no connection. Texts are data in a compressed block; the script puts them into t
 import base64
 import gzip
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 
 import msgspec
+from msgspec import Raw, Struct
 
 from harness import __version__
 from harness.analysis.agreement import agreement_with
 from harness.analysis.boards.alarms import judge_fitness
 from harness.analysis.boards.ranked import leaderboard
-from harness.analysis.curves import COLUMNS as CURVES
 from harness.errors import SpecError, StoreError
-from harness.lazy import DataFrame, pandas
-from harness.present.page import pairs, tables, words
-from harness.present.page.items import MOST_ANSWERS, PageParts, collect_items
-from harness.present.page.records import PageData, PageSection, PageTable
-from harness.present.page.tables import PageNumbers
+from harness.lazy import DataFrame
+from harness.present.page import tables, words
+from harness.present.page.items import MOST_ANSWERS, Array, PageParts, PageTable, collect_items
 from harness.storage.files import write_whole
 from harness.storage.frames import Row, records
 from harness.storage.runs import RunFolder
@@ -33,6 +31,35 @@ REPORT = "report.html"
 """The page's name in a results folder, where no other is given."""
 _LEVEL = 6
 """Of gzip: 9 takes four times as long for a file that is 2 % smaller."""
+
+
+class PageSection(Struct, frozen=True):
+    """A part of the page above the items."""
+
+    name: str
+    title: str
+    lines: Sequence[str] = ()
+    tables: Sequence[PageTable] = ()
+
+
+class PageData(Struct, frozen=True):
+    """All that a page shows, as `PageParts` explains it; `items` are lists of items, one a run.
+
+    `calls` has the step and prompt of each judge's call, None where the ledger does not have it.
+    """
+
+    title: str
+    version: str
+    texts: Sequence[str]
+    runs: Sequence[Mapping[str, object]]
+    sections: Sequence[PageSection]
+    samples: Sequence[Array]
+    prompts: Sequence[Sequence[tuple[int, ...]]]
+    calls: Sequence[tuple[int, int] | None]
+    items: Sequence[Raw]
+    whys: Sequence[Mapping[str, object]]
+    chosen: Sequence[Sequence[int]]
+    notes: Sequence[str] = ()
 
 
 def page_agreement(ratings: Path | None, folders: Sequence[RunFolder]) -> list[Row]:
@@ -73,12 +100,15 @@ def page_data(
     if not folders:
         raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")
     rows, boards, verdicts = leaderboard(folders)
-    made = collect_items(folders, results, answers)
-    numbers = PageNumbers(made, rows, [own for _, own in boards.groupby("board")])
-    sections = [*_sections(numbers, judge_fitness(boards, verdicts), agreement)]
+    made = collect_items(folders, results, answers, rows)
+    ordered = tables.in_order(made, [own for _, own in boards.groupby("board")])
+    alarms = [*words.alarms(made, judge_fitness(boards, verdicts))]
+    sections = _sections(made, ordered, alarms, agreement)
+    tasks = list(dict.fromkeys(str(run["task"]) for run in made.runs))
+    shown = ", ".join(tasks[:3]) + (f" and {len(tasks) - 3} more" if len(tasks) > 3 else "")
     calls = made.calls()
     return PageData(
-        title=_title(made),
+        title=f"{len(made.runs)} run{'s' * (len(made.runs) != 1)} of {shown}",
         version=__version__,
         runs=made.runs,
         sections=sections,
@@ -86,10 +116,10 @@ def page_data(
         prompts=list(made.prompts),
         calls=calls,
         items=made.items,
-        whys=numbers.whys,
-        chosen=numbers.chosen,
+        whys=made.whys,
+        chosen=made.chosen,
         notes=made.notes,
-        texts=made.texts.texts,
+        texts=made.texts(),
     )
 
 
@@ -142,74 +172,48 @@ def _digest(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _title(made: PageParts) -> str:
-    tasks = list(dict.fromkeys(str(run["task"]) for run in made.runs))
-    shown = ", ".join(tasks[:3]) + (f" and {len(tasks) - 3} more" if len(tasks) > 3 else "")
-    return f"{len(made.runs)} run{'s' * (len(made.runs) != 1)} of {shown}"
-
-
 def _sections(
-    numbers: PageNumbers, fitness: DataFrame, agreement: Sequence[Row]
+    made: PageParts,
+    boards: Sequence[tuple[DataFrame, str]],
+    alarms: Sequence[str],
+    agreement: Sequence[Row],
 ) -> list[PageSection]:
-    made = numbers.made
-    lines, differences = _headlines(numbers)
-    boards = [*tables.leaderboards(numbers)]
-    known = pairs.know_and_act(numbers)
-    drawn = pandas.concat(made.curves) if made.curves else pandas.DataFrame(columns=[*CURVES])
-    asked = words.asked([run.file for run in made.stored], made.called)
+    lines, differences = _headlines(made, boards)
+    ranked = [tables.leaderboard(made, board, pick) for board, pick in boards]
+    asked = [*words.asked([run.file for run in made.stored], made.called)]
+    people = [*tables.agreement_tables(agreement)]
     found = [
-        PageSection(
-            "asked",
-            "What was asked",
-            lines=[*asked],
-        ),
-        PageSection("headline", "The result in words", lines=lines),
-        PageSection("alarms", "Alarms", lines=[*words.alarms(numbers, fitness)]),
-        PageSection("leaderboard", "Leaderboard", tables=boards),
+        PageSection("asked", "What was asked", asked),
+        PageSection("headline", "The result in words", lines),
+        PageSection("alarms", "Alarms", alarms),
+        PageSection("leaderboard", "Leaderboard", tables=ranked),
         PageSection("differences", "Differences", tables=differences),
-        PageSection("phenomena", "Phenomena", tables=[*tables.phenomena(numbers)]),
-        PageSection("levels", "Levels", tables=[*tables.levels(numbers)]),
-        PageSection("know", "Know and act", tables=[*pairs.know_tables(numbers, known)]),
-        PageSection(
-            "curves",
-            "Implicitness",
-            "Hits and false alarms against implicitness: points are bins, lines are logistic "
-            "curves with their 95% band.",
-            tables=[*tables.bins(drawn)],
-            curves=[*tables.curve_series(drawn)],
-        ),
-        PageSection(
-            "agreement", "Agreement with people", tables=[*tables.agreement_tables(agreement)]
-        ),
-        PageSection("cost", "Cost", tables=[tables.costs(numbers)]),
+        PageSection("phenomena", "Phenomena", tables=[*tables.phenomena(made, boards)]),
+        PageSection("levels", "Levels", tables=[*tables.levels(made, boards)]),
+        PageSection("agreement", "Agreement with people", tables=people),
+        PageSection("cost", "Cost", tables=[tables.costs(made)]),
     ]
     always = ("alarms", "headline")
-    return [one for one in found if one.lines or one.tables or one.curves or one.name in always]
+    return [one for one in found if one.lines or one.tables or one.name in always]
 
 
-def _headlines(numbers: PageNumbers) -> tuple[list[str], list[PageTable]]:
+def _headlines(
+    made: PageParts, boards: Sequence[tuple[DataFrame, str]]
+) -> tuple[list[str], list[PageTable]]:
     """A sentence and a table of differences for each task's main board by each of its judges."""
-    lines, made = list[str](), list[PageTable]()
-    ranked = set[str]()
-    unranked: list[DataFrame] = []
-    boards = tables.in_order(numbers)
-    for board, pick in zip(boards, tables.picks(numbers, boards), strict=True):
-        task = tables.first(board).task
-        if not _is_main(numbers, board):
+    lines, found = list[str](), list[PageTable]()
+    ranked, unranked = set[str](), list[DataFrame]()
+    for board, pick in boards:
+        row = tables.first(board)
+        is_main = row.variant == tables.main_variant(made.run_of(row))
+        if row.judge.endswith(":swapped") or not is_main:
             continue
         if board["rank"].isna().all():
             unranked.append(board)
             continue
-        ranked.add(task)
-        compared, notes = pairs.leader_and_others(numbers, board)
+        ranked.add(row.task)
+        compared, differences, notes = tables.differences(made, board, pick)
         lines += [words.headline(board, compared, pick), *notes]
-        if compared:
-            made.append(pairs.difference_table(numbers, compared, task, pick))
+        found += differences
     left = [board for board in unranked if tables.first(board).task not in ranked]
-    return [*lines, *words.unranked(left)], made
-
-
-def _is_main(numbers: PageNumbers, board: DataFrame) -> bool:
-    row = tables.first(board)
-    is_swapped = row.judge.endswith(":swapped")
-    return not is_swapped and row.variant == tables.main_variant(numbers.file_of(row))
+    return [*lines, *words.unranked(left)], found

@@ -26,25 +26,16 @@ from harness.storage.runs import RunFolder
 
 _log = logging.getLogger(__name__)
 LOOPBACK = "127.0.0.1"
-_JSON, _HTML, _GZIP = "application/json", "text/html; charset=utf-8", "application/gzip"
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
 _FORWARDED = ("same-origin", "none")
 """What a browser says of requests by the page itself, and of addresses that a person typed."""
-
-
-class LiveCalls(msgspec.Struct, frozen=True):
-    """The stored calls of a model, and how many seconds ago the last of them was stored."""
-
-    model: str
-    calls: int
-    ago: float
-
-
-class LiveState(msgspec.Struct, frozen=True):
-    """A digest of the finished runs, their number, and the calls of each model."""
-
-    stamp: str
-    runs: int
-    calls: tuple[LiveCalls, ...]
 
 
 @dataclass
@@ -59,12 +50,17 @@ class LiveRuns:
     _made: tuple[str, bytes] = ("", b"")
     _counted: dict[Path, tuple[int, int]] = field(default_factory=dict)
 
-    def state(self) -> LiveState:
-        """What there is now; reads only what was added to the ledger since the last time."""
+    def state(self) -> dict[str, object]:
+        """What there is now: a digest of the finished runs, their number, and each model's calls.
+
+        Of calls: the `model`, how many are stored, and how many seconds `ago` the last was. Only
+        what was added to the ledger since the last time is read.
+        """
         folders = self.folders()
         with self._lock:
             calls = [*map(self._calls, sorted((self.results / "calls").glob("*/")))]
-        return LiveState(_stamp(folders), len(folders), tuple(one for one in calls if one.calls))
+        stored = [one for one in calls if one["calls"]]
+        return {"stamp": _stamp(folders), "runs": len(folders), "calls": stored}
 
     def data(self) -> bytes:
         """The compressed data of the page."""
@@ -76,22 +72,18 @@ class LiveRuns:
                 self._made = stamp, compressed(data)
             return self._made[1]
 
-    def _calls(self, folder: Path) -> LiveCalls:
+    def _calls(self, folder: Path) -> dict[str, object]:
         newest, total = 0.0, 0
         for path in folder.glob("*.jsonl"):
-            with suppress(OSError):
+            with suppress(OSError), path.open("rb") as file:
                 newest = max(newest, path.stat().st_mtime)
-                total += self._lines(path)
-        return LiveCalls(folder.name, total, max(0.0, time.time() - newest))
-
-    def _lines(self, path: Path) -> int:
-        start, lines = self._counted.get(path, (0, 0))
-        with path.open("rb") as file:
-            file.seek(start)
-            while block := file.read(2**20):
-                lines += block.count(b"\n")
-            self._counted[path] = file.tell(), lines
-        return lines
+                start, lines = self._counted.get(path, (0, 0))
+                file.seek(start)
+                while block := file.read(2**20):
+                    lines += block.count(b"\n")
+                self._counted[path] = file.tell(), lines
+                total += lines
+        return {"model": folder.name, "calls": total, "ago": max(0.0, time.time() - newest)}
 
 
 def _stamp(folders: Sequence[RunFolder]) -> str:
@@ -123,11 +115,6 @@ class PageServer(ThreadingHTTPServer):
         """Where the page is."""
         return f"http://{LOOPBACK}:{self.server_port}/"
 
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """The Host headers that mean this server."""
-        return f"{LOOPBACK}:{self.server_port}", f"localhost:{self.server_port}"
-
     def serve_until_interrupted(self) -> None:
         """Answer requests until Ctrl+C."""
         with suppress(KeyboardInterrupt):
@@ -155,25 +142,17 @@ class PageRequestHandler(BaseHTTPRequestHandler):
         """Write no line for each request: the terminal belongs to the person."""
 
     def _answer(self, *, with_body: bool) -> None:
-        if self.headers.get_all("Host") not in [[host] for host in self.server.hosts]:
+        hosts = [[f"{name}:{self.server.server_port}"] for name in (LOOPBACK, "localhost")]
+        if self.headers.get_all("Host") not in hosts:
             status, kind, body = HTTPStatus.FORBIDDEN, "text/plain", b"this is not the host\n"
         elif self.headers.get("Sec-Fetch-Site", "none") not in _FORWARDED:
             status, kind, body = HTTPStatus.FORBIDDEN, "text/plain", b"not for other sites\n"
         else:
             status, kind, body = self._found()
         self.send_response(status)
-        headers = {
-            "Content-Type": kind,
-            "Content-Length": str(len(body)),
-            "Content-Security-Policy": policy(connect="'self'"),
-            "X-Content-Type-Options": "nosniff",
-            "X-Frame-Options": "DENY",
-            "Cross-Origin-Resource-Policy": "same-origin",
-            "Cross-Origin-Opener-Policy": "same-origin",
-            "Referrer-Policy": "no-referrer",
-            "Cache-Control": "no-store",
-        }
-        for name, value in headers.items():
+        facts = {"Content-Type": kind, "Content-Length": str(len(body))}
+        facts["Content-Security-Policy"] = policy(connect="'self'")
+        for name, value in (facts | _HEADERS).items():
             self.send_header(name, value)
         self.end_headers()
         if with_body:
@@ -184,11 +163,12 @@ class PageRequestHandler(BaseHTTPRequestHandler):
         try:
             match self.path:
                 case "/":
-                    return HTTPStatus.OK, _HTML, shell_text().encode()
+                    return HTTPStatus.OK, "text/html; charset=utf-8", shell_text().encode()
                 case "/state":
-                    return HTTPStatus.OK, _JSON, msgspec.json.encode(self.server.runs.state())
+                    state = msgspec.json.encode(self.server.runs.state())
+                    return HTTPStatus.OK, "application/json", state
                 case "/data":
-                    return HTTPStatus.OK, _GZIP, self.server.runs.data()
+                    return HTTPStatus.OK, "application/gzip", self.server.runs.data()
         except HarnessError as error:  # a run that is being written, or is damaged
             _log.warning("%s", error)
             return HTTPStatus.SERVICE_UNAVAILABLE, "text/plain", b"the runs cannot be read now\n"

@@ -1,36 +1,30 @@
-"""Scores to the tables of a page: leaderboards, phenomena, levels, curves, agreement, cost.
+"""Scores, differences, agreement and costs to the tables of a page.
 
 Every number keeps what is behind it: recipe, counts, missing values, and which items. Nothing
 here computes a statistic.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from math import isnan
 from typing import Any
 
-from harness.analysis import curves
 from harness.analysis.boards.alarms import Row
 from harness.analysis.boards.views import board_notes, recipe_labels
+from harness.analysis.compare import compare, decided_items, read_items
+from harness.analysis.pairings import Kind, Pairing, between
 from harness.analysis.run_views import ComparedRun
+from harness.errors import HarnessError
 from harness.judges.custom import JudgeLabel
 from harness.lazy import DataFrame
 from harness.parts import Reason
 from harness.pipeline.choice_scores import MACRO
 from harness.pipeline.score import ALL, averages
-from harness.present.page.items import PageParts
-from harness.present.page.records import (
-    NONE,
-    PageCell,
-    PageColumn,
-    PageCurve,
-    PageTable,
-    PageWhy,
-    Value,
-)
+from harness.present.page.items import NONE, Cell, PageParts, PageTable, Value
 from harness.specs.tasks import TaskSpec
+from harness.stats.comparison import holm
+from harness.stats.estimate import BootstrapSettings
 from harness.storage.frames import records
-from harness.storage.runs import Cost, RunFile
+from harness.storage.runs import Cost
 
 RANKED = {MACRO: "macro F1", "tpr_less_fpr": "TPR less FPR"}
 _STATISTICS = {
@@ -44,59 +38,44 @@ _STATISTICS = {
     "alpha_judge_with_raters": "alpha with judge",
     "annotator_winning_rate": "winning rate",
 }
+_COUNTS = {
+    "both": ("both right", (1, 1)),
+    "only_a": ("A only right", (1, 0)),
+    "only_b": ("B only right", (0, 1)),
+    "neither": ("both wrong", (0, 0)),
+    "ties": ("tie", None),
+}
+"""The counts of a comparison, and whether A and B are right in them; None where one is neither."""
+_MOST = 12
+"""So many models are compared with the leader."""
+_SETTINGS = BootstrapSettings(0, 1000)
 
 
-@dataclass
-class PageNumbers:
-    """Scores and boards of the page's runs; what is behind each number is put down here."""
+def table_of(title: str, lines: Sequence[Mapping[str, Value]], **more: Any) -> PageTable:  # noqa: ANN401 - fields of a table
+    """Rows by the names of their columns as a table; a column that is empty is left out."""
+    names = dict.fromkeys(name for line in lines for name in line)
+    cells = {name: [line.get(name) for line in lines] for name in names}
+    kinds = {
+        name: _kind(name, [one[0] if isinstance(one, tuple) else one for one in own])
+        for name, own in cells.items()
+        if any(one not in (None, "") for one in own)
+    }
+    columns = [{"name": name, "kind": kind} for name, kind in kinds.items()]
+    rows = [[line.get(name) for name in kinds] for line in lines]
+    return PageTable(title, columns, rows, **more)
 
-    made: PageParts
-    rows: DataFrame
-    boards: Sequence[DataFrame]
-    whys: list[PageWhy] = field(default_factory=list)
-    chosen: list[list[int]] = field(default_factory=list)
 
-    def run_of(self, row: Row) -> int:
-        """The place of the run that a row is of."""
-        return self.made.folders[row.run]
-
-    def file_of(self, row: Row) -> ComparedRun:
-        """The run that a row is of."""
-        return self.made.stored[self.run_of(row)]
-
-    def behind(self, why: PageWhy) -> int:
-        """The place of what is behind a number."""
-        self.whys.append(why)
-        return len(self.whys) - 1
-
-    def why(self, row: Row) -> int:
-        """The place of what is behind a score."""
-        text, run = self.made.texts, self.file_of(row)
-        labels = {label for _, label in run.ways}
-        counts = {reason: int(getattr(row, f"missing_{reason}")) for reason in Reason}
-        missing = {reason: n for reason, n in counts.items() if n}
-        return self.behind(
-            PageWhy(
-                recipe=text.place(row.signature),
-                n=int(row.n),
-                clusters=int(row.clusters),
-                missing=tuple((text.place(reason), n) for reason, n in missing.items()),
-                runs=(self.run_of(row),),
-                variants=text.places(members(run.file.task, row.variant)),
-                judge=text.place(row.judge),
-                decoding=text.place(row.decoding) if row.decoding in labels else NONE,
-                group=NONE if row.group == ALL else text.place(row.group),
-            )
-        )
-
-    def cell(self, row: Row) -> PageCell:
-        """A score with its interval."""
-        return PageCell(known(row.value), known(row.low), known(row.high), self.why(row))
-
-    def listed(self, samples: Iterable[int]) -> int:
-        """The place of a list of samples."""
-        self.chosen.append(sorted(set(samples)))
-        return len(self.chosen) - 1
+def _kind(name: str, values: Sequence[object]) -> str:
+    """How the script shows a column: text, number, count, missing, usd or p."""
+    if name == "missing":
+        return name
+    if any(isinstance(one, str) for one in values):
+        return "text"
+    if name.startswith("p ("):
+        return "p"
+    if name.endswith("USD"):
+        return "usd"
+    return "number" if any(isinstance(one, float) for one in values) else "count"
 
 
 def known(number: float) -> float | None:
@@ -104,14 +83,42 @@ def known(number: float) -> float | None:
     return None if isnan(number) else float(number)
 
 
+def _whole(number: float) -> int | None:
+    return None if isnan(number) else int(number)
+
+
 def first(board: DataFrame) -> Row:
     """The first row of a board: all have its task, variant and judge."""
     return next(board.itertuples())
 
 
+def best(board: DataFrame) -> list[Row]:
+    """The ranked rows of a board, the first rank first."""
+    ranked = board[board["rank"].notna()].sort_values("rank", kind="stable")
+    return [*ranked.itertuples()]
+
+
 def members(task: TaskSpec, variant: str) -> tuple[str, ...]:
     """The variants that a variant or an average is of."""
     return averages(task).get(variant, (variant,))
+
+
+def why(page: PageParts, row: Row) -> int:
+    """The place of what is behind a score."""
+    run = page.run_of(row)
+    counts = {reason: int(getattr(row, f"missing_{reason}")) for reason in Reason}
+    missing = [(page.text(reason), n) for reason, n in counts.items() if n]
+    is_one = row.decoding in {label for _, label in run.ways}
+    return page.behind(
+        row.signature,
+        (int(row.n), int(row.clusters)),
+        missing=missing,
+        runs=[page.folders[row.run]],
+        variants=page.places(members(run.file.task, row.variant)),
+        judge=page.text(row.judge),
+        decoding=page.text(row.decoding) if is_one else NONE,
+        group=NONE if row.group == ALL else page.text(row.group),
+    )
 
 
 def main_variant(run: ComparedRun) -> str:
@@ -122,14 +129,17 @@ def main_variant(run: ComparedRun) -> str:
     return average if average and set(members(task, average)) <= set(own) else first
 
 
-def in_order(numbers: PageNumbers) -> list[DataFrame]:
-    """The boards task by task: main variants and the task's own judges first, swapped ones last."""
+def in_order(page: PageParts, boards: Sequence[DataFrame]) -> list[tuple[DataFrame, str]]:
+    """The boards with short names, task by task.
+
+    Main variants and the task's own judges are first, swapped judges last. A name has what differs
+    where a task has two of one name.
+    """
 
     def key(board: DataFrame) -> tuple[object, ...]:
         row = first(board)
-        run, label = numbers.file_of(row), JudgeLabel.parse(row.judge)
-        task, variant = run.file.task, row.variant
-        order = [*task.variants]
+        run, label = page.run_of(row), JudgeLabel.parse(row.judge)
+        task, variant, order = run.file.task, row.variant, [*run.file.task.variants]
         return (
             row.task,
             label.is_swapped,
@@ -140,79 +150,51 @@ def in_order(numbers: PageNumbers) -> list[DataFrame]:
             row.recipe,
         )
 
-    return sorted(numbers.boards, key=key)
-
-
-def picks(numbers: PageNumbers, boards: Sequence[DataFrame]) -> list[str]:
-    """A short name for each board, with what differs where a task has two of one name."""
-    rows = [first(board) for board in boards]
-    names = [f"{row.variant}, by {row.judge}" for row in rows]
-    files = {row.run: numbers.file_of(row).file for row in rows}
-    pairs = [(row.task, name) for row, name in zip(rows, names, strict=True)]
+    ordered = sorted(boards, key=key)
+    heads = [first(board) for board in ordered]
+    named = [(row.task, row.variant, row.judge) for row in heads]
     found = []
-    for row, name, pair in zip(rows, names, pairs, strict=True):
-        alike = [other for other, own in zip(rows, pairs, strict=True) if own == pair]
-        label = _label(row, alike, files)
-        found.append(f"{name}, {label}" if label else name)
+    for board, row, names in zip(ordered, heads, named, strict=True):
+        alike = [other for other, own in zip(heads, named, strict=True) if own == names]
+        label = _label(page, row, alike)
+        name = f"{row.variant}, by {row.judge}"
+        found.append((board, f"{name}, {label}" if label else name))
     return found
 
 
-def _label(row: Row, alike: Sequence[Row], files: Mapping[str, RunFile]) -> str:
+def _label(page: PageParts, row: Row, alike: Sequence[Row]) -> str:
+    files = {other.run: page.run_of(other).file for other in alike}
     labels = recipe_labels([(other.signature, other.run) for other in alike], files)
     return labels[[other.signature for other in alike].index(row.signature)]
 
 
-def leaderboards(numbers: PageNumbers) -> Iterator[PageTable]:
-    """A table a recipe: ranks and groups, values, chance, counts, what is missing, cost."""
-    boards = in_order(numbers)
-    for board, pick in zip(boards, picks(numbers, boards), strict=True):
-        task, by = first(board).task, first(board).ranked_by
-        has_chance = by == "mean" and bool(board["chance"].notna().any())
-        has_rates, has_ranks = by == "tpr_less_fpr", bool(board["rank"].notna().any())
-        is_shared = bool((board["shared"].notna() & (board["shared"] != board["value"])).any())
-        has_cost = bool(board["cost_usd"].notna().any())
-        has_groups = bool(board["rank_group"].notna().any())
-        columns = [
-            *([PageColumn("rank", "count")] if has_ranks else []),
-            *([PageColumn("group", "count")] if has_groups else []),
-            PageColumn("model"),
-            PageColumn(_ranked_name(first(board)), "number"),
-            *([PageColumn("on shared items", "number")] if is_shared else []),
-            *([PageColumn("TPR", "number"), PageColumn("FPR", "number")] if has_rates else []),
-            *([PageColumn("chance", "number")] if has_chance else []),
-            *(PageColumn("n", "count"), PageColumn("missing", "missing")),
-            *([PageColumn("cost USD", "usd")] if has_cost else []),
-        ]
-        lines = []
-        for row in board.itertuples():
-            why = numbers.why(row)
-            model = f"{row.model} (control)" if row.is_control else row.model
-            model += " (constant answer)" * (row.is_constant and not row.is_control)
-            lines.append(
-                [
-                    *([_whole(row.rank)] if has_ranks else []),
-                    *([_whole(row.rank_group)] if has_groups else []),
-                    model,
-                    PageCell(known(row.value), known(row.low), known(row.high), why),
-                    *([known(row.shared)] if is_shared else []),
-                    *([known(row.tpr), known(row.fpr)] if has_rates else []),
-                    *([known(row.chance)] if has_chance else []),
-                    PageCell(int(row.n), why=why),
-                    PageCell(int(row.missing), why=why),
-                    *([known(row.cost_usd)] if has_cost else []),
-                ]
-            )
-        about, notes = _on_what(board), board_notes(board)
-        yield PageTable(f"{task}: {pick}", tuple(columns), lines, task, pick, about, notes)
-
-
-def _whole(number: float) -> int | None:
-    return None if isnan(number) else int(number)
-
-
-def _ranked_name(row: Row) -> str:
-    """The name of what a board ranks by: that of its metric."""
-    return RANKED.get(row.ranked_by, str(row.metric).replace("_", " "))
+def leaderboard(page: PageParts, board: DataFrame, pick: str) -> PageTable:
+    """Ranks and groups, values, chance, counts, what is missing, cost."""
+    head = first(board)
+    is_rate = head.ranked_by == "tpr_less_fpr"
+    is_shared = bool((board["shared"].notna() & (board["shared"] != board["value"])).any())
+    lines: list[dict[str, Value]] = []
+    for row in board.itertuples():
+        place = why(page, row)
+        kind = " (control)" if row.is_control else " (constant answer)" * row.is_constant
+        value = RANKED.get(row.ranked_by, str(head.metric).replace("_", " "))
+        lines.append(
+            {
+                "rank": _whole(row.rank),
+                "group": _whole(row.rank_group),
+                "model": row.model + kind,
+                value: (known(row.value), known(row.low), known(row.high), place),
+                "on shared items": known(row.shared) if is_shared else None,
+                "TPR": known(row.tpr) if is_rate else None,
+                "FPR": known(row.fpr) if is_rate else None,
+                "chance": known(row.chance) if row.ranked_by == "mean" else None,
+                "n": (int(row.n), None, None, place),
+                "missing": (int(row.missing), None, None, place),
+                "cost USD": known(row.cost_usd),
+            }
+        )
+    words = {"about": _on_what(board), "notes": board_notes(board)}
+    return table_of(f"{head.task}: {pick}", lines, task=head.task, pick=pick, **words)
 
 
 def _on_what(board: DataFrame) -> str:
@@ -230,165 +212,182 @@ def _on_what(board: DataFrame) -> str:
     )
 
 
-def phenomena(numbers: PageNumbers) -> Iterator[PageTable]:
+def phenomena(page: PageParts, boards: Sequence[tuple[DataFrame, str]]) -> Iterator[PageTable]:
     """Models by the groups of samples, for each board that has groups."""
-    found = {(row.signature, row.group, row.metric): row for row in numbers.rows.itertuples()}
-    groups: dict[str, list[str]] = {}
-    for signature, group, _ in found:
-        groups.setdefault(signature, []).append(group)
-    boards = in_order(numbers)
-    for board, pick in zip(boards, picks(numbers, boards), strict=True):
-        rows = [*board.itertuples()]
-        own = {group for row in rows for group in groups[row.signature]} - {ALL}
-        named = sorted(g for g in own if any(_key(row, g) in found for row in rows))
+    scores = page.scores
+    for board, pick in boards:
+        head = first(board)
+        own = scores[scores["signature"].isin(board["signature"])]
+        own = own[own["metric"] == head.metric]
+        named = sorted(set(own["group"]) - {ALL})
         if len(named) < 2:
             continue
+        found = {(row.signature, row.group): row for row in own.itertuples()}
         lines = [
-            [
-                row.model,
-                *(
-                    numbers.cell(part) if (part := found.get(_key(row, group))) else None
-                    for group in (ALL, *named)
-                ),
-            ]
-            for row in rows
+            {"model": row.model}
+            | {
+                group: _score(page, part) if (part := found.get((row.signature, group))) else None
+                for group in (ALL, *named)
+            }
+            for row in board.itertuples()
         ]
-        columns = (PageColumn("model"), *(PageColumn(group, "number") for group in (ALL, *named)))
-        task, metric = rows[0].task, rows[0].metric
-        yield PageTable(f"{task}, {metric} by group: {pick}", columns, lines, task, pick)
+        title = f"{head.task}, {head.metric} by group: {pick}"
+        yield table_of(title, lines, task=head.task, pick=pick)
 
 
-def _key(row: Row, group: str) -> tuple[str, str, str]:
-    return row.signature, group, row.metric
+def _score(page: PageParts, row: Row) -> Cell:
+    return known(row.value), known(row.low), known(row.high), why(page, row)
 
 
-def levels(numbers: PageNumbers) -> Iterator[PageTable]:
+def levels(page: PageParts, boards: Sequence[tuple[DataFrame, str]]) -> Iterator[PageTable]:
     """Models by variants, for each task and judge that were asked under several."""
     grouped: dict[tuple[str, ...], list[DataFrame]] = {}
-    for board in in_order(numbers):
+    for board, _ in boards:
         row = first(board)
         key = (row.task, row.judge, row.data, row.limit, row.seed, row.judge_version)
         grouped.setdefault(key, []).append(board)
-    heads = [first(boards[0]) for boards in grouped.values()]
-    files = {row.run: numbers.file_of(row).file for row in heads}
-    for (task, judge, *_), boards in grouped.items():
-        variants = list(dict.fromkeys(first(board).variant for board in boards))
-        if len(variants) < 2:
+    heads = [first(own[0]) for own in grouped.values()]
+    for head, own in zip(heads, grouped.values(), strict=True):
+        if len({first(board).variant for board in own}) < 2:
             continue
-        cells: dict[str, dict[str, PageCell]] = {}
-        for row in (row for board in boards for row in board.itertuples()):
+        lines: dict[str, dict[str, Value]] = {}
+        for row in (row for board in own for row in board.itertuples()):
             ends = known(row.score), known(row.score_low), known(row.score_high)
-            own = cells.setdefault(row.model, {})
-            own.setdefault(row.variant, PageCell(*ends, numbers.why(row)))
-        lines = [[name, *(own.get(variant) for variant in variants)] for name, own in cells.items()]
-        columns = (PageColumn("model"), *(PageColumn(variant, "number") for variant in variants))
-        alike = [row for row in heads if (row.task, row.judge) == (task, judge)]
-        label = _label(first(boards[0]), alike, files)
-        pick = f"by {judge} ({label})" if label else f"by {judge}"
-        metric = first(boards[0]).metric
-        yield PageTable(f"{task}, {metric} by variant: {pick}", columns, lines, task, pick)
+            line = lines.setdefault(row.model, {"model": row.model})
+            line.setdefault(row.variant, (*ends, why(page, row)))
+        alike = [row for row in heads if (row.task, row.judge) == (head.task, head.judge)]
+        label = _label(page, head, alike)
+        pick = f"by {head.judge} ({label})" if label else f"by {head.judge}"
+        title = f"{head.task}, {head.metric} by variant: {pick}"
+        yield table_of(title, [*lines.values()], task=head.task, pick=pick)
 
 
-def curve_series(rows: DataFrame) -> Iterator[PageCurve]:
-    """Published bins and logistic curves of both rates, of each signature."""
-    for task, own in rows.groupby("task", sort=False):
-        labels = curves.names(own)
-        shown = own[own["shape"].isin((curves.PUBLISHED, "logistic")) & own["at"].notna()]
-        for (name, rate, shape), points in shown.groupby(
-            ["signature", "rate", "shape"], sort=False
-        ):
-            yield PageCurve(
-                str(task),
-                f"{points['variant'].iat[0]}, by {points['judge'].iat[0]}",
-                labels[name],
-                rate,
-                shape,
-                points["at"].tolist(),
-                points["to"].fillna(points["at"]).tolist(),
-                *([known(value) for value in points[n]] for n in ("value", "low", "high")),
-            )
+def differences(
+    page: PageParts, board: DataFrame, pick: str
+) -> tuple[list[Row], list[PageTable], list[str]]:
+    """The leader of a board less each other ranked model: rows over all samples, and a table.
 
-
-def bins(rows: DataFrame) -> Iterator[PageTable]:
-    """The numbers behind the bins of the curves, a table a signature."""
-    published = rows[rows["shape"] == curves.PUBLISHED]
-    labels = curves.names(rows)
-    columns = (
-        *(PageColumn("rate"), PageColumn("from", "number"), PageColumn("to", "number")),
-        *(PageColumn("value", "number"), PageColumn("n", "count"), PageColumn("clusters", "count")),
-        PageColumn("note"),
-    )
-    for signature, members in published.groupby("signature", sort=False):
-        own = records(members)
-        lines = [
-            [r.rate, r.at, r.to, PageCell(r.value, r.low, r.high), r.n, r.clusters, r.note]
-            for r in own
+    The p of these rows is corrected for all of them together, and not for groups. The notes say
+    which models cannot be compared, and why.
+    """
+    lead, *others = best(board)
+    pairs: list[tuple[Pairing, list[int]]] = []
+    notes = []
+    for other in others[:_MOST]:
+        try:
+            found, _, _ = between(page.run_of(lead), page.run_of(other), (lead.judge, lead.judge))
+        except HarnessError as error:
+            notes.append(f"{lead.model} and {other.model} are not compared: {error}")
+            continue
+        runs = list(dict.fromkeys((page.folders[lead.run], page.folders[other.run])))
+        wanted = (Kind.RUNS, lead.variant, lead.decoding)
+        pairs += [
+            (one, runs)
+            for one in found
+            if (one.kind, one.second.variant, one.decodings[0]) == wanted
         ]
-        label = f"{labels[str(signature)]}, {own[0].variant}, by {own[0].judge}"
-        yield PageTable(f"{own[0].task}, bins: {label}", columns, lines, own[0].task, label)
+    if not pairs:
+        return [], [], notes
+    rows = iter(records(compare([pairing for pairing, _ in pairs], _SETTINGS)))
+    lines, heads = [], []
+    for pairing, runs in pairs:
+        for row in [next(rows) for _ in {ALL, *pairing.items["group"]}]:
+            lines.append(_difference(page, row, pairing, runs))
+            heads += [row] if row.group == ALL else []
+    has_exact = all(row.p_exact is not None for row in heads)
+    each = holm([row.p_exact if has_exact else row.p_permutation for row in heads])
+    title = f"{lead.task}, the leader and each other model: {pick}"
+    about = "A less B on the items that both have. A count opens its items."
+    table = table_of(title, lines, task=lead.task, pick=pick, about=about)
+    tests = len(heads)
+    corrected = [r._replace(p_holm=p, tests=tests) for r, p in zip(heads, each, strict=True)]
+    return corrected, [table], notes
+
+
+def _difference(page: PageParts, row: Row, pairing: Pairing, runs: Sequence[int]) -> dict[str, Any]:
+    """A line of differences; each count names its samples."""
+    items = pairing.items
+    items = items if row.group == ALL else items[items["group"] == row.group]
+    variants = dict.fromkeys(
+        name
+        for side in (pairing.first, pairing.second)
+        for name in members(side.file.task, side.variant)
+    )
+    missing = [("in A", row.missing_a), ("in B", row.missing_b)]
+
+    def behind(chosen: int = NONE) -> int:
+        return page.behind(
+            row.signature_a,
+            (row.n, row.clusters),
+            other=page.text(row.signature_b),
+            missing=[(page.text(side), count) for side, count in missing if count],
+            runs=runs,
+            variants=page.places(list(variants)),
+            judge=page.text(row.judge_a) if row.judge_a == row.judge_b else NONE,
+            group=NONE if row.group == ALL else page.text(row.group),
+            chosen=chosen,
+        )
+
+    place = behind()
+    line: dict[str, Any] = {"A": row.model_a, "B": row.model_b, "group": row.group}
+    line["n"] = (row.n, None, None, place)
+    for name, (words, rights) in _COUNTS.items() if row.both is not None else ():
+        if rights is None:
+            own = read_items(items).drop(decided_items(items).index)
+        else:
+            own = items[(items["a"] == rights[0]) & (items["b"] == rights[1])]
+        listed = page.listed(runs, own["id"])
+        line[words] = (getattr(row, name), None, None, behind(listed))
+    right = (row.both or 0) + (row.only_a or 0)
+    line["A less B"] = (row.value, row.low, row.high, place)
+    line["B right if A is"] = (row.both or 0) / right if right else None
+    return line | {"p (Holm)": row.p_holm}
 
 
 def agreement_tables(rows: Sequence[Row]) -> Iterator[PageTable]:
     """Judges by the main statistics of their agreement with people, and the raters' ceiling."""
-    by_task: dict[str, dict[tuple[str, ...], dict[str, Row]]] = {}
+    by_task: dict[str, dict[tuple[str, ...], dict[str, Value]]] = {}
     for row in rows:
         if row.statistic in _STATISTICS:
-            own = by_task.setdefault(row.task, {})
-            own.setdefault((row.variant, row.scale, row.judge, row.model), {})[row.statistic] = row
-    for task, judges in by_task.items():
-        columns = (
-            *map(PageColumn, ("variant", "scale", "judge", "model")),
-            *(PageColumn(name, "number") for name in _STATISTICS.values()),
-            *(PageColumn("documents", "count"), PageColumn("raters", "count")),
-        )
-        lines = []
-        for names, found in judges.items():
-            cells = [_agreed(found.get(statistic)) for statistic in _STATISTICS]
-            one = next(iter(found.values()))
-            lines.append([*names, *cells, one.documents, one.raters])
-        about = (
-            "The attainable r is the highest correlation that a judge without any error would have "
-            "with these raters' means."
-        )
-        yield PageTable(f"{task}: agreement with people", columns, lines, task, "", about)
+            names = {"variant": row.variant, "scale": row.scale}
+            names |= {"judge": row.judge, "model": row.model}
+            blank = dict.fromkeys(_STATISTICS.values())
+            counts = {"documents": row.documents, "raters": row.raters}
+            lines = by_task.setdefault(row.task, {})
+            line = lines.setdefault(tuple(names.values()), names | blank | counts)
+            cell = (row.value, row.low, row.high, NONE)
+            line[_STATISTICS[row.statistic]] = row.reason if row.value is None else cell
+    about = (
+        "The attainable r is the highest correlation that a judge without any error would have "
+        "with these raters' means."
+    )
+    for task, lines in by_task.items():
+        title = f"{task}: agreement with people"
+        yield table_of(title, [*lines.values()], task=task, about=about)
 
 
-def _agreed(row: Row | None) -> Value:
-    if row is None:
-        return None
-    return row.reason if row.value is None else PageCell(row.value, row.low, row.high)
-
-
-def costs(numbers: PageNumbers) -> PageTable:
+def costs(page: PageParts) -> PageTable:
     """Calls, tokens and dollars of each run, with the judges' share."""
-    lines: list[list[Any]] = []
-    for page, run in zip(numbers.made.runs, numbers.made.stored, strict=True):
-        names, found = [page["task"], page["label"]], run.file.costs
-        if found is None:
-            lines.append([*names, *[None] * 6, "not stored by that version"])
+    lines: list[dict[str, Value]] = []
+    for facts, run in zip(page.runs, page.stored, strict=True):
+        line: dict[str, Value] = {"task": str(facts["task"]), "run": str(facts["label"])}
+        if (found := run.file.costs) is None:
+            lines.append(line | {"note": "not stored by that version"})
             continue
         judged = [cost.reported.cost_usd for cost in found.judges.values()]
         priced = [usd for usd in judged if usd is not None]
-        total = found.total
-        lines.append(
-            [
-                *(*names, total.calls),
-                *(total.reported.prompt_tokens, total.reported.completion_tokens),
-                *(
-                    found.answers.reported.cost_usd,
-                    sum(priced) if priced else None,
-                    total.reported.cost_usd,
-                ),
-                "" if page["is_control"] and total.reported.cost_usd is None else _unknown(total),
-            ]
-        )
-    kinds = {"calls": "count", "tokens in": "count", "tokens out": "count"}
-    dollars = {"answers USD": "usd", "judges USD": "usd", "total USD": "usd"}
-    named = {"task": "text", "run": "text", **kinds, **dollars, "note": "text"}
-    # What no run reports has no column: controls have neither tokens nor a price.
-    places = [n for n, name in enumerate(named) if any(line[n] not in (None, "") for line in lines)]
-    columns = tuple(PageColumn(*list(named.items())[place]) for place in places)
-    return PageTable("Cost of each run", columns, [[line[n] for n in places] for line in lines])
+        total, reported = found.total, found.total.reported
+        is_free = facts["is_control"] and reported.cost_usd is None
+        line |= {"calls": total.calls, "tokens in": reported.prompt_tokens}
+        line |= {
+            "tokens out": reported.completion_tokens,
+            "answers USD": found.answers.reported.cost_usd,
+            "judges USD": sum(priced) if priced else None,
+            "total USD": reported.cost_usd,
+            "note": "" if is_free else _unknown(total),
+        }
+        lines.append(line)
+    return table_of("Cost of each run", lines)
 
 
 def _unknown(total: Cost) -> str:
@@ -400,9 +399,3 @@ def _unknown(total: Cost) -> str:
     if total.unanswered:
         facts.append(f"{total.unanswered} calls broke off without an answer")
     return "; ".join(facts)
-
-
-def best(board: DataFrame) -> list[Row]:
-    """The ranked rows of a board, the first rank first."""
-    ranked = board[board["rank"].notna()].sort_values("rank", kind="stable")
-    return [*ranked.itertuples()]

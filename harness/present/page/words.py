@@ -1,4 +1,4 @@
-"""PageNumbers to sentences: what was asked, who is better by how much, and what to beware of."""
+"""Boards to sentences: what was asked, who is better by how much, and what to beware of."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -10,8 +10,8 @@ from harness.analysis.findings import difference_words
 from harness.analysis.run_views import ComparedRun
 from harness.lazy import DataFrame
 from harness.parts import Mode
-from harness.present.page.pairs import ComparedRuns
-from harness.present.page.tables import PageNumbers, best, first, known
+from harness.present.page.items import PageParts
+from harness.present.page.tables import best, first, known
 from harness.specs.models import CLASSIFIERS
 from harness.storage.find_runs import data_words, is_trial, owner
 from harness.storage.runs import RunFile
@@ -90,13 +90,16 @@ def unranked(boards: Sequence[DataFrame]) -> list[str]:
     return [f"No model is ranked on {', '.join(own)}. {why}" for why, own in tasks.items()]
 
 
-def headline(board: DataFrame, compared: Sequence[ComparedRuns], pick: str) -> str:
-    """Who leads a board that ranks a model, and by how much, in words; `pick` is its name."""
+def headline(board: DataFrame, compared: Sequence[Row], pick: str) -> str:
+    """Who leads a board that ranks a model, and by how much, in words; `pick` is its name.
+
+    `compared` has the leader less each other model; its p are corrected for all of them.
+    """
     lines = best(board)
     where = f"On {first(board).task} ({pick})"
     if len(lines) == 1:
         return f"{where} one model is ranked. {_alone(lines[0])}"
-    facts = [_difference(one, len(compared)) for one in compared[:1]] or [
+    facts = [difference_words(row, (row.model_a, row.model_b)) for row in compared[:1]] or [
         f"{lines[0].model} has the highest value; no difference was computed"
     ]
     top = [row.model for row in lines if row.rank_group == 1]
@@ -119,22 +122,13 @@ def _alone(row: Row) -> str:
     return f"{said}: {side} chance, which is {chance:.3f}."
 
 
-def _difference(one: ComparedRuns, tests: int) -> str:
-    """One model against another; p is corrected for the models that were compared with it."""
-    row = one.overall
-    first, second = one.pairing.first.file.model.name, one.pairing.second.file.model.name
-    if row is None:
-        return f"{first} and {second} cannot be compared: no interval"
-    return difference_words(row._replace(p_holm=one.p, tests=tests), (first, second))
-
-
-def alarms(numbers: PageNumbers, fitness: DataFrame) -> Iterator[str]:
+def alarms(made: PageParts, fitness: DataFrame) -> Iterator[str]:
     """What makes a number untrustworthy: constant, cut or missing answers, and unfit judges."""
-    for alarm in alarms_of(numbers.rows).itertuples():
-        yield f"{_where(numbers, alarm)}: {alarm.words}."
+    for alarm in alarms_of(made.scores).itertuples():
+        yield f"{_where(made, alarm)}: {alarm.words}."
     for one in fitness[fitness["finding"] != "fit"].itertuples():
         yield f"Judge {one.judge} {one.words}: {one.task}, {one.variant}."
-    for run, cut in zip(numbers.made.stored, numbers.made.cut, strict=True):
+    for run, cut in zip(made.stored, made.cut, strict=True):
         if cut > ALARMING_CUT * run.answers:
             where = f"{run.file.model.name} on {run.file.run.task}"
             yield (
@@ -144,18 +138,15 @@ def alarms(numbers: PageNumbers, fitness: DataFrame) -> Iterator[str]:
         yield from _gaps(run)
 
 
-def _where(numbers: PageNumbers, row: Row) -> str:
+def _where(made: PageParts, row: Row) -> str:
     """The model, task and variant of a score, and its data where the task was asked on several."""
     data = {
         run.file.data.label: data_words(run.file)
-        for run in numbers.made.stored
+        for run in made.stored
         if run.file.run.task == row.task
     }
-    own = (
-        f", {data.get(row.data.removeprefix('data:').rpartition(',')[0], '')}"
-        if len(data) > 1
-        else ""
-    )
+    label = row.data.removeprefix("data:").rpartition(",")[0]
+    own = f", {data.get(label, '')}" if len(data) > 1 else ""
     return f"{row.model} on {row.task}, {row.variant}{own}"
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -93,21 +94,18 @@ def test_a_batch_of_which_half_is_wanted_keeps_the_other_half(bench: Bench) -> N
     assert bench.submitted == [KEYS]
 
 
-@pytest.mark.parametrize("attempts", [1, 3])
-def test_a_batch_whose_name_was_lost_is_found_by_our_name_or_left_to_the_user(
-    bench: Bench, attempts: int
-) -> None:
+def test_a_batch_whose_name_was_lost_is_left_to_the_user(bench: Bench) -> None:
     bench.stub.batches.faults = {f"POST {bench.path}": ["lost"]}
-    if attempts == 1:
-        with pytest.raises(ModelError, match="what was handed in stays"):
-            bench.answers(ASKED, attempts=1)
-        assert [(record.id, record.state) for record in bench.files.read()] == [(None, "planned")]
+    with pytest.raises(ModelError, match="whether the batch arrived is not known"):
+        bench.answers(ASKED)
 
-    if bench.kind == "openai":
-        assert not failures(bench.answers(ASKED))
-    else:
-        with pytest.raises(ModelError, match=r"may be there or not: look .* and remove"):
-            bench.answers(ASKED)
+    with pytest.raises(ModelError, match=r"may be at .* or not: look .* remove that file"):
+        bench.answers(ASKED)
+    [record] = bench.files.read()
+    assert (record.id, record.state, bench.submitted) == (None, "planned", [KEYS])
+
+    bench.files.write(replace(record, id="batch_1", state="submitted"))
+    assert not failures(bench.answers(ASKED))
     assert bench.submitted == [KEYS]
 
 
@@ -121,14 +119,6 @@ def test_a_batch_that_never_arrived_is_handed_in_again(bench: Bench, attempts: i
     assert not failures(bench.answers(ASKED, attempts=attempts))
     assert bench.submitted == [KEYS]
     assert len(bench.files.read()) == 1
-
-
-def test_where_batches_are_not_listed_a_lost_one_is_left_to_the_user(bench: Bench) -> None:
-    bench.stub.batches.faults = {f"POST {bench.path}": ["lost"], f"GET {bench.path}": ["404"]}
-
-    with pytest.raises(ModelError, match=r"lists no batches .*may be there or not: look"):
-        bench.answers(ASKED)
-    assert [record.state for record in bench.files.read()] == ["planned"]
 
 
 @pytest.mark.parametrize("end", ["expired", "cancelled"])

@@ -70,43 +70,42 @@ def test_a_missing_key_is_an_error_only_when_it_is_needed() -> None:
         assert server.key
 
 
-@pytest.mark.parametrize("who", ["me:word", "me", ":word"])
-def test_an_address_with_a_user_or_a_password_is_refused_without_saying_it(who: str) -> None:
-    with pytest.raises(ModelError, match=r"http://host/v1 holds .*set base_url .*key_env") as told:
-        Endpoint.of(structs.replace(SPEC, base_url=f"http://{who}@host/v1"), {}, name="m")
-
-    assert "word" not in str(told.value).replace("password", "")
-
-
-BAD = ["http://[::1", "http://[::1]x/v1", "http://h:abc/v1", "http://h:99999/v1", "http://h:0/v1"]
-BAD += ["http://a..b/v1", "http:///v1", "http://", "h/v1", "ftp://h/v1", "file:///etc/passwd"]
-BAD += ["javascript:x", "https://:8000/v1", "//h/v1", "http://me:word@[::1"]
-BAD += ["http://me:word@h:x/v1?token=word"]
-BAD += [f"http://{'a' * 5000}/v1", f"http://{'b' * 64}.example/v1", "http://h/" + "p" * 3000]
-BAD += ["http://h\n/v1", "http://h/v1\r\nX-Evil: 1", "http://h\tx/v1", "http://h /v1"]
-BAD += ["http://h/\x1b[2J", "http://\u202eh/v1", "http://h\x00/v1"]
+BAD = [
+    *("http://[::1", "http://[::1]x/v1", "http://::1/v1", "http://[zz]/v1", "http://[1.2.3.4]/"),
+    *("http://h:abc/v1", "http://h:99999/v1", "http://h:-1/", "http://h:1e3/", "http://h:\u0661/"),
+    *(f"http://{'a' * 5_000}/v1", f"http://{'a' * 64}.org", "http://a..b/v1", "http://.a/"),
+    *(
+        "http://h\n/v1",
+        "http://h/v1\r\nX: 1",
+        "http://h/\x00",
+        "http://h\tx/v1",
+        "http://h\x1b[2J/",
+    ),
+    *("http://h h/v1", "http://h/v 1", "http://\u2028/", "http:///v1", "http://:80", "//h/v1"),
+    *("h:8000/v1", "ftp://h/", "file:///etc/passwd", "javascript:alert(1)", "http://h:0/v1", "["),
+    *(f"http://h/{'a' * 70_000}", "http://h\\@evil/", "http://%zz/", "http://-/", "\U0001f600"),
+    *("http://me:word@[::1", "http://me:word@h:x/v1?token=word", "me:word@h", "http://\u202eh/v1"),
+]
+BAD += [f"http://{who}@host/v1" for who in ("me:word", "me", ":word")]
+ENDS = ["?key=word", "?word", "#word", "/?", "?", "/v1;a?b=word&c", "#"]
+BAD += [f"http://h/v1{end}" for end in ENDS]
 
 
 @each("url", BAD)
-def test_an_address_that_is_none_is_a_mistake_in_one_line(url: str) -> None:
+@pytest.mark.parametrize("is_own", [True, False])
+def test_an_address_that_is_none_or_holds_more_is_a_mistake_in_one_line(
+    url: str, is_own: bool
+) -> None:
+    changes = {"base_url_env": "URL"} if is_own else {"base_url": url}
     with pytest.raises(ModelError) as told:
-        Endpoint.of(structs.replace(SPEC, base_url=url), {}, name="m")
+        Endpoint.of(structs.replace(SPEC, **changes), {"URL": url}, name="m")
 
     message = str(told.value)
     assert "set base_url" in message
+    assert "key_env" in message
     assert "word" not in message.replace("a password", "")
     assert message.isprintable()
-    assert len(message) < 600
-
-
-@each("end", ["?key=hush-3141", "?hush-3141", "#hush-3141", "/?", "?", "/v1;a?b=hush-3141&c", "#"])
-def test_an_address_with_a_query_is_refused_without_saying_it(end: str) -> None:
-    for address in ({"base_url": f"http://h/v1{end}"}, {"base_url_env": "URL"}):
-        environ = {"URL": f"http://h/v1{end}"}
-        with pytest.raises(ModelError, match=r"holds a query.*key_env") as told:
-            Endpoint.of(structs.replace(SPEC, **address), environ, name="m")
-
-        assert "hush" not in str(told.value)
+    assert len(message) < 700
 
 
 @each(
@@ -148,3 +147,15 @@ def test_a_usual_variable_is_named_where_it_is_not_set(name: str) -> None:
 
     with pytest.raises(ModelError, match=f"variable {name} is not set"):
         _ = server.key
+
+
+@each(
+    "url",
+    [
+        *("http://localhost:8000/v1", "https://api.example.org", "http://[::1]:8000/v1"),
+        *("http://127.0.0.1/", "http://b\u00fccher.example/v1", "HTTP://Host_1.lan:80/v1"),
+        *("http://[fe80::1]/v1", "http://h./v1", "http://h/a%20b"),
+    ],
+)
+def test_addresses_of_servers_pass(url: str) -> None:
+    assert Endpoint.of(structs.replace(SPEC, base_url=url), {}, name="m").url == url

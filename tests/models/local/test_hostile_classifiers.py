@@ -16,7 +16,7 @@ from support.each import each
 
 from harness.errors import ModelError
 from harness.models.local.classifiers import ClassifierCard, read_trained
-from harness.models.local.heads import LinearHead, load_head
+from harness.models.local.heads import load_head, scores
 
 CARD = ClassifierCard(
     *("svm", "sklearn", "toy", ("a", "b"), "recipe", 0, "data", {}, "text", {}, {}, {}, {})
@@ -127,4 +127,4 @@ def test_a_head_that_is_not_finite_is_refused(tmp_path: Path, value: float) -> N
 
 def test_a_head_of_vectors_of_another_width_is_refused() -> None:
     with pytest.raises(ModelError, match="another width"):
-        LinearHead(np.ones((2, 4)), np.ones(2)).scores(np.ones((3, 5), np.float32))
+        scores({"weights": np.ones((2, 4)), "offsets": np.ones(2)}, np.ones((3, 5), np.float32))

@@ -7,11 +7,13 @@ import pytest
 from support.packages import needs
 
 from harness.models.local.heads import (
-    ScoringHead,
+    FILE,
+    Arrays,
     fit,
     load_head,
     log_shares,
-    save_head,
+    scores,
+    write_arrays,
 )
 from harness.models.vectors import Vectors
 from harness.specs.implicitness import CharNgramsSpec
@@ -24,7 +26,7 @@ def rows() -> Vectors:
     return np.random.default_rng(0).normal(size=(60, 5)).astype(np.float32)
 
 
-def fitted(head: str, count: int, **more: object) -> ScoringHead:
+def fitted(head: str, count: int, **more: object) -> Arrays:
     spec = SklearnSpec(head=head, encoder=CharNgramsSpec(), **more)  # type: ignore[arg-type]  # literals
     return fit(rows(), [at % count for at in range(60)], spec, seed=0)
 
@@ -36,7 +38,7 @@ def test_log_shares_are_the_probabilities_of_scikit_learn(count: int) -> None:
     theirs = linear_model.LogisticRegression(max_iter=1000)
     theirs.fit(rows(), [at % count for at in range(60)])
 
-    found = np.exp(log_shares(fitted("logistic", count).scores(rows())))
+    found = np.exp(log_shares(scores(fitted("logistic", count), rows())))
 
     assert found == pytest.approx(theirs.predict_proba(rows()), abs=1e-6)
 
@@ -48,7 +50,7 @@ def test_the_best_score_is_the_class_that_scikit_learn_predicts(count: int) -> N
     theirs = svm.LinearSVC(random_state=0)
     theirs.fit(rows(), [at % count for at in range(60)])
 
-    found = fitted("svm", count).scores(rows()).argmax(axis=1)
+    found = scores(fitted("svm", count), rows()).argmax(axis=1)
 
     assert found.tolist() == theirs.predict(rows()).tolist()
 
@@ -62,7 +64,7 @@ def test_a_radial_kernel_decides_as_that_of_scikit_learn(count: int, weight: str
     theirs = svm.SVC(class_weight=None if weight == "none" else weight, break_ties=count > 2)
     theirs.fit(seen, [at % count for at in range(60)])
 
-    found = fitted("svm-rbf", count, class_weight=weight).scores(fresh)
+    found = scores(fitted("svm-rbf", count, class_weight=weight), fresh)
 
     told = theirs.decision_function(fresh)
     expected = np.column_stack([-told, told]) if count == 2 else told
@@ -78,6 +80,6 @@ def test_gamma_is_of_a_radial_kernel_alone() -> None:
 @pytest.mark.parametrize("head", ["svm", "svm-rbf", "logistic"])
 def test_a_saved_head_scores_as_before(tmp_path: Path, head: str) -> None:
     before = fitted(head, 3)
-    save_head(before, tmp_path)
+    write_arrays(tmp_path / FILE, before)
 
-    assert (load_head(tmp_path, 3).scores(rows()) == before.scores(rows())).all()
+    assert (scores(load_head(tmp_path, 3), rows()) == scores(before, rows())).all()

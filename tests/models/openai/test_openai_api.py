@@ -318,7 +318,7 @@ def test_an_embedding_that_is_none_is_a_failure() -> None:
         "nan-vector": "vector of 2 numbers is not finite",
         "zero-vector": "vector of 2 numbers is empty or all zeros",
         "empty-vector": "vector of 0 numbers",
-        "text-vector": "not well formed (data): Expected `float`",
+        "text-vector": "not an embedding: Expected `float`",
         "no-data": "sent no data",
         "malformed": "not JSON",
         "500": "500",

@@ -4,12 +4,11 @@
 (() => {
 const RUN = 0, SAMPLE = 1, VARIANT = 2, DECODING = 3, ANSWER = 4, SERVED = 5, STEPS = 6, VERDICTS = 7;
 const PER_PAGE = 25, PER_GRID = 50, SHORT = 4000, MOST_CARDS = 12;
-const SHARED = 1e-9, MOST_SERIES = 6;
+const SHARED = 1e-9;
 let data, texts, items = [], found = [], at = -1, isOpen = false, page = 0, gridPage = 0;
 let state = {}, groups = {}, stamp = null, chosenSets = [], matches = null;
 
 const $ = (id) => document.getElementById(id);
-const SVG = "http://www.w3.org/2000/svg";
 
 // ---- elements ----
 function fill(node, attributes, children) {
@@ -26,7 +25,6 @@ function fill(node, attributes, children) {
   return node;
 }
 const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
-const sv = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 // Control characters as pictures of themselves: what is there is seen, and does nothing.
 const visible = (text) => text.replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g,
   (c) => (c < " " ? String.fromCharCode(0x2400 + c.charCodeAt(0)) : c === "\x7f" ? "\u2421" : "\ufffd"));
@@ -180,64 +178,15 @@ function byTask(parts) {
 }
 function named(line) { const mark = line.indexOf(":"); return [el("strong", {}, line.slice(0, mark)), line.slice(mark)]; }
 function sectionNode(section) {
-  const drawn = [];
-  for (const [task, parts] of byTask(section.curves)) {
-    const named = [...new Set(parts.map((p) => p.pick))].map((pick) => ({ pick, series: parts.filter((p) => p.pick === pick) }));
-    drawn.push(el("h3", {}, task), picked(named, task, (part) => plots(part.series)));
-  }
   const tables = [...byTask(section.tables)].map(([task, parts]) => {
     const own = picked(parts, task || section.title, tableNode);
-    if (section.curves.length) return el("details", {}, el("summary", {}, `The numbers of ${task}`), own);
     return task && section.tables.length > 1 ? [el("h3", {}, task), own] : own;
   });
-  const empty = !section.lines.length && !section.tables.length && !section.curves.length;
+  const empty = !section.lines.length && !section.tables.length;
   return el("section", { id: section.name, "aria-labelledby": `${section.name}-title` },
     el("h2", { id: `${section.name}-title`, tabindex: "-1" }, section.title),
-    section.about ? el("p", {}, section.about) : null,
     section.lines.length ? el("ul", { class: "lines" }, section.lines.map((line) => el("li", {}, section.name === "asked" ? named(line) : line))) : null,
-    empty ? el("p", {}, "None.") : null, drawn, tables);
-}
-
-// ---- curves ----
-function plots(all) {
-  // What has nothing to draw is in no legend; six colours are told apart, and more series stand in further panels.
-  const labels = [...new Set(all.filter((s) => s.y.some((v) => v !== null)).map((s) => s.label))];
-  const parts = Array.from({ length: Math.ceil(labels.length / MOST_SERIES) }, (_, i) => labels.slice(i * MOST_SERIES, (i + 1) * MOST_SERIES));
-  if (!parts.length) return el("p", { class: "quiet" }, "No run has enough texts for a curve.");
-  return el("div", {}, parts.map((own) => panel(all.filter((s) => own.includes(s.label)), own)));
-}
-function panel(series, labels) {
-  const xs = series.flatMap((s) => [...s.x, ...s.to]);
-  const range = [Math.min(...xs), Math.max(...xs)];
-  const names = { tpr: "TPR (hits)", fpr: "FPR (false alarms)" };
-  const colour = (label) => `c${labels.indexOf(label)}`;
-  const drawn = [...new Set(series.map((s) => s.rate))].map((rate) => plot(series.filter((s) => s.rate === rate), names[rate] || rate, range, colour, labels));
-  return el("div", {}, el("div", { class: "plots" }, drawn),
-    el("ul", { class: "legend" }, labels.map((label) => el("li", {}, sv("svg", { viewBox: "0 0 24 12", "aria-hidden": "true" }, sv("line", { x1: 0, x2: 24, y1: 6, y2: 6, class: `${colour(label)} line` })), label))));
-}
-function plot(series, title, range, colour, labels) {
-  const W = 460, H = 290, L = 44, R = 20, top = 28, B = 40;
-  const x = (v) => L + ((W - L - R) * (v - range[0])) / (range[1] - range[0] || 1), y = (v) => top + (H - top - B) * (1 - v);
-  const marks = [];
-  for (const v of [0, 0.25, 0.5, 0.75, 1]) marks.push(sv("line", { class: "axis", x1: L, x2: W - R, y1: y(v), y2: y(v) }), sv("text", { x: L - 6, y: y(v) + 4, "text-anchor": "end" }, String(v)));
-  for (let i = 0; i <= 4; i += 1) { const v = range[0] + ((range[1] - range[0]) * i) / 4; marks.push(sv("text", { x: x(v), y: H - B + 16, "text-anchor": "middle" }, v.toFixed(2))); }
-  const path = (points) => points.map(([a, b], i) => `${i ? "L" : "M"}${a.toFixed(1)} ${b.toFixed(1)}`).join("");
-  const drawn = series.map((s) => {
-    const c = colour(s.label);
-    if (s.shape === "logistic") {
-      const band = s.x.map((v, i) => [v, s.low[i], s.high[i]]).filter((p) => p[1] !== null && p[2] !== null);
-      const around = [...band.map((p) => [x(p[0]), y(p[2])]), ...band.reverse().map((p) => [x(p[0]), y(p[1])])];
-      return [around.length ? sv("path", { class: `${c} fill band`, d: path(around) + "Z" }) : null, sv("path", { class: `${c} line`, d: path(s.x.map((v, i) => [x(v), y(s.y[i])])) })];
-    }
-    const share = (labels.indexOf(s.label) + 1) / (labels.length + 1); // side by side within a bin
-    return s.y.map((v, i) => {
-      if (v === null) return null;
-      const px = x(s.x[i] + share * (s.to[i] - s.x[i]));
-      return [s.low[i] === null ? null : sv("line", { class: c, x1: px, x2: px, y1: y(s.low[i]), y2: y(s.high[i]) }), sv("circle", { class: `${c} fill`, cx: px, cy: y(v), r: 3.5 })];
-    });
-  });
-  return sv("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": `${title} against implicitness; the numbers are in the tables below` },
-    sv("text", { x: L, y: 16 }, title), marks, drawn, sv("text", { x: (L + W - R) / 2, y: H - 6, "text-anchor": "middle" }, "implicitness"));
+    empty ? el("p", {}, "None.") : null, tables);
 }
 
 // ---- items: what they are ----
