@@ -7,17 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.analysis import curves
-from harness.analysis.compare import compare as compare_pairings
-from harness.analysis.compare import (
-    comparison_name,
-    main_differences,
-)
-from harness.analysis.curves import names as curve_names
-from harness.analysis.findings import comparison_findings
-from harness.analysis.gate import LEVEL, SAME, Decision, gate_words, junit_text
-from harness.analysis.gate import gate as decide
-from harness.analysis.pairings import between, within
+from harness.analysis import compare as comparing
+from harness.analysis import curves, findings, pairings
+from harness.analysis import gate as gates
 from harness.analysis.run_views import ComparedRun
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
@@ -27,16 +19,9 @@ from harness.errors import SpecError, StoreError
 from harness.implicitness.open import limits_line, overlap_line
 from harness.lazy import DataFrame
 from harness.pipeline.score import all_scores
+from harness.present import screen
 from harness.present.figures.detection import curve_figure
-from harness.present.screen import (
-    p_value,
-    say,
-    show,
-    show_json,
-    show_records,
-    warn,
-    without_alike,
-)
+from harness.present.screen import p_value, say, show, warn
 from harness.stats.estimate import BootstrapSettings
 from harness.storage.environment import other_versions
 from harness.storage.files import refuse_file, refuse_source, write_whole
@@ -91,17 +76,23 @@ def compare(
     judges, method = (sides.judge_a, sides.judge_b), BootstrapSettings(seed, draws)
     if sides.judge_b is not None and not runs[1:]:
         raise SpecError("--judge-b names the judge of a second run, and there is one; leave it out")
-    pairings, notes, unmatched = (
-        between(runs[0], runs[1], judges) if runs[1:] else within(runs[0], sides.judge_a)
-    )
-    found = compare_pairings(pairings, method)
-    table = results / "comparisons" / comparison_name([run.file for run in runs], judges, method)
+    if runs[1:]:
+        pairs, notes, unmatched = pairings.between(runs[0], runs[1], judges)
+    else:
+        pairs, notes, unmatched = pairings.within(runs[0], sides.judge_a)
+    found = comparing.compare(pairs, method)
+    name = comparing.comparison_name([run.file for run in runs], judges, method)
     for note in notes:
         warn(note)
     if other := other_versions(runs[0].file.packages, runs[-1].file.packages):
         words = "; ".join(f"{name} {one} in A, {two} in B" for name, one, two in other)
         warn(f"computed with other versions, which may be part of a difference: {words}")
-    put_frame(found, table, lambda: _put_findings(found, is_all=is_all), is_json=is_json)
+    put_frame(
+        found,
+        results / "comparisons" / name,
+        lambda: _put_findings(found, is_all=is_all),
+        is_json=is_json,
+    )
     return ExitCode.of(_log_missing(found) or unmatched)
 
 
@@ -120,12 +111,12 @@ def _log_missing(found: DataFrame) -> bool:
 
 def _put_findings(found: DataFrame, *, is_all: bool) -> None:
     """The main differences in words, or in a table if there are many; every row with `is_all`."""
-    main = main_differences(found)
+    main = comparing.main_differences(found)
     sides = (main[side].str.rpartition(":")[2] for side in ("variant_a", "variant_b"))
     is_average = np.any([own == "all" for own in sides], axis=0)
     main = main.loc[[*main.index[is_average], *main.index[~is_average]]]
     is_long = len(main) > MOST_SENTENCES and not is_all
-    for finding in comparison_findings(main)[: 1 if is_long else None]:
+    for finding in findings.comparison_findings(main)[: 1 if is_long else None]:
         say(finding, is_prose=True)
     say("")
     if is_all or is_long:
@@ -145,7 +136,7 @@ def _put_rows(rows: DataFrame) -> None:
         for sides in [rows[f"{name}_a"] + " / " + rows[f"{name}_b"]]
     }
     names = [*pairs, "comparison", "statistic", "group"]
-    kept, words = without_alike(rows.assign(**pairs), names)
+    kept, words = screen.without_alike(rows.assign(**pairs), names)
     kept["interval"] = [*map(_span, rows["low"], rows["high"])]
     kept["lost"] = [f"{a}/{b}" for a, b in zip(rows["missing_a"], rows["missing_b"], strict=True)]
     keys = [name for name in names if name in kept]
@@ -178,57 +169,49 @@ def _span(low: float | None, high: float | None) -> str | None:
     return None if low is None or high is None or isnan(low) else f"{low:.2f} to {high:.2f}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class CurveChoice:
-    """What is plotted, and where the files go."""
-
-    runs: options.RunNames
-    judge: str = option("Judge whose verdicts are plotted.", "gold")
-    variant: str | None = option("Variants, comma-separated. Default: all.", None)
+def curve(
+    runs: options.RunNames,
+    judge: str = option("Judge whose verdicts are plotted.", "gold"),
+    variant: str | None = option("Variants, comma-separated. Default: all.", None),
     out: Path | None = option(
         "Folder for the files. Default: RESULTS/curves/.", None, flags="-o --out"
-    )
-
-
-def curve(choice: CurveChoice, results: Results = RESULTS, is_json: AsJson = False) -> int:
+    ),
+    results: Results = RESULTS,
+    is_json: AsJson = False,
+) -> int:
     """Plot hits and false alarms of runs against implicitness, and write the plotted numbers.
 
     The runs must be of one task, with implicitness from one scorer. The plot names each run
     by its model; and by its data, variant, decoding or snapshot if these differ.
     """
-    if choice.out is not None:
-        refuse_file(choice.out)
-    judge, wanted = choice.judge, options.names(choice.variant)
-    found = [(name, folder) for name in choice.runs for folder in find_runs(results, [name])]
-    names, files = [name for name, _ in found], [(f.read(), f.tables()) for _, f in found]
+    if out is not None:
+        refuse_file(out)
+    wanted, folders = options.names(variant), find_runs(results, runs)
+    files = [(folder.read(), folder.tables()) for folder in folders]
     tables = [curves.curve_rows(*of_run, judge, variants=wanted) for of_run in files]
     if not len(rows := curves.together(tables)):
-        under = f" under variant {choice.variant}" if choice.variant else ""
+        under = f" under variant {variant}" if variant else ""
         raise StoreError(
-            f"nothing to draw: judge {judge} has read no text of {', '.join(names)}{under} whose "
+            f"nothing to draw: judge {judge} has read no text of {', '.join(runs)}{under} whose "
             "implicitness is known; run hate_speech, or another task that measures it"
         )
-    for name, table in zip(names, tables, strict=True):
+    for folder, table in zip(folders, tables, strict=True):
         if not len(table):
-            warn(f"{name} is left out: judge {judge} has read no text of it with an implicitness")
+            fact = f"judge {judge} has read no text of it with an implicitness"
+            warn(f"{folder.path} is left out: {fact}")
     samples = [list(read_samples(of_run["samples"])) for _, of_run in files]
     lines = [overlap_line(file.data, own) for (file, _), own in zip(files, samples, strict=True)]
     for line in filter(None, dict.fromkeys([*lines, *map(limits_line, samples)])):
         warn(line)
-    path = (choice.out or results / "curves") / curves.curve_name(rows)
+    path = (out or results / "curves") / f"{curves.curve_name(rows)}.csv"
     chart = curve_figure(rows, curves.scale_of(rows["data"].iat[0]))
-    table = path.with_name(f"{path.name}.csv")
-    put_frame(
-        *(rows, table, lambda: _put_curves(rows, [folder for _, folder in found])),
-        is_json=is_json,
-        chart=chart,
-    )
+    put_frame(rows, path, lambda: _put_curves(rows, folders), is_json=is_json, chart=chart)
     return ExitCode.DONE
 
 
 def _put_curves(frame: DataFrame, folders: Sequence[RunFolder]) -> None:
     """Whether rates change with implicitness, a line a run; and what has no value or no curve."""
-    called, scores = curve_names(frame), dict[tuple[str, str], Score]()
+    called, scores = curves.names(frame), dict[tuple[str, str], Score]()
     for row in (row for folder in folders for row in all_scores(folder)):
         if row.score.group == "all":
             scores[row.signature, row.score.metric] = row.score
@@ -243,9 +226,9 @@ def _put_curves(frame: DataFrame, folders: Sequence[RunFolder]) -> None:
 
 
 CODES = {
-    Decision.PASS: ExitCode.DONE,
-    Decision.REGRESSION: ExitCode.REGRESSION,
-    Decision.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
+    gates.Decision.PASS: ExitCode.DONE,
+    gates.Decision.REGRESSION: ExitCode.REGRESSION,
+    gates.Decision.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
 }
 
 
@@ -281,13 +264,13 @@ def gate(choice: GateChoice, results: Results = RESULTS, is_json: AsJson = False
         for read in (*base.path.iterdir(), *new.path.iterdir()):
             refuse_source(choice.junit, read, option="--junit")
     allowed = {"max_drop": choice.max_drop, "max_missing": choice.max_missing}
-    found = decide(base, new, **allowed, judge=choice.judge)
+    found = gates.gate(base, new, **allowed, judge=choice.judge)
     if choice.junit is not None:
-        write_whole(choice.junit, junit_text(found))
+        write_whole(choice.junit, gates.junit_text(found))
     for note in found.attrs["notes"]:
         warn(note)
     if is_json:
-        show_json(found.attrs | {"rows": plain_rows(found)})
+        screen.show_json(found.attrs | {"rows": plain_rows(found)})
     else:
         _put_gate(found)
     return CODES[found.attrs["decision"]]
@@ -296,18 +279,18 @@ def gate(choice: GateChoice, results: Results = RESULTS, is_json: AsJson = False
 def _put_gate(found: DataFrame) -> None:
     rows, metrics = records(found), found["metric"].unique()
     of = f" of {metrics[0]}" if len(metrics) == 1 else ""
-    show_records(
+    screen.show_records(
         f"{rows[0].task}, drop{of} from BASE to NEW",
         rows,
         "variant, judge; decision, base, new, drop, interval, would be seen=seen, n, missing",
         missing=lambda row: f"{row.missing:.1%}",
-        seen=lambda row: None if row.decision == Decision.REGRESSION else row.seen,
+        seen=lambda row: None if row.decision == gates.Decision.REGRESSION else row.seen,
     )
-    if (level := rows[0].level) > LEVEL:
+    if (level := rows[0].level) > gates.LEVEL:
         words = f"a regression is decided at {level:.1%}: corrected for {len(rows)} rows"
         say(f"{words} (Bonferroni)", is_prose=True)
     for row in rows:
-        if row.decision != Decision.PASS or row.reason == SAME:
-            words = "" if row.reason == SAME else f"; {gate_words(row)}"
+        if row.decision != gates.Decision.PASS or row.reason == gates.SAME:
+            words = "" if row.reason == gates.SAME else f"; {gates.gate_words(row)}"
             say(f"{row.variant} by {row.judge}: {row.decision}: {row.reason}{words}", is_prose=True)
     say(f"gate: {found.attrs['decision']}")

@@ -70,13 +70,6 @@ def test_ties_and_missing_items_stand_outside_the_fourfold_table() -> None:
     assert (row.items, row.n, row.missing_a, row.missing_b) == (8, 7, 0, 1)
 
 
-def test_a_difference_counts_a_tie_half_as_accuracy_does() -> None:
-    row = know_and_act("11000=.1")[0]
-
-    assert (row.mean_a, row.mean_b) == (6.5 / 7, 3.5 / 7)
-    assert row.value == pytest.approx(3 / 7)
-
-
 @pytest.mark.parametrize(("group", "expected"), [("all", 84), ("even", 42), ("odd", 42)])
 def test_counts_add_up_to_the_items(group: str, expected: int) -> None:
     letters = "10=." * 21
@@ -101,15 +94,6 @@ def test_the_exact_p_is_of_the_discordant_items() -> None:
     assert counts(row) == (2, 4, 0, 1, 1)
     assert (row.p_exact, row.p_mid) == (stats.binomtest(0, 4).pvalue, 1 / 16)
     assert row.p_permutation == 2 / 32  # the tie is a fifth coin, and all five point one way
-
-
-def test_a_difference_of_accuracies_stays_between_minus_one_and_one() -> None:
-    row = within_rows(base="000", cot5="100")[0]
-
-    # Student's interval of three items reaches from -1.10 to 1.77.
-    assert row.value == pytest.approx(1 / 3)
-    assert (row.low, row.high) == (-1, 1)
-    assert row.p == pytest.approx(0.4226, abs=1e-4)
 
 
 def test_means_are_the_accuracies_of_the_scores_where_nothing_is_missing() -> None:
@@ -143,19 +127,6 @@ def test_samples_of_one_cluster_have_no_exact_test() -> None:
     row = rows_of(within(run), QUICK)[0]
     assert (row.clusters, row.p_exact, row.p_permutation) == (3, None, 0.5)
     assert "samples of one cluster are not independent" in (row.reason or "")
-
-
-def test_the_interval_draws_clusters_whole() -> None:
-    lines = {"base": "1111000011110000", "cot5": "0000111100001111"}
-    spread = []
-    for size in (1, 4):
-        samples = [sample(n, cluster=f"c{n // size:02}") for n in range(16)]
-        levels = {(name, "T0.3", "near"): line for name, line in lines.items()}
-        run = stored(words_task(), levels, samples=samples)
-        row = rows_of(within(run), BootstrapSettings())[0]
-        spread.append((row.high or 0) - (row.low or 0))
-
-    assert spread[1] > 1.5 * spread[0]
 
 
 def test_holm_corrects_overall_differences_and_all_others_as_two_families() -> None:
@@ -265,13 +236,6 @@ def test_where_chance_differs_it_is_said_and_there_is_no_exact_test() -> None:
     assert (row.above_chance_low or 0) < above < (row.above_chance_high or 0)
 
 
-def test_where_chance_is_alike_nothing_is_above_it() -> None:
-    row = guesses(40, options=2, seed=1)[0]
-
-    assert (row.chance_a, row.chance_b, row.above_chance) == (0.5, 0.5, None)
-    assert row.p_exact is not None
-
-
 def test_where_a_chance_level_is_not_known_there_is_no_exact_test() -> None:
     own = replace(NEAR, chance=None)
     words = stored(words_task(), {("base", "T0.3", "near"): ACT}, judges=(own,))
@@ -347,13 +311,6 @@ def test_nothing_read_by_both_is_missing_and_not_zero() -> None:
     assert row.reason == "too few; no exact test: no sample is right or wrong in both"
 
 
-def test_two_readings_that_never_differ_have_p_one_and_no_interval() -> None:
-    row = within_rows(base="1100", cot5="1100")[0]
-
-    assert (row.value, row.p_exact, row.p_mid, row.p_permutation) == (0, 1, None, 1)
-    assert (row.low, row.reason) == (None, "no interval: constant")
-
-
 # Intentions and responses
 
 
@@ -390,13 +347,6 @@ def test_where_every_intention_is_right_the_other_share_and_phi_are_missing() ->
     assert found["phi"].reason == "constant"
 
 
-def test_intentions_and_responses_are_told_by_group_too() -> None:
-    rows = within_rows(gaps=False, judges=(NEAR, THOUGHT), cot0__near_thought="1010", cot0="1100")
-
-    assert {row.group for row in rows} == {"all", "even", "odd"}
-    assert {row.statistic for row in rows} == {"right_given_right", "right_given_wrong", "phi"}
-
-
 # Tables and their names
 
 
@@ -430,10 +380,3 @@ def test_another_question_about_the_same_runs_has_a_file_of_its_own(
     assert plain == f"{files[0].digest[:16]}-{files[1].digest[:16]}.csv"
     names = [comparison_name(own, judges, method) for own in (files, files[:1])]
     assert len({plain, *names}) == 3
-
-
-def test_each_signature_names_the_judge_of_its_side() -> None:
-    row = know_and_act()[0]
-
-    assert f"|{GOLD.recipe}|" in row.signature_a
-    assert "|near:00|minilm|" in row.signature_b

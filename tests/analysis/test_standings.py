@@ -277,18 +277,6 @@ def printed(results: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, str
     return capsys.readouterr()
 
 
-def test_two_models_of_one_group_are_not_told_apart_and_nothing_missing_has_no_column(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    said(tmp_path, ant="1" * 30, bee="1" * 30)
-
-    out, _ = printed(tmp_path, capsys)
-
-    assert "models of one group are not significantly different (clusters swapped)" in out
-    assert "; nothing missing\n" in out
-    assert "  missing" not in out
-
-
 def test_a_board_says_on_what_it_ranks_and_what_is_told_apart(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -185,15 +185,6 @@ def test_another_question_writes_another_file_and_the_same_one_the_same_bytes(ra
     assert all(path.read_bytes() == data for path, data in before.items())
 
 
-def test_json_holds_the_rows_of_the_table(ran: Toy, capsys: pytest.CaptureFixture[str]) -> None:
-    capsys.readouterr()
-    compare(ran, run_of(ran, "toy", "oracle"), "--json")
-
-    found = json.loads(capsys.readouterr().out)
-    assert len(found) == len(rows(tables(ran)[0]))
-    assert (found[0]["statistic"], found[0]["tests"]) == ("difference", 8)
-
-
 def test_samples_in_one_run_alone_are_told_and_make_the_code_one(
     ran: Toy, capsys: pytest.CaptureFixture[str]
 ) -> None:
