@@ -142,11 +142,11 @@ def _put_boards(
 
     Returns what was left out, in words.
     """
-    shown_runs = set(boards["run"])
-    files = {one.path.name: one.read() for one in folders if one.path.name in shown_runs}
+    firsts = set(boards.drop_duplicates("recipe")["run"])
+    files = {one.path.name: one.read() for one in folders if one.path.name in firsts}
     made = views.matrices(boards, files, is_all=is_all)
-    firsts = {matrix["task"].iat[0]: matrix for matrix in reversed(made)}
-    shown = made if is_all else [*reversed(firsts.values())][: None if has_tasks else 1]
+    of_tasks = {matrix["task"].iat[0]: matrix for matrix in reversed(made)}
+    shown = made if is_all else [*reversed(of_tasks.values())][: None if has_tasks else 1]
     left = [words for one in shown for words in _put_board(one, files, is_all=is_all)]
     names = [f"{matrix['task'].iat[0]} by {matrix['judge'].iat[0]}" for matrix in made]
     seen = {name for name, one in zip(names, made, strict=True) if any(one is m for m in shown)}
