@@ -4,14 +4,12 @@ Each function gives plain JSON values and writes nothing. What is missing is lef
 number: a verdict without a value has no score there.
 """
 
-import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from harness import __version__
-from harness.pipeline.items import choice_text, expected_texts, item_texts, missing_reason
+from harness.pipeline.items import expected_texts, missing_reason
 from harness.pipeline.score import ALL, RIGHT_OR_WRONG, headlines
 from harness.storage.find_runs import run_facts
 from harness.storage.run_tables import SampleRecord, VerdictRecord
@@ -116,22 +114,18 @@ def _inspect_verdict(verdict: VerdictRecord, row: SampleRecord) -> Json:
 
 def every_eval_ever(
     run: StoredRun, scores: Sequence[ScoreRow], written: float, *, organization: str
-) -> tuple[str, Json, list[Json]]:
-    """The path of a record of Every Eval Ever without its ending, the record, and its verdicts.
+) -> tuple[str, Json]:
+    """The path of a record of Every Eval Ever, and the record.
 
-    A result is the headline of a variant by a judge. Verdicts are given of judges that say right
-    or wrong, as the schema asks of each whether the answer is correct.
+    A result is the headline of a variant by a judge.
     """
-    file = run.file
+    file, stamp = run.file, str(int(written))
     name = str(UUID(file.digest[:32], version=4))
-    path = f"data/{file.run.task}/{file.model.kind}/{file.model.name}/{name}"
-    stamp = str(int(written))
-    called = f"{file.run.task}/{file.model.name}/{stamp}"
     rows = [row for judge in file.judges for row in _overall(scores, judge)]
-    known = [row for row in rows if row.score.value is not None]
-    record: Json = {
+    known = [_eee_result(file, row) for row in rows if row.score.value is not None]
+    return f"data/{file.run.task}/{file.model.kind}/{file.model.name}/{name}.json", {
         "schema_version": EVERY_EVAL_EVER,
-        "evaluation_id": called,
+        "evaluation_id": f"{file.run.task}/{file.model.name}/{stamp}",
         "evaluation_timestamp": stamp,
         "retrieved_timestamp": stamp,
         "source_metadata": {
@@ -147,15 +141,8 @@ def every_eval_ever(
             identity=file.model.identity,
             revision=file.model.revision,
         ),
-        "evaluation_results": [_eee_result(file, row) for row in known],
+        "evaluation_results": known,
     }
-    verdicts = list(_eee_verdicts(run, rows, called))
-    if verdicts:
-        record["detailed_evaluation_results"] = {
-            **{"format": "jsonl", "file_path": f"{path}_samples.jsonl"},
-            **{"hash_algorithm": "sha256", "total_rows": len(verdicts)},
-        }
-    return path, record, verdicts
 
 
 def _eee_model(name: str, **about: str | None) -> Json:
@@ -177,7 +164,7 @@ def _eee_result(file: RunFile, row: ScoreRow) -> Json:
     drawn: Json = {"max_tokens": max(one.max_tokens for one in decodings)}
     drawn |= {"temperature": decodings[0].temperature} if len(decodings) == 1 else {}
     return {
-        "evaluation_result_id": _eee_id(row),
+        "evaluation_result_id": f"{score.variant} {score.judge} {score.metric}",
         "evaluation_name": f"{file.run.task}/{score.variant}",
         "source_data": {
             **{"dataset_name": file.data.source, "source_type": "other"},
@@ -208,64 +195,6 @@ def _eee_metric(file: RunFile, row: ScoreRow) -> Json:
         prompt = f"template by its digest: {judge.recipe}"
         metric["llm_scoring"] = {"judges": [asked], "input_prompt": prompt}
     return metric
-
-
-def _eee_id(row: ScoreRow) -> str:
-    return f"{row.score.variant} {row.score.judge} {row.score.metric}"
-
-
-def _eee_verdicts(run: StoredRun, rows: Iterable[ScoreRow], called: str) -> Iterator[Json]:
-    file = run.file
-    results = {
-        (row.score.variant, row.score.judge): _eee_id(row)
-        for row in rows
-        if row.score.metric == RIGHT_OR_WRONG
-    }
-    for row in run.rows:
-        for judge, verdict in row.verdicts.items():
-            result = results.get((row.variant, judge))
-            if result is None or verdict.value is None or row.answer is None:
-                continue
-            yield {
-                "schema_version": EVERY_EVAL_EVER,
-                "evaluation_id": called,
-                "model_id": file.model.name,
-                "evaluation_name": f"{file.run.task}/{row.variant}",
-                "evaluation_result_id": result,
-                **_eee_answer(row, file, row.answer),
-                "evaluation": {"score": verdict.value, "is_correct": verdict.value == 1},
-            }
-
-
-def _eee_answer(row: SampleRecord, file: RunFile, answer: str) -> Json:
-    texts = "\n".join(f"{name}: {text}" for name, text in item_texts(row).items())
-    expected = list(expected_texts(row.sample, file.task, row.variant))
-    words = choice_text(row, file.task) or answer
-    prompt = "\n\n".join(f"{m.role}: {m.content}" for m in row.steps[-1].messages)
-    about = {"group": row.sample.group, "cluster": row.sample.cluster, "decoding": row.decoding}
-    made: Json = {
-        "sample_id": row.sample.id,
-        "sample_hash": hashlib.sha256((texts + "".join(expected)).encode()).hexdigest(),
-        "interaction_type": "single_turn",
-        "input": {"raw": texts, "formatted": prompt, "reference": expected},
-        "output": {"raw": [row.steps[-1].text or answer]},
-        "messages": None,
-        "answer_attribution": [
-            {
-                **{"turn_idx": 0, "source": "output.raw", "extracted_value": words},
-                **{"extraction_method": f"{PROGRAM} {__version__}", "is_terminal": True},
-            }
-        ],
-        "metadata": about,
-    }
-    if row.sample.choices:
-        made["input"]["choices"] = list(row.sample.choices)
-    usage = row.steps[-1].usage
-    if usage.prompt_tokens is not None and usage.completion_tokens is not None:
-        total = usage.prompt_tokens + usage.completion_tokens
-        counts = {"input_tokens": usage.prompt_tokens, "output_tokens": usage.completion_tokens}
-        made["token_usage"] = {**counts, "total_tokens": total}
-    return made
 
 
 def _overall(scores: Sequence[ScoreRow], judge: JudgeEntry) -> list[ScoreRow]:

@@ -4,9 +4,7 @@ Every different text is encoded once, some at a time; only the vectors of drawn 
 text that cannot be scored is counted by reason. Nothing here reads or writes a file.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any, Final, NamedTuple
 
@@ -14,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import DataError
-from harness.implicitness.scorer import LIMITS, Flag, Head, Scorer, text_of
+from harness.implicitness.scorer import LIMITS, Flag, Scorer, text_of
 from harness.lazy import DataFrame, pandas
 from harness.models.vectors import Progress
 from harness.specs.implicitness import Distance
@@ -42,20 +40,10 @@ _AT_ONCE, _TIE = 1024, 1e-6
 
 
 class Profile(NamedTuple):
-    """The rows, all texts first, then each label; of each row the distances of its pairs, and the
-    implicitness of its texts."""
+    """The rows, all texts first, then each label; of each row the distances of its pairs."""
 
     rows: DataFrame
     distances: list[Numbers]
-    values: list[Numbers]
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """How many random pairs of texts are compared, and the seed of the draw."""
-
-    pairs: int = 2000
-    seed: int = 0
 
 
 def profile(
@@ -63,8 +51,9 @@ def profile(
     labels: Sequence[object] | None,
     scorer: Scorer,
     *,
-    sampling: Sampling,
-    progress: Progress | None = None,
+    pairs: int = 2000,
+    seed: int = 0,
+    progress: Progress = lambda *_: None,
 ) -> Profile:
     """The profile of some texts, and of those of each label where `labels` has one a text.
 
@@ -74,41 +63,34 @@ def profile(
       counts texts that differ; `mean`, `sd` (n - 1), quantiles from `least` to `most`;
     - `bin_I`: texts in [.25 I, .25 (I + 1)), the last bin closed; `outside`: those beyond [0, 2],
       where only Euclidean scorers put any;
-    - `distance_mean` and `distance_sd` of `pairs` pairs of different texts, no pair twice;
+    - `distance_mean` and `distance_sd` of `pairs` random pairs of different texts, no pair twice;
     - `cut`: texts that the encoder reads only the beginning of; `thin`: those of one word or of
       letters that it does not know; `trained_on`: those that the scorer was trained on.
 
     DataError where there are too many different labels.
     """
-    cells, names = [text_of(text) for text in texts], _names(labels)
-    parts = {ALL: cells}
-    for label in sorted(set(names)):
-        parts[label] = [cell for cell, own in zip(cells, names, strict=True) if own == label]
-    drawn = {name: _pairs_of(name, own, sampling) for name, own in parts.items()}
-    in_pairs = {text for pairs in drawn.values() for pair in pairs for text in pair}
-    different = _in_order({cell for cell in cells if not isinstance(cell, Flag)})
-    values, embeddings = _measured(different, in_pairs, scorer, progress)
-    limits, head = scorer.limits(different), scorer.head
-    rows, distances, implicit = [], [], []
+    parts = _parts([text_of(text) for text in texts], labels)
+    different = {name: _different(own) for name, own in parts.items()}
+    drawn = {
+        name: [(own[i], own[j]) for i, j in _pairs(len(own), pairs, seed=f"{seed}:{name}")]
+        for name, own in different.items()
+    }
+    in_pairs = {text for own in drawn.values() for pair in own for text in pair}
+    values, embeddings = _measured(different[ALL], in_pairs, scorer, progress)
+    limits, head = scorer.limits(different[ALL]), scorer.head
+    rows, distances = [], []
     for name, own in parts.items():
-        distances.append(_distances(drawn[name], embeddings, head))
+        sides = ([embeddings[pair[at]] for pair in drawn[name]] for at in (0, 1))
+        first, second = (np.array(side, np.float32).reshape(-1, head.width) for side in sides)
+        distances.append(head.pragmatic_distance(first, second))
         scored = [cell for cell in own if not isinstance(cell, Flag)]
-        implicit.append(np.array([values[text] for text in scored], dtype=np.float64))
-        spread = _spread(implicit[-1], distances[-1], head.form.implicitness)
-        of_row = _counts(own, scored, limits) | {"scorer": scorer.signature, "seed": sampling.seed}
-        of_row["trained_on"] = scorer.overlap((text,) for text in scored)
-        rows.append(of_row | spread | {"label": name})
-    frame = pandas.DataFrame(rows, columns=[*COLUMNS])
-    return Profile(frame.astype({"trained_on": "Int64"}), distances, implicit)
-
-
-def _distances(
-    pairs: Sequence[tuple[str, str]], embeddings: Mapping[str, NDArray[np.float32]], head: Head
-) -> Numbers:
-    none = [np.empty((0, head.width), np.float32)]
-    sides = ([embeddings[pair[at]][None] for pair in pairs] for at in (0, 1))
-    first, second = (np.concatenate(none + own) for own in sides)
-    return head.pragmatic_distance(first, second)
+        implicit = np.array([values[text] for text in scored], dtype=np.float64)
+        spread = _spread(implicit, distances[-1], head.form.implicitness)
+        row = _counts(own, scored, limits) | spread | {"label": name, "seed": seed}
+        row["trained_on"] = scorer.overlap((text,) for text in scored)
+        rows.append(row | {"scorer": scorer.signature})
+    frame = pandas.DataFrame(rows, columns=[*COLUMNS]).astype({"trained_on": "Int64"})
+    return Profile(frame, distances)
 
 
 def bins_of(row: Row) -> tuple[int, ...]:
@@ -116,21 +98,31 @@ def bins_of(row: Row) -> tuple[int, ...]:
     return tuple(getattr(row, f"bin_{place}") for place in range(BINS))
 
 
+def _different(cells: Sequence[str | Flag]) -> list[str]:
+    """The texts, each once: the short ones first, as the scorer takes them."""
+    texts = {cell for cell in cells if not isinstance(cell, Flag)}
+    return sorted(texts, key=lambda text: (len(text), text))
+
+
 def _counts(
     cells: Sequence[str | Flag], texts: Sequence[str], limits: Mapping[str, Flag]
 ) -> dict[str, Any]:
     """How many of some cells are texts, differ, are read in part, or are missing, and why."""
     flags = [limits.get(text) for text in texts]
-    missing = Counter(cell for cell in cells if isinstance(cell, Flag))
     found = {"texts": len(cells), "n": len(texts), "different": len(set(texts))}
-    found |= {f"missing_{flag}": missing[flag] for flag in Flag if flag not in NEVER}
+    found |= {f"missing_{flag}": cells.count(flag) for flag in Flag if flag not in NEVER}
     return found | {"cut": flags.count(Flag.CUT), "thin": flags.count(Flag.THIN)}
 
 
 def _spread(values: Numbers, apart: Numbers, kind: Distance) -> dict[str, Any]:
-    inside = _bins(values, kind)
-    found: dict[str, Any] = {f"bin_{place}": count for place, count in enumerate(inside)}
-    found |= {"outside": len(values) - sum(inside), "pairs": len(apart)}
+    # Float noise at the ends of a cosine's range is within it.
+    top = BINS * WIDTH
+    inside = np.clip(values, 0.0, top) if kind is Distance.COSINE else values
+    inside = inside[(inside >= -_TIE) & (inside <= top + _TIE)]
+    places = np.clip(np.floor(inside / WIDTH).astype(int), 0, BINS - 1)
+    counts = enumerate(np.bincount(places, minlength=BINS).tolist())
+    found: dict[str, Any] = {f"bin_{place}": count for place, count in counts}
+    found |= {"outside": len(values) - len(inside), "pairs": len(apart)}
     for name, some in (("", values), ("distance_", apart)):
         found[f"{name}mean"] = float(some.mean()) if len(some) else None
         found[f"{name}sd"] = float(some.std(ddof=1)) if len(some) > 1 else None
@@ -139,30 +131,24 @@ def _spread(values: Numbers, apart: Numbers, kind: Distance) -> dict[str, Any]:
     return found | dict(zip(QUANTILES, cuts, strict=False))
 
 
-def _names(labels: Sequence[object] | None) -> list[str]:
+def _parts(cells: list[str | Flag], labels: Sequence[object] | None) -> dict[str, list[str | Flag]]:
+    """All cells, then those of each label."""
     names = [UNLABELLED if label in (None, "") else str(label) for label in labels or ()]
     names = [f"{ALL} (a label)" if name == ALL else name for name in names]
-    if (count := len(set(names))) > MOST_LABELS:
+    known = sorted(set(names))
+    if len(known) > MOST_LABELS:
         raise DataError(
-            f"the column of labels holds {count} different values, and a profile has at most "
+            f"the column of labels holds {len(known)} different values, and a profile has at most "
             f"{MOST_LABELS} labels; name another column in --label"
         )
-    return names
-
-
-def _pairs_of(label: str, cells: Sequence[str | Flag], sampling: Sampling) -> list[tuple[str, str]]:
-    different = _in_order({cell for cell in cells if not isinstance(cell, Flag)})
-    drawn = _pairs(len(different), sampling.pairs, seed=f"{sampling.seed}:{label}")
-    return [(different[first], different[second]) for first, second in drawn]
-
-
-def _in_order(texts: Iterable[str]) -> list[str]:
-    """The short ones first, as the scorer takes them."""
-    return sorted(texts, key=lambda text: (len(text), text))
+    of_label = (
+        [cell for cell, own in zip(cells, names, strict=True) if own == label] for label in known
+    )
+    return {ALL: cells} | dict(zip(known, of_label, strict=True))
 
 
 def _measured(
-    texts: Sequence[str], in_pairs: set[str], scorer: Scorer, progress: Progress | None
+    texts: Sequence[str], in_pairs: set[str], scorer: Scorer, progress: Progress
 ) -> tuple[dict[str, float], dict[str, NDArray[np.float32]]]:
     """The implicitness of different texts, and the embeddings of those in a pair."""
     values: dict[str, float] = {}
@@ -173,8 +159,7 @@ def _measured(
         values |= zip(some, scorer.head.implicitness(vectors).tolist(), strict=True)
         wanted = [at for at, text in enumerate(some) if text in in_pairs]
         embeddings |= zip((some[at] for at in wanted), vectors[wanted], strict=True)
-        if progress is not None:
-            progress("texts", len(values), len(texts))
+        progress("texts", len(values), len(texts))
     return values, embeddings
 
 
@@ -189,13 +174,3 @@ def _pairs(count: int, wanted: int, *, seed: str) -> list[tuple[int, int]]:
             if first != second and len(pairs) < wanted:
                 pairs[(min(first, second), max(first, second))] = None
     return list(pairs)
-
-
-def _bins(values: Numbers, kind: Distance) -> list[int]:
-    """The number of values in each bin; float noise at the ends of a cosine's range is within."""
-    if kind is Distance.COSINE:
-        values = np.clip(values, 0.0, BINS * WIDTH)
-    kept = values[(values >= -_TIE) & (values <= BINS * WIDTH + _TIE)]
-    places = np.clip(np.floor(kept / WIDTH).astype(int), 0, BINS - 1)
-    counts: list[int] = np.bincount(places, minlength=BINS).tolist()
-    return counts

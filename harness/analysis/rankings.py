@@ -17,7 +17,7 @@ from harness.implicitness.evaluate import Evaluation, Value, mean_known, rho, ta
 from harness.implicitness.pairs import Items
 from harness.lazy import DataFrame, pandas
 from harness.storage.frames import Row, records
-from harness.storage.spreadsheets import read_spreadsheet
+from harness.storage.tables import read_spreadsheet
 
 _MEANS: Final = ("tau", "rho", "tau_people", "rho_people", "closest")
 _COUNTS: Final = ("sets", "choices", "missing")

@@ -5,102 +5,59 @@ recomputes it is a function of `published/`.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
-from harness.analysis.published import (
-    FromFiles,
-    FromInputs,
-    Values,
-    answers,
-    datasets,
-    ishate,
-    printed,
-)
+from harness.analysis.published import Recomputation, Values, answers, datasets, ishate, printed
 from harness.errors import DataError, SpecError, did_you_mean
+from harness.lazy import DataFrame, pandas
 from harness.specs.data import DERIVED, NOBODY, RELEASE, CellSpec, GoldenSpec, half_unit
 
 Locate = Callable[[str], Path | None]
 """The folder of a source, None where it is not at hand."""
-
 SOURCES = ("emphasized_talk", "intent_resolution", "topical_chat", "ludwig", "ishate", "hu2022")
 """The folders of the data that recomputations read."""
+STATES = OK, DIFFERS, KNOWN, LOST, NO_DATA = (
+    *("ok", "differs", "known difference", "not recomputable", "no data"),
+)
+"""How a published number compares with the recomputed one."""
+ORIGINS = {DERIVED: "derived", RELEASE: "release"}
+"""Where a number is from that is not printed: from printed ones, or counted in the release."""
 _ROUNDING = 1e-9  # of half a unit, which is no exact binary number
-
-
-class CellStatus(StrEnum):
-    """How a published number compares with the recomputed one."""
-
-    OK = "ok"
-    DIFFERS = "differs"
-    KNOWN = "known difference"
-    LOST = "not recomputable"
-    NO_DATA = "no data"
-
-
-@dataclass(frozen=True, slots=True)
-class VerifiedCell:
-    """One published number and the recomputed one, None where there is none."""
-
-    paper: str
-    table: str
-    cell: str
-    published: float
-    recomputed: float | None
-    tolerance: float
-    status: CellStatus
-    reason: str | None = None
-
-    @property
-    def difference(self) -> float | None:
-        """Recomputed less published."""
-        return None if self.recomputed is None else self.recomputed - self.published
-
-    @property
-    def origin(self) -> Literal["printed", "derived", "release"]:
-        """Whether the published number is printed, follows from printed ones, or was counted."""
-        if self.table == DERIVED:
-            return "derived"
-        return "release" if self.table == RELEASE else "printed"
-
-
-@dataclass(frozen=True, slots=True)
-class _Result:
-    """What a recomputation gave: values, or the status of all its cells and why."""
-
-    values: Values
-    status: CellStatus = CellStatus.OK
-    reason: str | None = None
-
-
-RECOMPUTATIONS: Mapping[str, FromFiles | FromInputs] = {
+RECOMPUTATIONS: Mapping[str, Recomputation] = {
     **datasets.RECOMPUTATIONS,
     **ishate.RECOMPUTATIONS,
     **answers.RECOMPUTATIONS,
     **printed.RECOMPUTATIONS,
 }
+_Result = tuple[Values, str, str | None]
+"""The values of a recomputation, or the status of all its cells and why."""
 
 
-def verify(papers: Mapping[str, GoldenSpec], locate: Locate) -> list[VerifiedCell]:
-    """Every cell of some papers, in their order; each recomputation is made once a paper."""
-    cells: list[VerifiedCell] = []
+def verify(papers: Mapping[str, GoldenSpec], locate: Locate) -> DataFrame:
+    """Every cell of some papers, in their order; each recomputation is made once a paper.
+
+    The columns are paper, table, cell, published, recomputed (NaN where there is none), tolerance,
+    status (of STATES), reason and origin: printed, or one of ORIGINS.
+    """
+    cells = []
     for paper, spec in papers.items():
         names = dict.fromkeys(cell.recompute for cell in spec.all_cells if cell.recompute != NOBODY)
         results = {name: _result(name, spec, locate) for name in names}
-        cells += [_cell(paper, cell, results.get(cell.recompute)) for cell in spec.all_cells]
-    return cells
+        for cell in spec.all_cells:
+            result = results.get(cell.recompute, ({}, LOST, cell.reason))
+            cells.append({"paper": paper, **_cell(cell, result)})
+    return pandas.DataFrame(cells).astype({"recomputed": float})
 
 
 def _result(name: str, spec: GoldenSpec, locate: Locate) -> _Result:
     if name not in RECOMPUTATIONS:
         raise SpecError(f"no recomputation {name!r}{did_you_mean(name, [*RECOMPUTATIONS, NOBODY])}")
     recomputation = RECOMPUTATIONS[name]
-    if isinstance(recomputation, FromFiles):
+    if recomputation.source:
         return _of_files(recomputation, locate(recomputation.source))
     try:
-        return _Result(recomputation.compute(spec.numbers))
+        return recomputation.compute(spec.numbers), OK, None
     except KeyError as error:
         raise SpecError(
             f"{spec.paper}: recomputation {name} needs an input {error}; "
@@ -108,42 +65,37 @@ def _result(name: str, spec: GoldenSpec, locate: Locate) -> _Result:
         ) from None
 
 
-def _of_files(recomputation: FromFiles, folder: Path | None) -> _Result:
+def _of_files(recomputation: Recomputation, folder: Path | None) -> _Result:
     """The values of files; where one cannot be read the cells differ, for something is amiss."""
     if folder is None:
-        return _Result({}, CellStatus.NO_DATA, f"no folder {recomputation.source!r} in the data")
+        return {}, NO_DATA, f"no folder {recomputation.source!r} in the data"
     if missing := [name for name in recomputation.files if not (folder / name).is_file()]:
-        return _Result({}, CellStatus.NO_DATA, f"no file {recomputation.source}/{missing[0]}")
+        return {}, NO_DATA, f"no file {recomputation.source}/{missing[0]}"
     try:
-        return _Result(recomputation.compute(folder))
+        return recomputation.compute(folder), OK, None
     except DataError as error:
-        return _Result({}, CellStatus.DIFFERS, str(error))
+        return {}, DIFFERS, str(error)
 
 
-def _cell(paper: str, spec: CellSpec, result: _Result | None) -> VerifiedCell:
-    result = result or _Result({}, CellStatus.LOST, spec.reason)
+def _cell(spec: CellSpec, result: _Result) -> dict[str, Any]:
+    values, status, reason = result
     tolerance = half_unit(spec.published) if spec.tolerance is None else spec.tolerance
-    recomputed, status, reason = None, result.status, result.reason
-    if status == CellStatus.OK:
-        if spec.value is None or spec.value not in result.values:
+    published, recomputed = float(spec.published), None
+    if status == OK:
+        if spec.value not in values:
             raise SpecError(
                 f"recomputation {spec.recompute} has no value {spec.value!r}"
-                f"{did_you_mean(str(spec.value), list(result.values))}"
+                f"{did_you_mean(str(spec.value), list(values))}"
             )
-        recomputed = result.values[spec.value]
-        status, reason = _status(spec, recomputed, tolerance)
-    published = float(spec.published)
-    names = (paper, spec.table, spec.cell)
-    return VerifiedCell(*names, published, recomputed, tolerance, status, reason)
-
-
-def _status(
-    spec: CellSpec, recomputed: float | None, tolerance: float
-) -> tuple[CellStatus, str | None]:
-    if recomputed is None:
-        return CellStatus.DIFFERS, "the data at hand gives no value"
-    if abs(recomputed - float(spec.published)) <= tolerance + _ROUNDING:
-        return CellStatus.OK, None
-    if spec.found is not None and abs(recomputed - float(spec.found)) <= half_unit(spec.found):
-        return CellStatus.KNOWN, spec.known_difference
-    return CellStatus.DIFFERS, None
+        recomputed = values[str(spec.value)]
+        if recomputed is None:
+            status, reason = DIFFERS, "the data at hand gives no value"
+        elif abs(recomputed - published) > tolerance + _ROUNDING:
+            found = spec.found
+            is_known = found is not None and abs(recomputed - float(found)) <= half_unit(found)
+            status, reason = (KNOWN, spec.known_difference) if is_known else (DIFFERS, None)
+    return {
+        **{"table": spec.table, "cell": spec.cell, "published": published},
+        **{"recomputed": recomputed, "tolerance": tolerance, "status": status, "reason": reason},
+        "origin": ORIGINS.get(spec.table, "printed"),
+    }

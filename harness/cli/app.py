@@ -102,7 +102,6 @@ BELOW: Mapping[str, Entry] = {
     "check model": Entry("check:model", "Try a model on made-up prompts."),
     "check reader": Entry("check:reader", "Try a reader on some files."),
     "check scorer": Entry("check:scorer", "Try a scorer of implicitness on made-up texts."),
-    "data list": Entry("catalogue:list_sources", "List sources, licences and origins."),
     "data fetch": Entry("catalogue:fetch", "Download sources and verify their checksums."),
     "data check": Entry("catalogue:check", "Verify the checksums of files."),
     "data split": Entry("texts.tables:split", "Split a table into parts without shared texts."),

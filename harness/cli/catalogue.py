@@ -2,11 +2,11 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date
 from difflib import get_close_matches
 from textwrap import shorten
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -15,8 +15,8 @@ from harness.cli.list_runs import WIDTH, list_runs
 from harness.cli.options import HOME, AsJson, ExitCode, Home, argument, option
 from harness.data import download
 from harness.errors import SpecError, did_you_mean
-from harness.lazy import pandas
-from harness.present.screen import Cell, say, show_json, show_rows, warn
+from harness.lazy import DataFrame, pandas
+from harness.present.screen import say, show_json, show_rows, warn
 from harness.present.screen import show as show_frame
 from harness.registry import EXTENDED, KINDS, SPECS, Registry, Section
 from harness.specs import plugins
@@ -25,10 +25,8 @@ from harness.specs.models import PricesSpec, is_usual_variable
 from harness.specs.schema import json_schema
 from harness.storage.environment import other_versions, versions_here
 from harness.storage.find_runs import NoSuchRun, find_run, run_facts
+from harness.storage.frames import plain_rows, records
 from harness.storage.runs import RunFolder, read_table
-
-if TYPE_CHECKING:
-    from harness.analysis.verify import VerifiedCell
 
 SECTIONS: dict[str, Section] = {
     "tasks": "tasks",
@@ -229,19 +227,6 @@ def tokens(
     return ExitCode.DONE
 
 
-def list_sources(home: Home = HOME, is_json: AsJson = False) -> int:
-    """List the sources of data, their licences and origins."""
-    registry = options.registry(home)
-    sources = {name: registry.load("configs/data", name) for name in registry.names("configs/data")}
-    if is_json:
-        show_json(sources)
-        return ExitCode.DONE
-    for name, spec in sources.items():
-        say(f"{name}: {spec.about}")
-        say(f"  licence {spec.licence}; {spec.repository} at {spec.commit}; {spec.citation}")
-    return ExitCode.DONE
-
-
 def fetch(
     names: list[str] | None = argument("SOURCE", SOURCE_NAMES, None),
     data: options.DataFolder = None,
@@ -300,7 +285,7 @@ def verify(
     A number is ok if rounding its last digit explains the difference. Exit code 1: one differs.
     """
     # Imported here: `list` has no use for numpy.
-    from harness.analysis.verify import SOURCES, CellStatus
+    from harness.analysis.verify import DIFFERS, SOURCES
     from harness.analysis.verify import verify as verify_papers
 
     registry = options.registry(home)
@@ -314,32 +299,29 @@ def verify(
         )
     cells = verify_papers(papers, lambda name: path if (path := folder / name).is_dir() else None)
     if is_json:
-        show_json(cells)
+        show_json(plain_rows(cells.drop(columns="origin")))
     else:
         _put_verified(papers, cells, has_all=has_all)
-    is_wrong = any(cell.status == CellStatus.DIFFERS for cell in cells)
-    return ExitCode.CHECK_FAILED if is_wrong else ExitCode.DONE
+    return ExitCode.CHECK_FAILED if (cells["status"] == DIFFERS).any() else ExitCode.DONE
 
 
-def _put_verified(
-    papers: Mapping[str, GoldenSpec], cells: "Sequence[VerifiedCell]", *, has_all: bool
-) -> None:
-    from harness.analysis.verify import CellStatus
+def _put_verified(papers: Mapping[str, GoldenSpec], cells: DataFrame, *, has_all: bool) -> None:
+    from harness.analysis.verify import DIFFERS, OK, STATES
 
-    states = [*map(str, CellStatus)]
+    states = cells["status"].to_numpy()
     for name, spec in papers.items() if has_all else ():
-        _put_cells(f"{name}: {spec.paper}", [cell for cell in cells if cell.paper == name])
+        _put_cells(f"{name}: {spec.paper}", cells[cells["paper"] == name])
         for rest in spec.unlisted:
             say(f"not listed: {rest.table}, {rest.cells} ({rest.reason})")
     if not has_all:
-        found = Counter((cell.paper, str(cell.status)) for cell in cells)
-        rows: list[list[Cell]] = [[name, *(found[name, s] for s in states)] for name in papers]
-        show_rows("published numbers, recomputed", ("paper", *states), rows)
-        if differing := [cell for cell in cells if cell.status == CellStatus.DIFFERS]:
-            _put_cells("not as published", differing)
-    counts = Counter(str(cell.status) for cell in cells)
-    origins = Counter(cell.origin for cell in cells if cell.status == CellStatus.OK)
-    say(f"{len(cells)} cells: {', '.join(f'{counts[state]} {state}' for state in states)}")
+        by = cells.groupby(["paper", "status"]).size().unstack(fill_value=0)
+        counts = by.reindex(index=list(papers), columns=list(STATES), fill_value=0)
+        show_frame(counts.reset_index(), "published numbers, recomputed")
+        if DIFFERS in states:
+            _put_cells("not as published", cells[states == DIFFERS])
+    said = ", ".join(f"{(states == state).sum()} {state}" for state in STATES)
+    say(f"{len(cells)} cells: {said}")
+    origins = Counter(cells.loc[states == OK, "origin"])
     say(
         f"of those ok, {origins['printed']} are printed in a paper, {origins['derived']} follow "
         f"from printed numbers, and {origins['release']} are counts of the released files"
@@ -348,15 +330,14 @@ def _put_verified(
         say("every number: harness verify --all")
 
 
-def _put_cells(title: str, cells: "Sequence[VerifiedCell]") -> None:
+def _put_cells(title: str, cells: DataFrame) -> None:
     def number(value: float | None) -> str | None:
         is_whole = value is not None and value == round(value)
         return None if value is None else f"{value:.0f}" if is_whole else f"{value:.5g}"
 
-    head = ("table", "cell", "published", "recomputed", "difference", "status")
-    rows: list[list[Cell]] = []
-    for cell in cells:
-        numbers = map(number, (cell.published, cell.recomputed, cell.difference))
-        why = f" ({cell.reason})" if cell.reason else ""
-        rows.append([cell.table, cell.cell, *numbers, f"{cell.status}{why}"])
-    show_rows(title, head, rows)
+    status = [
+        f"{row.status} ({row.reason})" if row.reason else row.status for row in records(cells)
+    ]
+    cells = cells.assign(difference=cells["recomputed"] - cells["published"], status=status)
+    shown = cells[["table", "cell", "published", "recomputed", "difference", "status"]]
+    show_frame(shown, title, published=number, recomputed=number, difference=number)

@@ -18,7 +18,7 @@ from harness.cli.options import (
     argument,
     option,
 )
-from harness.errors import ModelError, SpecError, install
+from harness.errors import SpecError
 from harness.implicitness.scorer import Flag, text_of
 from harness.present.screen import ProgressLine, say, show_json, warn
 from harness.storage.bundle import limited
@@ -35,21 +35,15 @@ if TYPE_CHECKING:
 
 def export_inspect(
     run: options.RunName,
-    out: Path = option(
-        "Log to write: FILE.eval, which needs inspect_ai, or FILE.json.", flags="-o --out"
-    ),
+    out: Path = option("Log to write: FILE.json.", flags="-o --out"),
     results: Results = RESULTS,
 ) -> int:
     """Write a run as a log of Inspect, to look at its answers in `inspect view`."""
-    if out.suffix not in (".eval", ".json"):
-        raise SpecError(f"-o {out}: a log of Inspect ends in .eval or .json; name it so")
+    if out.suffix != ".json":
+        raise SpecError(f"-o {out}: a log of Inspect ends in .json; name it so")
     folder = find_run(results, run)
     stored, scores = _read(folder)
-    text = _json(exports.inspect_log(stored, scores, folder.written))
-    if out.suffix == ".json":
-        write_whole(out, text)
-    else:
-        _write_zipped(out, text)
+    write_whole(out, _json(exports.inspect_log(stored, scores, folder.written)))
     say(f"wrote {len(stored.rows)} answers to {out}")
     return ExitCode.DONE
 
@@ -98,19 +92,15 @@ def export_every_eval_ever(
     organization: str = option("Who made the evaluation.", "not stated"),
     results: Results = RESULTS,
 ) -> int:
-    """Write a run as a record of Every Eval Ever, with one line for each verdict."""
+    """Write a run as a record of Every Eval Ever."""
     refuse_file(out)
     folder = find_run(results, run)
     stored, scores = _read(folder)
-    path, record, verdicts = exports.every_eval_ever(
+    path, record = exports.every_eval_ever(
         stored, scores, folder.written, organization=organization
     )
-    if verdicts:
-        lines = [json_text(verdict).encode("utf-8", "replace") + b"\n" for verdict in verdicts]
-        write_whole(out / f"{path}_samples.jsonl", b"".join(lines))
-    write_whole(out / f"{path}.json", _json(record))
-    count = len(record["evaluation_results"])
-    say(f"wrote {count} results and {len(verdicts)} verdicts to {out / path}.json")
+    write_whole(out / path, _json(record))
+    say(f"wrote {len(record['evaluation_results'])} results to {out / path}")
     return ExitCode.DONE
 
 
@@ -122,24 +112,6 @@ def _read(folder: RunFolder) -> tuple[StoredRun, list[ScoreRow]]:
 def _json(value: Any) -> bytes:  # noqa: ANN401 - any JSON value
     text = json.dumps(json.loads(json_text(value)), ensure_ascii=False, indent=1)
     return text.encode("utf-8", "replace") + b"\n"
-
-
-def _write_zipped(out: Path, text: bytes) -> None:
-    """A log in Inspect's own zipped form, written by its library."""
-    try:
-        from inspect_ai.log import EvalLog, write_eval_log
-    except ImportError as error:
-        raise ModelError(
-            f"{out}: a log of Inspect in the form .eval is written by its library; run: "
-            f"{install('inspect')}, or name a .json"
-        ) from error
-    log = EvalLog.model_validate_json(text)
-    part = out.with_name(f"part-{out.name}")
-    try:
-        write_eval_log(log, str(part), format="eval")
-        write_whole(out, part.read_bytes())
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def bundle(

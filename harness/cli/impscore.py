@@ -257,7 +257,8 @@ def profile(
         column_of(table, choice.column, where=source),
         None if label is None else _labels(table, label, where=source),
         opened,
-        sampling=profiles.Sampling(choice.pairs, choice.seed),
+        pairs=choice.pairs,
+        seed=choice.seed,
         progress=ProgressLine("encoded"),
     )
     name, row = "stdin" if file == STDIN else Path(file).name, records(found.rows)[0]

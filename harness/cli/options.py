@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from difflib import get_close_matches
 from enum import IntEnum
@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 import typer
 from typer.models import OptionInfo
 
-from harness.errors import ModelError, SpecError
+from harness.errors import SpecError
 from harness.present.screen import ProgressLine, warn
 
 if TYPE_CHECKING:
-    from harness.pipeline.setup import JudgeSetup
     from harness.registry import Registry
     from harness.specs.models import Backend
     from harness.workspace import Workspace
@@ -334,21 +333,6 @@ def one_of(option: str, value: str, *allowed: _T) -> _T:
         if one == value:
             return one
     raise SpecError(f"{option} {value!r}: give {', '.join(allowed[:-1])} or {allowed[-1]}")
-
-
-def warn_about_keys(
-    registry: "Registry", models: Iterable[str], judges: "Iterable[JudgeSetup]"
-) -> None:
-    """Say of whom no call could be made for want of a key, though a dry run needs none."""
-    facts = {f"judge {one.entry.name}": one.key_error for one in judges}
-    for name in models:
-        try:
-            registry.check_key(name)
-        except ModelError as error:
-            facts[f"model {name}"] = str(error)
-    for who, fact in facts.items():
-        if fact is not None:
-            warn(f"{who}: {fact} (a dry run needs none)")
 
 
 def backend(name: str | None) -> "Backend | None":

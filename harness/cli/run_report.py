@@ -5,7 +5,7 @@ from math import fsum
 from typing import TypeVar
 
 from harness.cli.boards import put_joint_boards, warn_of_run
-from harness.cli.options import ExitCode, Shown, warn_about_keys
+from harness.cli.options import ExitCode, Shown
 from harness.judges.custom import JudgeLabel
 from harness.models.client.cached import Budget
 from harness.parts import Reason
@@ -246,8 +246,6 @@ def _remedy(gap: MissingCount, file: RunFile) -> str:
 def put_dry_runs(plans: Sequence[RunPlan | JudgePlan], space: Workspace, *, is_json: bool) -> int:
     """Print the planned calls of each run; as JSON a list, or a list of several."""
     each, terms = dry_runs(plans), space.terms
-    models = [plan.client.model.name for plan in plans if isinstance(plan, RunPlan)]
-    warn_about_keys(space.registry, models, [one for plan in plans for one in plan.judges])
     if is_json:
         show_json(each if len(each) > 1 else each[0])
         return ExitCode.DONE

@@ -17,7 +17,7 @@ from harness.errors import DataError, did_you_mean
 from harness.lazy import DataFrame, pandas
 from harness.specs.sheets import AnnotationSpec, AnnotationStep
 from harness.storage.cells import decode_json
-from harness.storage.spreadsheets import read_spreadsheet
+from harness.storage.tables import read_spreadsheet
 
 CODER: Final = "coder"
 BETWEEN: Final = "; "
@@ -34,7 +34,7 @@ def read_labels(spec: AnnotationSpec, path: Path) -> DataFrame:
     """
     names = [step.name for step in spec.steps]
     lines = []
-    for row in read_spreadsheet(path, (ROW, *names)).rows:
+    for row in read_spreadsheet(path, (ROW, *names)):
         cells = plain_cells(row)
         coder = cells.get(CODER) or cells.get(ANNOTATOR) or path.stem.rpartition("-")[2]
         labels = _labels(spec, cells, row.place)
@@ -127,7 +127,7 @@ def _marks(
 ) -> Iterator[tuple[Sample, tuple[int, int], str]]:
     """Each stress of each row: its turn, where it is in the turn, and what it brings out."""
     required = [ROW, *(name for pair in STRESSES for name in pair)]
-    for row in (row for path in paths for row in read_spreadsheet(path, required).rows):
+    for row in (row for path in paths for row in read_spreadsheet(path, required)):
         cells = plain_cells(row)
         if (turn := turns.get(cells[ROW])) is None:
             raise DataError(f"{row.place}: no turn {cells[ROW]!r}; give the file of its turns")

@@ -14,8 +14,7 @@ from harness.errors import DataError
 from harness.lazy import DataFrame, pandas
 from harness.storage.cells import formula_text
 from harness.storage.frames import frame_csv
-from harness.storage.spreadsheets import read_spreadsheet
-from harness.storage.tables import TableRow
+from harness.storage.tables import TableRow, read_spreadsheet
 
 ROW, RATING, RATER, ANNOTATOR, MARKS = "row", "rating", "rater", "annotator", "marks"
 COLUMNS = ("task", "sample_id", "model", "rater", "value", "scale")
@@ -30,9 +29,9 @@ SMALLEST, LARGEST = 1e-9, 1e9
 def read_ratings(path: Path) -> DataFrame:
     """The ratings of a file in long form: the columns of RATED."""
     found, lines = read_spreadsheet(path, COLUMNS), []
-    for row in found.rows:
+    for row in found:
         cells = plain_cells(row)
-        text = _with_point(cells["value"], found.has_decimal_commas)
+        text = _with_point(cells["value"])
         lines.append({**cells, "value": number(text, place=row.place), "place": row.place})
     return checked(pandas.DataFrame(lines, columns=list(RATED)))
 
@@ -48,16 +47,16 @@ def read_rated(
     it every column without another meaning is a rater's.
     """
     found = read_spreadsheet(path, ["sample_id"] if key is None else [ROW])
-    columns = _rater_columns(found.rows[0], key is not None, raters) if found.rows else {}
+    columns = _rater_columns(found[0], key is not None, raters) if found else {}
     marks = {} if key is None else _marks(key)
     lines = []
-    for row in found.rows:
+    for row in found:
         cells = {"model": "", "scale": "", **plain_cells(row)}
         cells["task"] = cells.get("task") or task
         who = next((name for name in (RATER, ANNOTATOR) if name in cells), None)
         for name, rater in columns.items():
             place = f"{row.place}, column {name!r}"
-            text = _with_point(cells[name], found.has_decimal_commas)
+            text = _with_point(cells[name])
             by = cells[who] if who and name == RATING else rater
             value = number(text, place=place, marks=marks)
             lines.append({**cells, "rater": by, "value": value, "place": place})
@@ -72,7 +71,7 @@ def read_rated(
 
 def read_key(path: Path) -> DataFrame:
     """The key of a sheet: the columns of KEY_COLUMNS, a row for each stored answer."""
-    rows = [plain_cells(row) for row in read_spreadsheet(path, KEY_COLUMNS).rows]
+    rows = [plain_cells(row) for row in read_spreadsheet(path, KEY_COLUMNS)]
     return pandas.DataFrame(rows, columns=list(KEY_COLUMNS))
 
 
@@ -126,8 +125,9 @@ def plain_cells(row: TableRow) -> dict[str, str]:
     return {name: formula_text(cell).strip() for name, cell in row.cells.items()}
 
 
-def _with_point(text: str, has_decimal_commas: bool) -> str:
-    return re.sub(r"\A\s*(-?\d+),(\d+)\s*\Z", r"\1.\2", text) if has_decimal_commas else text
+def _with_point(text: str) -> str:
+    """A number with a decimal comma, as of much of Europe, with a point."""
+    return re.sub(r"\A\s*(-?\d+),(\d+)\s*\Z", r"\1.\2", text)
 
 
 def _marks(key: DataFrame) -> dict[str, float]:

@@ -105,7 +105,7 @@ def _stored(space: Workspace, job: ImportJob) -> RunResult:
     folder = RunFolder(space.results / "runs" / job.name / job.model / file.digest[:16])
     if (folder.path / RUN).exists():
         try:
-            before = StoredRun.read_all(folder)
+            before = StoredRun.read(folder)
         except StoreError as error:
             _log.warning("%s, as by importing its files again", error)
         else:

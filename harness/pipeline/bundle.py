@@ -120,7 +120,7 @@ def write_bundle(workspace: Workspace, folders: Sequence[RunFolder], out: Path) 
     Raises StoreError for a run that is not whole, or whose calls are not all stored, and SpecError
     where a file has a key or a path of this machine in it.
     """
-    found = [(folder, StoredRun.read_all(folder)) for folder in folders]
+    found = [(folder, StoredRun.read(folder)) for folder in folders]
     runs = sorted(found, key=lambda pair: (pair[1].file.run.task, pair[1].file.digest))
     files, left_out = dict[str, bytes](), set[str]()
     for folder, run in runs:
@@ -303,7 +303,7 @@ def _prove(workspace: Workspace, folder: RunFolder) -> Proof:
     """Derive a stored run from the calls of a workspace, and compare the values of its files."""
     calls, found, unproven = 0, list[str](), list[str]()
     try:
-        run = StoredRun.read_all(folder)
+        run = StoredRun.read(folder)
         file, records = _derived(workspace, run, unproven)
         calls = len(_call_keys(run.rows))
         lines = list(_compared(folder, file, records))

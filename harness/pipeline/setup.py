@@ -34,7 +34,6 @@ from harness.pipeline.plan import Plan
 from harness.specs.judges import CosineSpec, JudgeSpec, asked_model, reads_choices, step_read
 from harness.specs.models import (
     ClassifierSpec,
-    GuardSpec,
     HostedSpec,
     LabellingSpec,
     LocalSpec,
@@ -77,10 +76,6 @@ def build_model(workspace: Workspace, name: str, spec: ModelSpec, context: TaskC
         return registry.model(name, spec, task=context.task, samples=context.samples)
     questions = LabelQuestions.of(context.task, context.samples, model=name)
     match spec:
-        case GuardSpec():
-            from harness.models.openai.model import GuardModel
-
-            return GuardModel(name, spec, questions, registry.environ)
         case ModerationSpec():
             from harness.models.openai.model import ModerationModel
 

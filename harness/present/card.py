@@ -6,7 +6,6 @@ are escaped.
 
 import re
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
 from math import inf, isnan
 from typing import Any
 
@@ -21,25 +20,13 @@ from harness.specs.models import CLASSIFIERS
 from harness.stats.estimate import NoValue
 from harness.storage.find_runs import data_words, is_trial
 from harness.storage.frames import load
-from harness.storage.runs import RunFile, RunFolder
+from harness.storage.runs import RunFolder
 from harness.text.cleanup import for_display
 
 MOST_GROUPS, MOST_MISSED, LEAST_MISSED, LEVEL = 20, 8, 5, 0.05
 _HEADS = {HITS: "found (TPR)", FALSE_ALARMS: "flagged falsely (FPR)", "precision": "precision"}
 _SPECIAL = re.compile(r"([\\`*_\[\]|#~])")
 _OURS = ("label", "perturbed_from", "perturbed_by", "keeps_meaning")
-
-
-@dataclass(frozen=True, slots=True)
-class ModelCard:
-    """What a card says: the run, its flagged texts, their rates, and the gaps between groups."""
-
-    folder: RunFolder
-    file: RunFile
-    query: RateQuery
-    texts: DataFrame
-    rates: DataFrame
-    gaps: DataFrame
 
 
 def card_columns(folder: RunFolder) -> tuple[str, ...]:
@@ -58,22 +45,38 @@ def card_columns(folder: RunFolder) -> tuple[str, ...]:
     return tuple(found)
 
 
-def card_markdown(card: ModelCard) -> str:
-    """The card as a page of Markdown, by the template `forms/card.md.j2`."""
-    tested = card.gaps[card.gaps["p_holm"].notna()]
-    sure = tested[tested["p_holm"] < LEVEL].sort_values("p_holm", kind="stable")
-    gaps = [
+def card_markdown(
+    folder: RunFolder, query: RateQuery, texts: DataFrame, rates: DataFrame, gaps: DataFrame
+) -> str:
+    """The card of a run as a page of Markdown, by the template `forms/card.md.j2`.
+
+    `texts` are its flagged texts, `rates` and `gaps` the rates of these by group.
+    """
+    file = folder.read()
+    tested = gaps[gaps["p_holm"].notna()]
+    sure = [
         (
             plain(f"{gap.column}: {gap.group} less {gap.against}"),
             gap.rate,
             f"{gap.gap:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})",
             f"{gap.p_holm:.3g}",
         )
-        for gap in sure.itertuples()
+        for gap in tested.sort_values("p_holm", kind="stable").itertuples()
+        if gap.p_holm < LEVEL
     ]
-    parts = {"facts": _facts(card), "rates": [*_rates(card)], "missed": _missed(card)}
-    limits = {"tested": len(tested), "sure": gaps, **_limits(card)}
-    return "".join(form("card.md", file=card.file, plain=plain, **parts, **limits))
+    return "".join(
+        form(
+            "card.md",
+            file=file,
+            plain=plain,
+            facts=_facts(folder, query, texts, rates),
+            rates=_rates(rates),
+            missed=_missed(rates),
+            tested=len(tested),
+            sure=sure,
+            **_limits(folder, texts, rates, gaps),
+        )
+    )
 
 
 def plain(text: str) -> str:
@@ -82,61 +85,45 @@ def plain(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", shown)
 
 
-def _facts(card: ModelCard) -> list[tuple[str, str]]:
+def _facts(
+    folder: RunFolder, query: RateQuery, texts: DataFrame, rates: DataFrame
+) -> list[tuple[str, str]]:
     """What was run, by name."""
-    file = card.file
-    model, data = file.model, file.data
-    labels = card.query.positive or positive_labels(card.folder)
+    file = folder.read()
+    model, data, variants = file.model, file.data, file.run.variants
+    kind = "a control, no model" if model.kind == CONTROL else model.kind
+    # Digests are as long as elsewhere.
+    identity = re.sub(r"[0-9a-f]{40,}", lambda found: found[0][:16], model.identity)
     revision = f", revision {model.revision}" if model.revision else ""
     files = ", ".join(f"{name} (sha256 {digest[:16]})" for name, digest in data.files.items())
     is_set = data.mode == "sample"
     source = data_words(file) if is_set else f"{data.source}, {data.label}"
-    joint = ", " if is_set else ": "
+    asked = f"asked by the prompt of variant{'s' * (len(variants) > 1)} {', '.join(variants)}"
+    if model.kind in CLASSIFIERS:
+        asked = "read as they are, without a prompt"
+    for _, own in texts.groupby("signature", sort=False):
+        if left_out := int((~own["is_measured"]).sum()):
+            measured = len(own) - left_out
+            asked += f"; {measured} answers measured, {left_out} left out to choose the threshold"
     facts = {
-        "Model": f"{model.name} ({_kind(card)}): {_short(model.identity)}{revision}",
+        "Model": f"{model.name} ({kind}): {identity}{revision}",
         "Task": f"{file.run.task}: {file.task.about}",
-        "Data": source + (f"{joint}{files}" if files else ""),
-        "Texts": f"{file.samples}, {_asked(card)}",
-        "To detect": ", ".join(labels),
-        "Judge": card.query.judge,
+        "Data": source + (f"{', ' if is_set else ': '}{files}" if files else ""),
+        "Texts": f"{file.samples}, {asked}",
+        "To detect": ", ".join(query.positive or positive_labels(folder)),
+        "Judge": query.judge,
         "Run": f"{file.digest[:16]}, harness {file.version}",
     }
-    chosen = card.rates[card.rates["threshold"].notna()].to_dict("records")
-    points = {point_words(row) for row in chosen}
-    if points:
-        facts["Operating point"] = "; ".join(sorted(points))
+    chosen = rates[rates["threshold"].notna()].to_dict("records")
+    if chosen:
+        facts["Operating point"] = "; ".join(sorted({point_words(row) for row in chosen}))
     return [(name, plain(said)) for name, said in facts.items()]
 
 
-def _kind(card: ModelCard) -> str:
-    kind = card.file.model.kind
-    return "a control, no model" if kind == CONTROL else kind
-
-
-def _reads_text(card: ModelCard) -> bool:
-    return card.file.model.kind in CLASSIFIERS
-
-
-def _short(identity: str) -> str:
-    """What a model is, its digests as long as elsewhere."""
-    return re.sub(r"[0-9a-f]{40,}", lambda found: found[0][:16], identity)
-
-
-def _asked(card: ModelCard) -> str:
-    variants = card.file.run.variants
-    said = f"asked by the prompt of variant{'s' * (len(variants) > 1)} {', '.join(variants)}"
-    said = "read as they are, without a prompt" if _reads_text(card) else said
-    for _, own in card.texts.groupby("signature", sort=False):
-        if left_out := int((~own["is_measured"]).sum()):
-            measured = len(own) - left_out
-            said += f"; {measured} answers measured, {left_out} left out to choose the threshold"
-    return said
-
-
-def _rates(card: ModelCard) -> Iterator[tuple[str, list[str], list[tuple[str, ...]]]]:
+def _rates(rates: DataFrame) -> Iterator[tuple[str, list[str], list[tuple[str, ...]]]]:
     """The title, the head and the lines of the rates of each recipe by each column."""
-    called = names(card.rates["signature"].unique())
-    for (signature, column), own in card.rates.groupby(["signature", "column"], sort=False):
+    called = names(rates["signature"].unique())
+    for (signature, column), own in rates.groupby(["signature", "column"], sort=False):
         cells = {(row["group"], row["rate"]): _rate(row) for row in own.to_dict("records")}
         lines = [(plain(g), *(cells[g, rate] for rate in _HEADS)) for g in own["group"].unique()]
         by = f"by {column}" if column else "all texts"
@@ -152,39 +139,39 @@ def _rate(row: Mapping[Hashable, Any]) -> str:
     return f"{row['value']:.3f}{ends}, n {row['n']}{lost}"
 
 
-def _missed(card: ModelCard) -> list[tuple[str, ...]]:
+def _missed(rates: DataFrame) -> list[tuple[str, ...]]:
     """The kinds of texts with the greatest shares of missed ones."""
-    rows = card.rates
-    is_known = (rows["column"] != "") & (rows["rate"] == HITS) & (rows["n"] >= LEAST_MISSED)
-    missed = rows[is_known & (rows["value"] < 1)].sort_values("value", kind="stable")
+    is_known = (rates["column"] != "") & (rates["rate"] == HITS) & (rates["n"] >= LEAST_MISSED)
+    missed = rates[is_known & (rates["value"] < 1)].sort_values("value", kind="stable")
     return [
-        (plain(f"{row.column}: {row.group}"), _share_missed(row), f"{row.n}")
+        (
+            plain(f"{row.column}: {row.group}"),
+            f"{1 - row.value:.3f} "
+            + (f"({row.note})" if isnan(row.low) else f"({1 - row.high:.3f} to {1 - row.low:.3f})"),
+            f"{row.n}",
+        )
         for row in missed[:MOST_MISSED].itertuples()
     ]
 
 
-def _share_missed(row: Any) -> str:  # noqa: ANN401 - a row of a frame
-    if isnan(row.low):
-        return f"{1 - row.value:.3f} ({row.note})"
-    return f"{1 - row.value:.3f} ({1 - row.high:.3f} to {1 - row.low:.3f})"
-
-
-def _limits(card: ModelCard) -> dict[str, object]:
+def _limits(
+    folder: RunFolder, texts: DataFrame, rates: DataFrame, gaps: DataFrame
+) -> dict[str, object]:
     """What limits the rates: counts and names that the template words."""
-    file, texts = card.file, card.texts
-    flags = load([card.folder], "samples", ["sample", "flags"])
+    file = folder.read()
+    flags = load([folder], "samples", ["sample", "flags"])
     is_known = [own is not None and "scorer_trained_on" in own for own in flags["flags"]]
-    answers = load([card.folder], "answers", ["sample"])["sample"]
-    is_few = (card.gaps["note"] == NoValue.TOO_FEW) & (card.gaps["rate"] != PRECISION)
-    few = card.gaps[is_few].groupby("column")["group"].unique()
-    is_whole = (card.rates["group"] == ALL) & (card.rates["rate"] == HITS)
+    answers = load([folder], "answers", ["sample"])["sample"]
+    is_few = (gaps["note"] == NoValue.TOO_FEW) & (gaps["rate"] != PRECISION)
+    few = gaps[is_few].groupby("column")["group"].unique()
+    is_whole = (rates["group"] == ALL) & (rates["rate"] == HITS)
     return {
         "data_set": data_words(file) if is_trial(file) else "",
-        "of": "this data" if _reads_text(card) else "this data, this prompt",
+        "of": "this data" + ", this prompt" * (file.model.kind not in CLASSIFIERS),
         "lost": int(texts["flagged"].isna().sum()),
         "texts": len(texts),
         "positive": int(texts["is_positive"].sum()),
         "trained_on": int(answers.isin(set(flags["sample"][is_known])).sum()),
         "few": "; ".join(f"{column} ({', '.join(sorted(own))})" for column, own in few.items()),
-        "originals": card.rates[is_whole]["clusters"].min() if is_whole.any() else inf,
+        "originals": rates[is_whole]["clusters"].min() if is_whole.any() else inf,
     }

@@ -116,11 +116,9 @@ class VllmSpec(LocalSpec, frozen=True, kw_only=True, tag_field="kind", tag="vllm
 
     `quantization` and `lora`, an adapter's folder or hub name, change answers and belong to the
     identity; the rest, null where vLLM decides, does not. What does not fit `max_model_len` is
-    refused, not cut. With `pooling`, how a text's token vectors become one, the model gives
-    vectors and nothing else; `auto` pools as the checkpoint says.
+    refused, not cut.
     """
 
-    pooling: Literal["auto", "mean", "last", "cls"] | None = None
     quantization: str | None = None
     lora: str | None = None
     max_model_len: Annotated[int, Meta(ge=2)] | None = None
@@ -342,25 +340,6 @@ class ModerationSpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", ta
         check_variables(self)
 
 
-class GuardSpec(ModerationSpec, frozen=True, kw_only=True, tag_field="kind", tag="guard"):
-    """A chat model that says `safe`, or `unsafe` and the codes of hazards, as Llama Guard does.
-
-    It gets the text as the user's turn, on an OpenAI-compatible server. `hazards` are all its
-    codes; a text is `positive` if one of `counted`, empty for all, is named.
-    """
-
-    hazards: tuple[str, ...]
-    counted: tuple[str, ...] = ()
-    base_url: str = "http://localhost:8000/v1"
-    key_env: str | None = None
-    max_tokens: Annotated[int, Meta(ge=1)] = 32
-
-    def __post_init__(self) -> None:
-        check_variables(self)
-        if unknown := sorted({*self.counted} - {*self.hazards}):
-            raise ValueError(f"`counted` names {unknown[0]!r}, which is none of `hazards`")
-
-
 class PythonModelSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="python"):
     """A model of one's own: a class in a Python file, or in an installed module.
 
@@ -377,7 +356,7 @@ TrainedSpec = SklearnSpec | ClassifierSpec
 """Models that `harness train` trains."""
 HostedSpec = OpenAISpec | AnthropicSpec
 """Models that answer prompts elsewhere, mostly for money."""
-LabellingSpec = SklearnSpec | ClassifierSpec | ModerationSpec | GuardSpec
+LabellingSpec = SklearnSpec | ClassifierSpec | ModerationSpec
 """Models that read a text and give it a label: they answer the choices of tasks, and no prompt."""
 CLASSIFIERS = frozenset(kinds_of(LabellingSpec))
 """Their kinds."""
@@ -393,7 +372,7 @@ ModelSpec = (
 """Plugins add specs to these."""
 Backend = Literal["transformers", "vllm", "server"]
 VLLM_ALONE = frozenset(VllmSpec.__struct_fields__) - set(TransformersSpec.__struct_fields__)
-CHANGE_ANSWERS = ("lora", "pooling", "quantization")
+CHANGE_ANSWERS = ("lora", "quantization")
 
 
 def rebacked(content: Mapping[str, Any], backend: Backend, *, where: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from harness.storage.files import write_whole
-from harness.storage.runs import JudgeEntry, RunFile, RunFolder
+from harness.storage.runs import RunFile, RunFolder
 
 PYTHON = "python"
 _SCORES = ("numpy", "scipy")
@@ -23,7 +23,6 @@ _CHECKPOINTS = ("torch", "transformers", "tokenizers", "peft")
 _OF_KIND: Mapping[str, tuple[str, ...]] = {
     "openai": ("aiohttp",),
     "moderation": ("aiohttp",),
-    "guard": ("aiohttp",),
     "anthropic": ("aiohttp",),
     "transformers": _CHECKPOINTS,
     "classifier": _CHECKPOINTS,
@@ -39,22 +38,14 @@ _PLAIN_WAY = re.compile("char-ngrams|strict-|first_digit-|ratings-|raw$|per_|pmi
 
 def packages_of(run: RunFile) -> dict[str, str]:
     """The version of Python, and of each installed package that can change a number of this run."""
-    names = {*_SCORES, *_OF_KIND.get(_kind(run.model.identity), ())}
-    names |= {name for judge in run.judges for name in _read_by(judge)}
-    names |= {*_OF_TEXTS} if run.task.implicitness else set()
-    found = {name: version for name in sorted(names) if (version := _version(name))}
-    return {PYTHON: platform.python_version(), **found}
-
-
-def _read_by(judge: JudgeEntry) -> Iterable[str]:
-    if judge.asks is not None:
-        return _OF_KIND.get(_kind(judge.identity), ())
-    way = judge.recipe.partition("|")[2]
-    return () if _PLAIN_WAY.match(way) else _OF_TEXTS
-
-
-def _kind(identity: str | None) -> str:
-    return re.split("[:@|]", identity or "", maxsplit=1)[0]
+    kinds = [run.model.identity, *(judge.identity for judge in run.judges if judge.asks)]
+    names = {*_SCORES}
+    for kind in (re.split("[:@|]", identity or "", maxsplit=1)[0] for identity in kinds):
+        names |= {*_OF_KIND.get(kind, ())}
+    ways = [judge.recipe.partition("|")[2] for judge in run.judges if judge.asks is None]
+    if run.task.implicitness or not all(map(_PLAIN_WAY.match, ways)):
+        names |= {*_OF_TEXTS}
+    return versions_here([PYTHON, *sorted(names)])
 
 
 def other_versions(

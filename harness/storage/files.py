@@ -1,19 +1,16 @@
 """Bytes to whole files: a reader sees the old file or the new one, never a part of one.
 
 Files that can be rebuilt are read whole, in blocks, or decoded; an error says to repeat the run.
-What does not fit into memory goes to a file without a name, which goes with its process.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from errno import EISDIR
-from hashlib import file_digest, sha256
+from hashlib import file_digest
 from pathlib import Path
 from secrets import token_hex
-from tempfile import TemporaryFile
 from typing import TypeVar
-from weakref import finalize
 
 import msgspec
 
@@ -101,7 +98,6 @@ def refuse_file(folder: Path) -> None:
 
 
 _T = TypeVar("_T")
-_BLOCK = 1 << 20
 
 
 def found_sum(path: Path) -> str:
@@ -114,17 +110,10 @@ def found_sum(path: Path) -> str:
 
 def read_bytes(path: Path) -> bytes:
     """All of a file."""
-    return b"".join(blocks_of(path))
-
-
-def blocks_of(path: Path) -> Iterator[bytes]:
-    """A file in parts of at most a megabyte."""
     if path.exists() and not path.is_file():  # a pipe might never end
         raise refused(f"{path}: not a plain file")
     try:
-        with path.open("rb") as file:
-            while block := file.read(_BLOCK):
-                yield block
+        return path.read_bytes()
     except OSError as error:
         raise refused(f"{path}: cannot be read ({error.strerror})") from error
 
@@ -141,54 +130,3 @@ def decoded(data: bytes, kind: type[_T], *, where: str) -> _T:
 def refused(fact: str) -> StoreError:
     """The error of a file that is not to be believed."""
     return StoreError(f"{fact}; repeat the run to rebuild it")
-
-
-class Spool:
-    """Bytes that are added in parts, with their sha256, and read back in blocks."""
-
-    def __init__(self, folder: Path | None = None) -> None:
-        """Begin a file in `folder`, or in the nearest above it that exists; None: where others are.
-
-        Raises StoreError where nothing can be written.
-        """
-        there = folder and next((one for one in (folder, *folder.parents) if one.is_dir()), None)
-        try:
-            with TemporaryFile(dir=there) as file:
-                self._file = os.dup(file.fileno())
-        except OSError as error:
-            raise _full(error) from error
-        self.close = finalize(self, os.close, self._file)
-        """Gives the room on the disk back; so does nobody's holding the spool."""
-        self._sum, self.size = sha256(), 0
-
-    def add(self, data: bytes) -> None:
-        """Add some bytes; raises StoreError where the disk has no room for them."""
-        rest = memoryview(data)
-        try:
-            while rest:  # a write may be short
-                rest = rest[os.write(self._file, rest) :]
-        except OSError as error:
-            raise _full(error) from error
-        self._sum.update(data)
-        self.size += len(data)
-
-    @property
-    def digest(self) -> str:
-        """The sha256, in hex, of all that was added."""
-        return self._sum.hexdigest()
-
-    def blocks(self) -> Iterator[bytes]:
-        """All that was added, in parts of at most a megabyte."""
-        for start in range(0, self.size, _BLOCK):
-            yield os.pread(self._file, min(_BLOCK, self.size - start), start)
-
-    def part(self, start: int, size: int) -> bytes:
-        """Some bytes of what was added."""
-        return os.pread(self._file, size, start)
-
-
-def _full(error: OSError) -> StoreError:
-    return StoreError(
-        f"what does not fit into memory cannot be kept on the disk ({error.strerror}); free some "
-        "space, or name a folder that has it in TMPDIR, then repeat the command"
-    )

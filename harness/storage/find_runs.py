@@ -11,16 +11,8 @@ _MOST_LISTED = 20
 LAST = "@last"
 """The name of the run that was written last."""
 _SHIPPED_SETS = (
-    "35917fe9e961",
-    "fae7b1b979c9",
-    "925a9dbd7e40",
-    "e3f42802c0da",
-    "09055ea0567c",
-    "808d6471d2c1",
-    "61119cf29f25",
-    "f7ca945a8a20",
-    "3f770c3cebb1",
-    "5004d769298f",
+    "35917fe9e961 fae7b1b979c9 925a9dbd7e40 e3f42802c0da 09055ea0567c 808d6471d2c1 61119cf29f25 "
+    "f7ca945a8a20 3f770c3cebb1 5004d769298f"
 )
 """How the sha256 of each shipped file of tasks/samples/ begins; those of old versions stay."""
 
@@ -79,9 +71,9 @@ def _meant(results: Path, name: str) -> list[RunFolder]:
         found = sorted(found, key=lambda folder: folder.written)[-1:]
     elif mark or "/" in name:
         place, tail = (place, tail) if mark else (name, "")
-        found = [one for one in found if place in ("", one.place) and one.is_called(tail)]
-        tagged = [one for one in found if tail and one.tag == tail]
-        found = tagged or (found if place else [])
+        placed = [one for one in found if place in ("", one.place)]
+        begun = [one for one in placed if one.path.name.startswith(tail)] if place else []
+        found = [one for one in placed if tail and one.tag == tail] or begun
     else:
         found = [p for p in found if p.path.name.startswith(name) or name.startswith(p.path.name)]
     return found
@@ -89,32 +81,23 @@ def _meant(results: Path, name: str) -> list[RunFolder]:
 
 def _several(name: str, found: Sequence[RunFolder]) -> str:
     """Why a name is no name of one run, and what those that it may mean differ in."""
+    facts: dict[Path, str] = {}
+    with suppress(StoreError):  # a damaged one is listed too
+        facts_of = run_differences([folder.read() for folder in found])
+        facts = {folder.path: own for folder, own in zip(found, facts_of, strict=True)}
+    digests = {folder.path.name for folder in found}
+    counts = range(4, 64)  # how many characters make all digests different
+    count = next(n for n in counts if len({one[:n] for one in digests}) == len(digests))
     verb = "means" if "@" in name or "/" in name else "begins"
-    files: list[RunFile] = []
-    readable: list[RunFolder] = []
-    for folder in found:
-        with suppress(StoreError):  # a damaged one is listed too
-            files.append(folder.read())
-            readable.append(folder)
-    facts = dict(zip((folder.path for folder in readable), run_differences(files), strict=True))
-    first, count = found[0], _shortest([folder.path.name for folder in found])
     lines = [
         f"{name!r} {verb} {len(found)} runs, give more of one: TASK/MODEL@DIGEST, here "
-        f"{first.place}@{first.path.name[:count]}, TASK/MODEL@TAG, or a path"
+        f"{found[0].place}@{found[0].path.name[:count]}, TASK/MODEL@TAG, or a path"
     ]
     for folder in found[:_MOST_LISTED]:
-        tag = f"@{folder.tag}" if folder.tag else ""
-        own = ", ".join(filter(None, (tag, facts.get(folder.path, "no readable run.json"))))
-        lines.append(f"  {folder.path}{': ' * bool(own)}{own}")
+        own = [f"@{folder.tag}" if folder.tag else "", facts.get(folder.path, "")]
+        lines.append(": ".join(filter(None, (f"  {folder.path}", ", ".join(filter(None, own))))))
     more = len(found) - _MOST_LISTED
     return "\n".join(lines) + (f"\n  and {more} more" if more > 0 else "")
-
-
-def _shortest(digests: Sequence[str]) -> int:
-    """How many characters make all digests different, at least four."""
-    counts = range(4, max(map(len, digests)))
-    whole = max(map(len, digests))
-    return next((n for n in counts if len({d[:n] for d in digests}) == len({*digests})), whole)
 
 
 def run_facts(file: RunFile) -> dict[str, str]:
@@ -155,7 +138,7 @@ def data_words(file: RunFile) -> str:
 
 def owner(files: Mapping[str, str]) -> str:
     """Whose the files of a sample set are, by their digests: the program's, or the user's."""
-    is_shipped = all(digest.startswith(_SHIPPED_SETS) for digest in files.values())
+    is_shipped = all(digest[:12] in _SHIPPED_SETS for digest in files.values())
     return "the program" if is_shipped else "the user"
 
 

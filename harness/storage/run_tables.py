@@ -7,9 +7,10 @@ chunks nor on the version of the library that wrote the file.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from io import BufferedRandom
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import Any
 from weakref import finalize
 
 import msgspec
@@ -92,7 +93,7 @@ class TableFile:
         self._folder = next(one for one in (folder, *folder.parents) if one.is_dir())
         self._kinds = {column.name: column.kind for column in STORED[table]}
         self._sums = {name: sha256() for name in self._kinds}
-        self._opened: list[tuple[IO[bytes], Any]] = []  # a file and its writer, at most one
+        self._opened: list[tuple[BufferedRandom, Any]] = []  # a file and its writer, at most one
         finalize(self, _close, self._opened)
 
     def add(self, values: Values) -> None:
@@ -119,7 +120,7 @@ class TableFile:
         return sha256(_ENCODER.encode([self.rows, sums])).hexdigest()
 
     @property
-    def file(self) -> IO[bytes]:
+    def file(self) -> BufferedRandom:
         """The whole file, from its beginning; nothing can be added after that."""
         try:
             file, writer = self._open()
@@ -131,7 +132,7 @@ class TableFile:
 
     def blocks(self) -> Iterator[bytes]:
         """The file, in parts of at most a megabyte, which is then gone."""
-        file = self.file
+        (file := self._opened[0][0]).seek(0)
         while block := file.read(_BLOCK):
             yield block
         _close(self._opened)
@@ -140,7 +141,7 @@ class TableFile:
 
         return pyarrow.schema([(name, arrow_type(kind)) for name, kind in self._kinds.items()])
 
-    def _open(self) -> tuple[IO[bytes], Any]:
+    def _open(self) -> tuple[BufferedRandom, Any]:
         from pyarrow.parquet import ParquetWriter
 
         if not self._opened:
@@ -171,7 +172,7 @@ class TableFile:
         _close(earlier)
 
 
-def _close(opened: list[tuple[IO[bytes], Any]]) -> None:
+def _close(opened: list[tuple[BufferedRandom, Any]]) -> None:
     for file, writer in opened:
         if not file.closed:
             writer.close()
@@ -198,7 +199,7 @@ class RunTables:
         return iter(self._files.values())
 
     @property
-    def files(self) -> dict[str, IO[bytes]]:
+    def files(self) -> dict[str, BufferedRandom]:
         """The whole file of each table; nothing can be added after that."""
         return {name: table.file for name, table in self._files.items()}
 

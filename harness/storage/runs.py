@@ -8,11 +8,10 @@ import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from io import StringIO
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -285,10 +284,6 @@ class RunFolder:
         """Give this run a name in place of any that it has."""
         write_whole(self.path / "tag", f"{tag}\n".encode())
 
-    def is_called(self, tail: str) -> bool:
-        """Whether a tag or the beginning of a digest is this run's; an empty one is any run's."""
-        return tail == self.tag or self.path.name.startswith(tail)
-
     def read(self) -> RunFile:
         """What was run; StoreError for what an earlier version of the program wrote."""
         self.refuse_earlier()
@@ -305,14 +300,9 @@ class RunFolder:
                 "makes it again from the stored calls, without a call"
             )
 
-    def read_rows(
-        self, *, is_checked: bool = True, with_prompts: bool = False
-    ) -> list[SampleRecord]:
-        """What was asked, answered and judged, in the order of the plan.
-
-        Unless `is_checked`, it may have been changed since it was written.
-        """
-        return list(StoredRows(self, is_checked=is_checked, with_prompts=with_prompts))
+    def read_rows(self, *, with_prompts: bool = False) -> list[SampleRecord]:
+        """What was asked, answered and judged, in the order of the plan."""
+        return list(StoredRows(self, with_prompts=with_prompts))
 
     def tables(self) -> dict[str, Path]:
         """The file of each table; StoreError where one was changed since it was written."""
@@ -339,7 +329,7 @@ class RunFolder:
         return [name for name, known in sums.items() if found_sum(self.path / name) != known]
 
     def judges_before(self) -> tuple[JudgeEntry, ...]:
-        """The judges that a run names which need not be whole; none where it cannot be read."""
+        """The judges that a changed run names; none where it cannot be read."""
         with suppress(StoreError):
             return decoded(read_bytes(self.path / RUN), RunFile, where="").judges
         return ()
@@ -384,9 +374,9 @@ class RunFolder:
         files |= {} if scores is None else {SCORES: table_text(scores).encode()}
         sums = {name: sha256(data).hexdigest() for name, data in files.items()}
         for table in tables:
-            name, found = f"{table.table}.parquet", sha256()
-            write_whole(self.path / name, _summed(table.blocks(), found))
-            sums[name] = found.hexdigest()
+            name = f"{table.table}.parquet"
+            sums[name] = file_digest(table.file, "sha256").hexdigest()
+            write_whole(self.path / name, table.blocks())
         for name, data in files.items():
             write_whole(self.path / name, data)
         text = "".join(f"{sums[name]}  {name}\n" for name in sorted(sums))
@@ -400,16 +390,6 @@ class RunFolder:
             (self.path / name).unlink(missing_ok=True)
         if not any(self.path.iterdir()):
             self.path.rmdir()
-
-
-class _Hash(Protocol):
-    def update(self, data: bytes, /) -> None: ...
-
-
-def _summed(blocks: Iterable[bytes], found: _Hash) -> Iterator[bytes]:
-    for block in blocks:
-        found.update(block)
-        yield block
 
 
 class StoredRows(Iterable[SampleRecord]):
@@ -483,16 +463,9 @@ class StoredRun:
 
     @classmethod
     def read(cls, folder: RunFolder, *, with_prompts: bool = False) -> "StoredRun":
-        """The run of a folder."""
-        return cls(folder.read(), folder.read_rows(with_prompts=with_prompts))
-
-    @classmethod
-    def read_all(
-        cls, folder: RunFolder, *, is_checked: bool = True, with_prompts: bool = False
-    ) -> "StoredRun":
         """The run of a folder; StoreError where a response that was planned is not there."""
-        rows = list(StoredRows.whole(folder, is_checked=is_checked, with_prompts=with_prompts))
-        return cls(folder.read(), rows)
+        rows = StoredRows.whole(folder, with_prompts=with_prompts)
+        return cls(folder.read(), list(rows))
 
     @property
     def by_group(self) -> bool:

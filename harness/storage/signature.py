@@ -82,11 +82,9 @@ class Signature:
         label, _, limit = data.removeprefix("data:").rpartition(",")
         name, _, built = model.partition(":")
         kind, _, version = built.partition("@")
-        return cls(
-            *(task, prompts, label, limit, variant, name, kind, version),
-            *(drawn, repeats.removeprefix("n"), seed.removeprefix("s")),
-            *(judge, way, harness.removeprefix("v")),
-        )
+        drawn_as = (drawn, repeats.removeprefix("n"), seed.removeprefix("s"))
+        named = (task, prompts, label, limit, variant, name, kind, version)
+        return cls(*named, *drawn_as, judge, way, harness.removeprefix("v"))
 
     @property
     def fields(self) -> dict[str, str]:
@@ -147,14 +145,14 @@ def short_labels(sources: Mapping[str, str]) -> dict[str, str]:
     names that differ.
     """
     parts = {text: _parts(Signature.parse(text), source) for text, source in sources.items()}
-    keys = [key for key in next(iter(parts.values()), {}) if key != _CONTROL]
-    named = [key for key in keys if key == MODEL or _differs(key, list(parts.values()))]
-    return {text: ", ".join(own[key] for key in named) for text, own in parts.items()}
 
+    def is_named(key: str) -> bool:
+        alike = [tuple(own[name] for name in _ALIKE.get(key, ())) for own in parts.values()]
+        pairs = {(*same, own[key]) for same, own in zip(alike, parts.values(), strict=True)}
+        return key == MODEL or len(pairs) > len({*alike})
 
-def _differs(key: str, parts: Sequence[Mapping[str, str]]) -> bool:
-    pairs = {(tuple(own[name] for name in _ALIKE.get(key, ())), own[key]) for own in parts}
-    return len(pairs) > len({alike for alike, _ in pairs})
+    keys = [key for key in next(iter(parts.values()), {}) if key != _CONTROL and is_named(key)]
+    return {text: ", ".join(own[key] for key in keys) for text, own in parts.items()}
 
 
 def _parts(signature: Signature, source: str) -> dict[str, str]:

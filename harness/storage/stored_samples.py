@@ -1,16 +1,19 @@
 """Samples to a file without a name and back, for those that do not fit into memory."""
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import islice
+from tempfile import TemporaryFile
 from typing import TypeVar, overload
+from weakref import finalize
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.core import Sample
-from harness.storage.files import Spool
+from harness.errors import StoreError
 
 _MANY = 2_000
 """The samples that are decoded at once."""
@@ -34,14 +37,16 @@ class StoredSamples(Sequence[Sample]):
 
     def __init__(self, samples: Iterable[Sample]) -> None:
         """Take in some samples, which need not be held by anything else."""
-        self._spool, self._encoder = Spool(), msgspec.msgpack.Encoder()
+        with TemporaryFile() as file:
+            self._file = os.dup(file.fileno())
+        finalize(self, os.close, self._file)
         self._decoder = msgspec.msgpack.Decoder(Sample)
         sizes: list[_Places] = []
         names: list[NDArray[np.uint64]] = []
-        each = iter(samples)
+        each, encoder = iter(samples), msgspec.msgpack.Encoder()
         while some := list(islice(each, _MANY)):
-            encoded = [self._encoder.encode(sample) for sample in some]
-            self._spool.add(b"".join(encoded))
+            encoded = [encoder.encode(sample) for sample in some]
+            self._add(b"".join(encoded))
             sizes.append(np.fromiter(map(len, encoded), dtype=np.int64, count=len(some)))
             ids = (_short(sample.id) for sample in some)
             names.append(np.fromiter(ids, dtype=np.uint64, count=len(some)))
@@ -50,6 +55,18 @@ class StoredSamples(Sequence[Sample]):
         self._names = np.concatenate([np.zeros(0, np.uint64), *names])
         self._order = np.argsort(self._names, kind="stable")
         self._names = self._names[self._order]
+
+    def _add(self, data: bytes) -> None:
+        try:
+            rest = memoryview(data)
+            while rest:  # a write may be short
+                rest = rest[os.write(self._file, rest) :]
+        except OSError as error:
+            raise StoreError(
+                f"samples that do not fit into memory cannot be kept on the disk "
+                f"({error.strerror}); free some space, or name a folder that has it in TMPDIR, "
+                "then repeat the command"
+            ) from error
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -62,7 +79,7 @@ class StoredSamples(Sequence[Sample]):
         if isinstance(place, slice):
             return tuple(self._each(np.arange(len(self))[place], self._decoder))
         start, end = int(self._starts[place]), int(self._ends[place])
-        return self._decoder.decode(self._spool.part(start, end - start))
+        return self._decoder.decode(os.pread(self._file, end - start, start))
 
     def __iter__(self) -> Iterator[Sample]:
         return self._each(np.arange(len(self)), self._decoder)
@@ -100,12 +117,12 @@ class StoredSamples(Sequence[Sample]):
             is_run = len(some) > 1 and int(some[-1] - some[0]) == len(some) - 1
             if is_run and bool((some[1:] > some[:-1]).all()):
                 base = int(starts[0])
-                data = memoryview(self._spool.part(base, int(ends[-1]) - base))
+                data = memoryview(os.pread(self._file, int(ends[-1]) - base, base))
                 pairs = zip((starts - base).tolist(), (ends - base).tolist(), strict=True)
                 parts = (data[start:end] for start, end in pairs)
             else:
                 pairs = zip(starts.tolist(), ends.tolist(), strict=True)
-                parts = (memoryview(self._spool.part(s, e - s)) for s, e in pairs)
+                parts = (memoryview(os.pread(self._file, e - s, s)) for s, e in pairs)
             yield from map(decoder.decode, parts)
 
 

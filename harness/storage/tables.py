@@ -13,14 +13,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from harness.errors import DataError, did_you_mean
-from harness.lazy import ArrowTable, pyarrow
+from harness.errors import DataError, did_you_mean, install
+from harness.lazy import ArrowTable, pandas, pyarrow
 from harness.storage.cells import (
     Cells,
     arrow_column,
+    cell_text,
     delimited,
     filled,
     json_text,
+    long_cells,
     parquet_bytes,
     read_json,
 )
@@ -32,7 +34,10 @@ Quotes = Literal["standard", "none"]
 Value = Any  # a cell: None, a text, a number, true or false, or a list of these
 Record = tuple[int, tuple[str, ...]]
 """The cells of a row, after the line it starts on."""
-_USE_COMMAS: Final = "semicolons part its column names: save it with commas, or as .tsv"
+SEPARATORS: Final = (",", ";", "\t")
+
+
+_QUOTES: Final = ", or say `quotes: none` where its marks quote nothing"
 
 
 class FileFormat(StrEnum):
@@ -61,32 +66,21 @@ _TABLE_ENDINGS: Final = [end for end, kind in ENDINGS.items() if kind is not Fil
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """One row of a CSV file: the line it starts on, and its cells by column.
+    """Some columns of one row of a table, and the line it starts on (in Parquet the row's number).
 
-    `overflow` has the cells without a column name; of columns that share a name only the first
-    has it.
+    A typed table has None for an empty cell. `overflow` has the cells of a CSV file without a
+    column name; of columns that share a name only the first has it.
     """
 
     path: Path
     line: int
-    cells: Mapping[str, str]
+    cells: Mapping[str, Value]
     overflow: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:
         """The row's file and line, as errors name it."""
         return f"{self.path}:{self.line}"
-
-
-@dataclass(frozen=True, slots=True)
-class TypedRow:
-    """Some columns of one row of a table in any format; None for an empty cell.
-
-    `place` is the file and the line that the row starts on; in Parquet a line is a row.
-    """
-
-    place: str
-    cells: Mapping[str, Value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,24 +165,50 @@ def read_rows(path: Path, required: Sequence[str], *, separator: str = ",") -> l
     A row may have more cells than there are names, as some released files have. Raises DataError
     for a row with fewer, a missing required column, or one that is named twice.
     """
-    records = list(_records(str(path), read_text(path), FileFormat.CSV, separator=separator))
-    return checked_rows(path, records, required)
+    records = list(_records(str(path), read_text(path), separator))
+    return _checked_rows(path, records, required)
 
 
-def checked_rows(path: Path, records: Sequence[Record], required: Sequence[str]) -> list[TableRow]:
-    """The rows below the first record, which names the columns; errors as of `read_rows`."""
+def read_spreadsheet(path: Path, required: Sequence[str]) -> list[TableRow]:
+    """The rows with any cell filled of a CSV file with any separator, or the first sheet of XLSX.
+
+    Errors as of `read_rows`, and where XLSX cannot be read.
+    """
+    if path.suffix.lower() == ".xlsx":
+        rows = _checked_rows(path, _xlsx_records(path), required)
+    else:
+        # The mark between the column names: the one that leaves most of those that are required.
+        head = read_text(path).lstrip("\r\n").splitlines()[0]
+        heads = {mark: next(csv.reader([head], delimiter=mark)) for mark in SEPARATORS}
+        counts = {m: (len({*required} & {*names}), len(names)) for m, names in heads.items()}
+        rows = read_rows(path, required, separator=max(SEPARATORS, key=counts.__getitem__))
+    return [row for row in rows if any(cell.strip() for cell in row.cells.values())]
+
+
+def _xlsx_records(path: Path) -> list[Record]:
+    if not path.is_file():
+        raise DataError(f"{path}: no such file; correct the path")
+    try:
+        frame = pandas.read_excel(path, header=None, dtype=object, keep_default_na=False)
+    except ImportError as error:
+        raise DataError(
+            f"{path}: to read XLSX, the package openpyxl is needed, not installed here; run: "
+            f"{install('sheets')}, or save the file as CSV UTF-8"
+        ) from error
+    except Exception as error:  # what zip, XML and openpyxl's own checks raise
+        raise DataError(
+            f"{path}: not an XLSX file ({error}); save it again, or as CSV UTF-8"
+        ) from error
+    rows = enumerate((tuple(map(cell_text, map(filled, row))) for row in frame.to_numpy()), 1)
+    return [(line, row) for line, row in rows if any(row)]
+
+
+def _checked_rows(path: Path, records: Sequence[Record], required: Sequence[str]) -> list[TableRow]:
     (_, header), *records = records or [(1, ())]
     named = [name for name in header if name]
     if missing := [name for name in required if name not in named]:
         hints = "; ".join(f"no column {name!r}{did_you_mean(name, named)}" for name in missing)
-        if len(named) == 1 and any(mark in named[0] for mark in ";\t|"):
-            hints += "; separate columns by commas, not by semicolons, tabs or bars"
-        if len(missing) == len(required) > 2 and "did you mean" not in hints:
-            wanted = f"it has no columns {', '.join(required)}"
-            raise DataError(
-                f"{path}: no such table as is read here: {wanted}; name a file of these"
-            )
-        raise DataError(f"{path}: {hints}; fetch the file again or rename the column")
+        raise DataError(f"{path}: {hints}; name another file, fetch it again, or rename the column")
     if repeated := sorted({name for name in required if named.count(name) > 1}):
         raise DataError(f"{path}: columns named twice: {', '.join(repeated)}; rename one of each")
     if not records:
@@ -223,7 +243,7 @@ def read_columns(
     *,
     optional: Sequence[str] | None = (),
     quotes: Quotes = "standard",
-) -> list[TypedRow]:
+) -> list[TableRow]:
     """The rows of a file with the needed columns, and those of the optional ones that it has.
 
     With `optional=None` these are all others.
@@ -245,7 +265,7 @@ def read_columns(
     names = [name for name in wanted if name in table.columns]
     columns = [map(filled, table.cells(table.columns.index(name))) for name in names]
     rows = zip(table.lines, zip(*columns, strict=True), strict=True)
-    return [TypedRow(f"{path}:{line}", dict(zip(names, row, strict=True))) for line, row in rows]
+    return [TableRow(path, line, dict(zip(names, row, strict=True))) for line, row in rows]
 
 
 def read_table(
@@ -291,12 +311,10 @@ def column_of(table: Table, name: str | None, *, where: str) -> list[object]:
     indices = [index for index, column in enumerate(table.columns) if column == wanted]
     if len(indices) != 1:
         remedy = "give one in --column" if name is None else "correct --column"
-        remedy = _USE_COMMAS if _has_semicolons(table.columns) else remedy
-        raise DataError(
-            f"{where}: {len(indices)} columns are called {wanted!r}; rename all but one"
-            if indices
-            else f"{where}: no column {wanted!r}{did_you_mean(wanted, [*table.columns])}; {remedy}"
-        )
+        fact = f"no column {wanted!r}{did_you_mean(wanted, [*table.columns])}"
+        if indices:
+            fact, remedy = f"{len(indices)} columns are called {wanted!r}", "rename all but one"
+        raise DataError(f"{where}: {fact}; {remedy}")
     cells = table.cells(indices[0])
     kinds = sorted({type(cell).__name__ for cell in cells if cell is not None})
     if "str" not in kinds:
@@ -377,38 +395,26 @@ def _decoded(name: str, data: bytes) -> str:
 
 
 def _records(
-    name: str,
-    text: str,
-    file_format: FileFormat,
-    *,
-    quotes: Quotes | None = None,
-    separator: str | None = None,
+    name: str, text: str, separator: str, quotes: Quotes | None = None
 ) -> Iterator[Record]:
-    usual = csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a global limit
     reader = csv.reader(
         io.StringIO(text, newline=""),
-        delimiter=separator or file_format.separator,
+        delimiter=separator,
         quoting=csv.QUOTE_NONE if quotes == "none" else csv.QUOTE_MINIMAL,
         strict=True,
     )
     line = 1
     try:
-        for record in reader:
-            if record:
-                yield line, tuple(record)
-            line = reader.line_num + 1
+        with long_cells(len(text)):
+            for record in reader:
+                if record:
+                    yield line, tuple(record)
+                line = reader.line_num + 1
     except csv.Error as error:
-        is_semicolons = _has_semicolons(text.partition("\n")[0].split(file_format.separator))
-        remedy = _USE_COMMAS if is_semicolons else f"correct its quotes{_quotes_hint(quotes)}"
         raise DataError(
-            f"{name}:{reader.line_num}: not a {file_format.upper()} file ({error}); {remedy}"
+            f"{name}:{reader.line_num}: not a CSV file ({error}); correct its quotes"
+            f"{_QUOTES if quotes else ''}"
         ) from error
-    finally:
-        csv.field_size_limit(usual)
-
-
-def _quotes_hint(quotes: Quotes | None) -> str:
-    return ", or say `quotes: none` where its marks quote nothing" if quotes else ""
 
 
 def _row(path: Path, header: Sequence[str], *, line: int, record: Sequence[str]) -> TableRow:
@@ -428,30 +434,22 @@ def _row(path: Path, header: Sequence[str], *, line: int, record: Sequence[str])
 
 
 def _read_delimited(name: str, text: str, kind: FileFormat, *, quotes: Quotes | None) -> Table:
-    records = list(_records(name, text, kind, quotes=quotes))
-    if len(records) < 2:
+    (_, header), *records = [*_records(name, text, kind.separator, quotes)] or [(1, ())]
+    if not records:
         raise DataError(f"{name}: no rows below the column names; give a file that has some")
-    header = records[0][1]
-    for line, record in records[1:]:
+    for line, record in records:
         if len(record) != len(header):
-            remedy = "quote the row's separators and line ends"
-            if len(record) < len(header):
-                remedy = "write the cells that are missing, or quote a line end within a cell"
             raise DataError(
-                f"{name}:{line}: {len(record)} cells under {len(header)} column names; "
-                f"{_USE_COMMAS if _has_semicolons(header) else remedy}{_quotes_hint(quotes)}"
+                f"{name}:{line}: {len(record)} cells under {len(header)} column names; quote the "
+                f"row's separators and line ends, or save the file as {kind.upper()} again"
+                f"{_QUOTES if quotes else ''}"
             )
-    return _text_table(kind, header, records[1:])
+    return _text_table(kind, header, records)
 
 
 def _text_table(kind: FileFormat, columns: tuple[str, ...], records: Sequence[Record]) -> Table:
     lines = [line for line, _ in records]
     return Table(kind, columns, lines, lambda index: [record[index] for _, record in records])
-
-
-def _has_semicolons(header: Sequence[str]) -> bool:
-    """Whether column names look like one line of semicolons, as some spreadsheets save CSV."""
-    return sum(name.count(";") for name in header) > len(header) - 1
 
 
 def _read_json(name: str, text: str) -> Table:

@@ -7,7 +7,6 @@ evaluates text or guesses; a reply that does not follow the grammar is UNPARSED.
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import isfinite, nan
 from typing import Any
 from unicodedata import normalize
@@ -124,26 +123,6 @@ def choice_text(text: str, choices: Sequence[str]) -> int | Reason:
     if any(f" {choice} " in rest for choice in plain if choice != own):
         return Reason.UNPARSED
     return plain.index(own) + 1
-
-
-@dataclass(frozen=True, slots=True)
-class SafetyVerdict:
-    """What a guard model says of a text: whether it is safe, and the codes of its hazards."""
-
-    is_safe: bool
-    hazards: tuple[str, ...] = ()
-
-
-_SAFETY = re.compile(r"(?:(safe)|unsafe(?:\s*\n\s*([A-Z]\d{1,2}(?:\s*,\s*[A-Z]\d{1,2})*))?)")
-
-
-def safety_verdict(text: str) -> SafetyVerdict | Reason:
-    """Read a guard's whole reply: `safe`, or `unsafe` with a line of codes such as `S1,S10`."""
-    match = _SAFETY.fullmatch(text.strip())
-    if match is None:
-        return Reason.UNPARSED
-    codes = tuple(dict.fromkeys(code.strip() for code in (match[2] or "").split(",") if code))
-    return SafetyVerdict(match[1] is not None, codes)
 
 
 def is_refusal(text: str) -> bool:

@@ -181,4 +181,4 @@ def test_costs_have_no_column_that_no_run_fills_and_no_price_of_controls(tmp_pat
     data = page_data(kept(tmp_path, oracle=perfect()), tmp_path)
 
     [table] = next(one for one in data.sections if one.name == "cost").tables
-    assert [column["name"] for column in table.columns] == ["task", "run", "note"]
+    assert [column["name"] for column in table.columns] == ["task", "run"]

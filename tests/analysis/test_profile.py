@@ -12,7 +12,6 @@ from support.impscore_heads import Telling, random_scorer, telling_scorer
 from harness.analysis.profile import (
     ALL,
     Profile,
-    Sampling,
     bins_of,
     profile,
 )
@@ -30,7 +29,7 @@ TEXTS = [f"The {word} ferry waits for tea {at}." for at, word in enumerate("abcd
 def profiled(
     texts: Sequence[object], labels: Sequence[object] | None = None, **sampling: int
 ) -> Profile:
-    return profile(texts, labels, SCORER, sampling=Sampling(**sampling))
+    return profile(texts, labels, SCORER, **sampling)
 
 
 def row(texts: Sequence[object]) -> Row:
@@ -131,7 +130,7 @@ def test_a_column_of_texts_is_no_column_of_labels() -> None:
 def test_values_of_euclidean_scorers_beyond_two_are_counted_outside() -> None:
     wide = random_scorer(form=Form(implicitness=Distance.EUCLIDEAN))
 
-    found = profile(TEXTS, None, wide, sampling=Sampling()).rows.iloc[0]
+    found = profile(TEXTS, None, wide).rows.iloc[0]
 
     assert found.outside > 0
     assert sum(bins_of(found)) + found.outside == found.n
@@ -140,9 +139,7 @@ def test_values_of_euclidean_scorers_beyond_two_are_counted_outside() -> None:
 def test_each_different_text_is_encoded_once() -> None:
     told: list[int] = []
 
-    profile(
-        TEXTS * 3, None, SCORER, sampling=Sampling(), progress=lambda _, done, __: told.append(done)
-    )
+    profile(TEXTS * 3, None, SCORER, progress=lambda _, done, __: told.append(done))
 
     assert told == [10]
 
@@ -164,7 +161,7 @@ class Watched(Telling):
 def test_vectors_of_one_part_of_the_texts_are_held_at_a_time() -> None:
     encoder, texts = Watched(), [f"{at / 4096:.6f}" for at in range(4096)]
 
-    found = profile(texts, None, replace(telling_scorer(), encoder=encoder), sampling=Sampling(50))
+    found = profile(texts, None, replace(telling_scorer(), encoder=encoder), pairs=50)
 
     assert encoder.held == [0, 1, 1, 1]
     assert found.rows["mean"][0] == pytest.approx(

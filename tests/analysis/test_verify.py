@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from support.released_layouts import write_dialogues
 
-from harness.analysis.verify import CellStatus, VerifiedCell, verify
+from harness.analysis.verify import DIFFERS, KNOWN, LOST, NO_DATA, OK, verify
 from harness.errors import SpecError
 from harness.specs.data import GoldenSpec
 from harness.specs.schema import load_spec
+from harness.storage.frames import Row, records
 
 CELL = {"table": "t", "cell": "c", "recompute": "emphasized_talk", "value": "items", "published": 3}
 NAMED = {"known_difference": "counted otherwise", "found": 3}
@@ -22,27 +23,27 @@ def golden(cell: dict[str, Any], **rest: object) -> GoldenSpec:
     return spec
 
 
-def only(cell: dict[str, Any], folder: Path | None) -> VerifiedCell:
+def only(cell: dict[str, Any], folder: Path | None, **rest: object) -> Row:
     """The one cell, with this folder as that of every source."""
-    (found,) = verify({"toy": golden(cell)}, lambda _: folder)
+    (found,) = records(verify({"toy": golden(cell, **rest)}, lambda _: folder))
     return found
 
 
 @pytest.mark.parametrize(
     ("cell", "status", "reason"),
     [
-        ({}, CellStatus.OK, None),
-        ({"published": 4}, CellStatus.DIFFERS, None),
-        ({"published": 4, "tolerance": 1.0}, CellStatus.OK, None),
-        ({"published": 4, **NAMED}, CellStatus.KNOWN, "counted otherwise"),
-        ({"published": 4, **NAMED, "found": 5}, CellStatus.DIFFERS, None),
-        (NAMED, CellStatus.OK, None),
-        ({"value": "words_per_fragment", "published": "1.33"}, CellStatus.OK, None),
-        ({"value": "words_per_fragment", "published": "1.330"}, CellStatus.DIFFERS, None),
+        ({}, OK, None),
+        ({"published": 4}, DIFFERS, None),
+        ({"published": 4, "tolerance": 1.0}, OK, None),
+        ({"published": 4, **NAMED}, KNOWN, "counted otherwise"),
+        ({"published": 4, **NAMED, "found": 5}, DIFFERS, None),
+        (NAMED, OK, None),
+        ({"value": "words_per_fragment", "published": "1.33"}, OK, None),
+        ({"value": "words_per_fragment", "published": "1.330"}, DIFFERS, None),
     ],
 )
 def test_a_cell_is_judged_by_its_last_digit_and_by_what_is_known(
-    tmp_path: Path, cell: dict[str, Any], status: CellStatus, reason: str | None
+    tmp_path: Path, cell: dict[str, Any], status: str, reason: str | None
 ) -> None:
     write_dialogues(tmp_path)
 
@@ -55,23 +56,23 @@ def test_half_a_unit_away_still_rounds_to_the_printed_number() -> None:
     cell = {"recompute": "tie_calibration", "value": "with_ties_accuracy", "published": "0.50"}
     inputs = {"metric": [1, 2], "without_ties": [1, 2], "with_ties": [1, 2]}
 
-    (found,) = verify({"toy": golden({**cell, "tolerance": 0.5}, inputs=inputs)}, lambda _: None)
+    found = only({**cell, "tolerance": 0.5}, None, inputs=inputs)
 
-    assert (found.recomputed, found.difference, found.status) == (1.0, 0.5, CellStatus.OK)
+    assert (found.recomputed, found.status) == (1.0, OK)
 
 
 def test_what_nobody_can_recompute_says_why() -> None:
     found = only({"recompute": "none", "value": None, "reason": "not released"}, None)
 
-    assert (found.status, found.reason) == (CellStatus.LOST, "not released")
-    assert (found.recomputed, found.difference) == (None, None)
+    assert (found.status, found.reason) == (LOST, "not released")
+    assert found.recomputed is None
 
 
 @pytest.mark.parametrize(("has_folder", "named"), [(False, "no folder"), (True, "data.json")])
 def test_a_cell_without_its_file_has_no_data(tmp_path: Path, has_folder: bool, named: str) -> None:
     found = only({}, tmp_path if has_folder else None)
 
-    assert found.status == CellStatus.NO_DATA
+    assert found.status == NO_DATA
     assert named in (found.reason or "")
 
 
@@ -90,7 +91,7 @@ def test_a_file_that_was_tampered_with_differs(
     write_dialogues(tmp_path)
     tamper(tmp_path / "data.json")
 
-    assert only({"value": "implications", "published": 6}, tmp_path).status == CellStatus.DIFFERS
+    assert only({"value": "implications", "published": 6}, tmp_path).status == DIFFERS
 
 
 @pytest.mark.parametrize(

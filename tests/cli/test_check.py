@@ -128,7 +128,7 @@ def test_a_broken_rule_is_reported(judge: Odd, facts: Sequence[str]) -> None:
 def test_a_judge_that_gives_lost_replies_a_value_is_reported() -> None:
     found = problems(list(check_judge(Odd, "odd", SAMPLES, model="m")))
 
-    assert found == ["gives lost replies of its model a reason: it gives them the value 1.0"]
+    assert found == ["gives lost replies of its model a reason: it gives them the value [1.0]"]
 
 
 @each(
@@ -136,7 +136,11 @@ def test_a_judge_that_gives_lost_replies_a_value_is_reported() -> None:
     [
         (lambda asked: Response(asked.key, ("a",)), {Mode.GENERATE}, "1 texts of 2"),
         (lambda asked: Response("other", ("a",)), {Mode.GENERATE}, "keys of other requests"),
-        (lambda asked: Response(asked.key, ("a",)), {Mode.EMBED}, "asked to embed, it gives no"),
+        (
+            lambda asked: Response(asked.key, ("a",)),
+            {Mode.EMBED},
+            "asked to embed, it gives 0 vectors",
+        ),
         (lambda asked: Response(asked.key, ("a",)), {Mode.CHOOSE}, "0 scores of 2"),
         (lambda asked: 1 / 0, {Mode.GENERATE}, "ZeroDivisionError"),
         (lambda asked: Response(asked.key, ("a",)), set(), "its modes are frozenset()"),

@@ -1,4 +1,4 @@
-"""data list, fetch and check, against a server on loopback; and results of several runs."""
+"""data fetch and check, against a server on loopback; and results of several runs."""
 
 import hashlib
 import json
@@ -59,16 +59,6 @@ def data(toy: Toy, command: str, *arguments: str) -> int:
 
 def cached(toy: Toy) -> Path:
     return toy.folder / "cache/data/toys/toy.jsonl"
-
-
-def test_data_list_shows_licence_commit_and_citation(
-    source: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert data(source, "list") == 0
-
-    out = capsys.readouterr().out
-    assert "licence CC BY 4.0; maker/toys at 0123abc; Maker 2020" in out
-    assert "intent_resolution: 84 stories" in out
 
 
 def test_fetched_data_lies_in_the_cache_and_is_used_by_runs(

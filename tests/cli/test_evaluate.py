@@ -313,27 +313,6 @@ def test_a_prompt_pack_that_overrides_nothing_is_told_of(
     assert (replaced in err) == (not words)
 
 
-def test_a_dry_run_says_that_the_key_of_the_judge_or_of_the_model_is_not_set(
-    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    toy.run("--variant", "base", model="alpha")
-    capsys.readouterr()
-
-    run = str(toy.runs()[0])
-    assert toy.main("judge", run, *CHOICE, "--judge-model", "gpt-4o", "--dry-run") == 0
-    [told] = [line for line in capsys.readouterr().err.splitlines() if "OPENAI_API_KEY" in line]
-    assert told.startswith(
-        "judge choice/gpt-4o: the environment variable OPENAI_API_KEY is not set"
-    )
-
-    assert toy.run("--dry-run", model="gpt-4o") == 0
-    [told] = [line for line in capsys.readouterr().err.splitlines() if "OPENAI_API_KEY" in line]
-    assert told.startswith("model gpt-4o: the environment variable OPENAI_API_KEY is not set")
-
-    assert toy.run("--dry-run", *CHOICE, model="alpha") == 0
-    assert "is not set" not in capsys.readouterr().err
-
-
 def test_a_further_judge_keeps_the_earlier_verdicts_and_never_asks_the_model(
     toy: Toy, stub: StubServer
 ) -> None:

@@ -91,6 +91,17 @@ def test_a_call_that_broke_off_leaves_the_cost_of_its_run_unknown_and_is_told(
     assert {row.cost_usd for row in overall(toy).values()} == {None}
 
 
+def test_calls_that_were_refused_by_a_status_cost_nothing(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stub.script = replace(stub.script, faults={"": ("400",)})
+    toy.run("--variant", "base", model="alpha")
+
+    assert set(stored(toy, "alpha")) == {0.0}
+    assert toy.run("--variant", "base", "--budget", "1e-9", model="alpha") == 130
+    assert "bring the 0.0000 USD spent above" in capsys.readouterr().err
+
+
 def test_a_run_stopped_by_its_budget_and_resumed_ends_in_the_bytes_of_one_that_was_not(
     toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,14 +11,12 @@ from typing import Any
 import pytest
 from support.batch_bench import request as asked
 from support.each import each
+from support.hosted import hosted
 from support.hostile import CHAT, MESSAGE, RESPONSE, Heard, Listener, right
 from support.stub_script import Reply
 
 from harness.core import Model, Response
-from harness.models.anthropic.model import AnthropicModel
-from harness.models.openai.model import OpenAIModel
 from harness.parts import Decoding, Mode, Reason
-from harness.specs.models import AnthropicSpec, OpenAISpec
 from harness.storage.ledger import Ledger
 
 ESC = "\x1b]0;x\x07\u202e"
@@ -110,20 +108,8 @@ ATTACKS: Mapping[str, Row] = {
 RIGHT = {"chat": CHAT, "responses": RESPONSE, "anthropic": MESSAGE}
 
 
-def model(api: str, url: str, **spec: Any) -> Model:  # noqa: ANN401 - of its spec
-    settings: dict[str, Any] = {
-        "model": "m",
-        "base_url": url,
-        "key_env": None,
-        "attempts": 1,
-        "concurrency": 1,
-    }
-    settings |= spec
-    if api == "anthropic":
-        settings["base_url"] = url.removesuffix("/v1")
-        return AnthropicModel("m", AnthropicSpec(**settings), {})
-    settings["api"] = api
-    return OpenAIModel("m", OpenAISpec(**settings), {})
+def model(api: Any, url: str, **spec: Any) -> Model:  # noqa: ANN401 - of its spec
+    return hosted(api, url, key_env=None, **{"attempts": 1, "concurrency": 1} | spec)
 
 
 def body_of(api: str, change: object) -> bytes:

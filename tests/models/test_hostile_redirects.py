@@ -6,16 +6,14 @@ import pytest
 from support.batch_bench import Bench, Kind
 from support.batch_bench import request as asked
 from support.each import each
+from support.hosted import hosted
 from support.hostile import Heard, HostileServer, Listener, right
 from support.resolved import resolved
 from support.stub_script import Reply
 
 from harness.core import Model
 from harness.errors import ModelError
-from harness.models.anthropic.model import AnthropicModel
-from harness.models.openai.model import OpenAIModel
 from harness.parts import Mode
-from harness.specs.models import AnthropicSpec, OpenAISpec
 
 STATUSES = [301, 302, 303, 307, 308]
 PATHS = {
@@ -28,19 +26,9 @@ PATHS = {
 
 
 def model(api: str, url: str) -> Model:
-    if api == "anthropic":
-        return AnthropicModel("m", AnthropicSpec(model="m", base_url=url[:-3], key_env="K"), KEYS)
-    spec = OpenAISpec(
-        model="m",
-        base_url=url,
-        key_env="K",
-        api="responses" if api == "responses" else "chat",
-        choices="echo" if api == "echo" else "none",
-    )
-    return OpenAIModel("m", spec, KEYS)
-
-
-KEYS = {"K": "own-key-123456"}
+    if api in ("embeddings", "echo"):
+        return hosted("chat", url, choices="echo" if api == "echo" else "none")
+    return hosted(api, url)  # type: ignore[arg-type]  # an Api
 
 
 @pytest.mark.parametrize(("api", "path"), PATHS.items())

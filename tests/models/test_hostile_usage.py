@@ -8,20 +8,18 @@ import pytest
 from support.batch_bench import Bench, Kind
 from support.batch_bench import request as asked
 from support.each import each
+from support.hosted import Api, hosted
 from support.hostile import Change, HostileServer
 from support.toy import PRICES, Toy
 
 from harness.cli import main
-from harness.core import Model, Response
-from harness.models.anthropic.model import AnthropicModel
+from harness.core import Response
 from harness.models.client.cached import Budget
-from harness.models.openai.model import OpenAIModel
 from harness.parts import Mode, Usage
-from harness.specs.models import AnthropicSpec, OpenAISpec
 
 ABSURD = [-1, -90_000, 10**9 + 1, 10**30, 2**64, True, 7.0, 0.5, float("nan"), float("inf"), "12"]
 ABSURD += [[3], {"count": 3}]
-FIELDS = {
+FIELDS: dict[Api, tuple[str, str]] = {
     "chat": ("prompt_tokens", "completion_tokens"),
     "responses": ("input_tokens", "output_tokens"),
     "anthropic": ("input_tokens", "output_tokens"),
@@ -29,16 +27,8 @@ FIELDS = {
 UNTOLD = Usage()
 
 
-def model(api: str, url: str) -> Model:
-    keyless: dict[str, Any] = {"model": "m", "base_url": url, "key_env": None, "attempts": 1}
-    if api == "anthropic":
-        keyless |= {"base_url": url.removesuffix("/v1")}
-        return AnthropicModel("hostile", AnthropicSpec(**keyless), {})
-    return OpenAIModel("hostile", OpenAISpec(**keyless | {"api": api}), {})
-
-
 def answered(
-    api: str,
+    api: Api,
     field: str,
     values: Sequence[object],
     **changes: Any,  # noqa: ANN401 - of a request
@@ -46,7 +36,7 @@ def answered(
     """The responses of a server that reports the values under a name, each once."""
     left = iter(values)
     with HostileServer(lambda body: told(field, next(left))(body)) as stub:
-        hostile = model(api, stub.url)
+        hostile = hosted(api, stub.url, key_env=None, attempts=1)
         hostile.resolve()
         return list(hostile.answer(asked(f"words {at}", **changes) for at in range(len(values))))
 
@@ -56,7 +46,7 @@ def told(field: str, value: object) -> Change:
 
 
 @each(("api", "at"), [(api, at) for api in FIELDS for at in (0, 1)])
-def test_an_absurd_count_of_tokens_is_untold_and_the_answer_stays(api: str, at: int) -> None:
+def test_an_absurd_count_of_tokens_is_untold_and_the_answer_stays(api: Api, at: int) -> None:
     found = answered(api, FIELDS[api][at], ABSURD)
 
     assert len(found) == len(ABSURD)
@@ -67,7 +57,7 @@ def test_an_absurd_count_of_tokens_is_untold_and_the_answer_stays(api: str, at: 
     ("api", "details"),
     [("chat", "completion_tokens_details"), ("responses", "output_tokens_details")],
 )
-def test_an_absurd_count_of_reasoning_is_untold_alone(api: str, details: str) -> None:
+def test_an_absurd_count_of_reasoning_is_untold_alone(api: Api, details: str) -> None:
     values = [{"reasoning_tokens": value} for value in (-5, 10**10, True, 1.0, "3")]
 
     usages = [response.usage for response in answered(api, details, values)]

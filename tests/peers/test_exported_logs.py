@@ -12,12 +12,11 @@ QUIET = pytest.mark.filterwarnings("ignore::ResourceWarning")  # unclosed stream
 pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("default"), QUIET]
 
 
-@pytest.mark.parametrize("ending", ["eval", "json"])
-def test_inspect_opens_a_log_of_ours(toy: Toy, tmp_path: Path, ending: str) -> None:
+def test_inspect_opens_a_log_of_ours(toy: Toy, tmp_path: Path) -> None:
     from inspect_ai.log import read_eval_log
 
     toy.run("--variant", "base")
-    out = tmp_path / "logs" / f"toy.{ending}"
+    out = tmp_path / "logs" / "toy.json"
 
     assert main(["export", "inspect", "@last", "-o", str(out), "--results", str(toy.results)]) == 0
 
@@ -36,7 +35,7 @@ def test_a_log_of_ours_is_imported_with_the_same_answers(toy: Toy, tmp_path: Pat
     toy.run("--variant", "base", "--limit", "4")
     toy.edit("tasks/toy.yaml", "- {temperature: 0.5, max_tokens: 20}", "")
     toy.run("--variant", "base")
-    out = tmp_path / "toy.eval"
+    out = tmp_path / "toy.json"
     assert main(["export", "inspect", "@last", "-o", str(out), "--results", str(toy.results)]) == 0
 
     assert toy.main("import", str(out), "--task", "toy", "--model", "again") == 0

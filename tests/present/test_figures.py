@@ -3,14 +3,12 @@
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from support.hate_rows import planted, stored, text
 from support.rated_runs import ANN, BOB, FAR, NEAR, panels_of
 from support.rated_runs import ratings as rated
 from support.rated_runs import runs as judged
@@ -18,15 +16,12 @@ from support.run_tables import score_rows
 
 from harness.analysis.boards.scores import BOARD_COLUMNS
 from harness.analysis.panels import AgreementQuery, Panel
-from harness.errors import SpecError, StoreError
-from harness.parts import Reason
-from harness.present.figures import detection, marks, people, scores
+from harness.errors import SpecError
+from harness.present.figures import marks, people, scores
 from harness.present.figures.figure import Figure, Subplot, data_csv, drawable, values
 from harness.present.figures.named import ALIASES, FIGURES, figure_of
 from harness.present.figures.scores import ScoreFilter
-from harness.stats.classification import auc
-from harness.stats.estimate import Clusters
-from harness.storage.runs import JudgeEntry, RunFolder, StoredRun
+from harness.storage.runs import RunFolder, StoredRun
 from harness.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -236,94 +231,6 @@ def test_a_matrix_has_each_pair_of_raters_and_judges_once() -> None:
     assert (panel.x_names, panel.y_names) == (["ann", "bob", "far"], ["bob", "far", "near"])
     assert len(panel.rows) == 6
     assert panel.rows.z.iloc[0] == pytest.approx(correlation(ANN, BOB))
-
-
-def test_judges_of_runs_are_compared_on_what_both_have_read(tmp_path: Path) -> None:
-    figure = people.judge_agreement(folders(tmp_path, judged(near=NEAR, far=FAR)))
-
-    assert figure.panels[1].rows.z.tolist() == pytest.approx([correlation(NEAR, FAR)])
-    assert figure.panels[1].rows.n.tolist() == [12]
-
-
-def test_one_judge_alone_makes_no_matrix(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="a matrix needs two"):
-        people.judge_agreement(folders(tmp_path, judged(near=NEAR)))
-
-
-# Verdicts on labelled texts
-
-
-def sure_run(number: int = 60) -> StoredRun:
-    draw = np.random.default_rng(1)
-    rows = []
-    for n in range(number):
-        sure = float(np.clip(0.3 + 0.4 * (n % 2 == 0) + draw.normal(0, 0.2), 0.01, 0.99))
-        made = text(f"t{n}", is_hateful=n % 2 == 0, at=0.5, said=float(sure > 0.5), sure=sure)
-        verdict = replace(made.verdicts["gold"], shares=(sure, 1 - sure))
-        rows.append(replace(made, verdicts={"gold": verdict}))
-    return stored(rows, judges=(JudgeEntry("gold", "accuracy", "gold:00|raw"),))
-
-
-def test_a_confusion_counts_each_text_once_and_those_without_an_answer_in_a_note(
-    tmp_path: Path,
-) -> None:
-    rows = [text(f"t{n}", is_hateful=n < 12, at=0.1, said=float(n % 3 == 0)) for n in range(24)]
-    rows.append(text("lost", is_hateful=True, at=0.1, said=Reason.REFUSED))
-
-    figure = detection.confusion(folders(tmp_path, [stored(rows)]), "gold")
-
-    (panel,) = figure.panels
-    assert panel.x_names == ["benign", "hateful"]
-    assert panel.y_names == ["benign (n=12)", "hateful (n=12)"]
-    assert panel.rows.name.tolist() == ["8", "4", "8", "4"]
-    assert "1 texts without an answer" in figure.notes[-1]
-
-
-def test_the_area_below_a_roc_curve_is_its_auc(tmp_path: Path) -> None:
-    run = sure_run()
-
-    figure = detection.roc(folders(tmp_path, [run]), "gold")
-
-    roc, precision = (panel.rows for panel in figure.panels)
-    area = float(np.trapezoid(roc.y, roc.x))
-    sure = np.array([r.verdicts["gold"].detail["prob_label_hateful"] for r in run.rows])
-    clusters = Clusters.named([r.sample.cluster for r in run.rows])
-    assert area == pytest.approx(auc(sure, [n % 2 == 0 for n in range(60)], clusters).value)
-    assert figure.notes[0].startswith(f"small: AUC {area:.2f} (")
-    assert precision.y.iloc[-1] == pytest.approx(0.5)  # all flagged: the base rate
-
-
-def test_curves_of_several_tasks_are_named_by_their_tasks(tmp_path: Path) -> None:
-    run = sure_run()
-    other = replace(run, file=replace(run.file, run=replace(run.file.run, task="posts")))
-
-    labels = detection.roc(folders(tmp_path, [run, other]), "gold").labels
-
-    assert labels == [
-        f"{run.file.run.task}, {run.file.model.name}",
-        f"posts, {run.file.model.name}",
-    ]
-
-
-def test_reliability_has_every_probability_in_its_bin(tmp_path: Path) -> None:
-    run = sure_run()
-
-    (panel,) = detection.reliability(folders(tmp_path, [run]), "gold").panels
-
-    assert panel.bins is not None
-    assert panel.bins.n.sum() == 60
-    sures = [max(row.verdicts["gold"].shares) for row in run.rows]
-    assert np.average(panel.rows.x, weights=panel.rows.n) == pytest.approx(np.mean(sures))
-
-
-def test_verdicts_without_probabilities_have_no_roc(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="no run has probabilities"):
-        detection.roc(folders(tmp_path, [stored(planted(40))]), "gold")
-
-
-def test_a_judge_that_has_read_nothing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="no run was read by judge other"):
-        detection.confusion(folders(tmp_path, [stored(planted(40))]), "other")
 
 
 # Names

@@ -46,7 +46,7 @@ def test_settings_of_the_engine_are_left_behind_with_it() -> None:
 
 
 @each("backend", ["transformers", "server"])
-@each("key", ["lora", "pooling", "quantization"])
+@each("key", ["lora", "quantization"])
 def test_what_another_back_end_lacks_and_answers_depend_on_is_refused(
     backend: Backend, key: str
 ) -> None:

@@ -11,7 +11,7 @@ from support.each import each
 
 from harness.errors import DataError
 from harness.storage.cells import cell_text
-from harness.storage.tables import TypedRow, is_table, read_columns
+from harness.storage.tables import TableRow, is_table, read_columns
 
 ROWS: list[dict[str, str | None]] = [
     {"text": 'He said "no", twice.', "label": "1", "note": None},
@@ -36,7 +36,7 @@ def table(folder: Path, name: str) -> Path:
     return path
 
 
-def said(folder: Path, text: str, name: str = "a.csv", **more: object) -> list[TypedRow]:
+def said(folder: Path, text: str, name: str = "a.csv", **more: object) -> list[TableRow]:
     (folder / name).write_bytes(text.encode())
     return read_columns(folder / name, ["text"], **more)  # type: ignore[arg-type]  # optional, quotes
 

@@ -84,13 +84,6 @@ def test_every_missing_column_is_named(tmp_path: Path) -> None:
         read_rows(path, ["word", "note", "tone"])
 
 
-def test_columns_told_apart_by_semicolons_are_told_of(tmp_path: Path) -> None:
-    (path := tmp_path / "a.csv").write_text("id;text\n1;tea\n", "utf-8")
-
-    with pytest.raises(DataError, match="by commas, not by semicolons"):
-        read_rows(path, ["id"])
-
-
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"absent\.csv: no such file"):
         read_text(tmp_path / "absent.csv")

@@ -241,13 +241,9 @@ def test_a_list_of_json_is_not_taken_for_lines_or_csv(name: str, has_column: boo
         (b"", FileFormat.LINES, "file: the file is empty"),
         (b"a,b\n", FileFormat.CSV, "no rows below the column names"),
         (b"a,b\n1,2\n1,2,3\n", FileFormat.CSV, "file:3: 3 cells under 2 column names"),
-        (b"a,b\n1\n", FileFormat.CSV, "file:2: 1 cells under 2 .*write the cells that are missing"),
-        (b"a;b\n1,5;2\n", FileFormat.CSV, "file:2: 2 cells under 1 .*; semicolons part its column"),
-        (
-            b'"a";"b"\n"1";"2"\n',
-            FileFormat.CSV,
-            "file:1: not a CSV file .*save it with commas",
-        ),
+        (b"a,b\n1\n", FileFormat.CSV, "file:2: 1 cells under 2 "),
+        (b"a;b\n1,5;2\n", FileFormat.CSV, "file:2: 2 cells under 1 "),
+        (b'"a";"b"\n"1";"2"\n', FileFormat.CSV, "file:1: not a CSV file"),
         (b'a\n"b', FileFormat.CSV, "file:2: not a CSV file"),
         (b"a\n\xff\n", FileFormat.CSV, "not UTF-8 at byte 2"),
         ("text\n".encode("utf-16"), FileFormat.CSV, "not UTF-8 at byte 0"),
@@ -269,7 +265,7 @@ def test_a_damaged_file_is_told_by_its_place(data: bytes, layout: FileFormat, me
         (b"words,n\na,1\n", None, "no column 'text'.*known: n, words; give one in --column"),
         (b"text,n\na,1\n", "txt", "no column 'txt'; did you mean text.*correct --column"),
         (b"a,a\n1,2\n", "a", "2 columns are called 'a'; rename all but one$"),
-        (b"id;text\n1;a\n", None, "no column 'text'.*; semicolons part its column names"),
+        (b"id;text\n1;a\n", None, "no column 'text'.* known: id;text; give one in --column"),
     ],
 )
 def test_a_column_that_is_missing_or_twice_is_told_with_those_there(

@@ -1,7 +1,7 @@
 """Models asked in batches, of both providers' shapes, on a stub server and in a folder."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,22 +11,17 @@ from harness.models.anthropic.model import AnthropicModel
 from harness.models.client.batches import BatchFiles, BatchModel, BatchServer
 from harness.models.openai.batches import OpenAIBatches
 from harness.models.openai.model import OpenAIModel
-from harness.parts import Decoding, Message
-from harness.specs.models import AnthropicSpec, OpenAISpec
+from support.hosted import KEY as KEY
+from support.hosted import Api, hosted
+from support.hosted import request as request
 from support.stub_server import StubServer
 
-KEY = "sk-a-key-nobody-may-see"
 Kind = Literal["openai", "anthropic"]
 BATCHES = {"openai": "/v1/batches", "anthropic": "/v1/messages/batches"}
 
 
 class Killed(BaseException):
     """The end of a process at a moment of a test's choosing."""
-
-
-def request(words: str, **changes: Any) -> Request:  # noqa: ANN401 - fields of Request
-    blank = Request("s", "base", "answer", "m", (Message("user", words),), Decoding())
-    return replace(blank, **changes)
 
 
 def requests(count: int, **changes: Any) -> list[Request]:  # noqa: ANN401 - fields of Request
@@ -60,11 +55,8 @@ class Bench:
 
     def live(self, **spec: Any) -> OpenAIModel | AnthropicModel:  # noqa: ANN401 - of its spec
         """The model as it is asked without batches."""
-        settings = {"model": "stub-model", "key_env": "STUB_KEY", "base_url": self.stub.url} | spec
-        if self.kind == "openai":
-            return OpenAIModel("stub", OpenAISpec(**settings), {"STUB_KEY": KEY})
-        settings["base_url"] = str(settings["base_url"]).removesuffix("/v1")
-        return AnthropicModel("stub", AnthropicSpec(**settings), {"STUB_KEY": KEY})
+        api: Api = spec.pop("api", "chat") if self.kind == "openai" else "anthropic"
+        return hosted(api, self.stub.url, attempts=6, **spec)
 
     def server(self, **spec: Any) -> BatchServer[Any]:  # noqa: ANN401 - of its spec
         """The batches of the model."""

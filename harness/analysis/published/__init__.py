@@ -1,23 +1,21 @@
 """Published numbers, recomputed: from released data, stored answers or other printed numbers.
 
-Released data are those of `datasets` and `ishate`, stored answers those of `answers`, numbers that
-others follow from those of `printed`.
-
-A recomputation turns the files of one source, or numbers printed with the cells, into named
-values, which `verify` compares with the published ones. Read `datasets` first. Nothing here knows
-what was published.
+Each module names its recomputations in RECOMPUTATIONS. One turns the files of a source, or
+numbers printed with the cells, into named values, which `verify` compares with the published ones:
+a further cell is a further value. Read `datasets` first. Nothing here knows what was published.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from harness.errors import DataError
+from harness.lazy import DataFrame, pandas
 from harness.storage.cells import decode_json
-from harness.storage.tables import read_text
+from harness.storage.tables import read_rows, read_text
 
 _T = TypeVar("_T")
 Values = Mapping[str, float | None]
@@ -25,19 +23,12 @@ Inputs = Mapping[str, Sequence[float]]
 
 
 @dataclass(frozen=True, slots=True)
-class FromFiles:
-    """A recomputation from files of a source: `compute` takes the source's folder."""
+class Recomputation:
+    """`compute` takes the folder of a source with its files; without one, the printed inputs."""
 
-    source: str
-    files: tuple[str, ...]
-    compute: Callable[[Path], Values]
-
-
-@dataclass(frozen=True, slots=True)
-class FromInputs:
-    """A recomputation from numbers that are printed with the cells."""
-
-    compute: Callable[[Inputs], Values]
+    compute: Callable[[Any], Values]
+    source: str = ""
+    files: tuple[str, ...] = ()
 
 
 def read_json(path: Path, kind: type[_T]) -> _T:
@@ -47,3 +38,10 @@ def read_json(path: Path, kind: type[_T]) -> _T:
     except msgspec.DecodeError as error:
         raise DataError(f"{path}: not the released layout: {error}; fetch it again") from error
     return content
+
+
+def read_csvs(folder: Path, names: Sequence[str], columns: Sequence[str]) -> DataFrame:
+    """The rows of released CSV files as texts, with their `file` and `place`, as errors name it."""
+    rows = [(name, row) for name in names for row in read_rows(folder / name, columns)]
+    cells = [{**row.cells, "file": name, "place": row.place} for name, row in rows]
+    return pandas.DataFrame(cells, dtype=object)

@@ -5,29 +5,23 @@ judge's stored replies, whose score is their first digit, as in the scripts of C
 """
 
 from ast import literal_eval
-from collections.abc import Sequence
 from functools import lru_cache, partial
 from math import isfinite, nan
 from pathlib import Path
 from statistics import fmean
-from typing import TypeVar
+from typing import Any
 
 import msgspec
 import numpy as np
 
-from harness.analysis.published import FromFiles, Values, read_json
+from harness.analysis.published import Recomputation, Values, read_csvs, read_json
 from harness.errors import DataError
+from harness.lazy import DataFrame, Series
 from harness.parts import Reason
-from harness.stats.correlation import (
-    dataset_pearson,
-    document_tau,
-    pearson,
-)
+from harness.stats.correlation import dataset_pearson, document_tau, pearson
 from harness.stats.estimate import Floats, mean
-from harness.storage.tables import TableRow, read_rows
 from harness.text.parsers import first_digit
 
-_T = TypeVar("_T")
 PHENOMENA = {
     "deceits": "Deceits",
     "indirect_speech": "IndirectSpeech",
@@ -65,39 +59,32 @@ def prompts(folder: Path) -> Values:
 
     `rows_changed` are those of the control whose text is not that of the item with its story.
     """
-    columns = ("item_id", "content", "randomized_option_order")
-    rows = {name: read_rows(folder / name, columns) for name in prompt_files()}
+    rows = read_csvs(folder, prompt_files(), ("item_id", "content", "randomized_option_order"))
+    is_control = rows["file"].str.contains("_no-story_", regex=False)
+    rows["file"] = rows["file"].str.replace("_no-story", "", regex=False)
+    stories, control = rows[~is_control], rows[is_control]
     values: dict[str, float | None] = {}
     for group, name in PHENOMENA.items():
-        own = [row for path in rows if f"/{name}_prompts_" in path for row in rows[path]]
-        values[f"items_{group}"] = len({row.cells["item_id"] for row in own})
-        values[f"options_{group}"] = max(
-            (len(_literal(row, "randomized_option_order", list)) for row in own), default=None
-        )
-    control = {name: part for name, part in rows.items() if "_no-story_" in name}
-    said = {
-        name: {row.cells["item_id"]: row.cells["content"] for row in part}
-        for name, part in rows.items()
-    }
+        own = stories[stories["file"].str.contains(f"/{name}_prompts_", regex=False)]
+        values[f"items_{group}"] = own["item_id"].nunique()
+        orders = _literals(own, "randomized_option_order", list)
+        values[f"options_{group}"] = max(map(len, orders), default=None)
+    both = control.merge(stories, on=["file", "item_id"], how="left", suffixes=("", "_story"))
     return values | {
         "items": sum(values[f"items_{group}"] or 0 for group in PHENOMENA),
-        "rows_without_stories": sum(map(len, control.values())),
-        "rows_changed": sum(
-            said[name.replace("_no-story", "")].get(row.cells["item_id"]) != row.cells["content"]
-            for name, part in control.items()
-            for row in part
-        ),
+        "rows_without_stories": len(control),
+        "rows_changed": int((both["content"] != both["content_story"]).sum()),
     }
 
 
 def people(folder: Path) -> Values:
     """The number of people and of their answers, and the share that is right."""
-    rows = {g: _people(folder / _PEOPLE_FILE.format(name)) for g, name in PHENOMENA.items()}
-    everyone = {row.cells["pKey"] for part in rows.values() for row in part}
+    rows = {g: _people(folder, _PEOPLE_FILE.format(name)) for g, name in PHENOMENA.items()}
+    everyone = {name for part in rows.values() for name in part["pKey"]}
     return {
         "participants": len(everyone),
         "answers": sum(map(len, rows.values())),
-        **{f"accuracy_{group}": _mean(part, "Correct") for group, part in rows.items()},
+        **{f"accuracy_{group}": fmean(part["Correct"]) for group, part in rows.items()},
     }
 
 
@@ -108,15 +95,16 @@ def answers(folder: Path, *, model: str) -> Values:
     accuracy won by averaging the probability of each option over the orders before choosing one.
     """
     rows = {group: _answers(folder, name, model) for group, name in PHENOMENA.items()}
-    every = [row for part in rows.values() for row in part]
+    every = [value for part in rows.values() for value in part["correct"]]
+    said = [value for part in rows.values() for value in part["answer"]]
     values: dict[str, float | None] = {
         "rows": len(every),
-        "accuracy": _mean(every, "correct"),
-        "answers_of_one": sum(_number(row, "answer") == 1 for row in every),
-        "answers_of_two": sum(_number(row, "answer") == 2 for row in every),
+        "accuracy": fmean(every),
+        "answers_of_one": said.count(1),
+        "answers_of_two": said.count(2),
     }
     for group, part in rows.items():
-        by_seed, accuracy = _by_item(part, "seed", "correct").values(), _mean(part, "correct")
+        by_seed, accuracy = _means(part, "seed", "correct").values(), fmean(part["correct"])
         values |= {
             f"accuracy_{group}": accuracy,
             f"swing_{group}": 100 * (max(by_seed) - min(by_seed)),
@@ -132,9 +120,9 @@ def answers_and_people(folder: Path, *, model: str) -> Values:
     """
     values: dict[str, float | None] = {}
     for group, name in PHENOMENA.items():
-        model_means = _by_item(_answers(folder, name, model), "item_id", "prob_true_answer")
-        path = folder / _PEOPLE_FILE.format(name)
-        means = _shares_right(path, path.stat().st_mtime_ns)
+        model_means = _means(_answers(folder, name, model), "item_id", "prob_true_answer")
+        path = _PEOPLE_FILE.format(name)
+        means = _shares_right(folder, path, (folder / path).stat().st_mtime_ns)
         common = sorted(model_means.keys() & means.keys())
         sides = [model_means[item] for item in common], [means[item] for item in common]
         values[f"pearson_{group}"] = pearson(*sides).value
@@ -143,65 +131,68 @@ def answers_and_people(folder: Path, *, model: str) -> Values:
     return values | {"largest": max((abs(r) for r in found if r is not None), default=None)}
 
 
-def _people(path: Path) -> list[TableRow]:
-    return read_rows(path, ["pKey", "itemNum", "Correct"])
+def _people(folder: Path, name: str) -> DataFrame:
+    rows = read_csvs(folder, [name], ["pKey", "itemNum", "Correct"])
+    return rows.assign(**{column: _numbers(rows, column) for column in ("itemNum", "Correct")})
 
 
 @lru_cache(maxsize=len(PHENOMENA))
-def _shares_right(path: Path, changed: int) -> dict[int, float]:
+def _shares_right(folder: Path, name: str, changed: int) -> dict[int, float]:
     """The share of people that are right, by item; kept, as each model is compared with them."""
-    return _by_item(_people(path), "itemNum", "Correct")
+    return _means(_people(folder, name), "itemNum", "Correct")
 
 
-def _answers(folder: Path, name: str, model: str) -> list[TableRow]:
-    paths = [folder / path for path in answer_files(model) if f"/{name}_" in path]
-    return [row for path in paths for row in read_rows(path, _ANSWER_COLUMNS)]
+def _answers(folder: Path, name: str, model: str) -> DataFrame:
+    rows = read_csvs(folder, [f for f in answer_files(model) if f"/{name}_" in f], _ANSWER_COLUMNS)
+    numbers = ("item_id", "seed", "answer", "correct", "prob_true_answer", "randomized_true_answer")
+    return rows.assign(**{column: _numbers(rows, column) for column in numbers})
 
 
-def _by_item(rows: Sequence[TableRow], key: str, value: str) -> dict[int, float]:
-    grouped: dict[int, list[float]] = {}
-    for row in rows:
-        grouped.setdefault(int(_number(row, key)), []).append(_number(row, value))
-    return {item: fmean(values) for item, values in grouped.items()}
+def _means(rows: DataFrame, key: str, value: str) -> dict[int, float]:
+    return {int(item): fmean(own) for item, own in rows.groupby(key, sort=False)[value]}
 
 
-def _permuted(rows: Sequence[TableRow]) -> float:
+def _permuted(rows: DataFrame) -> float:
     """Accuracy where each option's probability is first summed over the orders it is shown in."""
-    totals: dict[str, dict[int, float]] = {}
-    gold: dict[str, int] = {}
-    for row in rows:
-        item, order = row.cells["item_id"], _literal(row, "randomized_option_order", list)
-        gold[item] = order[int(_number(row, "randomized_true_answer")) - 1]
+    totals: dict[float, dict[int, float]] = {}
+    gold: dict[float, int] = {}
+    orders = _literals(rows, "randomized_option_order", list)
+    shares = _literals(rows, "distribution", dict)
+    places = zip(rows["item_id"], orders, shares, rows["randomized_true_answer"], strict=True)
+    for item, order, distribution, right in places:
+        gold[item] = order[int(right) - 1]
         own = totals.setdefault(item, dict.fromkeys(order, 0.0))
-        for place, probability in _literal(row, "distribution", dict).items():
+        for place, probability in distribution.items():
             own[order[int(place) - 1]] += probability
     return fmean(max(own, key=own.__getitem__) == gold[item] for item, own in totals.items())
 
 
-def _literal(row: TableRow, column: str, kind: type[_T]) -> _T:
-    """A cell that holds a list or a mapping in Python's notation; nothing in it is evaluated."""
-    try:
-        value = literal_eval(row.cells[column])
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        value = None
-    if not isinstance(value, kind):
-        raise DataError(f"{row.place}: {column} holds no {kind.__name__}; fetch the file again")
-    return value
+def _literals(rows: DataFrame, column: str, kind: type) -> list[Any]:
+    """Cells that hold lists or mappings in Python's notation; nothing in them is evaluated."""
+    found = []
+    for place, text in zip(rows["place"], rows[column], strict=True):
+        try:
+            found.append(literal_eval(text))
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            found.append(None)
+        if not isinstance(found[-1], kind):
+            raise DataError(f"{place}: {column} holds no {kind.__name__}; fetch the file again")
+    return found
 
 
-def _mean(rows: Sequence[TableRow], column: str) -> float:
-    return fmean(_number(row, column) for row in rows)
+def _numbers(rows: DataFrame, column: str) -> "Series[float]":
+    def number(text: str) -> float:
+        try:
+            return float({"True": "1", "False": "0"}.get(text, text))
+        except ValueError:
+            return nan
 
-
-def _number(row: TableRow, column: str) -> float:
-    text = row.cells[column].strip()
-    try:
-        number = float({"True": "1", "False": "0"}.get(text, text))
-    except ValueError:
-        number = nan
-    if not isfinite(number):
-        raise DataError(f"{row.place}: {column} says {text!r}, not a number; fetch the file again")
-    return number
+    texts = rows[column].str.strip()
+    found = texts.map(number).astype(float)
+    for at in found.index[~found.map(isfinite)]:
+        fact = f"{column} says {texts[at]!r}, not a number"
+        raise DataError(f"{rows.at[at, 'place']}: {fact}; fetch the file again")
+    return found
 
 
 CHAT_PEOPLE = "topical_chat.json"
@@ -211,14 +202,8 @@ class _Reply(msgspec.Struct):
     source: str
     system_id: str
     system_output: str
-
-
-class _Rated(_Reply):
-    scores: dict[str, float]
-
-
-class _Judged(_Reply):
-    all_responses: list[str]
+    scores: dict[str, float] = {}
+    all_responses: list[str] = []
 
 
 def correlations(folder: Path, *, attribute: str, replies: str) -> Values:
@@ -226,18 +211,16 @@ def correlations(folder: Path, *, attribute: str, replies: str) -> Values:
 
     `tau_b_with_zeros` takes replies that cannot be read for zeros, as one of their scripts does.
     """
-    rated = read_json(folder / CHAT_PEOPLE, list[_Rated])
-    documents, systems = (
-        list(dict.fromkeys(names))
-        for names in ([one.source for one in rated], [one.system_id for one in rated])
-    )
+    rated = read_json(folder / CHAT_PEOPLE, list[_Reply])
+    documents = list(dict.fromkeys(one.source for one in rated))
+    systems = list(dict.fromkeys(one.system_id for one in rated))
     tables: Floats = np.full((3, len(documents), len(systems)), nan)
     cells = {}
     for one in rated:
         place = documents.index(one.source), systems.index(one.system_id)
         cells[one.source, one.system_id, one.system_output] = place
         tables[(0, *place)] = one.scores.get(attribute, nan)
-    for other in read_json(folder / replies, list[_Judged]):
+    for other in read_json(folder / replies, list[_Reply]):
         if (key := (other.source, other.system_id, other.system_output)) not in cells:
             raise DataError(
                 f"{folder / replies}: a reply that {CHAT_PEOPLE} does not hold; fetch both again"
@@ -252,24 +235,20 @@ def correlations(folder: Path, *, attribute: str, replies: str) -> Values:
     return {"pearson": r.value, "tau_b": tau.value, "replies": r.n, "tau_b_with_zeros": with_zeros}
 
 
-def _topical_chat(attribute: str, replies: str) -> FromFiles:
+def _hu(compute: Any, model: str, *files: str) -> Recomputation:  # noqa: ANN401 - a function above
+    return Recomputation(partial(compute, model=model), "hu2022", (*answer_files(model), *files))
+
+
+def _topical_chat(attribute: str, replies: str) -> Recomputation:
     compute = partial(correlations, attribute=attribute, replies=replies)
-    return FromFiles("topical_chat", (CHAT_PEOPLE, replies), compute)
+    return Recomputation(compute, "topical_chat", (CHAT_PEOPLE, replies))
 
 
 RECOMPUTATIONS = {
-    "hu2022_prompts": FromFiles("hu2022", prompt_files(), prompts),
-    "hu2022_people": FromFiles("hu2022", PEOPLE, people),
-    **{
-        f"hu2022_{model}": FromFiles("hu2022", answer_files(model), partial(answers, model=model))
-        for model in _MODELS
-    },
-    **{
-        f"hu2022_{model}_and_people": FromFiles(
-            "hu2022", (*answer_files(model), *PEOPLE), partial(answers_and_people, model=model)
-        )
-        for model in _MODELS
-    },
+    "hu2022_prompts": Recomputation(prompts, "hu2022", prompt_files()),
+    "hu2022_people": Recomputation(people, "hu2022", PEOPLE),
+    **{f"hu2022_{model}": _hu(answers, model) for model in _MODELS},
+    **{f"hu2022_{model}_and_people": _hu(answers_and_people, model, *PEOPLE) for model in _MODELS},
     **{
         f"topical_chat_{attribute}_{prompt}": _topical_chat(
             attribute, f"results/gpt3.5_{short}_{prompt}.json"

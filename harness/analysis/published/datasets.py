@@ -7,19 +7,19 @@ implicature. ISHate has a module of its own.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
-from harness.analysis.published import FromFiles, Values, read_json
+from harness.analysis.published import Recomputation, Values, read_csvs, read_json
 from harness.data.readers import intent_resolution as pope
 from harness.data.readers.emphasized_talk import AMBIGUOUS, REPAIRED, find_span
 from harness.errors import DataError
+from harness.lazy import pandas
 from harness.stats.agreement import alpha
-from harness.storage.tables import TableRow, read_rows
 
 TALK_FILES = ("data.json",)
 _MANY = 4  # the last class of a distribution holds these and more
@@ -111,49 +111,42 @@ def _of_marks(items: Sequence[tuple[str, str]]) -> Values:
 POPE_FILES = ("hu_gpt4augmented_turn2_data.csv",)
 _TRUE, _LITERAL = pope.REFERENCES["turn2_true"], pope.REFERENCES["turn2_literal"]
 
-Guess = Callable[[str], float]
-"""The score of a reply by a guesser that sees nothing else; the higher score is its answer."""
-
 
 def intent_resolution(folder: Path) -> Values:
     """Counts of the file, the replies in quotation marks, and what two blind guessers score."""
-    rows = read_rows(folder / POPE_FILES[0], pope.COLUMNS)
-    groups = {
-        ours: [row for row in rows if row.cells["task"].strip() == theirs]
-        for theirs, ours in pope.GROUPS.items()
-    }
-    quoted = [(_is_quoted(row.cells[_TRUE]), _is_quoted(row.cells[_LITERAL])) for row in rows]
-    context, prefix, utterance = (pope.FIELDS[name] for name in ("context", "prefix", "utterance"))
-    edges = [(row.cells[prefix][-1:], row.cells[utterance][:1]) for row in rows]
-    empty = {
-        name: sum(not row.cells[context].strip() for row in own) for name, own in groups.items()
-    }
+    rows = read_csvs(folder, POPE_FILES, pope.COLUMNS)
+    context, prefix, utterance = (
+        rows[pope.FIELDS[name]] for name in ("context", "prefix", "utterance")
+    )
+    group = rows["task"].str.strip()
+    of = {ours: group == theirs for theirs, ours in pope.GROUPS.items()}
+    replies = [rows[name].str.strip() for name in (_TRUE, _LITERAL)]
+    true, literal = (
+        (own.str.startswith('"') & own.str.endswith('"')).astype(float) for own in replies
+    )
+    # An undecided guesser is right half the time; of two quotations neither is taken.
+    quoted = (1 + np.sign(true - literal)) / 2
+    shorter = (1 + np.sign(rows[_LITERAL].str.len() - rows[_TRUE].str.len())) / 2
+    ends = prefix.str[-1:].str.isspace() | utterance.str[:1].str.isspace()
+    empty = context.str.strip() == ""
     return {
         "items": len(rows),
-        **{f"items_{name}": len(own) for name, own in groups.items()},
-        **{f"empty_contexts_{name}": count for name, count in empty.items()},
-        "quoted_true": sum(true for true, _ in quoted),
-        "quoted_literal": sum(literal for _, literal in quoted),
-        "quoted_true_only": sum(true and not literal for true, literal in quoted),
-        "quoted_literal_only": sum(literal and not true for true, literal in quoted),
-        "accuracy_quoted": _accuracy(rows, _is_quoted),
-        **{f"accuracy_quoted_{name}": _accuracy(own, _is_quoted) for name, own in groups.items()},
-        "accuracy_shorter": _accuracy(rows, lambda text: -len(text)),
+        **{f"items_{name}": int(own.sum()) for name, own in of.items()},
+        **{f"empty_contexts_{name}": int((empty & own).sum()) for name, own in of.items()},
+        "quoted_true": int(true.sum()),
+        "quoted_literal": int(literal.sum()),
+        "quoted_true_only": int((true > literal).sum()),
+        "quoted_literal_only": int((literal > true).sum()),
+        "accuracy_quoted": _mean(quoted),
+        **{f"accuracy_quoted_{name}": _mean(quoted[own]) for name, own in of.items()},
+        "accuracy_shorter": _mean(shorter),
         # No white space is between the prefix and the utterance.
-        "unspaced_prefixes": sum(not (end.isspace() or start.isspace()) for end, start in edges),
+        "unspaced_prefixes": int((~ends).sum()),
     }
 
 
-def _is_quoted(reply: str) -> bool:
-    text = reply.strip()
-    return text.startswith('"') and text.endswith('"')
-
-
-def _accuracy(rows: Sequence[TableRow], guess: Guess) -> float:
-    """The share of rows where a guesser takes the true reply; an undecided one counts half."""
-    scores = [(guess(row.cells[_TRUE]), guess(row.cells[_LITERAL])) for row in rows]
-    points = [0.5 if true == literal else float(true > literal) for true, literal in scores]
-    return sum(points) / max(1, len(rows))
+def _mean(points: "pandas.Series[float]") -> float:
+    return float(points.sum()) / max(1, len(points))
 
 
 LUDWIG_FILES = tuple(
@@ -165,9 +158,17 @@ _ANSWERS = {"yes": 1.0, "no": 0.0}
 
 def ludwig(folder: Path) -> Values:
     """The accuracy of people, one by one and by majority, and their agreement."""
-    columns = (_GOLD, *_RATERS)
-    rows = [row for name in LUDWIG_FILES for row in read_rows(folder / name, columns)]
-    answers = np.array([[_answer(row, name) for name in columns] for row in rows])
+    columns = [_GOLD, *_RATERS]
+    rows = read_csvs(folder, LUDWIG_FILES, columns)
+    found = rows[columns].apply(lambda own: own.str.strip().str.rstrip(".").str.lower())
+    answers = found.replace(_ANSWERS).to_numpy(dtype=object)
+    for at, name in zip(*np.nonzero(~found.isin([*_ANSWERS]).to_numpy()), strict=True):
+        said = rows[columns[name]].iat[at]
+        raise DataError(
+            f"{rows['place'].iat[at]}: {columns[name]} says {said!r}, not Yes or No; fetch the "
+            "file again"
+        )
+    answers = answers.astype(float)
     gold, ratings = answers[:, 0], answers[:, 1:]
     yes = ratings.sum(axis=1)
     is_wrong = (yes > len(_RATERS) / 2) != (gold == 1)
@@ -190,17 +191,8 @@ def ludwig(folder: Path) -> Values:
     }
 
 
-def _answer(row: TableRow, column: str) -> float:
-    answer = row.cells[column].strip().rstrip(".").lower()
-    if answer not in _ANSWERS:
-        raise DataError(
-            f"{row.place}: {column} says {row.cells[column]!r}, not Yes or No; fetch the file again"
-        )
-    return _ANSWERS[answer]
-
-
 RECOMPUTATIONS = {
-    "emphasized_talk": FromFiles("emphasized_talk", TALK_FILES, emphasized_talk),
-    "intent_resolution": FromFiles("intent_resolution", POPE_FILES, intent_resolution),
-    "ludwig": FromFiles("ludwig", LUDWIG_FILES, ludwig),
+    "emphasized_talk": Recomputation(emphasized_talk, "emphasized_talk", TALK_FILES),
+    "intent_resolution": Recomputation(intent_resolution, "intent_resolution", POPE_FILES),
+    "ludwig": Recomputation(ludwig, "ludwig", LUDWIG_FILES),
 }

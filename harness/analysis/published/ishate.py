@@ -4,19 +4,13 @@ Duplicates are texts that are equal in lower case, every run of other characters
 as one space.
 """
 
-import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from harness.analysis.published import FromFiles, Values
+from harness.analysis.published import Recomputation, Values
 from harness.errors import DataError
-from harness.lazy import pyarrow
+from harness.lazy import DataFrame, pandas, pyarrow
 from harness.stats.agreement import alpha, cohen_kappa
-from harness.stats.estimate import Floats
 
 ROUNDS = "annotation_agreement_all_its.parquet.gzip"
 TRAIN, DEV, TEST = (f"ishate_{part}.parquet.gzip" for part in ("train", "dev", "test"))
@@ -36,7 +30,6 @@ _LABELS = {
     "subtle": ("subtlety_layer", _SUBTLE),
     "not_subtle": ("subtlety_layer", "Non-Subtle"),
 }
-_Rows = Sequence[Mapping[str, Any]]
 
 
 def rounds(folder: Path) -> Values:
@@ -45,16 +38,21 @@ def rounds(folder: Path) -> Values:
     The combined layers are 2 x implicit + subtle.
     """
     columns = ("message_id", "iteration", "coder", "implicit_layer", "subtlety_layer", "source")
-    rows = _parquet(folder / ROUNDS, columns)
-    values: dict[str, float | None] = {"sources": len({row["source"] for row in rows})}
+    rows = _read(folder / ROUNDS, columns)
+    values: dict[str, float | None] = {"sources": rows["source"].nunique()}
     for iteration in range(3):
-        implicit, subtle = _layers([row for row in rows if row["iteration"] == iteration])
-        name, both = f"round_{iteration + 1}", 2 * implicit + subtle
-        if implicit.shape[1] != _CODERS:
+        own, name = rows[rows["iteration"] == iteration], f"round_{iteration + 1}"
+        by = own.pivot(index="message_id", columns="coder")
+        if len(coders := own["coder"].unique()) != _CODERS:
             raise DataError(
-                f"{folder / ROUNDS}: round {iteration + 1} has {implicit.shape[1]} annotators, "
-                f"not {_CODERS}; fetch it again"
+                f"{folder / ROUNDS}: round {iteration + 1} has {len(coders)} annotators, not "
+                f"{_CODERS}; fetch it again"
             )
+        implicit, subtle = (
+            by[layer].eq(label).astype(float).where(by[layer].notna()).to_numpy()
+            for layer, label in (("implicit_layer", _IMPLICIT), ("subtlety_layer", _SUBTLE))
+        )
+        both = 2 * implicit + subtle
         values |= {
             f"{name}_kappa_implicit": cohen_kappa(implicit).value,
             f"{name}_kappa_subtle": cohen_kappa(subtle).value,
@@ -68,26 +66,28 @@ def rounds(folder: Path) -> Values:
 
 def train(folder: Path) -> Values:
     """The training split: originals by layer, augmented rows by method, duplicates."""
-    rows = _split(folder / TRAIN)
-    layers = Counter(row["implicit_layer"] for row in rows)
-    implicit = [row for row in rows if row["implicit_layer"] == _IMPLICIT]
-    methods = Counter(row["aug_method"] for row in implicit)
-    subtle = Counter(row["aug_method"] for row in rows if row["subtlety_layer"] == _SUBTLE)
+    rows = _splits(folder, TRAIN)
+    layers = rows["implicit_layer"].value_counts()
+    implicit = rows[rows["implicit_layer"] == _IMPLICIT]
+    methods, subtle = (
+        own["aug_method"].value_counts().reindex([_ORIGINAL, *METHODS], fill_value=0)
+        for own in (implicit, rows[rows["subtlety_layer"] == _SUBTLE])
+    )
     originals = _by_layer(_originals(rows))
     return {
         **originals,
-        **_shares(originals, "explicit", "implicit", methods),
-        **_shares(originals, "not_subtle", "subtle", subtle),
+        **_shares(originals, "explicit", "implicit", methods.to_dict()),
+        **_shares(originals, "not_subtle", "subtle", subtle.to_dict()),
         "rows_with_augmented": len(rows),
-        "explicit_with_augmented": layers[_EXPLICIT],
-        "subtle_with_augmented": subtle.total(),
+        "explicit_with_augmented": int(layers.get(_EXPLICIT, 0)),
+        "subtle_with_augmented": int(subtle.sum()),
         "implicit_with_augmented": len(implicit),
-        "implicit_augmented": len(implicit) - methods[_ORIGINAL],
-        "subtle_augmented": subtle.total() - subtle[_ORIGINAL],
-        "with_an_implicit_layer": layers[_IMPLICIT] + layers[_EXPLICIT],
-        **{f"implicit_{method}": methods[method] for method in METHODS},
-        **{f"subtle_{method}": subtle[method] for method in METHODS},
-        "implicit_duplicates": len(implicit) - len(_texts(implicit)),
+        "implicit_augmented": len(implicit) - int(methods[_ORIGINAL]),
+        "subtle_augmented": int(subtle.sum() - subtle[_ORIGINAL]),
+        "with_an_implicit_layer": int(layers.get(_EXPLICIT, 0)) + len(implicit),
+        **{f"implicit_{method}": int(methods[method]) for method in METHODS},
+        **{f"subtle_{method}": int(subtle[method]) for method in METHODS},
+        "implicit_duplicates": len(implicit) - _texts(implicit).nunique(),
     }
 
 
@@ -108,84 +108,72 @@ def _shares(originals: Values, other: str, label: str, made: Mapping[str, int]) 
 
 def split(folder: Path, *names: str) -> Values:
     """The originals of some splits by layer."""
-    return _by_layer([row for name in names for row in _originals(_split(folder / name))])
+    return _by_layer(_originals(_splits(folder, *names)))
 
 
 def leakage(folder: Path) -> Values:
     """The development rows whose text an original of the training split has."""
-    seen = _texts(_originals(_split(folder / TRAIN)))
-    return {"dev_in_train": sum(bool(_texts([row]) & seen) for row in _split(folder / DEV))}
+    seen = _texts(_originals(_splits(folder, TRAIN)))
+    return {"dev_in_train": int(_texts(_splits(folder, DEV)).isin(seen.unique()).sum())}
 
 
 def implicit_rows(folder: Path) -> Values:
     """The implicit rows of all splits, the augmented ones with them."""
-    rows = [row for name in (TRAIN, DEV, TEST) for row in _split(folder / name)]
-    return {"rows": sum(row["implicit_layer"] == _IMPLICIT for row in rows)}
+    rows = _splits(folder, TRAIN, DEV, TEST)
+    return {"rows": int(rows["implicit_layer"].eq(_IMPLICIT).sum())}
 
 
-def _by_layer(rows: _Rows) -> Values:
-    implicit = [row for row in rows if row["implicit_layer"] == _IMPLICIT]
-    properties = Counter(name for row in implicit for name in row["implicit_props_layer"] or ())
+def _by_layer(rows: DataFrame) -> Values:
+    properties = rows.loc[rows["implicit_layer"] == _IMPLICIT, "implicit_props_layer"].explode()
     values: dict[str, float | None] = {"rows": len(rows)}
-    values |= {f"from_{name}": sum(row["source"] == name for row in rows) for name in SOURCES}
+    values |= {f"from_{name}": int(rows["source"].eq(name).sum()) for name in SOURCES}
     for label, (layer, value) in _LABELS.items():
-        found = Counter(row["source"] for row in rows if row[layer] == value)
-        values |= {label: found.total(), **{f"{label}_{name}": found[name] for name in SOURCES}}
+        own = rows.loc[rows[layer] == value, "source"]
+        values |= {label: len(own)} | {f"{label}_{n}": int(own.eq(n).sum()) for n in SOURCES}
+    counts = properties.value_counts().reindex(PROPERTIES, fill_value=0)
     return values | {
-        f"property_{name.lower().replace(' ', '_')}": properties[name] for name in PROPERTIES
+        f"property_{name.lower().replace(' ', '_')}": int(counts[name]) for name in PROPERTIES
     }
 
 
-def _layers(rows: _Rows) -> Floats:
-    """The two layers of a round x messages x annotators, 1 for implicit and for subtle."""
-    messages = list(dict.fromkeys(row["message_id"] for row in rows))
-    coders = sorted({str(row["coder"]) for row in rows})
-    layers = np.full((2, len(messages), len(coders)), np.nan)
-    for row in rows:
-        place = messages.index(row["message_id"]), coders.index(str(row["coder"]))
-        is_so = row["implicit_layer"] == _IMPLICIT, row["subtlety_layer"] == _SUBTLE
-        layers[:, place[0], place[1]] = is_so
-    return layers
-
-
-def _split(path: Path) -> _Rows:
-    """The messages of a split; those of a file without methods of augmentation are originals."""
+def _splits(folder: Path, *files: str) -> DataFrame:
+    """The messages of some splits; without methods of augmentation they are originals."""
     names = ("text", "source", "hateful_layer", "implicit_layer", "subtlety_layer")
-    rows = _parquet(path, (*names, "implicit_props_layer"))
-    return [{"aug_method": _ORIGINAL, **row} for row in rows]
+    read = [_read(folder / name, (*names, "implicit_props_layer")) for name in files]
+    return pandas.concat(
+        [one if "aug_method" in one else one.assign(aug_method=_ORIGINAL) for one in read]
+    )
 
 
-def _originals(rows: _Rows) -> _Rows:
-    return [row for row in rows if row["aug_method"] == _ORIGINAL]
+def _originals(rows: DataFrame) -> DataFrame:
+    return rows[rows["aug_method"] == _ORIGINAL]
 
 
-def _texts(rows: _Rows) -> set[str]:
-    return {re.sub(r"[^a-z0-9]+", " ", str(row["text"]).lower()).strip() for row in rows}
+def _texts(rows: DataFrame) -> "pandas.Series[str]":
+    lower = rows["text"].astype(str).str.lower()
+    return lower.str.replace(r"[^a-z0-9]+", " ", regex=True).str.strip()
 
 
-def _parquet(path: Path, required: Sequence[str]) -> _Rows:
-    from pyarrow import parquet
-
+def _read(path: Path, required: Sequence[str]) -> DataFrame:
     try:
-        table = parquet.read_table(path)
+        rows = pandas.read_parquet(path)
     except (OSError, pyarrow.ArrowException) as error:
         raise DataError(f"{path}: not a Parquet file ({error}); fetch it again") from error
-    if missing := [name for name in required if name not in table.column_names]:
+    if missing := [name for name in required if name not in rows]:
         raise DataError(f"{path}: no column {', '.join(missing)}; fetch the file again")
-    rows: _Rows = table.to_pylist()
     return rows
 
 
-def _ishate(*names: str) -> FromFiles:
-    return FromFiles("ishate", names, lambda folder: split(folder, *names))
+def _ishate(*names: str) -> Recomputation:
+    return Recomputation(lambda folder: split(folder, *names), "ishate", names)
 
 
 RECOMPUTATIONS = {
-    "ishate_rounds": FromFiles("ishate", (ROUNDS,), rounds),
-    "ishate_train": FromFiles("ishate", (TRAIN,), train),
+    "ishate_rounds": Recomputation(rounds, "ishate", (ROUNDS,)),
+    "ishate_train": Recomputation(train, "ishate", (TRAIN,)),
     "ishate_dev": _ishate(DEV),
     "ishate_test": _ishate(TEST),
-    "ishate_leakage": FromFiles("ishate", (TRAIN, DEV), leakage),
+    "ishate_leakage": Recomputation(leakage, "ishate", (TRAIN, DEV)),
     "ishate_originals": _ishate(TRAIN, DEV, TEST),
-    "ishate_implicit": FromFiles("ishate", (TRAIN, DEV, TEST), implicit_rows),
+    "ishate_implicit": Recomputation(implicit_rows, "ishate", (TRAIN, DEV, TEST)),
 }

@@ -11,7 +11,7 @@ from typing import get_args
 
 import numpy as np
 
-from harness.analysis.published import FromInputs, Inputs, Values
+from harness.analysis.published import Inputs, Recomputation, Values
 from harness.stats.agreement import Scale, alpha
 from harness.stats.comparison import williams_test
 from harness.stats.correlation import (
@@ -135,11 +135,11 @@ def krippendorff(inputs: Inputs) -> Values:
 
 
 RECOMPUTATIONS = {
-    "emphasized_talk_ranking": FromInputs(ranking),
-    "impscore_levels": FromInputs(graded_sentences),
-    "impscore_pairs": FromInputs(contrastive_pairs),
-    "ishate_f1": FromInputs(counted_f1),
-    "williams": FromInputs(williams),
-    "tie_calibration": FromInputs(tie_calibration),
-    "krippendorff": FromInputs(krippendorff),
+    "emphasized_talk_ranking": Recomputation(ranking),
+    "impscore_levels": Recomputation(graded_sentences),
+    "impscore_pairs": Recomputation(contrastive_pairs),
+    "ishate_f1": Recomputation(counted_f1),
+    "williams": Recomputation(williams),
+    "tie_calibration": Recomputation(tie_calibration),
+    "krippendorff": Recomputation(krippendorff),
 }

@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from math import fsum
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,12 @@ from typing import Any
 from harness.analysis.boards import ranked
 from harness.analysis.boards.scores import board_text, ranked_metrics
 from harness.cli.boards import put_joint_boards
-from harness.cli.options import Calling, ExitCode, Where, plain_name, warn_about_keys
+from harness.cli.options import Calling, ExitCode, Where, plain_name
 from harness.cli.plans.shards import part_line, put_next
 from harness.cli.run_report import budget_line, gap_lines, sum_line
 from harness.pipeline.repeats import is_plan_unchanged, record_plan
 from harness.pipeline.studies import plans, shards
-from harness.pipeline.studies.plans import Cell, CellState
+from harness.pipeline.studies.plans import Cell
 from harness.pipeline.studies.shards import Shard
 from harness.present.page.page import REPORT, write_page
 from harness.present.screen import ProgressLine, say, show_json, show_rows, usd, warn
@@ -55,40 +55,32 @@ class PlanCommand:
     def dry_run(self) -> int:
         """Print a line a cell, and the sum; make no call."""
         plans.resolve_cells(self.space, self.cells)
-        judges = [judge for one in self.cells if one.plan for judge in one.plan.judges]
         plans.count_calls(self.cells)
         if self.is_json:
-            show_json(
-                [_facts(cell) | {"calls": cell.calls, "error": cell.error} for cell in self.cells]
-            )
+            show_json(_facts(self.cells, "calls error"))
             return ExitCode.of(any(cell.error for cell in self.cells))
         _put_calls(self.name, self.cells)
         every = [part for cell in self.cells for part in cell.calls]
         say(f"in all: {sum_line(every, is_batch=self.space.terms.is_batch)}", is_prose=True)
         if (budget := self.space.terms.budget) is not None:
             say(budget_line(every, budget, name=self.cap), is_prose=True)
-        models = dict.fromkeys(str(cell.options.model) for cell in self.cells)
-        warn_about_keys(self.space.registry, models, judges)
-        return _put_errors((cell, cell.error) for cell in self.cells)
+        return _put_errors(self.cells)
 
     def status(self) -> int:
         """Print what is done, left and missing of each cell; make no call, and ask no server."""
-        rows = [*plans.cell_states(self.space, self.cells)]
+        plans.look_up(self.space, self.cells)
         if self.is_json:
-            names = [field.name for field in fields(CellState)[1:]]
-            show_json([_facts(r.cell) | {name: getattr(r, name) for name in names} for r in rows])
-            return ExitCode.of(any(row.error for row in rows))
-        _put_states(self.name, rows)
-        return _put_errors((row.cell, row.error) for row in rows)
+            show_json(_facts(self.cells, "done left missing is_whole error"))
+            return ExitCode.of(any(cell.error for cell in self.cells))
+        _put_states(self.name, self.cells)
+        return _put_errors(self.cells)
 
     def run_part(self, part: Shard) -> int:
         """Make the calls of a shard of every cell; no run is written, and no leaderboard."""
         plans.resolve_cells(self.space, self.cells)
         self._carry_out(part)
         if self.is_json:
-            names = ("end", "error", "part")
-            ended = [_facts(c) | {name: getattr(c, name) for name in names} for c in self.cells]
-            show_json({"cells": ended})
+            show_json({"cells": _facts(self.cells, "end error part")})
         else:
             put_next([cell.part for cell in self.cells if cell.part])
         return _worst(self.cells, is_part=True)
@@ -118,8 +110,11 @@ class PlanCommand:
         if runs and not is_repeat:
             self._write(runs, **files)
         if self.is_json:
-            paths = {name: str(path) for name, path in files.items()}
-            show_json({"cells": [*map(_ended, self.cells)], **paths})
+            ended = _facts(self.cells, "end error")
+            for facts, done in zip(ended, (cell.result for cell in self.cells), strict=True):
+                facts["folder"] = done and str(done.folder.path)
+                facts["missing"] = done and done.missing
+            show_json({"cells": ended, **{name: str(path) for name, path in files.items()}})
         elif runs:
             say("")
             put_joint_boards(runs, is_whole=True)
@@ -168,16 +163,15 @@ class PlanCommand:
         record_plan(self.space.results, self.name, folders, [leaderboard, report])
 
 
-def _facts(cell: Cell) -> dict[str, Any]:
-    options = cell.options
-    facts = {"task": options.task, "model": options.model, "seed": options.seed}
-    return facts | {"limit": options.limit, "answers": options.answers, "map": options.table}
-
-
-def _ended(cell: Cell) -> dict[str, Any]:
-    found = cell.result
-    facts = {"end": cell.end, "error": cell.error, "folder": found and str(found.folder.path)}
-    return _facts(cell) | facts | {"missing": found and found.missing}
+def _facts(cells: Sequence[Cell], names: str) -> list[dict[str, Any]]:
+    """The options of cells and some more facts, for JSON."""
+    rows = []
+    for cell in cells:
+        own = cell.options
+        facts = {"task": own.task, "model": own.model, "seed": own.seed, "limit": own.limit}
+        facts |= {"answers": own.answers, "map": own.table}
+        rows.append(facts | {name: getattr(cell, name) for name in names.split()})
+    return rows
 
 
 def _put_table(title: str, head: str, cells: Sequence[Cell], rows: Iterable[Sequence[Any]]) -> None:
@@ -210,26 +204,25 @@ def _put_calls(name: str, cells: Sequence[Cell]) -> None:
     _put_table(title, head, cells, map(counts, cells))
 
 
-def _put_states(name: str, rows: Sequence[CellState]) -> None:
-    def facts(row: CellState) -> list[Any]:
-        is_begun = "begun" if row.done else "to do"
-        state = "cannot run" if row.error else "done" if row.is_whole else is_begun
-        return [state, row.done, row.left, row.missing]
+def _put_states(name: str, cells: Sequence[Cell]) -> None:
+    def facts(cell: Cell) -> list[Any]:
+        is_begun = "begun" if cell.done else "to do"
+        state = "cannot run" if cell.error else "done" if cell.is_whole else is_begun
+        return [state, cell.done, cell.left, cell.missing]
 
-    head = "state, done, left, missing"
-    _put_table(f"plan {name}", head, [row.cell for row in rows], map(facts, rows))
-    left, missing = (sum(getattr(row, name) or 0 for row in rows) for name in ("left", "missing"))
+    _put_table(f"plan {name}", "state, done, left, missing", cells, map(facts, cells))
+    left, missing = (sum(getattr(c, name) or 0 for c in cells) for name in ("left", "missing"))
     say(
-        f"in all: {sum(row.is_whole for row in rows)} of {len(rows)} runs done; {left} calls left "
+        f"in all: {sum(c.is_whole for c in cells)} of {len(cells)} runs done; {left} calls left "
         f"at most; {missing} answers or verdicts missing (what the rest costs: --dry-run)",
         is_prose=True,
     )
 
 
-def _put_errors(errors: Iterable[tuple[Cell, str]]) -> int:
-    lost = [(cell, error) for cell, error in errors if error]
-    for cell, error in lost:
-        warn(f"{cell.title}: cannot run: {error}")
+def _put_errors(cells: Sequence[Cell]) -> int:
+    lost = [cell for cell in cells if cell.error]
+    for cell in lost:
+        warn(f"{cell.title}: cannot run: {cell.error}")
     return ExitCode.of(lost)
 
 

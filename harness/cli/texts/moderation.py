@@ -19,7 +19,7 @@ from harness.cli.texts.tables import cells_of
 from harness.errors import DataError, SpecError
 from harness.lazy import DataFrame, pandas
 from harness.pipeline.choice_scores import IMPLICITNESS
-from harness.present.card import ModelCard, card_columns, card_markdown
+from harness.present.card import card_columns, card_markdown
 from harness.present.screen import ProgressLine, cell, p_value, say, show, show_json, warn
 from harness.storage.cells import finite
 from harness.storage.files import write_whole
@@ -264,8 +264,8 @@ def card(
     query = replace(point.query(where.results), by=by)
     query = joined_query(where.workspace(), folder, query, where.table)
     table = (flags(folder, query), query, sample_cells(folder, query.columns))
-    made = ModelCard(folder, file, query, table[0], rates(*table), gaps([table]))
-    write_whole(choice.out, card_markdown(made).encode("utf-8", "replace"))
+    made = card_markdown(folder, query, table[0], rates(*table), gaps([table]))
+    write_whole(choice.out, made.encode("utf-8", "replace"))
     say(f"wrote the card of {file.model.name} to {choice.out}")
     if is_trial(file):
         warn("the run is of the sample set: its card shows the form, and measures nothing")

@@ -77,7 +77,7 @@ def _sample(row: TableRow, released: TableRow) -> Sample:
 
 def _text(row: TableRow, column: str) -> str:
     """A cell without outer white space; prefix and utterance keep it where they touch."""
-    text = row.cells[column]
+    text: str = row.cells[column]
     if column == FIELDS["prefix"]:
         return text.lstrip()
     return text.rstrip() if column == FIELDS["utterance"] else text.strip()

@@ -22,7 +22,7 @@ from harness.parts import digest
 from harness.specs.data import NEGATIVE, POSITIVE, LabelSpec, OriginalsSpec, TableSpec
 from harness.storage.cells import REPLACED, cell_text, csv_text, decode_json
 from harness.storage.files import write_whole
-from harness.storage.tables import NoColumn, Quotes, TypedRow, Value, read_columns
+from harness.storage.tables import NoColumn, Quotes, TableRow, Value, read_columns
 from harness.text.cleanup import without_controls
 from harness.text.dedup import fingerprint, nearest_originals, normal
 
@@ -158,7 +158,7 @@ def _items(path: Path, spec: TableSpec) -> list[LabelledItem]:
     return _linked(items, spec, spec.originals, path=path) if spec.originals else items
 
 
-def _text(row: TypedRow, spec: TableSpec) -> str:
+def _text(row: TableRow, spec: TableSpec) -> str:
     """The text of a row, unchanged; "" where it is missing or has no visible character."""
     value = row.cells[spec.text]
     if value is not None and not isinstance(value, str):
@@ -173,7 +173,7 @@ def _is_original(cells: Mapping[str, Value], rule: OriginalsSpec) -> bool:
     return rule.column not in cells or cell_text(cells[rule.column]) == rule.value
 
 
-def _label(row: TypedRow, spec: LabelSpec, rule: OriginalsSpec | None) -> str | None:
+def _label(row: TableRow, spec: LabelSpec, rule: OriginalsSpec | None) -> str | None:
     value = cell_text(row.cells[spec.column])
     if rule is not None and not _is_original(row.cells, rule) and not value:
         return None
@@ -200,7 +200,7 @@ def is_same(value: str, other: str) -> bool:
         return False
 
 
-def _number(row: TypedRow | LabelledItem, column: str) -> float | None:
+def _number(row: TableRow | LabelledItem, column: str) -> float | None:
     text = cell_text(row.cells.get(column))
     if not text:
         return None

@@ -14,7 +14,7 @@ from harness.errors import DataError
 from harness.parts import digest
 from harness.specs.data import PairMapSpec
 from harness.storage.cells import cell_text
-from harness.storage.tables import TypedRow, read_columns
+from harness.storage.tables import TableRow, read_columns
 from harness.text.cleanup import is_blank
 from harness.text.dedup import fingerprint, normal
 
@@ -55,13 +55,13 @@ def collect(files: Sequence[Path], spec: PairMapSpec, source: str) -> Collected:
     return Collected(tuple(found.values()), dict(lost))
 
 
-def _why_not(row: TypedRow, spec: PairMapSpec, said: tuple[str, str]) -> str:
+def _why_not(row: TableRow, spec: PairMapSpec, said: tuple[str, str]) -> str:
     if not _is_wanted(row, spec):
         return "other values than those of `where`"
     return "" if said[0] and (said[1] or not spec.counterpart) else "no text"
 
 
-def _is_wanted(row: TypedRow, spec: PairMapSpec) -> bool:
+def _is_wanted(row: TableRow, spec: PairMapSpec) -> bool:
     cells = {column: cell_text(row.cells[column]) for column in spec.where}
     return all(
         any(is_same(cells[column], value) for value in values)
@@ -69,13 +69,13 @@ def _is_wanted(row: TypedRow, spec: PairMapSpec) -> bool:
     )
 
 
-def _joined(row: TypedRow, columns: Sequence[str]) -> str:
+def _joined(row: TableRow, columns: Sequence[str]) -> str:
     """The texts of some columns, joined by a blank; "" where one of them has no visible text."""
     texts = [cell_text(row.cells[name]).strip() for name in columns]
     return " ".join(texts) if not any(map(is_blank, texts)) else ""
 
 
-def _sample(row: TypedRow, spec: PairMapSpec, source: str, said: tuple[str, str]) -> Sample:
+def _sample(row: TableRow, spec: PairMapSpec, source: str, said: tuple[str, str]) -> Sample:
     sentence, explicit = said
     fields = {name: cell_text(row.cells[column]) for name, column in spec.fields.items()}
     shared = cell_text(row.cells[spec.cluster]) if spec.cluster else ""

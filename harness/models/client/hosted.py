@@ -16,7 +16,6 @@ from harness.errors import ModelError, NoServerError
 from harness.models.client.endpoint import Endpoint
 from harness.models.client.http import (
     Connection,
-    ConnectionFailed,
     HttpError,
     connected,
     wait_for,
@@ -128,7 +127,7 @@ class HostedModel(Resolvable, Generic[_Spec]):
                     f"no server at {address} answered within {patience_s:g} s: see whether it has "
                     f"started, give --wait-for-server more seconds, or {remedy}"
                 )
-        if isinstance(found, ConnectionFailed) and found.is_unmade:
+        if isinstance(found, RetryableError) and found.usage == UNCHARGED:
             why = str(found).removeprefix(f"{address}: ")
             raise NoServerError(
                 f"no server at {address} ({why}): start it, or {remedy}; "
@@ -146,8 +145,7 @@ class HostedModel(Resolvable, Generic[_Spec]):
         try:
             body = self.server.read(wait_for(call()))
         except TimeoutError:
-            fact = f"{self.server.address}: no answer within {timeout_s:g} s"
-            return ConnectionFailed(fact, is_unmade=False)
+            return RetryableError(f"{self.server.address}: no answer within {timeout_s:g} s")
         except (HttpError, RetryableError, PermanentError, ValueError, RecursionError) as error:
             return error
         entries = body.get("data") if isinstance(body, dict) else None
@@ -242,4 +240,4 @@ class HostedModel(Resolvable, Generic[_Spec]):
 def _is_away(found: list[dict[str, Any]] | Exception) -> bool:
     """Whether a server could not be reached, or says that it is still starting (502 to 504)."""
     is_starting = isinstance(found, HttpError) and found.status in STARTING
-    return is_starting or isinstance(found, ConnectionFailed)
+    return is_starting or isinstance(found, RetryableError)

@@ -1,7 +1,7 @@
 """HTTP calls to one server by aiohttp: what may be sent along, and what may come back.
 
 Nothing of the environment is sent, no cookie is kept, no redirect is followed, nothing on this
-machine is asked through a proxy, and no reply is read beyond a limit, compressed or not.
+machine is asked through a proxy, no reply is packed, and none is read beyond a limit.
 """
 
 import asyncio
@@ -9,7 +9,6 @@ import json
 import os
 import re
 import ssl
-import zlib
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -30,9 +29,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 MOST_BYTES = 16 * 2**20
-"""Of a reply's body, unpacked. The log-probabilities of a long prompt take a few million."""
-PACKED = frozenset({"gzip", "x-gzip", "deflate"})
-HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate"}
+"""Of a reply's body. The log-probabilities of a long prompt take a few million."""
+HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity"}
 
 
 class HttpError(Exception):
@@ -58,15 +56,6 @@ class HttpError(Exception):
         return str(self.problem.get("message") or self.text)
 
 
-class ConnectionFailed(RetryableError):
-    """No reply that can be read came; `is_unmade` says that there was no connection at all."""
-
-    def __init__(self, message: str, *, is_unmade: bool) -> None:
-        """Keep the message; a connection that was never made cost nothing."""
-        super().__init__(message, usage=UNCHARGED if is_unmade else UNKNOWN_USAGE)
-        self.is_unmade = is_unmade
-
-
 class Connection:
     """Open connections to a server, inside one event loop."""
 
@@ -85,7 +74,7 @@ class Connection:
         """The body of the reply at a path below the server's address, or at a whole address.
 
         A mapping is sent as JSON, and bytes are JSON already. HttpError for an error's status,
-        ConnectionFailed without a reply, ModelError at a redirect.
+        RetryableError without a reply, ModelError at a redirect.
         """
         import aiohttp
 
@@ -105,15 +94,18 @@ class Connection:
         except aiohttp.ServerTimeoutError:
             raise
         except aiohttp.ClientError as error:
-            message = f"{self._server.address}: {self._server.quote(_describe(error))}"
-            is_unmade = isinstance(error, aiohttp.ClientConnectorError)
-            raise ConnectionFailed(message, is_unmade=is_unmade) from None
+            # aiohttp names certificates in errors of plain HTTP, too.
+            words = re.sub(r" ssl:(default|<[^>]*>)", "", str(error))
+            message = f"{self._server.address}: no reply ({self._server.quote(words)})"
+            is_unmade = isinstance(error, aiohttp.ClientConnectorError)  # which costs nothing
+            usage = UNCHARGED if is_unmade else UNKNOWN_USAGE
+            raise RetryableError(message, usage=usage) from None
         if reply.status >= 400:
             raise HttpError(reply.status, content, path=urlsplit(url).path, headers=reply.headers)
         return content
 
     async def _read(self, reply: "aiohttp.ClientResponse", most: int) -> bytes:
-        """The body, unpacked up to the limit and never beyond it."""
+        """The body, up to the limit and never beyond it."""
         address = self._server.address
         if 300 <= reply.status < 400:
             target = shown_address(reply.headers.get("location", "")) or "no address"
@@ -122,18 +114,12 @@ class Connection:
                 f"sent there; {self._server.remedy} to the address that is meant, if you trust it"
             )
         packing = reply.headers.get("content-encoding", "identity").strip().lower()
-        if packing not in PACKED | {"identity", ""}:
+        if packing not in ("identity", ""):
             fact = f"{address} packed its reply as {packing[:40]!r}, which was not asked for"
             raise PermanentError(Reason.FAILED, fact)
-        unpacking = zlib.decompressobj(47) if packing in PACKED else None
         content = bytearray()
         async for chunk in reply.content.iter_any():
-            try:
-                content += (
-                    unpacking.decompress(chunk, most + 1 - len(content)) if unpacking else chunk
-                )
-            except zlib.error as error:
-                raise RetryableError(f"{address} sent a damaged reply ({error})") from None
+            content += chunk
             if len(content) > most:
                 fact = f"{address} sent a reply of more than {most} bytes: it is left unread"
                 raise PermanentError(Reason.FAILED, fact)
@@ -182,17 +168,4 @@ def trusted() -> ssl.SSLContext:
     """The certificates to trust, loaded once: it takes 25 ms."""
     import certifi
 
-    file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
-    file = file or (None if folder else certifi.where())
-    return ssl.create_default_context(cafile=file, capath=folder)
-
-
-def _describe(error: "aiohttp.ClientError") -> str:
-    import aiohttp
-
-    if isinstance(error, aiohttp.ServerDisconnectedError | ConnectionResetError):
-        return f"the connection was closed ({error})"
-    if isinstance(error, aiohttp.ClientPayloadError) and "not completed" in str(error):
-        return "the connection was closed before the reply had ended"
-    # aiohttp names certificates in errors of plain HTTP, too.
-    return f"Connection error. ({re.sub(r' ssl:(default|<[^>]*>)', '', str(error))})"
+    return ssl.create_default_context(cafile=os.environ.get("SSL_CERT_FILE") or certifi.where())

@@ -318,9 +318,6 @@ def prompt_size(request: Request, tokenizer: PreTrainedTokenizerBase, *, is_chat
         if request.mode is Mode.CHOOSE:
             tokens = choice_tokens(request.messages, request.choices, tokenizer, is_chat=is_chat)
             return min(tokens.firsts)
-        if request.mode is Mode.EMBED:
-            text = "\n".join(message.content for message in request.messages)
-            return len(tokenizer(text, verbose=False)["input_ids"])
         return len(prompt_tokens(request.messages, tokenizer))
     except (TemplateError, DataError):
         return 0

@@ -27,8 +27,7 @@ from harness.specs.models import VllmSpec
 if TYPE_CHECKING:
     from vllm.engine.llm_engine import LLMEngine
     from vllm.lora.request import LoRARequest
-    from vllm.outputs import PoolingRequestOutput, RequestOutput
-    from vllm.pooling_params import PoolingParams
+    from vllm.outputs import RequestOutput
     from vllm.sampling_params import SamplingParams
 
 MOST_ROWS = 4096
@@ -150,8 +149,6 @@ class VllmEngine:
         self._engine = engine
         self._adapter = adapter
         self.positions: int = engine.model_config.max_model_len
-        # Some sentence-transformers checkpoints read all texts in small letters.
-        self.lowers = bool((engine.model_config.encoder_config or {}).get("do_lower_case"))
         self.stop = weakref.finalize(self, engine.engine_core.shutdown)
         _RUNNING.add(self)
 
@@ -165,10 +162,10 @@ class VllmEngine:
         prompt = {"prompt_token_ids": list(row.prompt)}
         self._engine.add_request(name, prompt, row.wanted, lora_request=self._adapter)
 
-    def step(self) -> "Sequence[RequestOutput | PoolingRequestOutput]":
+    def step(self) -> "Sequence[RequestOutput]":
         """Advance all rows; return the outputs of some."""
         try:
-            outputs: Sequence[RequestOutput | PoolingRequestOutput] = self._engine.step()
+            outputs: Sequence[RequestOutput] = self._engine.step()
         except TROUBLE as error:
             self.stop()
             raise ModelError(
@@ -238,13 +235,6 @@ def sampling(**wanted: Any) -> "SamplingParams":  # noqa: ANN401 - fields of Sam
     return SamplingParams(**wanted, detokenize=False, output_kind=kind)
 
 
-def embedding() -> "PoolingParams":
-    """Parameters of a row to embed: the whole row, with no cache of other rows."""
-    from vllm.pooling_params import PoolingParams
-
-    return PoolingParams(task="embed", skip_reading_prefix_cache=True)
-
-
 def _options(spec: VllmSpec, checkpoint: Checkpoint) -> dict[str, Any]:
     """The engine's arguments; vLLM decides what the YAML leaves open."""
     from vllm.platforms import current_platform
@@ -266,7 +256,7 @@ def _options(spec: VllmSpec, checkpoint: Checkpoint) -> dict[str, Any]:
     return {
         **on_cpu,
         **{name: value for name, value in limits.items() if value is not None},
-        **_running(spec),
+        "runner": "generate",
         "model": checkpoint.source,
         "trust_remote_code": checkpoint.trust_remote_code,
         "tensor_parallel_size": spec.tensor_parallel_size,
@@ -276,17 +266,6 @@ def _options(spec: VllmSpec, checkpoint: Checkpoint) -> dict[str, Any]:
         "disable_log_stats": True,
         "use_tqdm_on_load": False,
     }
-
-
-def _running(spec: VllmSpec) -> dict[str, Any]:
-    from vllm.config import PoolerConfig
-
-    if spec.pooling is None:
-        return {"runner": "generate"}
-    if spec.pooling == "auto":
-        return {"runner": "pooling"}
-    pooler = PoolerConfig(seq_pooling_type=spec.pooling.upper())
-    return {"runner": "pooling", "pooler_config": pooler}
 
 
 def _folder(adapter: ResolvedCheckpoint) -> Path:
@@ -311,6 +290,6 @@ def _explained(source: str) -> Iterator[None]:
     except TROUBLE as error:
         raise ModelError(
             f"{source}: vLLM cannot run this model: {_fact(error)}; change dtype, max_model_len, "
-            "gpu_memory_utilization, tensor_parallel_size, quantization or pooling in the "
+            "gpu_memory_utilization, tensor_parallel_size or quantization in the "
             "model's YAML (docs/models.md), or add --backend transformers"
         ) from error

@@ -1,8 +1,8 @@
 """Requests to responses through vLLM's engine in this process.
 
 Prompts go in as token ids, made as for transformers, and replies come out as token ids: neither
-vLLM's templates nor its sampling defaults apply. Prompts are never truncated. Choices and texts to
-embed are read without the engine's cache of other prompts.
+vLLM's templates nor its sampling defaults apply. Prompts are never truncated. Choices are read
+without the engine's cache of other prompts.
 """
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -12,7 +12,6 @@ from math import fsum, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from jinja2 import TemplateError
 
 from harness.core import Request, Response
@@ -20,7 +19,6 @@ from harness.errors import DataError
 from harness.models.local.checkpoints import (
     Checkpoint,
     ResolvedCheckpoint,
-    fingerprint_of_modules,
     open_spec,
     resolve,
 )
@@ -35,18 +33,17 @@ from harness.models.local.vllm_engine import (
     EngineRow,
     RequestQueue,
     VllmEngine,
-    embedding,
     need_vllm,
     sampling,
     start,
 )
 from harness.models.spread import Needs, Part
-from harness.models.vectors import chunks, without_surrogates
-from harness.parts import Mode, Reason, Usage, digest
+from harness.models.vectors import chunks
+from harness.parts import Mode, Reason
 from harness.specs.models import VllmSpec
 
 if TYPE_CHECKING:
-    from vllm.outputs import PoolingRequestOutput, RequestOutput
+    from vllm.outputs import RequestOutput
 
 AT_ONCE = 512
 """Requests that another process is handed at once: many, since an engine runs empty after them."""
@@ -115,6 +112,7 @@ class VllmModel(CheckpointModel[VllmSpec]):
     """A checkpoint in vLLM's engine, which runs from the first request until `close`."""
 
     kind = "vllm"
+    modes = frozenset({Mode.GENERATE, Mode.CHOOSE})
 
     def __init__(self, name: str, spec: VllmSpec, cache: Path) -> None:
         """Keep what to run; nothing is opened yet."""
@@ -122,18 +120,12 @@ class VllmModel(CheckpointModel[VllmSpec]):
         self._running: VllmEngine | None = None
         self._queue = RequestQueue(self._engine)
 
-    @property
-    def modes(self) -> frozenset[Mode]:
-        """Texts and choices; or vectors, if the YAML sets `pooling`: no engine gives both."""
-        return frozenset({Mode.EMBED} if self._spec.pooling else {Mode.GENERATE, Mode.CHOOSE})
-
     def _identify(self) -> tuple[str, str | None]:
         """Version, tokenizer and dtype of the checkpoint, and settings that change answers."""
         spec, parts = self._spec, [self.kind, self._checkpoint.identity, self._dtype]
         parts += [f"quantization={spec.quantization}"] if spec.quantization else []
         parts += [f"lora={self._adapter.version[:16]}"] if self._adapter else []
         parts += ["chat-choices"] if self._is_chat else []
-        parts += [f"pooling={spec.pooling}", *self._modules] if spec.pooling else []
         return ":".join(parts), self._checkpoint.version[:7]
 
     def answer(self, requests: Iterable[Request]) -> Generator[Response, None, None]:
@@ -169,8 +161,6 @@ class VllmModel(CheckpointModel[VllmSpec]):
             can = ", ".join(sorted(self.modes))
             return self._failed(request, f"cannot {request.mode}; it can {can}")
         try:
-            if request.mode is Mode.EMBED:
-                return self._embedding(request)
             if request.mode is Mode.CHOOSE:
                 return self._choosing(request)
             return self._writing(request)
@@ -207,26 +197,14 @@ class VllmModel(CheckpointModel[VllmSpec]):
             rows.append(EngineRow(each.prompt, wanted))
         return EngineRequest(rows, partial(self._chosen, request, tokens, prompts))
 
-    def _embedding(self, request: Request) -> EngineRequest | Response:
-        """The text of a request as a row, with the tokenizer's special tokens."""
-        text = without_surrogates("\n".join(message.content for message in request.messages))
-        text = text.lower() if self._engine().lowers else text
-        prompt = tuple(self._checkpoint.tokenizer(text, verbose=False)["input_ids"])
-        if not prompt:
-            return self._failed(request, "the text is empty; an empty text has no vector")
-        if refusal := self._too_long(request, len(prompt)):
-            return refusal
-        return EngineRequest([EngineRow(prompt, embedding())], partial(self._embedded, request))
-
     def _too_long(self, request: Request, length: int) -> Response | None:
-        what = "the text has" if request.mode is Mode.EMBED else "prompt and answer may have"
         if length > (made_for := self._positions):
             fact = f"the model takes at most {made_for}; shorten the prompt or use another model"
         elif length > (room := self._engine().positions):
             fact = f"its engine takes at most {room}; raise max_model_len in the model's YAML"
         else:
             return None
-        return self._failed(request, f"{what} {length} tokens, and {fact}")
+        return self._failed(request, f"prompt and answer may have {length} tokens, and {fact}")
 
     def _written(self, request: Request, outputs: Sequence["RequestOutput"]) -> Response:
         replies = [output.outputs[0] for output in outputs]
@@ -250,31 +228,10 @@ class VllmModel(CheckpointModel[VllmSpec]):
             return self._failed(request, "some log-probabilities are not finite", Reason.FAILED)
         return self._scored(request, tokens, totals)
 
-    def _embedded(self, request: Request, outputs: Sequence["PoolingRequestOutput"]) -> Response:
-        """The response with a text's vector, its numbers as short as float32 allows."""
-        vector = outputs[0].outputs.data.float().numpy()
-        if not (np.isfinite(vector).all() and vector.any()):
-            fact = "not finite" if vector.any() else "all zeros"
-            return self._failed(request, f"the vector of the text is {fact}", Reason.FAILED)
-        return Response(
-            key=request.key,
-            vectors=(tuple(float(str(number)) for number in vector),),
-            usage=Usage(len(outputs[0].prompt_token_ids), 0),
-        )
-
     @cached_property
     def _checkpoint(self) -> Checkpoint:
         need_vllm(self.name)
         return open_spec(self._spec, self._cache)
-
-    @property
-    def _modules(self) -> list[str]:
-        """Digest of the pooling modules in the folder of the weights, if any."""
-        checkpoint = self._checkpoint
-        if checkpoint.commit is not None:
-            return []
-        modules = fingerprint_of_modules(Path(checkpoint.source))
-        return [f"modules={digest(modules)[:12]}"] if modules else []
 
     @cached_property
     def _adapter(self) -> ResolvedCheckpoint | None:

@@ -2,8 +2,7 @@
 
 It uses chat completions, or the responses API if the YAML says so. `bodies` words requests and
 reads replies; `choices` scores choices. `ModerationModel` gives texts one of two labels: the
-moderation endpoint gets the text of a sample, and no prompt. `GuardModel` asks a model that says
-`safe`, or `unsafe` and what is: a reply of another form is missing, never taken for safe.
+moderation endpoint gets the text of a sample, and no prompt.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +18,6 @@ from harness.models.client.hosted import HostedModel
 from harness.models.client.http import Connection, HttpError
 from harness.models.client.replies import (
     LONGEST_NAME,
-    no_answer,
     read_body,
     read_list,
     read_served,
@@ -39,13 +37,11 @@ from harness.models.openai.bodies import (
     codes_of,
     is_filtered,
     path_of,
-    read_chat,
     read_response,
 )
 from harness.models.openai.choices import score_choices
 from harness.parts import UNCHARGED, Mode, Reason, digest
-from harness.specs.models import GuardSpec, ModerationSpec, OpenAISpec
-from harness.text.parsers import SafetyVerdict, safety_verdict
+from harness.specs.models import ModerationSpec, OpenAISpec
 
 CHOICES: Mapping[str, frozenset[Mode]] = {
     "none": frozenset(),
@@ -243,43 +239,3 @@ class ModerationModel(TextLabeller, OpenAIServed[ModerationSpec]):
         flags = {n: float(is_on) for n, is_on in result.categories.items() if is_on is not None}
         numbers = scores | {FLAGGED.format(name): flag for name, flag in flags.items()}
         return replace(chosen(question, label, numbers), served=read_served(body))
-
-
-class GuardModel(ModerationModel):
-    """A guard model behind an OpenAI-compatible server."""
-
-    kind = "guard"
-    spec: GuardSpec
-
-    def _identity_parts(self) -> list[str]:
-        spec = self.spec
-        hazards, counted = ",".join(spec.hazards), ",".join(spec.counted)
-        parts = [*super()._identity_parts(), f"hazards={hazards}", f"max_tokens={spec.max_tokens}"]
-        return parts + ([f"counted={counted}"] if counted else [])
-
-    async def _reply(self, connection: Connection, request: Request) -> Response:
-        asked = {"role": "user", "content": self._questions.question(request).text}
-        limits = {"temperature": 0, "max_tokens": self.spec.max_tokens}
-        sent = {"model": self.spec.model, "messages": [asked], **limits}
-        content = await connection.request("POST", "/chat/completions", sent)
-        reply = read_chat(read_body(content, self.server), request, self.server)
-        return self._read_label(request, reply) if reply.texts else reply
-
-    def _read_label(self, request: Request, reply: Response) -> Response:
-        """The reply as a label; UNPARSED where it is of another form or names an unknown hazard."""
-        said = (reply.texts or ("",))[0]
-        found = safety_verdict(said)
-        if isinstance(found, Reason) or not self._is_clear(found):
-            note = f"neither safe nor unsafe with known hazards: {self.server.quote(said)}"
-            return no_answer(request, Reason.UNPARSED, note, usage=reply.usage, served=reply.served)
-        counted = self.spec.counted or self.spec.hazards
-        is_flagged = bool({*counted} & {*found.hazards}) or not (found.is_safe or self.spec.counted)
-        flags = {FLAGGED.format(n): float(n in found.hazards) for n in self.spec.hazards}
-        label = self.spec.positive if is_flagged else self._negative
-        response = chosen(self._questions.question(request), label, flags)
-        return replace(response, usage=reply.usage, served=reply.served)
-
-    def _is_clear(self, found: SafetyVerdict) -> bool:
-        """Whether it names known hazards alone, and where single ones count, names them."""
-        has_codes = bool(found.hazards) or found.is_safe or not self.spec.counted
-        return has_codes and {*found.hazards} <= {*self.spec.hazards}

@@ -39,6 +39,10 @@ class Cell:
     `plan` is None before it is resolved, where `error` says why it cannot run, and from its end
     on: it holds a model's weights, as an error itself would. `calls` that an earlier cell makes
     are not counted. `stored` is the run of an earlier command, where this one did not end.
+
+    Of a status `done` calls are stored and `left` would be made; `missing` counts missing answers
+    and verdicts of the stored run, None before it is written. `is_whole` says that nothing is left,
+    and that all of its judges have read what is stored.
     """
 
     options: RunOptions
@@ -50,29 +54,16 @@ class Cell:
     result: RunResult | None = None
     part: ShardResult | None = None
     stored: RunFolder | None = None
+    done: int | None = None
+    left: int | None = None
+    missing: int | None = None
+    is_whole: bool = False
 
     @property
     def title(self) -> str:
         """The task, the model and the other settings."""
         name = f"{self.options.task}, {self.options.model}"
         return f"{name} ({self.words})" if self.words else name
-
-
-@dataclass(frozen=True, slots=True)
-class CellState:
-    """How far a cell is: its calls that are stored, `done`, and those that are `left`.
-
-    `missing` counts missing answers and verdicts of its stored run, None before it is written.
-    `is_whole` says that nothing is left, and that all of its judges have read what is stored.
-    Counts are None, and `error` says why, where the cell cannot run.
-    """
-
-    cell: Cell
-    done: int | None = None
-    left: int | None = None
-    missing: int | None = None
-    is_whole: bool = False
-    error: str = ""
 
 
 def plan_cells(
@@ -218,30 +209,29 @@ def count_calls(cells: Sequence[Cell]) -> None:
         cell.calls = preview.dry_run(cell.plan, seen) if cell.plan else ()
 
 
-def cell_states(workspace: Workspace, cells: Sequence[Cell]) -> Iterator[CellState]:
-    """How far each cell is; no server is asked, and of an unchanged run no sample is read."""
+def look_up(workspace: Workspace, cells: Sequence[Cell]) -> None:
+    """Say how far cells are; no server is asked, and of an unchanged run no sample is read."""
     space = replace(workspace.of_stored(), opened=WeakValueDictionary())
     for cell in cells:
         try:
             if (plan := unchanged(workspace, cell.options)) is not None:
-                made = plan.file.costs.total.calls if plan.file.costs else plan.file.planned
-                yield CellState(cell, made, 0, _missing(plan.file), is_whole=True)
+                cell.done = plan.file.costs.total.calls if plan.file.costs else plan.file.planned
+                cell.left, cell.missing, cell.is_whole = 0, _missing(plan.file), True
             else:
-                yield _state(cell, resolve(space, cell.options))
+                _look_up(cell, resolve(space, cell.options))
         except HarnessError as error:
-            yield CellState(cell, error=str(error))
+            cell.error = str(error)
 
 
-def _state(cell: Cell, plan: RunPlan) -> CellState:
+def _look_up(cell: Cell, plan: RunPlan) -> None:
     calls = preview.dry_run(plan, set())
-    done = sum(part.stored or 0 for part in calls)
-    state = CellState(cell, done, left := sum(part.calls for part in calls) - done)
-    if not _is_stored(plan.folder):
-        return state
-    file = plan.folder.read()
-    have = {entry.name: entry.recipe for entry in file.judges}
-    is_read = all(have.get(one.entry.name) == one.entry.recipe for one in plan.judges)
-    return replace(state, missing=_missing(file), is_whole=is_read and not left)
+    cell.done = sum(part.stored or 0 for part in calls)
+    cell.left = sum(part.calls for part in calls) - cell.done
+    if _is_stored(plan.folder):
+        file = plan.folder.read()
+        have = {entry.name: entry.recipe for entry in file.judges}
+        is_read = all(have.get(one.entry.name) == one.entry.recipe for one in plan.judges)
+        cell.missing, cell.is_whole = _missing(file), is_read and not cell.left
 
 
 def _missing(file: RunFile) -> int:

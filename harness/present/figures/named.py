@@ -13,7 +13,7 @@ from harness.analysis.boards.scores import board_scores, score_text
 from harness.analysis.curves import curve_rows, scale_of
 from harness.analysis.curves import together as joined
 from harness.analysis.panels import AgreementQuery, Panel, panels
-from harness.analysis.profile import Profile, Sampling, profile
+from harness.analysis.profile import Profile, profile
 from harness.analysis.rankings import read_people, scorer_judged
 from harness.data.ratings import read_ratings
 from harness.errors import DataError, SpecError, StoreError, did_you_mean
@@ -162,8 +162,7 @@ class Inputs:
     def profile(self) -> Profile:
         """The implicitness and the distances of the texts of each file or label."""
         cells, labels = zip(*self.labelled(), strict=True)
-        sampling = Sampling(seed=self.seed)
-        return profile(cells, labels, self.scorer, sampling=sampling, progress=self.progress)
+        return profile(cells, labels, self.scorer, seed=self.seed, progress=self.progress)
 
 
 def _table(path: str, *, has_column: bool) -> Table:
@@ -253,12 +252,7 @@ def _embeddings(inputs: Inputs, task: str) -> Figure:
     return texts.embedding_map(labelled, encoder, inputs.progress, seed=inputs.seed)
 
 
-_OfVerdicts = Callable[[Sequence[RunFolder], str, Sequence[str]], Figure]
 Make = Callable[[Inputs], Figure]
-
-
-def _of_verdicts(figure: _OfVerdicts) -> Make:
-    return lambda inputs: figure(inputs.folders(), inputs.judge, inputs.choice.variants)
 
 
 def _of_scores(figure: Callable[[DataFrame, ScoreFilter], Figure]) -> Make:
@@ -267,10 +261,6 @@ def _of_scores(figure: Callable[[DataFrame, ScoreFilter], Figure]) -> Make:
 
 def _of_profile(figure: Callable[[Profile], Figure]) -> Make:
     return lambda inputs: figure(inputs.profile())
-
-
-def _of_judges(inputs: Inputs) -> Figure:
-    return people.judge_agreement(inputs.folders(), inputs.choice.judges)
 
 
 def _of_people(inputs: Inputs) -> Figure:
@@ -309,11 +299,7 @@ FIGURES: Final[Mapping[str, tuple[str, str, Make]]] = {
         ("ishate-2", "files or data", "t-SNE of embeddings: not hateful, plain, subtle", _ISHATE_2),
         ("curve", "runs", "Hits and false alarms by implicitness, with curves",
          partial(_bins, with_curves=True)),
-        ("confusion", "runs", "True labels against given ones", _of_verdicts(detection.confusion)),
-        ("reliability", "runs", "Share right by probability", _of_verdicts(detection.reliability)),
-        ("roc", "runs", "ROC, precision and recall", _of_verdicts(detection.roc)),
         ("forest", "runs", "A leaderboard with its intervals", _of_scores(scores.forest)),
-        ("judge-agreement", "runs", "Agreement of judges, a matrix", _of_judges),
     )
 }  # fmt: skip
 """Of each name: what it is drawn from, what it shows, and how it is made."""

@@ -19,8 +19,6 @@ from harness.present.figures import marks
 from harness.present.figures.figure import FEWEST, Figure, Subplot, values
 from harness.stats.correlation import dataset_pearson, document_tau, kendall, pearson, spearman
 from harness.stats.estimate import Estimate, Floats, NoValue
-from harness.storage.frames import load
-from harness.storage.runs import RunFolder
 
 TAU: Final = "Kendall's tau-b"
 RHO: Final = "Spearman's rho"
@@ -69,17 +67,6 @@ def rater_agreement(panel: Panel) -> Figure:
     raters = {name: panel.ratings[:, :, at].ravel() for at, name in enumerate(panel.raters)}
     raters |= {_name(judge): judge.values.ravel() for judge in panel.judges}
     return _matrices(raters, f"Agreement of people and judges: {panel.task}, {panel.variant}")
-
-
-def judge_agreement(folders: Sequence[RunFolder], judges: Sequence[str] = ()) -> Figure:
-    """A matrix of the judges of some runs, over the verdicts that any two of them share."""
-    columns = ["sample", "variant", "decoding", "judge", "value"]
-    verdicts = load(folders, "verdicts", columns).dropna(subset=["value"])
-    kept = verdicts[verdicts.judge.isin(judges)] if judges else verdicts
-    keys = ["run", "sample", "variant", "decoding"]
-    table = kept.pivot_table("value", keys, "judge", aggfunc="last", observed=True)
-    raters = {name: table[name].to_numpy(float) for name in sorted(table.columns)}
-    return _matrices(raters, "Agreement of judges")
 
 
 def _matrices(raters: Mapping[str, Floats], title: str) -> Figure:

@@ -24,7 +24,6 @@ from harness.specs.tasks import TaskSpec
 from harness.stats.comparison import holm
 from harness.stats.estimate import BootstrapSettings
 from harness.storage.frames import records
-from harness.storage.runs import Cost
 
 RANKED = {MACRO: "macro F1", "tpr_less_fpr": "TPR less FPR"}
 _STATISTICS = {
@@ -367,35 +366,13 @@ def agreement_tables(rows: Sequence[Row]) -> Iterator[PageTable]:
 
 
 def costs(page: PageParts) -> PageTable:
-    """Calls, tokens and dollars of each run, with the judges' share."""
+    """Calls, tokens and dollars of each run; a cost that is not all known is missing."""
     lines: list[dict[str, Value]] = []
     for facts, run in zip(page.runs, page.stored, strict=True):
         line: dict[str, Value] = {"task": str(facts["task"]), "run": str(facts["label"])}
-        if (found := run.file.costs) is None:
-            lines.append(line | {"note": "not stored by that version"})
-            continue
-        judged = [cost.reported.cost_usd for cost in found.judges.values()]
-        priced = [usd for usd in judged if usd is not None]
-        total, reported = found.total, found.total.reported
-        is_free = facts["is_control"] and reported.cost_usd is None
-        line |= {"calls": total.calls, "tokens in": reported.prompt_tokens}
-        line |= {
-            "tokens out": reported.completion_tokens,
-            "answers USD": found.answers.reported.cost_usd,
-            "judges USD": sum(priced) if priced else None,
-            "total USD": reported.cost_usd,
-            "note": "" if is_free else _unknown(total),
-        }
+        if (found := run.file.costs) is not None:
+            total, tokens = found.total, found.total.reported
+            line |= {"calls": total.calls, "tokens in": tokens.prompt_tokens}
+            line |= {"tokens out": tokens.completion_tokens, "total USD": total.cost_usd}
         lines.append(line)
     return table_of("Cost of each run", lines)
-
-
-def _unknown(total: Cost) -> str:
-    facts = []
-    if total.cost_usd is None and total.reported.cost_usd is not None:
-        facts.append("at least: some calls report no cost")
-    if total.reported.cost_usd is None:
-        facts.append("no price is known")
-    if total.unanswered:
-        facts.append(f"{total.unanswered} calls broke off without an answer")
-    return "; ".join(facts)

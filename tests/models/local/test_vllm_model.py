@@ -2,7 +2,6 @@
 
 from importlib.metadata import packages_distributions
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
@@ -17,9 +16,8 @@ without_vllm = pytest.mark.skipif(
 )
 
 
-def model(tmp_path: Path, pooling: Literal["mean"] | None = None) -> VllmModel:
-    spec = VllmSpec(model="tiny-random", build="tiny-llama", pooling=pooling)
-    return VllmModel("tiny", spec, tmp_path)
+def model(tmp_path: Path) -> VllmModel:
+    return VllmModel("tiny", VllmSpec(model="tiny-random", build="tiny-llama"), tmp_path)
 
 
 def request(mode: Mode) -> Request:
@@ -32,7 +30,6 @@ def test_it_is_a_model(tmp_path: Path) -> None:
 
     assert (one.name, one.kind) == ("tiny", "vllm")
     assert one.modes == {Mode.GENERATE, Mode.CHOOSE}
-    assert model(tmp_path, "mean").modes == {Mode.EMBED}
 
 
 @without_vllm
@@ -46,20 +43,10 @@ def test_without_vllm_it_names_what_would_work(tmp_path: Path, mode: Mode) -> No
         model(tmp_path).resolve()
 
 
-@pytest.mark.parametrize(
-    ("pooling", "mode", "able"),
-    [
-        (None, Mode.EMBED, "choose, generate"),
-        (None, Mode.CHOOSE_TOKEN, "choose, generate"),
-        ("mean", Mode.GENERATE, "embed"),
-        ("mean", Mode.CHOOSE, "embed"),
-    ],
-)
-def test_what_it_cannot_do_is_unsupported(
-    tmp_path: Path, pooling: Literal["mean"] | None, mode: Mode, able: str
-) -> None:
-    [response] = model(tmp_path, pooling).answer([request(mode)])
+@pytest.mark.parametrize("mode", [Mode.EMBED, Mode.CHOOSE_TOKEN])
+def test_what_it_cannot_do_is_unsupported(tmp_path: Path, mode: Mode) -> None:
+    [response] = model(tmp_path).answer([request(mode)])
 
     assert response.failure is not None
     assert response.failure.reason is Reason.UNSUPPORTED
-    assert response.failure.message == f"tiny: cannot {mode}; it can {able}"
+    assert response.failure.message == f"tiny: cannot {mode}; it can choose, generate"

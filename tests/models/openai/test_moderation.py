@@ -21,7 +21,7 @@ TASK = Registry((HOME,), {}, HOME / "no cache").load("tasks", "hate_speech")
 FAULTS: Mapping[str, tuple[Reason | None, str]] = {
     "429": (Reason.FAILED, "429"),
     "500": (Reason.FAILED, "500"),
-    "cut": (Reason.FAILED, "the connection was closed"),
+    "cut": (Reason.FAILED, "payload is not completed"),
     "garbled-head": (Reason.FAILED, "Bad status line"),
     "long-header": (Reason.FAILED, "8190 bytes"),
     "late": (Reason.FAILED, "no answer within"),

@@ -1,13 +1,9 @@
-"""What does not fit into memory: bytes and samples in files without names."""
-
-from hashlib import sha256
-from pathlib import Path
+"""Samples that do not fit into memory, in files without names."""
 
 import pytest
 
 from harness.core import Sample
 from harness.parts import digest, digest_with
-from harness.storage.files import Spool
 from harness.storage.stored_samples import StoredSamples
 
 SAMPLES = [
@@ -57,16 +53,3 @@ def test_the_digest_of_many_is_that_of_their_list() -> None:
         ("oracle", {"a": ("b",)}, few)
     )
     assert digest_with(("oracle",), ()) == digest(("oracle", []))
-
-
-def test_bytes_come_back_in_blocks_and_leave_no_file(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "not" / "there")
-    parts = [b"a" * 700_000, b"", b"b\n" * 400_000]
-    for part in parts:
-        spool.add(part)
-
-    whole = b"".join(parts)
-    assert b"".join(spool.blocks()) == whole
-    assert (spool.size, spool.digest) == (len(whole), sha256(whole).hexdigest())
-    assert [len(block) for block in spool.blocks()] == [1 << 20, len(whole) - (1 << 20)]
-    assert list(tmp_path.iterdir()) == []
