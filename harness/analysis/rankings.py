@@ -85,7 +85,7 @@ def read_people(paths: Sequence[Path], items: Items) -> list[Judged]:
 
 
 def _ratings(path: Path) -> list[Row]:
-    rows = read_spreadsheet(path, ("rater",)).rows
+    rows = read_spreadsheet(path, ("rater",))
     columns = list(rows[0].cells) if rows else []
     if set(COLUMNS) <= set(columns):
         return records(read_ratings(path))
