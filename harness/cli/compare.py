@@ -76,16 +76,15 @@ def compare(
     judges, method = (sides.judge_a, sides.judge_b), BootstrapSettings(seed, draws)
     if sides.judge_b is not None and not runs[1:]:
         raise SpecError("--judge-b names the judge of a second run, and there is one; leave it out")
-    if runs[1:]:
-        pairs, notes, unmatched = pairings.between(runs[0], runs[1], judges)
-    else:
-        pairs, notes, unmatched = pairings.within(runs[0], sides.judge_a)
+    one, other = runs[0], runs[-1]
+    both = pairings.between(one, other, judges) if runs[1:] else None
+    pairs, notes, unmatched = both or pairings.within(one, sides.judge_a)
     found = comparing.compare(pairs, method)
     name = comparing.comparison_name([run.file for run in runs], judges, method)
     for note in notes:
         warn(note)
-    if other := other_versions(runs[0].file.packages, runs[-1].file.packages):
-        words = "; ".join(f"{name} {one} in A, {two} in B" for name, one, two in other)
+    if differ := other_versions(one.file.packages, other.file.packages):
+        words = "; ".join(f"{name} {old} in A, {new} in B" for name, old, new in differ)
         warn(f"computed with other versions, which may be part of a difference: {words}")
     put_frame(
         found,
