@@ -114,8 +114,8 @@ READERS = {
     name: f"harness.data.readers.{name}:read" for name in (*_NAMES, "samples_jsonl", "topical_chat")
 }
 BATCHES = {
-    "anthropic": "harness.models.anthropic.batches:AnthropicBatches",
-    "openai": "harness.models.openai.batches:OpenAIBatches",
+    "anthropic": "harness.models.anthropic.model:AnthropicBatches",
+    "openai": "harness.models.openai.model:OpenAIBatches",
 }
 KINDS: Mapping[plugins.Group, Mapping[str, str]] = {
     "harness.models": MODELS,

@@ -35,7 +35,6 @@ from harness.storage.runs import RunFolder
 from harness.storage.signature import JudgeRecipe
 
 _LEAST_RATERS, _LEAST_UNITS = 3, 30  # of the alternative annotator test
-_PAIRS_AT_ONCE = 512
 
 EPSILONS = {"expert": 0.2, "skilled": 0.15, "crowd": 0.1}
 """The epsilon of the alternative annotator test by the kind of raters (Calderon et al. 2025)."""
@@ -251,18 +250,16 @@ def _pairwise(ratings: Floats, judge: Floats | None, resamples: Resamples) -> Sp
     if estimate.value is None:
         return Spread(agreements.jackknife_ci(estimate, np.zeros(0), "share"), None)
     total, counted = np.zeros(resamples.clusters), np.zeros(resamples.clusters)
-    alone: list[Floats] = []
-    for start in range(0, len(pairs), _PAIRS_AT_ONCE):
-        one, other = np.array(pairs[start : start + _PAIRS_AT_ONCE]).T
+    alone = []
+    for one, other in pairs:
         both = ~np.isnan(ratings[:, :, one]) & ~np.isnan(ratings[:, :, other])
         alike = ratings[:, :, one] == ratings[:, :, other]
-        columns = np.hstack([alike.sum(axis=1), both.sum(axis=1)]).astype(np.float64)
-        alone.append(ratio(*np.split(columns.sum(axis=0), 2)))
-        shares = ratio(*np.hsplit(agreements.sums_without(columns, resamples), 2))
-        total += np.nansum(shares, axis=1)
-        counted += (~np.isnan(shares)).sum(axis=1)
-    known = np.concatenate(alone)
-    spread = agreements.deviation(known[~np.isnan(known)])
+        columns = np.column_stack([alike.sum(axis=1), both.sum(axis=1)]).astype(np.float64)
+        alone += [float(alike.sum() / both.sum())] if both.any() else []
+        shares = ratio(*agreements.sums_without(columns, resamples).T)
+        total += np.nan_to_num(shares)
+        counted += ~np.isnan(shares)
+    spread = agreements.deviation(np.array(alone))
     return Spread(agreements.jackknife_ci(estimate, ratio(total, counted), "share"), spread)
 
 

@@ -16,7 +16,7 @@ from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, op
 from harness.cli.put import put_frame
 from harness.core import Score
 from harness.errors import SpecError, StoreError
-from harness.implicitness.open import limits_line, overlap_line
+from harness.implicitness.open import measured_lines
 from harness.lazy import DataFrame
 from harness.pipeline.score import all_scores
 from harness.present import screen
@@ -198,9 +198,8 @@ def curve(
         if not len(table):
             fact = f"judge {judge} has read no text of it with an implicitness"
             warn(f"{folder.path} is left out: {fact}")
-    samples = [list(read_samples(of_run["samples"])) for _, of_run in files]
-    lines = [overlap_line(file.data, own) for (file, _), own in zip(files, samples, strict=True)]
-    for line in filter(None, dict.fromkeys([*lines, *map(limits_line, samples)])):
+    lines = (measured_lines(file.data, read_samples(own["samples"])) for file, own in files)
+    for line in dict.fromkeys(line for own in lines for line in own):
         warn(line)
     path = (out or results / "curves") / f"{curves.curve_name(rows)}.csv"
     chart = curve_figure(rows, curves.scale_of(rows["data"].iat[0]))

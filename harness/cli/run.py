@@ -165,7 +165,7 @@ def run(
     if asking.is_dry:
         return put_dry_runs(plans, space, is_json=shown.is_json)
     runs = tagged(line.each(named, execute.run_each(plans)), asking.tag)
-    return put_runs(runs, shown, is_all=calling.retry == "all", is_several=len(plans) > 1)
+    return put_runs(runs, shown, is_several=len(plans) > 1)
 
 
 def judge(
@@ -202,7 +202,7 @@ def judge(
         return put_parts((shards.judge_part(one, part) for one in [plan]), shown)
     if asking.is_dry:
         return put_dry_runs([plan], space, is_json=shown.is_json)
-    return put_runs(tagged([execute.judge(plan)], asking.tag), shown, is_all=calling.retry == "all")
+    return put_runs(tagged([execute.judge(plan)], asking.tag), shown)
 
 
 def merge(

@@ -1,11 +1,10 @@
 """Tables of a user's own to column maps to fill in: YAML that names the columns there are.
 
-A draft guesses which column has the texts and which the labels; its comments list the rest. Names
-and values come from the file: they are quoted, and nothing is read from them but their length.
+Names and values come from the file: they are quoted, and nothing but their length is read.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import wrap
 
@@ -23,83 +22,60 @@ def table_map(path: Path, table: Table, labels: Sequence[str]) -> str:
     The texts are taken to be in the column of the longest texts, the labels in that of the fewest
     values, of several.
     """
-    named = {name: table.cells(at) for at, name in enumerate(table.columns) if name}
-    texts = {name: [cell_text(cell) for cell in cells] for name, cells in named.items()}
+    texts = {n: [*map(cell_text, table.cells(at))] for at, n in enumerate(table.columns) if n}
     text = max(texts, key=lambda name: sum(map(len, texts[name])))
-    values = {name: sorted({*found} - {""}) for name, found in texts.items() if name != text}
-    several = {name: found for name, found in values.items() if len(found) > 1} or values
-    label = min(several, key=lambda name: len(several[name]), default=text)
-    classes = ", ".join(f"{name}: []" for name in labels)
-    found = several.get(label, [])
+    values = {name: sorted({*cells} - {""}) for name, cells in texts.items() if name != text}
+    label = min(values, key=lambda n: (len(values[n]) < 2, len(values[n])), default=text)
+    found = values.pop(label, [])
     more = f" and {len(found) - MOST_VALUES} more" * (len(found) > MOST_VALUES)
+    kept = [
+        f"  {_listed([name])}:\n    {_listed([name])}" if len(name) > 35 else f"  {pair}"
+        for name, of in values.items()
+        if 2 <= len(of) <= MOST_GROUPS and len(name) <= LONGEST_NAME and name not in TAKEN
+        for pair in [": ".join([_listed([name])] * 2)]
+    ]
+    keep = [
+        "# further columns, to break rates down by; delete those that are none:",
+        "keep:",
+        *kept,
+    ]
     return _fitted(
-        [
-            f"about: {_quoted(f'The texts of {path.name}')}",
-            f"source: {_quoted(path.stem)}",
-            "# the column of the texts:",
-            f"text: {_quoted(text)}",
-            f"# put each of its values under a label: {_listed(found[:MOST_VALUES])}{more}",
-            "label:",
-            f"  column: {_quoted(label)}",
-            f"  classes: {{{classes}}}",
-            "  left_out: []",
-            *_kept({name: found for name, found in values.items() if name != label}),
-            f"# columns: {_listed([*named])}",
-        ]
+        f"about: {_listed([f'The texts of {path.name}'])}",
+        f"source: {_listed([path.stem])}",
+        "# the column of the texts:",
+        f"text: {_listed([text])}",
+        f"# put each of its values under a label: {_listed(found[:MOST_VALUES])}{more}",
+        f"label:\n  column: {_listed([label])}",
+        f"  classes: {{{', '.join(f'{name}: []' for name in labels)}}}\n  left_out: []",
+        *(keep if kept else []),
+        f"# columns: {_listed([*texts])}",
     )
-
-
-def _kept(values: Mapping[str, Sequence[str]]) -> list[str]:
-    """The lines of `keep`, with the columns that name groups of texts; none without one."""
-    kept = {
-        name: found
-        for name, found in values.items()
-        if 2 <= len(found) <= MOST_GROUPS and len(name) <= LONGEST_NAME and name not in TAKEN
-    }
-    if not kept:
-        return []
-    said = "# further columns, to break rates down by; delete those that are none:"
-    return [said, "keep:", *(line for name in kept for line in _pair(_quoted(name)))]
-
-
-def _pair(name: str) -> list[str]:
-    """A name under itself, on two lines where one would be broken by a terminal."""
-    line = f"  {name}: {name}"
-    return [line] if len(line) <= WIDTH else [f"  {name}:", f"    {name}"]
 
 
 def import_map(path: Path, columns: Sequence[str], *, fields: Sequence[str], form: str) -> str:
     """A map of stored answers; `fields` are those that identify a sample of the task."""
-    same = {name: next((c for c in columns if c == name), "COLUMN") for name in fields}
-    pairs = ", ".join(f"{name}: {_quoted(column)}" for name, column in same.items())
+    pairs = (f"{name}: {_listed([name if name in columns else 'COLUMN'])}" for name in fields)
     return _fitted(
-        [
-            f"about: {_quoted(f'The answers in {path.name}')}",
-            f"format: {form}",
-            f"sample: {{fields: {{{pairs}}}}}",
-            "# or: sample: {id: COLUMN}, or {prompt: COLUMN}; variant: {column: COLUMN} where the "
-            "task has several",
-            "answer: {kind: text, column: COLUMN} # or chosen, probabilities or logprobs",
-            f"# columns: {_listed(columns)}",
-        ]
+        f"about: {_listed([f'The answers in {path.name}'])}",
+        f"format: {form}",
+        f"sample: {{fields: {{{', '.join(pairs)}}}}}",
+        "# or: sample: {id: COLUMN}, or {prompt: COLUMN}; variant: {column: COLUMN} where the task "
+        "has several",
+        "answer: {kind: text, column: COLUMN} # or chosen, probabilities or logprobs",
+        f"# columns: {_listed(columns)}",
     )
 
 
-def _fitted(lines: Sequence[str]) -> str:
+def _fitted(*lines: str) -> str:
     """YAML whose comments are broken before a terminal of 80 columns breaks them."""
-    parts = (
-        wrap(line, WIDTH, subsequent_indent="# ", break_on_hyphens=False)
+    return "\n".join(
+        "\n".join(wrap(line, WIDTH, subsequent_indent="# ", break_on_hyphens=False))
         if line.startswith("#")
-        else [line]
+        else line
         for line in lines
     )
-    return "\n".join(line for part in parts for line in part)
-
-
-def _quoted(text: str) -> str:
-    """A text as YAML has it on one line, long ones cut."""
-    return json.dumps(text[:LONGEST_NAME], ensure_ascii=False)
 
 
 def _listed(texts: Sequence[str]) -> str:
-    return ", ".join(map(_quoted, texts))
+    """Texts as YAML has them on one line, long ones cut."""
+    return ", ".join(json.dumps(text[:LONGEST_NAME], ensure_ascii=False) for text in texts)

@@ -247,10 +247,11 @@ class Swapped:
         pairs = zip(cases, partners, strict=True)
         swapped = [replace(case, sample=partner) for case, partner in pairs if partner]
         verdicts = iter(self.judge.read(swapped) if swapped else [])
+        alone = Failure(Reason.UNSUPPORTED, ALONE)
         return [
             replace(next(verdicts), judge=self.name)
             if partner
-            else Verdict(case.response.key, self.name, None, Reason.UNSUPPORTED, note=ALONE)
+            else missing(case.response, self.name, alone)
             for case, partner in zip(cases, partners, strict=True)
         ]
 

@@ -1,12 +1,12 @@
 """A plan to the calls it would take: prompts, sizes and prices, before anything is asked.
 
 Makes no call. Where a prompt shows an answer that is not there yet, a stand-in takes its place,
-once at its longest and once at its shortest. A call that two cells share is counted once, as it is
+once at its shortest and once at its longest. A call that two cells share is counted once, as it is
 asked; what is stored already is counted, and not paid for again.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import fsum
@@ -27,17 +27,13 @@ from harness.models.local.tokenization import (
 from harness.parts import Message
 from harness.pipeline.plan import Plan, PlannedResponse, parted, request
 from harness.pipeline.resolve import JudgePlan, RunPlan
-from harness.pipeline.setup import JudgeSetup
 from harness.pipeline.walk import Call, case_of, questions, sample_record, walk
 from harness.specs.models import LocalSpec
-from harness.specs.tasks import StepSpec, TaskSpec
 
 MOST_HELD = 8_000
 """The planned responses that are looked at together."""
 ANY = "-"
 """The variant of a judge's calls, which reads all of them."""
-Sequences = tuple[list[Call], list[Call]]
-"""The calls of a planned response, with the longest and with the shortest stand-ins."""
 
 
 class Asked(NamedTuple):
@@ -61,39 +57,44 @@ class Asked(NamedTuple):
 
 def preview(
     plan: Plan, client: CachedClient | None, cells: Sequence[PlannedResponse]
-) -> list[Sequences]:
-    """The calls of some planned responses; without a client none counts as stored."""
-    known: dict[str, Response] = {}
-    made: dict[tuple[object, ...], Request] = {}
+) -> list[list[Call]]:
+    """The calls of some planned responses, with short stand-ins for answers that are not stored.
 
-    def ask(cell: PlannedResponse, step: StepSpec, earlier: Mapping[str, str]) -> Request:
-        place = (cell.sample.id, cell.variant, cell.decoding, step.name, *earlier.items())
-        if place not in made:  # prompts are rendered once, though there are two walks
-            made[place] = request(plan, cell, step=step, earlier=earlier)
-        return made[place]
+    Without a client none is stored.
+    """
 
-    def longest(asked: Sequence[Request], wave: int) -> dict[str, Response]:
-        known.update(client.stored(asked) if client else {})
-        return {r.key: known.get(r.key) or _stand_in(r, r.decoding.max_tokens) for r in asked}
+    def answer(asked: Sequence[Request], wave: int) -> dict[str, Response]:
+        known = client.stored(asked) if client else {}
+        return {r.key: known.get(r.key) or Response(r.key, texts=(_stand_in(r),)) for r in asked}
 
-    def shortest(asked: Sequence[Request], wave: int) -> dict[str, Response]:
-        return {r.key: known.get(r.key) or _stand_in(r, 0) for r in asked}
-
-    walks = (walk(plan.task, cells, ask=ask, answer=way) for way in (longest, shortest))
-    return list(zip(*walks, strict=True))
+    return walk(plan.task, cells, ask=partial(request, plan), answer=answer)
 
 
-def requests_of(sequences: Sequences) -> list[tuple[Request, Request]]:
+def _stand_in(asked: Request) -> str:
+    return f"({asked.step} {asked.key[:8]})"
+
+
+def requests_of(calls: Sequence[Call]) -> list[tuple[Request, Request]]:
     """Each call of a planned response, at its longest and at its shortest."""
-    return _paired(*([request for request, _ in calls] for calls in sequences))
+    return [(_at_longest(asked, calls[:place]), asked) for place, (asked, _) in enumerate(calls)]
 
 
-def _paired(
-    longest: Sequence[Request], shortest: Sequence[Request]
-) -> list[tuple[Request, Request]]:
-    # What shows no answer, such as a reference to embed, is the same in both.
-    pairs = zip(longest, shortest, strict=True)
-    return [(one, one if one.key == other.key else other) for one, other in pairs]
+def _at_longest(asked: Request, earlier: Sequence[Call]) -> Request:
+    """A request in which stand-ins for earlier answers are as long as these may be."""
+    padded = {
+        words: words.ljust(
+            max(before.decoding.max_tokens * CHARACTERS_A_TOKEN, len(words) + 1), "."
+        )
+        for before, response in earlier
+        if response.texts == ((words := _stand_in(before)),)
+    }
+    shown = [words for words in padded if any(words in turn.content for turn in asked.messages)]
+    for words in shown:
+        turns = (
+            replace(t, content=t.content.replace(words, padded[words])) for t in asked.messages
+        )
+        asked = replace(asked, messages=tuple(turns))
+    return asked
 
 
 def planned_requests(plan: Plan, cell: PlannedResponse) -> list[Request]:
@@ -121,29 +122,18 @@ def planned_calls(plan: RunPlan | JudgePlan) -> Iterator[list[Asked]]:
         yield [
             *(
                 Asked(plan.client, made.run.task, cell.variant, cell.sample, *pair)
-                for cell, sequences in foreseen
-                for pair in requests_of(sequences)
+                for cell, calls in foreseen
+                for pair in requests_of(calls)
             ),
             *(
-                Asked(client, setup.judge.name, ANY, cell.sample, *pair)
+                Asked(client, setup.judge.name, ANY, cell.sample, _at_longest(one, calls), one)
                 for setup, client in asking
-                for cell, sequences in foreseen
-                for pair in _judge_questions(made.task, cell, sequences, setup)
+                for cell, calls in foreseen
+                if (record := sample_record(cell, calls, made.task))
+                if (case := case_of(record, made.task, step=setup.entry.step))
+                for one in questions(case, setup.judge)
             ),
         ]
-
-
-def _judge_questions(
-    task: TaskSpec, cell: PlannedResponse, sequences: Sequences, setup: JudgeSetup
-) -> list[tuple[Request, Request]]:
-    """The questions that a judge would ask about a planned response."""
-    longest, shortest = sequences
-    has_stand_ins = any(a is not b for (_, a), (_, b) in zip(longest, shortest, strict=True))
-    found = []
-    for calls in sequences[: 1 + has_stand_ins]:
-        case = case_of(sample_record(cell, calls, task), task, step=setup.entry.step)
-        found.append(questions(case, setup.judge) if case else ())
-    return _paired(found[0], found[-1])
 
 
 def by_client(asked: Iterable[Asked]) -> list[tuple[CachedClient, list[Asked]]]:
@@ -167,14 +157,6 @@ def charge_stored(plan: RunPlan | JudgePlan) -> None:
     for asked in planned_calls(plan) if budget_of(plan) else ():
         for client, own in by_client(asked):
             client.count([one.longest for one in own])
-
-
-def _stand_in(asked: Request, tokens: int) -> Response:
-    """A stand-in for an answer that is not there yet: as long as so many tokens, and its own."""
-    shortest = f"({asked.step} {asked.key[:8]})"
-    # The longest is never the shortest: where both are alike, a prompt shows neither.
-    length = max(tokens * CHARACTERS_A_TOKEN, len(shortest) + 1)
-    return Response(asked.key, texts=(shortest.ljust(length, ".") if tokens else shortest,))
 
 
 _STAND_IN = re.compile(r"\((?P<step>[^()\n]+) [0-9a-f]{8}\)\.+")

@@ -81,14 +81,12 @@ def build_model(workspace: Workspace, name: str, spec: ModelSpec, context: TaskC
 
             return ModerationModel(name, spec, questions, registry.environ)
         case ClassifierSpec():
-            from harness.models.local import sequence_classifiers as classifiers
+            from harness.models.local.sequence_classifiers import SequenceClassifier
 
-            if spec.flags is not None:
-                build = partial(classifiers.FlaggingClassifier, name, spec, questions, None)
-                return placed(registry.executor, build)
-            trained = None if spec.labels else _trained(workspace, name, spec, context)
-            reading = partial(classifiers.SequenceClassifier, name, spec, questions, trained)
-            return placed(registry.executor, reading)
+            is_own = not (spec.labels or spec.flags)
+            trained = _trained(workspace, name, spec, context) if is_own else None
+            build = partial(SequenceClassifier, name, spec, questions, trained)
+            return placed(registry.executor, build)
         case SklearnSpec():
             from harness.models.local.classifiers import SklearnModel
 

@@ -407,8 +407,7 @@ def _records(
     try:
         with long_cells(len(text)):
             for record in reader:
-                if record:
-                    yield line, tuple(record)
+                yield from [(line, tuple(record))] if record else []
                 line = reader.line_num + 1
     except csv.Error as error:
         raise DataError(

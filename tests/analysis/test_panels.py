@@ -104,12 +104,6 @@ def test_another_scale_goes_with_every_variant_chosen() -> None:
     ]
 
 
-def test_two_scales_are_never_averaged() -> None:
-    found = panels_of(runs(near=NEAR), ratings("a", ann=ANN) + ratings("b", ann=BOB), BASE)
-
-    assert [panel.scale for panel in found] == ["a", "b"]
-
-
 def test_a_mean_over_temperatures_keeps_its_ties() -> None:
     # Two means that are 10/3, one of them with another rounding.
     cool, hot = [3.0, 10 / 3, 1.0, 1.0], [11 / 3, 10 / 3, 1.0, 1.0]
@@ -164,21 +158,17 @@ def test_a_judge_of_two_recipes_or_snapshots_is_two_judges() -> None:
     assert np.isnan(panel.judges[0].values[:, 0]).all()
 
 
-def test_of_two_runs_of_one_model_the_fuller_counts() -> None:
-    first, *others = runs(near=NEAR)
-    short = StoredRun(replace(first.file, digest="ff"), first.rows[:1])
-
-    panel = only(panels_of([short, first, *others], ratings(ann=ANN), BASE))
-
-    assert np.array_equal(panel.judges[0].values, NEAR)
-
-
-def test_two_versions_of_one_model_are_refused() -> None:
+def test_of_runs_of_one_model_the_fuller_counts_and_two_versions_are_refused() -> None:
     first, *others = runs(near=NEAR)
     other = StoredRun(replace(first.file, model=ModelEntry("ant", "vllm", "x", None)), first.rows)
 
     with pytest.raises(StoreError, match="two versions of model ant"):
         panels_of([first, other, *others], ratings(ann=ANN), BASE)
+    short = StoredRun(replace(first.file, digest="ff"), first.rows[:1])
+    panel = only(panels_of([short, first, *others], ratings(ann=ANN), BASE))
+    assert np.array_equal(panel.judges[0].values, NEAR)  # of two alike the fuller counts
+    with pytest.raises(StoreError, match="no run of task 'toy'"):
+        task_folders([], "toy")
 
 
 def test_ratings_that_match_nothing_are_counted() -> None:
@@ -211,11 +201,6 @@ def test_only_the_judges_asked_for_are_compared() -> None:
 def test_what_is_not_there_is_named(question: AgreementQuery, message: str) -> None:
     with pytest.raises((SpecError, StoreError), match=message):
         panels_of(runs(near=NEAR), ratings(ann=ANN), question)
-
-
-def test_no_run_of_a_task_says_so() -> None:
-    with pytest.raises(StoreError, match="no run of task 'toy'"):
-        task_folders([], "toy")
 
 
 def test_ratings_of_a_variant_nobody_ran_are_counted(caplog: pytest.LogCaptureFixture) -> None:

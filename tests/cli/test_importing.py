@@ -82,7 +82,7 @@ def test_a_mistake_is_one_message_and_code_2(
 
     assert bring(desk) == 2
 
-    assert capsys.readouterr().err.startswith("harness: in.json: nothing in it")
+    assert capsys.readouterr().err.startswith("harness: in.json: of no layout known here")
 
 
 def test_an_imported_run_is_read_again_without_a_call(

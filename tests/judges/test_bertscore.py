@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from support.each import rest_slow
@@ -22,7 +23,7 @@ from harness.specs.judges import BertScoreSpec
 pytestmark = needs("bert_score")
 
 Rows = list[tuple[float, ...]]
-WORDS = (
+WORDS = [
     "she",
     "he",
     "never",
@@ -35,7 +36,7 @@ WORDS = (
     "red",
     "kettle",
     "not",
-)
+]
 ODD = ["ok", "naïve café — ¿qué? 雨が降る 🙂", "red " * 700, "no [SEP] no", "  padded \n"]
 
 
@@ -201,31 +202,26 @@ def test_a_folder_that_the_package_would_take_for_a_t5_is_refused(
         judge(str(tmp_path / "at5")).read(cases(FEW))
 
 
-def test_a_model_without_a_baseline_is_not_rescaled() -> None:
-    with pytest.raises(SpecError, match="no baseline for minilm; set `is_rescaled: false`"):
-        judge(is_rescaled=True).recipe  # noqa: B018  # asking is the act
+@pytest.mark.parametrize(
+    ("encoder", "options", "message"),
+    [
+        ("minilm", {"is_rescaled": True}, "no baseline for minilm; set `is_rescaled: false`"),
+        ("minilm", {"layer": 7}, "minilm has no layer 7; give `layer` a number from 1 to 6"),
+        ("/nowhere", {}, "/nowhere: no such folder"),
+    ],
+)
+def test_what_there_is_not_is_refused(encoder: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises((SpecError, ModelError), match=message):
+        judge(encoder, **options).recipe  # noqa: B018  # asking is the act
 
 
-def test_a_layer_the_model_has_not_is_refused() -> None:
-    with pytest.raises(SpecError, match="minilm has no layer 7; give `layer` a number from 1 to 6"):
-        judge(layer=7).recipe  # noqa: B018  # asking is the act
+def test_a_text_of_no_token_has_no_match_and_one_that_shows_nothing_is_empty() -> None:
+    texts = ("\ufffd", "\u200b")
 
+    unknown, blank = judge().read([case(text, references=["She asks."]) for text in texts])
 
-def test_a_missing_folder_is_named() -> None:
-    with pytest.raises(ModelError, match="/nowhere: no such folder"):
-        judge("/nowhere").recipe  # noqa: B018  # asking is the act
-
-
-def test_a_text_of_no_token_has_no_match() -> None:
-    [verdict] = judge().read([case("\ufffd", references=["She asks."])])
-
-    assert (verdict.value, verdict.detail) == (0.0, {"precision": 0.0, "recall": 0.0})
-
-
-def test_an_answer_that_shows_nothing_is_empty() -> None:
-    [verdict] = judge().read([case("\u200b", references=["She asks."])])
-
-    assert (verdict.value, verdict.reason) == (None, Reason.EMPTY)
+    assert (unknown.value, unknown.detail) == (0.0, {"precision": 0.0, "recall": 0.0})
+    assert (blank.value, blank.reason) == (None, Reason.EMPTY)
 
 
 @pytest.mark.parametrize(("over", "share"), [("mean", 0.5), ("max", 1.0)])
@@ -256,20 +252,6 @@ def test_a_verdict_does_not_depend_on_its_neighbours(roberta: Path) -> None:
 
     assert close(figures(judge(str(roberta)).read(cases(CUT)[::-1]))[::-1], together)
     assert close(figures(judge(str(roberta)).read(cases(CUT)[:1])), together[:1])
-
-
-@pytest.mark.parametrize(
-    ("response", "reason"),
-    [
-        (Response.failed("k", Reason.REFUSED, "declined"), Reason.REFUSED),
-        (Response(key="k", texts=(" ",)), Reason.EMPTY),
-        (Response(key="k", vectors=((1.0,),)), Reason.UNSUPPORTED),
-    ],
-)
-def test_what_cannot_be_compared_is_missing(response: Response, reason: Reason) -> None:
-    [verdict] = judge().read([Case(case("x", references=["a"]).sample, response)])
-
-    assert (verdict.value, verdict.reason) == (None, reason)
 
 
 @pytest.mark.parametrize(

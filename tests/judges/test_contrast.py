@@ -150,19 +150,14 @@ def texts(seed: int, count: int) -> list[str]:
 
 
 @each("seed", range(5))
-def test_an_echo_of_the_own_references_is_always_right(seed: int) -> None:
+def test_an_echo_of_its_references_is_right_and_a_blind_answer_a_half(
+    seed: int,
+) -> None:
     words = texts(seed, 12)
     sets = [words[start : start + 3] for start in range(0, 12, 3)]
 
     assert values(*(case(own[-1], *own) for own in sets)) == [1.0] * 4
-
-
-@each("seed", range(5))
-def test_answers_blind_to_the_cue_are_always_a_half(seed: int) -> None:
-    answer, *words = texts(seed, 13)
-    sets = [words[start : start + 3] for start in range(0, 12, 3)]
-
-    assert values(*(case(answer, *own) for own in sets)) == [0.5] * 4
+    assert values(*(case("0.05", *own) for own in sets)) == [0.5] * 4
 
 
 DATA = os.environ.get("HARNESS_DATA")
@@ -185,11 +180,6 @@ def test_the_released_data_has_its_number_of_pairs(released: list[Sample]) -> No
 
     assert (pairs, sum(v.detail.get("pairs", 0.0) for v in read) / 2) == (1293, 1290)
     assert Counter(v.value for v in read) == {0.5: 2064, None: 21}
-
-
-def test_an_echo_of_the_released_references_is_right_everywhere(released: list[Sample]) -> None:
     cases = [Case(s, Response(s.id, s.references["implication"][:1])) for s in released]
-
     read = ContrastJudge("ngrams", SPEC, CharNgrams()).read(cases)
-
     assert Counter(v.value for v in read) == {1.0: 2064, None: 21}

@@ -32,9 +32,6 @@ def without_neutral(failure: Reason = Reason.FILTERED) -> Response:
     return Response.failed("n", failure, "held back")
 
 
-# Which choice is best
-
-
 @each(
     ("logprobs", "value"),
     [
@@ -72,8 +69,6 @@ def test_a_score_belongs_to_the_choice_that_was_shown_at_its_place(
 
     assert (verdict.value, verdict.detail["chosen_label_Right"]) == (value, value)
 
-
-# Normalisations, by hand
 
 WAYS = ["raw", "per_token", "per_byte", "per_character", "pmi"]
 
@@ -117,22 +112,6 @@ def test_the_headline_is_of_the_judges_normalisation_and_all_others_go_with_it(
     assert verdict.detail["chosen_place_1"] == expected[way]
 
 
-@pytest.mark.parametrize("way", ["raw", "per_byte"])
-def test_tokens_that_nobody_counted_are_missing_and_not_zero(way: str) -> None:
-    verdict = judged(case(scores(-1.0, -2.0, -3.0, tokens=None)), way)
-
-    assert verdict.value == 1.0
-    assert "accuracy_per_token" not in verdict.detail
-
-
-@pytest.mark.parametrize("tokens", [None, 0])
-def test_a_headline_that_cannot_be_had_is_unsupported(tokens: int | None) -> None:
-    verdict = judged(case(scores(-1.0, -2.0, -3.0, tokens=tokens)), "per_token")
-
-    assert (verdict.value, verdict.reason) == (None, Reason.UNSUPPORTED)
-    assert verdict.note == "no per_token scores"
-
-
 @pytest.mark.parametrize("held", [None, without_neutral(), neutral(-1.0, -2.0)])
 def test_without_neutral_scores_the_correction_alone_is_missing(held: Response | None) -> None:
     verdict = judged(case(scores(-1.0, -2.0, -3.0), neutral=held))
@@ -150,25 +129,24 @@ def test_a_corrected_headline_is_missing_for_the_reason_of_the_neutral_step(reas
     assert verdict.note == "scored without the sample: held back"
 
 
-# Ties and favourites
-
-
 @pytest.mark.parametrize(
-    ("logprobs", "places", "labels"),
+    ("logprobs", "shares", "spanned"),
     [
-        ((-1, -2, -3), (1.0, 0.0, 0.0), (1.0, 0.0, 0.0)),
-        ((-2, -1, -3), (0.0, 1.0, 0.0), (0.0, 1.0, 0.0)),
-        ((-1, -1, -3), (0.5, 0.5, 0.0), (0.5, 0.5, 0.0)),
-        ((-1, -1, -1), (1 / 3, 1 / 3, 1 / 3), (1 / 3, 1 / 3, 1 / 3)),
+        ((-1, -2, -3), [1.0, 0.0, 0.0], 0),
+        ((-2, -1, -3), [0.0, 1.0, 0.0], 1),
+        ((-1, -1, -3), [0.5, 0.5, 0.0], 7),
+        ((-1, -1, -1), [1 / 3, 1 / 3, 1 / 3], 0),
     ],
 )
 def test_what_was_chosen_is_named_by_place_and_label_a_tie_in_shares(
-    logprobs: tuple[float, ...], places: tuple[float, ...], labels: tuple[float, ...]
+    logprobs: tuple[float, ...], shares: list[float], spanned: int
 ) -> None:
-    detail = judged(case(scores(*logprobs))).detail
+    detail = judged(case(scores(*logprobs, spanned=spanned))).detail
 
-    assert [detail[f"chosen_place_{place}"] for place in (1, 2, 3)] == list(places)
-    assert [detail[f"chosen_label_{label}"] for label in LABELS] == list(labels)
+    assert [detail[f"chosen_place_{place}"] for place in (1, 2, 3)] == shares
+    assert [detail[f"chosen_label_{label}"] for label in LABELS] == shares
+    assert detail["identical_scores"] == (len(set(logprobs)) == 1)
+    assert detail["spans_boundary"] == (spanned > 0)
 
 
 def test_two_choices_of_one_label_count_together() -> None:
@@ -178,23 +156,6 @@ def test_two_choices_of_one_label_count_together() -> None:
 
     assert (detail["chosen_label_Right"], detail["chosen_label_Wrong"]) == (0.0, 1.0)
     assert detail["prob_label_Wrong"] == pytest.approx(0.8)
-
-
-@pytest.mark.parametrize(
-    ("logprobs", "alike"), [((-1, -1, -1), 1.0), ((-1, -1, -2), 0.0), ((-1, -2, -3), 0.0)]
-)
-def test_scores_that_are_all_alike_are_reported(logprobs: tuple[float, ...], alike: float) -> None:
-    assert judged(case(scores(*logprobs))).detail["identical_scores"] == alike
-
-
-@pytest.mark.parametrize(("spanned", "detail"), [(0, 0.0), (1, 1.0), (7, 1.0)])
-def test_a_token_across_the_boundary_is_reported(spanned: int, detail: float) -> None:
-    read = case(scores(-1.0, -2.0, -3.0, spanned=spanned))
-
-    assert judged(read).detail["spans_boundary"] == detail
-
-
-# Probabilities
 
 
 def test_probability_and_brier_are_those_of_a_hand_calculation() -> None:
@@ -238,9 +199,6 @@ def test_very_small_probabilities_make_no_surprise(
     assert sum(verdict.shares) == pytest.approx(1.0)
 
 
-# Bounds
-
-
 def bounded(*parts: float | tuple[float]) -> Scores:
     """Scores, those in brackets known as a bound alone."""
     return tuple(
@@ -278,17 +236,6 @@ def test_where_a_bound_might_hide_the_best_choice_nothing_is_known(held: Scores,
 
     assert (verdict.value, verdict.reason) == (None, Reason.UNSUPPORTED)
     assert "known by a bound alone" in verdict.note
-
-
-@pytest.mark.parametrize("count", [0, 1, 2, 4])
-def test_another_number_of_scores_than_of_choices_is_unsupported(count: int) -> None:
-    verdict = judged(case(scores(*[-1.0] * count)))
-
-    assert (verdict.value, verdict.reason) == (None, Reason.UNSUPPORTED)
-    assert verdict.note == f"{count} scores for 3 choices"
-
-
-# Answers in writing
 
 
 @each(
@@ -329,16 +276,21 @@ def test_written_words_are_read_where_they_open_the_answer_whole(
     assert (verdict.value if verdict.reason is None else verdict.reason) == expected
 
 
-def test_a_written_number_means_the_choice_shown_there() -> None:
-    asked = sample(order0=("3", "1", "2"), labels=LABELS)
+@each(
+    ("held", "way", "note"),
+    [
+        (scores(-1.0, -2.0, -3.0, tokens=None), "per_token", "no per_token scores"),
+        (scores(-1.0, -2.0, -3.0, tokens=0), "per_token", "no per_token scores"),
+        (scores(), "raw", "0 scores for 3 choices"),
+        (scores(-1.0, -1.0, -1.0, -1.0), "raw", "4 scores for 3 choices"),
+    ],
+)
+def test_a_headline_that_cannot_be_had_is_unsupported(held: Scores, way: str, note: str) -> None:
+    verdict = judged(case(held), way)
 
-    verdict = judged(case("2", asked=asked, layout=spec(order=0)))
-
-    assert verdict.value == 1.0
-    assert verdict.detail == {
-        **{"chosen_place_1": 0.0, "chosen_place_2": 1.0, "chosen_place_3": 0.0},
-        **{"chosen_label_Right": 1.0, "chosen_label_Literal": 0.0, "chosen_label_Odd": 0.0},
-    }
+    assert (verdict.value, verdict.reason, verdict.note) == (None, Reason.UNSUPPORTED, note)
+    uncounted = judged(case(scores(-1.0, -2.0, -3.0, tokens=None)))
+    assert (uncounted.value, "accuracy_per_token" in uncounted.detail) == (1.0, False)
 
 
 def test_a_written_answer_has_no_probability_and_an_unread_one_is_quoted() -> None:
@@ -385,10 +337,4 @@ def test_a_judge_of_choices_asks_nothing_and_reads_each_case_by_itself() -> None
 
     assert [part.value for part in judge().read(cases)] == [1.0, 0.0, 0.0]
     assert {judge().ask(part.sample, part.response) for part in cases} == {()}
-
-
-def test_each_normalisation_has_a_recipe_of_its_own() -> None:
-    recipes = [judge(way).recipe.split("|") for way in WAYS]
-
-    assert len({name for name, _ in recipes}) == len(WAYS)
-    assert [way for _, way in recipes] == WAYS
+    assert len({judge(way).recipe for way in WAYS}) == len(WAYS)

@@ -70,18 +70,13 @@ def test_a_question_is_asked_of_the_judge_model_as_the_spec_says() -> None:
     assert {request.decoding for request in requests} == {Decoding(0.0, 8)}
 
 
-def test_a_question_shows_no_reference_but_those_named() -> None:
+def test_a_question_shows_no_reference_but_those_named(tmp_path: Path) -> None:
     for words in asked("Fine."):
         assert "GIST" in words
         assert "SECRET" not in words
-
-
-def test_a_reference_that_is_not_shown_cannot_be_asked_for(tmp_path: Path) -> None:
     (tmp_path / "own.user.j2").write_text("{{ secret }}")
-    spec = structs.replace(SPEC, template="own")
-
     with pytest.raises(SpecError, match=r"own\.user\.j2: 'secret' is undefined"):
-        judge(spec, Prompts([tmp_path])).ask(SAMPLE, ANSWER)
+        judge(structs.replace(SPEC, template="own"), Prompts([tmp_path])).ask(SAMPLE, ANSWER)
 
 
 def test_a_single_order_depends_on_the_sample_alone() -> None:
@@ -91,15 +86,8 @@ def test_a_single_order_depends_on_the_sample_alone() -> None:
     again = [r.step for r in judge(SINGLE, model="j@2").ask(SAMPLE, Response("b", texts=("?",)))]
 
     assert len({*steps, *again}) == 1
-
-
-def test_both_single_orders_occur_about_equally_often() -> None:
-    drawn = Counter(
-        request.step
-        for n in range(400)
-        for request in judge(SINGLE).ask(replace(SAMPLE, id=f"s{n}"), ANSWER)
-    )
-
+    samples = [replace(SAMPLE, id=f"s{n}") for n in range(400)]
+    drawn = Counter(r.step for s in samples for r in judge(SINGLE).ask(s, ANSWER))
     # 400 fair coins: 170 to 230 but for 1 set of draws in 300.
     assert drawn.total() == 400
     assert 170 <= drawn[ACCEPT_FIRST] <= 230

@@ -23,7 +23,8 @@ Faults = Mapping[str, tuple[Reason | None, str]]
 SHARED: Faults = {
     **{name: (FAILED, name[:3]) for name in ("429", "429-date", "408", "409", "500", "529")},
     "cut": (FAILED, "payload is not completed"),
-    "garbled-head": (FAILED, "Bad status line"),
+    "hung-up": (FAILED, "no reply (Server disconnected)"),
+    "garbled-head": (FAILED, "no reply (400, message"),
     "long-header": (FAILED, "8190 bytes"),
     **dict.fromkeys(("malformed", "non-utf8", "html"), (FAILED, "not JSON")),
     "error-200": (FAILED, "upstream is busy"),
@@ -109,7 +110,7 @@ def test_a_lasting_fault_ends_as_its_reason(lasting: tuple[Api, dict[str, Respon
 TWICE = replace(UNCHARGED, unanswered=2)
 CHARGES: Mapping[str, Usage] = {
     **dict.fromkeys(("429", "500", "400"), UNCHARGED),
-    **dict.fromkeys(("cut", "garbled-head", "malformed"), TWICE),
+    **dict.fromkeys(("cut", "hung-up", "garbled-head", "malformed"), TWICE),
 }
 CHAT_CHARGES = {"empty-choices": Usage(2, 24), "not-text": Usage(1, 12)}  # two replies a call
 

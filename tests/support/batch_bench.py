@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.core import Request, Response
-from harness.models.anthropic.batches import AnthropicBatches
-from harness.models.anthropic.model import AnthropicModel
+from harness.models.anthropic.model import AnthropicBatches, AnthropicModel
 from harness.models.client.batches import BatchFiles, BatchModel, BatchServer
-from harness.models.openai.batches import OpenAIBatches
-from harness.models.openai.model import OpenAIModel
+from harness.models.openai.model import OpenAIBatches, OpenAIModel
 from support.hosted import KEY as KEY
 from support.hosted import Api, hosted
 from support.hosted import request as request

@@ -1,15 +1,23 @@
-"""Requests to Responses through Anthropic's API.
+"""Requests to Responses through Anthropic's API, one by one or in message batches.
 
 What cannot be read raises RetryableError where another attempt may help, else PermanentError.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from msgspec import Struct
 
 from harness.core import Request, Response
+from harness.models.client.batches import (
+    BatchExpired,
+    BatchLine,
+    BatchServer,
+    BatchStatus,
+    words_of,
+)
 from harness.models.client.endpoint import Endpoint
 from harness.models.client.hosted import HostedModel
 from harness.models.client.http import Connection, HttpError
@@ -29,6 +37,7 @@ from harness.specs.models import AnthropicSpec
 FORM = "reply"
 """The name of the one tool that a reply in a given form is a call of."""
 CUT = frozenset({"max_tokens", "model_context_window_exceeded"})
+BATCHES = "/v1/messages/batches"
 PROMPT = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
@@ -151,3 +160,59 @@ class AnthropicModel(HostedModel[AnthropicSpec]):
         body = message_body(request, self.spec)
         content = await connection.request("POST", "/v1/messages", body)
         return read_reply(content, request, self.server)
+
+
+class _Batch(Struct):
+    id: str
+    processing_status: str
+    request_counts: dict[str, int]
+    archived_at: str | None = None
+
+
+class AnthropicBatches(BatchServer[AnthropicSpec]):
+    """The message batches of the account of an Anthropic model.
+
+    Limits from Anthropic's guide "Batch processing": 100,000 requests or 256 MB.
+    """
+
+    kind = "anthropic"
+    most_entries, most_bytes = 100_000, 256_000_000
+
+    def path(self, request: Request) -> str | None:
+        """The path of messages."""
+        return "/v1/messages" if request.mode is Mode.GENERATE else None
+
+    def entry(self, request: Request, name: str) -> bytes:
+        """A message with its name."""
+        params = message_body(request, self.hosted.spec)
+        return json.dumps({"custom_id": name, "params": params}).encode()
+
+    def submit(self, entries: Sequence[bytes], *, path: str, nonce: str) -> str:
+        """Submit a batch."""
+        body = b'{"requests": [' + b",".join(entries) + b"]}"
+        return self.ask_for(_Batch, "POST", BATCHES, body).id
+
+    def status(self, name: str) -> BatchStatus:
+        """The progress of a batch."""
+        path = f"{BATCHES}/{quote(name, safe='')}"
+        batch = self.ask_for(_Batch, "GET", path)
+        if batch.archived_at is not None:
+            until = self._server.quote(batch.archived_at)
+            raise BatchExpired(f"its results were kept until {until}")
+        counts, word = batch.request_counts, self._server.quote(batch.processing_status)
+        total = sum(counts.values())
+        done = total - counts.get("processing", 0)
+        # Not from where the server says that they are: the key would go there.
+        results = (f"{path}/results",)
+        return BatchStatus(word, word == "ended", done, total, results)
+
+    def response(self, line: BatchLine, request: Request) -> Response:
+        """The response in one result."""
+        result = line.result or {}
+        if result.get("type") == "succeeded":
+            return read_reply(json.dumps(result.get("message")).encode(), request, self._server)
+        error = result.get("error")
+        words = words_of(error.get("error") if isinstance(error, dict) else None)
+        reason = Reason.FILTERED if is_filtered(words) else Reason.FAILED
+        message = self._server.quote(f"in a batch: {result.get('type')}: {words}")
+        raise PermanentError(reason, message, usage=UNCHARGED)

@@ -7,10 +7,11 @@ A provider's `BatchServer` says how a batch is submitted and a result is read.
 
 import asyncio
 import json
-import logging
 import time
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -37,7 +38,6 @@ from harness.parts import UNCHARGED, Mode, Reason
 from harness.specs.models import HostedSpec
 from harness.storage.files import write_whole
 
-_log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _Spec = TypeVar("_Spec", bound=HostedSpec)
 FIRST_S, GROWTH, LONGEST_S = 2.0, 1.5, 60.0
@@ -192,11 +192,10 @@ class BatchServer(ABC, Generic[_Spec]):
         """
         entries = {request.key: self.entries(request) for request in requests}
         wanted = {name: request for request in requests for name in entries[request.key]}
-        replies: dict[str, dict[str, Response]] = {}
-        for line in self._lines(status, record):
-            if (request := wanted.get(line.custom_id)) is None:
-                continue
-            own, names = replies.setdefault(request.key, {}), entries[request.key]
+        replies = defaultdict[str, dict[str, Response]](dict)
+        for line in (line for line in self._lines(status, record) if line.custom_id in wanted):
+            request = wanted[line.custom_id]
+            own, names = replies[request.key], entries[request.key]
             one = names[line.custom_id]
             try:
                 reply = self.response(line, one)
@@ -210,16 +209,12 @@ class BatchServer(ABC, Generic[_Spec]):
 
     def _lines(self, status: BatchStatus, record: BatchRecord) -> Iterator[BatchLine]:
         """The results of a batch; damaged ones are left out."""
-        damaged, most = 0, MOST_BYTES + ENTRY_BYTES * record.entries
+        most = MOST_BYTES + ENTRY_BYTES * record.entries
         contents = (self.ask("GET", path, most=most) for path in status.results)
         for line in filter(bytes.strip, chain.from_iterable(map(bytes.splitlines, contents))):
-            try:
-                # Python's reader takes half an emoji, which the other one does not.
+            # Python's reader takes half an emoji, which the other one does not.
+            with suppress(msgspec.ValidationError, ValueError, RecursionError):
                 yield msgspec.convert(json.loads(line), BatchLine)
-            except (msgspec.ValidationError, ValueError, RecursionError):
-                damaged += 1
-        if damaged:
-            _log.warning("batch %s: %d lines are no results; left out", record.shown, damaged)
 
     def ask(self, method: str, path: str, body: Any = None, *, most: int = MOST_BYTES) -> bytes:  # noqa: ANN401 - as of Connection
         """The reply to one call."""
@@ -307,15 +302,7 @@ class BatchModel:
             )
         self._model.check()
         earlier = self._earlier_jobs(wanted)
-        try:
-            yield from self._await([*earlier, *self._submit([*wanted.values()])])
-        except KeyboardInterrupt:
-            _log.warning(
-                "%s works on what was handed in: nothing of it is lost or paid for twice, and "
-                "the same command collects it, tomorrow as well",
-                self._server.address,
-            )
-            raise
+        yield from self._await([*earlier, *self._submit([*wanted.values()])])
 
     def _earlier_jobs(self, wanted: dict[str, Request]) -> list[_Job]:
         """The batches of earlier commands; their requests are taken out of `wanted`."""
@@ -412,18 +399,15 @@ class BatchModel:
         return status
 
     def _collect(self, job: _Job, status: BatchStatus) -> Iterator[Response]:
-        record, failed = job.record, set(job.record.failed)
-        left = {request.key: request for request in job.wanted}
-        results = self._of(record, lambda: list(self._server.results(status, job.wanted, record)))
-        found = {response.key for response in results}
-        message = f"batch {record.shown} ended ({status.word}) without a result of this request"
-        lost = [Response.failed(key, Reason.FAILED, message) for key in left if key not in found]
-        for response in [*results, *lost]:
-            if left.pop(response.key, None) is not None:
-                failed |= {response.key} if response.failure else set()
-                yield response
-        keys = {request.key for request in job.wanted}
-        state = "collected" if keys | failed >= set(record.keys) else record.state
+        record, keys = job.record, [request.key for request in job.wanted]
+        found = self._of(
+            record, lambda: {r.key: r for r in self._server.results(status, job.wanted, record)}
+        )
+        fact = f"batch {record.shown} ended ({status.word}) without a result of this request"
+        lost = {key: Response.failed(key, Reason.FAILED, fact) for key in keys if key not in found}
+        yield from (responses := found | lost).values()
+        failed = {*record.failed} | {key for key, one in responses.items() if one.failure}
+        state = "collected" if {*keys} | failed >= {*record.keys} else record.state
         self._files.write(replace(record, state=state, failed=tuple(sorted(failed))))
 
     def _of(self, record: BatchRecord, call: Callable[[], _T]) -> _T:

@@ -3,15 +3,17 @@
 A cell of a panel of ratings is one answer; its human value is the mean over raters.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import combinations
 from math import nan
 from typing import Final
 
 import numpy as np
 
+from harness.analysis.findings import who
 from harness.analysis.panels import JudgeTable, Panel
-from harness.analysis.rankings import Judged, Measure, by_set
+from harness.analysis.rankings import Judged, by_set
 from harness.errors import StoreError
 from harness.implicitness.evaluate import mean_known, rho, tau
 from harness.lazy import pandas
@@ -22,7 +24,6 @@ from harness.stats.estimate import Estimate, Floats, NoValue
 
 TAU: Final = "Kendall's tau-b"
 RHO: Final = "Spearman's rho"
-_MOST_NAMES: Final = 24
 
 
 def judges_against_people(panels: Sequence[Panel]) -> Figure:
@@ -50,12 +51,7 @@ def _scatter(human: Floats, judge: JudgeTable, variant: str) -> Subplot:
     rows = values("answers", counts.x, counts.y, "bubbles", z=counts.z)
     note = f"r {_said(r)}, tau {_said(tau_b)}, n {int(both.sum())}"
     axes = {"xlabel": "people's mean rating", "ylabel": "judge's value"}
-    return Subplot(_name(judge) + variant, rows, axes, note=note)
-
-
-def _name(judge: JudgeTable) -> str:
-    is_all = judge.model in ("all", judge.judge)
-    return judge.judge if is_all else f"{judge.model}, {judge.judge}"
+    return Subplot(who(judge) + variant, rows, axes, note=note)
 
 
 def _said(found: Estimate) -> str:
@@ -65,34 +61,19 @@ def _said(found: Estimate) -> str:
 def rater_agreement(panel: Panel) -> Figure:
     """A matrix of people and judges: how far any two order the same answers alike."""
     raters = {name: panel.ratings[:, :, at].ravel() for at, name in enumerate(panel.raters)}
-    raters |= {_name(judge): judge.values.ravel() for judge in panel.judges}
+    raters |= {who(judge): judge.values.ravel() for judge in panel.judges}
     return _matrices(raters, f"Agreement of people and judges: {panel.task}, {panel.variant}")
 
 
 def _matrices(raters: Mapping[str, Floats], title: str) -> Figure:
     if len(raters) < 2:
         raise StoreError(f"nothing to draw: {len(raters)} raters or judges, and a matrix needs two")
-    notes: tuple[str, ...] = ()
-    if len(raters) > _MOST_NAMES:
-        notes = (f"the first {_MOST_NAMES} of {len(raters)} raters and judges",)
-    names = list(raters)[:_MOST_NAMES]
-    measures = {RHO: spearman, "Pearson's r": pearson, TAU: kendall}
-    panels = [
-        _matrix(title, names, partial(_measured, raters=raters, how=how))
-        for title, how in measures.items()
-    ]
+    panels = []
+    for name, how in ((RHO, spearman), ("Pearson's r", pearson), (TAU, kendall)):
+        cells = {pair: how(*(raters[one] for one in pair)) for pair in combinations(raters, 2)}
+        panels.append(_matrix(name, list(raters), cells))
     note = f"a dash: fewer than {FEWEST} shared, or all alike"
-    return Figure(title, tuple(panels), (*notes, note))
-
-
-def _measured(
-    first: str,
-    second: str,
-    *,
-    raters: Mapping[str, Floats],
-    how: Callable[[Floats, Floats], Estimate],
-) -> Estimate:
-    return how(raters[first], raters[second])
+    return Figure(title, tuple(panels), (note,))
 
 
 def ranking_agreement(judged: Sequence[Judged]) -> Figure:
@@ -102,27 +83,23 @@ def ranking_agreement(judged: Sequence[Judged]) -> Figure:
     """
     if len(judged) < 2:
         raise StoreError(f"nothing to draw: {len(judged)} raters, and a matrix needs two")
-    by_name = {one.who: one for one in judged}
-
-    def compared(how: Measure) -> Callable[[str, str], Estimate]:
-        def one(first: str, second: str) -> Estimate:
-            a, b = by_name[first], by_name[second]
-            shared = [ranks for name, ranks in a.ranks.items() if name in b.ranks]
+    panels = []
+    for title, how in ((TAU, tau), (RHO, rho)):
+        cells = {}
+        for a, b in combinations(judged, 2):
             value = mean_known(by_set(a, b, how))
+            shared = sum(len(ranks) for name, ranks in a.ranks.items() if name in b.ranks)
             why = NoValue.TOO_FEW if value is None else None
-            return Estimate(value, sum(map(len, shared)), reason=why)
-
-        return one
-
-    panels = tuple(_matrix(n, list(by_name), compared(how)) for n, how in ((TAU, tau), (RHO, rho)))
+            cells[a.who, b.who] = Estimate(value, shared, reason=why)
+        panels.append(_matrix(title, [one.who for one in judged], cells))
     note = "means over sets; a dash: no set shared"
-    return Figure("Agreement on the order of sentences", panels, (note,))
+    return Figure("Agreement on the order of sentences", tuple(panels), (note,))
 
 
-def _matrix(title: str, names: Sequence[str], found: Callable[[str, str], Estimate]) -> Subplot:
+def _matrix(title: str, names: Sequence[str], found: Mapping[tuple[str, str], Estimate]) -> Subplot:
     """Any two of some names, each once: the later a row, the earlier a column."""
     places = [(column, row) for row in range(len(names)) for column in range(row)]
-    cells = [found(names[row], names[column]) for column, row in places]
+    cells = [found[names[column], names[row]] for column, row in places]
     rows = values(
         "agreement",
         [column + 1 for column, _ in places],

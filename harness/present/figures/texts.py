@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from harness.analysis.profile import ALL, BINS, WIDTH, Profile, bins_of
 from harness.errors import DataError
 from harness.implicitness.pairs import TrainingPair
-from harness.implicitness.scorer import Embedded, Scorer, embedded_texts
+from harness.implicitness.scorer import Scorer, embedded_texts
 from harness.implicitness.splits import with_negatives
 from harness.lazy import DataFrame
 from harness.models.encoders.encoders import Encoder
@@ -44,8 +44,8 @@ def pair_violins(pairs: Sequence[TrainingPair], scorer: Scorer, progress: Progre
     implicit = [score[embedded.places[pair.implicit]] for pair in whole]
     explicit = [score[embedded.places[pair.explicit]] for pair in whole]
     distances = {
-        "one meaning": _distances([(p.implicit, p.explicit) for p in whole], scorer, embedded),
-        "two meanings": _distances([p.negative for p in whole if p.negative], scorer, embedded),
+        "one meaning": embedded.apart([(p.implicit, p.explicit) for p in whole], scorer.head),
+        "two meanings": embedded.apart([p.negative for p in whole if p.negative], scorer.head),
     }
     right = np.mean(np.array(implicit) > np.array(explicit))
     note = f"implicit side above in {right:.1%} of {len(whole)} pairs" if whole else ""
@@ -57,17 +57,6 @@ def pair_violins(pairs: Sequence[TrainingPair], scorer: Scorer, progress: Progre
     notes = [f"by {scorer.signature}; box: quartiles; mark: mean"]
     notes += _trained_on(scorer.overlap(pair.sentences for pair in whole), len(whole), "pairs")
     return Figure("Implicit and explicit sentences", panels, tuple(notes))
-
-
-def _distances(pairs: Sequence[tuple[str, str]], scorer: Scorer, embedded: Embedded) -> list[float]:
-    if not pairs:
-        return []
-    first, second = (
-        embedded.vectors[[embedded.places[text] for text in side]]
-        for side in zip(*pairs, strict=True)
-    )
-    found: list[float] = scorer.head.pragmatic_distance(first, second).tolist()
-    return found
 
 
 def _violins(

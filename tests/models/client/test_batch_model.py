@@ -4,17 +4,19 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support.batch_bench import KEY, Bench, Killed, killed, request, requests
+from support.batch_bench import KEY, Bench, Killed, Kind, killed, request, requests
 from support.stub_batches import End
 from support.stub_script import Script
 from support.stub_server import StubServer
 
 from harness.core import Response
-from harness.errors import ModelError
+from harness.errors import ModelError, StoreError
+from harness.models.client.batches import BatchFiles, BatchRecord
 from harness.models.client.cached import Budget, CachedClient, CallPolicy, Price
-from harness.parts import Mode, Reason
+from harness.parts import Decoding, Mode, Reason
 from harness.storage.ledger import Ledger
 
 ASKED = requests(6)
@@ -148,28 +150,95 @@ def test_a_request_without_a_result_is_a_failure_and_asked_again(bench: Bench) -
     assert bench.submitted[1:] == [KEYS[:1]]
 
 
+FAILED, FILTERED, REFUSED = Reason.FAILED, Reason.FILTERED, Reason.REFUSED
+BOTH = [
+    *((fault, FAILED, f"scripted fault {fault}") for fault in ("500", "400", "429")),
+    *[("refusal", REFUSED, ""), ("length", None, "The "), ("surrogate", None, "emoji: \ufffd")],
+]
+RESULTS: dict[str, list[tuple[str, Reason | None, str]]] = {
+    "chat": [
+        *[*BOTH, ("null", None, ""), ("400-filter", FILTERED, "answered 400 in a batch")],
+        *[("content-filter", FILTERED, "content filter"), ("no-choices", FAILED, "no choices")],
+    ],
+    "responses": [
+        ("refusal", REFUSED, "rather not"),
+        ("reasoned-away", Reason.TRUNCATED, "cut before the first word"),
+        ("failed-rate", FAILED, "Slow down"),
+        ("400-filter", FILTERED, "answered 400 in a batch"),
+    ],
+    "anthropic": [
+        *[*BOTH, ("null", FAILED, "sent no content")],
+        ("400-Output blocked by content filtering policy", FILTERED, "blocked by content"),
+    ],
+}
+
+
+@pytest.mark.parametrize("api", RESULTS)
+def test_a_result_that_is_no_answer_is_its_reason(api: str, tmp_path: Path) -> None:
+    rows = {f"<{fault}>": (fault, reason, word) for fault, reason, word in RESULTS[api]}
+    spec = {} if api == "anthropic" else {"api": api}
+    with StubServer(Script(faults={m: (row[0],) for m, row in rows.items()}, key=KEY)) as stub:
+        bench = Bench("anthropic" if api == "anthropic" else "openai", stub, tmp_path)
+        asked = {mark: request(mark) for mark in rows}
+        found = bench.answers(asked.values(), **spec)
+
+    for mark, (_, reason, word) in rows.items():
+        response = found[asked[mark].key]
+        failure = response.failure
+        assert (failure.reason if failure else None) is reason, mark
+        assert word in (failure.message if failure else (response.texts or ("",))[0])
+
+
+THRICE = requests(2, decoding=Decoding(1.0, n=3, seed=4))
+
+
 @pytest.mark.parametrize(
-    ("fault", "reason", "word"),
+    ("kind", "spec", "seeds"),
     [
-        ("500", Reason.FAILED, "scripted fault 500"),
-        ("400", Reason.FAILED, "scripted fault 400"),
-        ("429", Reason.FAILED, "scripted fault 429"),
-        ("refusal", Reason.REFUSED, ""),
-        ("null", None, ""),
-        ("length", None, "The "),
-        ("surrogate", None, "emoji: \ufffd"),
+        ("openai", {"sends_n": False}, [4, 5, 6]),
+        ("openai", {"api": "responses"}, [None] * 3),
+        ("anthropic", {}, [None] * 3),
     ],
 )
-def test_a_result_that_is_no_answer_is_its_reason(
-    bench: Bench, fault: str, reason: Reason | None, word: str
+def test_where_a_line_gives_one_reply_each_is_a_line_and_all_are_joined(
+    kind: Kind, spec: dict[str, Any], seeds: list[int | None], tmp_path: Path
 ) -> None:
-    bench.stub.script = Script(faults={"question 2": (fault,)}, key=KEY)
+    with StubServer(Script(key=KEY)) as stub:
+        bench = Bench(kind, stub, tmp_path)
+        found = bench.answers(THRICE, **spec)
+        [batch] = stub.batches.made.values()
 
-    found = bench.answers(ASKED)[KEYS[2]]
-    is_fault = bench.kind == "anthropic" and fault == "null"
-    expected = (Reason.FAILED, "sent no content") if is_fault else (reason, word)
-    assert (found.failure.reason if found.failure else None) == expected[0]
-    assert expected[1] in (found.failure.message if found.failure else (found.texts or ("",))[0])
+    assert [len(found[part.key].texts or ()) for part in THRICE] == [3, 3]
+    assert bench.submitted == [[f"{p.key[:58]}-{n:05d}" for p in THRICE for n in range(3)]]
+    assert [body.get("seed") for body in batch.asked.values()] == seeds * 2
+    assert not any("n" in body for body in batch.asked.values())
+
+
+@pytest.mark.parametrize("is_expired", [True, False])
+def test_replies_of_which_one_failed_or_is_missing_are_a_failure_and_asked_again(
+    tmp_path: Path, *, is_expired: bool
+) -> None:
+    with StubServer(Script(key=KEY)) as stub:
+        bench, batches = Bench("anthropic", stub, tmp_path), stub.batches
+        batches.polls, batches.end = 1, "expired" if is_expired else "completed"
+
+        def lose_one(_: float) -> None:
+            if not is_expired:
+                batches.made["batch_1"].asked.popitem()
+
+        first = bench.answers(THRICE, sleep=lose_one)
+        batches.end, batches.polls = "completed", 0
+
+        assert [bool(first[asked.key].failure) for asked in THRICE] == [is_expired, True]
+        assert not failures(bench.answers(THRICE))
+
+
+def test_results_kept_no_longer_are_an_error_that_names_the_file(tmp_path: Path) -> None:
+    with StubServer(Script(key=KEY)) as stub:
+        stub.batches.is_archived = True
+
+        with pytest.raises(ModelError, match=r"its results were kept until .*or remove .*\.json"):
+            Bench("anthropic", stub, tmp_path).answers(ASKED)
 
 
 def test_a_batch_is_no_larger_than_the_provider_takes(bench: Bench) -> None:
@@ -278,3 +347,41 @@ def test_a_failure_is_not_taken_from_its_batch_a_second_time(bench: Bench, tmp_p
     assert not failures(again.answer(ASKED, stage="x"))
     again.ledger.close()
     assert bench.submitted == [KEYS, [KEYS[2]]]
+
+
+ONE = BatchRecord("aa", "openai", "http://h/v1", 5.0, ("k1", "k2"), 2)
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
+    files = BatchFiles(tmp_path / "calls/m/batches")
+    done = replace(ONE, id="batch_1", state="collected", failed=("k2",))
+
+    files.write(ONE)
+    files.write(done)
+
+    assert files.read() == [done]
+    assert [path.name for path in (tmp_path / "calls/m/batches").iterdir()] == ["aa.json"]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"nonce": "aa"}', '{"nonce": 3}'])
+def test_a_damaged_record_is_named_with_the_remedy(tmp_path: Path, content: str) -> None:
+    (tmp_path / "aa.json").write_text(content)
+
+    with pytest.raises(StoreError, match=r"aa\.json: damaged record of a batch .*or remove it"):
+        BatchFiles(tmp_path).read()
+
+
+def test_a_record_that_cannot_be_written_is_reported_before_anything_is_paid(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(StoreError, match="cannot be written"):
+        BatchFiles(tmp_path / "file").write(ONE)
+
+
+def test_records_are_no_part_of_the_ledger(tmp_path: Path) -> None:
+    BatchFiles(tmp_path / "batches").write(ONE)
+
+    assert Ledger(tmp_path).find(["k1"]) == {}
+    assert Ledger(tmp_path).identities() == set()

@@ -10,12 +10,10 @@ from support.stub_script import Reply
 
 from harness.core import Response
 from harness.errors import ModelError
-from harness.models.anthropic.batches import AnthropicBatches
-from harness.models.anthropic.model import AnthropicModel
+from harness.models.anthropic.model import AnthropicBatches, AnthropicModel
 from harness.models.client.batches import BatchExpired
 from harness.models.client.retry import RetryableError
-from harness.models.openai.batches import OpenAIBatches
-from harness.models.openai.model import OpenAIModel
+from harness.models.openai.model import OpenAIBatches, OpenAIModel
 from harness.specs.models import AnthropicSpec, OpenAISpec
 
 SECRET = "hush-2718281828459045"

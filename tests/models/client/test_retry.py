@@ -232,6 +232,7 @@ class Piecewise(Server):
 
 
 FILTERED = PermanentError(Reason.FILTERED, "no", usage=Usage(1, 1))
+GONE = PermanentError(Reason.FAILED, "gone", usage=Usage(1, 1))
 
 
 @pytest.mark.parametrize(
@@ -240,6 +241,8 @@ FILTERED = PermanentError(Reason.FILTERED, "no", usage=Usage(1, 1))
         (("a", "b", "c"), ("a", "b", "c"), Usage(6, 9), [5, 6, 7]),
         (("a", CUT, "b", "c"), ("a", "b", "c"), Usage(6, 9, unanswered=1), [5, 6, 6, 7]),
         (("a", FILTERED, "b"), ("a", "b"), Usage(5, 7), [5, 6, 7]),
+        ((FILTERED,) * 3, None, Usage(3, 3), [5, 6, 7]),
+        (("a", GONE), None, Usage(3, 4), [5, 6]),  # all are asked for again
         (("a", None, None, None), None, Usage(2, 3, unanswered=3), [5, 6, 6, 6]),
     ],
 )

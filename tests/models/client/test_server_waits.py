@@ -12,7 +12,7 @@ from harness.core import Request
 from harness.errors import ModelError
 from harness.models.client.retry import FIRST, Limiter, RetryPolicy, send_all
 from harness.models.openai.model import OpenAIModel
-from harness.parts import Decoding, Message
+from harness.parts import UNCHARGED, Decoding, Message
 from harness.specs.models import OpenAISpec
 
 
@@ -68,6 +68,16 @@ def test_no_server_at_the_address_is_said_before_anything_is_asked() -> None:
         list(model.answer(asked(model, 3)))
     assert "--wait-for-server SECONDS" in str(caught.value)
     assert "ssl" not in str(caught.value)
+
+
+def test_a_call_that_reaches_no_server_costs_nothing() -> None:
+    model = model_at(f"http://127.0.0.1:{free_port()}/v1", attempts=1)
+    model._is_checked = True
+
+    [response] = model.answer(asked(model, 1))
+
+    assert response.usage == UNCHARGED
+    assert "no reply (Cannot connect to host 127.0.0.1:" in str(response.failure)
 
 
 def test_a_server_that_starts_late_is_waited_for() -> None:
