@@ -20,7 +20,7 @@ from harness.implicitness.open import measured_lines
 from harness.lazy import DataFrame
 from harness.pipeline.score import all_scores
 from harness.present import screen
-from harness.present.figures.detection import curve_figure
+from harness.present.figures.scores import curve_figure
 from harness.present.screen import p_value, say, show, warn
 from harness.stats.estimate import BootstrapSettings
 from harness.storage.environment import other_versions
