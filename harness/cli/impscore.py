@@ -30,8 +30,8 @@ from harness.models.encoders.encoders import CachedEncoder
 from harness.pipeline.plan import subsample
 from harness.pipeline.setup import VECTORS
 from harness.present import screen
-from harness.present.figures.texts import profile_figure
-from harness.present.figures.training import ablation_figure, margins
+from harness.present.figures.texts import datasets_distribution
+from harness.present.figures.training import margins
 from harness.present.screen import ProgressLine, say, show, show_json, show_rows, warn
 from harness.specs.implicitness import RecipeSpec
 from harness.storage import tables
@@ -262,7 +262,7 @@ def profile(
         progress=ProgressLine("encoded"),
     )
     name, row = "stdin" if file == STDIN else Path(file).name, records(found.rows)[0]
-    chart = profile_figure(found, title=name)
+    chart = datasets_distribution(found)
     target = None if out is None else out / "profile.csv"
     put = partial(_put_profile, name, found.rows)
     put_frame(found.rows, target, put, is_json=is_json, chart=chart)
@@ -363,10 +363,10 @@ def ablate(
     ),
     is_json: AsJson = False,
 ) -> int:
-    """Train all twelve forms of the metric, and all settings that the paper tried.
+    """Train all twelve forms of the metric, or with --grid all margins that the paper tried.
 
     Writes ablation.csv, with a row for each training (its metrics on the test pairs and its
-    origin), and ablation.svg; or grid.csv and grid.svg with --grid, and prints the best point.
+    origin); or grid.csv and grid.svg with --grid, and prints the best point.
     """
     (known, spec), encoder = choice.opened()
     if not spec.split[2]:
@@ -381,16 +381,14 @@ def ablate(
     )
     tested, graded = found.attrs["pairs"], found.attrs["graded"]
     title = f"Means over the runs, on {tested} test pairs, {graded} of them with levels"
-    if is_grid:
-        found = found.assign(test_pairs=tested)
-    chart = margins(found) if is_grid else ablation_figure(found, pairs=tested, graded=graded)
-    put_frame(
-        found,
-        choice.out / ("grid.csv" if is_grid else "ablation.csv"),
-        lambda: say("\n".join(chart.notes)) if is_grid else _show_means(found, title),
-        is_json=is_json,
-        chart=chart,
-    )
+    if not is_grid:
+        show_means = partial(_show_means, found, title)
+        put_frame(found, choice.out / "ablation.csv", show_means, is_json=is_json)
+        return ExitCode.DONE
+    found = found.assign(test_pairs=tested)
+    chart = margins(found)
+    show_best = partial(say, "\n".join(chart.notes))
+    put_frame(found, choice.out / "grid.csv", show_best, is_json=is_json, chart=chart)
     return ExitCode.DONE
 
 

@@ -14,21 +14,19 @@ from harness.analysis.flips import flip_rates
 from harness.analysis.pairings import judge_named
 from harness.cli import options
 from harness.cli.options import AsJson, ExitCode, Only, Where, argument, option
-from harness.cli.put import put_frame, put_rows
+from harness.cli.put import put_frame
 from harness.cli.run_report import shown_decoding
 from harness.core import Model, Sample
 from harness.errors import SpecError
 from harness.implicitness.open import with_options
+from harness.lazy import DataFrame, pandas
 from harness.parts import digest
-from harness.pipeline import transforms
+from harness.pipeline import training, transforms
 from harness.pipeline.plan import subsample
-from harness.pipeline.studies.grid import GridPlan, GridRow, carry_out, grid_cells
 from harness.pipeline.training import TrainOptions, training_samples
-from harness.pipeline.training import train as train_model
 from harness.present.screen import ProgressLine, say, show_json, show_records, warn
 from harness.registry import Registry
 from harness.specs.tasks import AskedSpec, PerturbationSpec, TaskSpec, WordNetSpec
-from harness.storage.cells import records_csv
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.find_runs import find_run
 from harness.storage.frames import records
@@ -135,7 +133,7 @@ def train(
         choice.out,
         is_oversampled=choice.is_oversampled,
     )
-    trained = train_model(where.workspace(), wanted, ProgressLine("done"))
+    trained = training.train(where.workspace(), wanted, ProgressLine("done"))
     card = trained.card
     if is_json:
         show_json({"folder": str(trained.folder), "digest": card.digest, "card": card})
@@ -197,34 +195,38 @@ def grid(
     Example:
       harness train --grid --model grams --task ishate_subtle --augment none,bt
     """
-    plan = GridPlan(
-        models=options.names(choice.model, "--model"),
-        tasks=options.names(choice.task, "--task"),
-        augment=options.names(choice.augment, "--augment"),
-        maps=options.names(choice.table, "--map"),
-        seed=choice.seed,
-        is_oversampled=choice.is_oversampled,
-    )
+    tasks = options.names(choice.task, "--task")
+    maps: Sequence[str | None] = options.names(choice.table, "--map") or [None]
+    maps = [*maps] * len(tasks) if len(maps) == 1 else maps
+    if len(maps) != len(tasks):
+        raise SpecError(
+            f"--map names {len(maps)} column maps for {len(tasks)} tasks; name one, or one for each"
+        )
     space = replace(where, data=choice.data).workspace(progress=ProgressLine())
-    cells = grid_cells(space, plan)
-    rows: list[GridRow] = []
-    for place, cell in enumerate(cells, 1):
-        warn(f"[{place}/{len(cells)}] {cell.options.label} for {cell.options.task}")
-        rows += carry_out(space, cell, ProgressLine("done"))
-    table = choice.out or where.results / "grids" / f"{digest(plan)[:16]}.csv"
-    files = {table: records_csv(GridRow, rows)}
-    put_rows(rows, files, lambda: _put_rows(rows), is_json=is_json)
-    _warn_of_copies(rows)
-    return ExitCode.of(any(row.missing for row in rows))
+    planned = training.grid(
+        space,
+        options.names(choice.model, "--model"),
+        list(zip(tasks, maps, strict=True)),
+        options.names(choice.augment, "--augment"),
+        base=TrainOptions("", "", seed=choice.seed, is_oversampled=choice.is_oversampled),
+    )
+    rows: list[dict[str, Any]] = []
+    for place, one in enumerate(planned, 1):
+        warn(f"[{place}/{len(planned)}] {one.label} for {one.task}")
+        rows += training.evaluate(space, one, ProgressLine("done"))
+    found = pandas.DataFrame(rows)
+    table = choice.out or where.results / "grids" / f"{digest(planned)[:16]}.csv"
+    put_frame(found, table, lambda: _put_grid(found), is_json=is_json)
+    _warn_of_copies(records(found))
+    return ExitCode.of(found["missing"].any())
 
 
-def _put_rows(rows: Sequence[GridRow]) -> None:
-    missing = ", missing" * any(row.missing for row in rows)
-    for of in dict.fromkeys((row.task, row.label, row.model) for row in rows):
-        task, label, model = of
+def _put_grid(found: DataFrame) -> None:
+    missing = ", missing" * bool(found["missing"].any())
+    for (task, label, model), own in found.groupby(["task", "label", "model"], sort=False):
         show_records(
             f"{task}, class {label}: {model}",
-            [row for row in rows if (row.task, row.label, row.model) == of],
+            records(own),
             "augmentation; precision, recall, F1=f1, interval, macro F1=macro_f1, near copies=near"
             + missing,
             near=lambda row: f"{row.near} of {row.texts}",
@@ -235,7 +237,7 @@ NEARLY_SEEN = 0.1
 """The share of texts with near copies among those trained on, from which a figure is suspect."""
 
 
-def _warn_of_copies(rows: Sequence[GridRow]) -> None:
+def _warn_of_copies(rows: Sequence[Any]) -> None:
     """One line for each augmentation under which many evaluated texts were nearly trained on."""
     seen = {(row.task, row.augmentation, row.label): row for row in rows}
     for (task, arm, label), row in seen.items():

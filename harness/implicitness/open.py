@@ -167,43 +167,34 @@ class CachedScorer:
 
     def score(self, texts: Sequence[object]) -> list[Scored]:
         """Score texts, in their order; a stored score is not computed again."""
-        known = self._read()
+        # The number is that of the flags: what was stored before THIN has none.
+        path = self.folder / f"{self.signature.rpartition('@')[2]}-2.jsonl"
+        known: dict[str, Scored] = {}
+        with suppress(OSError):
+            for line in path.read_bytes().splitlines():
+                # A damaged line, as a killed process leaves it, is skipped.
+                with suppress(msgspec.MsgspecError, ValueError):
+                    stored = decode_json(line, _Line)
+                    known[stored.key] = Scored(stored.value, stored.flag)
         keys = [_key(text) for text in texts]
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
         for batch in reported_chunks(list(new), AT_ONCE, self.progress):
             scores = self.scorer.score([new[key] for key in batch])
-            self._add(map(_Line, batch, [s.value for s in scores], [s.flag for s in scores]))
+            _store(path, map(_Line, batch, [s.value for s in scores], [s.flag for s in scores]))
             known |= zip(batch, scores, strict=True)
         return [known[key] for key in keys]
 
-    @property
-    def _path(self) -> Path:
-        # The number is that of the flags: what was stored before THIN has none.
-        return self.folder / f"{self.signature.rpartition('@')[2]}-2.jsonl"
 
-    def _read(self) -> dict[str, Scored]:
-        """The stored scores; a damaged line, as a killed process leaves it, is skipped."""
-        try:
-            lines = self._path.read_bytes().splitlines()
-        except OSError:
-            return {}
-        known: dict[str, Scored] = {}
-        for line in lines:
-            with suppress(msgspec.MsgspecError, ValueError):
-                score = decode_json(line, _Line)
-                known[score.key] = Scored(score.value, score.flag)
-        return known
-
-    def _add(self, scores: Iterable[_Line]) -> None:
-        """Store scores if the folder can be written: they only save time."""
-        # A line end goes before them too, so that they never go on with a torn line.
-        lines = b"\n".join([b"", *map(msgspec.json.encode, scores), b""])
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with self._path.open("ab") as file:
-                file.write(lines)
-        except OSError as error:
-            _warn_unwritable(self._path, str(error.strerror))
+def _store(path: Path, scores: Iterable[_Line]) -> None:
+    """Store scores if the folder can be written: they only save time."""
+    # A line end goes before them too, so that they never go on with a torn line.
+    lines = b"\n".join([b"", *map(msgspec.json.encode, scores), b""])
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as file:
+            file.write(lines)
+    except OSError as error:
+        _warn_unwritable(path, str(error.strerror))
 
 
 @lru_cache
@@ -279,53 +270,43 @@ def add_implicitness(
         )
     opened = scorer(spec.scorer)
     texts = [sample.fields.get(spec.of) for sample in samples]
-    is_seen = [is_known(text, opened.seen) for text in texts]
-    scored = tuple(map(_with, samples, opened.score(texts), is_seen))
+    scored = []
+    for sample, text, one in zip(samples, texts, opened.score(texts), strict=True):
+        flags = [f"implicitness_{one.flag}"] * bool(one.flag)
+        flags += [TRAINED_ON] * is_known(text, opened.seen)
+        bare = _without(sample)
+        # Beyond the sixth decimal it depends on what else was encoded with it.
+        value = {} if one.value is None else {IMPLICITNESS: (repr(round(one.value, 6)),)}
+        references = {**bare.references, **value}
+        scored.append(replace(bare, references=references, flags=(*sample.flags, *flags)))
     _warn_missing(scored, opened.signature)
     label = f"{data.label}+{opened.signature}"
     data = replace(data, label=label, is_training_known=bool(opened.seen))
-    for line in filter(None, (overlap_line(data, scored), limits_line(scored))):
+    for line in measured_lines(data, scored):
         _log.warning("%s", line)
-    return scored, data
+    return tuple(scored), data
 
 
-def overlap_line(data: DataEntry, samples: Sequence[Sample]) -> str:
-    """Describe how many measured samples the scorer was trained on, in one line.
+def measured_lines(data: DataEntry, samples: Iterable[Sample]) -> list[str]:
+    """Say how many measured samples the scorer was trained on, and whose score says little.
 
-    Empty if there are none.
+    One line each; none if there are no such samples.
     """
-    texts = {sample.id: TRAINED_ON in sample.flags for sample in samples}
-    overlap = None if data.is_training_known is False else sum(texts.values())
-    message = overlap_message(data.label.partition("+")[2], overlap, len(texts))
-    remedy = f" (flag {TRAINED_ON}); leave them out, or run with another --scorer"
-    return message + (remedy if overlap else "")
-
-
-def limits_line(samples: Iterable[Sample]) -> str:
-    """Count the measured samples whose implicitness rests on too little, or on their beginning.
-
-    One line; empty if there are none.
-    """
-    texts = {sample.id: sample.flags for sample in samples}
-    counts = {flag: sum(f"implicitness_{flag}" in own for own in texts.values()) for flag in LIMITS}
-    found = [f"{count} {_LIMITS[flag]}" for flag, count in counts.items() if count]
-    lines = f"of {len(texts)} texts {' and '.join(found)}: their implicitness says little"
-    return lines if found else ""
+    flags = {sample.id: sample.flags for sample in samples}
+    seen = sum(TRAINED_ON in own for own in flags.values())
+    overlap = None if data.is_training_known is False else seen
+    message = overlap_message(data.label.partition("+")[2], overlap, len(flags))
+    if overlap:
+        message += f" (flag {TRAINED_ON}); leave them out, or run with another --scorer"
+    counts = {flag: sum(f"implicitness_{flag}" in own for own in flags.values()) for flag in LIMITS}
+    found = " and ".join(f"{count} {_LIMITS[flag]}" for flag, count in counts.items() if count)
+    little = f"of {len(flags)} texts {found}: their implicitness says little" if found else ""
+    return [line for line in (message, little) if line]
 
 
 def _without(sample: Sample) -> Sample:
     references = {n: texts for n, texts in sample.references.items() if n != IMPLICITNESS}
     return replace(sample, references=references)
-
-
-def _with(sample: Sample, measured: Scored, is_seen: bool) -> Sample:
-    flags = [*sample.flags, *([f"implicitness_{measured.flag}"] if measured.flag else [])]
-    flags += [TRAINED_ON] if is_seen else []
-    references = dict(_without(sample).references)
-    if measured.value is not None:
-        # Beyond the sixth decimal it depends on what else was encoded with it.
-        references[IMPLICITNESS] = (repr(round(measured.value, 6)),)
-    return replace(sample, references=references, flags=tuple(flags))
 
 
 def _warn_missing(samples: Sequence[Sample], by: str) -> None:

@@ -49,7 +49,6 @@ class TrainingPair:
     meaning: str | None = None
     levels: tuple[str, ...] = ()
     plain: str | None = None
-    writer: str | None = None
     negative: tuple[str, str] | None = None
 
     @property
@@ -96,7 +95,7 @@ def read_pairs(table: Table, *, where: str) -> list[TrainingPair]:
     """Read the pairs of a table, by the columns it has; `where` is named in errors.
 
     Our layout: implicit, explicit, and where there are topic (both source and group), intention,
-    source, levels (a list), plain and writer. The released layout: its four columns, and source
+    source, levels (a list) and plain. The released layout: its four columns, and source
     where there is one. Of samples the field sentence and the reference explicit, the group as the
     source and the cluster as the group. Groups are the first there is of topic, original, group. A
     number counts as its text, 17.0 as 17.
@@ -178,7 +177,6 @@ def _training_pair(row: Row, group: str) -> TrainingPair:
         meaning=_name(row, "intention"),
         levels=tuple(_sentence({"levels": text}, "levels") for text in _listed(row, "levels")),
         plain=_sentence(row, "plain") if row.get("plain") is not None else None,
-        writer=_name(row, "writer"),
         negative=(negative[0], negative[1]) if negative else None,
     )
 

@@ -8,9 +8,9 @@ out; nothing here writes a file.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal, cast, get_args
+from typing import Any, Final
 
-from harness.errors import DataError, SpecError
+from harness.errors import DataError
 from harness.implicitness.scorer import Head, embedded_texts
 from harness.lazy import DataFrame, pandas
 from harness.models.encoders.encoders import Encoder
@@ -21,13 +21,11 @@ from harness.storage.cells import decode_json
 from harness.storage.frames import records
 from harness.text.dedup import fingerprint
 
-By = Literal["register", "writer"]
 PLAIN: Final = ("statement", "request", "evaluation")
 IMPLICIT: Final = (
     *("indirectness", "irony", "implicature_answer", "understatement"),
     *("metaphor", "euphemism", "presupposition", "rhetorical_question"),
 )
-ALL: Final = "all"
 ALL_PLAIN, ALL_IMPLICIT = "all plain", "all implicit"
 WEAK: Final = 0.7
 """An AUC whose interval begins below it is weak: the scorer does not surely know that kind."""
@@ -38,7 +36,7 @@ UPPER: Final = 1.0
 LEAST_SHARE: Final = 0.005
 PLAIN_MEAN, IMPLICIT_MEAN = "probe plain mean", "probe implicit mean"
 COLUMNS: Final = (
-    *("figure", "part", "kind", "against", "at_least", "value", "low", "high"),
+    *("figure", "kind", "against", "at_least", "value", "low", "high"),
     *("n", "sets", "is_weak", "scorer"),
 )
 _KINDS: Final = (
@@ -72,39 +70,35 @@ def refuse_probes(texts: Iterable[str], *, where: str) -> None:
         )
 
 
-def probe_figures(scores: Sequence[float], *, by: By | None = None, scorer: str = "") -> DataFrame:
-    """All figures of some scores of `probe_texts()`, in that order; by register or writer too.
+def probe_figures(scores: Sequence[float], *, scorer: str = "") -> DataFrame:
+    """All figures of some scores of `probe_texts()`, in that order.
 
     A row a figure, with its 95 % interval over sets. `auc` is the chance that a sentence of `kind`
     scores above one of `against`, 0 to 1, ties half: each implicit kind, and all of them, over each
     plain kind and all of them. `mean` is the mean implicitness of a kind, 0 to 2 where the scorer's
     distance is cosine; `share` the share of a kind that scores `at_least` or more, for each inner
-    edge of the published bins, 0 to 1. `part` is `all`, or a register or writer. `n` counts
-    sentences (of both kinds), `sets` sets; bounds are empty without an interval. `is_weak` marks an
-    AUC whose interval (without one: whose value) begins below WEAK. `scorer` names the scorer.
-    ValueError for a wrong number of scores, and for one that is not finite.
+    edge of the published bins, 0 to 1. `n` counts sentences (of both kinds), `sets` sets; bounds
+    are empty without an interval. `is_weak` marks an AUC whose interval (without one: whose value)
+    begins below WEAK. `scorer` names the scorer. ValueError for a wrong number of scores, and for
+    one that is not finite.
     """
     known = probes()
     if len(scores) != len(known):
         raise ValueError(f"{len(scores)} scores for {len(known)} probe sentences")
-    known = known.assign(score=scores)
-    parts = [(ALL, known), *(known.groupby(by, sort=False) if by else ())]
-    rows = [{"part": name, **row} for name, part in parts for row in _of_part(part)]
-    found = pandas.DataFrame(rows).assign(scorer=scorer)
+    found = pandas.DataFrame(_figures(known.assign(score=scores))).assign(scorer=scorer)
     least = found["low"].fillna(found["value"])
     return found.assign(is_weak=(found["figure"] == "auc") & (least < WEAK))[[*COLUMNS]]
 
 
-def _of_part(part: DataFrame) -> Iterator[dict[str, Any]]:
+def _figures(known: DataFrame) -> Iterator[dict[str, Any]]:
     plain, implicit = (
-        {name: part[part["kind"].isin(kinds)] for name, kinds in side.items()} for side in _KINDS
+        {name: known[known["kind"].isin(kinds)] for name, kinds in side.items()} for side in _KINDS
     )
     for kind, above in implicit.items():
         for against, below in plain.items():
             truth = [True] * len(above) + [False] * len(below)
             both = pandas.concat([above, below])
-            sets = Clusters.named([*both["cluster"]])
-            found = auc(both["score"].to_numpy(), truth, sets)
+            found = auc(both["score"].to_numpy(), truth, Clusters.named([*both["cluster"]]))
             yield _figure("auc", kind, found) | {"against": against}
     for kind, own in (plain | implicit).items():
         found = mean_interval([*own["score"]], [*own["cluster"]], is_share=False)
@@ -132,19 +126,18 @@ def card_figures(scores: Sequence[float]) -> dict[str, float | None]:
     that score EDGE or more.
     """
     rows = records(probe_figures(scores))
+    areas = [row for row in rows if row.figure == "auc"]
     found: dict[str, float | None] = {"probe sets": rows[0].sets}
-    for row in rows:
-        if row.figure == "auc" and row.against == ALL_PLAIN:
-            of = "" if row.kind == ALL_IMPLICIT else f" {words(row.kind)}"
-            found[f"probe auc{of}"] = row.value
-    found["probe weak"] = len({row.kind for row in rows if row.is_weak} - {ALL_IMPLICIT})
-    for row in (one for one in rows if one.figure == "mean"):
-        if row.kind in (ALL_PLAIN, ALL_IMPLICIT):
-            found[PLAIN_MEAN if row.kind == ALL_PLAIN else IMPLICIT_MEAN] = row.value
-    for row in rows:
-        if row.figure == "share" and row.kind == ALL_PLAIN and row.at_least is not None:
-            found[share_key(row.at_least)] = row.value
-    return found
+    for row in (one for one in areas if one.against == ALL_PLAIN):
+        of = "" if row.kind == ALL_IMPLICIT else f" {words(row.kind)}"
+        found[f"probe auc{of}"] = row.value
+    found["probe weak"] = len({row.kind for row in areas if row.is_weak} - {ALL_IMPLICIT})
+    means = {row.kind: row.value for row in rows if row.figure == "mean"}
+    shares = {
+        row.at_least: row.value for row in rows if (row.figure, row.kind) == ("share", ALL_PLAIN)
+    }
+    found |= {PLAIN_MEAN: means[ALL_PLAIN], IMPLICIT_MEAN: means[ALL_IMPLICIT]}
+    return found | {share_key(edge): shares[edge] for edge in EDGES}
 
 
 def share_key(edge: float) -> str:
@@ -185,16 +178,6 @@ def plain_line(metrics: Mapping[str, float | None], bins: Collection[float]) -> 
         f"{share:.0%} of plain probe sentences reach the bins from {edge:g} on{more}: these bins "
         "hold plain texts too (harness impscore probe)"
     )
-
-
-def parts_of(by: str | None) -> By | None:
-    """By what figures are split, of a user's word for it; None or an empty one: by nothing."""
-    for known in get_args(By):
-        if by == known:
-            return cast(By, known)  # get_args has no types
-    if by:
-        raise SpecError(f"by {by!r}: give {' or '.join(get_args(By))}")
-    return None
 
 
 def scores_of(scorer: Any) -> list[float]:  # noqa: ANN401 - whatever has `score`

@@ -77,37 +77,27 @@ class TunedEncoder(SentenceTransformers):
 def _renamed(
     given: Mapping[str, Tensor], own: Mapping[str, Tensor], *, model: str
 ) -> dict[str, Tensor]:
+    """The given weights under the model's own names; all of them must fit, and be there."""
     ends = {WRAPPED.sub("", name): name for name in own}
     placed: dict[str, Tensor] = {}
     unknown = []
     for name, weight in given.items():
-        if COUNTED.search(name):
-            continue
         parts = name.split(".")
         inner = (".".join(parts[start:]) for start in range(len(parts)))
-        if (end := next((end for end in inner if end in ends), None)) is None:
-            unknown.append(f"{name} {list(weight.shape)}")
-        else:
+        end = next((end for end in inner if end in ends), None)
+        if end is not None and weight.shape == own[ends[end]].shape:
             placed[ends[end]] = weight
+        elif not COUNTED.search(name):
+            unknown.append(f"{name} {list(weight.shape)}")
     missing = [name for end, name in ends.items() if name not in placed and UNREAD not in end]
-    wrong = [
-        f"{name}: {list(weight.shape)}, not {list(own[name].shape)}"
-        for name, weight in placed.items()
-        if weight.shape != own[name].shape
-    ]
-    if unknown or missing or wrong:
+    if unknown or missing:
+        facts = zip(("unknown", "missing"), (unknown, missing), strict=True)
+        said = [f"{len(names)} {what} ({', '.join(names[:3])})" for what, names in facts if names]
         raise ModelError(
-            f"the state dict's encoder does not fit {model}: {_counted('unknown', unknown)}; "
-            f"{_counted('missing', missing)}; {_counted('of another shape', wrong)}; set "
-            "`encoder:` to the model they were trained with, and list what is no weight of it in "
-            "`ignore:`"
+            f"the state dict's encoder does not fit {model}: {'; '.join(said)}; set `encoder:` to "
+            "the model they were trained with, and list what is no weight of it in `ignore:`"
         )
     return placed
-
-
-def _counted(what: str, names: list[str]) -> str:
-    more = ", ..." if len(names) > 3 else ""
-    return f"{len(names)} {what}" + (f" ({', '.join(names[:3])}{more})" if names else "")
 
 
 PICKLES: Final = frozenset({".bin", ".ckpt", ".pt", ".pth"})

@@ -275,14 +275,9 @@ class Scorer:
             )
 
     @property
-    def digest(self) -> str:
-        """Digest of all that changes its scores: encoder, form and matrices."""
-        return self.head.digest
-
-    @property
     def signature(self) -> str:
         """Name and digest, as signatures have them: scales of scorers differ."""
-        return f"{self.name}@{self.digest[:8]}"
+        return f"{self.name}@{self.head.digest[:8]}"
 
     @property
     def seen(self) -> frozenset[str]:
@@ -322,17 +317,11 @@ class Scorer:
         first of its texts that has one.
         """
         reads = [_pair_of(pair) for pair in pairs]
-        wanted = dict.fromkeys(read for read in reads if not isinstance(read, Flag))
-        embedded = embedded_texts(
-            (text for pair in wanted for text in pair), self.encoder, progress
-        )
-        rows, place = embedded.vectors, embedded.places
-        values: dict[tuple[str, str], float] = {}
-        for some in chunks(wanted, AT_ONCE):
-            first, second = ([place[text] for text in side] for side in zip(*some, strict=True))
-            found = self.head.pragmatic_distance(rows[first], rows[second])
-            values.update(zip(some, found.tolist(), strict=True))
-        limits = self.limits(list(place))
+        wanted = list(dict.fromkeys(read for read in reads if not isinstance(read, Flag)))
+        texts = (text for pair in wanted for text in pair)
+        embedded = embedded_texts(texts, self.encoder, progress)
+        found = [v for some in chunks(wanted, AT_ONCE) for v in embedded.apart(some, self.head)]
+        values, limits = dict(zip(wanted, found, strict=True)), self.limits(list(embedded.places))
         return [
             Scored(None, read)
             if isinstance(read, Flag)
@@ -383,6 +372,14 @@ class Embedded:
 
     vectors: Vectors
     places: Mapping[str, int]
+
+    def apart(self, pairs: Sequence[tuple[str, str]], head: Head) -> list[float]:
+        """The pragmatic distance of each pair of its texts."""
+        first, second = ([self.places[pair[side]] for pair in pairs] for side in (0, 1))
+        found: list[float] = head.pragmatic_distance(
+            self.vectors[first], self.vectors[second]
+        ).tolist()
+        return found
 
 
 def embedded_texts(

@@ -1,7 +1,7 @@
 """Training pairs and a recipe to a head with its card, and to a comparison of forms and settings.
 
 A head is never tested on a sentence that it was trained on, nor on one nearly equal to it. Its
-baseline, word presence, knows no meaning. The ablation tries the twelve forms of the paper and the
+baseline, word presence, knows no meaning. The ablation tries the twelve forms of the paper, or the
 settings that it swept. Nothing here reads or writes files.
 """
 
@@ -10,19 +10,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
 from math import log
-from statistics import stdev
 from typing import Final
 
 from msgspec import structs, to_builtins
 
-from harness.errors import DataError
 from harness.implicitness.evaluate import mean_known, rho, tau
 from harness.implicitness.formula import FORMS, Maps, Matrix
 from harness.implicitness.losses import embed, examples, train
 from harness.implicitness.pairs import TrainingPair
 from harness.implicitness.probe import head_figures
-from harness.implicitness.scorer import Embedded, Head, HeadCard, Numbers
-from harness.implicitness.splits import Split, data_digest, folds, split, with_negatives
+from harness.implicitness.scorer import Embedded, Head, HeadCard
+from harness.implicitness.splits import Split, data_digest, folds, split
 from harness.lazy import DataFrame, pandas
 from harness.models.encoders.encoders import Encoder
 from harness.models.vectors import Progress
@@ -51,12 +49,12 @@ def head_metrics(
     there are none of a kind.
     """
     scores = _scores(head, embedded)
-    near = _apart(head, [(p.implicit, p.explicit) for p in held if p.negative], embedded)
-    far = _apart(head, [p.negative for p in held if p.negative], embedded)
+    near = embedded.apart([(p.implicit, p.explicit) for p in held if p.negative], head)
+    far = embedded.apart([p.negative for p in held if p.negative], head)
     graded = [[scores[text] for text in pair.levels] for pair in held if pair.levels]
     return {
         "implicitness": accuracy([scores[p.implicit] - scores[p.explicit] for p in held]),
-        "pragmatics": accuracy((far - near).tolist()),
+        "pragmatics": accuracy([other - own for own, other in zip(near, far, strict=True)]),
         "tau": mean_known([tau(range(len(found)), found) for found in graded]),
         "rho": mean_known([rho(range(len(found)), found) for found in graded]),
         "words": accuracy([words(p.implicit) - words(p.explicit) for p in held]) if words else None,
@@ -71,24 +69,19 @@ def side_means(head: Head, held: Sequence[TrainingPair], embedded: Embedded) -> 
     distance` and `negative distance` 0 or more; None without a pair, or one with a negative.
     """
     scores = _scores(head, embedded)
-    near = _apart(head, [(pair.implicit, pair.explicit) for pair in held], embedded)
-    far = _apart(head, [pair.negative for pair in held if pair.negative], embedded)
+    near = embedded.apart([(pair.implicit, pair.explicit) for pair in held], head)
+    far = embedded.apart([pair.negative for pair in held if pair.negative], head)
     return {
         "implicit mean": mean_known([scores[pair.implicit] for pair in held]),
         "explicit mean": mean_known([scores[pair.explicit] for pair in held]),
-        "pair distance": float(near.mean()) if len(near) else None,
-        "negative distance": float(far.mean()) if len(far) else None,
+        "pair distance": mean_known(near),
+        "negative distance": mean_known(far),
     }
 
 
 def _scores(head: Head, embedded: Embedded) -> dict[str, float]:
     scores = head.implicitness(embedded.vectors).tolist()
     return {text: scores[place] for text, place in embedded.places.items()}
-
-
-def _apart(head: Head, pairs: Sequence[tuple[str, str]], embedded: Embedded) -> Numbers:
-    first, second = ([embedded.places[pair[side]] for pair in pairs] for side in (0, 1))
-    return head.pragmatic_distance(embedded.vectors[first], embedded.vectors[second])
 
 
 def word_presence(known: Sequence[TrainingPair]) -> Callable[[str], float]:
@@ -141,8 +134,6 @@ def make_head(
         metrics |= {f"test {key}": value for key, value in found.items()}
     if recipe.folds:
         metrics |= cross_validated(pairs, recipe, embedded, progress=progress)
-    if recipe.leave_writers_out:
-        metrics |= writers_left_out(pairs, recipe, embedded, progress=progress)
     if recipe.probes:
         metrics |= head_figures(bare, encoder, progress)
     card = HeadCard(
@@ -195,52 +186,15 @@ CHOOSING: Final = (9, 1)  # shares of what a fold leaves, where a recipe chooses
 def cross_validated(
     pairs: Sequence[TrainingPair], recipe: RecipeSpec, embedded: Embedded, *, progress: Progress
 ) -> Metrics:
-    """Measure a recipe by folds: each metric by name, the mean over folds and seeds.
-
-    `NAME sd` is the standard deviation between the seeds, where there are several.
-    """
-    by_seed: list[list[Metrics]] = []
-    for seed in recipe.fold_seeds:
-        by_seed.append([])
-        shares = CHOOSING if recipe.split[1] else (1, 0)
-        for parts in folds(pairs, seed=seed, count=recipe.folds, shares=shares):
-            # The members of no two seeds are alike.
-            members, _ = train_members(parts, embedded, recipe, seed=seed * 1000)
-            head, words = head_of("fold", members, recipe), word_presence(parts.train)
-            by_seed[-1].append(head_metrics(head, parts.test, embedded, words=words))
-            progress("folds", sum(map(len, by_seed)), recipe.folds * len(recipe.fold_seeds))
-    metrics: Metrics = {}
-    for name in by_seed[0][0]:
-        means = [mean_known([one[name] for one in found]) for found in by_seed]
-        there = [mean for mean in means if mean is not None]
-        metrics[f"folds {name}"] = mean_known(means)
-        if len(there) > 1:
-            metrics[f"folds {name} sd"] = stdev(there)
-    return metrics
-
-
-def writers_left_out(
-    pairs: Sequence[TrainingPair], recipe: RecipeSpec, embedded: Embedded, *, progress: Progress
-) -> Metrics:
-    """Measure a recipe on each writer's pairs by a head of the others': metrics by WRITER and name.
-
-    Writing habits are then unseen, too. Pairs without a writer are always learned of. Each head has
-    one member, whatever the recipe says.
-    """
-    recipe = structs.replace(recipe, members=1)
-    writers = sorted({pair.writer for pair in pairs if pair.writer is not None})
-    if len(writers) < 2:
-        raise DataError(f"{len(writers)} writers: leave_writers_out needs two in a column `writer`")
-    metrics: Metrics = {}
-    for done, writer in enumerate(writers, start=1):
-        others = [pair for pair in pairs if pair.writer != writer]
-        held = with_negatives([pair for pair in pairs if pair.writer == writer], recipe.seed)
-        parts = split(others, seed=recipe.seed, shares=(*recipe.split[:2], 0))
-        members, _ = train_members(parts, embedded, recipe, seed=recipe.seed)
-        found = head_metrics(head_of("left out", members, recipe), held, embedded)
-        metrics |= {f"writer {writer} {key}": v for key, v in found.items() if key != "words"}
-        progress("writers", done, len(writers))
-    return metrics
+    """Measure a recipe by folds: each metric by name, the mean over folds."""
+    shares, seed, found = CHOOSING if recipe.split[1] else (1, 0), recipe.seed, list[Metrics]()
+    for parts in folds(pairs, seed=seed, count=recipe.folds, shares=shares):
+        # The members of no two seeds are alike.
+        members, _ = train_members(parts, embedded, recipe, seed=seed * 1000)
+        head, words = head_of("fold", members, recipe), word_presence(parts.train)
+        found.append(head_metrics(head, parts.test, embedded, words=words))
+        progress("folds", len(found), recipe.folds)
+    return {f"folds {name}": mean_known([one[name] for one in found]) for name in found[0]}
 
 
 SWEPT: Final[dict[str, tuple[float, ...]]] = {
@@ -255,25 +209,19 @@ Trial = tuple[dict[str, object], SettingsSpec]
 
 
 def trials(settings: SettingsSpec, *, is_grid: bool = False) -> list[Trial]:
-    """List the twelve forms, then each value of each swept setting, the rest as in `settings`.
+    """List the twelve forms, the rest as in `settings`; or every combination of SWEPT.
 
-    A trial has the columns `setting` and `value`, the form's name or the setting's number. Of a
-    grid, instead, every combination of the swept settings, a column each.
+    A form has the columns `setting` and `value`, its name; a combination a column a setting.
     """
     if is_grid:
         combined = [dict(zip(SWEPT, values, strict=True)) for values in product(*SWEPT.values())]
         return [({**one}, structs.replace(settings, **one)) for one in combined]
-    found: list[Trial] = [
+    return [
         (
             {"setting": "form", "value": " ".join(structs.astuple(form))},
             structs.replace(settings, **structs.asdict(form)),
         )
         for form in FORMS
-    ]
-    return found + [
-        ({"setting": name, "value": f"{value:g}"}, structs.replace(settings, **{name: value}))
-        for name, values in SWEPT.items()
-        for value in values
     ]
 
 
@@ -291,21 +239,19 @@ def ablation(
     `data` and `recipe` come with their names. A row a training: the trial's columns, seed,
     kept_epoch, its METRICS on the test pairs, NaN where there was nothing to measure; then data,
     recipe and encoder, each NAME@DIGEST. `attrs` counts the test `pairs`, and those of them that
-    are `graded`. Trials of equal settings are trained once.
+    are `graded`.
     """
     (source, pairs), (name, spec) = data, recipe
     embedded = embed(pairs, encoder, progress)
     parts = split(pairs, seed=spec.seed, shares=spec.split)
-    known: dict[tuple[SettingsSpec, int], Metrics] = {}
     rows: list[dict[str, object]] = []
     for done, (columns, settings) in enumerate(planned, 1):
         one = structs.replace(spec, settings=settings, members=1)
         for seed in range(spec.seed, spec.seed + runs):
-            if (settings, seed) not in known:
-                members, (epoch,) = train_members(parts, embedded, one, seed=seed)
-                found = head_metrics(head_of("trial", members, one), parts.test, embedded)
-                known[settings, seed] = {"kept_epoch": epoch} | {n: found[n] for n in METRICS}
-            rows.append({**columns, "seed": seed, **known[settings, seed]})
+            members, (epoch,) = train_members(parts, embedded, one, seed=seed)
+            found = head_metrics(head_of("trial", members, one), parts.test, embedded)
+            values = {name: found[name] for name in METRICS}
+            rows.append({**columns, "seed": seed, "kept_epoch": epoch, **values})
         progress("trials", done, len(planned))
     made = pandas.DataFrame(rows).astype(dict.fromkeys(METRICS, float))
     graded = sum(bool(pair.levels) for pair in parts.test)

@@ -4,10 +4,9 @@ Everything is tried on made-up texts of every sort, and twice. A judge's model i
 replies are made up too.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import chain
 from math import isfinite
 from typing import Final
 
@@ -26,8 +25,6 @@ TEXTS: Final = (
     "word " * 2000,
 )
 """Plain, a number, an object, empty, blank, unicode, hostile, and 10,000 characters."""
-Rules = dict[str, Callable[[], str | None]]
-"""What breaks each rule; None where it is kept."""
 FAILURE: Final = Failure(Reason.FAILED, "made up")
 
 
@@ -39,111 +36,140 @@ class Finding:
     problem: str | None = None
 
 
-def findings(rules: Rules) -> Iterator[Finding]:
-    """Try each rule; one that raises is broken by what it raises."""
-    for rule, broken_by in rules.items():
+class _Broken(Exception):
+    """What breaks a rule, in words."""
+
+
+class _Rules(list[Finding]):
+    @contextmanager
+    def rule(self, name: str) -> Iterator[None]:
+        """Add a finding on the block: it breaks the rule if it raises anything."""
+        problem = None
         try:
-            yield Finding(rule, broken_by())
+            yield
+        except _Broken as error:
+            problem = str(error)
         except Exception as error:  # whatever code under test raises is what is to be reported
-            yield Finding(rule, f"{type(error).__name__}: {error}")
+            problem = f"{type(error).__name__}: {error}"
+        self.append(Finding(name, problem))
+
+
+def _need(holds: object, fact: str) -> None:
+    if not holds:
+        raise _Broken(fact)
+
+
+def _same(what: str, first: object, then: object) -> None:
+    _need(first == then, f"{what} {first!r:.200}, then {then!r:.200}")
 
 
 def check_judge(
     build: Callable[[], Judge], name: str, samples: Sequence[Sample], *, model: str | None
-) -> Iterator[Finding]:
+) -> list[Finding]:
     """Try a judge's contract on some samples that it can read.
 
     `model` is the identity of its model, None where it asks none.
     """
-    judge = build()
+    found, judge = _Rules(), build()
     cases = [case for sample in samples for case in _cases(sample)]
-
-    def asked() -> list[tuple[Request, ...]]:
-        return [judge.ask(case.sample, case.response) for case in cases]
-
-    rules: Rules = {
-        "names itself": lambda: _names(judge, name),
-        "has one recipe, however often it is built": lambda: _recipe(judge, build(), name),
-        "asks the same each time, in requests of its model": lambda: (
-            _asks(chain.from_iterable(asked()), model) or _twice(asked, "asks")
-        ),
-        "reads no cases as no verdicts": lambda: _equal(judge.read([]), [], "reads"),
-    }
-    yield from findings(rules)
-    pairs = zip(cases, asked(), strict=True)
+    asked: list[tuple[Request, ...]] = [()] * len(cases)
+    with found.rule("names itself"):
+        _need(judge.name == name, f"its name is {judge.name!r}, not {name!r}")
+        is_word = isinstance(judge.metric, str) and judge.metric.isidentifier()
+        _need(is_word, f"its metric is {judge.metric!r}; write a word, as accuracy or mean_rating")
+    with found.rule("has one recipe, however often it is built"):
+        recipe, again = judge.recipe, build().recipe
+        is_formed = recipe.startswith(f"{name}:") and recipe.count("|") == 1 and recipe == again
+        _need(is_formed, f"{recipe!r}, then {again!r}; write name:digest|way, equal each time")
+    with found.rule("asks the same each time, in requests of its model"):
+        asked = [judge.ask(case.sample, case.response) for case in cases]
+        for request in (request for part in asked for request in part):
+            _need(isinstance(request, Request), f"asks {request!r}, which is no Request")
+            fact = f"asks model {request.model!r}, and its own is {model!r}"
+            _need(request.model == model, fact)
+        _same("asks", asked, [judge.ask(case.sample, case.response) for case in cases])
+    with found.rule("reads no cases as no verdicts"):
+        _same("reads", judge.read([]), [])
+    pairs = zip(cases, asked, strict=True)
     answered = [replace(case, replies=_replies(own, at)) for at, (case, own) in enumerate(pairs)]
-
-    def read() -> list[Verdict]:
-        return judge.read(answered)
-
-    rules = {
-        "gives one verdict a case, in order, under its name": lambda: _verdicts(
-            read(), answered, name
-        ),
-        "reads the same each time": lambda: _twice(read, "reads"),
-        "gives lost replies of its model a reason": lambda: _lost(judge, cases, model),
-    }
-    yield from findings(rules)
+    with found.rule("gives one verdict a case, in order, under its name"):
+        _verdicts(judge.read(answered), answered, name)
+    with found.rule("reads the same each time"):
+        _same("reads", judge.read(answered), judge.read(answered))
+    with found.rule("gives lost replies of its model a reason"):
+        lost = [
+            replace(case, replies=tuple(Response(r.key, failure=FAILURE) for r in own))
+            for case, own in zip(cases, asked, strict=True)
+            if own and model is not None
+        ]
+        values = [verdict.value for verdict in judge.read(lost) if verdict.value is not None]
+        _need(not values, f"it gives them the value {values[:1]}")
+    return found
 
 
 def check_model(
     build: Callable[[], Model], name: str, *, place: tuple[str, str, str], may_ask: bool
-) -> Iterator[Finding]:
+) -> list[Finding]:
     """Try a model's contract; it is asked where that is allowed.
 
     `place` is the sample, variant and step that requests are about.
     """
-    model = build()
-
-    def identity() -> str:
+    found, model = _Rules(), build()
+    with found.rule("names itself"):
+        _same("is called", model.name, name)
+    with found.rule("names its kind"):
+        _need(model.kind.strip(), "its kind is empty")
+    with found.rule("says what it can be asked for"):
+        is_known = model.modes and all(isinstance(mode, Mode) for mode in model.modes)
+        _need(is_known, f"its modes are {model.modes!r}; write a frozenset of harness.parts.Mode")
+    if not may_ask:
+        return found
+    model.resolve()
+    with found.rule("has one identity, however often it is built"):
         again = build()
         again.resolve()
-        return again.identity
-
-    rules: Rules = {
-        "names itself": lambda: _equal(model.name, name, "is called"),
-        "names its kind": lambda: None if model.kind.strip() else "its kind is empty",
-        "says what it can be asked for": lambda: _modes(model.modes),
-    }
-    yield from findings(rules)
-    if not may_ask:
-        return
-    model.resolve()
-    rules = {
-        "has one identity, however often it is built": lambda: _equal(
-            model.identity, identity(), "is"
-        ),
-        "answers no requests with no responses": lambda: _equal(
-            list(model.answer([])), [], "answers"
-        ),
-    }
+        _same("is", model.identity, again.identity)
+    with found.rule("answers no requests with no responses"):
+        _same("answers", list(model.answer([])), [])
     for mode in sorted(model.modes):
-        requests = _requests(model, mode, place)
-        rules[f"gives one response a request to {mode}"] = partial(_answers, model, requests)
-    yield from findings(rules)
+        with found.rule(f"gives one response a request to {mode}"):
+            _answers(model, _requests(model, mode, place))
+    return found
 
 
-def check_reader(read: Callable[[], list[Sample]]) -> Iterator[Finding]:
+def check_reader(read: Callable[[], list[Sample]]) -> list[Finding]:
     """Try a reader's contract on some files."""
-    rules: Rules = {
-        "gives samples, each with an id of its own": lambda: _samples(read()),
-        "reads the same each time": lambda: _twice(read, "reads"),
-    }
-    return findings(rules)
+    found = _Rules()
+    with found.rule("gives samples, each with an id of its own"):
+        samples = read()
+        _need(samples, "it gives no samples")
+        wrong = [part for part in samples if not isinstance(part, Sample)]
+        _need(not wrong, f"{wrong[:1]} is no Sample")
+        twice = len(samples) - len({sample.id for sample in samples})
+        _need(not twice, f"{twice} ids are given twice")
+    with found.rule("reads the same each time"):
+        _same("reads", read(), read())
+    return found
 
 
-def check_scorer(build: Callable[[], TextScorer]) -> Iterator[Finding]:
+def check_scorer(build: Callable[[], TextScorer]) -> list[Finding]:
     """Try the contract of a scorer of texts."""
-    scorer, texts = build(), [*TEXTS, None, 3]
-    rules: Rules = {
-        "has one signature, however often it is built": lambda: _equal(
-            scorer.signature, build().signature, "is"
-        ),
-        "scores no texts as no scores": lambda: _equal(list(scorer.score([])), [], "gives"),
-        "gives a finite value or a flag for each text": lambda: _scores(scorer, texts),
-        "scores the same each time": lambda: _twice(lambda: list(scorer.score(texts)), "gives"),
-    }
-    return findings(rules)
+    found, scorer, texts = _Rules(), build(), [*TEXTS, None, 3]
+    with found.rule("has one signature, however often it is built"):
+        _same("is", scorer.signature, build().signature)
+    with found.rule("scores no texts as no scores"):
+        _same("gives", list(scorer.score([])), [])
+    with found.rule("gives a finite value or a flag for each text"):
+        scores = scorer.score(texts)
+        _need(len(scores) == len(texts), f"{len(scores)} scores of {len(texts)} texts")
+        for text, score in zip(texts, scores, strict=True):
+            is_flagged = score.value is not None or score.flag
+            _need(is_flagged, f"{text!r:.40} has no value and no flag that says why")
+            fact = f"the value of {text!r:.40} is {score.value}"
+            _need(score.value is None or isfinite(score.value), fact)
+    with found.rule("scores the same each time"):
+        _same("gives", list(scorer.score(texts)), list(scorer.score(texts)))
+    return found
 
 
 def _cases(sample: Sample) -> list[Case]:
@@ -167,66 +193,14 @@ def _replies(asked: Sequence[Request], place: int) -> tuple[Response, ...]:
     )
 
 
-def _names(judge: Judge, name: str) -> str | None:
-    if judge.name != name:
-        return f"its name is {judge.name!r}, not {name!r}"
-    if not isinstance(judge.metric, str) or not judge.metric.isidentifier():
-        return f"its metric is {judge.metric!r}; write a word such as accuracy or mean_rating"
-    return None
-
-
-def _recipe(judge: Judge, again: Judge, name: str) -> str | None:
-    recipe = judge.recipe
-    if not recipe.startswith(f"{name}:") or recipe.count("|") != 1 or recipe != again.recipe:
-        return f"{recipe!r}, then {again.recipe!r}; write name:digest|way, equal each time"
-    return None
-
-
-def _asks(asked: Iterable[Request], model: str | None) -> str | None:
-    for request in asked:
-        if not isinstance(request, Request):
-            return f"asks {request!r}, which is no Request"
-        if request.model != model:
-            return f"asks model {request.model!r}, and its own is {model!r}"
-    return None
-
-
-def _verdicts(verdicts: Sequence[Verdict], cases: Sequence[Case], name: str) -> str | None:
-    if len(verdicts) != len(cases):
-        return f"{len(verdicts)} verdicts on {len(cases)} cases"
+def _verdicts(verdicts: Sequence[Verdict], cases: Sequence[Case], name: str) -> None:
+    _need(len(verdicts) == len(cases), f"{len(verdicts)} verdicts on {len(cases)} cases")
     for verdict, case in zip(verdicts, cases, strict=True):
-        if not isinstance(verdict, Verdict):
-            return f"{verdict!r} is no Verdict"
-        if verdict.response_key != case.response.key:
-            return f"verdict on {verdict.response_key} where {case.response.key} was to be read"
-        if verdict.judge != name:
-            return f"a verdict by {verdict.judge!r}; write self.name"
-    return None
-
-
-def _lost(judge: Judge, cases: Sequence[Case], model: str | None) -> str | None:
-    if model is None:
-        return None
-    lost = [
-        replace(case, replies=tuple(Response(r.key, failure=FAILURE) for r in asked))
-        for case in cases
-        if (asked := judge.ask(case.sample, case.response))
-    ]
-    values = [verdict.value for verdict in judge.read(lost) if verdict.value is not None]
-    return f"it gives them the value {values[0]}" if values else None
-
-
-def _equal(first: object, then: object, what: str) -> str | None:
-    return None if first == then else f"{what} {first!r:.200}, then {then!r:.200}"
-
-
-def _twice(make: Callable[[], object], what: str) -> str | None:
-    return _equal(make(), make(), what)
-
-
-def _modes(modes: frozenset[Mode]) -> str | None:
-    is_known = modes and all(isinstance(mode, Mode) for mode in modes)
-    return None if is_known else f"its modes are {modes!r}; write a frozenset of harness.parts.Mode"
+        _need(isinstance(verdict, Verdict), f"{verdict!r} is no Verdict")
+        key = case.response.key
+        fact = f"verdict on {verdict.response_key} where {key} was to be read"
+        _need(verdict.response_key == key, fact)
+        _need(verdict.judge == name, f"a verdict by {verdict.judge!r}; write self.name")
 
 
 def _requests(model: Model, mode: Mode, place: tuple[str, str, str]) -> list[Request]:
@@ -242,45 +216,22 @@ def _requests(model: Model, mode: Mode, place: tuple[str, str, str]) -> list[Req
     ]
 
 
-def _answers(model: Model, requests: Sequence[Request]) -> str | None:
+def _answers(model: Model, requests: Sequence[Request]) -> None:
     asked = {request.key: request for request in requests}
     responses = list(model.answer(requests))
-    if wrong := [part for part in responses if not isinstance(part, Response)]:
-        return f"{wrong[0]!r} is no Response"
-    if len(responses) != len(requests) or {part.key for part in responses} != asked.keys():
-        return f"{len(responses)} responses to {len(requests)} requests, or keys of other requests"
-    found = (_missing(part, asked[part.key]) for part in responses if part.failure is None)
-    return next(filter(None, found), None)
-
-
-def _missing(response: Response, request: Request) -> str | None:
-    is_vector = request.mode is Mode.EMBED
-    count, wanted, what = len(response.choice_scores or ()), len(request.choices), "scores"
-    if request.mode is Mode.GENERATE:
-        count, what = len(response.texts or ()) + len(response.lost), "texts"
-        wanted = request.decoding.n
-    if bool(response.vectors) if is_vector else count == wanted:
-        return None
-    gives = "no vectors" if is_vector else f"{count} {what} of {wanted}"
-    return f"asked to {request.mode}, it gives {gives}"
-
-
-def _samples(samples: Sequence[Sample]) -> str | None:
-    if not samples:
-        return "it gives no samples"
-    if wrong := [part for part in samples if not isinstance(part, Sample)]:
-        return f"{wrong[0]!r} is no Sample"
-    ids = [sample.id for sample in samples]
-    return f"{len(ids) - len(set(ids))} ids are given twice" if len(set(ids)) < len(ids) else None
-
-
-def _scores(scorer: TextScorer, texts: Sequence[object]) -> str | None:
-    scores = scorer.score(texts)
-    if len(scores) != len(texts):
-        return f"{len(scores)} scores of {len(texts)} texts"
-    for text, score in zip(texts, scores, strict=True):
-        if score.value is None and not score.flag:
-            return f"{text!r:.40} has no value and no flag that says why"
-        if score.value is not None and not isfinite(score.value):
-            return f"the value of {text!r:.40} is {score.value}"
-    return None
+    wrong = [part for part in responses if not isinstance(part, Response)]
+    _need(not wrong, f"{wrong[:1]} is no Response")
+    is_each = len(responses) == len(requests) and {one.key for one in responses} == asked.keys()
+    fact = f"{len(responses)} responses to {len(requests)} requests, or keys of other requests"
+    _need(is_each, fact)
+    for response in (response for response in responses if response.failure is None):
+        request = asked[response.key]
+        what, wanted = "scores", len(request.choices)
+        count = len(response.choice_scores or ())
+        if request.mode is Mode.EMBED:
+            what, wanted, count = "vectors", 1, len(response.vectors or ())
+        elif request.mode is Mode.GENERATE:
+            what, wanted = "texts", request.decoding.n
+            count = len(response.texts or ()) + len(response.lost)
+        fact = f"asked to {request.mode}, it gives {count} {what} of {wanted}"
+        _need(count == wanted, fact)

@@ -1,17 +1,19 @@
 """Tables of labelled texts, and copies of them that were made, to trained classifiers.
 
 A made row is one that the table marks as such, or one of a task that `harness perturb --training`
-wrote. Each training is in a folder of its own, weights and card. Nothing here evaluates: the run
-does, on other texts.
+wrote. Each training is in a folder of its own, weights and card. A grid is a loop over trainings,
+each evaluated as a run of its own; what is trained and stored is not done again.
 """
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 from msgspec import UNSET, structs
@@ -32,7 +34,10 @@ from harness.models.local.classifiers import (
     write_trained,
 )
 from harness.models.local.heads import FILE, fit, write_arrays
-from harness.models.vectors import Vectors
+from harness.models.vectors import Progress, Vectors
+from harness.pipeline import execute, resolve
+from harness.pipeline.choice_scores import F1, MACRO, PRECISION, RECALL
+from harness.pipeline.score import ALL
 from harness.pipeline.setup import VECTORS, recipe, trained_folder
 from harness.pipeline.transforms import BY, FROM
 from harness.registry import Registry
@@ -40,13 +45,15 @@ from harness.specs.data import TableSpec
 from harness.specs.models import ClassifierSpec, SklearnSpec, TrainedSpec
 from harness.specs.tasks import TaskSpec
 from harness.storage.runs import DataEntry
+from harness.text.dedup import LIKENESS, nearest_originals
 from harness.workspace import Workspace
 
 _log = logging.getLogger(__name__)
-TrainingProgress = Callable[[str, int, int], None]
 BASE = "base"
 """The entry of a card's versions that names the checkpoint which the training began with."""
 EVERY, OVERSAMPLED = "all", "oversampled"
+PLAIN = "none"
+"""The augmentation of a grid that adds nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,42 +138,36 @@ def read_lesson(workspace: Workspace, options: TrainOptions, task: TaskSpec) -> 
     samples, data, table = training_samples(
         workspace, task, name=options.task, with_made=bool(methods)
     )
-    kept, made = _with_made(samples, table, methods, is_free=not own)
-    if EVERY in methods and not made:
+    kept = _with_made(samples, table, methods)
+    if EVERY in methods and not any(MADE in one.flags for one in kept):
         _log.warning(
             "--augment %s adds no row: no made row of this table has a label of task %s",
             *(EVERY, options.task),
         )
     for name in own:
         copies, path = _copies(workspace, name, options.task, samples)
-        kept, made = [*kept, *copies], made + Counter(one.references[BY][0] for one in copies)
+        kept = [*kept, *copies]
         data = replace(data, files={**data.files, path.name: checksum(path)})
-    labels = tuple(task.data.choices)
-    names = [sample.references[LABEL][0] for sample in kept]
+    parts = [(sample.references[LABEL][0], _method(sample, table)) for sample in kept]
+    names, made = [name for name, _ in parts], Counter(method for _, method in parts if method)
     again = _repeats(names, options.seed) if options.is_oversampled else []
-    kept = [*kept, *(kept[at] for at in again)]
+    places = [*range(len(kept)), *again]
+    labels = tuple(task.data.choices)
     return Lesson(
-        texts=tuple(map(shown, kept)),
-        places=tuple(labels.index(sample.references[LABEL][0]) for sample in kept),
+        texts=tuple(shown(kept[at]) for at in places),
+        places=tuple(labels.index(names[at]) for at in places),
         labels=labels,
-        parts=tuple((sample.references[LABEL][0], _method(sample, table)) for sample in kept),
+        parts=tuple(parts[at] for at in places),
         rows=dict(Counter(names)),
-        made={name: count for name, count in sorted(made.items())},
+        made=dict(sorted(made.items())),
         repeated=dict(Counter(names[at] for at in again)),
         data=data,
         column=table.text,
     )
 
 
-def methods_of(samples: Sequence[Sample], table: TableSpec) -> list[str]:
-    """The methods by which a table's made rows were made, by name."""
-    return sorted({_method(one, table) for one in samples if MADE in one.flags})
-
-
-def _with_made(
-    samples: Sequence[Sample], table: TableSpec, methods: Sequence[str], *, is_free: bool
-) -> tuple[list[Sample], Counter[str]]:
-    """Originals and the made rows of some methods, which are counted."""
+def _with_made(samples: Sequence[Sample], table: TableSpec, methods: Sequence[str]) -> list[Sample]:
+    """The originals, and the made rows of some methods."""
     rule = table.originals
     if methods and (rule is None or rule.column not in table.keep.values()):
         raise SpecError(
@@ -174,12 +175,11 @@ def _with_made(
             "`originals`, and name that column in `keep`; or name a task that `harness perturb "
             "--training` made"
         )
-    known = methods_of(samples, table)
+    known = sorted({_method(one, table) for one in samples if MADE in one.flags})
     if unknown := [name for name in methods if name not in (EVERY, *known)]:
         raise SpecError(f"--augment: no method {unknown[0]!r}{did_you_mean(unknown[0], known)}")
     chosen = known if EVERY in methods else methods
-    kept = [s for s in samples if MADE not in s.flags or _method(s, table) in chosen]
-    return kept, Counter(_method(sample, table) for sample in kept if MADE in sample.flags)
+    return [one for one in samples if MADE not in one.flags or _method(one, table) in chosen]
 
 
 def _copies(
@@ -187,11 +187,9 @@ def _copies(
 ) -> tuple[list[Sample], Path]:
     """The perturbed copies of a made task; SpecError unless they are of the texts trained on."""
     spec = workspace.registry.load("tasks", name)
+    make = f"make it by `harness perturb --task {task} --training`, of the same data"
     if spec.made_of != task:
-        raise SpecError(
-            f"--augment {name}: that task was not made of {task}; `harness perturb --task {task} "
-            "--training` makes one"
-        )
+        raise SpecError(f"--augment {name}: that task was not made of {task}; {make}")
     path = workspace.registry.resource(spec.data.sample)
     every = workspace.registry.read("samples_jsonl", [path], None)
     copies = [one for one in every if BY in one.references]
@@ -199,7 +197,7 @@ def _copies(
     if strange := sum(one.references[FROM][0] not in known for one in copies):
         raise SpecError(
             f"--augment {name}: {strange} of its {len(copies)} copies are of texts that are not "
-            f"trained on; make it by `harness perturb --task {task} --training`, of the same data"
+            f"trained on; {make}"
         )
     return copies, path
 
@@ -231,7 +229,7 @@ def _method(sample: Sample, table: TableSpec) -> str:
 def train(
     workspace: Workspace,
     options: TrainOptions,
-    progress: TrainingProgress,
+    progress: Progress,
     *,
     is_kept: bool = False,
 ) -> TrainedClassifier:
@@ -280,9 +278,9 @@ def _card(
     workspace: Workspace, options: TrainOptions, spec: TrainedSpec, lesson: Lesson
 ) -> ClassifierCard:
     """The card of a training that is to be, without the checksums of its files."""
-    is_head = isinstance(spec, SklearnSpec)
-    encoder = workspace.registry.encoder(spec.encoder) if isinstance(spec, SklearnSpec) else None
-    packages = ("scikit-learn", "numpy") if is_head else ("transformers", "torch")
+    encoder, packages = None, ("transformers", "torch")
+    if isinstance(spec, SklearnSpec):
+        encoder, packages = workspace.registry.encoder(spec.encoder), ("scikit-learn", "numpy")
     return ClassifierCard(
         model=options.model if options.out or spec.trained else options.label,
         kind=str(spec.__struct_config__.tag),
@@ -322,3 +320,90 @@ def _encoded(encoder: CachedEncoder, lesson: Lesson) -> Vectors:
     found = [encoder.encode([lesson.texts[at] for at in own]) for own in places.values()]
     order = np.argsort([at for own in places.values() for at in own])
     return np.concatenate(found)[order]
+
+
+def grid(
+    workspace: Workspace,
+    models: Sequence[str],
+    tasks: Sequence[tuple[str, str | None]],
+    augment: Sequence[str] = (),
+    *,
+    base: TrainOptions,
+) -> list[TrainOptions]:
+    """Every training of a grid, task by task; what cannot be trained is refused before any is.
+
+    `tasks` come with their column maps, None for their own. An augmentation is PLAIN, or methods
+    joined by a plus; without any these are PLAIN, each method of the table, and all of them. The
+    seed and the oversampling are those of `base`.
+    """
+    if workspace.data is not None and workspace.data.is_file():
+        raise SpecError(
+            f"{workspace.data} is one file: a grid would train on the texts that it evaluates; "
+            "name two files in the column map (`train` and `files`), and the folder above theirs "
+            "by --data; `harness data split` makes them"
+        )
+    for task, _ in tasks:
+        if workspace.registry.load("tasks", task).classes is None:
+            raise SpecError(
+                f"task {task} has no classes to score; name one such as ishate_implicit"
+            )
+    for name in models:
+        if trainable(workspace, name).trained:
+            raise SpecError(
+                f"model {name}: its YAML names one folder with `trained`, and a grid needs one "
+                "for each training; leave that out"
+            )
+    found = []
+    for task, table in tasks:
+        of = replace(base, model=models[0], task=task, table=table)
+        for model, arm in product(models, augment or _every_arm(workspace, of)):
+            name = model if arm == PLAIN else f"{model}+{arm}"
+            found.append(replace(of, model=name).spelled(workspace.registry))
+    return found
+
+
+def _every_arm(workspace: Workspace, options: TrainOptions) -> list[str]:
+    task = task_of(workspace, options)
+    samples, _, table = training_samples(workspace, task, name=options.task, with_made=True)
+    methods = sorted({_method(one, table) for one in samples if MADE in one.flags})
+    return [PLAIN, *methods, *([EVERY] if methods else [])]
+
+
+def evaluate(
+    workspace: Workspace, options: TrainOptions, progress: Progress
+) -> Iterator[dict[str, Any]]:
+    """Carry out one training of a grid unless that is done, evaluate it, and give a row a class.
+
+    `label` is a class that the task looks for; `low` and `high` are the 95 % interval of `f1`,
+    empty as in the run's own scores. Of `texts` of the class that were evaluated, `near` share
+    LIKENESS of their words with a text trained on: a made row may be a rewording of them.
+    """
+    train(workspace, options, progress, is_kept=True)
+    wanted = resolve.RunOptions(task=options.task, model=options.label, table=options.table)
+    [done] = execute.run_each([resolve.resolve(workspace, wanted)])
+    task = done.file.task
+    scores = {row.score.metric: row.score for row in done.scores if row.score.group == ALL}
+    values = {metric: score.value for metric, score in scores.items()}
+    taught = read_lesson(workspace, options, task_of(workspace, options)).texts
+    samples = [record.sample for record in done.folder.read_rows()]
+    for label in (task.classes and task.classes.missed) or tuple(task.data.choices):
+        texts = [shown(one) for one in samples if one.references[LABEL][0] == label]
+        near = nearest_originals(texts, taught, likeness=LIKENESS)
+        f1 = scores[F1.format(label)]
+        yield {
+            "task": options.task,
+            "model": options.model,
+            "augmentation": "+".join(options.augment) or PLAIN,
+            "label": label,
+            "precision": values.get(PRECISION.format(label)),
+            "recall": values.get(RECALL.format(label)),
+            "f1": f1.value,
+            "low": f1.low,
+            "high": f1.high,
+            "macro_f1": values.get(MACRO),
+            "n": scores[MACRO].n,
+            "missing": done.missing,
+            "run": str(done.folder.path),
+            "texts": len(texts),
+            "near": sum(at is not None for at in near),
+        }

@@ -137,10 +137,8 @@ class RecipeSpec(Spec, frozen=True, kw_only=True):
 
     Its `members` are trained from `seed` and the seeds behind it, and their scores are averaged.
     `split` has the shares to learn from, to choose the epoch by, and to test on; the last two may
-    be 0. `folds` parts of the data are each tested on once by a head of the others, for each seed
-    of `fold_seeds`; 0 leaves that out. With `leave_writers_out` each writer's pairs are also tested
-    on by a head of the other writers'. With `probes` the card says what the head knows of plain
-    text (`harness impscore probe`).
+    be 0. `folds` parts of the data are each tested on once by a head of the others; 0 leaves that
+    out. With `probes` the card says what the head knows of plain text (`harness impscore probe`).
     """
 
     about: str
@@ -150,8 +148,6 @@ class RecipeSpec(Spec, frozen=True, kw_only=True):
     members: AtLeastOne = 1
     split: tuple[AtLeastOne, Annotated[int, Meta(ge=0)], Annotated[int, Meta(ge=0)]] = (8, 1, 1)
     folds: Annotated[int, Meta(ge=0)] = 0
-    fold_seeds: tuple[int, ...] = (0,)
-    leave_writers_out: bool = False
     probes: bool = False
     licence: str = ""
 

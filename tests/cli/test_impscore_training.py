@@ -72,20 +72,14 @@ def test_a_summary_can_be_had_as_json(home: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.slow
-def test_an_ablation_writes_a_table_and_a_picture(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_ablation_writes_a_table(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(home, "ablate", "--runs", "2") == 0
 
     with (home / "out" / "ablation.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == 2 * 27
-    assert {row["value"] for row in rows if row["setting"] == "margin"} == {
-        *("0.1", "0.3", "0.5", "0.7", "1", "1.5")
-    }
+    assert len(rows) == 2 * 12
     assert {row["recipe"].partition("@")[0] for row in rows} == {"small"}
     assert len({(row["data"], row["encoder"]) for row in rows}) == 1
-    ElementTree.fromstring((home / "out" / "ablation.svg").read_bytes())
     out = capsys.readouterr().out
     assert "p2s cosine euclidean" in out
     assert "on 4 test pairs, 2 of them with levels" in out
@@ -137,14 +131,14 @@ def test_the_name_of_a_head_is_no_path(home: Path, capsys: pytest.CaptureFixture
     assert "--name '../mine': use only letters" in capsys.readouterr().err
 
 
-@pytest.mark.slow  # 27 trainings
+@pytest.mark.slow  # 12 trainings
 def test_an_ablation_as_json_says_what_it_was_made_of(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert call(home, "ablate", "--runs", "1", "--json") == 0
 
     rows = json.loads(capsys.readouterr().out)
-    assert len(rows) == 27
+    assert len(rows) == 12
     assert rows[0]["data"].startswith("pairs.jsonl@")
 
 

@@ -63,7 +63,7 @@ def test_the_file_has_every_figure(home: Path, capsys: Lines) -> None:
 def test_json_has_the_columns_of_the_file(home: Path, capsys: Lines) -> None:
     assert main(["impscore", "probe", "./random.json", "--json"]) == 0
 
-    assert {"figure", "part", "value", "low", "high"} <= set(json.loads(capsys.readouterr().out)[0])
+    assert {"figure", "kind", "value", "low", "high"} <= set(json.loads(capsys.readouterr().out)[0])
 
 
 def test_a_file_of_another_ending_is_refused_at_once(home: Path, capsys: Lines) -> None:

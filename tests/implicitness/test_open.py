@@ -34,7 +34,7 @@ def opened(toy: Toy, name: str) -> Scorer:
 def test_a_name_is_that_of_a_yaml_whose_head_is_in_its_folder(scorers: Toy) -> None:
     found = opened(scorers, "own")
 
-    assert (found.name, found.digest) == ("own", random_head().digest)
+    assert (found.name, found.head.digest) == ("own", random_head().digest)
     assert found.encoder is opened(scorers, "own").encoder
 
 
@@ -42,7 +42,7 @@ def test_a_name_is_that_of_a_yaml_whose_head_is_in_its_folder(scorers: Toy) -> N
 def test_a_path_is_that_of_a_head_or_of_a_yaml(ending: str, scorers: Toy) -> None:
     found = opened(scorers, str(scorers.home / "configs/scorers" / ending))
 
-    assert found.digest == random_head().digest
+    assert found.head.digest == random_head().digest
     assert found.name == ("own" if ending == "own.yaml" else "random")
 
 

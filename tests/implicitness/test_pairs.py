@@ -157,13 +157,11 @@ def test_pairs_of_one_meaning_alone_have_no_negatives() -> None:
         with_negatives(pairs, 0)
 
 
-def test_a_pair_has_its_plain_sentence_and_its_writer_where_there_are_any() -> None:
+def test_a_pair_has_its_plain_sentence_where_there_is_one() -> None:
     row: dict[str, object] = {"topic": "tea", "implicit": "Blow first.", "explicit": "It is hot."}
 
-    full, blank = read_pairs(
-        table(row | {"plain": "Tea is a plant.", "writer": "ann"}, row | {"plain": None}), where="x"
-    )
+    rows = row | {"plain": "Tea is a plant."}, row | {"plain": None}
+    full, blank = read_pairs(table(*rows), where="x")
 
-    assert (full.plain, full.writer) == ("Tea is a plant.", "ann")
-    assert (blank.plain, blank.writer) == (None, None)
+    assert (full.plain, blank.plain) == ("Tea is a plant.", None)
     assert "Tea is a plant." in full.sentences

@@ -43,7 +43,7 @@ def one(rows: DataFrame, figure: str, kind: str, **named: object) -> Row:
     (found,) = (
         row
         for row in records(rows)
-        if (row.figure, row.kind, row.part) == (figure, kind, named.get("part", "all"))
+        if (row.figure, row.kind) == (figure, kind)
         and all(getattr(row, name) == value for name, value in named.items())
     )
     return found
@@ -107,18 +107,6 @@ def test_an_auc_is_the_share_of_ordered_pairs_and_its_interval_is_over_sets() ->
     assert found.high is not None
     assert found.low < fmean(pairs) < found.high
     assert found.is_weak == (found.low < 0.7)
-
-
-def test_figures_by_register_are_of_its_own_sentences() -> None:
-    rows = probe_figures(DRAWN, by="register")
-    own = [
-        s
-        for s, p in zip(DRAWN, probes().itertuples(), strict=True)
-        if (p.kind in PLAIN) and p.register == "chat"
-    ]
-
-    assert one(rows, "mean", ALL_PLAIN, part="chat").value == pytest.approx(fmean(own))
-    assert {*rows["part"]} == {"all", *(p.register for p in probes().itertuples())}
 
 
 def test_the_card_has_the_figures_of_the_probes() -> None:

@@ -73,7 +73,7 @@ def test_a_support_vector_machine_gives_labels_and_scores_and_no_probability(
 
     rows = evaluated(toy)
 
-    assert ": accuracy, label\n" in capsys.readouterr().out
+    assert "talk, grams-svm: label\n" in capsys.readouterr().out
     assert [row.decoding for row in rows] == ["logprob"] * 12
     assert all(row.verdicts["gold"].shares == () for row in rows)
     assert not {"prob_right", "accuracy_per_byte", "accuracy_per_character"} & {
@@ -455,18 +455,6 @@ def test_the_help_of_a_grid_says_what_data_it_takes(capsys: Caps) -> None:
     assert "the file of a table" not in said
     assert "`train` and `files`" in said
     assert "one for each task" in said
-
-
-def test_a_machine_without_probabilities_is_ranked_at_an_fpr_by_its_scores(
-    toy: Talk, capsys: Caps
-) -> None:
-    trained(toy)
-    evaluated(toy)
-    capsys.readouterr()
-
-    assert main(["leaderboard", "--fpr", "0.3", "--results", str(toy.results)]) == 0
-
-    assert re.search(r"^ *1 +grams-svm +1\.000 ", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_vectors_of_one_augmentation_are_found_again_by_another(with_made: Talk) -> None:

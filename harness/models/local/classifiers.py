@@ -32,12 +32,7 @@ from harness.models.labels import (
     shown,
     with_probabilities,
 )
-from harness.models.local.checkpoints import (
-    checksum,
-    device_of,
-    explain,
-    resolve,
-)
+from harness.models.local.checkpoints import checksum, device_of, explain, resolve
 from harness.models.local.heads import Arrays, load_head, log_shares, scores
 from harness.models.vectors import Progress, Vectors, chunks, without_surrogates
 from harness.parts import digest
@@ -110,7 +105,7 @@ def write_trained(
     card = replace(card, checksums=sums)
     content = msgspec.json.format(msgspec.json.encode(card, order="deterministic"), indent=2)
     write_whole(folder / CARD, content + b"\n")
-    return TrainedClassifier(folder, card, frozenset(seen))
+    return TrainedClassifier(folder, card, seen)
 
 
 def read_trained(folder: Path, *, model: str, task: str) -> TrainedClassifier:
@@ -288,10 +283,8 @@ def _train(
     progress: Progress,
 ) -> None:
     count = len(examples.texts)
-    orders = (
-        Random(f"{seed}:{epoch}").sample(range(count), count)  # noqa: S311 - a reproducible order
-        for epoch in range(spec.epochs)
-    )
+    draws = (Random(f"{seed}:{epoch}") for epoch in range(spec.epochs))  # noqa: S311 - no secret
+    batches = (part for d in draws for part in chunks(d.sample(range(count), count), spec.batch))
     steps = spec.epochs * -(-count // spec.batch)
     weights = list(network.model.parameters())
     groups = [  # biases and norms, which have one dimension, do not decay
@@ -301,7 +294,6 @@ def _train(
     optimiser = torch.optim.AdamW(groups, lr=spec.learning_rate)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: max(0.0, 1 - step / steps))
     network.model.train()
-    batches = (batch for order in orders for batch in chunks(order, spec.batch))
     for step, batch in enumerate(batches, 1):
         wanted = torch.tensor([examples.places[at] for at in batch], device=network.model.device)
         logits = network.logits([examples.texts[at] for at in batch])

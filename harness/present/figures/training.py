@@ -1,24 +1,14 @@
-"""Trainings of the metric ImpScore to figures: grids of margins, and ablations."""
+"""Trainings of the metric ImpScore by both margins to figures."""
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
 from harness.errors import DataError
-from harness.implicitness.train import SWEPT
 from harness.lazy import DataFrame
 from harness.present.figures import marks
-from harness.present.figures.figure import (
-    FEWEST,
-    Figure,
-    Subplot,
-    together,
-    values,
-)
+from harness.present.figures.figure import Figure, Subplot, values
 
-ABLATION_METRICS: Final = ("implicitness", "pragmatics", "tau")
 SYMBOLS: Final = {"margin": "gamma 1", "pragmatic_margin": "gamma 2", "pragmatic_weight": "alpha"}
-_SHORT: Final = {"cosine": "cos", "euclidean": "euc"}
 
 
 def margins(grid: DataFrame, metric: str = "implicitness") -> Figure:
@@ -56,54 +46,3 @@ def margins(grid: DataFrame, metric: str = "implicitness") -> Figure:
     return Figure(
         f"Accuracy of {metric} by both margins", tuple(panels), (f"{note}; test pairs: {pairs}",)
     )
-
-
-def ablation_figure(table: DataFrame, *, pairs: int, graded: int) -> Figure:
-    """The trainings of an ablation: the forms, then each swept setting.
-
-    `table` has a row a training, with the columns of ablation.csv. Each is a point; lines join the
-    means of the trainings of one value. `pairs` were tested, `graded` of them with levels, which
-    tau is of.
-    """
-    counts = {"implicitness": pairs, "pragmatics": pairs, "tau": graded}
-    drawn = table[[name for name in ABLATION_METRICS if counts[name] >= FEWEST]]
-    low, high = (0.0, 1.0)
-    if drawn.notna().any(axis=None):
-        low, high = drawn.min(axis=None), drawn.max(axis=None)
-    room = 0.05 * (high - low) or 0.05
-    ends = low - room, high + room
-    panels = [_forms(table[table.setting == "form"], ends, counts)]
-    panels += [_swept(setting, table[table.setting == setting], ends, counts) for setting in SWEPT]
-    return Figure("Accuracy and tau on held-out pairs, by form and setting", tuple(panels))
-
-
-def _forms(table: DataFrame, ends: tuple[float, float], counts: Mapping[str, int]) -> Subplot:
-    forms = list(dict.fromkeys(table.value))
-    parts = []
-    for at, name in enumerate(ABLATION_METRICS):
-        places = [forms.index(value) + 1 + (at - 1) * 0.22 for value in table.value]
-        if table[name].notna().any():
-            parts.append(values(name, places, table[name], "points", n=counts[name]))
-    axes = {"ylim": ends, "ylabel": "on test pairs"}
-    axes |= {"xlabel": "form: direction, distance of implicitness, pragmatic distance"}
-    names = [" ".join(_SHORT.get(word, word) for word in form.split()) for form in forms]
-    return Subplot("", together(parts), axes, x_names=names)
-
-
-def _swept(
-    setting: str, table: DataFrame, ends: tuple[float, float], counts: Mapping[str, int]
-) -> Subplot:
-    places = table.value.astype(float)
-    top = float(places.max()) * 1.05 if len(places) else 1.05
-    parts = []
-    for name in ABLATION_METRICS:
-        known = table[name].notna()
-        means = table[known].groupby(places[known])[name].mean()
-        if known.any():
-            parts += [
-                values(name, means.index, means.to_numpy(), "curve", n=counts[name]),
-                values(name, places[known], table[name][known], "points", n=counts[name]),
-            ]
-    axes = {"xlim": (0.0, top), "ylim": ends, "ylabel": "on test pairs"}
-    axes |= {"xlabel": f"{SYMBOLS.get(setting, setting)} ({setting})"}
-    return Subplot("", together(parts), axes)
