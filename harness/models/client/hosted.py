@@ -45,15 +45,13 @@ _Spec = TypeVar("_Spec", bound=HostedSpec | ModerationSpec)
 
 
 class HostedModel(Resolvable, Generic[_Spec]):
-    """A model behind a provider's API, or behind a server with the same API.
-
-    `patience_s` is for how long a server is waited for that cannot be reached yet.
-    """
+    """A model behind a provider's API; a server is waited for `patience_s` at most."""
 
     kind: str
     models_path = "/models"
     rate_limits = frozenset({429})
     refusals: ClassVar[frozenset[int]] = frozenset({401})  # of the list of models
+    is_one_by_one = False  # whether several replies are as many calls
 
     def __init__(self, name: str, spec: _Spec, environ: Mapping[str, str]) -> None:
         """Keep the settings; nothing is read or called yet."""
@@ -76,11 +74,6 @@ class HostedModel(Resolvable, Generic[_Spec]):
     def model(self) -> str:
         """The model's name in a request."""
         return self.spec.model
-
-    @property
-    def is_one_by_one(self) -> bool:
-        """Whether several replies are as many calls."""
-        return False
 
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Answer each request once, in the order in which the answers come."""
@@ -154,10 +147,7 @@ class HostedModel(Resolvable, Generic[_Spec]):
         return entries
 
     def translated(self, error: HttpError, *, has_form: bool = False) -> Exception:
-        """Our error for one with an HTTP status.
-
-        `has_form` says that the server was asked to hold the reply to a JSON schema.
-        """
+        """Our error for one with an HTTP status; `has_form` if a reply was held to a schema."""
         status, words = error.status, self.server.quote(error.words)
         message = f"{self.server.address} answered {status}: {words}"
         if self.is_filtered(error):

@@ -67,10 +67,7 @@ class CallError(Exception):
 
 
 class RetryableError(CallError):
-    """A failure that may pass: the request is called again, after `retry_after_s` if given.
-
-    `is_rate_limited` says that the server had too many calls of ours (429).
-    """
+    """A failure that may pass; `is_rate_limited` if the server had too many calls of ours."""
 
     def __init__(
         self,
@@ -160,9 +157,8 @@ def send_all(
 ) -> Generator[Response, None, None]:
     """Answer each request once, in the order in which the answers come.
 
-    Raises ModelError if only failures come: once the calls in flight have ended, and if any request
-    is left. Closing the generator cancels the calls in flight. `limiter` keeps what the server has
-    borne.
+    ModelError if only failures come and a request is left. Closing the generator cancels the calls
+    in flight. `limiter` keeps what the server has borne.
     """
     limiter, remaining = limiter or Limiter(policy.concurrency), iter(requests)
     if (first := next(remaining, None)) is None:
