@@ -22,7 +22,6 @@ from harness.models.client.http import (
 )
 from harness.models.client.retry import (
     Call,
-    Limiter,
     PermanentError,
     RetryableError,
     RetryPolicy,
@@ -58,7 +57,6 @@ class HostedModel(Resolvable, Generic[_Spec]):
         self.name, self.spec, self._environ = name, spec, environ
         self._is_checked = False
         self.patience_s = 0.0
-        self._limiter = Limiter(spec.concurrency)
 
     @classmethod
     def build(cls, name: str, spec: _Spec, context: ModelContext) -> Self:
@@ -83,7 +81,7 @@ class HostedModel(Resolvable, Generic[_Spec]):
             total_s=spec.total_s,
             is_one_by_one=self.is_one_by_one,
         )
-        return send_all(requests, self.connect, policy, self._limiter)
+        return send_all(requests, self.connect, policy)
 
     def connect(self) -> AbstractAsyncContextManager[Call]:
         """How one attempt at a request is made, once the server is checked."""
