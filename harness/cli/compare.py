@@ -28,7 +28,7 @@ from harness.implicitness.open import measured_lines
 from harness.implicitness.probe import plain_line
 from harness.lazy import DataFrame
 from harness.pipeline.score import all_scores
-from harness.present.figures.detection import curve_figure
+from harness.present.figures.scores import curve_figure
 from harness.present.screen import (
     p_value,
     say,

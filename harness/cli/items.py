@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from io import StringIO
 from itertools import chain
 from pathlib import Path
 from shutil import get_terminal_size
@@ -28,7 +29,7 @@ from harness.text.cleanup import without_controls
 
 SHOWN = 20
 """Items on screen at most where no --limit is given, and no more than fit it."""
-WIDEST, GUTTER, INDENT = 100, 16, "  "
+WIDEST, GUTTER, INDENT = 100, 14, "  "
 Page = Iterator[tuple[str, list[ShownText]]]
 
 
@@ -131,34 +132,22 @@ def _page(found: ItemSelection, *, has_pairs: bool) -> Page:
 
 
 def _block_lines(head: str, parts: Sequence[ShownText]) -> list[str]:
-    """An item on the screen, with an empty line at its end."""
-    width = max(40, min(WIDEST, get_terminal_size().columns))
-    first = [*_wrapped(head, width)] if len(head) > width else [head.ljust(width, "-")]
-    return [*first, *(line for part in parts for line in _lines(part, width)), ""]
-
-
-def _lines(entry: ShownText, width: int) -> list[str]:
-    """An entry's label and, to its right or below it, the lines of its text."""
-    kind, label, text = entry
-    label = INDENT * (kind == "verdict") + without_controls(label).replace("\n", " ")
-    texts = list(_wrapped(text, width - GUTTER))
-    if len(label) < GUTTER:
-        label = label.ljust(GUTTER)
-    elif len(texts) == 1 and len(label) + 2 + len(texts[0]) <= width:
-        label += "  "
-    else:
-        return [label, *(" " * GUTTER + text for text in texts)]
-    return [label + texts[0], *(" " * GUTTER + text for text in texts[1:])]
-
-
-def _wrapped(text: str, width: int) -> Iterator[str]:
-    """The lines of a text in a column, as wide as a terminal draws them."""
+    """An item on the screen, texts to the right of their labels, with an empty line at its end."""
     from rich.console import Console
+    from rich.table import Table
     from rich.text import Text
 
-    console = Console(width=width)
-    clean = without_controls(text).rstrip()
-    yield from (line.plain.rstrip() for line in Text(clean).wrap(console, width)) if clean else [""]
+    width = max(40, min(WIDEST, get_terminal_size().columns))
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(min_width=GUTTER, overflow="fold")
+    grid.add_column(overflow="fold")
+    for kind, label, text in parts:
+        named = INDENT * (kind == "verdict") + without_controls(label).replace("\n", " ")
+        grid.add_row(Text(named), Text(without_controls(text).rstrip()))
+    console = Console(width=width, file=StringIO(), force_terminal=False)
+    with console.capture() as made:
+        console.print(Text(head.ljust(width, "-") if len(head) < width else head), grid)
+    return [*(line.rstrip() for line in made.get().splitlines()), ""]
 
 
 def _write(found: ItemSelection, files: ItemFiles, *, has_pairs: bool) -> list[Path]:

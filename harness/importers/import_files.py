@@ -13,8 +13,6 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-import msgspec
-
 from harness.data.map_drafts import import_map
 from harness.data.ratings import COLUMNS, ratings_text
 from harness.errors import DataError, SpecError, StoreError, did_you_mean
@@ -26,7 +24,6 @@ from harness.pipeline.execute import RunResult, judge
 from harness.pipeline.resolve import resolve_stored
 from harness.specs.data import MapSpec
 from harness.specs.tasks import TaskSpec
-from harness.storage.cells import decode_json
 from harness.storage.files import write_whole
 from harness.storage.ledger import Ledger
 from harness.storage.runs import RUN, RunFolder, StoredRun
@@ -149,8 +146,8 @@ def _layout(
             return layout
     known = "; ".join(f"{name}: {layout.LOOKS_FOR}" for name, layout in layouts.items())
     raise DataError(
-        f"{path}: {_why_unknown(text)}; layouts known: {known}; for others, say with --map which "
-        f"column is what{_draft(path, fields)}"
+        f"{path}: of no layout known here, or cut; layouts known: {known}; for others, say with "
+        f"--map which column is what{_draft(path, fields)}"
     )
 
 
@@ -172,15 +169,6 @@ def _draft(path: Path, fields: Callable[[], list[str]]) -> str:
         return ""
     draft = import_map(path, columns, fields=fields(), form=kind)
     return f"; a map to fill in, for --map FILE.yaml:\n\n{draft}\n"
-
-
-def _why_unknown(text: str) -> str:
-    unknown = "of no layout known here"
-    try:
-        is_json = text.lstrip().startswith(("[", "{"))
-        return unknown if not is_json or decode_json(text) else "nothing in it"
-    except msgspec.DecodeError as error:
-        return f"not JSON ({error})"
 
 
 def _counts(job: ImportJob) -> DataFrame:

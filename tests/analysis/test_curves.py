@@ -17,8 +17,8 @@ from harness.analysis.curves import curve_name, curve_rows, names, slope_words, 
 from harness.errors import StoreError
 from harness.parts import Reason
 from harness.pipeline.score import score_rows
-from harness.present.figures.detection import curve_figure
 from harness.present.figures.figure import Figure
+from harness.present.figures.scores import curve_figure
 from harness.storage.frames import records
 from harness.storage.run_tables import RunTables, SampleRecord
 from harness.storage.runs import DataEntry, StoredRun

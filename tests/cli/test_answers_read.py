@@ -172,7 +172,7 @@ def test_choices_are_numbered_as_they_were_shown(
 ) -> None:
     wrong = shown(asked, capsys, "--variant", "order0", "--where", "wrong", "--limit", "1")
 
-    lines = {line[:16].strip(): line[16:] for line in wrong.splitlines()}
+    lines = {line[:17].strip(): line[17:] for line in wrong.splitlines()}
     assert lines["first"] == f"1: {lines['choice 1']}"
     assert "choice 1, right" not in lines
 
@@ -182,7 +182,7 @@ def test_an_item_whose_answer_depends_on_the_order_shows_all_orders(
 ) -> None:
     said = shown(asked, capsys, "--where", "flip", "--limit", "1")
 
-    labels = [line[:16].strip() for line in said.splitlines()]
+    labels = [line.strip().partition("  ")[0] for line in said.splitlines()]
     assert {"choice", "choice, right", "order0", "order1"} <= set(labels)
     assert "choice 1" not in labels
     assert {line.split()[1] for line in said.splitlines() if line.startswith("  gold")} == {

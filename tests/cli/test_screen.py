@@ -22,7 +22,7 @@ KEY = "sk-planted-3141592653589793"
         ["leaderboard"],
         ["list"],
         ["list", "runs"],
-        ["data", "list"],
+        ["list", "data"],
         ["data", "check"],
     ],
     ids=" ".join,

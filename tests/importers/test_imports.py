@@ -117,10 +117,8 @@ def test_other_prompts_on_the_same_samples_make_a_run_of_their_own(desk: Desk) -
 @pytest.mark.parametrize(
     ("content", "fact"),
     [
-        ("a,b\n1,2\n", "of no layout known here; layouts known: rated_replies: a JSON list"),
-        ('{"all_responses": 1}', "of no layout known here"),
-        ('[{"a": 1', "not JSON"),
-        ("[]", "nothing in it"),
+        ("a,b\n1,2\n", "of no layout known here, or cut; layouts known: rated_replies: a"),
+        ('[{"a": 1', "of no layout known here, or cut"),
         ("  ", "the file is empty"),
         ([{"all_responses": ["1"]}], "missing required field `source` - at `$[0]`"),
         ([{**answered()[0], "system_id": "nobody"}], "item 1: of 'nobody', not among the 4"),
@@ -182,7 +180,7 @@ def test_a_model_name_is_no_path(desk: Desk, model: str) -> None:
 
 
 def test_a_layout_of_released_data_is_known_to_its_own_task_alone(desk: Desk) -> None:
-    with pytest.raises(DataError, match="of no layout known here; layouts known: lm_eval: "):
+    with pytest.raises(DataError, match="or cut; layouts known: lm_eval: "):
         desk.take(desk.put("in.json", answered()), task="intent_resolution")
 
 

@@ -69,26 +69,22 @@ def adapted(layout: LayoutSpec | None, **changes: Unpack[Changes]) -> LayoutSpec
 
     Raises SpecError if these do not fit together.
     """
-    base = layout or PLAIN
-    lists = dict[str, Sequence[str]](changes.get("where") or {})
-    for name in ("rows", "columns", "groups", "cell"):
-        if (given := changes.get(name)) is not None:
-            lists[name] = given  # type: ignore[assignment]  # each is a list of names
-    if texts := [name for name, value in lists.items() if isinstance(value, str)]:
-        raise SpecError(f"{texts[0]} {lists[texts[0]]!r}: give a list of names")
-    shown = changes.get("cell") or base.cell.shows
+    base, where = layout or PLAIN, changes.get("where") or {}
+    lists: dict[str, Any] = {
+        n: v for n in ("rows", "columns", "groups", "cell") if (v := changes.get(n)) is not None
+    }
+    if texts := [(n, v) for n, v in {**where, **lists}.items() if isinstance(v, str)]:
+        raise SpecError(f"{texts[0][0]} {texts[0][1]!r}: give a list of names")
+    shown = tuple(lists.pop("cell", None) or base.cell.shows)
     if unknown := [name for name in shown if name not in get_args(Shown)]:
         raise SpecError(f"cell {unknown[0]!r}: give some of {', '.join(get_args(Shown))}")
     digits = changes.get("digits")
+    digits = base.cell.digits if digits is None else digits
+    parts: dict[str, Any] = {name: tuple(value) for name, value in lists.items()}
+    parts["where"] = base.where | {name: tuple(value) for name, value in where.items()}
     try:
-        style: CellStyle = structs.replace(
-            base.cell, shows=tuple(shown), digits=base.cell.digits if digits is None else digits
-        )
-        where = base.where | {name: tuple(v) for name, v in (changes.get("where") or {}).items()}
-        axes: dict[str, Any] = {
-            name: tuple(lists[name]) for name in ("rows", "columns", "groups") if name in lists
-        }
-        made: LayoutSpec = structs.replace(base, **axes, where=where, cell=style)
+        parts["cell"] = structs.replace(base.cell, shows=shown, digits=digits)
+        made: LayoutSpec = structs.replace(base, **parts)
         made.__post_init__()  # `replace` does not check
     except ValueError as error:
         raise SpecError(f"rows, columns, groups and cell of the table: {error}") from error

@@ -1,6 +1,5 @@
 """The notes below a paper's table: how its numbers were made, and why some are not there."""
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from harness.lazy import DataFrame
@@ -92,20 +91,19 @@ def _rank_notes(cells: DataFrame, shows: Sequence[str]) -> list[str]:
 
 def _reasons(what: str, found: DataFrame, why: str, words: Words) -> list[str]:
     """A line that says the reason of each place; places of one reason together."""
-    reasons = [reason for reason, _ in Counter(found[why]).most_common()]
     parts = []
-    for reason in reasons[:MOST_NAMED]:
-        places = []
-        for row, columns in found[found[why] == reason].groupby("row", sort=False)["column"]:
-            names, first = words[0][int(str(row))], words[1][columns.iloc[0]]
-            is_one = len(columns) == 1
-            named = ", ".join((*names, *first)) if is_one else ", ".join(names)
-            places.append(named if is_one else f"{named} in {len(columns)} columns")
-        more = f" and {len(places) - MOST_NAMED} more" if len(places) > MOST_NAMED else ""
-        parts.append(f"{reason} ({'; '.join(places[:MOST_NAMED])}{more})")
-    rest = len(reasons) - len(parts)
-    more = f"; {rest} other reasons" if rest > 0 else ""
-    return [f"{what}: {'; '.join(parts)}{more}."] if len(found) else []
+    for reason, own in found.groupby(why, sort=False):
+        pairs = zip(own["row"], own["column"], strict=True)
+        places = [", ".join((*words[0][row], *words[1][column])) for row, column in pairs]
+        parts.append(f"{reason} ({_some(places, '; ')})")
+    return [f"{what}: {_some(parts, '; ')}."] if parts else []
+
+
+def _some(values: Iterable[str], between: str = ", ") -> str:
+    """The first of some values, each once, and the number of the others."""
+    unique = list(dict.fromkeys(values))
+    more = f" and {len(unique) - MOST_NAMED} more" if len(unique) > MOST_NAMED else ""
+    return between.join(unique[:MOST_NAMED]) + more
 
 
 def recipe_notes(signatures: Iterable[str]) -> list[str]:
@@ -113,20 +111,15 @@ def recipe_notes(signatures: Iterable[str]) -> list[str]:
     made = [Signature.parse(text) for text in dict.fromkeys(signatures)]
     if not made:
         return []
-
-    def said(values: Iterable[str]) -> str:
-        unique = list(dict.fromkeys(values))
-        more = f" and {len(unique) - MOST_NAMED} more" if len(unique) > MOST_NAMED else ""
-        return ", ".join(unique[:MOST_NAMED]) + more
-
-    limits = ("all samples" if one.limit == "all" else f"{one.limit} samples" for one in made)
-    one_reply = {one.repeats for one in made} == {"1"}
-    replies = "1 reply" if one_reply else f"{said(one.repeats for one in made)} replies"
-    judges = said(f"{one.judge.replace(':', ' (', 1)}, {one.way})" for one in made)
+    said = {
+        name: _some(getattr(one, name) for one in made)
+        for name in ("task", "data", "variant", "prompts", "decoding", "repeats", "seed", "harness")
+    }
+    limits = _some("all samples" if m.limit == "all" else f"{m.limit} samples" for m in made)
+    replies = "1 reply" if said["repeats"] == "1" else f"{said['repeats']} replies"
+    judges = _some(f"{one.judge.replace(':', ' (', 1)}, {one.way})" for one in made)
     return [
-        f"Task {said(one.task for one in made)}; data {said(one.data for one in made)}, "
-        f"{said(limits)}; variant {said(one.variant for one in made)}; "
-        f"prompts {said(one.prompts for one in made)}; decoding {said(o.decoding for o in made)}, "
-        f"{replies} a prompt, seed {said(one.seed for one in made)}; judge {judges}; "
-        f"program {said(one.harness for one in made)}."
+        f"Task {said['task']}; data {said['data']}, {limits}; variant {said['variant']}; prompts "
+        f"{said['prompts']}; decoding {said['decoding']}, {replies} a prompt, seed {said['seed']}; "
+        f"judge {judges}; program {said['harness']}."
     ]
