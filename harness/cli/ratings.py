@@ -81,31 +81,22 @@ class AgreeChoice:
     draws: int = option("Draws for each test and for intervals of systems.", 1000, min=1)
     is_all: bool = option("Print every statistic of every judge.", False, flags="--all")
 
-    def settings(self) -> AgreementSettings:
-        """How agreement is measured."""
-        level: Scale = options.one_of("--level", self.level, *get_args(Scale))
-        kind = options.one_of("--rater-kind", self.rater_kind, *EPSILONS)
-        return AgreementSettings(self.seed, self.draws, level, EPSILONS[kind])
-
-    def query(self) -> AgreementQuery:
-        """Which judges and variants are compared, and which of a judge's orders."""
-        orders: Orders = options.one_of("--orders", self.orders, *get_args(Orders))
-        judges, variants = options.names(self.judge, "--judge"), options.names(self.variant)
-        return AgreementQuery(judges, variants, orders)
-
 
 def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = False) -> int:
     """Measure how well judges agree with people, and write agreement.csv.
 
     It compares all runs of a task in the results folder; each model is a system.
     """
-    settings, query, lost = choice.settings(), choice.query(), 0
+    level: Scale = options.one_of("--level", choice.level, *get_args(Scale))
+    kind = options.one_of("--rater-kind", choice.rater_kind, *EPSILONS)
+    settings = AgreementSettings(choice.seed, choice.draws, level, EPSILONS[kind])
+    orders: Orders = options.one_of("--orders", choice.orders, *get_args(Orders))
+    judges = options.names(choice.judge, "--judge")
+    query, lost = AgreementQuery(judges, options.names(choice.variant), orders), 0
     ratings, tasks = read_ratings(choice.ratings), options.names(choice.task, "--task")
-    for task in tasks or ratings.task[:1]:
+    for task in tasks or [*ratings.task.unique()] or ["any"]:
         if not (ratings.task == task).any():
             raise DataError(f"{choice.ratings}: no rating of task {task!r}; correct --task")
-    if not len(ratings):
-        raise DataError(f"{choice.ratings}: no rating")
     ratings = ratings[ratings.task.isin(tasks or ratings.task)]
     found = []
     for panel in panels(ratings, run_folders(results), query):
@@ -245,17 +236,6 @@ class AnswerChoice:
     per_file: int | None = option("Rows of each file. Default: all.", None, min=1)
     form: str = option("csv, as all sheets are.", "csv", flags="--format", hidden=True)
 
-    def decodings(self) -> list[str]:
-        """The temperatures as runs name them."""
-        try:
-            return [
-                one if one == "all" else f"T{float(one.removeprefix('T')):g}"
-                for one in options.names(self.temperature, "--temperature")
-            ]
-        except ValueError:
-            fact = f"--temperature {self.temperature!r}: give numbers such as 0.3, or all"
-            raise SpecError(fact) from None
-
 
 def export_ratings(choice: AnswerChoice, to: Writing, results: Results = RESULTS) -> int:
     """Write blind rating sheets in random order, and their key in a file of its own.
@@ -265,11 +245,12 @@ def export_ratings(choice: AnswerChoice, to: Writing, results: Results = RESULTS
     if choice.form != "csv":
         raise SpecError(f"--format {choice.form}: {ALL_CSV}")
     folders = find_runs(results, choice.runs)
+    drawn = options.names(choice.temperature, "--temperature")
     sheet = sheets.answers_sheet(
         folders,
         _sheet_form(folders[0].read(), to.home),
         variants=options.names(choice.variant),
-        decodings=choice.decodings(),
+        decodings=[one if one == "all" else f"T{one.removeprefix('T')}" for one in drawn],
         limit=choice.limit,
         seed=to.seed,
     )

@@ -41,14 +41,6 @@ def test_a_difference_that_is_sure_is_said_with_its_interval_in_points() -> None
     )
 
 
-def test_the_better_one_is_named_first() -> None:
-    said = finding(value=-0.075, low=-0.11, high=-0.04, n=56)
-
-    assert said == (
-        "B (bee) is better than A (ant) by 4 to 11 points, on 56 independent items (p .003)"
-    )
-
-
 def test_what_is_not_told_apart_says_what_would_have_been() -> None:
     # Half of the interval is .04; Student's t of 55 degrees at .975 and .8 are 2.004 and .848.
     said = finding(value=0.01, low=-0.03, high=0.05, p=0.6)
