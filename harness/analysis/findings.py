@@ -5,6 +5,7 @@ have, but for the difference that a test of the same precision would find. Nothi
 prints.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from harness.analysis.compare import main_differences
@@ -200,12 +201,19 @@ def _with_ends(row: Row) -> str:
 
 
 def by_judge(rows: Iterable[Row]) -> Mapping[str, list[Row]]:
-    """The rows of each judge of a panel; those of two judges are left out."""
-    found: dict[str, list[Row]] = {}
+    """The rows of each judge of a panel; those of two judges are left out.
+
+    A judge of several recipes or snapshots is as many judges, named as signatures name them.
+    """
+    found: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if " vs " not in row.judge and " vs " not in row.model:
-            found.setdefault(who(row), []).append(row)
-    return found
+            found.setdefault((who(row), row.signature), []).append(row)
+    several = Counter(name for name, _ in found)
+    return {
+        name if several[name] == 1 else signature.split("|")[5]: own
+        for (name, signature), own in found.items()
+    }
 
 
 def who(row: Row) -> str:

@@ -137,7 +137,8 @@ def _show_panel(rows: DataFrame, *, is_all: bool) -> None:
         *pairs_finding(found),
     ):
         say(line, is_prose=True)
-    rows = rows.assign(judge=[who(row) for row in found])
+    names = {own[0].signature: judge for judge, own in by_judge(found).items()}
+    rows = rows.assign(judge=[names.get(row.signature, who(row)) for row in found])
     remarks = rows[rows.statistic.isin([*MAIN]) & (rows.note != "")]
     for note, judges in remarks.groupby("note", sort=False).judge:
         say(f"note on {folded([*judges.unique()])}: {note}", is_prose=True)
@@ -148,9 +149,9 @@ def _show_panel(rows: DataFrame, *, is_all: bool) -> None:
         of_raters = rows.statistic.isin(PEOPLE)
         first = rows[of_raters].drop_duplicates("statistic").assign(judge="raters")
         every = pandas.concat([first, rows[~of_raters]])
-        ends = every[["low", "high"]].astype(object)
-        every["interval"] = [*ends.where(ends.notna(), None).itertuples(index=False, name=None)]
-        every["note"] = ["; ".join(filter(None, (row.reason, row.note))) for row in records(every)]
+        shown = records(every)
+        every["interval"] = [(row.low, row.high) for row in shown]
+        every["note"] = ["; ".join(filter(None, (row.reason, row.note))) for row in shown]
         title = "every statistic; those of raters once"
         show(every[EVERY], title, keys=2, p=p_value, p_holm=p_value)
     else:
@@ -165,7 +166,8 @@ def _show_main(rows: DataFrame) -> None:
     table = table[[name for name in MAIN if name in table]].rename(columns=MAIN)
     r = rows[rows.statistic == "pearson_dataset"].set_index("judge")
     if len(r):
-        table.insert(1, "interval", pandas.Series([*zip(r.low, r.high, strict=True)], r.index))
+        ends = [(one.low, one.high) for one in records(r)]
+        table.insert(1, "interval", pandas.Series(ends, r.index))
     table = table.reindex(rows.judge.unique()).reset_index()
     show(table, "statistics of each judge; --all prints every one, with its interval")
 
