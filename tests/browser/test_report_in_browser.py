@@ -16,8 +16,8 @@ from support.hate_rows import planted, run_of
 from support.packages import needs
 from support.paired_runs import SMALL
 from support.report_runs import Sketch, write_runs
+from support.run_tables import score_rows
 
-from harness.pipeline.score import score_rows
 from harness.present.page.page import page_data, page_text
 from harness.present.page.server import LiveRuns, PageServer
 from harness.storage.find_runs import run_folders
