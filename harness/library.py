@@ -351,16 +351,14 @@ def report(
     out: str | Path = "",
     runs: Runs | None = None,
     *,
-    ratings: str | Path | None = None,
     results: str | Path = "results",
 ) -> Path:
     """Write one HTML page of stored runs, as `harness report` does; its path.
 
-    `out` is the file, by default report.html in `results`; `ratings`, a file of people's, adds how
-    well judges agree with them.
+    `out` is the file, by default report.html in `results`.
     """
     path = Path(out) if out else Path(results) / REPORT
-    data, _ = write_page(_folders(runs, results), Path(results), path, _path(ratings))
+    data, _ = write_page(_folders(runs, results), Path(results), path)
     for note in data.notes:
         _log.warning("%s", note)
     return path

@@ -10,7 +10,7 @@ from harness.cli import options
 from harness.cli.options import HOME, RESULTS, AsJson, ExitCode, Home, Results, argument, option
 from harness.errors import SpecError
 from harness.present.page.items import MOST_ANSWERS
-from harness.present.page.page import REPORT, page_agreement, write_page
+from harness.present.page.page import REPORT, write_page
 from harness.present.page.server import LiveRuns, PageServer
 from harness.present.screen import say, show_json, show_rows, warn
 from harness.registry import Registry
@@ -143,7 +143,6 @@ def _put(tables: Sequence["PaperTable"]) -> None:
 
 
 _RUNS = options.SOME_RUNS + " Default: all runs of RESULTS."
-_RATINGS = "Ratings by people in long form (a CSV file): adds how well judges agree with them."
 _ANSWERS = "Show about so many answers of a run that has more; tables are of all of them."
 _MEGABYTE = 2**20
 
@@ -153,7 +152,6 @@ class PageChoice:
     """Which runs a page shows, with what, and whether it is served."""
 
     runs: list[str] | None = argument("RUN", _RUNS, None)
-    ratings: Path | None = option(_RATINGS, None)
     answers: int = option(_ANSWERS, MOST_ANSWERS)
     serve: bool = option("Show the page in a browser while runs go on, until Ctrl+C.", False)
     port: int = option("With --serve: port on this machine; 0 takes a free one.", 0)
@@ -184,16 +182,14 @@ def report(
     if choice.serve:
         if out is not None:
             raise SpecError("--serve writes no file: leave -o out")
-        live = LiveRuns(
-            results, folders, lambda: page_agreement(choice.ratings, folders()), choice.answers
-        )
+        live = LiveRuns(results, folders, choice.answers)
         folders()
         with PageServer(choice.port, live) as server:
             say(f"{server.url} shows the runs of {results}; end with Ctrl+C")
             server.serve_until_interrupted()
         return ExitCode.DONE
     path = out or results / REPORT
-    data, size = write_page(folders(), results, path, choice.ratings, answers=choice.answers)
+    data, size = write_page(folders(), results, path, answers=choice.answers)
     for note in data.notes:
         warn(note)
     megabytes = f"{size / _MEGABYTE:.1f} MB"

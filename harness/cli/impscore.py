@@ -30,7 +30,7 @@ from harness.models.encoders.encoders import CachedEncoder
 from harness.pipeline.plan import subsample
 from harness.pipeline.setup import VECTORS
 from harness.present import screen
-from harness.present.figures.texts import profile_figure
+from harness.present.figures.texts import datasets_distribution
 from harness.present.figures.training import margins
 from harness.present.screen import ProgressLine, say, show, show_json, show_rows, warn
 from harness.specs.implicitness import RecipeSpec
@@ -262,7 +262,7 @@ def profile(
         progress=ProgressLine("encoded"),
     )
     name, row = "stdin" if file == STDIN else Path(file).name, records(found.rows)[0]
-    chart = profile_figure(found, title=name)
+    chart = datasets_distribution(found)
     target = None if out is None else out / "profile.csv"
     put = partial(_put_profile, name, found.rows)
     put_frame(found.rows, target, put, is_json=is_json, chart=chart)

@@ -9,7 +9,7 @@ from harness.cli import options
 from harness.cli.options import AsJson, ExitCode, Only, Shown, Where, argument, one_of, option
 from harness.cli.plans.shards import part_of, put_parts
 from harness.errors import SpecError
-from harness.present.screen import ProgressLine, say, show_json, show_rows, warn
+from harness.present.screen import ProgressLine, say, show_json, warn
 from harness.storage.find_runs import find_run
 from harness.storage.frames import plain_rows
 
@@ -165,7 +165,7 @@ def run(
     if asking.is_dry:
         return put_dry_runs(plans, space, is_json=shown.is_json)
     runs = tagged(line.each(named, execute.run_each(plans)), asking.tag)
-    return put_runs(runs, shown, is_all=calling.retry == "all", is_several=len(plans) > 1)
+    return put_runs(runs, shown, is_several=len(plans) > 1)
 
 
 def judge(
@@ -202,7 +202,7 @@ def judge(
         return put_parts((shards.judge_part(one, part) for one in [plan]), shown)
     if asking.is_dry:
         return put_dry_runs([plan], space, is_json=shown.is_json)
-    return put_runs(tagged([execute.judge(plan)], asking.tag), shown, is_all=calling.retry == "all")
+    return put_runs(tagged([execute.judge(plan)], asking.tag), shown)
 
 
 def merge(
@@ -318,7 +318,10 @@ def import_files(
         show_json(result | {"ratings": found.ratings, "notes": plain_rows(found.notes)})
         return ExitCode.of(found.done.missing)
     code = put_runs([found.done], shown)
-    _put_counts(found)
+    for part in _totals(found):
+        say(f"{part['variant']}: answers to {part['found']} of {part['samples']} samples")
+    if found.ratings is not None:
+        say(f"ratings {found.ratings}")
     return code
 
 
@@ -326,23 +329,6 @@ def _totals(found: "Imported") -> list[dict[str, Any]]:
     """How many answers were found of each variant."""
     by = found.counts.groupby("variant", sort=False)[["found", "samples"]]
     return plain_rows(by.sum().reset_index())
-
-
-def _put_counts(found: "Imported") -> None:
-    """Print how many answers an import found, of each variant and group."""
-    for part in _totals(found):
-        say(f"{part['variant']}: answers to {part['found']} of {part['samples']} samples")
-    cells = found.counts.assign(
-        cell=found.counts["found"]
-        .astype(str)
-        .str.cat(found.counts["samples"].astype(str), sep=" of ")
-    )
-    table = cells.pivot(index="variant", columns="group", values="cell").fillna("-")
-    if table.shape[1] > 1:
-        rows = table.reindex(found.counts["variant"].unique()).reset_index().to_numpy().tolist()
-        show_rows("answers found, of the samples of each group", ["variant", *table], rows)
-    if found.ratings is not None:
-        say(f"ratings {found.ratings}")
 
 
 def tagged(runs: "Iterable[execute.RunResult]", tag: str | None) -> "Iterator[execute.RunResult]":

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import fsum
 from typing import TypeVar
 
-from harness.analysis.headlines import headlines
 from harness.cli.boards import put_joint_boards, warn_of_run
 from harness.cli.options import ExitCode, Shown
 from harness.judges.custom import JudgeLabel
@@ -15,7 +14,7 @@ from harness.pipeline.choice_scores import EFFECTIVE, FALSE_ALARMS, HITS, MACRO,
 from harness.pipeline.execute import RunResult
 from harness.pipeline.preview import ANY, CallSummary, dry_runs
 from harness.pipeline.resolve import JudgePlan, RunPlan
-from harness.pipeline.score import ALL, all_scores
+from harness.pipeline.score import ALL, all_scores, headlines
 from harness.present.screen import (
     Cell,
     p_value,
@@ -52,13 +51,10 @@ def shown_decoding(decoding: str, signature: str) -> str:
     return LABEL if Signature.parse(signature).kind in CLASSIFIERS else decoding
 
 
-def put_runs(
-    runs: Iterable[RunResult], shown: Shown, *, is_all: bool = False, is_several: bool = False
-) -> int:
+def put_runs(runs: Iterable[RunResult], shown: Shown, *, is_several: bool = False) -> int:
     """Print each run as it ends, then those of one task together; as JSON one, or a list.
 
-    `is_all`: calls whose reply had no answer were retried (--retry all). `is_several`: more than
-    one run is to come, so the scores are those of the joint table.
+    `is_several`: more than one run is to come, so the scores are those of the joint table.
     """
     has_all, ended = shown.has_all_metrics, list[RunResult]()
     for done in runs:
@@ -67,7 +63,7 @@ def put_runs(
             if has_all or not is_several:
                 scores = all_scores(done.folder) if has_all else done.scores
                 put_scores(done.file, scores, has_all=has_all)
-            _put_end(done, is_all=is_all)
+            _put_end(done)
     if shown.is_json:
         _put_json(ended, has_all=has_all)
     elif len(ended) > 1:
@@ -92,7 +88,7 @@ def _put_json(ended: Sequence[RunResult], *, has_all: bool) -> None:
     show_json(results if len(results) > 1 else results[0])
 
 
-def _put_end(done: RunResult, *, is_all: bool) -> None:
+def _put_end(done: RunResult) -> None:
     """Print the alarms of a run, its cost, its folder, and what is missing or was cut."""
     file = done.file
     warn_of_run(done.scores)
@@ -105,8 +101,6 @@ def _put_end(done: RunResult, *, is_all: bool) -> None:
             f"cut; to raise it, set max_tokens in tasks/{file.run.task}.yaml of your own folder",
             is_prose=True,
         )
-    if done.again and is_all:
-        say(f"{done.again} calls whose reply had no answer were retried (--retry all)")
     for line in gap_lines(file, has_remedy=True):
         warn(line)
 

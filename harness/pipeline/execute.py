@@ -45,16 +45,12 @@ _NOTHING = (0.0,) * 4
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a command leaves; `truncated` counts answers cut at their token limit.
-
-    `again` counts the replies without an answer that this command asked for again.
-    """
+    """What a command leaves; `truncated` counts answers cut at their token limit."""
 
     folder: RunFolder
     file: RunFile
     scores: tuple[ScoreRow, ...]
     truncated: int
-    again: int = 0
 
     @property
     def missing(self) -> int:
@@ -98,7 +94,7 @@ def run_one(plan: RunPlan) -> RunResult:
     if any((plan.folder.path / name).exists() for name in NAMES):
         try:
             earlier, rows = plan.folder.read(), StoredRows.whole(plan.folder)
-            file, again = replace(file, redrawn=earlier.redrawn, judges=earlier.judges), ()
+            file, again = replace(file, judges=earlier.judges), ()
         except StoreError as error:
             _log.warning("%s; rebuilt from the stored calls", str(error).partition(";")[0])
     result, retried = _carried_out(plan, file, rows, again)
@@ -319,7 +315,7 @@ def read(
 
 def put_run(folder: RunFolder, file: RunFile, tables: RunTables) -> RunResult:
     """Write a run whose records were all added to its tables."""
-    files, before = tables.files, file.redrawn
+    files = tables.files
     calls = call_frame(files)
     scores = tuple(rows_of(file, files, calls))
     file = replace(summed(file, files, calls), packages=packages_of(file))
@@ -327,7 +323,7 @@ def put_run(folder: RunFolder, file: RunFile, tables: RunTables) -> RunResult:
         _log.warning("%s: changed since it was written; computed again", folder.scores)
     truncated = truncated_of(files)
     folder.put(file, tables, scores)
-    return RunResult(folder, file, scores, truncated, file.redrawn - before)
+    return RunResult(folder, file, scores, truncated)
 
 
 class GatheredProgress:

@@ -18,7 +18,7 @@ from harness.analysis.profile import (
 from harness.errors import DataError
 from harness.models.vectors import Vectors
 from harness.present.figures.figure import data_csv, drawable
-from harness.present.figures.texts import profile_figure
+from harness.present.figures.texts import datasets_distribution
 from harness.specs.implicitness import Distance, Form
 from harness.storage.frames import Row, records
 
@@ -110,7 +110,7 @@ def test_what_too_few_texts_cannot_tell_is_null(texts: list[object], n: int) -> 
     [first, *_] = records(found.rows)
     assert (first.n, first.sd, first.distance_mean) == (n, None, None)
     assert (first.mean is None) == (n == 0)
-    assert drawable(profile_figure(found, title="few")).labels == []
+    assert drawable(datasets_distribution(found)).labels == []
 
 
 def test_each_label_has_a_row_and_a_missing_one_too() -> None:
@@ -171,8 +171,8 @@ def test_vectors_of_one_part_of_the_texts_are_held_at_a_time() -> None:
 
 
 def test_the_figure_names_labels_and_is_the_same_each_time() -> None:
-    drawn = [profile_figure(profiled(TEXTS, list("<b" * 5)), title="a & b") for _ in range(2)]
+    drawn = [datasets_distribution(profiled(TEXTS, list("<b" * 5))) for _ in range(2)]
 
     assert data_csv(drawn[0]) == data_csv(drawn[1])
-    assert drawn[0].labels == ["all (n=10)", "< (n=5)", "b (n=5)"]
+    assert [panel.title for panel in drawn[0].panels] == ["< (n=5)", "b (n=5)"]
     assert drawn[0].notes[0].startswith("by random@")

@@ -16,8 +16,8 @@ from support.hate_rows import planted, run_of
 from support.packages import needs
 from support.paired_runs import SMALL
 from support.report_runs import Sketch, write_runs
+from support.run_tables import score_rows
 
-from harness.pipeline.score import score_rows
 from harness.present.page.page import page_data, page_text
 from harness.present.page.server import LiveRuns, PageServer
 from harness.storage.find_runs import run_folders
@@ -341,7 +341,7 @@ def test_everything_that_can_be_pressed_has_a_name(opened: Driver) -> None:
 
 
 def test_the_live_page_shows_a_run_when_it_ends(driver: Driver, tmp_path: Path) -> None:
-    runs = LiveRuns(tmp_path, lambda: run_folders(tmp_path), list)
+    runs = LiveRuns(tmp_path, lambda: run_folders(tmp_path))
     with PageServer(0, runs) as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import stored_tables
 from support.each import rest_slow
 from support.stub_server import StubServer
 from support.toy import QUIZ_ORDERS, QUIZ_SAMPLES, Toy
@@ -101,44 +100,6 @@ def test_a_line_holds_the_scores_behind_its_verdict(toy: Toy) -> None:
     assert [part.logprob for part in row.steps[1].choice_scores] == [0.0, -50.0, -50.0]
     assert row.answer == "1"
     assert sum(row.verdicts["gold"].shares) == pytest.approx(1.0)
-
-
-def test_a_run_is_repeated_from_what_is_stored_to_the_same_bytes(toy: Toy) -> None:
-    quiz(toy, model="random")
-    before = toy.bytes()
-
-    assert quiz(toy, "--offline", model="random") == 0
-
-    assert toy.bytes() == before
-
-
-def test_answers_read_again_are_the_same_without_a_call(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
-    quiz(toy, "--answers", "written", model="random")
-    before = toy.bytes()
-
-    assert toy.main("read", str(toy.runs()[0])) == 0
-
-    assert "0 verdicts changed; no model was called" in capsys.readouterr().out
-    assert toy.bytes() == before
-
-
-def test_reading_again_mends_a_verdict_that_is_stored_otherwise(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
-    quiz(toy)
-    before = toy.bytes()
-    stored_tables.edit(
-        toy.runs()[0],
-        "verdicts",
-        with_a_wrong_one,
-    )
-
-    toy.main("read", str(toy.runs()[0]))
-
-    assert "order0 logprob: 0.0 -> 1.0" in capsys.readouterr().out
-    assert toy.bytes() == before
 
 
 def with_a_wrong_one(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -156,23 +156,17 @@ def test_a_budget_counts_what_every_judge_was_told_before_the_first_asks(
 
 
 def test_what_was_refused_stands_at_no_further_cost_until_all_is_to_be_asked_again(
-    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+    toy: Toy, stub: StubServer
 ) -> None:
     stub.script = Script(faults={"number 3": ("refusal",)})
     codes = [toy.run("--variant", "base", model="alpha") for _ in range(2)]
-    requests, out = stub.stats()["requests"], capsys.readouterr().out
 
-    assert (codes, requests, "asked for again" in out) == ([1, 1], ANSWERS, False)
+    assert (codes, stub.stats()["requests"]) == ([1, 1], ANSWERS)
     assert toy.run("--variant", "base", "--retry", "all", model="alpha") == 0
-    told = "2 calls whose reply had no answer were retried (--retry all)\n"
-    assert told in capsys.readouterr().out
     toy.run("--variant", "base", "--retry", "all", model="alpha")
-    assert "asked for again" not in capsys.readouterr().out  # this one asked nothing
     run = json.loads((toy.runs()[0] / "run.json").read_text())
     assert (run["redrawn"], run["costs"]["answers"]["calls"]) == (2, ANSWERS + 2)
     assert run["costs"]["total"]["cost_usd"] == pytest.approx(sum(stored(toy, "alpha")))
-    toy.run("--variant", "base", "--seed", "1", model="alpha")  # nor does another run
-    assert "asked for again" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("retry", "calls"), [("failed", 0), ("all", 2)])
@@ -197,18 +191,6 @@ def test_without_a_price_tokens_are_told_if_anything(
 
     out = capsys.readouterr().out
     assert ("\ntokens in/out: " in out, "cost: " in out) == (is_told, False)
-    assert overall(toy)["near"].cost_usd is None
-
-
-def test_a_call_without_an_answer_leaves_a_row_without_a_cost_and_the_rest_is_told_as_least(
-    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    stub.script = Script(faults={"number 3": ("cut", "cut")})
-
-    assert toy.run("--variant", "base", model="alpha") == 1
-
-    told = sum(cost for cost in stored(toy, "alpha") if cost is not None)
-    assert f"cost: at least {usd(told)} USD; tokens" in capsys.readouterr().out
     assert overall(toy)["near"].cost_usd is None
 
 

@@ -7,13 +7,12 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from support import stored_tables
 from support.report_runs import Sketch, write_runs
 from support.stub_server import StubServer
 from support.toy import Toy
 
 from harness.cli import main
-from harness.present.page.page import page_agreement, page_data
+from harness.present.page.page import page_data
 from harness.present.page.server import LiveRuns, PageServer
 from harness.storage.find_runs import run_folders
 
@@ -67,31 +66,9 @@ def test_report_without_runs_says_what_makes_one(
     assert "no runs below" in capsys.readouterr().err
 
 
-def test_ratings_add_the_agreement_with_people(
-    toy: Toy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    toy.run("--variant", "base")
-    names = stored_tables.samples(toy.runs()[0])
-    ratings = tmp_path / "ratings.csv"
-    rated = [
-        f"toy,{name},oracle,{rater},{(n + len(rater)) % 3},base"
-        for n, name in enumerate(names)
-        for rater in ("ann", "ben")
-    ]
-    ratings.write_text("task,sample_id,model,rater,value,scale\n" + "\n".join(rated), "utf-8")
-
-    folders = run_folders(toy.results)
-    data = page_data(folders, toy.results, page_agreement(ratings, folders))
-
-    [section] = [one for one in data.sections if one.name == "agreement"]
-    heads = [column["name"] for column in section.tables[0].columns]
-    assert "attainable r (ceiling)" in heads
-    assert len(section.tables[0].rows) == 1
-
-
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[PageServer]:
-    runs = LiveRuns(tmp_path, lambda: run_folders(tmp_path), list)
+    runs = LiveRuns(tmp_path, lambda: run_folders(tmp_path))
     with PageServer(0, runs) as made:
         thread = Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()

@@ -23,7 +23,7 @@ from harness.implicitness.pairs import read_items, read_pairs
 from harness.implicitness.scorer import Flag, Scorer, text_of
 from harness.lazy import DataFrame, pandas
 from harness.models.vectors import Progress
-from harness.present.figures import detection, people, scores, texts, training
+from harness.present.figures import people, scores, texts, training
 from harness.present.figures.figure import Figure
 from harness.present.figures.scores import ScoreFilter
 from harness.specs.implicitness import (
@@ -191,7 +191,7 @@ def _bins(inputs: Inputs, *, with_curves: bool = False) -> Figure:
             f"nothing to draw: judge {inputs.judge} has read no text whose implicitness is known; "
             "run hate_speech, or another task that measures it"
         )
-    return detection.curve_figure(rows, scale_of(rows["data"].iat[0]), with_curves=with_curves)
+    return scores.curve_figure(rows, scale_of(rows["data"].iat[0]), with_curves=with_curves)
 
 
 def _intentions(inputs: Inputs) -> Figure:

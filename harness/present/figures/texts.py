@@ -16,20 +16,19 @@ from harness.errors import DataError
 from harness.implicitness.pairs import TrainingPair
 from harness.implicitness.scorer import Scorer, embedded_texts
 from harness.implicitness.splits import with_negatives
-from harness.lazy import DataFrame
 from harness.models.encoders.encoders import Encoder
 from harness.models.extras import require
 from harness.models.vectors import Progress
 from harness.present.figures.figure import Figure, Subplot, together, values
 from harness.stats.estimate import generator
-from harness.storage.frames import Row, records
+from harness.storage.frames import records
 
 Numbers = NDArray[np.float64]
 Labelled = Sequence[tuple[str, str]]
 """Texts with the label of each."""
 MOST_TEXTS: Final = 3000
 """How many texts t-SNE places at most, drawn at random."""
-_TOP, _DISTANCE_BINS = BINS * WIDTH, 20
+_TOP = BINS * WIDTH
 
 
 def pair_violins(pairs: Sequence[TrainingPair], scorer: Scorer, progress: Progress) -> Figure:
@@ -80,35 +79,6 @@ def _by(profile: Profile, more: str = "") -> tuple[str, ...]:
     return (f"by {row.scorer}{more}", *_trained_on(row.trained_on, row.n, "texts"))
 
 
-def profile_figure(profile: Profile, *, title: str) -> Figure:
-    """One file: the shares of texts by implicitness and of pairs by distance, a line a label.
-
-    All texts together are bars.
-    """
-    rows = records(profile.rows)
-    top = max((float(own.max()) for own in profile.distances if len(own)), default=1.0) or 1.0
-    texts = [_shares(row, np.array(bins_of(row)), _TOP, row.n) for row in rows]
-    pairs = [
-        _shares(row, np.histogram(own, _DISTANCE_BINS, (0, top))[0], top, row.pairs)
-        for row, own in zip(rows, profile.distances, strict=True)
-    ]
-    first = {"xlim": (0.0, _TOP), "xlabel": "implicitness", "ylabel": "share of texts"}
-    second = {"xlim": (0.0, top), "xlabel": "distance", "ylabel": "share of pairs"}
-    panels = (
-        Subplot("Implicitness", together(texts), first),
-        Subplot("Pragmatic distance", together(pairs), second),
-    )
-    return Figure(title, panels, _by(profile))
-
-
-def _shares(row: Row, counts: Numbers, top: float, total: int) -> DataFrame:
-    shares = counts / total if total else np.full(len(counts), np.nan)
-    edges, label = np.linspace(0, top, len(counts) + 1), f"{row.label} (n={row.n})"
-    if row.label == ALL:
-        return values(label, edges[:-1], shares, "bars", to=edges[1:], n=total)
-    return values(label, (edges[:-1] + edges[1:]) / 2, shares, "curve", n=total)
-
-
 def datasets_mean(profile: Profile) -> Figure:
     """ImpScore, figure 5: the mean implicitness of several data sets, with standard deviations."""
     known = [row for row in records(profile.rows) if row.label != ALL and row.mean is not None]
@@ -135,12 +105,14 @@ def datasets_distribution(profile: Profile) -> Figure:
     """ImpScore, figure 14: the distribution of implicitness in each of several data sets."""
     axes: dict[str, Any] = {"xlim": (0.0, _TOP), "ylim": (0.0, 1.0)}
     axes |= {"xlabel": "implicitness", "ylabel": "share of texts"}
-    panels = []
-    for row in (row for row in records(profile.rows) if row.label != ALL):
-        rows = _shares(row._replace(label=ALL), np.array(bins_of(row)), _TOP, row.n)
+    everything, *labelled = records(profile.rows)
+    panels, edges = [], np.linspace(0, _TOP, BINS + 1)
+    for row in labelled or [everything]:
+        shares = np.array(bins_of(row)) / (row.n or np.nan)
+        rows = values("texts", edges[:-1], shares, "bars", to=edges[1:], n=row.n)
         note = f"mean {row.mean:.2f}" if row.mean is not None else ""
         title = f"{row.label} (n={row.n})"
-        panels.append(Subplot(title, rows.assign(series="texts"), axes, note=note))
+        panels.append(Subplot(title, rows, axes, note=note))
     return Figure("Distribution of implicitness", tuple(panels), _by(profile))
 
 

@@ -16,7 +16,6 @@ import msgspec
 from msgspec import Raw, Struct
 
 from harness import __version__
-from harness.analysis.agreement import agreement_with
 from harness.analysis.boards.alarms import judge_fitness
 from harness.analysis.boards.ranked import leaderboard
 from harness.errors import SpecError, StoreError
@@ -24,7 +23,6 @@ from harness.lazy import DataFrame
 from harness.present.page import tables, words
 from harness.present.page.items import MOST_ANSWERS, Array, PageParts, PageTable, collect_items
 from harness.storage.files import write_whole
-from harness.storage.frames import Row, records
 from harness.storage.runs import RunFolder
 
 REPORT = "report.html"
@@ -62,23 +60,17 @@ class PageData(Struct, frozen=True):
     notes: Sequence[str] = ()
 
 
-def page_agreement(ratings: Path | None, folders: Sequence[RunFolder]) -> list[Row]:
-    """How well all judges of some runs agree with a file of ratings; nothing without one."""
-    return records(agreement_with(ratings, folders)) if ratings else []
-
-
 def write_page(
     folders: Sequence[RunFolder],
     results: Path,
     out: Path,
-    ratings: Path | None = None,
     *,
     answers: int = MOST_ANSWERS,
 ) -> tuple[PageData, int]:
     """Write the page of some runs as one file; what it shows, and its size in bytes."""
     if out.is_dir():
         raise SpecError(f"--out {out}: a folder; name a file in it")
-    data = page_data(folders, results, page_agreement(ratings, folders), answers=answers)
+    data = page_data(folders, results, answers=answers)
     page = page_text(data).encode()
     write_whole(out, page)
     return data, len(page)
@@ -87,7 +79,6 @@ def write_page(
 def page_data(
     folders: Sequence[RunFolder],
     results: Path,
-    agreement: Sequence[Row] = (),
     *,
     answers: int = MOST_ANSWERS,
 ) -> PageData:
@@ -103,7 +94,7 @@ def page_data(
     made = collect_items(folders, results, answers, rows)
     ordered = tables.in_order(made, [own for _, own in boards.groupby("board")])
     alarms = [*words.alarms(made, judge_fitness(boards, verdicts))]
-    sections = _sections(made, ordered, alarms, agreement)
+    sections = _sections(made, ordered, alarms)
     tasks = list(dict.fromkeys(str(run["task"]) for run in made.runs))
     shown = ", ".join(tasks[:3]) + (f" and {len(tasks) - 3} more" if len(tasks) > 3 else "")
     calls = made.calls()
@@ -176,12 +167,10 @@ def _sections(
     made: PageParts,
     boards: Sequence[tuple[DataFrame, str]],
     alarms: Sequence[str],
-    agreement: Sequence[Row],
 ) -> list[PageSection]:
     lines, differences = _headlines(made, boards)
     ranked = [tables.leaderboard(made, board, pick) for board, pick in boards]
     asked = [*words.asked([run.file for run in made.stored], made.called)]
-    people = [*tables.agreement_tables(agreement)]
     found = [
         PageSection("asked", "What was asked", asked),
         PageSection("headline", "The result in words", lines),
@@ -190,7 +179,6 @@ def _sections(
         PageSection("differences", "Differences", tables=differences),
         PageSection("phenomena", "Phenomena", tables=[*tables.phenomena(made, boards)]),
         PageSection("levels", "Levels", tables=[*tables.levels(made, boards)]),
-        PageSection("agreement", "Agreement with people", tables=people),
         PageSection("cost", "Cost", tables=[tables.costs(made)]),
     ]
     always = ("alarms", "headline")

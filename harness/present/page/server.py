@@ -21,7 +21,6 @@ import msgspec
 from harness.errors import HarnessError, StoreError
 from harness.present.page.items import MOST_ANSWERS
 from harness.present.page.page import compressed, page_data, policy, shell_text
-from harness.storage.frames import Row
 from harness.storage.runs import RunFolder
 
 _log = logging.getLogger(__name__)
@@ -44,7 +43,6 @@ class LiveRuns:
 
     results: Path
     folders: Callable[[], list[RunFolder]]
-    agreement: Callable[[], list[Row]]
     answers: int = MOST_ANSWERS
     _lock: Lock = field(default_factory=Lock)
     _made: tuple[str, bytes] = ("", b"")
@@ -68,7 +66,7 @@ class LiveRuns:
             folders = self.folders()
             stamp = _stamp(folders)
             if stamp != self._made[0]:
-                data = page_data(folders, self.results, self.agreement(), answers=self.answers)
+                data = page_data(folders, self.results, answers=self.answers)
                 self._made = stamp, compressed(data)
             return self._made[1]
 

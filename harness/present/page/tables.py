@@ -1,4 +1,4 @@
-"""Scores, differences, agreement and costs to the tables of a page.
+"""Scores, differences and costs to the tables of a page.
 
 Every number keeps what is behind it: recipe, counts, missing values, and which items. Nothing
 here computes a statistic.
@@ -11,7 +11,7 @@ from typing import Any
 from harness.analysis.boards.alarms import Row
 from harness.analysis.boards.views import board_notes, recipe_labels
 from harness.analysis.compare import compare, decided_items, read_items
-from harness.analysis.pairings import Kind, Pairing, PairingQuery, between
+from harness.analysis.pairings import Kind, Pairing, between
 from harness.analysis.run_views import ComparedRun
 from harness.errors import HarnessError
 from harness.judges.custom import JudgeLabel
@@ -26,17 +26,6 @@ from harness.stats.estimate import BootstrapSettings
 from harness.storage.frames import records
 
 RANKED = {MACRO: "macro F1", "tpr_less_fpr": "TPR less FPR"}
-_STATISTICS = {
-    "pearson_dataset": "Pearson r",
-    "attainable_r": "attainable r (ceiling)",
-    "noise_ceiling": "noise ceiling",
-    "kendall_document": "Kendall tau",
-    "spearman_system": "Spearman, systems",
-    "acc_eq": "acc_eq",
-    "alpha_raters": "alpha, raters",
-    "alpha_judge_with_raters": "alpha with judge",
-    "annotator_winning_rate": "winning rate",
-}
 _COUNTS = {
     "both": ("both right", (1, 1)),
     "only_a": ("A only right", (1, 0)),
@@ -273,9 +262,8 @@ def differences(
     pairs: list[tuple[Pairing, list[int]]] = []
     notes = []
     for other in others[:_MOST]:
-        query = PairingQuery(lead.judge, lead.judge)
         try:
-            found, _, _ = between(page.run_of(lead), page.run_of(other), query)
+            found, _, _ = between(page.run_of(lead), page.run_of(other), (lead.judge, lead.judge))
         except HarnessError as error:
             notes.append(f"{lead.model} and {other.model} are not compared: {error}")
             continue
@@ -342,28 +330,6 @@ def _difference(page: PageParts, row: Row, pairing: Pairing, runs: Sequence[int]
     line["A less B"] = (row.value, row.low, row.high, place)
     line["B right if A is"] = (row.both or 0) / right if right else None
     return line | {"p (Holm)": row.p_holm}
-
-
-def agreement_tables(rows: Sequence[Row]) -> Iterator[PageTable]:
-    """Judges by the main statistics of their agreement with people, and the raters' ceiling."""
-    by_task: dict[str, dict[tuple[str, ...], dict[str, Value]]] = {}
-    for row in rows:
-        if row.statistic in _STATISTICS:
-            names = {"variant": row.variant, "scale": row.scale}
-            names |= {"judge": row.judge, "model": row.model}
-            blank = dict.fromkeys(_STATISTICS.values())
-            counts = {"documents": row.documents, "raters": row.raters}
-            lines = by_task.setdefault(row.task, {})
-            line = lines.setdefault(tuple(names.values()), names | blank | counts)
-            cell = (row.value, row.low, row.high, NONE)
-            line[_STATISTICS[row.statistic]] = row.reason if row.value is None else cell
-    about = (
-        "The attainable r is the highest correlation that a judge without any error would have "
-        "with these raters' means."
-    )
-    for task, lines in by_task.items():
-        title = f"{task}: agreement with people"
-        yield table_of(title, [*lines.values()], task=task, about=about)
 
 
 def costs(page: PageParts) -> PageTable:
