@@ -106,16 +106,9 @@ def agreement_with(
 
 
 def _row(statistic: str, found: Estimate, **more: object) -> _Row:
-    return {
-        "statistic": statistic,
-        "value": found.value,
-        "low": found.low,
-        "high": found.high,
-        "n": found.n,
-        "skipped": found.skipped,
-        "reason": found.reason or found.why_no_interval,
-        **more,
-    }
+    taken = {name: getattr(found, name) for name in ("value", "low", "high", "n", "skipped")}
+    reason = found.reason or found.why_no_interval
+    return {"statistic": statistic, **taken, "reason": reason, **more}
 
 
 def _of_people(analysis: _Analysis) -> Iterator[_Row]:

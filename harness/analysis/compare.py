@@ -10,11 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from harness.analysis.pairings import Kind, Pairing, PairingQuery
-from harness.analysis.run_views import RunView
+from harness.analysis.pairings import Judges, Kind, Pairing
 from harness.lazy import DataFrame, pandas
 from harness.parts import digest
-from harness.pipeline.score import ALL, RIGHT_OR_WRONG, chance_level, named_groups, value_range
+from harness.pipeline.score import ALL, chance_level, named_groups
 from harness.stats.clustered import clustered_mean
 from harness.stats.comparison import (
     fourfold,
@@ -25,7 +24,7 @@ from harness.stats.comparison import (
     share_given,
     sign_flip_test,
 )
-from harness.stats.estimate import BootstrapSettings, Estimate, Floats, Limits, mean
+from harness.stats.estimate import BootstrapSettings, Estimate, mean
 from harness.storage.runs import RunFile
 
 DIFFERENCE, PHI = "difference", "phi"
@@ -87,13 +86,11 @@ def compare(pairings: Iterable[Pairing], settings: BootstrapSettings) -> DataFra
     return _corrected(frame.astype(kinds | dict.fromkeys(_TEXTS, "object")))
 
 
-def comparison_name(
-    runs: Sequence[RunFile], query: PairingQuery, settings: BootstrapSettings
-) -> str:
-    """The file name of a comparison: the runs' digests, and one of the query and the settings."""
+def comparison_name(runs: Sequence[RunFile], judges: Judges, settings: BootstrapSettings) -> str:
+    """The file name of a comparison: the runs' digests, and one of the judges and settings."""
     names = [run.digest[:16] for run in runs]
-    if (query, settings) != (PairingQuery(), BootstrapSettings()):
-        names.append(digest((query, settings))[:8])
+    if any(judges) or settings != BootstrapSettings():
+        names.append(digest((judges, settings))[:8])
     return f"{'-'.join(names)}.csv"
 
 
@@ -111,23 +108,17 @@ def _facts(pairing: Pairing, items: DataFrame) -> dict[str, Any]:
     """What a row says of both sides and of their items."""
     read, decided = read_items(items), decided_items(items)
     found: dict[str, Any] = {"items": len(items), "clusters": read["cluster"].nunique()}
-    for side, view, label in zip(
-        "ab", (pairing.first, pairing.second), pairing.decodings, strict=True
-    ):
+    for side, view, label in zip("ab", pairing.sides, pairing.decodings, strict=True):
         names = (view.file.run.task, view.file.model.name, view.variant, label, view.judge.name)
         found |= dict(zip((f"{name}_{side}" for name in _SIDES), names, strict=True))
         found[f"mean_{side}"] = mean(read[side].tolist())
         found[f"missing_{side}"] = int(items[side].isna().sum())
         found[f"signature_{side}"] = view.signature(label)
-    if _is_right_or_wrong(pairing):
+    if pairing.is_right_or_wrong:
         table = fourfold(decided["a"] == 1, decided["b"] == 1)
         counts = (table.both, table.only_first, table.only_second, table.neither)
         found |= dict(zip(_COUNTS, (*counts, len(read) - len(decided)), strict=True))
     return found
-
-
-def _is_right_or_wrong(pairing: Pairing) -> bool:
-    return all(view.judge.metric == RIGHT_OR_WRONG for view in (pairing.first, pairing.second))
 
 
 def _values(found: Estimate) -> dict[str, Any]:
@@ -136,65 +127,43 @@ def _values(found: Estimate) -> dict[str, Any]:
 
 
 def _difference(pairing: Pairing, items: DataFrame, settings: BootstrapSettings) -> dict[str, Any]:
-    read = read_items(items)
-    views, choices = (pairing.first, pairing.second), read["sample_choices"].to_numpy()
-    chances = [chance_level(view.file, view.judge, choices) for view in views]
-    differences, clusters = (read["a"] - read["b"]).to_numpy(), read["cluster"].to_numpy()
-    found = clustered_mean(differences, clusters, limits=_limits(views, (0.0, 0.0)))
-    row = {"statistic": DIFFERENCE} | _values(found) | {"p": found.p}
+    read, decided = read_items(items), decided_items(items)
+    choices, clusters = read["sample_choices"].to_numpy(), read["cluster"].to_numpy()
+    chances = [chance_level(view.file, view.judge, choices) for view in pairing.sides]
+
+    def tested(at_a: float, at_b: float) -> tuple[Estimate, float | None]:
+        scaled = (read["a"] - at_a) / (1 - at_a) - (read["b"] - at_b) / (1 - at_b)
+        limits = pairing.limits(at_a, at_b)
+        found, seed = clustered_mean(scaled.to_numpy(), clusters, limits=limits), str(settings.seed)
+        flipped = sign_flip_test(scaled.to_numpy(), clusters, seed=seed, draws=settings.draws)
+        return found, flipped.p
+
+    found, permuted = tested(0.0, 0.0)
+    row = {"statistic": DIFFERENCE} | _values(found) | {"p": found.p, "p_permutation": permuted}
     row |= {"chance_a": chances[0], "chance_b": chances[1]}
-    row["p_permutation"] = _flipped(differences, clusters, settings)
     at_a, at_b = (level or 0.0 for level in chances)
     has_two_levels = None not in chances and abs(at_a - at_b) > _ROUNDING
     if has_two_levels and max(at_a, at_b) < 1:
-        scaled = (read["a"] - at_a) / (1 - at_a) - (read["b"] - at_b) / (1 - at_b)
-        differences = scaled.to_numpy()
-        above = clustered_mean(differences, clusters, limits=_limits(views, (at_a, at_b)))
+        above, permuted = tested(at_a, at_b)
         row |= {"above_chance": above.value, "p_above_chance": above.p}
         row |= {"above_chance_low": above.low, "above_chance_high": above.high}
-        row["p_above_permutation"] = _flipped(differences, clusters, settings)
-    decided = decided_items(items)
-    if why := _why_not_exact(pairing, decided, chances, has_two_levels=has_two_levels):
-        row["reason"] = "; ".join(filter(None, (row["reason"], f"no exact test: {why}")))
-        return row
+        row["p_above_permutation"] = permuted
+    reasons = (
+        (not pairing.is_right_or_wrong, "verdicts are not right or wrong"),
+        (has_two_levels, f"chance levels differ ({at_a:.3g}, {at_b:.3g})"),
+        (
+            pairing.kind is Kind.CHOICE_AND_WORDS and None in chances,
+            "a chance level is not known, and they may differ",
+        ),
+        (pairing.is_pooled, "decodings of one sample are not independent"),
+        (decided["cluster"].duplicated().any(), "samples of one cluster are not independent"),
+        (decided.empty, "no sample is right or wrong in both"),
+    )
+    why = next((words for is_so, words in reasons if is_so), "")
+    if why:
+        return row | {"reason": "; ".join(filter(None, (row["reason"], f"no exact test: {why}")))}
     table = fourfold(decided["a"] == 1, decided["b"] == 1)
     return row | {"p_exact": mcnemar_exact(table).p, "p_mid": mcnemar_mid_p(table).p}
-
-
-def _limits(views: Iterable[RunView], chances: tuple[float, float]) -> Limits | None:
-    """What a difference can be, of values above chance levels; None where it is not known."""
-    found = []
-    for view, at in zip(views, chances, strict=True):
-        ends = value_range(view.judge, view.judge.metric)
-        found.append(ends and ((ends[0] - at) / (1 - at), (ends[1] - at) / (1 - at)))
-    first, second = found
-    return (first[0] - second[1], first[1] - second[0]) if first and second else None
-
-
-def _flipped(
-    differences: Floats, clusters: np.ndarray[Any, Any], settings: BootstrapSettings
-) -> float | None:
-    return sign_flip_test(differences, clusters, seed=str(settings.seed), draws=settings.draws).p
-
-
-def _why_not_exact(
-    pairing: Pairing,
-    decided: DataFrame,
-    chances: Sequence[float | None],
-    *,
-    has_two_levels: bool,
-) -> str | None:
-    if not _is_right_or_wrong(pairing):
-        return "verdicts are not right or wrong"
-    if has_two_levels:
-        return f"chance levels differ ({chances[0]:.3g}, {chances[1]:.3g})"
-    if pairing.kind is Kind.CHOICE_AND_WORDS and None in chances:
-        return "a chance level is not known, and they may differ"
-    if pairing.is_pooled:
-        return "decodings of one sample are not independent"
-    if decided["cluster"].duplicated().any():
-        return "samples of one cluster are not independent"
-    return None if len(decided) else "no sample is right or wrong in both"
 
 
 def _relations(items: DataFrame) -> Iterator[dict[str, Any]]:
@@ -202,8 +171,7 @@ def _relations(items: DataFrame) -> Iterator[dict[str, Any]]:
     first, second = (decided["a"] == 1).to_numpy(), (decided["b"] == 1).to_numpy()
     clusters = decided["cluster"].to_numpy()
     for name, given in ((GIVEN_RIGHT, True), (GIVEN_WRONG, False)):
-        share = share_given((first, second), clusters, given=given)
-        yield {"statistic": name} | _values(share)
+        yield {"statistic": name} | _values(share_given((first, second), clusters, given=given))
     yield {"statistic": PHI} | _values(phi(first, second, clusters))
 
 

@@ -16,8 +16,8 @@ from harness.lazy import DataFrame, pandas
 from harness.parts import digest
 from harness.pipeline import choice_scores
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, SLOPE, SLOPE_P
-from harness.pipeline.score import signature
-from harness.pipeline.verdict_frame import ALL, Files, blocks, by_snapshot, verdict_frame
+from harness.pipeline.score import signed_blocks
+from harness.pipeline.verdict_frame import ALL, Files, verdict_frame
 from harness.specs.tasks import ImplicitnessSpec
 from harness.stats.classification import effective_n, isotonic_curve, logistic_curve
 from harness.stats.estimate import NoValue, mean_interval
@@ -29,18 +29,8 @@ PLACES = 41
 NAMES = {HITS: "TPR (hits)", FALSE_ALARMS: "FPR (false alarms)"}
 COLUMNS: Final = (
     *("task", "model", "variant", "decoding", "judge", "rate", "shape", "at", "to"),
-    *(
-        "value",
-        "low",
-        "high",
-        "n",
-        "clusters",
-        "effective_n",
-        "note",
-        "source",
-        "data",
-        "signature",
-    ),
+    *("value", "low", "high", "n", "clusters", "effective_n"),
+    *("note", "source", "data", "signature"),
 )
 _NUMBERS = ("at", "to", "value", "low", "high", "effective_n")
 _SURE = 0.05
@@ -57,24 +47,20 @@ def curve_rows(
     count the answered texts of the kind that the rate is of, in the bin or behind the whole curve.
     Each served snapshot that answered has bins and curves, and a `signature`, of its own.
     """
-    rows: list[Row] = []
     spec = file.task.implicitness
-    entry = next((entry for entry in file.judges if entry.name == judge), None)
+    entry = next((one for one in file.judges if one.name == judge), None)
+    rows: list[Row] = []
     if spec is not None and entry is not None:
-        verdicts = verdict_frame(files, file.task)
         of_run = {"task": file.run.task, "model": file.model.name, "judge": judge}
         of_run |= {"source": file.data.source, "data": file.data.label, "note": ""}
-        parts = (
-            (snapshots, block)
-            for snapshots, own in by_snapshot(verdicts[verdicts["judge"] == judge])
-            for block in blocks(own, file.task)
-            if block.group == ALL and (not variants or block.variant in variants)
-        )
-        for snapshots, block in parts:
-            way = {"variant": block.variant, "decoding": block.decoding}
-            name = signature(file, entry, **way, snapshots=snapshots)
-            flags = choice_scores.flags(block.verdicts, spec.positive)
-            rows += [of_run | way | row | {"signature": name} for row in _rows(flags, spec)]
+        verdicts = verdict_frame(files, file.task)
+        rows = [
+            of_run | way | row
+            for name, block in signed_blocks(file, entry, verdicts, has_groups=False)
+            if not variants or block.variant in variants
+            for way in [{"variant": block.variant, "decoding": block.decoding, "signature": name}]
+            for row in _rows(choice_scores.flags(block.verdicts, spec.positive), spec)
+        ]
     frame = pandas.DataFrame(rows, columns=[*COLUMNS])
     return frame.astype(dict.fromkeys(_NUMBERS, "float64") | {"n": "int64", "clusters": "int64"})
 

@@ -9,9 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from harness.analysis.headlines import headlines
 from harness.pipeline.items import expected_texts, missing_reason
-from harness.pipeline.score import ALL, RIGHT_OR_WRONG
+from harness.pipeline.score import ALL, RIGHT_OR_WRONG, headlines
 from harness.storage.find_runs import run_facts
 from harness.storage.run_tables import SampleRecord, VerdictRecord
 from harness.storage.runs import JudgeEntry, RunFile, ScoreRow, StoredRun

@@ -5,6 +5,7 @@ have, but for the difference that a test of the same precision would find. Nothi
 prints.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from harness.analysis.compare import main_differences
@@ -22,21 +23,19 @@ _PASSING = 0.5  # the winning rate of the alternative annotator test (Calderon e
 def comparison_findings(rows: DataFrame) -> list[str]:
     """A sentence for each difference over all samples, and all decodings together."""
     found = records(main_differences(rows))
-    shown = [_parts(row) for row in found]
-    varied = [place for place in range(2) if len({parts[place] for parts in shown}) > 1]
-    return [
-        ", ".join(parts[place] for place in varied)
-        + (": " if varied else "")
-        + difference_words(row, _names(row))
-        for row, parts in zip(found, shown, strict=True)
+    # What the sentences of one comparison differ in: the gap or the variant, and the judges.
+    shown = [
+        (
+            f"{row.comparison} of {row.model_a}" if _is_gap(row) else row.variant_b,
+            f"by {' and '.join(dict.fromkeys((row.judge_a, row.judge_b)))}",
+        )
+        for row in found
     ]
-
-
-def _parts(row: Row) -> tuple[str, str]:
-    """What the sentences of one comparison differ in: the gap or the variant, and the judges."""
-    judge = row.judge_a if row.judge_a == row.judge_b else f"{row.judge_a} and {row.judge_b}"
-    what = f"{row.comparison} of {row.model_a}" if _is_gap(row) else row.variant_b
-    return what, f"by {judge}"
+    varied = [place for place in range(2) if len({parts[place] for parts in shown}) > 1]
+    heads = [", ".join(parts[place] for place in varied) + ": " * bool(varied) for parts in shown]
+    return [
+        head + difference_words(row, _names(row)) for head, row in zip(heads, found, strict=True)
+    ]
 
 
 def _is_gap(row: Row) -> bool:
@@ -44,11 +43,11 @@ def _is_gap(row: Row) -> bool:
 
 
 def _names(row: Row) -> tuple[str, str]:
-    if row.comparison == Kind.CHOICE_AND_WORDS:
-        return f"A ({row.task_a})", f"B ({row.task_b})"
-    if _is_gap(row):
+    if _is_gap(row) and row.comparison != Kind.CHOICE_AND_WORDS:
         return row.variant_a, row.variant_b
-    return f"A ({row.model_a})", f"B ({row.model_b})"
+    is_choice = row.comparison == Kind.CHOICE_AND_WORDS
+    sides = (row.task_a, row.task_b) if is_choice else (row.model_a, row.model_b)
+    return f"A ({sides[0]})", f"B ({sides[1]})"
 
 
 def difference_words(row: Row, names: tuple[str, str]) -> str:
@@ -62,22 +61,30 @@ def difference_words(row: Row, names: tuple[str, str]) -> str:
     if low is None or high is None:
         return _without_interval(row, value, names)
     p = row.p_above_chance if is_above else row.p
+    tests = "" if p is None else f"{_p(p)}{' by the interval' * bool(_corrected(row))}"
+    tests += _corrected(row)
     if p is None or p > LEVEL or _is_open(row):
         least = detectable_difference((high - low) / 2, row.clusters, power=POWER)
+        size = f"{_shown(row, (least,))[0]}{_unit(row)}"
+        seen = f"a difference of {size} would have been seen ({POWER:.0%} power)"
+        if row.both is not None and least > 1:  # there is none beyond 100 points
+            seen = f"these are too few to see even one of 100 points ({POWER:.0%} power)"
         low_text, high_text = _shown(row, (low, high))
-        lies = "above chance " if is_above else ""
-        seen = _seen(row, least) if p is None or p > LEVEL else _tests(row, p)
         return (
-            f"{first} and {second} are not significantly different: the difference {lies}lies "
-            f"between {low_text} and {high_text}{_unit(row)}, on {_items(row)}; {seen}"
+            f"{first} and {second} are not significantly different: the difference "
+            f"{'above chance ' * is_above}lies between {low_text} and {high_text}{_unit(row)}, on "
+            f"{_items(row)}; {seen if p is None or p > LEVEL else tests}"
         )
-    better, worse = (first, second) if value > 0 else (second, first)
     small, large = _shown(row, sorted((abs(low), abs(high))))
-    how = "further above chance than" if is_above else _better(row)
-    return (
-        f"{better} {_verb(row)} {how} {worse} by {small} to {large}{_unit(row)}, on {_items(row)} "
-        f"({_tests(row, p)})"
-    )
+    words = _better(row, value, names, how="further above chance than" if is_above else "")
+    return f"{words} by {small} to {large}{_unit(row)}, on {_items(row)} ({tests})"
+
+
+def _better(row: Row, value: float, names: tuple[str, str], *, how: str = "") -> str:
+    better, worse = names if value > 0 else names[::-1]
+    is_right = row.both is not None
+    how = how or ("better than" if is_right else "higher than")
+    return f"{better} {'is' if is_right else 'scores'} {how} {worse}"
 
 
 def _is_open(row: Row) -> bool:
@@ -85,46 +92,20 @@ def _is_open(row: Row) -> bool:
     return bool(row.p_holm is not None and row.p_holm > LEVEL)
 
 
-def _tests(row: Row, p: float) -> str:
-    """The p of the interval, and that of the paired test where this says more."""
-    corrected = _corrected(row)
-    return f"{_p(p)}{' by the interval' * bool(corrected)}{corrected}"
-
-
-def _seen(row: Row, least: float) -> str:
-    """The difference that would have been seen; there is none beyond 100 points."""
-    if row.both is not None and least > 1:
-        return f"these are too few to see even one of 100 points ({POWER:.0%} power)"
-    size = f"{_shown(row, (least,))[0]}{_unit(row)}"
-    return f"a difference of {size} would have been seen ({POWER:.0%} power)"
-
-
 def _without_interval(row: Row, value: float, names: tuple[str, str]) -> str:
     """Of verdicts that all differ alike, or of too few clusters."""
-    first, second = names
+    both = f"{names[0]} and {names[1]}"
     p = row.p_exact if row.p_exact is not None else row.p_permutation
     tested = "" if p is None else f", {_p(p)}{_corrected(row)}"
-    if value == 0 and _reason(row) == "constant":
-        return f"{first} and {second} have the same verdicts, on {_items(row)}"
-    better, worse = (first, second) if value > 0 else (second, first)
+    # Why there is no interval, without why there is no exact test.
+    why = (row.reason or "not known").partition(";")[0].removeprefix("no interval: ")
+    if value == 0 and why == "constant":
+        return f"{both} have the same verdicts, on {_items(row)}"
     size = f"{_shown(row, (abs(value),))[0]}{_unit(row)}"
-    is_sure = p is not None and p <= LEVEL and not _is_open(row)
-    how = f"{better} {_verb(row)} {_better(row)} {worse} by {size}" if is_sure else ""
-    how = how or f"{first} and {second} are not significantly different: they differ by {size}"
-    return f"{how}, on {_items(row)} (no interval: {_reason(row)}{tested})"
-
-
-def _reason(row: Row) -> str:
-    """Why there is no interval, without why there is no exact test."""
-    return (row.reason or "not known").partition(";")[0].removeprefix("no interval: ")
-
-
-def _better(row: Row) -> str:
-    return "better than" if row.both is not None else "higher than"
-
-
-def _verb(row: Row) -> str:
-    return "is" if row.both is not None else "scores"
+    words = f"{both} are not significantly different: they differ by {size}"
+    if p is not None and p <= LEVEL and not _is_open(row):
+        words = f"{_better(row, value, names)} by {size}"
+    return f"{words}, on {_items(row)} (no interval: {why}{tested})"
 
 
 def _unit(row: Row) -> str:
@@ -220,12 +201,19 @@ def _with_ends(row: Row) -> str:
 
 
 def by_judge(rows: Iterable[Row]) -> Mapping[str, list[Row]]:
-    """The rows of each judge of a panel; those of two judges are left out."""
-    found: dict[str, list[Row]] = {}
+    """The rows of each judge of a panel; those of two judges are left out.
+
+    A judge of several recipes or snapshots is as many judges, named as signatures name them.
+    """
+    found: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if " vs " not in row.judge and " vs " not in row.model:
-            found.setdefault(who(row), []).append(row)
-    return found
+            found.setdefault((who(row), row.signature), []).append(row)
+    several = Counter(name for name, _ in found)
+    return {
+        name if several[name] == 1 else signature.split("|")[5]: own
+        for (name, signature), own in found.items()
+    }
 
 
 def who(row: Row) -> str:

@@ -16,8 +16,8 @@ from harness.lazy import DataFrame, Series, pandas
 from harness.parts import UNBATCHED, digest
 from harness.pipeline import choice_scores
 from harness.pipeline.choice_scores import IMPLICITNESS
-from harness.pipeline.score import signature
-from harness.pipeline.verdict_frame import ALL, blocks, by_snapshot, details, verdict_frame
+from harness.pipeline.score import signed_blocks
+from harness.pipeline.verdict_frame import details, verdict_frame
 from harness.storage.frames import load
 from harness.storage.read_tables import arrow_table, step_usages
 from harness.storage.runs import RunFolder
@@ -161,17 +161,13 @@ def _parts(folder: RunFolder, query: RateQuery, positive: tuple[str, ...]) -> It
     names = load([folder], "verdicts", ["sample", "cluster"])
     verdicts["sample_id"] = names["sample"].astype(object)
     verdicts["sample_cluster"] = names["cluster"].astype(object)
-    for snapshots, own in by_snapshot(verdicts[verdicts["judge"] == entry.name]):
-        for block in blocks(own, file.task):
-            is_wanted = not query.variants or block.variant in query.variants
-            if block.group == ALL and is_wanted and not block.is_average:
-                how = {"variant": block.variant, "decoding": block.decoding}
-                made = signature(file, entry, **how, snapshots=snapshots)
-                of = (file.run.task, file.model.name, *how.values(), entry.name, made)
-                point = query.point or OperatingPoint()
-                yield _part(folder, block.verdicts, point.score, positive).assign(
-                    **dict(zip(BLOCK, of, strict=True))
-                )
+    for made, block in signed_blocks(file, entry, verdicts, has_groups=False):
+        if not block.is_average and (not query.variants or block.variant in query.variants):
+            way = (block.variant, block.decoding, entry.name, made)
+            point = query.point or OperatingPoint()
+            yield _part(folder, block.verdicts, point.score, positive).assign(
+                **dict(zip(BLOCK, (file.run.task, file.model.name, *way), strict=True))
+            )
 
 
 def _part(

@@ -14,14 +14,14 @@ from harness.analysis.sheets import unit_names
 from harness.data.ratings import COLUMNS, RATED, number, plain_cells, read_ratings
 from harness.errors import DataError, did_you_mean
 from harness.implicitness.evaluate import Evaluation, Value, mean_known, rho, tau
-from harness.implicitness.pairs import Item, Items
+from harness.implicitness.pairs import Items
 from harness.lazy import DataFrame, pandas
 from harness.storage.frames import Row, records
-from harness.storage.tables import TableRow, read_spreadsheet
+from harness.storage.tables import read_spreadsheet
 
 _MEANS: Final = ("tau", "rho", "tau_people", "rho_people", "closest")
 _COUNTS: Final = ("sets", "choices", "missing")
-SHORT: Final = "rater, topic, and level or text, and rank; or rater, topic and choice"
+SHORT: Final = "rater, topic, level and rank; or rater, topic and choice"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,124 +42,81 @@ class Judged:
 def read_people(paths: Sequence[Path], items: Items) -> list[Judged]:
     """What people said of some items, in one or more files.
 
-    A file has ratings in long form, as those of a sheet, or the short layout.
-
-    The short layout has rater and topic, then level (from 1, the most explicit, or as the file
-    counts levels) or text, and rank; or the choice, by its text or its place from 1. A higher rank
-    is more implicit. Raises DataError for what the items do not have.
+    A file has ratings in long form, as those of a sheet, or the short layout: rater and topic, then
+    level (from 1, the most explicit) and rank, or the place of the choice, from 1. A higher rank is
+    more implicit. Raises DataError for what the items do not have.
     """
-    sets = dict(zip(unit_names(items.rankings), items.rankings, strict=True))
+    sizes = [len(one.sentences) for one in items.rankings]
+    sets = dict(zip(unit_names(items.rankings), sizes, strict=True))
     choices = dict(zip(unit_names(items.choices), items.choices, strict=True))
-    found: dict[str, _Said] = {}
-    for rating in (one for path in paths for one in _ratings(path, sets, choices)):
-        if rating.value is not None:
-            found.setdefault(rating.rater, _Said({}, {})).take(rating, sets, choices)
-    return [said.judged(who, sets, choices) for who, said in sorted(found.items())]
+    ranks = dict[str, dict[str, dict[int, float]]]()
+    chosen = dict[str, dict[str, list[int]]]()
+    for rating in (one for path in paths for one in _ratings(path) if one.value is not None):
+        who, name, value = rating.rater, rating.sample_id, rating.value or 0.0
+        if name in sets and rating.scale != "choices":
+            place = _place(rating, sets[name])
+            own = ranks.setdefault(who, {}).setdefault(name, {})
+            if place in own:
+                raise DataError(
+                    f"{rating.place}: {who} has ranked sentence {place + 1} of {name!r} already; "
+                    "keep one of the two"
+                )
+            own[place] = value
+        elif name in choices:
+            place = _place(rating, len(choices[name].sentences) - 1)
+            said = chosen.setdefault(who, {}).setdefault(name, [])
+            said += [place] if value > 0 else []
+        else:
+            hint = did_you_mean(name, [*sets, *choices])
+            raise DataError(f"{rating.place}: no topic {name!r} in the file that was ranked{hint}")
+    found = []
+    for who in sorted({*ranks, *chosen}):
+        orders, picks = ranks.get(who, {}), chosen.get(who, {})
+        whole = {
+            name: tuple(own[place] for place in range(len(own)))
+            for name, own in orders.items()
+            if len(own) == sets[name]
+        }
+        # Two chosen, or none, is no choice.
+        right = {n: float(own[0] == choices[n].answer) for n, own in picks.items() if len(own) == 1}
+        lost = len(orders) - len(whole) + len(picks) - len(right)
+        found.append(Judged(who, whole, right, lost))
+    return found
 
 
-def _ratings(path: Path, sets: Mapping[str, Item], choices: Mapping[str, Item]) -> list[Row]:
+def _ratings(path: Path) -> list[Row]:
     rows = read_spreadsheet(path, ("rater",))
     columns = list(rows[0].cells) if rows else []
     if set(COLUMNS) <= set(columns):
         return records(read_ratings(path))
-    if not {"rater", "topic"} <= set(columns):
+    if not ({"rater", "topic"} <= set(columns) and {"rank", "choice"} & set(columns)):
         raise DataError(f"{path}: columns {', '.join(columns)}; there must be {SHORT}")
-    found = [_rating(row, sets, choices) for row in rows]
+    found = []
+    for row, cells in ((row, plain_cells(row)) for row in rows):
+        said = cells.get("choice", "")
+        value = 1.0 if said else number(cells.get("rank", ""), place=row.place)
+        what = (said or cells.get("level", ""), cells["rater"], value)
+        found.append(("", cells["topic"], *what, "choices" if said else "sentences", row.place))
     return records(pandas.DataFrame(found, columns=list(RATED)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Said:
-    """What somebody said so far: ranks by set and place, and chosen places by sentence."""
-
-    ranks: dict[str, dict[int, float]]
-    chosen: dict[str, list[int]]
-
-    def take(self, rating: Row, sets: Mapping[str, Item], choices: Mapping[str, Item]) -> None:
-        name, value = rating.sample_id, rating.value or 0.0
-        place = int(rating.model) - 1 if rating.model.isdecimal() else -1
-        if name in sets and rating.scale != "choices":
-            _check_place(rating, place, len(sets[name].sentences))
-            if place in self.ranks.setdefault(name, {}):
-                raise DataError(
-                    f"{rating.place}: {rating.rater} has ranked sentence {place + 1} of {name!r} "
-                    "already; keep one of the two"
-                )
-            self.ranks[name][place] = value
-        elif name in choices:
-            _check_place(rating, place, len(choices[name].sentences) - 1)
-            self.chosen.setdefault(name, []).extend([place] if value > 0 else [])
-        else:
-            known = [*sets, *choices]
-            raise DataError(
-                f"{rating.place}: no topic {name!r} in the file that was ranked"
-                f"{did_you_mean(name, known)}"
-            )
-
-    def judged(self, who: str, sets: Mapping[str, Item], choices: Mapping[str, Item]) -> Judged:
-        whole = {
-            name: tuple(ranks[place] for place in range(len(ranks)))
-            for name, ranks in self.ranks.items()
-            if len(ranks) == len(sets[name].sentences)
-        }
-        # Two chosen, or none, is no choice.
-        right = {
-            name: float(places[0] == choices[name].answer)
-            for name, places in self.chosen.items()
-            if len(places) == 1
-        }
-        lost = len(self.ranks) - len(whole) + len(self.chosen) - len(right)
-        return Judged(who, whole, right, lost)
-
-
-def _check_place(rating: Row, place: int, count: int) -> None:
+def _place(rating: Row, count: int) -> int:
+    place = int(rating.model) - 1 if rating.model.isdecimal() else -1
     if place not in range(count):
         raise DataError(
             f"{rating.place}: {rating.model!r} is no place among the {count} texts of "
             f"{rating.sample_id!r}, from 1"
         )
-
-
-def _rating(
-    row: TableRow, sets: Mapping[str, Item], choices: Mapping[str, Item]
-) -> tuple[object, ...]:
-    """A row of the short layout as a rating; a choice is one of the value 1."""
-    cells = plain_cells(row)
-    rater, topic = cells["rater"], cells["topic"]
-    if chosen := cells.get("choice", ""):
-        texts = [str(text) for text in choices[topic].sentences[1:]] if topic in choices else []
-        place = texts.index(chosen) + 1 if chosen in texts else chosen
-        return "", topic, str(place), rater, 1.0, "choices", row.place
-    if "rank" not in cells:
-        raise DataError(f"{row.place}: neither rank nor choice; there must be {SHORT}")
-    rank = number(cells["rank"], place=row.place)
-    place_text = _place_text(cells, sets.get(topic))
-    return "", topic, place_text, rater, rank, "sentences", row.place
-
-
-def _place_text(cells: Mapping[str, str], ranking: Item | None) -> str:
-    """The place, from 1 in the rising order of levels, that a row's text or level names."""
-    said = cells.get("text", "") or cells.get("level", "")
-    if ranking is None:
-        return said
-    rising = _order(ranking)
-    texts = [str(ranking.sentences[at]).strip() for at in rising]
-    if said in texts:
-        return str(texts.index(said) + 1)
-    # Levels of a file's own need not count from 1.
-    own = [f"{ranking.levels[at]:g}" for at in rising]
-    is_own = ranking.levels != tuple(map(float, range(len(rising))))
-    return str(own.index(said) + 1) if is_own and said in own else said
-
-
-def _order(ranking: Item) -> list[int]:
-    return sorted(range(len(ranking.levels)), key=ranking.levels.__getitem__)
+    return place
 
 
 def scorer_judged(items: Items, result: Evaluation) -> Judged:
     """What a scorer says of the items, in the form of a person's."""
     ranks = {
-        name: tuple(float(v) for at in _order(ranking) if (v := one["scores"][at]) is not None)
+        name: tuple(
+            float(one["scores"][at])
+            for at in sorted(range(len(ranking.levels)), key=ranking.levels.__getitem__)
+        )
         for name, ranking, one in zip(
             unit_names(items.rankings), items.rankings, result.rankings, strict=True
         )
@@ -204,14 +161,11 @@ def _parts(people: Sequence[Judged]) -> list[list[Judged]]:
     """People linked by a set or a sentence that both judged."""
     parts: list[tuple[set[str], list[Judged]]] = []
     for one in people:
-        names, members = {*one.ranks, *one.credits}, [one]
-        separate = []
-        for part in parts:
-            if part[0] & names:
-                names, members = names | part[0], [*part[1], *members]
-            else:
-                separate.append(part)
-        parts = [*separate, (names, members)]
+        names = {*one.ranks, *one.credits}
+        linked = [part for part in parts if part[0] & names]
+        members = [other for part in reversed(linked) for other in part[1]]
+        parts = [part for part in parts if part not in linked]
+        parts.append((names.union(*(part[0] for part in linked)), [*members, one]))
     return [members for _, members in parts]
 
 

@@ -10,8 +10,15 @@ import numpy as np
 from harness.errors import StoreError
 from harness.lazy import DataFrame, pandas
 from harness.pipeline.choice_scores import permuted
-from harness.pipeline.score import averages, signature
-from harness.pipeline.verdict_frame import Files, verdict_frame
+from harness.pipeline.score import signature
+from harness.pipeline.verdict_frame import (
+    Block,
+    Files,
+    averages,
+    blocks,
+    by_snapshot,
+    verdict_frame,
+)
 from harness.stats.estimate import Clusters
 from harness.storage.read_tables import arrow_table, column_names
 from harness.storage.runs import JudgeEntry, RunFile, RunFolder
@@ -101,21 +108,30 @@ class RunView:
 def views(run: ComparedRun, judge: JudgeEntry) -> list[RunView]:
     """Every view of a run by a judge: its variants, then the pools that are whole."""
     read = run.verdicts[run.verdicts["judge"] == judge.name]
-    snapshots, known = _snapshots(run.file, judge, read), ways(read)
-    chosen: list[tuple[str, str, tuple[str, ...]]]
-    chosen = [(variant, decoding, (variant,)) for variant, decoding in known]
-    pools = averages(run.file.task)
-    for average, members in pools.items():
-        for decoding in dict.fromkeys(label for name, label in known if name in members):
-            if all((name, decoding) in known for name in members):
-                chosen.append((average, decoding, members))
-    found = []
-    for name, decoding, members in chosen:
-        own = read[(read["decoding"] == decoding) & read["variant"].isin(members)]
-        scores = _scores(own, is_pool=name in pools)
-        facts = (run.file, judge, name, decoding, snapshots)
-        found.append(RunView(*facts, scores, is_pool=name in pools))
-    return found
+    parts = [*by_snapshot(read)]
+    if len(parts) > 1:
+        names = "; ".join(" by ".join(name or "unknown" for name in pair) for pair, _ in parts)
+        raise StoreError(
+            f"{describe_run(run.file)}, judge {judge.name}: its verdicts are of several snapshots "
+            f"({names}), which share no row; name one in the model's YAML and repeat the run"
+        )
+    single = set(read["decoding"].unique())
+    return [
+        RunView(
+            *(run.file, judge, block.variant, block.decoding, snapshots),
+            _scores(block.verdicts, is_pool=block.is_average),
+            is_pool=block.is_average,
+        )
+        for snapshots, own in parts
+        for block in blocks(own, run.file.task, has_groups=False)
+        if block.decoding in single and _is_whole(block, run.file)
+    ]
+
+
+def _is_whole(block: Block, file: RunFile) -> bool:
+    """Whether all variants of a pool were asked in this way."""
+    members = averages(file.task)[block.variant] if block.is_average else ()
+    return set(members) <= set(block.verdicts["variant"].unique())
 
 
 def _scores(verdicts: DataFrame, *, is_pool: bool) -> DataFrame:
@@ -131,19 +147,6 @@ def _scores(verdicts: DataFrame, *, is_pool: bool) -> DataFrame:
         likeliest = permuted(verdicts)[is_first]
         found = np.where(np.isnan(found) | np.isnan(likeliest), found, likeliest)
     return verdicts.loc[is_first, [*_FACTS]].assign(value=found)
-
-
-def _snapshots(file: RunFile, judge: JudgeEntry, read: DataFrame) -> tuple[str, str]:
-    known = read.loc[read["value"].notna(), ["model_served", "served"]].drop_duplicates()
-    known = known.astype(object).fillna("")
-    pairs: list[tuple[str, str]] = sorted(known.itertuples(index=False, name=None))
-    if len(pairs) > 1:
-        names = "; ".join(" by ".join(name or "unknown" for name in pair) for pair in pairs)
-        raise StoreError(
-            f"{describe_run(file)}, judge {judge.name}: its verdicts are of several snapshots "
-            f"({names}), which share no row; name one in the model's YAML and repeat the run"
-        )
-    return pairs[0] if pairs else ("", "")
 
 
 def describe_run(file: RunFile) -> str:

@@ -63,13 +63,8 @@ class Sheet:
         found = {}
         for rater, own in given.items():
             rows = self.rows.iloc[own]
-            keys = [
-                (
-                    digest((seed, rater, block)) if self.is_by_block else "",
-                    digest((seed, rater, row)),
-                )
-                for block, row in zip(rows.index, rows[ROW], strict=True)
-            ]
+            blocks = [digest((seed, rater, block)) * self.is_by_block for block in rows.index]
+            keys = [*zip(blocks, (digest((seed, rater, row)) for row in rows[ROW]), strict=True)]
             rows = rows.iloc[sorted(range(len(rows)), key=keys.__getitem__)]
             step = size or max(1, len(rows))
             for number, start in enumerate(range(0, len(rows), step), 1):

@@ -12,19 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
+from harness.analysis.boards import alarms, ranked, views
 from harness.analysis.boards import scores as scores_of
-from harness.analysis.boards import views
-from harness.analysis.boards.alarms import Row, alarms, constant_runs, judge_fitness, sensitivities
-from harness.analysis.boards.ranked import (
-    RANKING,
-    RATES,
-    in_order,
-    placed,
-    standings,
-    unranked,
-    verdicts_of,
-)
-from harness.analysis.boards.ranked import leaderboard as boards_of
+from harness.analysis.boards.ranked import RANKING, RATES
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
 from harness.errors import SpecError, StoreError, did_you_mean
@@ -33,6 +23,7 @@ from harness.pipeline.score import ALL
 from harness.present.screen import cell, folded, say, show, show_json, usd, warn
 from harness.storage.files import write_whole
 from harness.storage.find_runs import data_words, find_runs, run_folders
+from harness.storage.frames import Row
 from harness.storage.runs import RunFile, RunFolder, ScoreRow, table_text
 
 MOST_MODELS, MOST_VARIANTS, MOST_ALARMS = 12, 8, 2
@@ -52,7 +43,7 @@ class BoardChoice:
         "Print this group of samples. Default: all samples.", None, flags="--group"
     )
     is_all: bool = option(
-        "Print all boards, models, variants and alarms, and the judges side by side.",
+        "Print all boards, models, variants and alarms, and what swapped samples change.",
         False,
         flags="--all",
     )
@@ -74,8 +65,10 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
     if not (folders := named or run_folders(results)):
         raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")
     is_ranked = choice.metric is None and choice.in_group in (None, ALL)
-    found, boards, verdicts = boards_of(folders, is_every=choice.has_metrics or not is_ranked)
-    lost, rows = found.attrs["lost"], placed(found, boards)
+    found, boards, verdicts = ranked.leaderboard(
+        folders, is_every=choice.has_metrics or not is_ranked
+    )
+    lost, rows = found.attrs["lost"], ranked.placed(found, boards)
     table = results / "leaderboard.csv"
     kept = rows if choice.has_metrics else scores_of.ranked_metrics(rows)
     if not named:
@@ -90,12 +83,12 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
         show_json(scores_of.records(special if has_all else scores_of.ranked_metrics(special)))
         return ExitCode.of(lost)
     if is_ranked and len(asked) < len(rows):
-        verdicts = verdicts_of([one for one in folders if one.path.name not in lost], asked)
-        boards = standings(asked, verdicts)
+        verdicts = ranked.verdicts_of([one for one in folders if one.path.name not in lost], asked)
+        boards = ranked.standings(asked, verdicts)
     elif not is_ranked:
         metrics = {choice.metric} if choice.metric else scores_of.HEADLINES
         heads = scores_of.headlines(special, metrics, choice.in_group or ALL)
-        boards = in_order(unranked(heads, constant_runs(found)))
+        boards = ranked.in_order(ranked.unranked(heads, alarms.constant_runs(found)))
     left = _put_boards(boards, folders, is_all=choice.is_all)
     if is_ranked:
         _put_judges(asked, boards, verdicts, is_all=choice.is_all)
@@ -124,7 +117,7 @@ def put_joint_boards(folders: Sequence[RunFolder], *, is_whole: bool = False) ->
 
     `is_whole`: of all tasks, with all alarms, which nothing else has printed.
     """
-    found, boards, verdicts = boards_of(folders)
+    found, boards, verdicts = ranked.leaderboard(folders)
     left = _put_boards(boards, folders, has_tasks=is_whole)
     if is_whole:
         _put_judges(found, boards, verdicts)
@@ -149,11 +142,11 @@ def _put_boards(
 
     Returns what was left out, in words.
     """
-    shown_runs = set(boards["run"])
-    files = {one.path.name: one.read() for one in folders if one.path.name in shown_runs}
+    firsts = set(boards.drop_duplicates("recipe")["run"])
+    files = {one.path.name: one.read() for one in folders if one.path.name in firsts}
     made = views.matrices(boards, files, is_all=is_all)
-    firsts = {matrix["task"].iat[0]: matrix for matrix in reversed(made)}
-    shown = made if is_all else [*reversed(firsts.values())][: None if has_tasks else 1]
+    of_tasks = {matrix["task"].iat[0]: matrix for matrix in reversed(made)}
+    shown = made if is_all else [*reversed(of_tasks.values())][: None if has_tasks else 1]
     left = [words for one in shown for words in _put_board(one, files, is_all=is_all)]
     names = [f"{matrix['task'].iat[0]} by {matrix['judge'].iat[0]}" for matrix in made]
     seen = {name for name, one in zip(names, made, strict=True) if any(one is m for m in shown)}
@@ -167,9 +160,9 @@ def _put_judges(
 ) -> None:
     """Warn of unfit judges, with the numbers of the first variant and the names of the others.
 
-    With `is_all` print all judges side by side, and what swapping changed.
+    With `is_all` print what swapping the samples changed.
     """
-    fitness = judge_fitness(boards, verdicts)
+    fitness = alarms.judge_fitness(boards, verdicts)
     unfit = fitness[fitness["finding"] != "fit"]
     for (task, judge, _), own in unfit.groupby(["task", "judge", "finding"], sort=False):
         first, *rest = own["variant"]
@@ -177,16 +170,7 @@ def _put_judges(
         warn(f"judge {judge} {own['words'].iat[0]}: {task}, {first}{others}")
     if not is_all:
         return
-    sides = boards[~boards["judge"].astype(str).str.endswith(":swapped")]
-    names = ["task", "variant", "decoding", "data", "model", "judge"]
-    means = sides.astype(dict.fromkeys(names, str)).pivot_table(
-        "value", names[:-1], "judge", sort=False
-    )
-    for (task, variant, *_), own in means.groupby(names[:-2], sort=False):
-        shown = own.dropna(axis=1, how="all").droplevel(names[:-2]).reset_index()
-        if len(shown.columns) > 2:
-            show(shown, f"judges side by side: {task}, {variant}")
-    for _, own in sensitivities(found).groupby("recipe", sort=False, observed=True):
+    for _, own in alarms.sensitivities(found).groupby("recipe", sort=False, observed=True):
         judge, swapped = own["judge"].iat[0], f"{own['judge'].iat[0]}:swapped"
         shown = own[["model", "value", "swapped", "difference"]]
         shown = shown.set_axis(["model", judge, swapped, "difference"], axis=1)
@@ -336,7 +320,7 @@ def _warn_of_alarms(scores: DataFrame, *, most: int | None = None) -> None:
 
     At most so many alarms are printed, and how many there are.
     """
-    found, names = alarms(scores), ["model", "task", "variant"]
+    found, names = alarms.alarms(scores), ["model", "task", "variant"]
     runs = scores_of.headlines(scores)[[*names, "data", "limit"]].drop_duplicates()
     shared = Counter(runs[names].itertuples(index=False, name=None))
     for row in found[:most].itertuples():

@@ -7,38 +7,21 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.analysis import curves
-from harness.analysis.compare import compare as compare_pairings
-from harness.analysis.compare import (
-    comparison_name,
-    main_differences,
-)
-from harness.analysis.curves import names as curve_names
-from harness.analysis.findings import comparison_findings
-from harness.analysis.gates.gate import LEVEL, SAME, Decision, gate_words, junit_text
-from harness.analysis.gates.gate import gate as decide
-from harness.analysis.pairings import PairingQuery, between, within
+from harness.analysis import compare as comparing
+from harness.analysis import curves, findings, pairings
+from harness.analysis import gate as gates
 from harness.analysis.run_views import ComparedRun
 from harness.cli import options
-from harness.cli.options import HOME, RESULTS, AsJson, ExitCode, Results, argument, option
+from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
 from harness.cli.put import put_frame
 from harness.core import Score
-from harness.errors import HarnessError, SpecError, StoreError
+from harness.errors import SpecError, StoreError
 from harness.implicitness.open import measured_lines
-from harness.implicitness.probe import plain_line
 from harness.lazy import DataFrame
 from harness.pipeline.score import all_scores
+from harness.present import screen
 from harness.present.figures.scores import curve_figure
-from harness.present.screen import (
-    p_value,
-    say,
-    show,
-    show_json,
-    show_records,
-    warn,
-    without_alike,
-)
-from harness.specs.implicitness import HeadSpec
+from harness.present.screen import p_value, say, show, warn
 from harness.stats.estimate import BootstrapSettings
 from harness.storage.environment import other_versions
 from harness.storage.files import refuse_file, refuse_source, write_whole
@@ -63,24 +46,6 @@ class Sides:
     )
     judge_a: str | None = option("Judge of A. Default: every judge that fits.", None)
     judge_b: str | None = option("Judge of B. Default: as for A.", None)
-    intention_judge: str | None = option(
-        "Judge of the intentions that a model wrote. Default: all such judges, each with the most "
-        "similar judge of responses.",
-        None,
-    )
-
-    def folders(self, results: Path) -> list[RunFolder]:
-        """The folders of A, and of B if there is one; SpecError where a tag names more."""
-        named = [name for name in (self.first, self.second) if name is not None]
-        found = find_runs(results, named)
-        if len(named) > len(found):  # one run by two judges
-            return found * 2
-        if len(found) > 2:
-            where = "".join(f"\n  {folder.path}" for folder in found)
-            raise SpecError(
-                f"compare takes one run or two, and these are {len(found)}; name two:{where}"
-            )
-        return found
 
 
 def compare(
@@ -102,27 +67,37 @@ def compare(
     Example:
       harness compare 3f9a 81c2 --judge-a gold --judge-b minilm-cosine
     """
-    runs = [ComparedRun.read(folder) for folder in sides.folders(results)]
-    query = PairingQuery(sides.judge_a, sides.judge_b, sides.intention_judge)
-    method = BootstrapSettings(seed, draws)
-    pairings, notes, unmatched = (
-        between(runs[0], runs[1], query) if runs[1:] else within(runs[0], query)
-    )
-    found = compare_pairings(pairings, method)
-    table = results / "comparisons" / comparison_name([run.file for run in runs], query, method)
+    named = [name for name in (sides.first, sides.second) if name is not None]
+    folders = find_runs(results, named)
+    if not len(named) <= len(folders) <= 2:
+        where = "".join(f"\n  {folder.path}" for folder in folders)
+        raise SpecError(f"compare takes one run or two different ones, and these are:{where}")
+    runs = [ComparedRun.read(folder) for folder in folders]
+    judges, method = (sides.judge_a, sides.judge_b), BootstrapSettings(seed, draws)
+    if sides.judge_b is not None and not runs[1:]:
+        raise SpecError("--judge-b names the judge of a second run, and there is one; leave it out")
+    one, other = runs[0], runs[-1]
+    both = pairings.between(one, other, judges) if runs[1:] else None
+    pairs, notes, unmatched = both or pairings.within(one, sides.judge_a)
+    found = comparing.compare(pairs, method)
+    name = comparing.comparison_name([run.file for run in runs], judges, method)
     for note in notes:
         warn(note)
-    if other := other_versions(runs[0].file.packages, runs[-1].file.packages):
-        words = "; ".join(f"{name} {one} in A, {two} in B" for name, one, two in other)
+    if differ := other_versions(one.file.packages, other.file.packages):
+        words = "; ".join(f"{name} {old} in A, {new} in B" for name, old, new in differ)
         warn(f"computed with other versions, which may be part of a difference: {words}")
-    put_frame(found, table, lambda: _put_findings(found, is_all=is_all), is_json=is_json)
+    put_frame(
+        found,
+        results / "comparisons" / name,
+        lambda: _put_findings(found, is_all=is_all),
+        is_json=is_json,
+    )
     return ExitCode.of(_log_missing(found) or unmatched)
 
 
 def _log_missing(found: DataFrame) -> bool:
     lost = found["missing_a"] + found["missing_b"]
-    found = found.assign(share=lost / found["items"])
-    some = found[(found["group"] == "all") & (lost > 0)]
+    some = found.assign(share=lost / found["items"])[(found["group"] == "all") & (lost > 0)]
     some = some.drop_duplicates(["comparison", "signature_a", "signature_b"])
     if len(some):
         worst = some.sort_values("share", ascending=False, kind="stable").iloc[0]
@@ -134,22 +109,19 @@ def _log_missing(found: DataFrame) -> bool:
 
 
 def _put_findings(found: DataFrame, *, is_all: bool) -> None:
-    """The main differences in words, or in a table if there are many; every row with `is_all`.
-
-    The last line says what is left.
-    """
-    main = main_differences(found)
-    names = (main[side].str.rpartition(":")[2] for side in ("variant_a", "variant_b"))
-    is_average = np.any([own == "all" for own in names], axis=0)
+    """The main differences in words, or in a table if there are many; every row with `is_all`."""
+    main = comparing.main_differences(found)
+    sides = (main[side].str.rpartition(":")[2] for side in ("variant_a", "variant_b"))
+    is_average = np.any([own == "all" for own in sides], axis=0)
     main = main.loc[[*main.index[is_average], *main.index[~is_average]]]
     is_long = len(main) > MOST_SENTENCES and not is_all
-    for finding in comparison_findings(main)[: 1 if is_long else None]:
+    for finding in findings.comparison_findings(main)[: 1 if is_long else None]:
         say(finding, is_prose=True)
     say("")
     if is_all or is_long:
         _put_rows(found if is_all else main[:MOST_LINES])
-    more, parts = len(main) - MOST_LINES if is_long else 0, len(found) - len(main)
-    left = [f"{more} more differences"] * (more > 0)
+    more, parts = len(main) - MOST_LINES, len(found) - len(main)
+    left = [f"{more} more differences"] * (is_long and more > 0)
     left += [f"{parts} rows of groups, decodings and relations"] * (parts > 0)
     if left and not is_all:
         say(f"--all prints {' and '.join(left)}, with counts and tests", is_prose=True)
@@ -163,7 +135,7 @@ def _put_rows(rows: DataFrame) -> None:
         for sides in [rows[f"{name}_a"] + " / " + rows[f"{name}_b"]]
     }
     names = [*pairs, "comparison", "statistic", "group"]
-    kept, words = without_alike(rows.assign(**pairs), names)
+    kept, words = screen.without_alike(rows.assign(**pairs), names)
     kept["interval"] = [*map(_span, rows["low"], rows["high"])]
     kept["lost"] = [f"{a}/{b}" for a, b in zip(rows["missing_a"], rows["missing_b"], strict=True)]
     keys = [name for name in names if name in kept]
@@ -174,16 +146,20 @@ def _put_rows(rows: DataFrame) -> None:
     if not (rows["missing_a"] + rows["missing_b"]).any():
         words += f", nothing {columns.pop('lost')}"
     known = [name for name in columns if kept[name].notna().any()]
-    shown = kept[[*keys, *known]].rename(columns=columns)
-    show(shown, f"A / B: {words}", keys=len(keys), p=p_value, Holm=p_value)
+    shown, notes = kept[[*keys, *known]].rename(columns=columns), []
     if tests := rows["tests"].dropna().unique().tolist():
         of = " and ".join(map(str, tests))
-        say(
-            f"p belongs to the interval; Holm corrects the tests of {of} differences", is_prose=True
-        )
-    above = rows[rows["above_chance"].notna()]
-    if len(above):
-        say("chance levels differ: Holm is of what is above chance", is_prose=True)
+        notes.append(f"p belongs to the interval; Holm corrects the tests of {of} differences")
+    if rows["above_chance"].notna().any():
+        notes.append("chance levels differ: Holm is of what is above chance")
+    show(
+        shown,
+        f"A / B: {words.removeprefix(', ')}",
+        notes=notes,
+        keys=len(keys),
+        p=p_value,
+        Holm=p_value,
+    )
     say("")
 
 
@@ -192,100 +168,65 @@ def _span(low: float | None, high: float | None) -> str | None:
     return None if low is None or high is None or isnan(low) else f"{low:.2f} to {high:.2f}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class CurveChoice:
-    """What is plotted, and where the files go."""
-
-    runs: options.RunNames
-    judge: str = option("Judge whose verdicts are plotted.", "gold")
-    variant: str | None = option("Variants, comma-separated. Default: all.", None)
+def curve(
+    runs: options.RunNames,
+    judge: str = option("Judge whose verdicts are plotted.", "gold"),
+    variant: str | None = option("Variants, comma-separated. Default: all.", None),
     out: Path | None = option(
         "Folder for the files. Default: RESULTS/curves/.", None, flags="-o --out"
-    )
-
-
-def curve(choice: CurveChoice, results: Results = RESULTS, is_json: AsJson = False) -> int:
+    ),
+    results: Results = RESULTS,
+    is_json: AsJson = False,
+) -> int:
     """Plot hits and false alarms of runs against implicitness, and write the plotted numbers.
 
     The runs must be of one task, with implicitness from one scorer. The plot names each run
     by its model; and by its data, variant, decoding or snapshot if these differ.
     """
-    if choice.out is not None:
-        refuse_file(choice.out)
-    judge, wanted = choice.judge, options.names(choice.variant)
-    found = [(name, folder) for name in choice.runs for folder in find_runs(results, [name])]
-    names, files = [name for name, _ in found], [(f.read(), f.tables()) for _, f in found]
+    if out is not None:
+        refuse_file(out)
+    wanted, folders = options.names(variant), find_runs(results, runs)
+    files = [(folder.read(), folder.tables()) for folder in folders]
     tables = [curves.curve_rows(*of_run, judge, variants=wanted) for of_run in files]
     if not len(rows := curves.together(tables)):
-        under = f" under variant {choice.variant}" if choice.variant else ""
+        under = f" under variant {variant}" if variant else ""
         raise StoreError(
-            f"nothing to draw: judge {judge} has read no text of {', '.join(names)}{under} whose "
+            f"nothing to draw: judge {judge} has read no text of {', '.join(runs)}{under} whose "
             "implicitness is known; run hate_speech, or another task that measures it"
         )
-    for name, table in zip(names, tables, strict=True):
+    for folder, table in zip(folders, tables, strict=True):
         if not len(table):
-            warn(f"{name} is left out: judge {judge} has read no text of it with an implicitness")
-    samples = [list(read_samples(of_run["samples"])) for _, of_run in files]
-    both = zip(files, samples, strict=True)
-    lines = [line for (file, _), own in both for line in measured_lines(file.data, own)]
-    lines.append(_plain_line(rows))
-    for line in filter(None, dict.fromkeys(lines)):
+            fact = f"judge {judge} has read no text of it with an implicitness"
+            warn(f"{folder.path} is left out: {fact}")
+    lines = (measured_lines(file.data, read_samples(own["samples"])) for file, own in files)
+    for line in dict.fromkeys(line for own in lines for line in own):
         warn(line)
-    path = (choice.out or results / "curves") / curves.curve_name(rows)
+    path = (out or results / "curves") / f"{curves.curve_name(rows)}.csv"
     chart = curve_figure(rows, curves.scale_of(rows["data"].iat[0]))
-    table = path.with_name(f"{path.name}.csv")
-    put_frame(
-        *(rows, table, lambda: _put_curves(rows, [folder for _, folder in found])),
-        is_json=is_json,
-        chart=chart,
-    )
+    put_frame(rows, path, lambda: _put_curves(rows, folders), is_json=is_json, chart=chart)
     return ExitCode.DONE
 
 
-def _plain_line(rows: DataFrame) -> str:
-    """How many plain probes reach the published bins, by the card of the head that scored."""
-    name, _, digest = curves.scale_of(rows["data"].iat[0]).rpartition("@")
-    registry = options.registry(HOME)
-    try:
-        if not isinstance(registry.load("configs/scorers", name), HeadSpec):
-            return ""
-        head = registry.scorer(name).head
-    except HarnessError:  # a column's values, or a scorer that is not at hand any more
-        return ""
-    if head.card is None or not head.digest.startswith(digest):
-        return ""
-    bins = rows.loc[(rows["shape"] == curves.PUBLISHED) & rows["at"].notna(), "at"]
-    return plain_line(head.card.metrics, {*bins})
-
-
 def _put_curves(frame: DataFrame, folders: Sequence[RunFolder]) -> None:
-    """The bins, then what they come to: whether rates change with implicitness, a line a run."""
-    called = curve_names(frame)
-    bins = frame[frame["to"].notna()]
-    for (signature, shape), own in bins.groupby(["signature", "shape"], sort=False):
-        show_records(
-            f"{called[signature]}, by {shape}",
-            records(own),
-            f"rate, {shape}=span; value, interval, n, effective_n",
-            span=lambda row: (row.at, row.to),
-            effective_n=lambda row: None if row.effective_n is None else round(row.effective_n),
-        )
-    for note in bins.loc[bins["value"].isna(), "note"].unique():
-        say(f"-: {note}")
-    scores: dict[str, dict[str, Score]] = {name: {} for name in called}
+    """Whether rates change with implicitness, a line a run; and what has no value or no curve."""
+    called, scores = curves.names(frame), dict[tuple[str, str], Score]()
     for row in (row for folder in folders for row in all_scores(folder)):
-        if row.score.group == "all" and row.signature in scores:
-            scores[row.signature][row.score.metric] = row.score
-    for signature, label in called.items():
-        say(f"{label}: {curves.slope_words(scores[signature])}", is_prose=True)
-    for row in records(frame[frame["to"].isna() & frame["value"].isna()]):
+        if row.score.group == "all":
+            scores[row.signature, row.score.metric] = row.score
+    for name, label in called.items():
+        own = {metric: score for (signature, metric), score in scores.items() if signature == name}
+        say(f"{label}: {curves.slope_words(own)}", is_prose=True)
+    without = frame[frame["value"].isna()]
+    for note in without.loc[without["to"].notna(), "note"].unique():
+        say(f"some bins have no value: {note}", is_prose=True)
+    for row in records(without[without["to"].isna()]):
         say(f"{called[row.signature]}: no {row.shape} curve of {row.rate}: {row.note}")
 
 
 CODES = {
-    Decision.PASS: ExitCode.DONE,
-    Decision.REGRESSION: ExitCode.REGRESSION,
-    Decision.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
+    gates.Decision.PASS: ExitCode.DONE,
+    gates.Decision.REGRESSION: ExitCode.REGRESSION,
+    gates.Decision.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
 }
 
 
@@ -314,44 +255,40 @@ def gate(choice: GateChoice, results: Results = RESULTS, is_json: AsJson = False
     Example:
       harness compare --gate @released @last --max-drop .02 --junit gate.xml
     """
-    folders = [find_run(results, name) for name in (choice.base, choice.new)]
-    if folders[0].path.resolve() == folders[1].path.resolve():
-        raise SpecError(f"{folders[0].path} is named twice; name the run that is to be tested")
+    base, new = (find_run(results, name) for name in (choice.base, choice.new))
+    if base.path.resolve() == new.path.resolve():
+        raise SpecError(f"{base.path} is named twice; name the run that is to be tested")
     if choice.junit is not None:
-        for read in (path for folder in folders for path in folder.path.iterdir()):
+        for read in (*base.path.iterdir(), *new.path.iterdir()):
             refuse_source(choice.junit, read, option="--junit")
-    base, new = folders
     allowed = {"max_drop": choice.max_drop, "max_missing": choice.max_missing}
-    found = decide(base, new, **allowed, judge=choice.judge)
+    found = gates.gate(base, new, **allowed, judge=choice.judge)
     if choice.junit is not None:
-        write_whole(choice.junit, junit_text(found))
+        write_whole(choice.junit, gates.junit_text(found))
     for note in found.attrs["notes"]:
         warn(note)
     if is_json:
-        rows = plain_rows(found)
-        show_json(found.attrs | {"rows": rows})
+        screen.show_json(found.attrs | {"rows": plain_rows(found)})
     else:
-        _put(found)
+        _put_gate(found)
     return CODES[found.attrs["decision"]]
 
 
-def _put(found: DataFrame) -> None:
+def _put_gate(found: DataFrame) -> None:
     rows, metrics = records(found), found["metric"].unique()
     of = f" of {metrics[0]}" if len(metrics) == 1 else ""
-    title = f"{rows[0].task}, drop{of} from BASE to NEW"
-    show_records(
-        title,
+    screen.show_records(
+        f"{rows[0].task}, drop{of} from BASE to NEW",
         rows,
         "variant, judge; decision, base, new, drop, interval, would be seen=seen, n, missing",
         missing=lambda row: f"{row.missing:.1%}",
-        seen=lambda row: None if row.decision == Decision.REGRESSION else row.seen,
+        seen=lambda row: None if row.decision == gates.Decision.REGRESSION else row.seen,
     )
-    if (level := rows[0].level) > LEVEL:
+    if (level := rows[0].level) > gates.LEVEL:
         words = f"a regression is decided at {level:.1%}: corrected for {len(rows)} rows"
         say(f"{words} (Bonferroni)", is_prose=True)
-    for row in (row for row in rows if row.decision != Decision.PASS):
-        words = f"{row.variant} by {row.judge}: {row.decision}: {row.reason}; {gate_words(row)}"
-        say(words, is_prose=True)
-    if same := [f"{row.variant} by {row.judge}" for row in rows if row.reason == SAME]:
-        say(f"passed without regard to the interval, for {SAME}: {', '.join(same)}", is_prose=True)
+    for row in rows:
+        if row.decision != gates.Decision.PASS or row.reason == gates.SAME:
+            words = "" if row.reason == gates.SAME else f"; {gates.gate_words(row)}"
+            say(f"{row.variant} by {row.judge}: {row.decision}: {row.reason}{words}", is_prose=True)
     say(f"gate: {found.attrs['decision']}")

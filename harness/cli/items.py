@@ -19,8 +19,6 @@ from harness.analysis.items import (
 )
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, option
-from harness.errors import StoreError
-from harness.present.document import form
 from harness.present.screen import say, show_json_rows
 from harness.storage.cells import csv_lines, csv_text
 from harness.storage.files import write_whole
@@ -72,16 +70,11 @@ class ItemChoice:
         return ItemQuery(where, judges, groups, variants, self.below, sort, self.has_pairs)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ItemFiles:
-    """Where the answers are written, besides the screen."""
-
-    csv: Path | None = option("Write the answers as CSV.", None, metavar="FILE")
-    html: Path | None = option("Write the page as HTML.", None, metavar="FILE")
-
-
 def items(
-    choice: ItemChoice, files: ItemFiles, results: Results = RESULTS, is_json: AsJson = False
+    choice: ItemChoice,
+    csv: Path | None = option("Write the answers as CSV.", None, metavar="FILE"),
+    results: Results = RESULTS,
+    is_json: AsJson = False,
 ) -> int:
     """Show items with the answers of one or several runs, the verdicts and the judges' replies.
 
@@ -94,12 +87,14 @@ def items(
     query = choice.query()
     whole = select_items(find_runs(results, choice.runs), query)
     found = whole.first(choice.limit)
-    written = _write(found, files, has_pairs=query.has_pairs)
+    if csv is not None:
+        texts = chain([csv_text(found.columns, ())], (csv_lines([row]) for row in found.rows()))
+        write_whole(csv, (text.encode("utf-8", "replace") for text in texts))
     if is_json:
         show_json_rows(dict(zip(found.columns, row, strict=True)) for row in found.rows())
         return ExitCode.DONE
     page = _page(found.first(choice.limit or SHOWN), has_pairs=query.has_pairs)
-    room, number = get_terminal_size().lines - 2 - len(written), 0
+    room, number = get_terminal_size().lines - 2 - (csv is not None), 0
     for number, (title, parts) in enumerate(page, 1):
         lines = _block_lines(f"-- {number} of {len(whole)} -- {title} ", parts)
         room -= len(lines)
@@ -109,8 +104,8 @@ def items(
         say("\n".join(lines))
     hint = "" if number == len(whole) else f", {number} shown (more: --limit N, --csv FILE)"
     say(f"{len(whole)} of {whole.total} items{hint}")
-    for path in written:
-        say(f"wrote {len(found.answers)} answers to {path}")
+    if csv is not None:
+        say(f"wrote {len(found.answers)} answers to {csv}")
     return ExitCode.DONE
 
 
@@ -148,16 +143,3 @@ def _block_lines(head: str, parts: Sequence[ShownText]) -> list[str]:
     with console.capture() as made:
         console.print(Text(head.ljust(width, "-") if len(head) < width else head), grid)
     return [*(line.rstrip() for line in made.get().splitlines()), ""]
-
-
-def _write(found: ItemSelection, files: ItemFiles, *, has_pairs: bool) -> list[Path]:
-    if files.csv and files.csv == files.html:
-        raise StoreError("--csv and --html name one file; give each its own")
-    if files.csv:
-        parts = chain([csv_text(found.columns, ())], (csv_lines([row]) for row in found.rows()))
-        write_whole(files.csv, (part.encode("utf-8", "replace") for part in parts))
-    if files.html:
-        page, summary = _page(found, has_pairs=has_pairs), f"{len(found)} of {found.total} items"
-        parts = chain(form("items.html", page=page, summary=summary))
-        write_whole(files.html, (part.encode("utf-8", "replace") for part in parts))
-    return [path for path in (files.csv, files.html) if path]

@@ -1,8 +1,8 @@
 """The runs below a results folder as tables, one for each task: `harness list runs`."""
 
+import csv
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
 
@@ -10,21 +10,12 @@ from harness.cli.options import ExitCode
 from harness.errors import StoreError
 from harness.present.screen import Cell, say, show_json, show_rows, usd, warn
 from harness.storage.find_runs import run_facts, run_folders, runs_called
-from harness.storage.runs import RunFile, RunFolder, ScoreRow, read_table
+from harness.storage.runs import RunFile, RunFolder
 
 SHARED = ("variants", "limit", "judges", "data", "seed", "temperatures", "answers")
 """The facts that stand in the title where all runs of a task share them, else in a column."""
 WIDTH, SHORTEST = 80, 6
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
-
-
-@dataclass(frozen=True, slots=True)
-class ListedRun:
-    """A run that can be read, and its scores."""
-
-    folder: RunFolder
-    file: RunFile
-    scores: Sequence[ScoreRow]
 
 
 def list_runs(results: Path, names: Sequence[str] = (), *, is_json: bool) -> int:
@@ -38,41 +29,62 @@ def list_runs(results: Path, names: Sequence[str] = (), *, is_json: bool) -> int
     if is_json:
         show_json([str(folder.path) for folder in found])
         return ExitCode.DONE
-    runs = []
+    tasks: dict[str, list[tuple[RunFolder, RunFile, list[float]]]] = {}
     for folder in sorted(found, key=lambda one: one.written):
         try:
-            scores = read_table(folder.scores) if folder.scores.is_file() else []
-            runs.append(ListedRun(folder, folder.read(), scores))
-        except StoreError:
+            file = folder.read()
+            tasks.setdefault(file.run.task, []).append((folder, file, _values(folder, file)))
+        except (StoreError, ValueError, KeyError):
             say(f"{folder.path}  damaged; repeat the run to rebuild it")
-    short = _shortest([run.folder.path.name for run in runs])
-    for task in dict.fromkeys(run.file.run.task for run in runs):
-        _put_task(task, [run for run in runs if run.file.run.task == task], short)
+    digests = [folder.path.name for runs in tasks.values() for folder, _, _ in runs]
+    longest = max(map(len, digests), default=SHORTEST)
+    counts = range(SHORTEST, longest)
+    short = next((n for n in counts if len({d[:n] for d in digests}) == len(digests)), longest)
+    for task, runs in tasks.items():
+        _put_task(task, runs, short)
     if not found:
         warn(f"no runs below {results}/runs; `harness run` makes one, or see --results")
     return ExitCode.DONE
 
 
-def _put_task(task: str, runs: Sequence[ListedRun], short: int) -> None:
-    facts = [run_facts(run.file) for run in runs]
+def _values(folder: RunFolder, file: RunFile) -> list[float]:
+    """The headline values by the first judge, one a variant, over all its decodings together."""
+    values: dict[str, tuple[int, float]] = {}
+    if not (file.judges and folder.scores.is_file()):
+        return []
+    first = ("all", file.judges[0].name, file.judges[0].metric)
+    with folder.scores.open(encoding="utf-8", newline="") as table:
+        for row in csv.DictReader(table):
+            if (row["group"], row["judge"], row["metric"]) == first and row["value"]:
+                found = row["decoding"].count("+"), float(row["value"])
+                known = values.get(row["variant"], found)
+                values[row["variant"]] = found if found[0] > known[0] else known
+    return [value for _, value in values.values()]
+
+
+def _put_task(
+    task: str, runs: Sequence[tuple[RunFolder, RunFile, list[float]]], short: int
+) -> None:
+    facts = [run_facts(file) for _, file, _ in runs]
     common = [name for name in SHARED if len({fact[name] for fact in facts}) == 1]
     shared = "; ".join(f"{name} {facts[0][name]}" for name in common)
     title = fill(f"{task}: {shared}", WIDTH, subsequent_indent="  ", break_on_hyphens=False)
-    columns: dict[str, list[Cell]] = {"run": [run.folder.path.name[:short] for run in runs]}
-    columns["tag"] = [run.folder.tag for run in runs]
-    columns["model"] = [run.file.model.name for run in runs]
-    for name in SHARED:
-        if name not in common:
-            columns[name] = [_brief(fact[name]) for fact in facts]
-    judges = {run.file.judges[0].name for run in runs if run.file.judges}
-    columns[judges.pop() if len(judges) == 1 else "value"] = [_value(run) for run in runs]
-    columns["missing"] = [
-        None if run.file.missing is None else sum(gap.count for gap in run.file.missing)
-        for run in runs
+    columns: dict[str, list[Cell]] = {"run": [folder.path.name[:short] for folder, _, _ in runs]}
+    columns["tag"] = [folder.tag for folder, _, _ in runs]
+    columns["model"] = [file.model.name for _, file, _ in runs]
+    for name in (name for name in SHARED if name not in common):
+        columns[name] = [_brief(fact[name]) for fact in facts]
+    judges = {file.judges[0].name for _, file, _ in runs if file.judges}
+    columns[judges.pop() if len(judges) == 1 else "value"] = [
+        "-".join(dict.fromkeys(f"{end(own):.2f}" for end in (min, max))) if own else None
+        for _, _, own in runs
     ]
-    costs = [run.file.costs for run in runs]
-    columns["USD"] = [usd(one.total.cost_usd) if one else None for one in costs]
-    columns["age"] = [_age(run.folder.written) for run in runs]
+    columns["missing"] = [
+        None if file.missing is None else sum(gap.count for gap in file.missing)
+        for _, file, _ in runs
+    ]
+    columns["USD"] = [usd(file.costs.total.cost_usd) if file.costs else None for _, file, _ in runs]
+    columns["age"] = [_age(folder.written) for folder, _, _ in runs]
     shown = {
         name: cells
         for name, cells in columns.items()
@@ -87,30 +99,7 @@ def _brief(fact: str) -> str:
     return ", ".join(names) if len(names) < 4 else f"{names[0]} ... {names[-1]} ({len(names)})"
 
 
-def _value(run: ListedRun) -> str | None:
-    """The headline value by the first judge; of several variants, the lowest and the highest."""
-    judge = run.file.judges[0].name if run.file.judges else None
-    from harness.analysis.headlines import headlines
-
-    first = [row.score.value for row in headlines(run.scores) if row.score.judge == judge]
-    values = [value for value in first if value is not None]
-    if not values:
-        return None
-    low, high = f"{min(values):.2f}", f"{max(values):.2f}"
-    return low if low == high else f"{low}-{high}"
-
-
 def _age(written: float) -> str:
     seconds = max(0.0, time.time() - written)
-    for unit, name in _AGES:
-        if seconds >= unit:
-            return f"{seconds // unit:.0f} {name}"
-    return "now"
-
-
-def _shortest(digests: Sequence[str]) -> int:
-    """How many characters make all digests different, at least six."""
-    for count in range(SHORTEST, max(map(len, digests), default=SHORTEST)):
-        if len({digest[:count] for digest in digests}) == len({*digests}):
-            return count
-    return max(map(len, digests), default=SHORTEST)
+    known = (f"{seconds // unit:.0f} {name}" for unit, name in _AGES if seconds >= unit)
+    return next(known, "now")

@@ -81,31 +81,22 @@ class AgreeChoice:
     draws: int = option("Draws for each test and for intervals of systems.", 1000, min=1)
     is_all: bool = option("Print every statistic of every judge.", False, flags="--all")
 
-    def settings(self) -> AgreementSettings:
-        """How agreement is measured."""
-        level: Scale = options.one_of("--level", self.level, *get_args(Scale))
-        kind = options.one_of("--rater-kind", self.rater_kind, *EPSILONS)
-        return AgreementSettings(self.seed, self.draws, level, EPSILONS[kind])
-
-    def query(self) -> AgreementQuery:
-        """Which judges and variants are compared, and which of a judge's orders."""
-        orders: Orders = options.one_of("--orders", self.orders, *get_args(Orders))
-        judges, variants = options.names(self.judge, "--judge"), options.names(self.variant)
-        return AgreementQuery(judges, variants, orders)
-
 
 def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = False) -> int:
     """Measure how well judges agree with people, and write agreement.csv.
 
     It compares all runs of a task in the results folder; each model is a system.
     """
-    settings, query, lost = choice.settings(), choice.query(), 0
+    level: Scale = options.one_of("--level", choice.level, *get_args(Scale))
+    kind = options.one_of("--rater-kind", choice.rater_kind, *EPSILONS)
+    settings = AgreementSettings(choice.seed, choice.draws, level, EPSILONS[kind])
+    orders: Orders = options.one_of("--orders", choice.orders, *get_args(Orders))
+    judges = options.names(choice.judge, "--judge")
+    query, lost = AgreementQuery(judges, options.names(choice.variant), orders), 0
     ratings, tasks = read_ratings(choice.ratings), options.names(choice.task, "--task")
-    for task in tasks or ratings.task[:1]:
+    for task in tasks or [*ratings.task.unique()] or ["any"]:
         if not (ratings.task == task).any():
             raise DataError(f"{choice.ratings}: no rating of task {task!r}; correct --task")
-    if not len(ratings):
-        raise DataError(f"{choice.ratings}: no rating")
     ratings = ratings[ratings.task.isin(tasks or ratings.task)]
     found = []
     for panel in panels(ratings, run_folders(results), query):
@@ -146,7 +137,8 @@ def _show_panel(rows: DataFrame, *, is_all: bool) -> None:
         *pairs_finding(found),
     ):
         say(line, is_prose=True)
-    rows = rows.assign(judge=[who(row) for row in found])
+    names = {own[0].signature: judge for judge, own in by_judge(found).items()}
+    rows = rows.assign(judge=[names.get(row.signature, who(row)) for row in found])
     remarks = rows[rows.statistic.isin([*MAIN]) & (rows.note != "")]
     for note, judges in remarks.groupby("note", sort=False).judge:
         say(f"note on {folded([*judges.unique()])}: {note}", is_prose=True)
@@ -157,9 +149,9 @@ def _show_panel(rows: DataFrame, *, is_all: bool) -> None:
         of_raters = rows.statistic.isin(PEOPLE)
         first = rows[of_raters].drop_duplicates("statistic").assign(judge="raters")
         every = pandas.concat([first, rows[~of_raters]])
-        ends = every[["low", "high"]].astype(object)
-        every["interval"] = [*ends.where(ends.notna(), None).itertuples(index=False, name=None)]
-        every["note"] = ["; ".join(filter(None, (row.reason, row.note))) for row in records(every)]
+        shown = records(every)
+        every["interval"] = [(row.low, row.high) for row in shown]
+        every["note"] = ["; ".join(filter(None, (row.reason, row.note))) for row in shown]
         title = "every statistic; those of raters once"
         show(every[EVERY], title, keys=2, p=p_value, p_holm=p_value)
     else:
@@ -174,7 +166,8 @@ def _show_main(rows: DataFrame) -> None:
     table = table[[name for name in MAIN if name in table]].rename(columns=MAIN)
     r = rows[rows.statistic == "pearson_dataset"].set_index("judge")
     if len(r):
-        table.insert(1, "interval", pandas.Series([*zip(r.low, r.high, strict=True)], r.index))
+        ends = [(one.low, one.high) for one in records(r)]
+        table.insert(1, "interval", pandas.Series(ends, r.index))
     table = table.reindex(rows.judge.unique()).reset_index()
     show(table, "statistics of each judge; --all prints every one, with its interval")
 
@@ -245,17 +238,6 @@ class AnswerChoice:
     per_file: int | None = option("Rows of each file. Default: all.", None, min=1)
     form: str = option("csv, as all sheets are.", "csv", flags="--format", hidden=True)
 
-    def decodings(self) -> list[str]:
-        """The temperatures as runs name them."""
-        try:
-            return [
-                one if one == "all" else f"T{float(one.removeprefix('T')):g}"
-                for one in options.names(self.temperature, "--temperature")
-            ]
-        except ValueError:
-            fact = f"--temperature {self.temperature!r}: give numbers such as 0.3, or all"
-            raise SpecError(fact) from None
-
 
 def export_ratings(choice: AnswerChoice, to: Writing, results: Results = RESULTS) -> int:
     """Write blind rating sheets in random order, and their key in a file of its own.
@@ -265,11 +247,12 @@ def export_ratings(choice: AnswerChoice, to: Writing, results: Results = RESULTS
     if choice.form != "csv":
         raise SpecError(f"--format {choice.form}: {ALL_CSV}")
     folders = find_runs(results, choice.runs)
+    drawn = options.names(choice.temperature, "--temperature")
     sheet = sheets.answers_sheet(
         folders,
         _sheet_form(folders[0].read(), to.home),
         variants=options.names(choice.variant),
-        decodings=choice.decodings(),
+        decodings=[one if one == "all" else f"T{one.removeprefix('T')}" for one in drawn],
         limit=choice.limit,
         seed=to.seed,
     )

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import fsum
 from typing import TypeVar
 
-from harness.analysis.headlines import headlines
 from harness.cli.boards import put_joint_boards, warn_of_run
 from harness.cli.options import ExitCode, Shown
 from harness.judges.custom import JudgeLabel
@@ -15,7 +14,7 @@ from harness.pipeline.choice_scores import EFFECTIVE, FALSE_ALARMS, HITS, MACRO,
 from harness.pipeline.execute import RunResult
 from harness.pipeline.preview import ANY, CallSummary, dry_runs
 from harness.pipeline.resolve import JudgePlan, RunPlan
-from harness.pipeline.score import ALL, all_scores
+from harness.pipeline.score import ALL, all_scores, headlines
 from harness.present.screen import (
     Cell,
     p_value,

@@ -179,7 +179,6 @@ class SourcedJudge:
             return verdicts
 
 
-_THROUGH: Final = "/"
 _SWAPPED: Final = ":swapped"
 
 
@@ -199,13 +198,13 @@ class JudgeLabel:
     def parse(cls, text: str) -> Self:
         """The label that is printed so."""
         plain = text.removesuffix(_SWAPPED)
-        name, _, model = plain.partition(_THROUGH)
+        name, _, model = plain.partition("/")
         return cls(name, model or None, is_swapped=plain != text)
 
     def __str__(self) -> str:
         """The label as files, tables and the command line have it."""
-        model = f"{_THROUGH}{self.model}" if self.model else ""
-        return f"{self.name}{model}{_SWAPPED if self.is_swapped else ''}"
+        name = f"{self.name}/{self.model}" if self.model else self.name
+        return name + _SWAPPED * self.is_swapped
 
 
 ALONE = "no other sample of its cluster to swap it with"

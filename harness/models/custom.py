@@ -14,10 +14,7 @@ from harness.specs.tasks import TaskSpec
 
 @dataclass(frozen=True, slots=True)
 class ModelContext:
-    """What a model may use: the environment, a cache folder, task and samples.
-
-    `task` is None, and `samples` empty, for a model that a judge or a builder asks.
-    """
+    """What a model may use; `task` is None for a model that a judge or a builder asks."""
 
     environ: Mapping[str, str]
     cache: Path
@@ -108,10 +105,7 @@ class Resolvable(ABC):
     _found: tuple[str, str | None] | None = None
 
     def resolve(self) -> None:
-        """Find out which exact model this is; may read files or ask its server.
-
-        Raises ModelError. A second call does nothing.
-        """
+        """Find out, once, which exact model this is, by files or its server; ModelError if not."""
         if self._found is None:
             self._found = self._identify()
 

@@ -23,11 +23,7 @@ def _is_installed(package: str) -> bool:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Switch the garbage collector off while large packages are imported.
-
-    They make millions of objects, none of them garbage; looking for it is a fifth of the time
-    that transformers needs to be imported.
-    """
+    """Switch the garbage collector off while large packages are imported: a fifth of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:

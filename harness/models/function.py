@@ -1,7 +1,4 @@
-"""Any Python callable as a model: messages in, a text or the scores of choices out.
-
-For models that run in the caller's own program, a notebook for example. Nothing here knows a task.
-"""
+"""Any Python callable of a notebook as a model: messages in, a text or choices' scores out."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence

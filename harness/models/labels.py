@@ -36,10 +36,7 @@ class LabelQuestion:
 
 @dataclass(frozen=True, slots=True)
 class LabelQuestions:
-    """The samples and choice layouts of a task, to look up what each request asks.
-
-    `neutral` holds the variants and steps that show no sample.
-    """
+    """What a task's requests ask; `neutral` has the variants and steps that show no sample."""
 
     labels: tuple[str, ...]
     samples: Mapping[str, Sample]
@@ -122,10 +119,7 @@ def other_label(labels: Sequence[str], positive: str, *, model: str) -> str:
 
 
 def chosen(question: LabelQuestion, label: str, detail: Mapping[str, float]) -> Response:
-    """The response of a model that gives a label without its probability.
-
-    The other labels get an upper bound alone, so that nobody takes it for a probability.
-    """
+    """The response of a model that gives a label without its probability: a bound for others."""
     scores = tuple(
         ChoiceScore(0.0, None, 0) if name == label else ChoiceScore(AT_MOST, None, 0, is_bound=True)
         for name in question.labels

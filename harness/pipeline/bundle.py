@@ -8,13 +8,11 @@ answers again, offline. Samples are taken as they are stored; no judge's own cod
 
 import csv
 import os
-import platform
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
-from importlib.metadata import version
 from itertools import chain, pairwise
 from operator import itemgetter
 from pathlib import Path
@@ -50,8 +48,6 @@ from harness.workspace import Workspace
 
 HOME, RESULTS, CALLS = "home", "results", "calls.jsonl"
 ABOUT, INDEX = "README.md", "bundle.json"
-PACKAGES = ("jinja2", "msgspec", "numpy", "scipy")
-"""The packages that numbers come from, in addition to this one."""
 IMPORTED = "replay"
 """The kind of a model whose answers were imported: what it was asked is not ours to derive."""
 MOST_SHOWN, LEAST_SECRET = 10, 8
@@ -68,9 +64,9 @@ unpacks the zip into a temporary folder, renders every prompt again, finds each 
 it asked, reads, judges and scores the answers again, and compares all values. It says `the same`,
 or what differs.
 
-`bundle.json` names the runs, the programs that made them and what is left out; `results/runs/` has
-the runs, `results/calls/` the calls behind them alone, `home/` the task, judges and prompts (Python
-code is never run), `SHA256SUMS` the sum of every file.
+`bundle.json` names the runs; `results/runs/` has them, each with the versions of the programs that
+made it in `run.json`, `results/calls/` the calls behind them alone, `home/` the task, judges and
+prompts (Python code is never run), `SHA256SUMS` the sum of every file.
 
 What it shows: that these numbers follow from these calls. What it does not show: that the calls
 are what a model said, or that the texts are those of the data set; `bundle.json` has the sums of
@@ -122,18 +118,15 @@ def write_bundle(workspace: Workspace, folders: Sequence[RunFolder], out: Path) 
     """
     found = [(folder, StoredRun.read(folder)) for folder in folders]
     runs = sorted(found, key=lambda pair: (pair[1].file.run.task, pair[1].file.digest))
-    files, left_out = dict[str, bytes](), set[str]()
+    files = dict[str, bytes]()
     for folder, run in runs:
         place = f"{RESULTS}/runs/{_place(run.file)}"
         names = [name for name in (*NAMES, SUMS) if (folder.path / name).exists()]
         files |= {f"{place}/{name}": (folder.path / name).read_bytes() for name in names}
-        files |= _specs(workspace.registry, run.file, left_out)
+        files |= _specs(workspace.registry, run.file)
     files |= _calls(workspace, runs)
     made = [run.file for _, run in runs]
-    programs = {"harness": __version__, "python": platform.python_version()}
-    programs |= {name: version(name) for name in PACKAGES}
-    listed = [*map(_entry, made)]
-    index = {"bundle": 1, "runs": listed, "versions": programs, "not_derived": sorted(left_out)}
+    index = {"bundle": 1, "runs": [*map(_entry, made)]}
     files[INDEX] = msgspec.json.format(msgspec.json.encode(index), indent=2) + b"\n"
     lines = [
         f"- {file.run.task}, {file.model.name}: {file.samples} samples, {file.planned} answers, "
@@ -177,11 +170,8 @@ def _call_keys(records: Sequence[SampleRecord]) -> set[str]:
     return {*steps, *chain.from_iterable(verdict.keys for verdict in verdicts)}
 
 
-def _specs(registry: Registry, file: RunFile, left_out: set[str]) -> dict[str, bytes]:
-    """The task, column map, judges and prompts of a run, by their paths in the bundle.
-
-    Judges whose verdicts cannot be derived from these are added to `left_out`.
-    """
+def _specs(registry: Registry, file: RunFile) -> dict[str, bytes]:
+    """The task, column map, judges and prompts of a run, by their paths in the bundle."""
     files, prompts, templates = dict[str, bytes](), registry.prompts, set[str]()
     texts: dict[str, str] = {}
     if file.model.kind != IMPORTED:
@@ -189,26 +179,22 @@ def _specs(registry: Registry, file: RunFile, left_out: set[str]) -> dict[str, b
             templates |= {*(step.template for step in variant.steps), *variant.slots.values()}
         for phrase in file.task.phrases:
             texts |= prompts.sources_below(f"{file.task.origin(file.run.task)}/{phrase}")
-    for entry in file.judges:
-        name = JudgeLabel.parse(entry.name).name
-        if name not in registry.names("configs/judges"):
-            left_out.add(f"judge {entry.name}: has no YAML; its verdicts are kept as stored")
-            continue
+    named = {JudgeLabel.parse(entry.name).name for entry in file.judges}
+    for name in sorted(named & {*registry.names("configs/judges")}):
         path, spec = registry.file("configs/judges", name), registry.load("configs/judges", name)
         files[f"{HOME}/configs/judges/{name}.yaml"] = path.read_bytes()
         templates |= {getattr(spec, "template", ""), *getattr(spec, "slots", {}).values()}
         if _kind(spec) == OWN:
-            left_out.add(f"judge {entry.name}: Python code; its verdicts are kept as stored")
             own = Path(str(getattr(spec, "entry", "")).rpartition(":")[0])
             if own.suffix == ".py" and own.parent == path.parent and own.is_file():
                 files[f"{HOME}/configs/judges/{own.name}"] = own.read_bytes()
     for template in filter(None, templates):
         texts |= prompts.sources(template)
-    named: dict[Section, str | None] = {
+    places: dict[Section, str | None] = {
         "tasks": file.run.task,
         "configs/tables": file.task.data.map,
     }
-    for section, one in named.items():
+    for section, one in places.items():
         with suppress(SpecError):  # it may be gone: a run holds its task, and needs neither
             if one is not None and (path := registry.file(section, one)).is_file():
                 files[f"{HOME}/{section}/{path.stem}.yaml"] = path.read_bytes()

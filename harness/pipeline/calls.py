@@ -115,7 +115,8 @@ def charged(calls: DataFrame, run: RunFile, judge: JudgeEntry) -> DataFrame:
     if judge.step is not None:
         own = _until(own, judge.step)
     free = _free([(own, run.model.identity), (replies, judge.identity)])
-    return _joined([side[~side["key"].isin(free)] for side in (own, replies)])
+    sides = [side[~side["key"].isin(free)] for side in (own, replies)]
+    return pandas.concat(sides, ignore_index=True)
 
 
 def _until(own: DataFrame, step: str) -> DataFrame:
@@ -123,10 +124,6 @@ def _until(own: DataFrame, step: str) -> DataFrame:
     at = own.groupby("row", sort=False).cumcount()
     last = at[own["step"] == step].set_axis(own["row"][own["step"] == step])
     return own[at.to_numpy() <= own["row"].map(last).fillna(np.inf).to_numpy()]
-
-
-def _joined(frames: Sequence[DataFrame]) -> DataFrame:
-    return pandas.concat(frames, ignore_index=True)
 
 
 def dollars(calls: DataFrame, verdicts: DataFrame) -> float | None:
@@ -168,7 +165,7 @@ def costs(calls: DataFrame, run: RunFile) -> Costs:
     paid_by = [(side, identities[name]) for name, side in asked.items()]
     free = _free([(answers, run.model.identity), *paid_by])
     return Costs(
-        total=_cost(once(_joined([answers, *asked.values()])), free),
+        total=_cost(once(pandas.concat([answers, *asked.values()], ignore_index=True)), free),
         answers=_cost(answers, free),
         judges={name: _cost(side, free) for name, side in asked.items()},
     )

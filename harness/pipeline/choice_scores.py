@@ -6,7 +6,7 @@ precision, recall and F1 of each class, and what was missed. Takes frames of
 wherever it would have counted.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from math import fsum
@@ -45,14 +45,18 @@ BY = "{} {}"
 
 
 class Number(NamedTuple):
-    """A number of several verdicts: the places it is planned for, and those counted."""
+    """A number of several verdicts.
+
+    `planned` has the places of the verdicts it is planned for, `counted` which of these it counts.
+    """
 
     metric: str
     value: float | None
     planned: Indices
-    counted: Indices
+    counted: Bools
     low: float | None = None
     high: float | None = None
+    group: str | None = None
 
 
 def permuted(verdicts: DataFrame) -> Floats:
@@ -81,36 +85,30 @@ def credit(shares: Sequence[Sequence[float]], gold: int) -> float:
     return 1 / totals.count(best) if totals[gold] == best else 0.0
 
 
-def over_all(verdicts: DataFrame) -> Mapping[str, tuple[float | None, Bools]]:
-    """What is no mean of rows, and the rows it is made of.
+def over_all(verdicts: DataFrame) -> Iterator[Number]:
+    """What is no mean of rows.
 
     The calibration error of the rows that have probabilities, by the choice that these make the
     likeliest, and the share of the place that is chosen most often among those that have a choice.
     """
-    has_choice, counts = np.zeros(len(verdicts), dtype=bool), []
-    for name in details(verdicts):
-        if name.startswith(PLACE):
-            share = detail(verdicts, name)
-            has_choice |= ~np.isnan(share)
-            counts.append(exact_total(np.nan_to_num(share)))
-    favourite = max(counts) / int(has_choice.sum()) if counts else None
-    is_sure = verdicts["probabilities"].to_numpy() > 0
-    error = calibration_error(*_confidence(verdicts))
-    return {CALIBRATION: (error, is_sure), FAVOURITE: (favourite, has_choice)}
-
-
-def _confidence(verdicts: DataFrame) -> tuple[Floats, Floats]:
-    """The greatest probability of each row that has some, and the credit of its choice."""
+    places = np.arange(len(verdicts))
     sizes, gold = verdicts["probabilities"].to_numpy(), verdicts["sample_gold"].to_numpy()
     confidences, credits = [np.zeros(0)], [np.zeros(0)]
     for size in np.unique(sizes[sizes > 0]).tolist():
-        places = np.flatnonzero(sizes == size)
-        shares = probabilities(verdicts.iloc[places], size)
+        own = np.flatnonzero(sizes == size)
+        shares = probabilities(verdicts.iloc[own], size)
         best = shares.max(axis=1)
-        is_right = shares[np.arange(len(places)), gold[places]] == best
+        is_right = shares[np.arange(len(own)), gold[own]] == best
         confidences.append(best)
         credits.append(np.where(is_right, 1 / (shares == best[:, None]).sum(axis=1), 0.0))
-    return np.concatenate(confidences), np.concatenate(credits)
+    error = calibration_error(np.concatenate(confidences), np.concatenate(credits))
+    yield Number(CALIBRATION, error, places, sizes > 0)
+    chosen = [detail(verdicts, name) for name in details(verdicts) if name.startswith(PLACE)]
+    has_choice = np.zeros(len(verdicts), dtype=bool)
+    has_choice |= np.any([~np.isnan(share) for share in chosen], axis=0)
+    counts = [exact_total(np.nan_to_num(share)) for share in chosen]
+    favourite = max(counts) / int(has_choice.sum()) if counts else None
+    yield Number(FAVOURITE, favourite, places, has_choice)
 
 
 def chance(choices: Indices) -> float:
@@ -227,67 +225,63 @@ def detection_numbers(part: Part, spec: ImplicitnessSpec) -> Iterator[Number]:
     """The numbers of a part that are no mean: effective n, AUC and, of all flags, the slopes."""
     of_rates = {rate: of_rate(part, rate) for rate in RATES}
     for rate, planned in of_rates.items():
-        known = answered(planned)
+        places, is_known = planned.index.to_numpy(), planned["flagged"].notna().to_numpy()
+        known = planned[is_known]
         size = effective_n(known["flagged"].to_numpy(), known["cluster"].to_numpy())
         if len(planned):
-            yield Number(EFFECTIVE.format(rate), size, _places(planned), _places(known))
-        found = answered(planned, "at") if part.low is None else planned[:0]
-        if len(found):
-            places = _places(found)
+            yield Number(EFFECTIVE.format(rate), size, places, is_known)
+        is_at = is_known & planned["at"].notna().to_numpy() & (part.low is None)
+        if is_at.any():
+            found = planned[is_at]
             slope = trend(found["at"].to_numpy(), found["flagged"].to_numpy(), originals(found))
-            yield _number(SLOPE.format(rate), slope, _places(planned), places)
-            tested = places if slope.p is not None else places[:0]
-            yield Number(SLOPE_P.format(rate), slope.p, _places(planned), tested)
+            yield _number(SLOPE.format(rate), slope, places, is_at)
+            yield Number(SLOPE_P.format(rate), slope.p, places, is_at & (slope.p is not None))
     if all(is_enough(part, flags, spec.least) for flags in of_rates.values()):
         known = answered(part.flags)
         scores = known["flagged" if known["sure"].isna().any() else "sure"].to_numpy()
         area = auc(scores, known["is_positive"].to_numpy(), originals(known))
-        yield _number(AUC, area, _places(part.flags), _places(known))
+        is_known = part.flags["flagged"].notna().to_numpy()
+        yield _number(AUC, area, part.flags.index.to_numpy(), is_known)
 
 
-def _places(flags: DataFrame) -> Indices:
-    return np.asarray(flags.index)
+def _number(metric: str, found: Estimate, planned: Indices, counted: Bools) -> Number:
+    is_there = found.value is not None
+    return Number(metric, found.value, planned, counted & is_there, found.low, found.high)
 
 
-def _number(metric: str, found: Estimate, planned: Indices, counted: Indices) -> Number:
-    made_of = counted[:0] if found.value is None else counted
-    return Number(metric, found.value, np.sort(planned), made_of, found.low, found.high)
-
-
-def class_numbers(
-    verdicts: DataFrame, spec: ClassesSpec, *, everything: str
-) -> Iterator[tuple[str, Number]]:
-    """The numbers of some verdicts by class, each with its group.
+def class_numbers(verdicts: DataFrame, spec: ClassesSpec) -> Iterator[Number]:
+    """The numbers of some verdicts by class; those of a text of a reference have a group.
 
     For all verdicts precision, recall and F1 of each label, their mean F1, and the count of what
     was missed; by each text of the reference `by` the count of what was missed. A tie is a share.
     """
     labels = labels_of(verdicts)
     gold = gold_labels(verdicts, labels)
-    columns = [np.nan_to_num(detail(verdicts, LABELLED[0] + label)) for label in labels]
-    chosen = np.column_stack(columns) if columns else np.zeros((len(verdicts), 0))
+    chosen = np.zeros((len(verdicts), len(labels)))
+    for at, label in enumerate(labels):
+        chosen[:, at] = np.nan_to_num(detail(verdicts, LABELLED[0] + label))
     is_known = np.asarray((chosen > 0).any(axis=1), dtype=bool)
     if labels:
-        clusters = verdicts["cluster"].to_numpy()
-        for number in _class_rates(labels, gold, chosen, is_known, clusters):
-            yield everything, number
+        yield from _class_rates(labels, gold, chosen, verdicts["cluster"].to_numpy())
     codes, kinds = verdicts["sample_parts"].cat.codes, verdicts["sample_parts"].cat.categories
     for at, label in enumerate(labels):
         places = np.flatnonzero(gold == at)
         if label not in spec.missed or not len(places):
             continue
         texts = [kinds[code] for code in codes.iloc[places]]
-        missed = 1 - chosen[:, at]
-        yield everything, _missed(label, missed, places, is_known)
-        for part in sorted({text for some in texts for text in some}):
-            inside = np.array([part in some for some in texts], dtype=bool)
-            yield BY.format(spec.by, part), _missed(label, missed, places[inside], is_known)
+        for part in (None, *sorted({text for some in texts for text in some})):
+            inside = np.array([part is None or part in some for some in texts], dtype=bool)
+            own = places[inside]
+            missed = 1 - chosen[own, at][is_known[own]]
+            value = exact_total(missed) if len(missed) else None
+            found = Number(MISSED.format(label), value, own, is_known[own])
+            yield found if part is None else found._replace(group=BY.format(spec.by, part))
 
 
 def _class_rates(
-    labels: Sequence[str], gold: Indices, chosen: Floats, is_known: Bools, clusters: Indices
+    labels: Sequence[str], gold: Indices, chosen: Floats, clusters: Indices
 ) -> Iterator[Number]:
-    is_planned = gold >= 0
+    is_planned, is_known = gold >= 0, np.asarray((chosen > 0).any(axis=1), dtype=bool)
     counted = np.flatnonzero(is_planned & is_known)
     actual = one_hot(gold[counted], len(labels))
     found = classification_metrics(actual, chosen[counted], Clusters.named(clusters[counted]))
@@ -295,17 +289,12 @@ def _class_rates(
     for place, (label, figures) in enumerate(zip(labels, found.classes, strict=True)):
         of_label = gold == place
         is_chosen = is_planned & is_known & (chosen[:, place] > 0)
-        for metric, figure, places in (
+        for metric, figure, some in (
             (PRECISION, figures.precision, is_chosen | is_lost),
             (RECALL, figures.recall, of_label),
             (F1, figures.f1, is_chosen | of_label | is_lost),
         ):
-            of_places = np.flatnonzero(places & is_known)
-            yield _number(metric.format(label), figure, np.flatnonzero(places), of_places)
-    yield _number(MACRO, found.macro_f1, np.flatnonzero(is_planned), counted)
-
-
-def _missed(label: str, missed: Floats, places: Indices, is_known: Bools) -> Number:
-    counted = places[is_known[places]]
-    value = exact_total(missed[counted]) if len(counted) else None
-    return Number(MISSED.format(label), value, places, counted)
+            places = np.flatnonzero(some)
+            yield _number(metric.format(label), figure, places, is_known[places])
+    places = np.flatnonzero(is_planned)
+    yield _number(MACRO, found.macro_f1, places, is_known[places])

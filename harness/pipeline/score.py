@@ -7,8 +7,6 @@ Verdicts by different snapshots of a model never share a row. A run stores its h
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
-from tempfile import gettempdir
 
 import numpy as np
 from msgspec import UNSET
@@ -32,15 +30,15 @@ from harness.pipeline.verdict_frame import (
     numbers,
     verdict_frame,
 )
-from harness.specs.tasks import ImplicitnessSpec
-from harness.stats.estimate import Bools, Clusters, Floats, Indices, Limits, mean_interval
-from harness.storage.run_tables import RunTables, SampleRecord
+from harness.stats.estimate import Clusters, Floats, Indices, Limits, mean_interval
 from harness.storage.runs import JudgeEntry, RunFile, RunFolder, ScoreRow
 from harness.storage.signature import JudgeRecipe, Signature
 
 __all__ = ("ALL", "OF_CHOICE", "averages", "headline_label", "named_groups")  # used with scores
 RIGHT_OR_WRONG = "accuracy"
 """The metric of judges whose verdict is 1, 0 or, for a tie, between."""
+HEADLINES = frozenset({RIGHT_OR_WRONG, "mean_rating", "mean_f1"})
+"""The metrics that a judge's verdicts may have."""
 OF_SHARES = ("accuracy_", *OF_CHOICE)
 SHARES = frozenset(
     {
@@ -60,6 +58,7 @@ OVERALL = frozenset(
         *("identical_scores", "parsed_share", "consistency", "slot1_share"),
     }
 )
+_UNSAID = REASONS.index("unsupported")
 OF_CLASSES = ("precision_", "recall_", "f1_", "missed_")
 """The metrics that scores.csv has of all groups together, and how the names of others begin."""
 
@@ -69,13 +68,19 @@ def all_scores(folder: RunFolder) -> list[ScoreRow]:
     return rows_of(folder.read(), folder.tables(), is_every=True)
 
 
-def score_rows(
-    run: RunFile, records: Iterable[SampleRecord], *, is_every: bool = True
-) -> list[ScoreRow]:
-    """Every score of some records of a run, by every judge that has read them."""
-    tables = RunTables(Path(gettempdir()))
-    tables.add(list(records))
-    return rows_of(run, tables.files, is_every=is_every)
+def headlines(rows: Iterable[ScoreRow]) -> list[ScoreRow]:
+    """The overall row of each run, variant and judge over all decodings together."""
+    chosen: dict[tuple[str, ...], ScoreRow] = {}
+    for row in rows:
+        score = row.score
+        if score.group == ALL and score.metric in HEADLINES:
+            # All of a recipe but the temperatures of the decoding.
+            rest = replace(row.parsed, decoding="").without("variant")
+            key = (row.task, score.variant, score.judge, rest)
+            other = chosen.setdefault(key, row)
+            if score.decoding.count("+") > other.score.decoding.count("+"):
+                chosen[key] = row
+    return list(chosen.values())
 
 
 def rows_of(
@@ -95,17 +100,24 @@ def rows_of(
         )
         for judge in run.judges
         for charged in [calls.charged(called, run, judge)]
-        for snapshots, own in by_snapshot(verdicts[verdicts["judge"] == judge.name])
-        for block in blocks(own, run.task)
+        for made, block in signed_blocks(run, judge, verdicts)
         for cost in [calls.dollars(charged, block.verdicts)]
-        for place in [{"variant": block.variant, "decoding": block.decoding}]
-        for made in [signature(run, judge, **place, snapshots=snapshots)]
         for score in block_scores(run, block, judge, is_every=is_every)
         # What boards rank, and what alarms are computed from.
         if is_every
         or score.metric in {judge.metric, *BINNED}
         or (score.group == ALL and (score.metric in OVERALL or score.metric.startswith(OF_CLASSES)))
     ]
+
+
+def signed_blocks(
+    run: RunFile, judge: JudgeEntry, verdicts: DataFrame, *, has_groups: bool = True
+) -> Iterator[tuple[str, Block]]:
+    """Each block of a judge's verdicts, by the snapshots behind them, with its signature."""
+    for snapshots, own in by_snapshot(verdicts[verdicts["judge"] == judge.name]):
+        for block in blocks(own, run.task, has_groups=has_groups):
+            way = {"variant": block.variant, "decoding": block.decoding}
+            yield signature(run, judge, **way, snapshots=snapshots), block
 
 
 def block_scores(
@@ -115,85 +127,71 @@ def block_scores(
 
     Unless `is_every`, those that are no headline are left out where they take time.
     """
-    verdicts, task = block.verdicts, run.task
+    columns = block.verdicts["cluster"].to_numpy(), numbers(block.verdicts["reason"])
+    for found in _numbers(run, block, judge, is_every=is_every):
+        clusters, reasons = (column[found.planned] for column in columns)
+        # Without a reason: the verdict has a value, but not this number.
+        lost = reasons[~found.counted]
+        lost = np.bincount(np.where(lost < 0, _UNSAID, lost), minlength=len(REASONS)).tolist()
+        yield Score(
+            judge=judge.name,
+            variant=block.variant,
+            decoding=block.decoding,
+            group=found.group or block.group,
+            metric=found.metric,
+            value=found.value,
+            low=found.low,
+            high=found.high,
+            n=int(found.counted.sum()),
+            clusters=Clusters.named(clusters[found.counted]).clusters,
+            missing={reason: lost[at] for at, reason in enumerate(Reason)},
+        )
+
+
+def _numbers(
+    run: RunFile, block: Block, judge: JudgeEntry, *, is_every: bool
+) -> Iterator[choice_scores.Number]:
+    verdicts, task, is_all = block.verdicts, run.task, block.group == ALL
     values = verdicts["value"].to_numpy()
     yield _mean(block, judge, metric=judge.metric, values=values)
     for metric in block.details:
-        if is_every or (block.group == ALL and metric in OVERALL):
+        if is_every or (is_all and metric in OVERALL):
             own = values if metric == judge.metric else detail(verdicts, metric)
             yield _mean(block, judge, metric=metric, values=own)
-    if not task.has_choices or not (is_every or block.group == ALL):
+    if not task.has_choices or not (is_every or is_all):
         return
     if block.is_average:
         permuted = choice_scores.permuted(verdicts)
         yield _mean(block, judge, metric=choice_scores.PERMUTED, values=permuted)
-    for metric, (value, counted) in choice_scores.over_all(verdicts).items():
-        yield _score(block, judge, metric=metric, value=value, counted=counted)
-    if task.implicitness is not None and block.group == ALL:
-        yield from _detected(block, judge, task.implicitness)
-    if task.classes is not None and block.group == ALL:
-        found = choice_scores.class_numbers(verdicts, task.classes, everything=ALL)
-        yield from (_numbered(block, judge, group, number) for group, number in found)
+    yield from choice_scores.over_all(verdicts)
+    if task.implicitness is not None and is_all:
+        flags = choice_scores.flags(verdicts, task.implicitness.positive)
+        for part in choice_scores.parts(flags, task.implicitness, everything=ALL):
+            found = [
+                _mean(block, judge, metric=rate, values=own["flagged"].to_numpy(), places=own.index)
+                for rate in choice_scores.RATES
+                for own in [choice_scores.of_rate(part, rate)]
+                if choice_scores.is_enough(part, own, task.implicitness.least)
+            ]
+            found += choice_scores.detection_numbers(part, task.implicitness)
+            yield from (number._replace(group=part.group) for number in found)
+    if task.classes is not None and is_all:
+        yield from choice_scores.class_numbers(verdicts, task.classes)
 
 
-def _detected(block: Block, judge: JudgeEntry, spec: ImplicitnessSpec) -> Iterator[Score]:
-    flags = choice_scores.flags(block.verdicts, spec.positive)
-    for part in choice_scores.parts(flags, spec, everything=ALL):
-        for rate in choice_scores.RATES:
-            own = choice_scores.of_rate(part, rate)
-            if choice_scores.is_enough(part, own, spec.least):
-                some = _some(block, part.group, own.index.to_numpy())
-                yield _mean(some, judge, metric=rate, values=own["flagged"].to_numpy())
-        for found in choice_scores.detection_numbers(part, spec):
-            yield _numbered(block, judge, part.group, found)
-
-
-def _numbered(block: Block, judge: JudgeEntry, group: str, found: choice_scores.Number) -> Score:
-    counted = np.isin(found.planned, found.counted)
-    some = _some(block, group, found.planned)
-    score = _score(some, judge, metric=found.metric, value=found.value, counted=counted)
-    return replace(score, low=found.low, high=found.high)
-
-
-def _some(block: Block, group: str, places: Indices) -> Block:
-    # Only what a score is counted by: details are not copied.
-    columns = block.verdicts[["cluster", "reason"]]
-    return replace(block, group=group, verdicts=columns.iloc[places])
-
-
-def _mean(block: Block, judge: JudgeEntry, *, metric: str, values: Floats) -> Score:
+def _mean(
+    block: Block, judge: JudgeEntry, *, metric: str, values: Floats, places: Indices | None = None
+) -> choice_scores.Number:
     counted = ~np.isnan(values)
-    is_share = metric in SHARES or metric.startswith(OF_SHARES)
+    places = np.arange(len(values)) if places is None else np.asarray(places)
     interval = mean_interval(
         values[counted],
-        block.verdicts["cluster"].to_numpy()[counted],
-        is_share=is_share,
+        block.verdicts["cluster"].to_numpy()[places[counted]],
+        is_share=metric in SHARES or metric.startswith(OF_SHARES),
         limits=value_range(judge, metric),
     )
-    score = _score(block, judge, metric=metric, value=interval.value, counted=counted)
-    return replace(score, low=interval.low, high=interval.high)
-
-
-def _score(
-    block: Block, judge: JudgeEntry, *, metric: str, value: float | None, counted: Bools
-) -> Score:
-    reasons = numbers(block.verdicts["reason"])[~counted]
-    # Without a reason: the verdict has a value, but not this number.
-    unsaid = REASONS.index("unsupported")
-    lost = np.bincount(np.where(reasons < 0, unsaid, reasons), minlength=len(REASONS)).tolist()
-    return Score(
-        judge=judge.name,
-        variant=block.variant,
-        decoding=block.decoding,
-        group=block.group,
-        metric=metric,
-        value=value,
-        low=None,
-        high=None,
-        n=int(counted.sum()),
-        clusters=Clusters.named(block.verdicts["cluster"].to_numpy()[counted]).clusters,
-        missing={reason: lost[at] for at, reason in enumerate(Reason)},
-    )
+    ends = (interval.low, interval.high)
+    return choice_scores.Number(metric, interval.value, places, counted, *ends)
 
 
 def value_range(judge: JudgeEntry, metric: str) -> Limits | None:

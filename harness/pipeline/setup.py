@@ -220,8 +220,8 @@ def set_up_judges(
             setups.append(setup)
         else:
             JudgeRecipe.parse(judge.recipe)
-            chance = _own_chance(judge, judge.name)
-            entry = JudgeEntry(judge.name, judge.metric, judge.recipe, chance=chance)
+            facts = (judge.name, judge.metric, judge.recipe)
+            entry = JudgeEntry(*facts, chance=_chance(judge, None))
             setups.append(JudgeSetup(judge, entry))
     if judge_model and not any(setup.client for setup in setups):
         names = ", ".join(one if isinstance(one, str) else one.name for one in judges)
@@ -244,7 +244,7 @@ def _set_up(
     identity = model.identity if model else None
     judge = _judge(workspace, label, identity=identity, samples=samples)
     facts = (str(label), judge.metric, judge.recipe, asked, identity, step_read(spec))
-    setup = JudgeSetup(judge, JudgeEntry(*facts, chance=_chance(judge)))
+    setup = JudgeSetup(judge, JudgeEntry(*facts, chance=_chance(judge, UNSET)))
     if model is None or asked is None:
         return setup
     try:
@@ -405,23 +405,19 @@ def _try(setup: JudgeSetup, task: TaskSpec, name: str, samples: Iterable[Sample]
         raise SpecError(f"{fact}; the task's own judges can: {', '.join(task.judges)}") from error
 
 
-def _chance(judge: Judge) -> float | UnsetType | None:
-    """What a judge says a blind answer gets: UNSET where one of ours leaves that to the task."""
+def _chance(judge: Judge, default: UnsetType | None) -> float | UnsetType | None:
+    """What a judge says a blind answer gets; `default` if it says nothing of it."""
     made = judge.judge if isinstance(judge, Swapped) else judge
     own = made.judge if isinstance(made, SourcedJudge) else made
-    if own is made and not hasattr(made, "chance"):
-        return UNSET
-    return _own_chance(own, made.name)
-
-
-def _own_chance(judge: Judge, name: str) -> float | None:
-    chance = getattr(judge, "chance", None)
+    if own is made and not hasattr(own, "chance"):
+        return default
+    chance = getattr(own, "chance", None)
     if chance is None:
         return None
     if isinstance(chance, bool) or not isinstance(chance, int | float) or not isfinite(chance):
         raise SpecError(
-            f"judge {name}: `chance` is {chance!r}; give the number that a blind answer gets on "
-            f"{judge.metric}, or leave it out"
+            f"judge {made.name}: `chance` is {chance!r}; give the number that a blind answer gets "
+            f"on {judge.metric}, or leave it out"
         )
     return float(chance)
 

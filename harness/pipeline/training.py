@@ -27,7 +27,7 @@ from harness.models.labels import shown
 from harness.models.local.checkpoints import checksum
 from harness.models.local.classifiers import (
     ClassifierCard,
-    LabelledTexts,
+    Lesson,
     TrainedClassifier,
     read_trained,
     tune,
@@ -89,21 +89,6 @@ class TrainOptions:
         return replace(self, model=base, augment=augment, is_oversampled=is_oversampled)
 
 
-@dataclass(frozen=True, slots=True)
-class Lesson(LabelledTexts):
-    """Texts to learn from, with what a card says of them.
-
-    `parts` names for each text its label and the method that made it: trainings share these parts.
-    """
-
-    parts: tuple[tuple[str, str], ...]
-    rows: dict[str, int]
-    made: dict[str, int]
-    repeated: dict[str, int]
-    data: DataEntry
-    column: str
-
-
 def task_of(workspace: Workspace, options: TrainOptions) -> TaskSpec:
     """The task to train for, with the column map of the options; SpecError for a perturbed one."""
     task = workspace.registry.load("tasks", options.task)
@@ -135,9 +120,8 @@ def read_lesson(workspace: Workspace, options: TrainOptions, task: TaskSpec) -> 
     known = workspace.registry.names("tasks")
     own = [name for name in options.augment if name in known]
     methods = [name for name in options.augment if name not in own]
-    samples, data, table = training_samples(
-        workspace, task, name=options.task, with_made=bool(methods)
-    )
+    has_made = bool(methods)
+    samples, data, table = training_samples(workspace, task, name=options.task, with_made=has_made)
     kept = _with_made(samples, table, methods)
     if EVERY in methods and not any(MADE in one.flags for one in kept):
         _log.warning(
@@ -226,17 +210,10 @@ def _method(sample: Sample, table: TableSpec) -> str:
     return sample.references.get(names[0], ("",))[0] if names else ""
 
 
-def train(
-    workspace: Workspace,
-    options: TrainOptions,
-    progress: Progress,
-    *,
-    is_kept: bool = False,
-) -> TrainedClassifier:
+def train(workspace: Workspace, options: TrainOptions, progress: Progress) -> TrainedClassifier:
     """Train a model for a task and keep it; of one seed on one machine's CPU the same, bit for bit.
 
-    Sums on a GPU may differ in their last digits from one training to the next. If `is_kept`, a
-    training of the same settings on the same texts is returned as it is.
+    A stored training of the same settings on the same texts is returned as it is.
     """
     options = options.spelled(workspace.registry)
     spec = trainable(workspace, options.model)
@@ -244,16 +221,14 @@ def train(
     if missing := [name for at, name in enumerate(lesson.labels) if at not in lesson.places]:
         raise DataError(f"no text of the class {missing[0]!r} to train on; give data that has some")
     card = _card(workspace, options, spec, lesson)
-    folder = options.out or trained_folder(
-        workspace.results, spec, name=card.model, task=options.task
-    )
-    if is_kept and (trained := _same(folder, card)) is not None:
+    of = {"name": card.model, "task": options.task}
+    folder = options.out or trained_folder(workspace.results, spec, **of)
+    if (trained := _same(folder, card)) is not None:
         return trained
     if isinstance(spec, SklearnSpec):
         encoder = workspace.registry.encoder(spec.encoder)
         cached = CachedEncoder(encoder, workspace.registry.cache / VECTORS, progress)
-        encoded = _encoded(cached, lesson)
-        head = fit(encoded, lesson.places, spec, seed=card.seed)
+        head = fit(_encoded(cached, lesson), lesson.places, spec, seed=card.seed)
         files: Sequence[Path] = [write_arrays(folder / FILE, head)]
     else:
         files, origin = tune(lesson, spec, folder, seed=card.seed, progress=progress)
@@ -378,7 +353,7 @@ def evaluate(
     empty as in the run's own scores. Of `texts` of the class that were evaluated, `near` share
     LIKENESS of their words with a text trained on: a made row may be a rewording of them.
     """
-    train(workspace, options, progress, is_kept=True)
+    train(workspace, options, progress)
     wanted = resolve.RunOptions(task=options.task, model=options.label, table=options.table)
     [done] = execute.run_each([resolve.resolve(workspace, wanted)])
     task = done.file.task

@@ -14,13 +14,11 @@ A row is a verdict. Its columns, besides those that judges add as details:
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from harness.data.choices import LABELS
 from harness.judges import gold
@@ -48,42 +46,29 @@ def verdict_frame(files: Files, task: TaskSpec) -> DataFrame:
     """The frame of all verdicts of a run, in the order of the table."""
     wanted = [name for name in column_names(files["verdicts"]) if name not in _UNREAD]
     table = arrow_table(files["verdicts"], wanted, dictionary=(*_NUMBERED, *_NAMES))
-    places, columns = np.zeros(0, np.intp), dict[str, Any]()
+    facts = _sample_facts(files["samples"], task)
+    columns = dict[str, Any]()
     for name in wanted:
         column = table.column(name)
-        if name in _NUMBERED:
-            column = column.unify_dictionaries().combine_chunks()
-            columns[name] = _ranks(column.dictionary)[column.indices.to_numpy()]
-            places = _places(column, files["samples"]) if name == "sample" else places
-        elif name == "probabilities":
+        if name == "probabilities":
             columns |= _shares(column.combine_chunks())
-        else:
-            columns[name] = column.to_pandas()
-    for name, values in _sample_facts(files["samples"], task).items():
-        columns[_SAMPLE + name] = values[places]
+            continue
+        columns[name] = column.unify_dictionaries().to_pandas()
+        if name == "sample":
+            names = columns[name].cat
+            places = facts.index.get_indexer(names.categories)[names.codes]
+            columns |= {f"{_SAMPLE}{fact}": facts[fact].array[places] for fact in facts}
+        if name in _NUMBERED:
+            names = columns[name].cat
+            columns[name] = names.reorder_categories(sorted(names.categories)).cat.codes
+            columns[name] = columns[name].astype(np.int32)
     columns["is_own"] = np.ones(len(table), dtype=bool)
     frame = pandas.DataFrame(columns)
     frame["reason"] = frame["reason"].cat.set_categories(REASONS)
     return frame
 
 
-def _ranks(names: Any) -> NDArray[np.int32]:  # noqa: ANN401 - pyarrow has no types
-    from pyarrow import compute
-
-    ranks = np.empty(len(names), np.int32)
-    ranks[compute.array_sort_indices(names).to_numpy()] = np.arange(len(names), dtype=np.int32)
-    return ranks
-
-
-def _places(samples: Any, path: Path | IO[bytes]) -> Indices:  # noqa: ANN401
-    from pyarrow import compute
-
-    known = arrow_table(path, ["sample"]).column("sample")
-    found = compute.index_in(samples.dictionary, value_set=known.combine_chunks())
-    return np.asarray(found.to_numpy(zero_copy_only=False)[samples.indices.to_numpy()], np.intp)
-
-
-def _shares(lists: Any) -> dict[str, Any]:  # noqa: ANN401
+def _shares(lists: Any) -> dict[str, Any]:  # noqa: ANN401 - pyarrow has no types
     sizes = lists.value_lengths().fill_null(0).to_numpy()
     values = lists.flatten().to_numpy()
     starts = np.cumsum(sizes) - sizes
@@ -95,37 +80,34 @@ def _shares(lists: Any) -> dict[str, Any]:  # noqa: ANN401
     return found
 
 
-def _sample_facts(path: Path | IO[bytes], task: TaskSpec) -> dict[str, Any]:
-    missed_by = task.classes.by if task.classes else None
-    names = {"labels": REFERENCE + LABELS, IMPLICITNESS: REFERENCE + IMPLICITNESS}
-    names |= {"parts": REFERENCE + missed_by} if missed_by else {}
+def _sample_facts(path: Path | IO[bytes], task: TaskSpec) -> DataFrame:
+    """What scores need of each sample, by its id."""
+    parts = task.classes.by if task.classes else None
+    names = {"labels": LABELS, "parts": parts, IMPLICITNESS: IMPLICITNESS}
     there = set(column_names(path))
-    wanted = [name for name in ("gold", "choices", *names.values()) if name in there]
-    table = arrow_table(path, wanted)
-    count = len(table)
-    sizes, right = np.zeros(count, np.int32), np.full(count, -1, np.int32)
-    if table.column("choices").null_count < count:
-        golds, choices = (table.column(name).to_pylist() for name in ("gold", "choices"))
-        for at, (own, some) in enumerate(zip(golds, choices, strict=True)):
-            sizes[at] = len(some or ())
-            right[at] = some.index(own) if some and own in some else -1
-    found: dict[str, Any] = {"choices": sizes, "gold": right}
-    for name in ("labels", "parts", IMPLICITNESS):
-        texts = (
-            table.column(names[name]).to_pylist() if names.get(name) in there else [None] * count
-        )
-        found[name] = _numbers(texts) if name == IMPLICITNESS else _tuples(texts)
-    return found
+    wanted = [name for name in ("sample", "gold", "choices") if name in there]
+    of = {fact: f"{REFERENCE}{name}" for fact, name in names.items() if name}
+    of = {fact: column for fact, column in of.items() if column in there}
+    table = arrow_table(path, [*wanted, *of.values()])
+    cells = {name: table.column(name).to_pylist() for name in table.column_names[1:]}
+    nothing: list[Any] = [None] * len(table)
+    pairs = [*zip(cells["gold"], cells["choices"], strict=True)]
+    texts = {fact: cells.get(of.get(fact, ""), nothing) for fact in names}
+    facts = {
+        "choices": np.array([len(some or ()) for _, some in pairs], np.int32),
+        "gold": np.array([some.index(g) if some and g in some else -1 for g, some in pairs], int),
+        "labels": _tuples(texts["labels"]),
+        "parts": _tuples(texts["parts"]),
+        IMPLICITNESS: np.array([_number(some) for some in texts[IMPLICITNESS]], float),
+    }
+    return pandas.DataFrame(facts, index=pandas.Index(table.column("sample").to_pandas()))
 
 
-def _numbers(texts: Sequence[Sequence[str] | None]) -> Floats:
-    found = np.full(len(texts), np.nan)
-    for at, some in enumerate(texts):
-        try:
-            found[at] = float(some[0]) if some else np.nan
-        except ValueError:
-            continue
-    return found
+def _number(texts: Sequence[str] | None) -> float:
+    try:
+        return float(texts[0]) if texts else np.nan
+    except ValueError:
+        return np.nan
 
 
 def _tuples(texts: Sequence[Sequence[str] | None]) -> Any:  # noqa: ANN401 - a pandas categorical
@@ -193,9 +175,11 @@ def _without(frame: DataFrame, is_other: "Series[Any]") -> DataFrame:
     return made
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """The verdicts behind some scores: of a variant or average, some decodings, a group."""
+class Block(NamedTuple):
+    """The verdicts behind some scores: of a variant or average, some decodings, a group.
+
+    `details` names the columns that judges add and that have a meaning here.
+    """
 
     variant: str
     decoding: str
@@ -214,29 +198,28 @@ def averages(task: TaskSpec) -> dict[str, tuple[str, ...]]:
     return members
 
 
-def blocks(frame: DataFrame, task: TaskSpec) -> Iterator[Block]:
+def blocks(frame: DataFrame, task: TaskSpec, *, has_groups: bool = True) -> Iterator[Block]:
     """Each variant under each decoding and, last, under all of them; each group after `all`.
 
     An average, all of whose variants must be there, comes after the variants.
     """
     everything = set(details(frame))
-    found = list(frame["variant"].unique())
-    whole = {
-        name: members for name, members in averages(task).items() if set(members) <= set(found)
-    }
-    for name in (*found, *whole):
-        of_variant = frame[frame["variant"].isin(whole.get(name, (name,)))]
+    found = dict.fromkeys(frame["variant"].unique())
+    members: dict[str, tuple[str, ...]] = {name: (name,) for name in found}
+    members |= {n: own for n, own in averages(task).items() if found.keys() >= set(own)}
+    for name, own in members.items():
+        of_variant = frame[frame["variant"].isin(own)]
         labels = list(of_variant["decoding"].unique())
         parts = {label: of_variant[of_variant["decoding"] == label] for label in labels}
         if len(labels) > 1:
             parts[headline_label(labels)] = of_variant
-        groups = named_groups(of_variant["group"].unique())
-        for (label, chosen), (title, own) in product(parts.items(), groups.items()):
-            part = chosen if own is None else chosen[chosen["group"] == own]
+        groups = named_groups(of_variant["group"].unique()) if has_groups else {ALL: None}
+        for (label, chosen), (title, group) in product(parts.items(), groups.items()):
+            part = chosen if group is None else chosen[chosen["group"] == group]
             # What is said of a kind of choice that none of the samples has, has no meaning.
             foreign = {n for n in everything - set(details(part)) if n.startswith(OF_CHOICE)}
-            columns = tuple(sorted(everything - foreign))
-            yield Block(name, label, title, part, columns, name in whole)
+            kept = tuple(sorted(everything - foreign))
+            yield Block(name, label, title, part, kept, name not in found)
 
 
 def headline_label(labels: Sequence[str]) -> str:

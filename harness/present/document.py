@@ -32,24 +32,12 @@ _PLAIN: Final = frozenset(
 """Characters beyond ASCII that every LaTeX prints; letters with common accents are others."""
 _ACCENTS: Final = frozenset("\u0300\u0301\u0302\u0303\u0308\u030a\u030c\u0327")
 _LATEX: Final[Mapping[str, str]] = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': "''",
-    "[": "{[}",
-    "]": "{]}",
-    "*": "{*}",
-    "\N{MULTIPLICATION SIGN}": r"$\times$",
-    "±": r"$\pm$",
-    **{char: f"\\{char}" for char in "$&#_%"},
+    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
+    **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': "''"},
+    **{"\N{MULTIPLICATION SIGN}": r"$\times$", "±": r"$\pm$"},
+    **{char: f"{{{char}}}" for char in "[]*"},
+    **{char: f"\\{char}" for char in "{}$&#_%"},
 }
-
-
 FORMS: Final = (".tex", ".md", ".csv", ".html")
 """The endings of the files that a table can be written to."""
 _LONGEST: Final = 48
@@ -202,17 +190,14 @@ def _forms() -> Environment:
 
 
 def _levels(table: PaperTable) -> list[list[tuple[str, int]]]:
-    """The headings of each level, from the top, each with the columns it is over."""
-    depth = max(map(len, table.columns), default=0) or 1
-    return [_spans(table, level) for level in range(depth)]
-
-
-def _spans(table: PaperTable, level: int) -> list[tuple[str, int]]:
-    """The headings of a level, each with the columns it is over."""
+    """The headings of each level, from the top, each with the number of columns it is over."""
     if table.columns == ((),):
-        return [("value", 1)]
-    spans = groupby(table.columns, key=lambda names: names[: level + 1])
-    return [(key[level], len(list(members))) for key, members in spans]
+        return [[("value", 1)]]
+    levels = []
+    for level in range(max(map(len, table.columns), default=0)):
+        spans = groupby(names[: level + 1] for names in table.columns)
+        levels.append([(key[level], len(list(members))) for key, members in spans])
+    return levels or [[]]
 
 
 def to_latex(tables: Sequence[PaperTable]) -> str:

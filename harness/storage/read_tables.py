@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any
 
@@ -100,21 +102,16 @@ def read_records(folder: Path, places: Sequence[int]) -> Iterator[SampleRecord]:
     each variant and decoding.
     """
     samples, answers, verdicts = (folder / f"{name}.parquet" for name in STORED)
-    judged = _Grouped(verdicts)
-    known, row = _Placed(samples), 0
+    known, judged = _placed(samples, places), _by_row(verdicts)
     for values in row_groups(answers):
-        for step, name, variant, decoding, answer, served in zip(
-            _steps(values),
-            *(values[n] for n in ("sample", "variant", "decoding", "answer", "served")),
-            strict=True,
-        ):
-            sample = known.at(places[row])
-            if sample.id != name:
+        columns = (values[n] for n in ("sample", "variant", "decoding", "answer", "served"))
+        for steps, name, *rest in zip(_steps(values), *columns, strict=True):
+            if (sample := next(known)).id != name:
                 raise StoreError(
                     f"{answers}: damaged (sample {name}); repeat the run to rebuild it"
                 )
-            yield SampleRecord(sample, variant, decoding, step, answer, served, judged.of(row))
-            row += 1
+            variant, decoding, answer, served = rest
+            yield SampleRecord(sample, variant, decoding, steps, answer, served, next(judged))
 
 
 def _steps(values: Values) -> Iterator[tuple[StepRecord, ...]]:
@@ -181,40 +178,24 @@ def _usage(known: Sequence[Any], rare: RareFacts) -> Usage:
     return msgspec.convert(found, Usage)
 
 
-class _Placed:
-    """Samples by their places; quick where the next place is the one after the last."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._begin()
-
-    def _begin(self) -> None:
-        self._left, self._place = read_samples(self._path), -1
-
-    def at(self, place: int) -> Sample:
-        """The sample at a place."""
-        if place <= self._place:
-            self._begin()
-        while self._place < place:
-            found = next(self._left)
-            self._place += 1
-        return found
+def _placed(path: Path, places: Sequence[int]) -> Iterator[Sample]:
+    """The samples at some places; the table is read again from where a place is no later one."""
+    left, at = iter(list[Sample]()), len(places)
+    for place in places:
+        if place <= at:
+            left, at = read_samples(path), -1
+        yield from islice(left, place - at - 1, place - at)
+        at = place
 
 
-class _Grouped:
-    """The verdicts of one answer after the other."""
-
-    def __init__(self, path: Path) -> None:
-        self._left = _verdicts(path)
-        self._next = next(self._left, None)
-
-    def of(self, row: int) -> dict[str, VerdictRecord]:
-        """The verdicts on the answer at a place, which is asked for in ascending order."""
-        found: dict[str, VerdictRecord] = {}
-        while self._next is not None and self._next[0] == row:
-            found[self._next[1]] = self._next[2]
-            self._next = next(self._left, None)
-        return found
+def _by_row(path: Path) -> Iterator[dict[str, VerdictRecord]]:
+    """The verdicts on one answer after the other, without an end."""
+    row = 0
+    for place, own in groupby(_verdicts(path), key=itemgetter(0)):
+        yield from ({} for _ in range(row, place))
+        yield {judge: verdict for _, judge, verdict in own}
+        row = place + 1
+    yield from iter(dict[str, VerdictRecord], None)
 
 
 def _verdicts(path: Path) -> Iterator[tuple[int, str, VerdictRecord]]:

@@ -207,8 +207,11 @@ def _checked_rows(path: Path, records: Sequence[Record], required: Sequence[str]
     (_, header), *records = records or [(1, ())]
     named = [name for name in header if name]
     if missing := [name for name in required if name not in named]:
-        hints = "; ".join(f"no column {name!r}{did_you_mean(name, named)}" for name in missing)
-        raise DataError(f"{path}: {hints}; name another file, fetch it again, or rename the column")
+        hint = did_you_mean(missing[0], named) if len(missing) == 1 else ""
+        raise DataError(
+            f"{path}: no column {', '.join(map(repr, missing))}{hint}; name another file, fetch it "
+            "again, or rename the column"
+        )
     if repeated := sorted({name for name in required if named.count(name) > 1}):
         raise DataError(f"{path}: columns named twice: {', '.join(repeated)}; rename one of each")
     if not records:

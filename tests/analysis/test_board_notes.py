@@ -11,13 +11,13 @@ from pandas import DataFrame
 from support.hate_rows import constant, run_of, text
 from support.paired_runs import SMALL
 from support.report_runs import Sketch, write_runs
+from support.run_tables import score_rows
 
 from harness.analysis.boards.ranked import standings, verdicts_of
 from harness.analysis.boards.scores import board_scores, score_text
 from harness.analysis.boards.views import board_notes
 from harness.cli import main
 from harness.parts import Reason
-from harness.pipeline.score import score_rows
 from harness.present.page.page import page_data
 from harness.specs.tasks import DataSpec
 from harness.storage.find_runs import run_folders

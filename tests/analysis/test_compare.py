@@ -19,13 +19,13 @@ from support.paired_runs import (
     within,
     words_task,
 )
+from support.run_tables import score_rows
 
 from harness.analysis.compare import (
     compare,
     comparison_name,
 )
-from harness.analysis.pairings import PairingQuery, Pairings
-from harness.pipeline.score import score_rows
+from harness.analysis.pairings import Judges, Pairings
 from harness.stats.comparison import holm
 from harness.stats.estimate import BootstrapSettings
 from harness.storage.frames import Row, records
@@ -44,7 +44,7 @@ def know_and_act(act: str = ACT, *more: str) -> list[Row]:
     """The rows of eight choices against as many responses at one or more temperatures."""
     levels = {("base", f"T0.{n}", "near"): line for n, line in enumerate((act, *more), 3)}
     words = stored(words_task(), levels)
-    return rows_of(between(chosen([KNOW, KNOW]), words, PairingQuery()), QUICK)
+    return rows_of(between(chosen([KNOW, KNOW]), words), QUICK)
 
 
 def counts(row: Row) -> tuple[int | None, ...]:
@@ -60,7 +60,7 @@ def within_rows(
         for name, line in levels.items()
     }
     run = stored(words_task() if gaps else words_task(gaps={}), found, judges=judges)
-    return rows_of(within(run, PairingQuery()), QUICK)
+    return rows_of(within(run), QUICK)
 
 
 def test_ties_and_missing_items_stand_outside_the_fourfold_table() -> None:
@@ -70,13 +70,6 @@ def test_ties_and_missing_items_stand_outside_the_fourfold_table() -> None:
     assert (row.items, row.n, row.missing_a, row.missing_b) == (8, 7, 0, 1)
 
 
-def test_a_difference_counts_a_tie_half_as_accuracy_does() -> None:
-    row = know_and_act("11000=.1")[0]
-
-    assert (row.mean_a, row.mean_b) == (6.5 / 7, 3.5 / 7)
-    assert row.value == pytest.approx(3 / 7)
-
-
 @pytest.mark.parametrize(("group", "expected"), [("all", 84), ("even", 42), ("odd", 42)])
 def test_counts_add_up_to_the_items(group: str, expected: int) -> None:
     letters = "10=." * 21
@@ -84,7 +77,7 @@ def test_counts_add_up_to_the_items(group: str, expected: int) -> None:
         stored(words_task(), {("base", "T0.3", "near"): line}, model=replace(MODEL, name=name))
         for name, line in (("ant", letters), ("bee", letters[::-1]))
     )
-    rows = rows_of(between(first, second, PairingQuery()), QUICK)
+    rows = rows_of(between(first, second), QUICK)
     [row] = [row for row in rows if row.group == group]
 
     lost = row.items - row.n
@@ -103,15 +96,6 @@ def test_the_exact_p_is_of_the_discordant_items() -> None:
     assert row.p_permutation == 2 / 32  # the tie is a fifth coin, and all five point one way
 
 
-def test_a_difference_of_accuracies_stays_between_minus_one_and_one() -> None:
-    row = within_rows(base="000", cot5="100")[0]
-
-    # Student's interval of three items reaches from -1.10 to 1.77.
-    assert row.value == pytest.approx(1 / 3)
-    assert (row.low, row.high) == (-1, 1)
-    assert row.p == pytest.approx(0.4226, abs=1e-4)
-
-
 def test_means_are_the_accuracies_of_the_scores_where_nothing_is_missing() -> None:
     levels = {("base", "T0.3", "near"): "1=0011", ("cot5", "T0.3", "near"): "111=01"}
     run = stored(words_task(), levels)
@@ -121,7 +105,7 @@ def test_means_are_the_accuracies_of_the_scores_where_nothing_is_missing() -> No
         if (row.score.group, row.score.metric) == ("all", "accuracy")
     }
 
-    row = rows_of(within(run, PairingQuery()), QUICK)[0]
+    row = rows_of(within(run), QUICK)[0]
     assert (row.mean_a, row.mean_b) == (scores["cot5"], scores["base"])
     assert row.value == pytest.approx((scores["cot5"] or 0) - (scores["base"] or 0))
 
@@ -140,22 +124,9 @@ def test_samples_of_one_cluster_have_no_exact_test() -> None:
     levels = {("base", "T0.3", "near"): "110000", ("cot5", "T0.3", "near"): "111111"}
     run = stored(words_task(), levels, samples=samples)
 
-    row = rows_of(within(run, PairingQuery()), QUICK)[0]
+    row = rows_of(within(run), QUICK)[0]
     assert (row.clusters, row.p_exact, row.p_permutation) == (3, None, 0.5)
     assert "samples of one cluster are not independent" in (row.reason or "")
-
-
-def test_the_interval_draws_clusters_whole() -> None:
-    lines = {"base": "1111000011110000", "cot5": "0000111100001111"}
-    spread = []
-    for size in (1, 4):
-        samples = [sample(n, cluster=f"c{n // size:02}") for n in range(16)]
-        levels = {(name, "T0.3", "near"): line for name, line in lines.items()}
-        run = stored(words_task(), levels, samples=samples)
-        row = rows_of(within(run, PairingQuery()), BootstrapSettings())[0]
-        spread.append((row.high or 0) - (row.low or 0))
-
-    assert spread[1] > 1.5 * spread[0]
 
 
 def test_holm_corrects_overall_differences_and_all_others_as_two_families() -> None:
@@ -206,7 +177,7 @@ def test_many_tests_have_enough_draws_to_find_what_is_plain() -> None:
     first = stored(words_task(gaps={}), lines, model=replace(MODEL, name="ant"))
     second = stored(words_task(gaps={}), other, model=replace(MODEL, name="bee"))
 
-    rows = rows_of(between(first, second, PairingQuery()), QUICK)
+    rows = rows_of(between(first, second), QUICK)
 
     assert len(rows) == 21
     assert max(row.p_holm or 1 for row in rows) <= 0.05
@@ -223,7 +194,7 @@ def test_the_interval_and_the_p_beside_it_never_contradict_each_other() -> None:
             (name, "T0.3", "near"): line for name, line in zip(("base", "cot5"), lines, strict=True)
         }
         run = stored(words_task(), levels, samples=samples)
-        for found in rows_of(within(run, PairingQuery()), QUICK):
+        for found in rows_of(within(run), QUICK):
             assert (found.low is None) == (found.high is None) == (found.p is None)
             if found.p is not None and found.low is not None and found.high is not None:
                 assert (found.p < 0.05) == (found.low > 0 or found.high < 0)
@@ -250,7 +221,7 @@ def guesses(count: int, *, options: int, seed: int) -> list[Row]:
         name="toy_choices",
     )
     act = stored(words_task(gaps={}), {("base", "T0.3", "near"): letters[1]})
-    return rows_of(between(know, act, PairingQuery()), QUICK)
+    return rows_of(between(know, act), QUICK)
 
 
 def test_where_chance_differs_it_is_said_and_there_is_no_exact_test() -> None:
@@ -265,18 +236,11 @@ def test_where_chance_differs_it_is_said_and_there_is_no_exact_test() -> None:
     assert (row.above_chance_low or 0) < above < (row.above_chance_high or 0)
 
 
-def test_where_chance_is_alike_nothing_is_above_it() -> None:
-    row = guesses(40, options=2, seed=1)[0]
-
-    assert (row.chance_a, row.chance_b, row.above_chance) == (0.5, 0.5, None)
-    assert row.p_exact is not None
-
-
 def test_where_a_chance_level_is_not_known_there_is_no_exact_test() -> None:
     own = replace(NEAR, chance=None)
     words = stored(words_task(), {("base", "T0.3", "near"): ACT}, judges=(own,))
 
-    row = rows_of(between(chosen([KNOW, KNOW]), words, PairingQuery()), QUICK)[0]
+    row = rows_of(between(chosen([KNOW, KNOW]), words), QUICK)[0]
 
     assert (row.chance_a, row.chance_b, row.p_exact) == (0.5, None, None)
     assert "a chance level is not known" in (row.reason or "")
@@ -307,7 +271,7 @@ def test_of_families_without_any_difference_one_in_twenty_has_a_holm_p_below_the
                 for n in (3, 5)
             }
             runs.append(stored(task, lines, samples=samples, model=replace(MODEL, name=model)))
-        rows = rows_of(between(runs[0], runs[1], PairingQuery()), QUICK)
+        rows = rows_of(between(runs[0], runs[1]), QUICK)
         asked = [row for row in rows if row.group == "all" and "+" in row.decoding_b]
         main += min(row.p_holm or 1 for row in asked) <= 0.05
         side += min(row.p_holm or 1 for row in rows if row not in asked) <= 0.05
@@ -333,7 +297,7 @@ def test_verdicts_that_are_no_right_or_wrong_have_a_difference_and_no_table() ->
         ]
         runs.append(StoredRun(run.file, rows))
 
-    row = rows_of(between(runs[0], runs[1], PairingQuery()), QUICK)[0]
+    row = rows_of(between(runs[0], runs[1]), QUICK)[0]
     assert (row.value, row.n, row.p_permutation) == (-0.25, 4, 2 / 16)
     assert counts(row) == (None,) * 5
     assert row.reason == "no interval: constant; no exact test: verdicts are not right or wrong"
@@ -345,13 +309,6 @@ def test_nothing_read_by_both_is_missing_and_not_zero() -> None:
     assert (row.value, row.low, row.p_exact, row.p_permutation, row.mean_a) == (None,) * 5
     assert (row.n, row.items, row.missing_a, row.missing_b) == (0, 4, 2, 2)
     assert row.reason == "too few; no exact test: no sample is right or wrong in both"
-
-
-def test_two_readings_that_never_differ_have_p_one_and_no_interval() -> None:
-    row = within_rows(base="1100", cot5="1100")[0]
-
-    assert (row.value, row.p_exact, row.p_mid, row.p_permutation) == (0, 1, None, 1)
-    assert (row.low, row.reason) == (None, "no interval: constant")
 
 
 # Intentions and responses
@@ -390,13 +347,6 @@ def test_where_every_intention_is_right_the_other_share_and_phi_are_missing() ->
     assert found["phi"].reason == "constant"
 
 
-def test_intentions_and_responses_are_told_by_group_too() -> None:
-    rows = within_rows(gaps=False, judges=(NEAR, THOUGHT), cot0__near_thought="1010", cot0="1100")
-
-    assert {row.group for row in rows} == {"all", "even", "odd"}
-    assert {row.statistic for row in rows} == {"right_given_right", "right_given_wrong", "phi"}
-
-
 # Tables and their names
 
 
@@ -406,40 +356,27 @@ def test_rows_do_not_depend_on_the_order_of_the_samples() -> None:
     turned = StoredRun(run.file, run.rows[::-1])
 
     found = [
-        sorted(rows_of(within(part, PairingQuery()), QUICK), key=lambda row: row.group)
-        for part in (run, turned)
+        sorted(rows_of(within(part), QUICK), key=lambda row: row.group) for part in (run, turned)
     ]
     assert found[0] == found[1]
 
 
-DIFFERENT = [
-    (PairingQuery(), BootstrapSettings(seed=1)),
-    (PairingQuery(), BootstrapSettings(draws=10)),
-    (PairingQuery(judge_b="near"), BootstrapSettings()),
-    (PairingQuery(judge_a="near"), BootstrapSettings()),
-    (PairingQuery(intention_judge="near"), BootstrapSettings()),
-]
-
-
-@each(("question", "method"), DIFFERENT)
+@each(
+    ("judges", "method"),
+    [
+        ((None, None), BootstrapSettings(seed=1)),
+        ((None, None), BootstrapSettings(draws=10)),
+        ((None, "near"), BootstrapSettings()),
+        (("near", None), BootstrapSettings()),
+    ],
+)
 def test_another_question_about_the_same_runs_has_a_file_of_its_own(
-    question: PairingQuery, method: BootstrapSettings
+    judges: Judges, method: BootstrapSettings
 ) -> None:
-    files = [
-        chosen([[0.9], [0.8]]).file,
-        stored(words_task(), {("base", "T0.3", "near"): "1"}).file,
-    ]
-    plain = comparison_name(files, PairingQuery(), BootstrapSettings())
+    first = chosen([[0.9], [0.8]]).file
+    files = [first, stored(words_task(), {("base", "T0.3", "near"): "1"}).file]
+    plain = comparison_name(files, (None, None), BootstrapSettings())
 
     assert plain == f"{files[0].digest[:16]}-{files[1].digest[:16]}.csv"
-    assert comparison_name(files, question, method) not in (
-        plain,
-        comparison_name(files[:1], question, method),
-    )
-
-
-def test_each_signature_names_the_judge_of_its_side() -> None:
-    row = know_and_act()[0]
-
-    assert f"|{GOLD.recipe}|" in row.signature_a
-    assert "|near:00|minilm|" in row.signature_b
+    names = [comparison_name(own, judges, method) for own in (files, files[:1])]
+    assert len({plain, *names}) == 3

@@ -12,11 +12,11 @@ import pytest
 from pandas import DataFrame, concat
 from support.each import each
 from support.hate_rows import constant, planted, run_of, stored, text
+from support.run_tables import score_rows
 
 from harness.analysis.curves import curve_name, curve_rows, names, slope_words, together
 from harness.errors import StoreError
 from harness.parts import Reason
-from harness.pipeline.score import score_rows
 from harness.present.figures.figure import Figure
 from harness.present.figures.scores import curve_figure
 from harness.storage.frames import records
@@ -129,15 +129,6 @@ def drawn(rows: DataFrame) -> Figure:
     return curve_figure(rows, "standin")
 
 
-def test_the_picture_has_both_rates_and_every_model(found: DataFrame) -> None:
-    other = by("other <model>", found)
-
-    figure = drawn(concat([found, other]))
-
-    assert [panel.title for panel in figure.panels] == ["TPR (hits)", "FPR (false alarms)"]
-    assert figure.labels == ["small", "other <model>"]
-
-
 def test_columns_below_a_curve_count_the_texts_of_each_bin(found: DataFrame) -> None:
     bins = drawn(found).panels[0].bins
 
@@ -211,10 +202,6 @@ def test_each_snapshot_that_answered_has_bins_of_its_own() -> None:
     assert [name.rpartition("+")[2] for name in names(rows).values()] == ["s1", "s2"]
     counts = [row.n for row in some(rows, "tpr", "bin")]
     assert sum(counts) == 20  # hateful texts, each once
-
-
-def test_a_run_that_is_named_twice_is_told_once() -> None:
-    assert laid(stored(FLAT), stored(FLAT)).equals(laid(stored(FLAT)))
 
 
 @pytest.mark.parametrize(

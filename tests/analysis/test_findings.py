@@ -8,6 +8,7 @@ import pytest
 from harness.analysis.agreement import COLUMNS as AGREED
 from harness.analysis.compare import COLUMNS
 from harness.analysis.findings import (
+    by_judge,
     comparison_findings,
     judge_finding,
     pairs_finding,
@@ -38,14 +39,6 @@ def test_a_difference_that_is_sure_is_said_with_its_interval_in_points() -> None
     assert finding() == (
         "A (ant) is better than B (bee) by 4 to 11 points, on 112 answers of 56 independent items "
         "(p .003)"
-    )
-
-
-def test_the_better_one_is_named_first() -> None:
-    said = finding(value=-0.075, low=-0.11, high=-0.04, n=56)
-
-    assert said == (
-        "B (bee) is better than A (ant) by 4 to 11 points, on 56 independent items (p .003)"
     )
 
 
@@ -196,3 +189,11 @@ def test_pairs_of_judges_are_told_apart_by_the_corrected_p() -> None:
         "1 of 2 pairs are not significantly different by r (p .04)",
     ]
     assert pairs_finding(rows[1:]) == ["a and c are not significantly different by r (p .04)"]
+
+
+def test_a_judge_of_two_snapshots_is_two_judges() -> None:
+    signatures = [f"t|d|v|m|T0|near:00{at}|way|r|v1" for at in ("", "@snap-2")]
+    rows = [agreement("pearson_dataset", 0.5, signature=one) for one in signatures]
+
+    assert [*by_judge(rows)] == ["near:00", "near:00@snap-2"]
+    assert [*by_judge(rows[:1])] == ["near"]

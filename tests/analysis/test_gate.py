@@ -9,8 +9,8 @@ import pytest
 from pandas import DataFrame
 from support.paired_runs import GOLD, NEAR, chosen, on_disk, sample, stored, words_task
 
-from harness.analysis.gates import gate as gates
-from harness.analysis.gates.gate import Decision, gate_words, junit_text
+from harness.analysis import gate as gates
+from harness.analysis.gate import Decision, gate_words, junit_text
 from harness.errors import SpecError
 from harness.storage.frames import Row, records
 from harness.storage.runs import JudgeEntry, StoredRun

@@ -97,20 +97,10 @@ def test_what_differs_in_the_model_alone_is_ranked_together(field: str) -> None:
     assert "vllm" not in board[0].recipe
 
 
-def test_two_seeds_of_one_model_both_stand() -> None:
-    other = signed(scored("a", 0.7), 4, "T0.3,n1,s1")
-
-    assert len(headlines(scores_of([scored("a"), other]))) == 2
-
-
 def test_the_best_comes_first_and_what_has_no_value_last() -> None:
     rows = [scored("none", None), scored("low", -0.5), scored("zero", 0.0), scored("top", 0.9)]
 
     assert models(rows) == [["top", "zero", "low", "none"]]
-
-
-def test_models_of_equal_value_stand_in_the_order_of_their_names() -> None:
-    assert models([scored("b"), scored("c"), scored("a")]) == [["a", "b", "c"]]
 
 
 def test_the_headline_is_the_row_over_all_temperatures() -> None:

@@ -10,9 +10,9 @@ from msgspec import structs
 from support.board_frames import scores_of
 from support.choice_cases import choice_run, chosen, lost, sample, shared, task, variants
 from support.each import each
+from support.run_tables import score_rows
 
 from harness.analysis.boards.alarms import place_alarms
-from harness.pipeline.score import score_rows
 from harness.specs.tasks import TaskSpec
 from harness.storage.run_tables import SampleRecord, VerdictRecord
 from harness.storage.runs import ScoreRow

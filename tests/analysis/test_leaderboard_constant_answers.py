@@ -11,11 +11,11 @@ from support.choice_cases import choice_run
 from support.choice_cases import task as choices
 from support.each import each
 from support.hate_rows import VARIANT, constant, planted, run_of, text
+from support.run_tables import score_rows
 from support.sketches import row
 
 from harness.analysis.boards.alarms import constant_alarms, place_alarms
 from harness.core import Sample
-from harness.pipeline.score import score_rows
 from harness.specs.tasks import ClassesSpec
 from harness.storage.run_tables import SampleRecord, VerdictRecord
 from harness.storage.runs import ScoreRow

@@ -19,9 +19,9 @@ from support.paired_runs import (
     words_task,
 )
 
-from harness.analysis.pairings import Pairing, PairingQuery, Pairings
+from harness.analysis.pairings import Pairing, Pairings
 from harness.core import Sample
-from harness.errors import HarnessError, SpecError, StoreError
+from harness.errors import HarnessError, StoreError
 from harness.storage.runs import ModelEntry, StoredRun
 
 LEVELS: Readings = {
@@ -54,7 +54,7 @@ def one_level(letters: str, **changes: object) -> StoredRun:
 
 
 def test_choices_stand_against_every_level_by_decoding_and_then_together() -> None:
-    found = [part for part in told(between(CHOICES, WORDS, PairingQuery())) if "know" in part[0]]
+    found = [part for part in told(between(CHOICES, WORDS)) if "know" in part[0]]
 
     assert found[:3] == [
         ("know_versus_act", "all", "base", ("logprob", "T0.3")),
@@ -65,15 +65,15 @@ def test_choices_stand_against_every_level_by_decoding_and_then_together() -> No
 
 
 def test_the_run_with_choices_is_the_knowing_one_in_whatever_order_they_are_named() -> None:
-    forward = between(CHOICES, WORDS, PairingQuery(judge_a="gold", judge_b="near"))
-    backward = between(WORDS, CHOICES, PairingQuery(judge_a="near", judge_b="gold"))
+    forward = between(CHOICES, WORDS, ("gold", "near"))
+    backward = between(WORDS, CHOICES, ("near", "gold"))
 
     assert told(forward) == told(backward)
     assert [readings(p) for p in forward[0]] == [readings(p) for p in backward[0]]
 
 
 def test_together_the_decodings_hold_the_items_of_each() -> None:
-    *each, pooled = between(CHOICES, WORDS, PairingQuery())[0][:3]
+    *each, pooled = between(CHOICES, WORDS)[0][:3]
 
     assert readings(each[0]) == [("s000", 1.0, 1.0), ("s001", 0.0, 0.0)]
     assert readings(pooled) == readings(each[0]) + readings(each[1])
@@ -83,7 +83,7 @@ def test_together_the_decodings_hold_the_items_of_each() -> None:
 def test_items_are_matched_by_sample_and_not_by_place() -> None:
     words = one_level("10", samples=[sample(1), sample(0)], model=SMALL)
 
-    [pairing] = between(CHOICES, words, PairingQuery())[0]
+    [pairing] = between(CHOICES, words)[0]
 
     assert readings(pairing) == [("s000", 1.0, 0.0), ("s001", 0.0, 1.0)]
 
@@ -91,7 +91,7 @@ def test_items_are_matched_by_sample_and_not_by_place() -> None:
 def test_samples_that_stand_in_one_run_alone_are_counted_and_told() -> None:
     words = one_level("110", samples=[sample(1), sample(2), sample(3)], model=SMALL)
 
-    found = between(CHOICES, words, PairingQuery())
+    found = between(CHOICES, words)
 
     assert found[0][0].items["id"].tolist() == ["s001"]
     assert found[2] == 3
@@ -111,7 +111,7 @@ def test_samples_of_one_id_that_differ_are_no_common_ones(changed: Sample) -> No
     first = one_level("10", samples=plain)
     second = one_level("10", samples=[changed, plain[1]], model=SMALL)
 
-    found = between(first, second, PairingQuery())
+    found = between(first, second)
 
     assert found[0][0].items["id"].tolist() == ["s001"]
     assert (found[2], "1 of them of one id" in found[1][0]) == (2, True)
@@ -121,7 +121,7 @@ def test_what_one_sample_has_and_the_other_lacks_makes_no_difference() -> None:
     more = sample(0, fields={"topic": "tea 0", "dialog": "Tea?"}, references={"labels": ("a",)})
     first = one_level("1", samples=[more])
 
-    [pairing] = between(first, one_level("0", model=SMALL), PairingQuery())[0]
+    [pairing] = between(first, one_level("0", model=SMALL))[0]
 
     assert readings(pairing) == [("s000", 1.0, 0.0)]
 
@@ -136,7 +136,7 @@ def test_what_one_sample_has_and_the_other_lacks_makes_no_difference() -> None:
 def test_knowing_by_one_model_and_acting_by_another_is_told(
     model: ModelEntry, message: str
 ) -> None:
-    found = between(CHOICES, stored(words_task(), LEVELS, model=model), PairingQuery())
+    found = between(CHOICES, stored(words_task(), LEVELS, model=model))
 
     assert message in found[1][0]
 
@@ -144,7 +144,7 @@ def test_knowing_by_one_model_and_acting_by_another_is_told(
 def test_a_control_has_an_identity_for_each_task_and_is_one_model_all_the_same() -> None:
     words = stored(words_task(), LEVELS, model=replace(SMALL, identity="m@2"))
 
-    assert between(CHOICES, words, PairingQuery())[1] == []
+    assert between(CHOICES, words)[1] == []
 
 
 # Two runs of one task
@@ -153,7 +153,7 @@ def test_a_control_has_an_identity_for_each_task_and_is_one_model_all_the_same()
 def test_runs_of_one_task_are_compared_variant_by_variant() -> None:
     second = one_level("01")
 
-    found = between(WORDS, second, PairingQuery())
+    found = between(WORDS, second)
 
     assert told(found)[0] == ("runs", "base", "base", ("T0.3", "T0.3"))
     assert readings(found[0][0]) == [("s000", 1.0, 0.0), ("s001", 0.0, 1.0)]
@@ -162,7 +162,7 @@ def test_runs_of_one_task_are_compared_variant_by_variant() -> None:
 def test_runs_with_choices_are_compared_by_order_and_as_a_pool() -> None:
     second = chosen([[0.1, 0.2], [0.8, 0.1]], model=OTHER)
 
-    found = between(CHOICES, second, PairingQuery())
+    found = between(CHOICES, second)
 
     assert [part[1] for part in told(found)] == ["order0", "order1", "all"]
 
@@ -171,7 +171,7 @@ def test_other_words_for_one_variant_are_told() -> None:
     second = one_level("01")
     reworded = replace(second.file, variants={"base": "77ab01ce"})
 
-    found = between(WORDS, StoredRun(reworded, second.rows), PairingQuery())
+    found = between(WORDS, StoredRun(reworded, second.rows))
 
     assert "prompts or decoding differ between the runs: base" in found[1]
 
@@ -187,14 +187,14 @@ def test_one_judge_that_was_two_snapshots_is_refused() -> None:
         runs.append(StoredRun(run.file, rows))
 
     with pytest.raises(StoreError, match=r"two snapshots .*gpt-9-0101, gpt-9-0202.*YAML"):
-        between(runs[0], runs[1], PairingQuery())
+        between(runs[0], runs[1])
 
 
 # Within a run
 
 
 def test_gaps_are_those_of_the_task_first_less_second() -> None:
-    found = told(within(WORDS, PairingQuery()))
+    found = told(within(WORDS))
 
     assert [part[:3] for part in found[::3]] == [
         ("uptake_gap", "cot5", "base"),
@@ -205,14 +205,14 @@ def test_gaps_are_those_of_the_task_first_less_second() -> None:
 def test_a_gap_without_one_of_its_variants_is_left_out() -> None:
     run = stored(words_task(), {k: v for k, v in LEVELS.items() if k[0] != "cot0"})
 
-    assert {part[0] for part in told(within(run, PairingQuery()))} == {"uptake_gap"}
+    assert {part[0] for part in told(within(run))} == {"uptake_gap"}
 
 
 def test_a_gap_may_be_of_pools_of_choices() -> None:
     task = structs.replace(CHOICES.file.task, gaps={"gain": ("all", "order0")})
     run = StoredRun(replace(CHOICES.file, task=task), CHOICES.rows)
 
-    [pairing] = within(run, PairingQuery())[0]
+    [pairing] = within(run)[0]
 
     assert told(([pairing], [], 0)) == [("gain", "all", "order0", ("logprob", "logprob"))]
 
@@ -221,7 +221,7 @@ def test_intentions_stand_beside_the_responses_of_the_same_level() -> None:
     levels = {("cot0", "T0.3", "near"): "10", ("cot0", "T0.3", "near-thought"): "01"}
     run = stored(words_task(gaps={}), levels, judges=(NEAR, THOUGHT))
 
-    [pairing] = within(run, PairingQuery())[0]
+    [pairing] = within(run)[0]
 
     assert (pairing.name, pairing.first.judge, pairing.second.judge) == (
         "intention_and_response",
@@ -232,7 +232,7 @@ def test_intentions_stand_beside_the_responses_of_the_same_level() -> None:
 
 
 def test_both_runs_of_a_comparison_tell_their_gaps() -> None:
-    found = between(WORDS, stored(words_task(), LEVELS, model=OTHER), PairingQuery())[0]
+    found = between(WORDS, stored(words_task(), LEVELS, model=OTHER))[0]
 
     gaps = [part.first.file.model.name for part in found if part.name == "uptake_gap"]
     assert gaps == ["small"] * 3 + ["other"] * 3
@@ -268,25 +268,20 @@ def test_runs_that_have_nothing_in_common_are_refused(
     first: StoredRun, second: StoredRun, message: str
 ) -> None:
     with pytest.raises(HarnessError, match=message):
-        between(first, second, PairingQuery())
+        between(first, second)
 
 
 @pytest.mark.parametrize("run", [CHOICES, one_level("10")], ids=["choices", "no gap"])
 def test_a_run_with_nothing_to_compare_within_is_refused(run: StoredRun) -> None:
     with pytest.raises(StoreError, match=r"nothing within it .*name a second run"):
-        within(run, PairingQuery())
-
-
-def test_a_judge_of_a_second_run_needs_a_second_run() -> None:
-    with pytest.raises(SpecError, match="--judge-b"):
-        within(WORDS, PairingQuery(judge_b="near"))
+        within(run)
 
 
 def test_a_named_judge_of_an_intention_may_stand_for_the_act() -> None:
     levels = {("cot0", "T0.3", "near"): "10", ("cot0", "T0.3", "near-thought"): "01"}
     words = stored(words_task(gaps={}), levels, judges=(NEAR, THOUGHT))
 
-    found = between(CHOICES, words, PairingQuery(judge_b="near-thought"))[0]
+    found = between(CHOICES, words, (None, "near-thought"))[0]
 
     assert [(part.name, part.first.judge) for part in found] == [("know_versus_act", GOLD)]
     assert readings(found[0]) == [("s000", 1.0, 0.0), ("s001", 0.0, 1.0)]

@@ -5,11 +5,11 @@ from math import isnan
 
 import pytest
 from support.paired_runs import GOLD, NEAR, THOUGHT, chosen, stored, views, words_task
+from support.run_tables import score_rows
 
 from harness.analysis.run_views import RunView
 from harness.core import Score
 from harness.errors import StoreError
-from harness.pipeline.score import score_rows
 from harness.storage.runs import StoredRun
 
 TWO_WAYS = {("base", "T0.3", "near"): "10=.", ("base", "T0.5", "near"): "1111"}

@@ -64,6 +64,13 @@ def test_the_headline_is_the_mean_over_decodings_that_have_a_value() -> None:
     assert panel.judges[0].values[:, 0].tolist()[:3] == [3.0, 3.0, 1.0]
     assert np.isnan(panel.judges[0].values[3, 0])
     assert panel.decodings == ("T0.3", "T0.5")
+    # Two means that are 10/3, one of them with another rounding, are a tie.
+    cool, hot = [3.0, 10 / 3, 1.0, 1.0], [11 / 3, 10 / 3, 1.0, 1.0]
+    first = run("ant", {"near": cool})
+    both = StoredRun(first.file, [*first.rows, *run("ant", {"near": hot}, decoding="T0.5").rows])
+    values = only(panels_of([both], ratings(ann=ANN), BASE)).judges[0].values[:, 0]
+    assert (3.0 + 11 / 3) / 2 != (10 / 3 + 10 / 3) / 2
+    assert values[0] == values[1]
 
 
 def test_ratings_of_one_decoding_are_compared_with_that_decoding() -> None:
@@ -78,19 +85,7 @@ def test_ratings_of_one_decoding_are_compared_with_that_decoding() -> None:
     assert panel.judges[0].values[:, 0].tolist() == [5.0] * 4
 
 
-def test_a_scale_that_names_a_variant_goes_with_that_variant_alone() -> None:
-    made = [replace(r, file=r.file, rows=r.rows) for r in runs(near=NEAR)]
-    other = [
-        StoredRun(r.file, [*r.rows, *(replace(row, variant="cot3") for row in r.rows)])
-        for r in made
-    ]
-
-    found = panels_of(other, ratings("cot3", ann=ANN), AgreementQuery())
-
-    assert [(panel.variant, panel.scale) for panel in found] == [("cot3", "cot3")]
-
-
-def test_another_scale_goes_with_every_variant_chosen() -> None:
+def test_a_scale_goes_with_the_variant_it_names_or_with_every_one_chosen() -> None:
     other = [
         StoredRun(r.file, [*r.rows, *(replace(row, variant="cot3") for row in r.rows)])
         for r in runs(near=NEAR)
@@ -102,19 +97,8 @@ def test_another_scale_goes_with_every_variant_chosen() -> None:
         ("base", "fluency"),
         ("cot3", "fluency"),
     ]
-
-
-def test_a_mean_over_temperatures_keeps_its_ties() -> None:
-    # Two means that are 10/3, one of them with another rounding.
-    cool, hot = [3.0, 10 / 3, 1.0, 1.0], [11 / 3, 10 / 3, 1.0, 1.0]
-    first = run("ant", {"near": cool})
-    both = StoredRun(first.file, [*first.rows, *run("ant", {"near": hot}, decoding="T0.5").rows])
-
-    panel = only(panels_of([both], ratings(ann=ANN), BASE))
-
-    values = panel.judges[0].values[:, 0]
-    assert (3.0 + 11 / 3) / 2 != (10 / 3 + 10 / 3) / 2
-    assert values[0] == values[1]
+    own = only(panels_of(other, ratings("cot3", ann=ANN), AgreementQuery()))
+    assert (own.variant, own.scale) == ("cot3", "cot3")
 
 
 def test_where_systems_are_groups_each_runs_model_is_a_judge() -> None:
@@ -171,25 +155,6 @@ def test_of_runs_of_one_model_the_fuller_counts_and_two_versions_are_refused() -
         task_folders([], "toy")
 
 
-def test_ratings_that_match_nothing_are_counted() -> None:
-    strange = [
-        Rating("toy", "s99", "ant", "ann", 1.0, "q"),
-        Rating("toy", "s1", "x", "ann", 1, "q"),
-    ]
-
-    panel = only(panels_of(runs(near=NEAR), [*ratings("q", ann=ANN), *strange], BASE))
-
-    assert (panel.unmatched, panel.offered) == (2, 14)
-
-
-def test_only_the_judges_asked_for_are_compared() -> None:
-    question = replace(BASE, judges=("far",))
-
-    panel = only(panels_of(runs(near=NEAR, far=FAR), ratings(ann=ANN), question))
-
-    assert [judge.judge for judge in panel.judges] == ["far"]
-
-
 @pytest.mark.parametrize(
     ("question", "message"),
     [
@@ -203,9 +168,15 @@ def test_what_is_not_there_is_named(question: AgreementQuery, message: str) -> N
         panels_of(runs(near=NEAR), ratings(ann=ANN), question)
 
 
-def test_ratings_of_a_variant_nobody_ran_are_counted(caplog: pytest.LogCaptureFixture) -> None:
-    only(panels_of(runs(near=NEAR), ratings("think", ann=ANN) + ratings("q", ann=ANN), BASE))
+def test_ratings_of_nothing_that_was_run_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+    query = replace(BASE, judges=("far",))
+    strange = [Rating("toy", s, m, "ann", 1.0, "q") for s, m in (("s99", "ant"), ("s1", "x"))]
+    given = ratings("think", ann=ANN) + ratings("q", ann=ANN) + strange
 
+    panel = only(panels_of(runs(near=NEAR, far=FAR), given, query))
+
+    assert [judge.judge for judge in panel.judges] == ["far"]
+    assert (panel.unmatched, panel.offered) == (2, 14)
     assert caplog.messages == ["12 ratings are of variants of toy that no run has"]
 
 

@@ -10,14 +10,13 @@ from support.choice_cases import task as choices
 from support.hate_rows import VARIANT
 from support.paired_runs import SMALL
 from support.paper_tables import of_rows, values
-from support.run_tables import run_on_disk
+from support.run_tables import run_on_disk, score_rows
 from support.sketches import row
 
 from harness.analysis.tables.build import TableInput, adapted, build
 from harness.analysis.tables.pivot import PaperTable
 from harness.core import Sample
 from harness.errors import SpecError, StoreError
-from harness.pipeline.score import score_rows
 from harness.specs.layouts import CellStyle, LayoutSpec, RunsLayout
 from harness.specs.tasks import ClassesSpec
 from harness.storage.find_runs import run_folders

@@ -8,11 +8,11 @@ import pytest
 from msgspec import structs
 from support.paper_tables import of_rows, values
 from support.rated_runs import ANN, BOB, FAR, MODELS, NEAR, ratings, runs
+from support.run_tables import score_rows
 
 from harness.analysis.tables.build import TableInput, build
 from harness.data.ratings import ratings_text
 from harness.errors import SpecError
-from harness.pipeline.score import score_rows
 from harness.present.document import screen_cells
 from harness.specs.layouts import AgreementLayout, CellStyle, RunsLayout
 from harness.storage.runs import RunFolder

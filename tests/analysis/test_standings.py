@@ -16,6 +16,7 @@ from support.choice_cases import task as choices
 from support.each import each
 from support.hate_rows import VARIANT, run_of, text
 from support.paired_runs import SMALL, stored, words_task
+from support.run_tables import score_rows
 from support.sketches import row
 
 from harness.analysis.boards.alarms import constant_runs
@@ -30,7 +31,6 @@ from harness.analysis.boards.scores import (
 from harness.cli import main
 from harness.core import Sample
 from harness.library import leaderboard
-from harness.pipeline.score import score_rows
 from harness.specs.tasks import ClassesSpec
 from harness.storage.frames import records
 from harness.storage.run_tables import SampleRecord, VerdictRecord
@@ -275,18 +275,6 @@ def test_the_file_and_the_library_have_rank_and_group(tmp_path: Path) -> None:
 def printed(results: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
     assert main(["leaderboard", "--results", str(results)]) == 0
     return capsys.readouterr()
-
-
-def test_two_models_of_one_group_are_not_told_apart_and_nothing_missing_has_no_column(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    said(tmp_path, ant="1" * 30, bee="1" * 30)
-
-    out, _ = printed(tmp_path, capsys)
-
-    assert "models of one group are not significantly different (clusters swapped)" in out
-    assert "; nothing missing\n" in out
-    assert "  missing" not in out
 
 
 def test_a_board_says_on_what_it_ranks_and_what_is_told_apart(

@@ -6,13 +6,14 @@ from dataclasses import replace
 from shutil import rmtree
 
 import pytest
+from support.run_tables import score_rows
 from support.stub_script import Script
 from support.stub_server import StubServer
 from support.terminal import on_terminal
 from support.toy import Toy, build
 
 from harness.cli import main
-from harness.pipeline.score import all_scores, score_rows
+from harness.pipeline.score import all_scores
 from harness.storage.runs import RunFolder, read_table
 
 WORDS = {"alpha": "yes 1", "beta": "never 2"}

@@ -304,5 +304,5 @@ def test_a_text_in_place_of_ratings_is_told_in_one_short_line(
     assert main(["agree", "--ratings", str(path), "--results", str(toy.results)]) == 2
 
     told = capsys.readouterr().err
-    assert "it has no columns task, sample_id, model, rater, value, scale" in told
+    assert "no column 'task', 'sample_id', 'model', 'rater', 'value', 'scale'; name another" in told
     assert "# Pragmatics" not in told

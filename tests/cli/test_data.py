@@ -141,20 +141,6 @@ def test_check_tells_the_state_of_each_file(
     assert [part["state"] for part in json.loads(capsys.readouterr().out)] == [state]
 
 
-def test_the_leaderboard_ranks_the_runs_of_one_recipe(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
-    toy.run("--variant", "base", model="literal")
-    toy.run("--variant", "base")
-    capsys.readouterr()
-
-    assert main(["leaderboard", "--results", str(toy.results)]) == 0
-
-    out = capsys.readouterr().out
-    assert out.index("oracle") < out.index("literal")
-    assert (toy.results / "leaderboard.csv").read_text().startswith("task,model,variant")
-
-
 def test_a_row_without_a_value_has_no_rank_and_the_judge_is_said_to_be_unheard(
     toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,19 +180,6 @@ def test_the_leaderboard_prints_what_is_asked_for_and_writes_all(
     assert out.count("accuracy by near") == 1
     written = {row.score.variant for row in read_table(toy.results / "leaderboard.csv")}
     assert written == {"base", "think"}
-
-
-@pytest.mark.parametrize(
-    ("chosen", "told"),
-    [(("--task", "toi"), "did you mean toy"), (("--variant", "cot9"), "known: base")],
-)
-def test_a_name_no_run_has_is_answered_with_those_there_are(
-    toy: Toy, capsys: pytest.CaptureFixture[str], chosen: tuple[str, ...], told: str
-) -> None:
-    toy.run("--variant", "base")
-
-    assert main(["leaderboard", "--results", str(toy.results), *chosen]) == 2
-    assert told in capsys.readouterr().err
 
 
 def test_controls_on_six_items_are_too_few_to_tell(

@@ -77,13 +77,6 @@ def test_scores_go_to_a_file_of_the_kind_its_name_says(
     assert [row["value"] for row in rows] == EXPECTED
 
 
-def test_all_rows_with_a_value_end_well(home: Toy, capfd: pytest.CaptureFixture[str]) -> None:
-    home.write("good.csv", "text\na\nb")
-
-    assert impscore(home, "score", "good.csv") == 0
-    assert "2 of 2 rows have a value" in capfd.readouterr().err
-
-
 def test_plain_lines_are_texts(home: Toy, capfd: pytest.CaptureFixture[str]) -> None:
     assert impscore(home, "score", "lines.txt", "--as", "i") == 1
 
@@ -237,16 +230,6 @@ def test_of_a_scorer_that_does_not_tell_nobody_knows_what_it_was_trained_on(
     out, err = capfd.readouterr()
     assert json.loads(out)["summary"]["trained_on"] is None
     assert f"nobody knows which texts scorer {SIGNATURE} was trained on" in err
-
-
-def test_a_scorer_says_nothing_of_texts_that_it_was_not_trained_on(
-    home: Toy, capfd: pytest.CaptureFixture[str]
-) -> None:
-    home.write("new.csv", "text\nNew.\n")
-
-    assert impscore(home, "score", "new.csv", scorer="trained") == 0
-
-    assert "trained on" not in capfd.readouterr().err
 
 
 GRADED = (

@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 import pyarrow
 import pytest
 from pyarrow import parquet
-from support.each import rest_slow
 from support.impscore_heads import random_head
 
 from harness.cli import main
@@ -48,13 +47,6 @@ def test_a_file_in_place_of_the_folder_is_told(home: Path, capsys: Lines) -> Non
     assert "out: is a file, and -o names a folder here; choose another" in capsys.readouterr().err
 
 
-def test_json_has_the_rows(home: Path, capsys: Lines) -> None:
-    profile("in.csv", "--json")
-
-    (row,) = json.loads(capsys.readouterr().out)
-    assert (row["label"], row["n"], row["missing_empty"], row["seed"]) == ("all", 3, 1, 0)
-
-
 def test_texts_that_the_scorer_was_trained_on_are_counted_by_label_and_told(
     home: Path, capsys: Lines
 ) -> None:
@@ -72,27 +64,10 @@ def test_of_a_scorer_that_does_not_tell_nobody_knows(home: Path, capsys: Lines) 
     profile("in.csv", "--json")
 
     out, err = capsys.readouterr()
-    assert json.loads(out)[0]["trained_on"] is None
+    (row,) = json.loads(out)
+    assert (row["label"], row["n"], row["missing_empty"], row["seed"]) == ("all", 3, 1, 0)
+    assert row["trained_on"] is None
     assert "nobody knows which texts scorer random@" in err
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "arguments"),
-    rest_slow(
-        [
-            ("in.jsonl", '{"post": "Tea."}\n{"post": "Late."}\n', ("--column", "post")),
-            ("in.txt", "Tea.\nLate.\n", ()),
-            ("in.tsv", "text\tkind\nTea.\t1\nLate.\t2\n", ("--label", "kind")),
-        ],
-        kept=1,
-    ),
-)
-def test_files_of_several_layouts_are_read(
-    home: Path, name: str, content: str, arguments: tuple[str, ...]
-) -> None:
-    (home / name).write_text(content, "utf-8")
-
-    assert profile(name, *arguments) == 0
 
 
 SAMPLE = (
@@ -136,8 +111,6 @@ def test_without_a_folder_the_tables_are_printed_and_nothing_is_written(
     ("arguments", "named"),
     [
         (("nowhere.csv",), "nowhere.csv: cannot be read"),
-        (("in.csv", "--format", "xls"), "--format 'xls': give one of csv"),
-        (("in.csv", "--format", "lines", "--label", "kind"), "plain lines, which have no columns"),
         (("in.csv", "--column", "txt"), "did you mean text"),
         (("in.csv", "--label", "kinds"), "did you mean kind"),
     ],

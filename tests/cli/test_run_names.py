@@ -105,7 +105,7 @@ def test_a_tag_of_several_runs_is_refused_with_their_names_where_one_is_wanted(
     assert all(f"toy/{model}/" in err for model in ("oracle", "literal"))
 
     assert on(alike, "compare", "@both", "@pilot") == 2
-    assert "compare takes one run or two, and these are 3" in capsys.readouterr().err
+    assert "compare takes one run or two different ones" in capsys.readouterr().err
 
 
 def test_showing_a_tag_of_several_runs_names_them_and_guesses_at_nothing(
@@ -246,7 +246,7 @@ def test_runs_are_listed_by_tag_task_and_model(
     assert on(named, "list", "runs", "@pilto") == 2
     assert "no run '@pilto'" in capsys.readouterr().err
     assert on(named, "list", "tasks", "@pilot") == 2
-    assert "only runs are chosen" in capsys.readouterr().err
+    assert "or runs, and names of runs" in capsys.readouterr().err
 
 
 def test_the_name_that_tells_two_untagged_runs_apart_is_said(toy: Toy) -> None:

@@ -66,6 +66,13 @@ def back() -> int:
 def test_marked_sheets_become_samples_of_the_form_of_the_task(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    sheet = Path("stress-ann.csv").read_text("utf-8-sig")
+    assert sheet.startswith("row,context,speaker,turn,stressed 1,meaning 1,stressed 2,meaning 2\n")
+    assert "'=1+1 is what" in sheet
+    assert "I booked *that* seat" in Path("stress.guide.txt").read_text()
+    assert back() == 2
+    assert "no stress is marked" in capsys.readouterr().err
+    assert not Path("samples.jsonl").exists()
     for rater, marks in MARKS.items():
         fill(rater, marks)
 
@@ -88,14 +95,6 @@ def test_marked_sheets_become_samples_of_the_form_of_the_task(
     ]
     assert made[2]["references"]["implication"] == ["Not he."]
     assert [line["cluster"] for line in made] == ["kite"] * 2 + ["formula"] * 2
-
-
-def test_a_sheet_shows_the_turn_safely_and_the_guide_says_what_to_do(place: Path) -> None:
-    sheet = Path("stress-ann.csv").read_text("utf-8-sig")
-
-    assert sheet.startswith("row,context,speaker,turn,stressed 1,meaning 1,stressed 2,meaning 2\n")
-    assert "'=1+1 is what" in sheet
-    assert "I booked *that* seat" in Path("stress.guide.txt").read_text()
 
 
 @each(
@@ -123,11 +122,3 @@ def test_a_stress_without_a_meaning_is_told_with_its_line(
 
     assert back() == 2
     assert "stress-ann.csv:2: meaning 1 is blank" in capsys.readouterr().err
-
-
-def test_sheets_that_nobody_marked_make_no_file(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert back() == 2
-    assert "no stress is marked" in capsys.readouterr().err
-    assert not Path("samples.jsonl").exists()

@@ -44,16 +44,6 @@ def test_what_is_measured_before_an_end_is_not_measured_again(tmp_path: Path) ->
     assert [part.value for part in found] == [len(text) / 10 for text in MANY]
 
 
-def test_progress_is_reported_the_texts_that_are_not_known(tmp_path: Path) -> None:
-    reported: list[tuple[str, int, int]] = []
-    CachedScorer(Standin(), tmp_path).score(MANY[:5])
-
-    CachedScorer(Standin(), tmp_path, lambda *part: reported.append(part)).score(MANY)
-
-    new = len(MANY) - 5
-    assert reported == [("texts", done, new) for done in (AT_ONCE, 2 * AT_ONCE, new)]
-
-
 def test_the_words_of_a_text_are_not_kept(tmp_path: Path) -> None:
     CachedScorer(Standin(), tmp_path).score(["mostly harmless"])
 

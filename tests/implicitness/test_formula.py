@@ -65,23 +65,6 @@ def test_gradients_are_finite_even_at_a_distance_of_zero_and_for_no_vector(form:
     assert all(torch.isfinite(m.grad).all() for m in (maps.semantic, maps.pragmatic))
 
 
-@pytest.mark.parametrize("form", FORMS, ids=str)
-def test_gradients_are_the_slopes_of_the_score(form: Form) -> None:
-    torch = pytest.importorskip("torch")
-    maps = torch_maps(random_maps(12, form=form, k=3))
-    rows = torch.tensor(ROWS[:4]).double()  # an even number: none is compared with itself
-
-    third = None if maps.transfer_semantic is None else maps.transfer_semantic.double()
-
-    def score(*given: torch.Tensor) -> torch.Tensor:  # type: ignore[name-defined]  # no stubs
-        inner = Maps(given[0], given[1], given[2], third)
-        found, turned = features(rows, inner), features(rows.flip(0), inner)
-        return implicitness(found, inner, form) + distance(found[1], turned[1], form.pragmatic)
-
-    given = (maps.semantic, maps.pragmatic, maps.transfer)
-    assert torch.autograd.gradcheck(score, [m.detach().double().requires_grad_() for m in given])
-
-
 def test_cosine_implicitness_stays_within_its_bounds() -> None:
     # With Wt the identity (or minus it) and Ws = Wp both features agree (or oppose).
     same = random_maps(12).semantic

@@ -1,47 +1,19 @@
 """Nothing that is linked is parted: not by group, not by sentence, not by a few words."""
 
 from itertools import combinations
-from random import Random
 
 import pytest
-from support.each import each
 from support.training_pairs import invented
 
 from harness.errors import DataError
 from harness.implicitness.pairs import TrainingPair
 from harness.implicitness.splits import Split, folds, split
-from harness.text.dedup import LIKENESS, near_duplicates, normal
-
-WORDS = [
-    "the",
-    "cat",
-    "sat",
-    "on",
-    "a",
-    "warm",
-    "mat",
-    "near",
-    "our",
-    "old",
-    "red",
-    "door",
-    "and",
-    "sang",
-    "of",
-    "rain",
-    "to",
-    "me",
-]
+from harness.text.dedup import LIKENESS, normal
 
 
 def jaccard(one: str, other: str) -> float:
     first, second = set(one.split()), set(other.split())
     return len(first & second) / len(first | second)
-
-
-def sentences(seed: int, count: int) -> list[str]:
-    draw = Random(seed)
-    return [" ".join(draw.choices(WORDS, k=draw.randint(1, 9))) for _ in range(count)]
 
 
 def parts_of(found: Split) -> tuple[tuple[TrainingPair, ...], ...]:
@@ -57,23 +29,6 @@ def augmented(count: int = 60) -> list[TrainingPair]:
             implicit, explicit = " ".join([*own[:12], swap]), " ".join([*own[12:], swap])
             pairs.append(TrainingPair(implicit=implicit, explicit=explicit))
     return pairs
-
-
-@each("seed", range(5))
-def test_near_duplicates_are_those_that_comparing_all_finds(seed: int) -> None:
-    texts = list(dict.fromkeys(sentences(seed, 120)))
-    by_set: dict[frozenset[str], str] = {}
-    for text in texts:
-        by_set.setdefault(frozenset(text.split()), text)
-    expected = {
-        frozenset(pair)
-        for pair in combinations(by_set.values(), 2)
-        if jaccard(*pair) >= LIKENESS - 1e-9
-    }
-
-    found = {frozenset(pair) for pair in near_duplicates(texts)}
-
-    assert expected == {pair for pair in found if len({frozenset(t.split()) for t in pair}) == 2}
 
 
 def test_no_group_straddles() -> None:

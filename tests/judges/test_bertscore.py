@@ -8,7 +8,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from support.each import rest_slow
 from support.packages import needs
 from tokenizers import Tokenizer, pre_tokenizers, processors, trainers
 from tokenizers.models import BPE
@@ -133,13 +132,6 @@ def test_200_pairs_have_the_figures_of_the_package() -> None:
 
     assert len(PAIRS) == 200
     assert close(ours, packages(PAIRS, folder()))
-
-
-@pytest.mark.parametrize("layer", rest_slow([3, 6], kept=1))
-def test_each_layer_of_minilm_has_the_figures_of_the_package(layer: int) -> None:
-    ours = figures(judge(layer=layer).read(cases(FEW)))
-
-    assert close(ours, packages(FEW, folder(), num_layers=layer))
 
 
 @pytest.mark.parametrize("layer", [1, 6])

@@ -68,6 +68,8 @@ def test_a_score_belongs_to_the_choice_that_was_shown_at_its_place(
     verdict = judged(case(scores(*logprobs), asked=asked, layout=spec(order=0)))
 
     assert (verdict.value, verdict.detail["chosen_label_Right"]) == (value, value)
+    shown = [verdict.shares[int(number) - 1] for number in order]
+    assert sorted(shown, reverse=True) == [shown[logprobs.index(one)] for one in (-1, -2, -3)]
 
 
 WAYS = ["raw", "per_token", "per_byte", "per_character", "pmi"]
@@ -170,15 +172,6 @@ def test_probability_and_brier_are_those_of_a_hand_calculation() -> None:
     )
 
 
-def test_probabilities_are_those_of_the_samples_choices_in_its_own_order() -> None:
-    asked = sample(order0=("3", "1", "2"), gold=1)
-
-    verdict = judged(case(scores(log(0.2), log(0.5), log(0.3)), asked=asked, layout=spec(order=0)))
-
-    assert verdict.shares == pytest.approx((0.5, 0.3, 0.2))
-    assert verdict.detail["prob_right"] == pytest.approx(0.3)
-
-
 @each(
     ("logprobs", "right", "brier"),
     [
@@ -238,6 +231,18 @@ def test_where_a_bound_might_hide_the_best_choice_nothing_is_known(held: Scores,
     assert "known by a bound alone" in verdict.note
 
 
+WORDS = [
+    *(("Shut the window.", 1.0), ("shut  the window", 1.0), ("It is noon", 0.0)),
+    *(("- Shut the window.", 1.0), ('"I like fresh air."', 0.0), ("SHUT THE WINDOW!", 1.0)),
+    ("Shut the window. That is what is meant.", 1.0),
+    ("Answer: It is noon.", 0.0),
+    ("Shut the window. It is noon.", U),
+    ('She says "Shut the window." and means it.', U),
+    ("He wants: shut the window", U),
+    *(("Shut the windows.", U), ("Shut the", U), ("1", U), ("neither", U), ("", E)),
+]
+
+
 @each(
     ("text", "expected"),
     [
@@ -255,19 +260,7 @@ def test_a_written_number_is_read_where_it_opens_the_answer(
     assert (verdict.value if verdict.reason is None else verdict.reason) == expected
 
 
-@each(
-    ("text", "expected"),
-    [
-        *(("Shut the window.", 1.0), ("shut  the window", 1.0), ("It is noon", 0.0)),
-        *(("- Shut the window.", 1.0), ('"I like fresh air."', 0.0), ("SHUT THE WINDOW!", 1.0)),
-        ("Shut the window. That is what is meant.", 1.0),
-        ("Answer: It is noon.", 0.0),
-        ("Shut the window. It is noon.", U),
-        ('She says "Shut the window." and means it.', U),
-        ("He wants: shut the window", U),
-        *(("Shut the windows.", U), ("Shut the", U), ("1", U), ("neither", U), ("", E)),
-    ],
-)
+@each(("text", "expected"), WORDS)
 def test_written_words_are_read_where_they_open_the_answer_whole(
     text: str, expected: float | Reason
 ) -> None:

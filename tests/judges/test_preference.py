@@ -207,13 +207,6 @@ def test_a_hostile_text_stays_inside_its_fence(text: str, field: str) -> None:
         assert [part.count("\n>>>\n") for part in parts] == [1] * (FENCES - 1)
 
 
-def pack(folder: Path, words: str) -> Prompts:
-    """Prompts in which a pack words the judge's question."""
-    (folder / "judges").mkdir(parents=True)
-    (folder / "judges" / "gpt4_contextual.user.j2").write_text(words)
-    return Prompts([folder, HOME / "prompts"])
-
-
 @each(
     "changes",
     [
@@ -229,7 +222,9 @@ def test_the_recipe_changes_with_what_changes_a_verdict(changes: dict[str, objec
 
 
 def test_the_recipe_changes_with_the_words_and_with_the_model(tmp_path: Path) -> None:
-    reworded = judge(prompts=pack(tmp_path, "{{ response }}: 1 or 2?"))
+    (tmp_path / "judges").mkdir()
+    (tmp_path / "judges/gpt4_contextual.user.j2").write_text("{{ response }}: 1 or 2?")
+    reworded = judge(prompts=Prompts([tmp_path, HOME / "prompts"]))
 
     assert len({judge().recipe, reworded.recipe, judge(model="j@2").recipe}) == 3
 

@@ -84,34 +84,22 @@ def test_the_partner_is_the_next_of_the_cluster_that_differs(
     assert {name: part.id for name, part in partners(samples).items()} == expected
 
 
-def test_each_answer_is_read_under_the_partner() -> None:
-    a, b = stressed("a"), stressed("b")
-
-    verdicts = judge(a, b).read(cases(b, a))
-
-    assert [(v.response_key, v.value, v.note) for v in verdicts] == [
-        ("key-b", 0.0, "a"),
-        ("key-a", 0.0, "b"),
-    ]
-
-
-def test_a_sample_without_a_partner_has_no_verdict_but_keeps_its_place() -> None:
+def test_each_answer_is_read_under_the_partner_and_without_one_there_is_no_verdict() -> None:
     a, alone, b = stressed("a"), stressed("x", cluster="two"), stressed("b")
 
-    verdicts = judge(a, alone, b).read(cases(a, alone, b))
+    swapped = judge(a, alone, b)
 
-    assert [v.response_key for v in verdicts] == ["key-a", "key-x", "key-b"]
-    assert [v.reason for v in verdicts] == [None, Reason.UNSUPPORTED, None]
-    assert verdicts[1].note == "no other sample of its cluster to swap it with"
+    verdicts = swapped.read(cases(a, alone, b))
 
-
-def test_a_swapped_judge_bears_a_name_of_its_own_everywhere() -> None:
-    a, alone = stressed("a"), stressed("x", cluster="two")
-    swapped = judge(a, stressed("b"), alone)
-
-    assert (swapped.name, swapped.metric) == ("echoing:swapped", "mean_rating")
-    assert swapped.recipe == "echoing:swapped:00aa|by-ear"
-    assert {v.judge for v in swapped.read(cases(a, alone))} == {"echoing:swapped"}
+    assert [(v.response_key, v.value, v.reason) for v in verdicts] == [
+        ("key-a", 0.0, None),
+        ("key-x", None, Reason.UNSUPPORTED),
+        ("key-b", 0.0, None),
+    ]
+    notes = ["b", "no other sample of its cluster to swap it with", "a"]
+    assert [v.note for v in verdicts] == notes
+    assert {swapped.name, *(v.judge for v in verdicts)} == {"echoing:swapped"}
+    assert (swapped.recipe, swapped.metric) == ("echoing:swapped:00aa|by-ear", "mean_rating")
 
 
 OPTIONS = RunOptions("toy", "oracle", judges=("near", "near:swapped"), variants=("base",))

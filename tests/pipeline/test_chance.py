@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 from support.each import each
+from support.run_tables import score_rows
 from support.sketches import JUDGE, rows, run_file
 from support.toy import Toy
 
-from harness.pipeline.score import score_rows
 from harness.storage.runs import JudgeEntry, RunFolder, read_table
 
 JUDGES = """

@@ -29,8 +29,8 @@ def averaged(rows: Sequence[SampleRecord]) -> list[float | None]:
 
 def whole(rows: Sequence[SampleRecord], metric: str) -> tuple[float | None, list[bool]]:
     """What is no mean of rows, and of which rows it is made."""
-    value, counted = over_all(frame_of(rows))[metric]
-    return value, counted.tolist()
+    [found] = [one for one in over_all(frame_of(rows)) if one.metric == metric]
+    return found.value, found.counted.tolist()
 
 
 def orders(*shares: tuple[float, ...], of: Sample | None = None) -> list[SampleRecord]:

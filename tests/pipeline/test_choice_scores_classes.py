@@ -35,8 +35,7 @@ def read(gold: str, chosen: str | None, *properties: str) -> SampleRecord:
 
 def told(rows: Sequence[SampleRecord], spec: ClassesSpec = SPEC) -> dict[tuple[str, str], Number]:
     frame = frame_of(rows, spec=structs.replace(task(), classes=spec))
-    found = class_numbers(frame, spec, everything="all")
-    return {(group, number.metric): number for group, number in found}
+    return {(one.group or "all", one.metric): one for one in class_numbers(frame, spec)}
 
 
 READINGS = [
@@ -67,7 +66,7 @@ def test_what_is_not_answered_is_missing_and_not_missed(
     found = told(READINGS)["all", metric]
 
     assert found.value == (None if value is None else pytest.approx(value))
-    assert (tuple(found.planned), tuple(found.counted)) == (planned, counted)
+    assert (tuple(found.planned), tuple(found.planned[found.counted])) == (planned, counted)
 
 
 def test_missed_texts_are_counted_by_each_of_their_properties() -> None:

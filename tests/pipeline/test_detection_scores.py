@@ -7,10 +7,10 @@ from math import exp
 import pytest
 from msgspec import structs
 from support.hate_rows import SPEC, constant, planted, run_of, text
+from support.run_tables import score_rows
 
 from harness.core import Score
 from harness.parts import Reason, Usage
-from harness.pipeline.score import score_rows
 from harness.specs.tasks import ImplicitnessSpec
 from harness.storage.run_tables import SampleRecord
 

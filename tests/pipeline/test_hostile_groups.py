@@ -1,9 +1,10 @@
 """Groups that the data calls as totals are called keep a row of their own."""
 
 from support.each import each
+from support.run_tables import score_rows
 from support.sketches import right, row, run_file
 
-from harness.pipeline.score import ALL, named_groups, score_rows
+from harness.pipeline.score import ALL, named_groups
 from harness.storage.run_tables import SampleRecord
 from harness.storage.runs import ScoreRow
 

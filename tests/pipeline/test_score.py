@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import permutations
 from random import Random
 
 import pytest
 from support.each import each
+from support.run_tables import score_rows
 from support.sketches import JUDGE, lost, right, row, rows, run_file
 
 from harness.parts import Reason
-from harness.pipeline.score import headline_label, score_rows
+from harness.pipeline.score import headline_label
 from harness.storage.run_tables import SampleRecord, VerdictRecord
 from harness.storage.runs import JudgeEntry, RunFile, ScoreRow
 
@@ -50,13 +50,6 @@ def test_a_missing_verdict_is_counted_and_is_not_a_zero(
     [found] = table(rows(values))
 
     assert (found.score.value, found.score.n) == (value, n)
-
-
-@each("reason", list(Reason))
-def test_a_missing_verdict_is_counted_under_its_reason(reason: Reason) -> None:
-    [found] = table(rows([1.0, reason, reason, 0.0]))
-
-    assert found.score.missing == {name: 2 if name is reason else 0 for name in Reason}
 
 
 def test_n_and_missing_make_up_what_was_planned_in_every_row() -> None:
@@ -117,16 +110,6 @@ def test_a_sample_answered_twice_is_one_cluster() -> None:
 )
 def test_decodings_taken_together_are_named_after_all_of_them(labels: list[str], name: str) -> None:
     assert headline_label(labels) == name
-
-
-def test_each_detail_of_a_verdict_is_a_metric_of_its_own() -> None:
-    judged = [row(right(1.0, margin=0.5, consistency=1.0)), row(right(0.0, margin=0.25), "s2")]
-
-    found = {r.score.metric: r.score for r in table(judged)}
-
-    assert list(found) == ["accuracy", "consistency", "margin"]
-    assert [(s.value, s.n) for s in found.values()] == [(0.5, 2), (1.0, 1), (0.375, 2)]
-    assert found["consistency"].missing[Reason.UNSUPPORTED] == 1
 
 
 def test_every_group_has_the_same_metrics_though_one_has_no_verdicts() -> None:
@@ -191,16 +174,6 @@ def test_whatever_changes_a_score_changes_its_signature(
     assert len(fields) == 8
 
 
-def test_variant_and_decoding_stand_in_the_signature() -> None:
-    judged = [*at("T0.3", [1.0], variant="cot3"), *at("T0.5", [1.0], variant="cot3")]
-
-    found = [r.signature.split("|") for r in table(judged)]
-
-    assert [parts[2] for parts in found] == ["cot3"] * 3
-    assert [parts[4] for parts in found] == ["T0.3,n1,s0", "T0.5,n1,s0", "T0.3+0.5,n1,s0"]
-    assert {parts[0] for parts in found} == {"toy:77ab01ce"}
-
-
 def test_two_snapshots_of_the_judge_never_share_a_row() -> None:
     verdicts = [VerdictRecord(1.0, served="j-1"), VerdictRecord(0.0, served="j-2"), lost(REFUSED)]
 
@@ -233,14 +206,6 @@ def test_a_judges_model_stands_in_the_signature_by_its_snapshot_or_else_its_name
     found = table(judged, judges=(replace(JUDGE, asks="judge-m"),))
 
     assert {r.signature.split("|")[5] for r in found} == {field}
-
-
-def test_unreadable_verdicts_leave_the_snapshot_of_the_model_in_the_signature() -> None:
-    judged = [row(lost(REFUSED), f"s{n}", served="m-1") for n in range(2)]
-
-    [found] = table(judged, model=replace(run_file().model, revision=None))
-
-    assert found.signature.split("|")[3] == "small:scripted@m-1"
 
 
 @pytest.mark.parametrize("revision", [None, "a1b2c3d"])
@@ -280,13 +245,6 @@ def test_the_order_of_trials_changes_no_number(seed: int) -> None:
     shuffled = Random(seed).sample(judged, len(judged))
 
     assert table(shuffled) == table(judged)
-
-
-@each("order", list(permutations(("T0.3", "T0.5", "T1"))))
-def test_decodings_keep_the_order_of_the_plan(order: tuple[str, ...]) -> None:
-    found = table([r for label in order for r in at(label, [1.0, 0.0])])
-
-    assert [r.score.decoding for r in found] == [*order, headline_label(order)]
 
 
 def test_the_seed_of_a_run_changes_no_interval() -> None:

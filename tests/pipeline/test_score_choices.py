@@ -8,10 +8,11 @@ import pytest
 from msgspec import structs
 from support.choice_cases import choice_run, chosen, lost, sample, shared, task, variants
 from support.each import each
+from support.run_tables import score_rows
 
 from harness.core import Sample
 from harness.parts import Reason
-from harness.pipeline.score import averages, score_rows
+from harness.pipeline.score import averages
 from harness.specs.tasks import TaskSpec
 from harness.storage.run_tables import SampleRecord, VerdictRecord
 from harness.storage.runs import ScoreRow
@@ -84,21 +85,6 @@ def test_n_and_missing_make_up_what_was_planned_in_every_row() -> None:
         score = found.score
         count = planned.get((score.variant, score.group), 40 if score.group == "all" else 20)
         assert score.n + sum(score.missing.values()) == count, score.metric
-
-
-def test_what_is_missing_is_counted_by_its_reason_and_lowers_no_number() -> None:
-    found = table([*asked(RIGHT, lost(Reason.FILTERED)), *asked(RIGHT, WRONG, name="s2")])
-
-    score = one(found, variant="all").score
-    assert (score.value, score.n) == (2 / 3, 3)
-    assert score.missing[Reason.FILTERED] == 1
-
-
-@pytest.mark.parametrize("metric", ["accuracy", "most_frequent_choice", "calibration_error"])
-def test_a_run_without_any_choice_has_its_rows_with_nothing_in_them(metric: str) -> None:
-    score = one(table(asked(lost(), lost())), variant="all", metric=metric).score
-
-    assert (score.value, score.low, score.n, score.missing[Reason.FAILED]) == (None, None, 0, 2)
 
 
 @each(

@@ -6,11 +6,10 @@ from dataclasses import replace
 import msgspec
 import pytest
 from support.each import each
-from support.run_tables import with_costs
+from support.run_tables import score_rows, with_costs
 from support.sketches import JUDGE, right, row, run_file
 
 from harness.parts import UNCHARGED, Reason, Superseded, Usage
-from harness.pipeline.score import score_rows
 from harness.storage.run_tables import SampleRecord, StepRecord, VerdictRecord
 from harness.storage.runs import Cost, Costs, JudgeEntry, ScoreRow
 

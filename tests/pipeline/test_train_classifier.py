@@ -417,22 +417,6 @@ def test_an_augmentation_that_adds_nothing_is_told(
     assert "--augment all adds no row" in caplog.text
 
 
-def test_the_table_of_a_grid_fits_80_columns(
-    with_made: Talk, capsys: Caps, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name = "a-machine-with-a-long-name"
-    with_made.model(name, "{about: a, kind: sklearn, head: svm, encoder: {kind: char-ngrams}}")
-    words = (*GRID, f"grams-svm,{name}", "--augment", "none,echo+swap")
-
-    assert with_made.harness(*words) == 0
-
-    said = capsys.readouterr().out
-    assert f"talk, class hidden: {name}\naugmentation  precision" in said
-    lines = said.partition("wrote")[0].splitlines()
-    assert max(map(len, lines)) <= 80
-    assert sum("macro F1" in line for line in lines) == 2
-
-
 def test_a_grid_on_one_file_is_refused_before_anything_is_trained(
     with_made: Talk, capsys: Caps
 ) -> None:
@@ -446,15 +430,6 @@ def test_a_grid_on_one_file_is_refused_before_anything_is_trained(
     assert "would train on the texts that it evaluates" in said
     assert "`train` and `files`" in said
     assert not (with_made.results / "trained").exists()
-
-
-def test_the_help_of_a_grid_says_what_data_it_takes(capsys: Caps) -> None:
-    assert main(["train", "--grid", "--help-all"]) == 0
-
-    said = " ".join(capsys.readouterr().out.split())
-    assert "the file of a table" not in said
-    assert "`train` and `files`" in said
-    assert "one for each task" in said
 
 
 def test_vectors_of_one_augmentation_are_found_again_by_another(with_made: Talk) -> None:

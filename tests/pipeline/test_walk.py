@@ -15,7 +15,7 @@ from harness.models.scripted import ScriptedModel
 from harness.parts import ChoiceScore, Decoding, Failure, Message, Reason
 from harness.pipeline.execute import answer, ask, read
 from harness.pipeline.records import with_verdicts
-from harness.pipeline.walk import case_of, cases_of, questions
+from harness.pipeline.walk import case_of, cases_of
 from harness.specs.tasks import DecodingSpec, StepSpec, VariantSpec
 from harness.storage.ledger import Ledger
 from harness.storage.run_tables import SampleRecord, VerdictRecord
@@ -132,15 +132,6 @@ def test_only_what_is_new_in_a_plan_is_asked(tmp_path: Path) -> None:
     assert talker.prompts[2:] == ["Say something about snow."]
 
 
-def test_another_model_shares_no_answer(tmp_path: Path) -> None:
-    talker, planned = Talker(), plan(tmp_path, "tea")
-    answer(planned, talker.desk(tmp_path))
-
-    answer(replace(planned, identity="m@2"), talker.desk(tmp_path))
-
-    assert [asked.model for asked in talker.heard] == ["m@1", "m@2"]
-
-
 def test_only_what_failed_is_asked_again(tmp_path: Path) -> None:
     planned, good = plan(tmp_path), Talker()
     bad = Talker(failing_on("rain", Reason.FAILED))
@@ -160,15 +151,6 @@ def test_what_was_refused_is_not_asked_again(tmp_path: Path) -> None:
     again = answer(planned, good.desk(tmp_path))
 
     assert (texts(again), good.prompts) == (["Fine.", None, "Fine."], [])
-
-
-def test_what_fails_again_tells_its_latest_reason(tmp_path: Path) -> None:
-    planned = plan(tmp_path, "rain")
-    answer(planned, Talker(failing_on("rain", Reason.FAILED)).desk(tmp_path))
-
-    [trial] = answer(planned, Talker(failing_on("rain", Reason.FILTERED)).desk(tmp_path))
-
-    assert why(trial).reason is Reason.FILTERED
 
 
 def test_a_model_that_breaks_down_loses_nothing_that_came_before(tmp_path: Path) -> None:
@@ -223,13 +205,6 @@ def test_offline_a_stored_failure_stands_and_is_not_asked_again(tmp_path: Path) 
     again = answer(planned, Talker().desk(tmp_path, is_offline=True))
 
     assert again == first
-
-
-def test_offline_what_is_stored_is_enough(tmp_path: Path) -> None:
-    planned = plan(tmp_path, variants=BOTH)
-    first = answer(planned, Talker().desk(tmp_path))
-
-    assert answer(planned, Talker().desk(tmp_path, is_offline=True)) == first
 
 
 def test_a_template_with_an_unknown_slot_is_refused_before_the_first_call(tmp_path: Path) -> None:
@@ -504,34 +479,6 @@ def test_stored_replies_can_be_read_again_without_a_call(tmp_path: Path) -> None
     assert read(cases(trials), Asker(), keys=keys, replies=stored) == first
 
 
-def test_a_judge_that_asks_nothing_needs_no_model(tmp_path: Path) -> None:
-    @dataclass
-    class Counter(Asker):
-        """A judge that computes."""
-
-        def ask(self, sample: Sample, response: Response) -> tuple[Request, ...]:
-            """No question."""
-            return ()
-
-        def _verdict(self, case: Case) -> Verdict:
-            return Verdict(case.response.key, self.name, float(len((case.response.texts or ())[0])))
-
-    trials = answer(plan(tmp_path, "tea"), Talker().desk(tmp_path))
-
-    [found] = ask(cases(trials), Counter(), None)
-
-    assert (found.value, found.keys) == (12.0, ())
-
-
-def test_questions_are_the_same_each_time(tmp_path: Path) -> None:
-    trials = answer(plan(tmp_path, "tea", "rain"), Talker(failing_on("rain")).desk(tmp_path))
-
-    first, second = ([questions(case, Asker()) for case in cases(trials)] for _ in range(2))
-
-    assert first == second
-    assert [len(part) for part in first] == [2, 0]
-
-
 # Earlier steps
 
 
@@ -605,15 +552,6 @@ def write(folder: Path, records: Sequence[SampleRecord]) -> object:
     return RunFolder(folder / "run").read().tables
 
 
-def test_the_same_inputs_give_the_same_bytes(tmp_path: Path) -> None:
-    talker = Talker(failing_on("snow"))
-    planned = plan(tmp_path, "tea", "rain", "snow", HOSTILE[1], variants=BOTH)
-
-    written = [write(tmp_path, answer(planned, talker.desk(tmp_path))) for _ in range(2)]
-
-    assert written[0] == written[1]
-
-
 @pytest.mark.parametrize("stop", range(1, 9))
 def test_a_run_that_was_stopped_anywhere_ends_in_the_same_bytes(tmp_path: Path, stop: int) -> None:
     planned = plan(tmp_path, variants=BOTH)
@@ -641,12 +579,3 @@ def test_a_desk_asks_for_each_key_once_and_answers_by_key(tmp_path: Path) -> Non
 
     assert talker.prompts == ["a", "b"]
     assert found == {part.key: reply(part, "On response.") for part in asked}
-
-
-def test_a_desk_hands_on_a_failure_as_it_came(tmp_path: Path) -> None:
-    asked = request()
-
-    with Talker(lambda part: failure(part, "no route")).desk(tmp_path) as desk:
-        found = desk.answer([asked], stage="answers")
-
-    assert found == {asked.key: failure(asked, "no route")}

@@ -348,30 +348,6 @@ def test_an_answer_that_fails_is_missing_for_its_own_reason(tmp_path: Path) -> N
     assert trials[0].answer is None
 
 
-def test_what_is_stored_is_not_asked_again_and_reads_the_same(tmp_path: Path) -> None:
-    talker = chooser()
-    first = answer(plan(tmp_path, sample(), LONG), talker.desk(tmp_path))
-    count = len(talker.heard)
-
-    again = answer(plan(tmp_path, sample(), LONG), talker.desk(tmp_path, is_offline=True))
-
-    assert (count, len(talker.heard)) == (5, 5)
-    assert again == first
-
-
-@pytest.mark.parametrize("stop", range(1, 5))
-def test_a_run_that_was_stopped_anywhere_goes_on_where_it_was(tmp_path: Path, stop: int) -> None:
-    made, before, after = plan(tmp_path, sample(), LONG), chooser(), chooser()
-    before.say = _until(stop, before)
-
-    with pytest.raises(KeyboardInterrupt), before.desk(tmp_path) as desk:
-        answer(made, desk)
-    trials = answer(made, after.desk(tmp_path))
-
-    assert len(after.heard) == 5 - stop
-    assert trials == answer(made, chooser().desk(tmp_path / "whole"))
-
-
 def _until(stop: int, talker: Talker) -> Says:
     def say(asked: Request) -> Response:
         if len(talker.heard) > stop:

@@ -12,11 +12,11 @@ import pytest
 from support.rated_runs import ANN, BOB, FAR, NEAR, panels_of
 from support.rated_runs import ratings as rated
 from support.rated_runs import runs as judged
+from support.run_tables import score_rows
 
 from harness.analysis.boards.scores import BOARD_COLUMNS
 from harness.analysis.panels import AgreementQuery, Panel
 from harness.errors import SpecError
-from harness.pipeline.score import score_rows
 from harness.present.figures import marks, people, scores
 from harness.present.figures.figure import Figure, Subplot, data_csv, drawable, values
 from harness.present.figures.named import ALIASES, FIGURES, figure_of

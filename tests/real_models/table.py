@@ -9,8 +9,8 @@ from pathlib import Path
 
 from harness.analysis.boards.alarms import alarms
 from harness.analysis.boards.scores import board_scores, score_text, whole_scores
-from harness.analysis.headlines import headlines
 from harness.pipeline.choice_scores import AUC, FALSE_ALARMS, HITS, MACRO, PERMUTED
+from harness.pipeline.score import headlines
 from harness.storage.find_runs import run_folders
 from harness.storage.runs import RunFolder, ScoreRow
 

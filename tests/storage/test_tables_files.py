@@ -154,12 +154,6 @@ def test_cells_that_come_from_csv_are_not_changed(layout: FileFormat, target: Fi
     assert (found.cells(0), found.columns) == (cells, ("=a",))
 
 
-def test_lines_that_begin_a_formula_are_safe_in_csv() -> None:
-    table = read_table("file", b"=1+1\n- no\n", FileFormat.LINES)
-
-    assert extended(table, (), FileFormat.LINES) == b"text\n'=1+1\n'- no\n"
-
-
 def test_numbers_that_json_cannot_say_are_null_there_and_nan_is_empty_in_csv() -> None:
     nested = [[float("nan")], [1.5], None]
     table = read_table(
@@ -176,12 +170,6 @@ def test_numbers_that_json_cannot_say_are_null_there_and_nan_is_empty_in_csv() -
     assert extended(table, (), FileFormat.CSV) == b"n,m\n,[null]\ninf,[1.5]\n1.5,\n"
 
 
-def test_a_date_stands_in_csv_without_marks() -> None:
-    table = read_table("file", parquet_of(day=[date(2020, 1, 2)]), FileFormat.PARQUET)
-
-    assert extended(table, (), FileFormat.CSV) == b"day\n2020-01-02\n"
-
-
 def test_lines_become_csv_with_every_line_kept() -> None:
     table = read_table("file", b"one\r\n\ntwo, three\n", FileFormat.LINES)
 
@@ -194,14 +182,6 @@ def test_a_byte_order_mark_is_no_part_of_a_name() -> None:
     table = read_table("file", "\ufefftext\na\n".encode(), FileFormat.CSV)
 
     assert table.columns == ("text",)
-
-
-def test_a_column_of_several_types_comes_in_cell_by_cell() -> None:
-    data = b'{"text": "a"}\n{"text": 3}\n{"text": null}\n{"other": 1}\n{"text": ["b"]}'
-
-    cells = column_of(read_table("file", data, FileFormat.JSONL), None, where="file")
-
-    assert cells == ["a", 3, None, None, ["b"]]
 
 
 @each(

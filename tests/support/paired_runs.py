@@ -8,7 +8,7 @@ from tempfile import gettempdir
 from msgspec import structs
 
 from harness.analysis import pairings, run_views
-from harness.analysis.pairings import PairingQuery, Pairings
+from harness.analysis.pairings import Judges, Pairings
 from harness.analysis.run_views import ComparedRun, RunView
 from harness.core import Sample
 from harness.parts import Reason, digest
@@ -120,14 +120,14 @@ def on_disk(folder: Path, run: StoredRun) -> RunFolder:
     return found
 
 
-def between(first: StoredRun, second: StoredRun, query: PairingQuery) -> Pairings:
+def between(first: StoredRun, second: StoredRun, judges: Judges = (None, None)) -> Pairings:
     """The pairings between two runs."""
-    return pairings.between(compared(first), compared(second), query)
+    return pairings.between(compared(first), compared(second), judges)
 
 
-def within(run: StoredRun, query: PairingQuery) -> Pairings:
+def within(run: StoredRun, judge: str | None = None) -> Pairings:
     """The pairings within one run."""
-    return pairings.within(compared(run), query)
+    return pairings.within(compared(run), judge)
 
 
 def views(run: StoredRun, judge: JudgeEntry) -> list[RunView]:

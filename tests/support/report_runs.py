@@ -11,7 +11,6 @@ from random import Random
 
 from harness.core import Request, Response, Run, Sample
 from harness.parts import Decoding, Message, Reason, Usage, digest
-from harness.pipeline.score import score_rows
 from harness.specs.tasks import ChoiceSpec, StepSpec, TaskSpec, VariantSpec
 from harness.storage.ledger import Ledger
 from harness.storage.run_tables import SampleRecord, StepRecord, VerdictRecord
@@ -25,6 +24,7 @@ from harness.storage.runs import (
     RunFile,
     RunFolder,
 )
+from support.run_tables import score_rows
 from support.sketches import task
 
 WORDS = Random("words")

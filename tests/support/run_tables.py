@@ -7,16 +7,16 @@ from tempfile import gettempdir
 
 from harness.pipeline.calls import call_frame
 from harness.pipeline.records import summed
-from harness.pipeline.score import score_rows
+from harness.pipeline.score import rows_of
 from harness.storage.run_tables import RunTables, SampleRecord
-from harness.storage.runs import JudgeEntry, RunFile, RunFolder
+from harness.storage.runs import JudgeEntry, RunFile, RunFolder, ScoreRow
 from support.paired_runs import NEAR, SMALL, stored, words_task
 
 
 def tables_of(rows: Sequence[SampleRecord]) -> RunTables:
     """The tables of some records; their files are gone with them."""
     tables = RunTables(Path(gettempdir()))
-    tables.add(rows)
+    tables.add(list(rows))
     return tables
 
 
@@ -24,6 +24,14 @@ def with_costs(file: RunFile, rows: Sequence[SampleRecord]) -> RunFile:
     """A run's file with the costs of its records, and with what is missing of them."""
     tables = tables_of(rows)
     return summed(file, tables.files, call_frame(tables.files))
+
+
+def score_rows(
+    run: RunFile, rows: Sequence[SampleRecord], *, is_every: bool = True
+) -> list[ScoreRow]:
+    """Every score of some records of a run, by every judge that has read them."""
+    tables = tables_of(rows)
+    return rows_of(run, tables.files, is_every=is_every)
 
 
 FAR = JudgeEntry("far", "accuracy", "far:00|minilm")

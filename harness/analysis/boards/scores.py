@@ -9,12 +9,12 @@ from collections.abc import Collection, Mapping
 from io import StringIO
 from typing import Any
 
-from harness.analysis.headlines import HEADLINES as HEADLINES
 from harness.errors import HarnessError, StoreError
 from harness.lazy import DataFrame, pandas
 from harness.parts import Reason
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, MACRO
 from harness.pipeline.score import ALL, all_scores, rows_of
+from harness.pipeline.score import HEADLINES as HEADLINES
 from harness.storage.cells import csv_text, formula_text, long_cells
 from harness.storage.frames import plain_rows
 from harness.storage.runs import COLUMNS, SCORES, RunFolder, ScoreRow, read_table, table_text

@@ -22,10 +22,10 @@ def matrices(
 ) -> list[DataFrame]:
     """The rows of `standings` whose signatures differ in model, seed, variant and its words alone.
 
-    `files` are the runs' by name. `attrs` of each: `variants`, its columns from left to right;
-    `averaged`, the variants that are left out because a column is the average over them, none with
-    `is_all`; `label`, what differs from others of the same task and judge. The task's own judge
-    comes first.
+    `files` has the first run of each recipe, by name. `attrs` of each: `variants`, its columns from
+    left to right; `averaged`, the variants that are left out because a column is the average over
+    them, none with `is_all`; `label`, what differs from others of the same task and judge. The
+    task's own judge comes first.
     """
     rest = boards["recipe"].astype(object).map(_rest)
     alike = boards["task"].astype(object) + "|" + rest
@@ -57,7 +57,7 @@ def _matrix(own: DataFrame, files: Mapping[str, RunFile], *, is_all: bool) -> Da
     names = own["variant"].unique()
     pools = {
         name: files[run].task.variants[name].averaged_over
-        for run in own["run"].unique()
+        for run in own.drop_duplicates("recipe")["run"]
         for name in files[run].run.variants
     }
     order = [*pools.values(), *pools]

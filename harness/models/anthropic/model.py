@@ -11,25 +11,10 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from harness.core import Request, Response
-from harness.models.client.batches import (
-    BatchExpired,
-    BatchLine,
-    BatchServer,
-    BatchStatus,
-    words_of,
-)
+from harness.models.client import batches, replies
 from harness.models.client.endpoint import Endpoint
 from harness.models.client.hosted import HostedModel
 from harness.models.client.http import Connection, HttpError
-from harness.models.client.replies import (
-    Reply,
-    bounded,
-    read_body,
-    read_list,
-    read_served,
-    read_usage,
-    response_of,
-)
 from harness.models.client.retry import PermanentError, attach_usage
 from harness.parts import UNCHARGED, Mode, Reason, digest
 from harness.specs.models import AnthropicSpec
@@ -79,10 +64,12 @@ class _Block(Struct):
 
 def read_reply(content: bytes, request: Request, server: Endpoint) -> Response:
     """The response in the body of a message, or why there is none."""
-    body = read_body(content, server)
-    usage = read_usage(body, *PROMPT, completion="output_tokens", reasoning="thinking_tokens")
+    body = replies.read_body(content, server)
+    usage = replies.read_usage(
+        body, *PROMPT, completion="output_tokens", reasoning="thinking_tokens"
+    )
     with attach_usage(usage):
-        blocks = read_list(body, "content", _Block, server, least=0)
+        blocks = replies.read_list(body, "content", _Block, server, least=0)
     text = "".join(block.text for block in blocks if block.type == "text")
     forms = [b.input for b in blocks if b.type == "tool_use" and b.name == FORM]
     if request.schema is not None and forms and forms[0] is not None:
@@ -92,10 +79,12 @@ def read_reply(content: bytes, request: Request, server: Endpoint) -> Response:
         why = details.get("explanation") if isinstance(details, dict) else None
         refusal = "the model refused (stop_reason refusal)"
         refusal += f": {why}" if isinstance(why, str) else ""
-    stop = bounded(stop) if isinstance(stop, str) else None
+    stop = replies.bounded(stop) if isinstance(stop, str) else None
     stop = "length" if stop in CUT else stop
-    return response_of(
-        Reply(text, usage, read_served(body), stop, refusal=refusal), request, server
+    return replies.response_of(
+        replies.Reply(text, usage, replies.read_served(body), stop, refusal=refusal),
+        request,
+        server,
     )
 
 
@@ -169,7 +158,7 @@ class _Batch(Struct):
     archived_at: str | None = None
 
 
-class AnthropicBatches(BatchServer[AnthropicSpec]):
+class AnthropicBatches(batches.BatchServer[AnthropicSpec]):
     """The message batches of the account of an Anthropic model.
 
     Limits from Anthropic's guide "Batch processing": 100,000 requests or 256 MB.
@@ -192,27 +181,27 @@ class AnthropicBatches(BatchServer[AnthropicSpec]):
         body = b'{"requests": [' + b",".join(entries) + b"]}"
         return self.ask_for(_Batch, "POST", BATCHES, body).id
 
-    def status(self, name: str) -> BatchStatus:
+    def status(self, name: str) -> batches.BatchStatus:
         """The progress of a batch."""
         path = f"{BATCHES}/{quote(name, safe='')}"
         batch = self.ask_for(_Batch, "GET", path)
         if batch.archived_at is not None:
             until = self._server.quote(batch.archived_at)
-            raise BatchExpired(f"its results were kept until {until}")
+            raise batches.BatchExpired(f"its results were kept until {until}")
         counts, word = batch.request_counts, self._server.quote(batch.processing_status)
         total = sum(counts.values())
         done = total - counts.get("processing", 0)
         # Not from where the server says that they are: the key would go there.
         results = (f"{path}/results",)
-        return BatchStatus(word, word == "ended", done, total, results)
+        return batches.BatchStatus(word, word == "ended", done, total, results)
 
-    def response(self, line: BatchLine, request: Request) -> Response:
+    def response(self, line: batches.BatchLine, request: Request) -> Response:
         """The response in one result."""
         result = line.result or {}
         if result.get("type") == "succeeded":
             return read_reply(json.dumps(result.get("message")).encode(), request, self._server)
         error = result.get("error")
-        words = words_of(error.get("error") if isinstance(error, dict) else None)
+        words = batches.words_of(error.get("error") if isinstance(error, dict) else None)
         reason = Reason.FILTERED if is_filtered(words) else Reason.FAILED
         message = self._server.quote(f"in a batch: {result.get('type')}: {words}")
         raise PermanentError(reason, message, usage=UNCHARGED)

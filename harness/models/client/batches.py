@@ -173,10 +173,7 @@ class BatchServer(ABC, Generic[_Spec]):
         """The response in one result; RetryableError or PermanentError if there is none."""
 
     def entries(self, request: Request) -> dict[str, Request]:
-        """The entries of a request by the names of their results: several if one gives few replies.
-
-        One alone has the request's key for its name, and several share the start of it.
-        """
+        """The entries of a request by the names of their results: several for one reply each."""
         count = request.decoding.n
         if count == 1 or not self.hosted.is_one_by_one or request.mode is Mode.EMBED:
             return {request.key: request}
@@ -186,10 +183,7 @@ class BatchServer(ABC, Generic[_Spec]):
     def results(
         self, status: BatchStatus, requests: Sequence[Request], record: BatchRecord
     ) -> Iterator[Response]:
-        """The response to each request whose results are all in an ended batch.
-
-        Several replies to a request are merged; results of other requests are left out.
-        """
+        """The response to each request whose results are all in an ended batch."""
         entries = {request.key: self.entries(request) for request in requests}
         wanted = {name: request for request in requests for name in entries[request.key]}
         replies = defaultdict[str, dict[str, Response]](dict)
@@ -261,11 +255,7 @@ class BatchModel:
         attempts: int = 8,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Keep the arguments; nothing is called and no record read yet.
-
-        `attempts` is how often a call that fails is tried.
-        Batches may know fewer modes than the model: then `answer` raises ModelError.
-        """
+        """Keep the arguments; a call that fails is tried `attempts` times."""
         model = server.hosted
         self.name, self.kind, self.modes = model.name, model.kind, model.modes
         self._model, self._server, self._files = model, server, files
@@ -286,10 +276,7 @@ class BatchModel:
         return self._model.revision
 
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
-        """Answer each request once: from earlier batches, and from new ones.
-
-        A response counts as stored once the caller asks for the next one.
-        """
+        """Answer each request once: from earlier batches, and from new ones."""
         wanted = {request.key: request for request in requests}
         if not wanted:
             return

@@ -108,10 +108,7 @@ class Budget:
             yield request
 
     def record(self, key: str, cost_usd: float | None) -> None:
-        """Count a call that has ended; where its cost is None, the highest it may have cost.
-
-        It counts in addition to an earlier attempt at it that was stored as a failure.
-        """
+        """Count a call that has ended; where its cost is None, the highest it may have cost."""
         with self._lock:
             most = self._reserved.pop(key, 0.0)
             self._reserved_usd = self._reserved_usd - most if self._reserved else 0.0
@@ -290,10 +287,7 @@ class CachedClient:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class OfflineModel:
-    """A model known by its stored calls alone: it is never asked.
-
-    `why` is what kept it from being asked, where that is not the command's own wish.
-    """
+    """A model known by its stored calls alone; `why` it is not asked, unless that was wished."""
 
     name: str
     kind: str

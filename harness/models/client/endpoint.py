@@ -42,10 +42,7 @@ def _is_address(url: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A server's base URL, the variable that may override it, and the one that holds its key.
-
-    `reasoning_max_tokens` are those that a reply may have in addition to the request's max_tokens.
-    """
+    """A server's base URL, the variables of its URL and key, and room for its reasoning."""
 
     url: str
     url_env: str | None
@@ -59,10 +56,7 @@ class Endpoint:
     def of(
         cls, spec: HostedSpec | ModerationSpec, environ: Mapping[str, str], *, name: str
     ) -> Self:
-        """The endpoint of the model `name`: the environment's URL if it has one, else the YAML's.
-
-        ModelError where it is no HTTP address, or holds more than one.
-        """
+        """The endpoint of a model, at the environment's URL or the YAML's; ModelError if none."""
         own = environ.get(spec.base_url_env, "").strip() if spec.base_url_env else ""
         url, owner = own or spec.base_url, f"configs/models/{name}.yaml"
         reasoning = 0 if isinstance(spec, ModerationSpec) else spec.reasoning_max_tokens

@@ -22,7 +22,6 @@ from harness.models.client.http import (
 )
 from harness.models.client.retry import (
     Call,
-    Limiter,
     PermanentError,
     RetryableError,
     RetryPolicy,
@@ -45,22 +44,19 @@ _Spec = TypeVar("_Spec", bound=HostedSpec | ModerationSpec)
 
 
 class HostedModel(Resolvable, Generic[_Spec]):
-    """A model behind a provider's API, or behind a server with the same API.
-
-    `patience_s` is for how long a server is waited for that cannot be reached yet.
-    """
+    """A model behind a provider's API; a server is waited for `patience_s` at most."""
 
     kind: str
     models_path = "/models"
     rate_limits = frozenset({429})
     refusals: ClassVar[frozenset[int]] = frozenset({401})  # of the list of models
+    is_one_by_one = False  # whether several replies are as many calls
 
     def __init__(self, name: str, spec: _Spec, environ: Mapping[str, str]) -> None:
         """Keep the settings; nothing is read or called yet."""
         self.name, self.spec, self._environ = name, spec, environ
         self._is_checked = False
         self.patience_s = 0.0
-        self._limiter = Limiter(spec.concurrency)
 
     @classmethod
     def build(cls, name: str, spec: _Spec, context: ModelContext) -> Self:
@@ -77,11 +73,6 @@ class HostedModel(Resolvable, Generic[_Spec]):
         """The model's name in a request."""
         return self.spec.model
 
-    @property
-    def is_one_by_one(self) -> bool:
-        """Whether several replies are as many calls."""
-        return False
-
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Answer each request once, in the order in which the answers come."""
         spec = self.spec
@@ -90,7 +81,7 @@ class HostedModel(Resolvable, Generic[_Spec]):
             total_s=spec.total_s,
             is_one_by_one=self.is_one_by_one,
         )
-        return send_all(requests, self.connect, policy, self._limiter)
+        return send_all(requests, self.connect, policy)
 
     def connect(self) -> AbstractAsyncContextManager[Call]:
         """How one attempt at a request is made, once the server is checked."""
@@ -154,10 +145,7 @@ class HostedModel(Resolvable, Generic[_Spec]):
         return entries
 
     def translated(self, error: HttpError, *, has_form: bool = False) -> Exception:
-        """Our error for one with an HTTP status.
-
-        `has_form` says that the server was asked to hold the reply to a JSON schema.
-        """
+        """Our error for one with an HTTP status; `has_form` if a reply was held to a schema."""
         status, words = error.status, self.server.quote(error.words)
         message = f"{self.server.address} answered {status}: {words}"
         if self.is_filtered(error):

@@ -149,10 +149,7 @@ def read_served(body: Mapping[str, Any]) -> str | None:
 
 
 def bounded(name: str) -> str:
-    """A server's word for something, cut to LONGEST_NAME, so that it fits a cell of any table.
-
-    It then ends in a digest: long names that differ stay different.
-    """
+    """A server's word for something, cut to LONGEST_NAME with a digest of the whole at its end."""
     name = repair_surrogates(name)
     if len(name) <= LONGEST_NAME:
         return name

@@ -67,10 +67,7 @@ class CallError(Exception):
 
 
 class RetryableError(CallError):
-    """A failure that may pass: the request is called again, after `retry_after_s` if given.
-
-    `is_rate_limited` says that the server had too many calls of ours (429).
-    """
+    """A failure that may pass; `is_rate_limited` if the server had too many calls of ours."""
 
     def __init__(
         self,
@@ -108,16 +105,12 @@ class Limiter:
     """An adaptive limit on the calls in flight, never above `most`: AIMD, in rounds.
 
     A round is as many calls as the limit was at its start. After it the limit grows if few calls
-    failed, and shrinks by the rate-limited share if more than a few were turned away. It is kept
-    from one use to the next.
+    failed, and shrinks by the rate-limited share if more than a few were turned away.
     """
 
     def __init__(self, most: int) -> None:
         """Start low."""
         self.most, self.limit, self._is_cut = most, min(FIRST, most), False
-
-    def open(self) -> None:
-        """Begin in the running event loop, at the limit that the server has borne."""
         self._slots, self._surplus = asyncio.Semaphore(self.limit), 0
         self._seen = self._failed = self._limited = 0
 
@@ -153,23 +146,19 @@ class Limiter:
 
 
 def send_all(
-    requests: Iterable[Request],
-    connect: Connect,
-    policy: RetryPolicy,
-    limiter: Limiter | None = None,
+    requests: Iterable[Request], connect: Connect, policy: RetryPolicy
 ) -> Generator[Response, None, None]:
     """Answer each request once, in the order in which the answers come.
 
-    Raises ModelError if only failures come: once the calls in flight have ended, and if any request
-    is left. Closing the generator cancels the calls in flight. `limiter` keeps what the server has
-    borne.
+    ModelError if only failures come and a request is left. Closing the generator cancels the calls
+    in flight.
     """
-    limiter, remaining = limiter or Limiter(policy.concurrency), iter(requests)
+    remaining = iter(requests)
     if (first := next(remaining, None)) is None:
         return
-    session, connection, requests = _Session(policy, limiter), connect(), chain((first,), remaining)
+    session, connection, requests = _Session(policy), connect(), chain((first,), remaining)
     yield from _in_background(
-        lambda put: session.serve(requests, connection, put), release=limiter.release
+        lambda put: session.serve(requests, connection, put), release=session.limiter.release
     )
 
 
@@ -233,8 +222,9 @@ def retry_after_seconds(retry_after: str | None, now: datetime) -> float | None:
 class _Session:
     """The calls to one server, until the requests are answered or too many failed in a row."""
 
-    def __init__(self, policy: RetryPolicy, limiter: Limiter) -> None:
-        self.policy, self.limiter = policy, limiter
+    def __init__(self, policy: RetryPolicy) -> None:
+        self.policy, self.limiter = policy, Limiter(policy.concurrency)
+        self.closing = asyncio.Event()
         self.failed_calls = self.failed_requests = 0
         self.closed_by: ModelError | None = None
         self.is_any_left = False
@@ -243,8 +233,6 @@ class _Session:
         self, requests: Iterator[Request], connection: AbstractAsyncContextManager[Call], put: Put
     ) -> None:
         """Answer all requests; then raise what kept some from being asked."""
-        self.limiter.open()
-        self.closing = asyncio.Event()
         async with connection as self.call, asyncio.TaskGroup() as group:
             # Twice as many as may be in flight: requests that wait for a retry block no other.
             for _ in range(2 * self.policy.concurrency):

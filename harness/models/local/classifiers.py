@@ -39,6 +39,7 @@ from harness.parts import digest
 from harness.specs.models import ClassifierSpec
 from harness.storage.cells import decode_json
 from harness.storage.files import inside, write_whole
+from harness.storage.runs import DataEntry
 from harness.text.dedup import fingerprint
 
 _log = logging.getLogger(__name__)
@@ -195,12 +196,21 @@ class SklearnModel(TextLabeller):
 
 
 @dataclass(frozen=True, slots=True)
-class LabelledTexts:
-    """Texts to train on, each with the place of its label, from 0."""
+class Lesson:
+    """Texts to learn from, each with the place of its label, from 0; and what a card says of them.
+
+    `parts` names for each text its label and the method that made it: trainings share these parts.
+    """
 
     texts: tuple[str, ...]
     places: tuple[int, ...]
     labels: tuple[str, ...]
+    parts: tuple[tuple[str, str], ...]
+    rows: dict[str, int]
+    made: dict[str, int]
+    repeated: dict[str, int]
+    data: DataEntry
+    column: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +235,7 @@ class ClassifierNetwork:
 
 
 def tune(
-    examples: LabelledTexts, spec: ClassifierSpec, folder: Path, *, seed: int, progress: Progress
+    examples: Lesson, spec: ClassifierSpec, folder: Path, *, seed: int, progress: Progress
 ) -> tuple[tuple[Path, ...], str]:
     """Train a checkpoint on the examples; save it below a folder, as safetensors.
 
@@ -276,7 +286,7 @@ def opened(
 
 def _train(
     network: ClassifierNetwork,
-    examples: LabelledTexts,
+    examples: Lesson,
     spec: ClassifierSpec,
     *,
     seed: int,

@@ -11,16 +11,8 @@ from typing import Any
 from msgspec import Struct
 
 from harness.core import Request, Response
+from harness.models.client import replies
 from harness.models.client.endpoint import Endpoint
-from harness.models.client.replies import (
-    Reply,
-    read_as,
-    read_body,
-    read_list,
-    read_served,
-    read_usage,
-    response_of,
-)
 from harness.models.client.retry import PermanentError, RetryableError, attach_usage, merge
 from harness.parts import Mode, Reason, Usage, vector_fault
 from harness.specs.models import OpenAISpec
@@ -119,34 +111,34 @@ def read_response(
     content: bytes, request: Request, server: Endpoint, *, spec: OpenAISpec
 ) -> Response:
     """The response in the body of a reply with texts or a vector, or why there is none."""
-    body = read_body(content, server)
+    body = replies.read_body(content, server)
     if request.mode is Mode.EMBED:
         return _read_vector(body, request, server)
     if spec.api == "responses":
-        return response_of(_read_output(body, server), request, server)
+        return replies.response_of(_read_output(body, server), request, server)
     return read_chat(body, request, server)
 
 
 def read_chat(body: Mapping[str, Any], request: Request, server: Endpoint) -> Response:
     """The response in the body of a chat completion, or why there is none."""
-    usage, served, count = read_usage(body), read_served(body), request.decoding.n
+    usage, served, count = replies.read_usage(body), replies.read_served(body), request.decoding.n
     with attach_usage(usage):
-        choices = read_list(body, "choices", _Choice, server)
+        choices = replies.read_list(body, "choices", _Choice, server)
         if len(choices) < count:
             fact = f"{count} answers were asked for and {len(choices)} came: {IGNORES_N}"
             raise PermanentError(Reason.FAILED, fact)
     choices.sort(key=lambda choice: choice.index or 0)
     found = [
-        response_of(_read_choice(choice, usage, served), request, server)
+        replies.response_of(_read_choice(choice, usage, served), request, server)
         for choice in choices[:count]
     ]
     return found[0] if count == 1 else replace(merge(request, found), usage=usage)
 
 
-def _read_choice(choice: _Choice, usage: Usage, served: str | None) -> Reply:
+def _read_choice(choice: _Choice, usage: Usage, served: str | None) -> replies.Reply:
     word, message = (choice.finish_reason or "stop").lower(), choice.message
     is_known = word in ENDED | CUT | FILTER_STOPS
-    return Reply(
+    return replies.Reply(
         *(message.content or "", usage, served),
         stop="length" if word in CUT else choice.finish_reason,
         is_filtered=word in FILTER_STOPS,
@@ -157,34 +149,36 @@ def _read_choice(choice: _Choice, usage: Usage, served: str | None) -> Reply:
 
 def _read_vector(body: Mapping[str, Any], request: Request, server: Endpoint) -> Response:
     # Servers report no completion tokens here, and there are none.
-    usage = Usage(read_usage(body).prompt_tokens, 0)
+    usage = Usage(replies.read_usage(body).prompt_tokens, 0)
     with attach_usage(usage):
-        entry = read_list(body, "data", dict[str, Any], server)[0]
-        vector = read_as(tuple[float, ...], entry.get("embedding"), what="an embedding")
+        entry = replies.read_list(body, "data", dict[str, Any], server)[0]
+        vector = replies.read_as(tuple[float, ...], entry.get("embedding"), what="an embedding")
         if fault := vector_fault(vector):
             raise PermanentError(Reason.FAILED, f"the vector of {len(vector)} numbers is {fault}")
-    return Response(request.key, vectors=(vector,), usage=usage, served=read_served(body))
+    return Response(request.key, vectors=(vector,), usage=usage, served=replies.read_served(body))
 
 
-def _read_output(body: Mapping[str, Any], server: Endpoint) -> Reply:
+def _read_output(body: Mapping[str, Any], server: Endpoint) -> replies.Reply:
     """What a reply of the responses API says."""
-    usage = read_usage(body, "input_tokens", completion="output_tokens")
+    usage = replies.read_usage(body, "input_tokens", completion="output_tokens")
     with attach_usage(usage):
         if body.get("status") != "failed":
-            read_list(body, "output", object, server, least=0)
-        read = read_as(_Output, {**body, "output": body.get("output") or []}, what="a response")
+            replies.read_list(body, "output", object, server, least=0)
+        read = replies.read_as(
+            _Output, {**body, "output": body.get("output") or []}, what="a response"
+        )
         if read.status == "failed" or read.status in UNFINISHED:
             raise _error_of(read, server)
         # Without a model's thoughts and its remarks on the way.
         items = [i for i in read.output if i.type == "message" and i.phase != "commentary"]
-        contents = [read_as(list[_Part], i.content or [], what="a response") for i in items]
+        contents = [replies.read_as(list[_Part], i.content or [], what="a response") for i in items]
     parts = [part for content in contents for part in content]
     why_cut = (read.incomplete_details or {}).get("reason")
     is_cut, is_filtered = why_cut == "max_output_tokens", why_cut == "content_filter"
     is_unended = read.status == "incomplete" and not is_cut
-    return Reply(
+    return replies.Reply(
         *("".join(part.text for part in parts if part.type == "output_text"), usage),
-        served=read_served(body),
+        served=replies.read_served(body),
         stop="length" if is_cut else "stop",
         is_filtered=is_filtered,
         refusal=next((part.refusal for part in parts if part.type == "refusal"), "") or None,

@@ -8,6 +8,7 @@ UNPARSED where its tokens hold no choice, UNSUPPORTED where there can be no numb
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import exp, fsum, inf, log
 from typing import Any
 
@@ -15,18 +16,13 @@ from msgspec import Struct
 
 from harness.core import Request, Response
 from harness.models.boundary import choice_starts
+from harness.models.client import replies
 from harness.models.client.endpoint import Endpoint
 from harness.models.client.hosted import HostedModel
 from harness.models.client.http import Connection
-from harness.models.client.replies import (
-    read_as,
-    read_body,
-    read_list,
-    read_served,
-    read_usage,
-)
 from harness.models.client.retry import PermanentError, attach_usage
-from harness.parts import UNCHARGED, ChoiceScore, Mode, Reason
+from harness.models.openai.bodies import body_of
+from harness.parts import UNCHARGED, ChoiceScore, Decoding, Mode, Reason
 from harness.specs.models import OpenAISpec
 
 MOST_TOKENS = 20
@@ -89,20 +85,21 @@ async def score_choices(
         sent |= {"prompt": prompts, "max_tokens": 1, "temperature": 0.0}
         sent |= {"echo": True, "logprobs": 1}
     else:
-        sent["messages"] = [{"role": m.role, "content": m.content} for m in request.messages]
+        token = replace(request, mode=Mode.GENERATE, choices=(), decoding=Decoding(max_tokens=1))
+        sent |= body_of(token, hosted.model, spec)
         sent |= {spec.token_field: 1, "logprobs": True, "top_logprobs": MOST_TOKENS}
-        sent |= {"temperature": 0.0} if spec.sends_temperature else {}
-        sent |= {"reasoning_effort": spec.reasoning_effort} if spec.reasoning_effort else {}
     path = "/completions" if is_exact else "/chat/completions"
-    body = read_body(await connection.request("POST", path, sent | spec.extra_body), server)
-    usage = read_usage(body)
+    body = replies.read_body(await connection.request("POST", path, sent | spec.extra_body), server)
+    usage = replies.read_usage(body)
     with attach_usage(usage):
         if is_exact:
             found = read_logprobs(body, len(prompts), server)
             scores = echo_scores(request.choices, prompts, found)
         else:
             scores = token_scores(request.choices, read_next_tokens(body, server))
-    return Response(request.key, choice_scores=scores, usage=usage, served=read_served(body))
+    return Response(
+        request.key, choice_scores=scores, usage=usage, served=replies.read_served(body)
+    )
 
 
 def refuse(choices: Sequence[str], *, is_exact: bool) -> None:
@@ -144,7 +141,7 @@ def spans_in(tokens: Sequence[str], prompt: str) -> Spans | None:
 
 def read_logprobs(body: Mapping[str, Any], count: int, server: Endpoint) -> list[Logprobs]:
     """The log-probabilities of `count` prompts in a reply, in their order."""
-    completions = read_list(body, "choices", _Completion, server)
+    completions = replies.read_list(body, "choices", _Completion, server)
     completions.sort(key=lambda completion: completion.index or 0)
     found = [c.logprobs for c in completions if c.logprobs and len(c.logprobs.token_logprobs) > 1]
     fact = None
@@ -206,13 +203,13 @@ def _sum(logprobs: Sequence[float | None]) -> float:
 
 def read_next_tokens(body: Mapping[str, Any], server: Endpoint) -> list[NextToken]:
     """The likeliest first tokens of a chat reply."""
-    chat = read_list(body, "choices", _Chat, server)[0]
+    chat = replies.read_list(body, "choices", _Chat, server)[0]
     if chat.finish_reason == "content_filter":
         raise PermanentError(Reason.FILTERED, "the answer was held back by a content filter")
     if refusal := chat.message.get("refusal"):
         raise PermanentError(Reason.REFUSED, server.quote(str(refusal)))
     content = (chat.logprobs or {}).get("content") or []
-    positions = read_as(list[_Position], content, what="a chat completion")
+    positions = replies.read_as(list[_Position], content, what="a chat completion")
     if not positions or not positions[0].top_logprobs:
         raise PermanentError(Reason.FAILED, NO_NEXT)
     return list(dict.fromkeys(positions[0].top_logprobs))
@@ -233,19 +230,13 @@ def token_scores(
     begun = [_beginnings(word, next_tokens) for word in words]
     known = fsum(exp(value) for row in rows for value in row)
     is_begun = [fsum(exp(each.logprob) for each in part) > SPILL * known for part in begun]
-    if all(is_begun):
-        raise PermanentError(
-            Reason.UNPARSED,
-            f"each choice is more than one token for this model, which begins with "
-            f"{begun[0][0].token!r}, and what follows is not listed; use `--answers written`, a "
-            "model of kind vllm or transformers, or a server with `choices: echo`",
-        )
-    if not any(rows):
+    if all(is_begun) or not any(rows):
         first = ", ".join(repr(each.token) for each in next_tokens[:5])
         raise PermanentError(
             Reason.UNPARSED,
-            f"none of the choices is among the {len(next_tokens)} likeliest first tokens: {first}, "
-            "...",
+            f"no choice is one token among the {len(next_tokens)} likeliest first tokens: {first}, "
+            "...; use `--answers written`, a model of kind vllm or transformers, or a server with "
+            "`choices: echo`",
         )
     sums = [
         _total([*row, *(each.logprob for each in part)]) if more else _total(row) if row else least

@@ -16,32 +16,13 @@ from msgspec import Struct, field
 
 from harness.core import Request, Response
 from harness.errors import ModelError
+from harness.models import labels
+from harness.models.client import replies
 from harness.models.client.batches import BatchLine, BatchServer, BatchStatus, words_of
 from harness.models.client.hosted import HostedModel
 from harness.models.client.http import Connection, HttpError
-from harness.models.client.replies import (
-    LONGEST_NAME,
-    read_body,
-    read_list,
-    read_served,
-    read_usage,
-)
 from harness.models.client.retry import PermanentError, attach_usage
-from harness.models.labels import (
-    FLAGGED,
-    LabelQuestion,
-    LabelQuestions,
-    TextLabeller,
-    chosen,
-    other_label,
-)
-from harness.models.openai.bodies import (
-    body_of,
-    codes_of,
-    is_filtered,
-    path_of,
-    read_response,
-)
+from harness.models.openai import bodies
 from harness.models.openai.choices import score_choices
 from harness.parts import UNCHARGED, Mode, Reason, digest
 from harness.specs.models import ModerationSpec, OpenAISpec
@@ -84,11 +65,14 @@ class OpenAIServed(HostedModel[_Spec]):
 
     def is_filtered(self, error: HttpError) -> bool:
         """Whether an error says that a filter held the prompt or the answer back."""
-        return error.status < 500 and is_filtered(error.problem)
+        return error.status < 500 and bodies.is_filtered(error.problem)
 
     def _remedy(self, error: HttpError, words: str, *, has_form: bool) -> str | None:
         status, param, model = error.status, str(error.problem.get("param")), repr(self.model)
-        codes, usual = codes_of(error.problem), super()._remedy(error, words, has_form=has_form)
+        codes, usual = (
+            bodies.codes_of(error.problem),
+            super()._remedy(error, words, has_form=has_form),
+        )
         if status == 429 and NO_CREDIT & codes:
             return "see the account's limits, then repeat the command"
         if ONE_ALONE in words.lower():
@@ -116,6 +100,7 @@ class OpenAIModel(OpenAIServed[OpenAISpec]):
         """Keep the settings; nothing is read or called yet."""
         super().__init__(name, spec, environ)
         self._auto: dict[str, Any] = {}
+        self.is_one_by_one = spec.is_one_by_one
 
     @property
     def modes(self) -> frozenset[Mode]:
@@ -129,11 +114,6 @@ class OpenAIModel(OpenAIServed[OpenAISpec]):
         if self.spec.model == "auto":
             _ = self.identity  # a bug before it is resolved
         return str(self._auto.get("id", self.spec.model))
-
-    @property
-    def is_one_by_one(self) -> bool:
-        """Whether several replies are as many calls."""
-        return self.spec.is_one_by_one
 
     def _identity_parts(self) -> list[str]:
         spec = self.spec
@@ -166,7 +146,7 @@ class OpenAIModel(OpenAIServed[OpenAISpec]):
                 f"{len(listed)}: {names or 'none'}; set model to the one that is meant"
             )
         for part in ("id", "root"):
-            if len(name := str(listed[0].get(part, ""))) > LONGEST_NAME:
+            if len(name := str(listed[0].get(part, ""))) > replies.LONGEST_NAME:
                 raise ModelError(
                     f"{server.address} lists a model whose {part} has {len(name)} characters; "
                     "name the model instead of auto"
@@ -188,11 +168,11 @@ class OpenAIModel(OpenAIServed[OpenAISpec]):
             )
         if request.mode in (Mode.CHOOSE, Mode.CHOOSE_TOKEN):
             return await score_choices(connection, request, self)
-        spec, body = self.spec, body_of(request, self.model, self.spec)
+        spec, body = self.spec, bodies.body_of(request, self.model, self.spec)
         if spec.api == "responses" and request.mode is Mode.GENERATE:
             body["stream"] = False  # some servers stream here unless asked not to
-        content = await connection.request("POST", path_of(request, spec), body)
-        return read_response(content, request, self.server, spec=spec)
+        content = await connection.request("POST", bodies.path_of(request, spec), body)
+        return bodies.read_response(content, request, self.server, spec=spec)
 
 
 class _Result(Struct):
@@ -203,21 +183,25 @@ class _Result(Struct):
     category_scores: dict[str, float | None] = field(default_factory=dict)
 
 
-class ModerationModel(TextLabeller, OpenAIServed[ModerationSpec]):
+class ModerationModel(labels.TextLabeller, OpenAIServed[ModerationSpec]):
     """The moderation endpoint of OpenAI, or of a server that answers as it does."""
 
     kind = "moderation"
     refusals: ClassVar[frozenset[int]] = frozenset()  # a key for moderation alone may list nothing
 
     def __init__(
-        self, name: str, spec: ModerationSpec, questions: LabelQuestions, environ: Mapping[str, str]
+        self,
+        name: str,
+        spec: ModerationSpec,
+        questions: labels.LabelQuestions,
+        environ: Mapping[str, str],
     ) -> None:
         """Keep the settings; SpecError unless the task has two labels, `positive` among them."""
         super().__init__(name, spec, environ)
         self._questions = questions
-        self._negative = other_label(questions.labels, spec.positive, model=name)
+        self._negative = labels.other_label(questions.labels, spec.positive, model=name)
 
-    def _labelled(self, asked: Sequence[LabelQuestion]) -> Iterator[Response]:
+    def _labelled(self, asked: Sequence[labels.LabelQuestion]) -> Iterator[Response]:
         return OpenAIServed.answer(self, [question.request for question in asked])
 
     def _identity_parts(self) -> list[str]:
@@ -226,14 +210,18 @@ class ModerationModel(TextLabeller, OpenAIServed[ModerationSpec]):
     async def _reply(self, connection: Connection, request: Request) -> Response:
         question = self._questions.question(request)
         sent = {"model": self.spec.model, "input": question.text}
-        body = read_body(await connection.request("POST", "/moderations", sent), self.server)
-        with attach_usage(read_usage(body)):
-            result = read_list(body, "results", _Result, self.server)[0]
+        body = replies.read_body(
+            await connection.request("POST", "/moderations", sent), self.server
+        )
+        with attach_usage(replies.read_usage(body)):
+            result = replies.read_list(body, "results", _Result, self.server)[0]
         scores = {n: score for n, score in result.category_scores.items() if score is not None}
         categories = {*result.categories, *scores}  # each is a metric of the tables
         if (
             len(categories) > MOST_CATEGORIES
-            or any(len(name) > LONGEST_NAME or not name.isprintable() for name in categories)
+            or any(
+                len(name) > replies.LONGEST_NAME or not name.isprintable() for name in categories
+            )
             or not all(map(isfinite, scores.values()))
         ):
             fact = f"the reply has more than {MOST_CATEGORIES} categories, or odd names or scores"
@@ -241,8 +229,8 @@ class ModerationModel(TextLabeller, OpenAIServed[ModerationSpec]):
         is_flagged = result.flagged or any(result.categories.values())
         label = self.spec.positive if is_flagged else self._negative
         flags = {n: float(is_on) for n, is_on in result.categories.items() if is_on is not None}
-        numbers = scores | {FLAGGED.format(name): flag for name, flag in flags.items()}
-        return replace(chosen(question, label, numbers), served=read_served(body))
+        numbers = scores | {labels.FLAGGED.format(name): flag for name, flag in flags.items()}
+        return replace(labels.chosen(question, label, numbers), served=replies.read_served(body))
 
 
 class _File(Struct):
@@ -270,11 +258,11 @@ class OpenAIBatches(BatchServer[OpenAISpec]):
     def path(self, request: Request) -> str | None:
         """The path of texts, by the API of the model's YAML, or of vectors."""
         can = request.mode in (Mode.GENERATE, Mode.EMBED)
-        return f"/v1{path_of(request, self.hosted.spec)}" if can else None
+        return f"/v1{bodies.path_of(request, self.hosted.spec)}" if can else None
 
     def entry(self, request: Request, name: str) -> bytes:
         """One line of the file."""
-        body = body_of(request, self.hosted.model, self.hosted.spec)
+        body = bodies.body_of(request, self.hosted.model, self.hosted.spec)
         line = {"custom_id": name, "method": "POST", "url": self.path(request), "body": body}
         return json.dumps(line).encode()
 
@@ -319,9 +307,9 @@ class OpenAIBatches(BatchServer[OpenAISpec]):
         status, body = reply.get("status_code"), reply.get("body")
         if status == 200:
             content = json.dumps(body).encode()
-            return read_response(content, request, self._server, spec=self.hosted.spec)
+            return bodies.read_response(content, request, self._server, spec=self.hosted.spec)
         error = body.get("error") if isinstance(body, dict) else line.error
         inner = error if isinstance(error, dict) else {}
-        reason = Reason.FILTERED if is_filtered(inner) else Reason.FAILED
+        reason = Reason.FILTERED if bodies.is_filtered(inner) else Reason.FAILED
         message = f"{self.address} answered {status} in a batch: {words_of(inner) or body}"
         raise PermanentError(reason, self._server.quote(message), usage=UNCHARGED)

@@ -11,7 +11,7 @@ from typing import Any
 from harness.analysis.boards.alarms import Row
 from harness.analysis.boards.views import board_notes, recipe_labels
 from harness.analysis.compare import compare, decided_items, read_items
-from harness.analysis.pairings import Kind, Pairing, PairingQuery, between
+from harness.analysis.pairings import Kind, Pairing, between
 from harness.analysis.run_views import ComparedRun
 from harness.errors import HarnessError
 from harness.judges.custom import JudgeLabel
@@ -262,9 +262,8 @@ def differences(
     pairs: list[tuple[Pairing, list[int]]] = []
     notes = []
     for other in others[:_MOST]:
-        query = PairingQuery(lead.judge, lead.judge)
         try:
-            found, _, _ = between(page.run_of(lead), page.run_of(other), query)
+            found, _, _ = between(page.run_of(lead), page.run_of(other), (lead.judge, lead.judge))
         except HarnessError as error:
             notes.append(f"{lead.model} and {other.model} are not compared: {error}")
             continue

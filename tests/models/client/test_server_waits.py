@@ -10,7 +10,6 @@ from support.stub_server import StubServer
 
 from harness.core import Request
 from harness.errors import ModelError
-from harness.models.client.retry import FIRST, Limiter, RetryPolicy, send_all
 from harness.models.openai.model import OpenAIModel
 from harness.parts import UNCHARGED, Decoding, Message
 from harness.specs.models import OpenAISpec
@@ -33,20 +32,6 @@ def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port: int = taken.getsockname()[1]
     return port
-
-
-def test_the_next_step_begins_with_as_many_calls_at_once_as_the_server_has_borne() -> None:
-    with StubServer(Script(delay_s=0.02)) as server:
-        model, limiter = model_at(server.url), Limiter(64)
-        rules = RetryPolicy(64, 6, timeout_s=5)
-        requests = asked(model, 160)
-        list(send_all(requests[:80], model.connect, rules, limiter))
-        borne = limiter.limit
-
-        answers = list(send_all(requests[80:], model.connect, rules, limiter))
-
-    assert (borne > FIRST, limiter.limit) == (True, 64)
-    assert not any(answer.failure for answer in answers)
 
 
 def test_a_server_that_only_fails_ends_the_run_soon() -> None:

@@ -74,19 +74,6 @@ def test_one_seed_gives_the_same_weights_and_another_other_ones(toy: Talk, base:
     assert sums[0] == sums[1] != sums[2]
 
 
-@pytest.mark.slow
-def test_training_again_takes_the_place_of_what_was_trained(toy: Talk, base: Path) -> None:
-    toy.model("tiny", f"{{kind: classifier, model: '{base}', {BRIEF}}}")
-    first, second = trained(toy), trained(toy, seed=1)
-
-    assert first.card.digest != second.card.digest
-    assert sorted(path.name for path in second.folder.iterdir()) == [
-        "card.json",
-        "checkpoint",
-        "texts.txt",
-    ]
-
-
 def test_a_loss_that_breaks_ends_the_training(toy: Talk, base: Path) -> None:
     toy.model("tiny", f"{{kind: classifier, model: '{base}', learning_rate: 1.0e+30, batch: 2}}")
 

@@ -15,9 +15,9 @@ from harness.analysis.pairings import Pairing, of_one_task, unpaired
 from harness.analysis.run_views import ComparedRun
 from harness.errors import SpecError
 from harness.lazy import DataFrame, pandas
-from harness.pipeline.score import RIGHT_OR_WRONG, averages, value_range
+from harness.pipeline.score import averages
 from harness.stats.clustered import clustered_mean, detectable_difference, paired_gap
-from harness.stats.estimate import Estimate, Limits, mean
+from harness.stats.estimate import Estimate, mean
 from harness.storage.files import refused
 from harness.storage.frames import Row, load, records
 from harness.storage.runs import ANSWERS, RunFolder
@@ -39,13 +39,6 @@ class Decision(StrEnum):
 _FIRST = (Decision.REGRESSION, Decision.INCONCLUSIVE)
 _LOST = "the new run does not have {} of the base run, so it cannot pass"
 _NUMBERS = ("base", "new", "drop", "low", "high", "seen", "low_corrected", "high_corrected")
-
-
-def _check_bounds(max_drop: float, max_missing: float) -> None:
-    if not (isfinite(max_drop) and max_drop >= 0):
-        raise SpecError(f"--max-drop {max_drop}: give 0 or more, as .02 for two points")
-    if not 0 <= max_missing <= 1:
-        raise SpecError(f"--max-missing {max_missing}: give a share from 0 to 1")
 
 
 def gate(
@@ -72,7 +65,9 @@ def gate(
 
     `attrs`: the whole `decision`, `notes` for the reader, and what is `absent` from the new run.
     """
-    _check_bounds(max_drop, max_missing)
+    if not (isfinite(max_drop) and max_drop >= 0 and 0 <= max_missing <= 1):
+        words = "give a drop of 0 or more, as .02 for two points, and a share from 0 to 1"
+        raise SpecError(f"--max-drop {max_drop}, --max-missing {max_missing}: {words}")
     runs = [_whole(folder) for folder in (base, new)]
     found, notes, unmatched = of_one_task(runs[0], runs[1], judge)
     pairings = _chosen(found)
@@ -125,11 +120,17 @@ def _row(
     lost = [float(items[side].isna().mean()) if len(items) else 0.0 for side in "ab"]
     base, new = mean(read["a"].tolist()), mean(read["b"].tolist())
     bounds, sure = (_bounds(pairing, read, level=at) for at in (LEVEL, level))
+    decision, reason = _decide(allowed, bounds, sure, lost=lost, tests=tests)
+    is_whole = decision != Decision.REGRESSION and max(lost[0], allowed[2]) <= allowed[1]
     is_same = bool(len(items)) and read["a"].equals(read["b"].rename("a"))
-    is_same = is_same and _is_same(pairing, answers)
-    decision, reason = _decide(
-        allowed, bounds, sure, lost=(lost[0], lost[1]), is_same=is_same, tests=tests
-    )
+    if is_whole and is_same and _is_same(pairing, answers):
+        decision, reason = Decision.PASS, SAME
+    seen = None
+    if sure.low is not None and sure.high is not None:
+        reach, most = (sure.high - sure.low) / 2, pairing.limits()
+        least = detectable_difference(reach, sure.clusters, level=level, power=POWER)
+        seen = allowed[0] + least
+        seen = None if most is not None and seen > most[1] else seen
     return {
         "task": first.file.run.task,
         "variant": first.variant,
@@ -138,8 +139,7 @@ def _row(
         "metric": first.judge.metric,
         **{"decision": decision, "reason": reason, "base": base, "new": new},
         "drop": None if base is None or new is None else base - new,
-        **{"low": bounds.low, "high": bounds.high},
-        "seen": _seen(pairing, sure, allowed[0], level=level),
+        **{"low": bounds.low, "high": bounds.high, "seen": seen},
         **{"n": len(read), "items": len(items), "clusters": read["cluster"].nunique()},
         **{"missing": lost[1], "missing_base": lost[0], "level": level},
         **{"low_corrected": sure.low, "high_corrected": sure.high},
@@ -148,14 +148,9 @@ def _row(
 
 def _bounds(pairing: Pairing, read: DataFrame, *, level: float) -> Estimate:
     base, new, clusters = (read[name].to_numpy() for name in ("a", "b", "cluster"))
-    if pairing.first.judge.metric == RIGHT_OR_WRONG:
+    if pairing.is_right_or_wrong:
         return paired_gap(base, new, clusters, level=level)
-    return clustered_mean(base - new, clusters, level=level, limits=_limits(pairing))
-
-
-def _limits(pairing: Pairing) -> Limits | None:
-    ends = value_range(pairing.first.judge, pairing.first.judge.metric)
-    return ends and (ends[0] - ends[1], ends[1] - ends[0])
+    return clustered_mean(base - new, clusters, level=level, limits=pairing.limits())
 
 
 def _is_same(pairing: Pairing, answers: Sequence[DataFrame]) -> bool:
@@ -176,43 +171,31 @@ def _decide(
     bounds: Estimate,
     sure: Estimate,
     *,
-    lost: tuple[float, float],
-    is_same: bool,
+    lost: Sequence[float],
     tests: int,
 ) -> tuple[Decision, str]:
+    """The decision by what is missing, then by the intervals, and its reason."""
     max_drop, max_missing, unmatched = allowed
+    low, high = bounds.low, bounds.high
     if lost[1] > max_missing:
-        fact = f"{lost[1]:.1%} of the verdicts are missing"
-        return Decision.REGRESSION, f"{fact}, more than {max_missing:.1%}"
+        words = f"{lost[1]:.1%} of the verdicts are missing, more than {max_missing:.1%}"
+        return Decision.REGRESSION, words
     if sure.low is not None and sure.low > max_drop:
         return Decision.REGRESSION, f"the drop is more than {max_drop:g}"
-    if lost[0] > max_missing:
-        fact = f"{lost[0]:.1%} of the verdicts are missing from the base run"
-        return Decision.INCONCLUSIVE, fact
-    if unmatched > max_missing:
-        return Decision.INCONCLUSIVE, f"{unmatched:.1%} of the samples are in one run alone"
-    if is_same:
-        return Decision.PASS, SAME
-    if bounds.high is None:
-        return Decision.INCONCLUSIVE, f"no interval: {bounds.why}"
-    if bounds.high <= max_drop:
+    if high is not None and high <= max_drop and max(lost[0], unmatched) <= max_missing:
         return Decision.PASS, f"a drop of more than {max_drop:g} is ruled out"
-    if bounds.low is not None and bounds.low > max_drop:
-        fact = f"the drop is more than {max_drop:g} by the {LEVEL:.0%} interval"
-        return (
-            Decision.INCONCLUSIVE,
-            f"{fact}, but not by the one that {tests} rows need (Bonferroni)",
-        )
-    return Decision.INCONCLUSIVE, f"a drop of up to {bounds.high:.3f} is not ruled out"
-
-
-def _seen(pairing: Pairing, sure: Estimate, max_drop: float, *, level: float) -> float | None:
-    if sure.low is None or sure.high is None:
-        return None
-    reach = (sure.high - sure.low) / 2
-    seen = max_drop + detectable_difference(reach, sure.clusters, level=level, power=POWER)
-    ends = _limits(pairing)
-    return None if ends is not None and seen > ends[1] else seen
+    facts = (
+        (lost[0] > max_missing, f"{lost[0]:.1%} of the verdicts are missing from the base run"),
+        (unmatched > max_missing, f"{unmatched:.1%} of the samples are in one run alone"),
+        (high is None, f"no interval: {bounds.why}"),
+        (
+            low is not None and low > max_drop,
+            f"the drop is more than {max_drop:g} by the {LEVEL:.0%} interval, but not by the one "
+            f"that {tests} rows need (Bonferroni)",
+        ),
+        (True, f"a drop of up to {high or 0.0:.3f} is not ruled out"),
+    )
+    return Decision.INCONCLUSIVE, next(words for is_so, words in facts if is_so)
 
 
 TAGS = {Decision.REGRESSION: "failure", Decision.INCONCLUSIVE: "error"}
@@ -230,20 +213,22 @@ def junit_text(gate: DataFrame) -> bytes:
         failures=str(said.count(Decision.REGRESSION)),
         errors=str(said.count(Decision.INCONCLUSIVE) + len(absent)),
     )
+
+    def put(classname: str, name: str, decision: Decision, reason: str, words: str | None) -> None:
+        names = {"classname": without_controls(classname), "name": without_controls(name)}
+        case = SubElement(suite, "testcase", names)
+        if (tag := TAGS.get(decision)) is not None:
+            facts = {"type": str(decision), "message": without_controls(reason)}
+            SubElement(case, tag, facts).text = words
+        elif reason == SAME:
+            SubElement(case, "system-out").text = reason
+
     for row in records(gate):
-        names = {"classname": f"{row.task}.{row.variant}", "name": f"{row.metric} by {row.judge}"}
-        case = SubElement(suite, "testcase", {n: without_controls(v) for n, v in names.items()})
-        if (tag := TAGS.get(row.decision)) is not None:
-            facts = {"type": str(row.decision), "message": without_controls(row.reason)}
-            SubElement(case, tag, facts).text = gate_words(row)
-        elif row.reason == SAME:
-            SubElement(case, "system-out").text = row.reason
-    for part in map(without_controls, absent):
-        case = SubElement(
-            suite, "testcase", classname=without_controls(gate["task"].iat[0]), name=part
-        )
-        facts = {"type": str(Decision.INCONCLUSIVE), "message": f"not in the new run: {part}"}
-        SubElement(case, TAGS[Decision.INCONCLUSIVE], facts)
+        case = f"{row.task}.{row.variant}", f"{row.metric} by {row.judge}"
+        put(*case, row.decision, row.reason, gate_words(row))
+    for part in absent:
+        reason = f"not in the new run: {part}"
+        put(gate["task"].iat[0], part, Decision.INCONCLUSIVE, reason, None)
     indent(suite)
     return f"{HEAD}\n{tostring(suite, encoding='unicode')}\n".encode()
 

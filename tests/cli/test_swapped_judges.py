@@ -1,4 +1,4 @@
-"""What `leaderboard` prints of judges: side by side, and what they owe to what was swapped."""
+"""What `leaderboard` prints of what judges owe to what was swapped."""
 
 import json
 import re
@@ -32,13 +32,6 @@ def printed(toy: Toy, title: str, capsys: pytest.CaptureFixture[str]) -> list[li
     return [re.split(" {2,}", line) for line in table.splitlines()[1:]]
 
 
-def test_judges_are_side_by_side(judged: Toy, capsys: pytest.CaptureFixture[str]) -> None:
-    head, *lines = printed(judged, "judges side by side", capsys)
-
-    assert head == ["model", "near", "turned"]
-    assert lines == [["oracle", "1.000", "0.500"], ["literal", "0.000", "0.500"]]
-
-
 def test_the_sensitivity_of_a_judge_is_printed_for_each_model(
     judged: Toy, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -47,17 +40,3 @@ def test_the_sensitivity_of_a_judge_is_printed_for_each_model(
     assert head == ["model", "near", "near:swapped", "difference"]
     assert sorted(line[:2] for line in lines) == [["literal", "0.000"], ["oracle", "1.000"]]
     assert all(float(line[3]) == float(line[1]) - float(line[2]) for line in lines)
-
-
-def test_one_judge_alone_has_no_table_beside_its_own(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
-    toy.run("--variant", "base")
-    capsys.readouterr()
-
-    main(["leaderboard", "--results", str(toy.results)])
-
-    said = capsys.readouterr().out
-    assert "toy, base: accuracy by near" in said
-    assert "side by side" not in said
-    assert "sensitivity" not in said
