@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from support.packages import needs
 from support.report_runs import Sketch, write_runs
-from support.run_tables import score_rows
 
 from harness.present.page.page import page_data, page_text
 from harness.present.page.server import LiveRuns, PageServer
