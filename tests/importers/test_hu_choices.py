@@ -5,13 +5,11 @@ from pathlib import Path
 
 import pytest
 from support import stored_choices
-from support.each import each
 from support.posed_files import ORDERS, Cells, write
 from support.quiz import Quiz
 from support.stored_choices import answered, control, pair, same, spaced
 
 from harness.errors import DataError
-from harness.importers.formats.hu2022 import recognises
 from harness.importers.import_files import Imported
 from harness.storage.run_tables import SampleRecord
 
@@ -141,17 +139,3 @@ def test_of_two_items_that_read_alike_the_number_tells(quiz: Quiz) -> None:
     take(quiz, [answered(0)])
 
     assert only(quiz).sample.id == "irony-7"
-
-
-@each(
-    ("text", "is_known"),
-    [
-        ("a,phenomenon,randomized_option_order,distribution\n", True),
-        ('\ufeff"distribution","phenomenon","randomized_option_order"\r\n', True),
-        ("phenomenon,randomized_option_order,prompt\n", False),
-        ('[{"distribution": 1}]', False),
-        ("", False),
-    ],
-)
-def test_a_file_is_known_by_its_columns(text: str, is_known: bool) -> None:
-    assert recognises(text) is is_known

@@ -1,30 +1,44 @@
-"""Logs of Inspect without its library; tests/peers reads real ones with it."""
+"""Formats are known by content; logs of Inspect without its library (tests/peers has it)."""
 
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from support import quiz as quiz_module
 from support.each import each
 
 from harness.errors import ModelError
-from harness.importers.formats.inspect_log import ZIPPED, recognises
+from harness.importers.formats import hu2022, inspect_log, lm_eval_log, topical_chat
 
 IS_HERE = find_spec("inspect_ai") is not None
 
 
 @each(
-    ("text", "is_known"),
+    ("layout", "known", "unknown"),
     [
-        (ZIPPED, True),
-        ('{"version": 2, "eval": {"packages": {"inspect_ai": "0.3.1"}}}', True),
-        ('{"version": 2, "eval": {}}', False),
-        ('[{"eval": {"packages": {"inspect_ai": "0.3.1"}}}]', False),
-        ("", False),
+        (inspect_log, inspect_log.ZIPPED, ""),
+        (inspect_log, '{"version": 2, "eval": {"packages": {"inspect_ai": "0.3.1"}}}', "[]"),
+        (
+            inspect_log,
+            '{"eval": {"x": "inspect_ai"}, "inspect_ai": 1}',
+            '{"version": 2, "eval": {}}',
+        ),
+        (topical_chat, '\n [{"all_responses"', '{"all_responses": []}'),
+        (
+            lm_eval_log,
+            '{"doc_id": 0, "doc": {}, "arguments": {}, "resps": []}\n{',
+            '{"doc_id": 0}\n{}',
+        ),
+        (hu2022, "a,phenomenon,randomized_option_order,distribution\n", '[{"distribution": 1}]'),
+        (hu2022, '\ufeff"distribution","phenomenon","randomized_option_order"\r\n', "phenomenon\n"),
     ],
 )
-def test_a_log_is_known_by_what_is_in_it(text: str, is_known: bool) -> None:
-    assert recognises(text) is is_known
+def test_a_format_is_known_by_content_damaged_or_not(
+    layout: ModuleType, known: str, unknown: str
+) -> None:
+    assert layout.recognises(known)
+    assert not layout.recognises(unknown)
 
 
 @pytest.mark.skipif(IS_HERE, reason="inspect_ai is installed here")

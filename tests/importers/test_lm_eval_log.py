@@ -9,7 +9,6 @@ from support import quiz as quiz_module
 from support.quiz import Quiz, value
 
 from harness.errors import DataError
-from harness.importers.formats.lm_eval_log import recognises
 
 LOGS = Path(__file__).parents[1] / "support/lm_eval_logs"
 ORDER0, ORDER1 = LOGS / "samples_quiz_order0.jsonl", LOGS / "samples_quiz_order1.jsonl"
@@ -166,15 +165,3 @@ def test_scores_and_written_answers_do_not_mix(quiz: Quiz) -> None:
 
     with pytest.raises(DataError, match="holds written answers; import them apart"):
         quiz.take(ORDER0, written)
-
-
-@pytest.mark.parametrize(
-    ("text", "is_known"),
-    [
-        ('{"doc_id": 0, "doc": {}, "arguments": {}, "resps": []}\n{', True),
-        ('{"doc_id": 0}\n{"arguments": 1, "resps": 2}', False),
-        ('["doc_id", "arguments", "resps"]', False),
-    ],
-)
-def test_a_log_is_known_by_its_first_line(text: str, is_known: bool) -> None:
-    assert recognises(text) is is_known

@@ -12,7 +12,7 @@ from support.rated_files import answered
 from harness.core import Sample
 from harness.data.readers.topical_chat import shown
 from harness.errors import DataError
-from harness.importers.formats.topical_chat import read, recognises
+from harness.importers.formats.topical_chat import read
 from harness.importers.record import SampleLookup, StoredAnswer
 from harness.registry import Registry, shipped_home
 from harness.text.prompts import Prompts
@@ -61,20 +61,6 @@ def test_the_variant_is_the_first_criterion_its_prompt_names(prompt: str, expect
 def test_a_criterion_is_not_fished_out_of_prose(prompt: str) -> None:
     with pytest.raises(DataError, match=r"gpt_coh\.json, item 1: its prompt names no criterion"):
         variant(prompt)
-
-
-@each(
-    ("text", "is_known"),
-    [
-        ('[{"all_responses": []}]', True),
-        ('\n [{"all_responses"', True),
-        ('{"all_responses": []}', False),
-        ("[]", False),
-        ("all_responses\n1\n", False),
-    ],
-)
-def test_a_file_is_known_by_what_is_in_it(text: str, is_known: bool) -> None:
-    assert recognises(text) is is_known
 
 
 def test_prompt_and_texts_are_kept_to_the_letter() -> None:
