@@ -27,9 +27,13 @@ TEXTS = [f"The {word} ferry waits for tea {at}." for at, word in enumerate("abcd
 
 
 def profiled(
-    texts: Sequence[object], labels: Sequence[object] | None = None, **sampling: int
+    texts: Sequence[object],
+    labels: Sequence[object] | None = None,
+    *,
+    pairs: int = 2000,
+    seed: int = 0,
 ) -> Profile:
-    return profile(texts, labels, SCORER, **sampling)
+    return profile(texts, labels, SCORER, pairs=pairs, seed=seed)
 
 
 def row(texts: Sequence[object]) -> Row:

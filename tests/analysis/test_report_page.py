@@ -15,7 +15,7 @@ from msgspec import structs
 from support.hate_rows import run_of
 from support.report_runs import Sketch, write_runs
 
-from harness.errors import SpecError, StoreError
+from harness.errors import SpecError
 from harness.lazy import pandas
 from harness.parts import Mode
 from harness.present.page.items import PageParts
@@ -172,17 +172,6 @@ def test_boards_of_two_recipes_are_named_by_what_differs_and_the_one_with_ranks_
     assert len(set(lines)) == len(lines)
 
 
-def test_a_difference_that_may_be_chance_is_called_so(tmp_path: Path) -> None:
-    write_runs(tmp_path, Sketch(models=(("alpha", 0.6), ("beta", 0.5)), has_choices=False))
-
-    lines = section(data_of(page_text(page_data(run_folders(tmp_path), tmp_path))), "headline")
-
-    assert re.search(
-        r"are not significantly different: the difference lies between -?\d+ and \d+ points",
-        lines["lines"][0],
-    )
-
-
 def test_a_number_leads_to_its_recipe_its_missing_and_its_items(page: str) -> None:
     data = data_of(page)
     [table] = [t for t in section(data, "leaderboard")["tables"] if t["pick"] == "plain, by choice"]
@@ -212,12 +201,6 @@ def test_every_answer_is_there_as_it_is_stored(page: str) -> None:
     answers = {data["texts"][item[4]] for run in data["items"] for item in run if item[4] >= 0}
 
     assert {text for text in HOSTILE} <= answers
-
-
-def test_equal_texts_are_kept_once(page: str) -> None:
-    texts = data_of(page)["texts"]
-
-    assert len(texts) == len(set(texts))
 
 
 def test_both_orders_of_a_verdict_have_their_prompt_and_their_reply(page: str) -> None:
@@ -281,11 +264,6 @@ def test_the_shell_for_a_server_holds_no_data_and_may_ask_its_own_server_alone()
 
     assert "connect-src 'self'" in shell
     assert 'id="data"></script>' in shell
-
-
-def test_no_run_is_a_mistake_of_the_user_s(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="no runs below"):
-        page_data([], tmp_path)
 
 
 def test_a_page_of_more_answers_than_asked_for_shows_the_same_samples_of_each_run_and_says_so(

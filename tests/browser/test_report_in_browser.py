@@ -6,22 +6,17 @@ Needs chromium and chromedriver; run with `-m browser`.
 import json
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
-from support.hate_rows import planted, run_of
 from support.packages import needs
-from support.paired_runs import SMALL
 from support.report_runs import Sketch, write_runs
-from support.run_tables import score_rows
 
 from harness.present.page.page import page_data, page_text
 from harness.present.page.server import LiveRuns, PageServer
 from harness.storage.find_runs import run_folders
-from harness.storage.runs import DataEntry, RunFolder
 
 pytestmark = [pytest.mark.browser, needs("selenium")]
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -362,28 +357,3 @@ def test_the_live_page_shows_a_run_when_it_ends(driver: Driver, tmp_path: Path) 
 
     assert driver.get_log("browser") == []
     assert [url for url in asked if not url.startswith((server.url, "data:"))] == []
-
-
-def test_eight_detectors_fit_a_narrow_screen(driver: Driver, tmp_path: Path) -> None:
-    rows = planted(200)
-    for place in range(8):
-        name = f"a-detector-with-a-long-name-{place}"
-        data = DataEntry("posts", "released", "d1", {"a-file-with-a-long-name-of-may.csv": ""})
-        file = run_of(rows, model=replace(SMALL, name=name, kind="vllm"), data=data)
-        file = replace(file, run=replace(file.run, variants=("base",), model=name, limit=place))
-        folder = RunFolder(tmp_path / "runs" / "toy" / name / file.run.digest[:16])
-        folder.write(file, rows, score_rows(file, rows))
-    path = tmp_path / "report.html"
-    path.write_text(page_text(page_data(run_folders(tmp_path), tmp_path)), "utf-8")
-    size = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": False}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    try:
-        driver.get(path.as_uri())
-        ready(driver)
-        wide = driver.execute_script(
-            "return [...document.querySelectorAll('select, label, section')]"
-            ".map((one) => one.getBoundingClientRect().right).filter((right) => right > 390)"
-        )
-    finally:
-        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    assert wide == []

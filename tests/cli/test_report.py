@@ -30,19 +30,6 @@ def test_report_writes_a_page_of_all_runs(toy: Toy, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out.startswith(f"wrote 1 runs, 0.1 MB, to {page}; open it")
 
 
-def test_report_of_one_run_holds_that_run_alone(
-    toy: Toy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    toy.run("--variant", "base")
-    toy.run("--variant", "base", model="literal")
-    out = tmp_path / "one.html"
-
-    assert main(["report", str(toy.runs()[0]), "-o", str(out), "--results", str(toy.results)]) == 0
-
-    assert "wrote 1 runs" in capsys.readouterr().out
-    assert "<title>1 run of toy</title>" in out.read_text("utf-8")
-
-
 def test_a_task_is_not_called_unranked_where_another_recipe_of_it_is_ranked(
     toy: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -135,22 +135,6 @@ def test_no_text_leaves_a_figure_or_covers_another(what: str, figure: Figure, wi
 
 
 @pytest.mark.slow
-def test_six_panels_leave_names_whole_instead_of_three_in_a_row() -> None:
-    rows = values("", [0.3, 0.6], [1, 2], "forest", low=[0.2, 0.5], high=[0.4, 0.7], n=20)
-    models = ("constant-answer (n=112)", "random (n=112)")
-    panels = [
-        Subplot(f"intent_resolution, cot{n}, minilm-cosine-intentions", rows, y_names=models,
-                shape="forest")
-        for n in range(6)
-    ]  # fmt: skip
-
-    said = text_of(pictures(Figure("t", tuple(panels)), [".svg"])[".svg"])
-
-    assert "\u2026" not in said
-    assert "constant-answer (n=112)" in said
-
-
-@pytest.mark.slow
 def test_each_file_has_the_same_bytes_again_and_no_date() -> None:
     first, second = (pictures(every_mark(), ENDINGS) for _ in range(2))
 

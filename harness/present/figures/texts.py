@@ -155,8 +155,9 @@ def _maps(title: str, spaces: Mapping[str, Numbers], texts: Labelled, by: str, s
         places = _tsne(vectors, seed)
         # The rarest on top.
         parts = [
-            values(f"{label} (n={count})", *places[labels == label].T, mark="points")
+            values(f"{label} (n={count})", own[:, 0], own[:, 1], "points")
             for label, count in Counter(labels).most_common()
+            for own in [places[labels == label]]
         ]
         axes = {"xlabel": "t-SNE 1", "ylabel": "t-SNE 2", "aspect": "equal"}
         axes |= {"adjustable": "datalim"}
