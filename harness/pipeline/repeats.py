@@ -27,8 +27,10 @@ from harness.storage.runs import SUMS, RunFolder
 _log = logging.getLogger(__name__)
 PLACE = "repeats"
 """The folder of what is recorded, below the results."""
-Segments = Mapping[str, list[tuple[str, int]]]
-"""The names and the sizes in bytes of the files of stored calls, by model."""
+Segment = tuple[str, int, str]
+"""A file of stored calls: its name, its size in bytes and a digest of its last bytes."""
+TAIL = 4096
+"""Bytes at the end of a segment, which move when something is put before them."""
 
 
 class Repeat(msgspec.Struct, frozen=True):
@@ -36,14 +38,15 @@ class Repeat(msgspec.Struct, frozen=True):
 
     `inputs` has a digest for each judge, and one for all under "". `wrote` is the sha256 of the
     run's list of sums, `retried` the ways of retrying that would make calls, `truncated` the number
-    of answers cut at their token limit.
+    of answers cut at their token limit, `program` the digest of the source that read the replies.
     """
 
     inputs: Mapping[str, str]
-    ledgers: Segments
+    ledgers: Mapping[str, list[Segment]]
     wrote: str
     retried: frozenset[str]
     truncated: int
+    program: str = ""
 
 
 def program_digest(*parts: object) -> str:
@@ -77,16 +80,22 @@ def retried_ways(records: Iterable[SampleRecord]) -> set[str]:
     return ways
 
 
-def stored_segments(results: Path, models: Iterable[str]) -> Segments:
+def stored_segments(results: Path, models: Iterable[str]) -> dict[str, list[Segment]]:
     """The segments of some models' ledgers as they are now."""
-    paths = {model: segments(results / "calls" / model) for model in models}
-    return {model: [(one.name, one.stat().st_size) for one in own] for model, own in paths.items()}
+    return {model: [*map(_segment, segments(results / "calls" / model))] for model in models}
+
+
+def _segment(path: Path, size: int | None = None) -> Segment:
+    with path.open("rb") as file:
+        end = file.seek(0, os.SEEK_END) if size is None else size
+        file.seek(max(end - TAIL, 0))
+        return path.name, end, digest(file.read(min(end, TAIL)).hex())
 
 
 def record(
     folder: RunFolder,
     plan_inputs: Mapping[str, str],
-    before: Segments,
+    before: Mapping[str, list[Segment]],
     *,
     retried: Iterable[str],
     truncated: int,
@@ -97,13 +106,13 @@ def record(
     nothing is recorded: it may have stored the reply that counts first.
     """
     now, path = stored_segments(folder.path.parents[3], before), _place(folder)
-    added = {name for model, own in now.items() for name, _ in set(own) - set(before[model])}
+    added = {name for model, own in now.items() for name, *_ in set(own) - set(before[model])}
     try:
         if any(not name.endswith(f"-{os.getpid()}.jsonl") for name in added):
             path.unlink(missing_ok=True)
             return
         wrote = sum_of(folder.path / SUMS)
-        found = Repeat(plan_inputs, now, wrote, frozenset(retried), truncated)
+        found = Repeat(plan_inputs, now, wrote, frozenset(retried), truncated, program_digest())
         write_whole(path, msgspec.json.encode(found) + b"\n")
     except (OSError, StoreError) as error:
         why = str(error).partition(";")[0]
@@ -127,20 +136,28 @@ def recognised(
     return None
 
 
+def is_read_by_this_program(folder: RunFolder) -> bool:
+    """Whether a run, its stored calls and the program's source are as when it was written."""
+    with suppress(OSError, msgspec.MsgspecError, StoreError):
+        known = msgspec.json.decode(_place(folder).read_bytes(), type=Repeat)
+        return known.program == program_digest() and _is_unchanged(folder, known)
+    return False
+
+
 def has_any(runs: Path) -> bool:
     """Whether anything is recorded of the runs of a task and a model."""
     return bool(_records(runs))
 
 
 def _is_unchanged(folder: RunFolder, known: Repeat) -> bool:
-    found = stored_segments(folder.path.parents[3], known.ledgers)
     for model, before in known.ledgers.items():
-        # Later runs only add calls, which cannot change a run that has all of its replies: of two
-        # replies to one key the first stored counts.
-        now = found[model][: len(before)]
-        is_added_to = before and [n for n, _ in now] == [n for n, _ in before]
-        is_longer = all(size >= old for (_, size), (_, old) in zip(now, before, strict=False))
-        if found[model] != before and not (is_added_to and is_longer and not known.retried):
+        found = segments(folder.path.parents[3] / "calls" / model)
+        # Later runs only add calls. Of two replies to one key the first stored counts, so what
+        # follows the last segment's end cannot change a run that has all of its replies.
+        now = [*map(_segment, found)]
+        began = [_segment(path, size) for path, (_, size, _) in zip(found, before, strict=False)]
+        is_added_to = before and began == before and now[: len(before) - 1] == before[:-1]
+        if now != before and (known.retried or not is_added_to):
             return False
     return sum_of(folder.path / SUMS) == known.wrote and not folder.changed()
 

@@ -179,7 +179,7 @@ def read_spreadsheet(path: Path, required: Sequence[str]) -> list[TableRow]:
     else:
         # The mark between the column names: the one that leaves most of those that are required.
         head = read_text(path).lstrip("\r\n").splitlines()[0]
-        heads = {mark: next(csv.reader([head], delimiter=mark)) for mark in SEPARATORS}
+        heads = {mark: head.replace('"', "").split(mark) for mark in SEPARATORS}
         counts = {m: (len({*required} & {*names}), len(names)) for m, names in heads.items()}
         rows = read_rows(path, required, separator=max(SEPARATORS, key=counts.__getitem__))
     return [row for row in rows if any(cell.strip() for cell in row.cells.values())]
