@@ -123,14 +123,14 @@ def sample_table(errors: DataFrame) -> Table:
     return Table(FileFormat.PARQUET, columns, range(1, len(rows) + 1), cells.__getitem__)
 
 
-def error_file(
-    errors: DataFrame, table: Table, places: Mapping[str, tuple[str, ...]], target: FileFormat
-) -> bytes:
-    """The file of some errors: their rows in `table`, and what the run says of each.
+def error_file(errors: DataFrame, originals: OriginalRows | None, target: FileFormat) -> bytes:
+    """The file of some errors: their rows in the data, and what the run says of each.
 
-    `harness_same_words` names the other rows of the data that have the same words.
+    `harness_same_words` names the other rows of the data that have the same words. Without
+    `originals` what the run keeps of the texts.
     """
-    rows = error_cells(errors, places)
+    table = original_table(errors, originals) if originals else sample_table(errors)
+    rows = error_cells(errors, originals.places if originals else {})
     added = [
         Column(_free(f"{OURS}{name}", table.columns), [row[name] for row in rows], is_number)
         for name, is_number in COLUMNS.items()

@@ -22,19 +22,14 @@ from harness.errors import SpecError, did_you_mean
 from harness.lazy import DataFrame, pandas
 from harness.models.client.cached import CachedClient
 from harness.parts import Decoding, Reason, digest
+from harness.specs import tasks
 from harness.specs.tasks import (
     TEXT,
     AskedSpec,
     BuildSpec,
     BuildStepSpec,
-    DataSpec,
-    DecodingSpec,
-    GroupNamesSpec,
-    LocalSpec,
     PerturbationSpec,
     TaskSpec,
-    TurnRuleSpec,
-    WordNetSpec,
 )
 from harness.text.cleanup import is_blank
 from harness.text.dedup import normal
@@ -106,7 +101,7 @@ def build(
     return Built(finished, lost, len(drafts) - len(finished) - lost.total())
 
 
-def _is_taken(sample: Sample, rule: TurnRuleSpec | None) -> bool:
+def _is_taken(sample: Sample, rule: tasks.TurnRuleSpec | None) -> bool:
     """Whether a sample has enough turns before its own, and enough content words in it."""
     if rule is None:
         return True
@@ -168,7 +163,7 @@ def _slots(sample: Sample, step: BuildStepSpec) -> dict[str, str]:
     }
 
 
-def _decoding(spec: DecodingSpec, place: tuple[object, ...]) -> Decoding:
+def _decoding(spec: tasks.DecodingSpec, place: tuple[object, ...]) -> Decoding:
     seed = int(digest(place)[:7], 16) if spec.temperature else None
     return Decoding(temperature=spec.temperature, max_tokens=spec.max_tokens, seed=seed)
 
@@ -256,7 +251,7 @@ def perturbed(
 def perturbed_task(task: TaskSpec, *, name: str, of: str, about: str) -> TaskSpec:
     """The task whose sample set is the perturbed one, under a name of its own, made of `of`."""
     sample = f"samples/{name}.jsonl"
-    data = DataSpec(source=name, reader="samples_jsonl", files=(), sample=sample)
+    data = tasks.DataSpec(source=name, reader="samples_jsonl", files=(), sample=sample)
     return structs.replace(task, about=about, data=data, made_of=task.origin(of))
 
 
@@ -273,10 +268,10 @@ def sample_line(sample: Sample) -> dict[str, Any]:
 
 
 def _changed(
-    samples: Sequence[Sample], name: str, spec: LocalSpec, plan: PerturbationPlan
+    samples: Sequence[Sample], name: str, spec: tasks.LocalSpec, plan: PerturbationPlan
 ) -> dict[str, str]:
     """The texts that word lists change, by sample id; each drawn by its sample's id alone."""
-    lookup = synonyms(spec.part_of_speech) if isinstance(spec, WordNetSpec) else lambda _: ()
+    lookup = synonyms(spec.part_of_speech) if isinstance(spec, tasks.WordNetSpec) else lambda _: ()
     made = {
         one.id: edit_text(
             one.fields.get(plan.field, ""), spec, _draw(one, name, plan), wordnet=lookup
@@ -339,7 +334,7 @@ def _sample(
 def _about_other_group(sample: Sample, plan: PerturbationPlan, name: str) -> Sample:
     """The sample with the group exchanged in all its fields and references, where one was."""
     spec, text = plan.specs[name], sample.fields.get(plan.field, "")
-    if not isinstance(spec, GroupNamesSpec):
+    if not isinstance(spec, tasks.GroupNamesSpec):
         return sample
     if (pair := group_exchange(text, spec, _draw(sample, name, plan))) is None:
         return sample

@@ -11,16 +11,8 @@ from harness.analysis.error_table import output_format
 from harness.cli import options
 from harness.cli.impscore import Format, read_input
 from harness.cli.options import AsJson, ExitCode, argument, one_of, option
-from harness.data.split import (
-    LINKS,
-    Parts,
-    SplitRows,
-    Stratum,
-    leaks,
-    picked,
-    shares_of,
-    split_rows,
-)
+from harness.data import split as parting
+from harness.data.split import Parts, SplitRows, leaks, split_rows
 from harness.errors import DataError, SpecError, did_you_mean
 from harness.implicitness.scorer import Flag, text_of
 from harness.present.screen import say, show, show_json, show_rows, warn
@@ -83,16 +75,16 @@ def split(choice: SplitChoice, is_json: AsJson = False) -> int:
         raise SpecError("split: name one table and a folder with -o, or parts with --check")
     refuse_file(choice.out)
     table, where = read_input(choice.files[0], choice.layout, has_column=choice.column is not None)
-    rows, shares = _rows(table, choice, where), shares_of(choice.shares)
+    rows, shares = _rows(table, choice, where), parting.shares_of(choice.shares)
     named = {2: NAMES[::2], 3: NAMES}
     names = named.get(len(shares), [f"part{at}" for at in range(1, len(shares) + 1)])
-    link = one_of("--link", choice.link, *LINKS)
+    link = one_of("--link", choice.link, *parting.LINKS)
     found = split_rows(rows, shares, link=link, seed=choice.seed)
     target = FileFormat.CSV if table.file_format is FileFormat.LINES else table.file_format
     paths = [choice.out / f"{name}.{target}" for name in names]
     for path, part in zip(paths, found.rows, strict=True):
         refuse_source(path, Path(where))
-        write_whole(path, extended(picked(table, part), (), target))
+        write_whole(path, extended(parting.picked(table, part), (), target))
     pairs = zip(names, found.rows, strict=True)
     shared = leaks([(name, [rows.texts[row] for row in part]) for name, part in pairs])
     card = _card(choice, rows, found, names) | {"leaks": plain_rows(shared)}
@@ -131,7 +123,7 @@ def _rows(table: Table, choice: SplitChoice, where: str) -> SplitRows:
     texts = column_of(table, choice.column, where=where) if has_text else [""] * len(table)
     by = options.names(choice.by, "--by") if choice.by else ()
     columns = [cells_of(table, name, "--by", where) for name in by]
-    strata: list[Stratum] = [*zip(*columns, strict=True)] or [()] * len(table)
+    strata: list[parting.Stratum] = [*zip(*columns, strict=True)] or [()] * len(table)
     groups = options.names(choice.group, "--group") if choice.group else ()
     linked = [[cell or None for cell in cells_of(table, n, "--group", where)] for n in groups]
     return SplitRows([t if isinstance(t, str) else "" for t in texts], strata, linked)
