@@ -56,14 +56,12 @@ LEVELS = {
 
 
 def panel(people: list[Rating] | None = None, **judges: Table) -> Panel:
-    """The panel of some judges, rated by two people."""
     people = ratings(ann=ANN, bob=BOB) if people is None else people
     [found] = panels_of(runs(**judges), people, AgreementQuery(variants=("base",)))
     return found
 
 
 def rows(found: Panel, method: AgreementSettings = METHOD) -> dict[tuple[str, str], Row]:
-    """The rows of a panel by judge and statistic."""
     return {(row.judge, row.statistic): row for row in records(agreement(found, method))}
 
 
@@ -96,7 +94,6 @@ def _judged(truth: Floats, noise: Floats) -> Floats:
 
 
 def human_of(found: Panel) -> Floats:
-    """The raters' mean of each cell."""
     return np.asarray(np.nanmean(found.ratings, axis=2))
 
 

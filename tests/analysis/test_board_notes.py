@@ -28,7 +28,6 @@ Rows = Sequence[SampleRecord]
 
 
 def mixed(count: int = 40) -> list[SampleRecord]:
-    """Half of the texts are hateful, and most of them are found."""
     return [
         text(f"t{n}", is_hateful=n % 2 == 0, at=n / count, said=float(n % 2 == 0 and n % 10 > 0))
         for n in range(count)

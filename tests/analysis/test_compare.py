@@ -207,7 +207,6 @@ def test_the_interval_and_the_p_beside_it_never_contradict_each_other() -> None:
 
 
 def guesses(count: int, *, options: int, seed: int) -> list[Row]:
-    """The rows of a model that guesses both, of so many choices and of two references."""
     draw = np.random.default_rng(seed)
     names = ("right", *(f"wrong{n}" for n in range(1, options)))
     samples = [sample(n, choices=names, gold="right") for n in range(count)]

@@ -113,7 +113,6 @@ def test_a_judge_that_has_not_read_a_run_has_no_rows() -> None:
 
 
 def by(model: str, rows: DataFrame) -> DataFrame:
-    """The rows as another model's."""
     names = rows["signature"].str.replace("small", model)
     return rows.assign(model=model, signature=names)
 
@@ -148,7 +147,6 @@ def measured(label: str, rows: Sequence[SampleRecord] = FLAT, source: str = "toy
 
 
 def written(run: StoredRun) -> StoredRun:
-    """The run, its answers written."""
     return StoredRun(run.file, [replace(row, decoding="T0") for row in run.rows])
 
 

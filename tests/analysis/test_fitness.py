@@ -22,7 +22,6 @@ FIT, UNSURE, UNFIT, WEAK, UNREAD = "fit", "cannot tell", "unfit", "weak", "unrea
 
 
 def control(model: str, ends: Ends, *, clusters: int = 40, judge: str = "near") -> ScoreRow:
-    """A control's headline: its value and interval."""
     n = 0 if ends[0] is None else clusters
     missing = dict.fromkeys(Reason, 0)
     score = Score(judge, "base", "T0.3", "all", "accuracy", *ends, n, n, missing)

@@ -31,7 +31,6 @@ def scored(
     decoding: str = "T0.3",
     **changes: object,
 ) -> ScoreRow:
-    """A row of the table; `changes` replace what else its score holds."""
     n = 0 if value is None else 10
     missing = dict.fromkeys(Reason, 0)
     score = Score("near", "base", decoding, "all", "accuracy", value, low, high, n, n, missing)

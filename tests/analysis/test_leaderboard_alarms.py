@@ -46,7 +46,6 @@ def told(held: Sequence[SampleRecord], spec: TaskSpec = TASK, **changes: object)
 
 
 def found_in(scores: Sequence[ScoreRow]) -> list[Any]:
-    """The rows of the alarms of some scores."""
     return [*place_alarms(scores_of(scores)).itertuples()]
 
 

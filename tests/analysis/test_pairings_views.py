@@ -87,7 +87,6 @@ def test_a_pools_mean_is_the_accuracy_permuted_of_the_scores() -> None:
 
 
 def scores(run: StoredRun) -> list[Score]:
-    """The scores of the pool over all samples."""
     rows = [row.score for row in score_rows(run.file, run.rows)]
     return [score for score in rows if (score.variant, score.group) == ("all", "all")]
 

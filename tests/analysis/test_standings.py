@@ -60,7 +60,6 @@ def scores_of(folders: list[RunFolder]) -> DataFrame:
 
 
 def board(folders: list[RunFolder]) -> list[Any]:
-    """The only board of some runs."""
     scores = scores_of(folders)
     return records(standings(scores, verdicts_of(folders, scores)))
 

@@ -12,7 +12,6 @@ from harness.storage.find_runs import run_folders
 
 
 def on_page(results: Path, name: str) -> list[str]:
-    """The lines of a section of the page."""
     data = page_data(run_folders(results), results)
     return [line for part in data.sections if part.name == name for line in part.lines]
 

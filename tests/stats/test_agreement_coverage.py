@@ -48,7 +48,6 @@ def draw(random: Numbers, clusters: int, turns: int) -> tuple[Floats, Floats, Fl
 def statistics(
     people: Floats, first: Floats, second: Floats, resamples: Resamples
 ) -> Mapping[str, Estimate]:
-    """Every statistic with its interval, by name."""
     human = people.mean(axis=2)
     stats = agreement_stats(human, first, resamples)
     names = [str(place) for place in resamples.places]

@@ -28,7 +28,6 @@ def bits(text: str) -> list[bool]:
 
 
 def alone(count: int) -> list[str]:
-    """A cluster for each item."""
     return [f"c{place:03}" for place in range(count)]
 
 

@@ -24,7 +24,6 @@ Numbers = np.random.Generator
 
 
 def alone(documents: int) -> Resamples:
-    """Each document a cluster."""
     return Resamples.of([f"{n:03}" for n in range(documents)], seed="s", draws=1)
 
 

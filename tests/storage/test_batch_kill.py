@@ -29,7 +29,6 @@ def start(stub: StubServer, results: Path, *more: str) -> subprocess.Popen[bytes
 
 
 def wait_for(what: str, stub: StubServer) -> None:
-    """Wait until the server was asked for something."""
     until = time.monotonic() + 60
     while what not in stub.batches.log and time.monotonic() < until:
         time.sleep(0.01)

@@ -29,7 +29,6 @@ TABLES = ("samples.parquet", "answers.parquet", "verdicts.parquet")
 
 
 def made(results: Path, *names: str) -> list[Path]:
-    """The folders of runs of these digests, written."""
     paths = [results / "runs" / "toy" / f"model{n}" / name for n, name in enumerate(names)]
     for path in paths:
         RunFolder(path).write(run_file(), [])

@@ -18,7 +18,6 @@ SIGNATURE = "toy:9f31c2ab|data:d1f3,all|base|small:scripted@a1|T0.3,n1,s0|near:0
 
 
 def scored(**changes: object) -> ScoreRow:
-    """A row of the table; `changes` replace what its score holds."""
     missing = {reason: place for place, reason in enumerate(Reason)}
     score = Score("near", "base", "T0.3", "irony", "accuracy", 0.5, 0.25, 0.75, 4, 3, missing)
     changed = replace(score, **changes)  # type: ignore[arg-type]  # checked where it is built

@@ -9,7 +9,6 @@ from harness.storage.tables import TableRow, read_rows, read_text
 
 
 def written(folder: Path, content: str | bytes) -> Path:
-    """A file of this content."""
     path = folder / "table.csv"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return path

@@ -13,7 +13,6 @@ NAMES = ("signature", "sample", "variant", "decoding", "cluster")
 
 
 def scores_of(rows: Sequence[ScoreRow]) -> DataFrame:
-    """The scores of one run, as the leaderboard has them."""
     return board_scores({"run": table_text(rows)})
 
 

@@ -25,21 +25,18 @@ VARIANT = VariantSpec(
 
 
 def task(spec: ImplicitnessSpec = SPEC) -> TaskSpec:
-    """A task of yes and no that is told against implicitness."""
     return structs.replace(choices({"base": VARIANT}), implicitness=spec)
 
 
 def run_of(
     rows: Sequence[SampleRecord], spec: ImplicitnessSpec = SPEC, **changes: object
 ) -> RunFile:
-    """A run of that task."""
     return choice_run(task(spec), len(rows), **changes)
 
 
 def stored(
     rows: Sequence[SampleRecord], spec: ImplicitnessSpec = SPEC, **changes: object
 ) -> StoredRun:
-    """Such a run with its rows."""
     return StoredRun(run_of(rows, spec, **changes), rows)
 
 

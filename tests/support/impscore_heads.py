@@ -18,7 +18,6 @@ K = 8
 
 
 def random_maps(width: int, *, form: Form = PUBLISHED, seed: int = 0, k: int = K) -> Maps[Matrix]:
-    """Matrices of standard normal numbers."""
     normal = np.random.default_rng(seed).standard_normal
     first, second, third, fourth = (
         normal(shape).astype(np.float32) for shape in ((width, k), (width, k), (k, k), (k, k))
@@ -44,7 +43,6 @@ def random_head(
 
 
 def random_scorer(*, form: Form = PUBLISHED) -> Scorer:
-    """The scorer of such a head."""
     return Scorer("random", random_head(form=form), CharNgrams())
 
 

@@ -21,7 +21,6 @@ SCORES = {"naturalness": 3.0, "coherence": 2.3333333333, "groundedness": 0.0}
 
 
 def rated(talk: str, system: str) -> dict[str, Any]:
-    """One rated reply."""
     return {
         "source": talk,
         "system_id": system,
@@ -55,13 +54,11 @@ class Desk:
     folder: Path
 
     def __post_init__(self) -> None:
-        """Lay out the data."""
         parts = [rated(talk, system) for talk in TALKS for system in SYSTEMS]
         self.put("data/topical_chat/topical_chat.json", parts)
 
     @property
     def results(self) -> Path:
-        """Where runs go."""
         return self.folder / "results"
 
     def put(self, name: str, content: object) -> Path:
@@ -73,7 +70,6 @@ class Desk:
         return path
 
     def take(self, *files: Path, model: str = "umpire", task: str = "topical_chat") -> Imported:
-        """Import files."""
         registry = Registry((shipped_home(),), {}, self.folder / "cache")
         space = Workspace(
             registry,
@@ -86,20 +82,16 @@ class Desk:
         return import_answers(space, files, task, model)
 
     def main(self, *arguments: str) -> int:
-        """Run a command here; the exit code."""
         return main([*arguments, "--results", str(self.results)])
 
     def rows(self) -> list[SampleRecord]:
-        """The rows of the only run here."""
         [path] = self.results.glob("runs/*/*/*")
         return RunFolder(path).read_rows(with_prompts=True)
 
     def ratings(self) -> list[dict[str, str]]:
-        """The ratings that were written."""
         with (self.results / "ratings" / "topical_chat.csv").open(encoding="utf-8") as file:
             return list(csv.DictReader(file))
 
     def bytes(self) -> dict[str, bytes]:
-        """Every file below results."""
         paths = sorted(self.results.rglob("*"))
         return {str(path): path.read_bytes() for path in paths if path.is_file()}

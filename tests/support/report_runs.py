@@ -54,7 +54,6 @@ class Sketch:
 
 
 def write_runs(results: Path, sketch: Sketch) -> None:
-    """Write a run of each model on the stress task, and one on its choices."""
     samples = [_sample(place, sketch) for place in range(sketch.samples)]
     ledger = Ledger(results / "calls" / "umpire")
     for name, share in sketch.models:

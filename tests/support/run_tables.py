@@ -21,7 +21,6 @@ def tables_of(rows: Sequence[SampleRecord]) -> RunTables:
 
 
 def with_costs(file: RunFile, rows: Sequence[SampleRecord]) -> RunFile:
-    """A run's file with the costs of its records, and with what is missing of them."""
     tables = tables_of(rows)
     return summed(file, tables.files, call_frame(tables.files))
 
@@ -29,7 +28,6 @@ def with_costs(file: RunFile, rows: Sequence[SampleRecord]) -> RunFile:
 def score_rows(
     run: RunFile, rows: Sequence[SampleRecord], *, is_every: bool = True
 ) -> list[ScoreRow]:
-    """Every score of some records of a run, by every judge that has read them."""
     tables = tables_of(rows)
     return rows_of(run, tables.files, is_every=is_every)
 

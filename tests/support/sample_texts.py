@@ -23,7 +23,6 @@ def normal(text: str) -> str:
 
 
 def runs(text: str) -> set[str]:
-    """Every run of RUN words of a text."""
     found = words(text)
     return {" ".join(found[start : start + RUN]) for start in range(len(found) - RUN + 1)}
 
@@ -34,7 +33,6 @@ def texts(sample: Sample) -> list[str]:
 
 
 def other_texts(task: str) -> list[str]:
-    """All texts of the sample sets of the other tasks."""
     files = [path for path in sorted(SAMPLES.glob("*.jsonl")) if path.stem != task]
     samples = [sample for path in files for sample in read([path], None)]
     referred = [text for s in samples for named in s.references.values() for text in named]

@@ -9,8 +9,6 @@ from harness.text.dedup import fingerprint
 
 @dataclass
 class Standin:
-    """A scorer that measures a text by its length, and nothing without one."""
-
     signature: str = "standin@00112233"
     seen: frozenset[str] = frozenset({fingerprint("Never asked about.")})
     heard: list[object] = field(default_factory=list)

@@ -22,7 +22,6 @@ def answered(seed: int, shares: Sequence[float] = CHANCES, **cells: str) -> Cell
 
 
 def control(seed: int, shares: Sequence[float] = CHANCES, **cells: str) -> Cells:
-    """A row of item 7 without its story."""
     return _answered(posed(seed, WITHOUT + " " + QUESTION), shares, **cells)
 
 
@@ -37,7 +36,6 @@ def spaced(seed: int, **cells: str) -> Cells:
 
 
 def pair(seed: int, shares: Sequence[float] = (0.25, 0.75), **cells: str) -> Cells:
-    """A row of an item of two options."""
     row = _row_of_pair(PAIR_ORDERS[seed]) | {"seed": str(seed)}
     return _answered(row, shares, **cells)
 

@@ -74,7 +74,6 @@ def anthropic_answer(script: Script, asked: dict[str, Any], fault: str) -> dict[
 
 
 def as_anthropic(reply: Reply) -> Reply:
-    """An error reply as Anthropic words it."""
     if reply.status < 400:
         return reply
     told = json.loads(reply.body)["error"]["message"]

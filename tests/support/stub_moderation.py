@@ -22,7 +22,6 @@ RESULTS: Mapping[str, dict[str, Any]] = {
 
 
 def moderation(script: Script, asked: dict[str, Any], fault: str) -> dict[str, Any]:
-    """The body of a reply: one result for one text."""
     is_flagged = "FLAG" in asked["input"]
     result = {
         "flagged": is_flagged,

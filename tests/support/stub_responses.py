@@ -96,7 +96,6 @@ def responses_answer(script: Script, asked: dict[str, Any], fault: str) -> dict[
 
 
 def message(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """A message of the model."""
     return {"id": "msg_1", "type": "message", "role": "assistant", "content": parts}
 
 

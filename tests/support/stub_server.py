@@ -104,7 +104,6 @@ class StubServer:
 
     @property
     def url(self) -> str:
-        """What a client takes as its base URL."""
         return f"http://127.0.0.1:{self._port}/v1"
 
     @property
@@ -113,7 +112,6 @@ class StubServer:
         return list(self._counts.bodies)
 
     def stats(self) -> dict[str, Any]:
-        """The counters."""
         return self._counts.told()
 
     def __enter__(self) -> Self:
@@ -235,11 +233,9 @@ class StubServer:
         return is_open
 
     def _failed(self, name: str, key: str) -> Reply:
-        """A reply with an error status."""
         return Faults.of_status(name, wait_s=self.script.retry_after_s, key=key)
 
     def _made(self, path: str, asked: dict[str, Any], fault: str, *, key: str) -> Reply:
-        """The reply to a question."""
         if fault[:3].isdigit():
             reply = self._failed(fault, key)
             return as_anthropic(reply) if path in ANTHROPIC_SHAPES else reply
@@ -299,7 +295,6 @@ class StubProcess:
         self._fetch("config", json.dumps(asdict(script)).encode())
 
     def stats(self) -> dict[str, Any]:
-        """The counters."""
         told: dict[str, Any] = json.loads(self._fetch("stats"))
         return told
 

@@ -42,7 +42,6 @@ def space(data: str | None, folder: Path) -> Workspace:
 
 
 def read(name: str, data: str | None, folder: Path) -> list[Sample]:
-    """The samples of a task, of released data or of our own."""
     found, _ = space(data, folder).samples(task(name).data)
     return list(found)
 

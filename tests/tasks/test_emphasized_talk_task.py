@@ -67,13 +67,11 @@ def stressed(before: str, emphasis: str, after: str, **fields: str) -> Sample:
 
 
 def plan(*samples: Sample, prompts: Prompts = SHIPPED) -> Plan:
-    """A plan of every variant over these samples."""
     run = Run("emphasized_talk", tuple(TASK.variants), "m@1", (Decoding(),), 0, None, "p", "d")
     return Plan(run, TASK, samples, prompts, "m@1")
 
 
 def asked(sample: Sample, variant: str) -> str:
-    """The prompt of a sample under a variant."""
     made = plan(sample)
     cell = PlannedResponse(sample, variant, TASK.decodings[0])
     [step] = TASK.variants[variant].steps
@@ -90,7 +88,6 @@ def current(sample: Sample, marker: str) -> str:
 
 @pytest.fixture(scope="module", params=rest_slow(["sample", "released"], kept=1))
 def samples(request: pytest.FixtureRequest) -> list[Sample]:
-    """All samples of a source of data."""
     if request.param == "sample":
         return samples_jsonl.read([HOME / "tasks" / TASK.data.sample], None)
     if DATA is None:
@@ -181,7 +178,6 @@ def test_with_a_marker_each_stress_of_a_dialogue_has_a_prompt_of_its_own(
 
 
 def by_dialogue(samples: Iterable[Sample]) -> Iterable[tuple[str, list[Sample]]]:
-    """The samples of each dialogue."""
     key: Callable[[Sample], str] = lambda sample: sample.cluster  # noqa: E731 - typed for groupby
     return ((name, list(run)) for name, run in groupby(sorted(samples, key=key), key=key))
 

@@ -37,7 +37,6 @@ def plan(*samples: Sample, pack: Path | None = None) -> Plan:
 
 
 def messages(made: Plan, variant: str) -> list[tuple[Message, ...]]:
-    """What each step of a variant shows."""
     [cell] = cells(made, variant)
     return [asked.messages for asked in requests(made, cell)]
 

@@ -406,7 +406,6 @@ def test_a_story_names_both_people_and_joins_with_the_utterance() -> None:
 
 
 def shared_words(one: str, other: str) -> float:
-    """The words two texts share, as a share of all their words."""
     first, second = set(words(one)), set(words(other))
     return len(first & second) / len(first | second)
 

@@ -64,7 +64,6 @@ def requests(toy: Toy) -> list[Request]:
 
 
 def expected(folder: Path, asked: Request) -> Expected:
-    """What plain greedy decoding gives."""
     import torch
 
     words = tokenizer(folder)

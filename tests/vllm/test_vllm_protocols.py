@@ -49,7 +49,6 @@ def as_anthropic(server: str, **settings: object) -> AnthropicModel:
 
 @pytest.fixture(params=["chat", "responses", "messages"])
 def hosted(request: pytest.FixtureRequest, server: str) -> Model:
-    """The server, asked in each of its shapes."""
     if request.param == "messages":
         return as_anthropic(server)
     return as_openai(server, api=request.param, choices="none")

@@ -78,7 +78,6 @@ def quantized(folder: Path) -> Any:  # noqa: ANN401 - a model of transformers
 
 
 def distance(one: tuple[ChoiceScore, ...], other: tuple[ChoiceScore, ...]) -> float:
-    """How far apart log-probabilities are, on average."""
     return float(np.mean([abs(a.logprob - b.logprob) for a, b in zip(one, other, strict=True)]))
 
 
