@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.board_frames import scores_of, verdicts_on
 from support.each import each
+from support.run_tables import scores_of, verdicts_on
 
 from harness.analysis.boards.alarms import judge_fitness
 from harness.analysis.boards.ranked import standings

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from pandas import DataFrame
-from support.board_frames import scores_of, verdicts_on
 from support.each import each
+from support.run_tables import scores_of, verdicts_on
 from support.sketches import run_file
 
 from harness.analysis.boards.alarms import sensitivities
@@ -168,22 +168,6 @@ def by(judge: str, model: str, value: float | None = 0.5) -> ScoreRow:
     """A row of a judge with a recipe of its own."""
     row = signed(scored(model, value), 5, f"{judge}:{len(judge):02}")
     return replace(row, score=replace(row.score, judge=judge))
-
-
-def test_models_of_equal_value_share_the_better_rank() -> None:
-    [rows] = boards(
-        [by("near", name, value) for name, value in (("a", 0.2), ("b", 0.7), ("c", 0.7))]
-    )
-
-    assert [(row.model, row.rank) for row in rows] == [("b", 1), ("c", 1), ("a", 3)]
-
-
-def test_a_model_without_a_value_has_no_rank_and_takes_none() -> None:
-    [[one, other]] = boards([by("near", "a", None), by("near", "b", -0.1)])
-
-    assert (one.model, one.rank) == ("b", 1)
-    assert other.model == "a"
-    assert math.isnan(other.rank)
 
 
 def swapped(model: str, value: float | None = 0.5) -> ScoreRow:

@@ -255,10 +255,6 @@ def test_nothing_of_the_page_names_a_host(page: str) -> None:
     assert not re.findall(r"innerHTML|insertAdjacentHTML|document\.write|eval\(|Function\(", rest)
 
 
-def test_the_same_runs_make_the_same_bytes(results: Path, page: str) -> None:
-    assert page_text(page_data(run_folders(results), results)) == page
-
-
 def test_the_shell_for_a_server_holds_no_data_and_may_ask_its_own_server_alone() -> None:
     shell = shell_text()
 

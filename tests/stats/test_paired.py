@@ -94,24 +94,6 @@ def test_the_interval_of_a_difference_is_near_that_of_paired_proportions() -> No
     )
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "value", "reason"),
-    [
-        ("", "", None, NoValue.TOO_FEW),
-        ("1", "0", 1.0, NoValue.TOO_FEW),
-        ("1100", "1100", 0.0, NoValue.CONSTANT),
-        ("1111", "0000", 1.0, NoValue.CONSTANT),
-    ],
-)
-def test_a_difference_without_an_interval_says_why(
-    first: str, second: str, value: float | None, reason: NoValue
-) -> None:
-    found = clustered_mean(np.subtract(bits(first), bits(second), dtype=float), alone(len(first)))
-
-    assert found.value == value
-    assert (found.low, found.why) == (None, reason)
-
-
 # Permutations
 
 

@@ -102,17 +102,6 @@ def test_cross_fitting_judges_a_fold_by_the_others(seed: int) -> None:
     assert sorted(found.epsilons) == pytest.approx(sorted(fitted))
 
 
-def test_cross_fitting_does_not_profit_from_noise() -> None:
-    random = np.random.default_rng(4)
-    human = random.integers(0, 3, (40, 3)).astype(float)
-    judge = random.normal(size=(40, 3))
-
-    fitted = calibrated_acc_eq(human, judge).estimate.value or 0
-    crossed, _ = cross_fitted_acc_eq(human, judge, documents_of(40, 40), seed="s")
-
-    assert (crossed.estimate.value or 0) < fitted
-
-
 def test_folds_depend_on_the_seed_and_the_clusters_names_alone() -> None:
     human, judge = table_pair(3, documents=30)
     names = documents_of(30, 12)

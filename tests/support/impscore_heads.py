@@ -1,13 +1,13 @@
 """Random heads of the metric, and the metric spelled out anew in plain numpy."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.implicitness.formula import PUBLISHED, Maps, Matrix
-from harness.implicitness.scorer import Head, Scorer
+from harness.implicitness.scorer import Flag, Head, Scored, Scorer
 from harness.models.encoders.encoders import CharNgrams
 from harness.models.vectors import Vectors
 from harness.specs.implicitness import CharNgramsSpec, Direction, Distance, Form
@@ -110,3 +110,14 @@ def telling_scorer() -> Scorer:
         encoder_digest=Telling().digest,
     )
     return Scorer("telling", head, Telling())
+
+
+@dataclass
+class Standin:
+    signature: str = "standin@00112233"
+    seen: frozenset[str] = frozenset({fingerprint("Never asked about.")})
+    heard: list[object] = field(default_factory=list)
+
+    def score(self, texts: Sequence[object]) -> list[Scored]:
+        self.heard += texts
+        return [Scored(len(str(t)) / 10) if t else Scored(None, Flag.EMPTY) for t in texts]

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec import structs
 
-from harness.core import Request, Response, Run, Sample
+from harness.core import Model, Request, Response, Run, Sample
 from harness.models.client.cached import CachedClient, CallPolicy
 from harness.models.scripted import ScriptedModel
 from harness.parts import Decoding, Message, Reason
@@ -148,3 +149,12 @@ def run_file(planned: int = 1, **changes: object) -> RunFile:
         judges=(JUDGE,),
     )
     return replace(made, **changes)  # type: ignore[arg-type]  # checked where it is built
+
+
+AnyModel = TypeVar("AnyModel", bound=Model)
+
+
+def resolved(model: AnyModel) -> AnyModel:
+    """The model itself, after it found out which one it is."""
+    model.resolve()
+    return model

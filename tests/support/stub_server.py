@@ -24,10 +24,7 @@ from typing import Any, Self
 from urllib.request import Request as HttpRequest
 from urllib.request import urlopen
 
-from support.stub_anthropic import ANTHROPIC_SHAPES, as_anthropic
 from support.stub_batches import Batches
-from support.stub_moderation import MODERATION_SHAPES
-from support.stub_responses import RESPONSES_SHAPES
 from support.stub_script import (
     SHAPES,
     Faults,
@@ -38,6 +35,7 @@ from support.stub_script import (
     prompt_of,
     with_key,
 )
+from support.stub_shapes import ANTHROPIC_SHAPES, MODERATION_SHAPES, RESPONSES_SHAPES, as_anthropic
 
 ALL_SHAPES = {**SHAPES, **ANTHROPIC_SHAPES, **RESPONSES_SHAPES, **MODERATION_SHAPES}
 

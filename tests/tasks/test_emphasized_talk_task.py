@@ -21,7 +21,6 @@ from harness.pipeline.plan import (
     check_templates,
     request,
     template_values,
-    variant_digest,
 )
 from harness.pipeline.resolve import RunOptions, resolve
 from harness.registry import Registry
@@ -180,16 +179,6 @@ def test_with_a_marker_each_stress_of_a_dialogue_has_a_prompt_of_its_own(
 def by_dialogue(samples: Iterable[Sample]) -> Iterable[tuple[str, list[Sample]]]:
     key: Callable[[Sample], str] = lambda sample: sample.cluster  # noqa: E731 - typed for groupby
     return ((name, list(run)) for name, run in groupby(sorted(samples, key=key), key=key))
-
-
-def test_the_check_before_the_first_call_finds_no_fault(samples: list[Sample]) -> None:
-    check_templates(plan(*samples))
-
-
-def test_every_variant_has_a_digest_of_its_own() -> None:
-    digests = {variant_digest(TASK, v, prompts=SHIPPED, name="emphasized_talk") for v in VARIANTS}
-
-    assert len(digests) == len(VARIANTS)
 
 
 def test_the_wording_of_the_paper_reaches_the_model_byte_for_byte() -> None:

@@ -4,10 +4,9 @@ import os
 from pathlib import Path
 
 import pytest
-from support.choice_prompts import HOME, SHIPPED, cells, requests, task
+from support.choice_prompts import HOME, cells, requests, task
 
 from harness.core import Run, Sample
-from harness.models.scripted import control
 from harness.parts import Decoding, Message, Mode
 from harness.pipeline.plan import Plan, check_templates
 from harness.text.prompts import Prompts
@@ -99,17 +98,3 @@ def test_the_wording_of_the_paper_reaches_the_model_byte_for_byte() -> None:
     shown = messages(plan(pack=pack), "bare")[-1]
 
     assert shown[0].content == file.read_bytes().decode().removesuffix("\n")
-
-
-@pytest.mark.parametrize("policy", task("hate_speech").controls)
-def test_every_control_can_answer_and_has_a_model(policy: str) -> None:
-    made = plan(sample(), sample("other", "no"))
-    layouts = {v: part.choice for v, part in made.task.variants.items() if part.choice}
-    model = control(
-        policy, policy, sources=made.task.controls, samples=made.samples, layouts=layouts
-    )
-
-    asked = [r for v in made.task.variants for cell in cells(made, v) for r in requests(made, cell)]
-
-    assert all(response.choice_scores for response in model.answer(asked))
-    assert policy in SHIPPED.names("configs/models")

@@ -14,13 +14,13 @@ from support.sample_texts import (
     SAMPLES,
     normal,
     other_texts,
+    probed,
     released_texts,
     repeated,
     runs,
     texts,
     words,
 )
-from support.word_probe import probed
 
 from harness.core import Sample
 from harness.data.readers.samples_jsonl import read

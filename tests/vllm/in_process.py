@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from posed import loaded
-from support.resolved import resolved
+from support.sketches import resolved
 
 from harness.core import Model, Request, Response
 from harness.models.local.vllm_model import VllmModel

@@ -20,7 +20,7 @@ from posed import (
     tokenizer,
 )
 from served import as_llama_2, served
-from support.resolved import resolved
+from support.sketches import resolved
 
 from harness.core import Model, Request, Response
 from harness.models.local.tokenization import prompt_tokens

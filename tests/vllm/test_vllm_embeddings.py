@@ -10,7 +10,7 @@ import pytest
 from in_process import answers, embed
 from posed import OURS, loaded, tokenizer
 from served import served
-from support.resolved import resolved
+from support.sketches import resolved
 
 from harness.models.openai.model import OpenAIModel
 from harness.models.vectors import Vectors

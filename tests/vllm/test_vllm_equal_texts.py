@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from in_process import answers, model
 from posed import loaded, tokenizer
-from support.resolved import resolved
+from support.sketches import resolved
 from support.toy import Toy
 
 from harness.core import Model, Request

@@ -12,7 +12,7 @@ from shutil import copytree
 import pytest
 from in_process import answers, ask, failure_of, merged, model, written_adapter
 from posed import OURS, asked, assert_scored, by_forward_pass
-from support.resolved import resolved
+from support.sketches import resolved
 
 from harness.cli import main
 from harness.errors import ModelError

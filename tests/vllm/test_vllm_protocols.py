@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from in_process import answers, ask, failure_of, model
-from support.resolved import resolved
+from support.sketches import resolved
 
 from harness.core import Model, Request, Response
 from harness.models.anthropic.model import AnthropicModel

@@ -6,7 +6,7 @@ Runs in the environment that tests/vllm/install.sh builds: `python -m pytest -m 
 from typing import Any
 
 import pytest
-from support.resolved import resolved
+from support.sketches import resolved
 
 from harness.core import Request, Response
 from harness.models.openai.model import OpenAIModel
