@@ -267,7 +267,7 @@ def relations(intentions: str, responses: str) -> dict[str, Row]:
     return {row.statistic: row for row in rows if row.group == "all"}
 
 
-def test_responses_are_told_by_whether_the_intention_was_right() -> None:
+def test_responses_are_told_by_whether_the_intention_was_right_each_share_with_its_n() -> None:
     found = relations("1111000000=.", "111010000011")
 
     values = {name: row.value for name, row in found.items()}
@@ -275,11 +275,6 @@ def test_responses_are_told_by_whether_the_intention_was_right() -> None:
     assert values["right_given_wrong"] == 1 / 6
     assert values["phi"] == pytest.approx((3 * 5 - 1 * 1) / (4 * 6 * 4 * 6) ** 0.5)
     assert counts(found["phi"]) == (3, 1, 1, 5, 1)
-
-
-def test_each_share_has_the_number_of_items_it_is_of() -> None:
-    found = relations("1111000000=.", "111010000011")
-
     sizes = {name: row.n for name, row in found.items()}
     assert sizes == {"right_given_right": 4, "right_given_wrong": 6, "phi": 10}
     assert (found["phi"].missing_a, found["phi"].items) == (1, 12)

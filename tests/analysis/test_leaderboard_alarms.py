@@ -11,12 +11,10 @@ from msgspec import structs
 from support.choice_cases import choice_run, chosen, lost, sample, shared, task, variants
 from support.choice_cases import task as choices
 from support.each import each
-from support.hate_rows import VARIANT, constant, planted, run_of, text
+from support.hate_rows import LABELS, VARIANT, constant, labelled, planted, run_of, text
 from support.run_tables import score_rows, scores_of
-from support.sketches import row
 
 from harness.analysis.boards.alarms import constant_alarms, place_alarms
-from harness.core import Sample
 from harness.specs.tasks import ClassesSpec, TaskSpec
 from harness.storage.run_tables import SampleRecord, VerdictRecord
 from harness.storage.runs import ScoreRow
@@ -202,9 +200,6 @@ def test_what_is_told_depends_on_both_rates(rows: list[SampleRecord], finding: s
     assert [alarm.finding for alarm in told_constant(rows)] == ([finding] if finding else [])
 
 
-LABELS = ("non", "open", "hidden")
-
-
 def classified(*counts: tuple[int, int, int]) -> list[ScoreRow]:
     """The scores of so many texts of each label (lines) that are given each label (columns)."""
     cells = [
@@ -213,18 +208,9 @@ def classified(*counts: tuple[int, int, int]) -> list[ScoreRow]:
         for chosen, count in zip(LABELS, line, strict=True)
         for _ in range(count)
     ]
-    rows = [_given(f"s{n}", gold, chosen) for n, (gold, chosen) in enumerate(cells)]
+    rows = [labelled(f"s{n}", gold, chosen) for n, (gold, chosen) in enumerate(cells)]
     task = structs.replace(choices({"base": VARIANT}), classes=ClassesSpec())
     return score_rows(choice_run(task, len(rows)), rows)
-
-
-def _given(name: str, gold: str, chosen: str) -> SampleRecord:
-    """A text of one label that is given another, or the same."""
-    sample = Sample(name, {"text": name}, {"labels": LABELS}, LABELS, gold)
-    detail = {f"chosen_label_{label}": float(label == chosen) for label in LABELS}
-    detail |= {f"chosen_place_{at}": float(n == chosen) for at, n in enumerate(LABELS, 1)}
-    verdict = VerdictRecord(float(gold == chosen), detail=detail)
-    return row(verdict, sample=sample, decoding="logprob", verdicts={"gold": verdict})
 
 
 @each(

@@ -88,6 +88,18 @@ def _verdict(said: float | Reason | None, *, is_hateful: bool, sure: float | Non
     return VerdictRecord(said if is_hateful else 1 - said, detail=detail)
 
 
+LABELS = ("non", "open", "hidden")
+
+
+def labelled(name: str, gold: str, chosen: str) -> SampleRecord:
+    """A row of a text of one of these labels that is given another, or the same."""
+    sample = Sample(name, {"text": name}, {"labels": LABELS}, LABELS, gold)
+    detail = {f"chosen_label_{label}": float(label == chosen) for label in LABELS}
+    detail |= {f"chosen_place_{at}": float(n == chosen) for at, n in enumerate(LABELS, 1)}
+    verdict = VerdictRecord(float(gold == chosen), detail=detail)
+    return row(verdict, sample=sample, decoding="logprob", verdicts={"gold": verdict})
+
+
 def constant(said: float, texts: int = 40) -> list[SampleRecord]:
     """One answer to half hateful and half benign texts between 0 and 1."""
     return [text(f"t{n}", is_hateful=n % 2 == 0, at=n / texts, said=said) for n in range(texts)]

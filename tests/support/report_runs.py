@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from msgspec import structs
+
 from harness.core import Request, Response, Run, Sample
 from harness.parts import Decoding, Message, Reason, Usage, digest
-from harness.specs.tasks import ChoiceSpec, StepSpec, TaskSpec, VariantSpec
+from harness.specs.tasks import StepSpec, TaskSpec, VariantSpec
 from harness.storage.ledger import Ledger
 from harness.storage.run_tables import SampleRecord, StepRecord, VerdictRecord
 from harness.storage.runs import (
@@ -24,6 +26,7 @@ from harness.storage.runs import (
     RunFile,
     RunFolder,
 )
+from support.paired_runs import choice_task
 from support.run_tables import score_rows
 from support.sketches import task
 
@@ -61,7 +64,12 @@ def write_runs(results: Path, sketch: Sketch) -> None:
         _write(results, "stress", _words_task(), (ASKING, NEAR), name, rows)
         if sketch.has_choices:
             _write(
-                results, "posed", _choice_task(), (GOLD,), name, [*_chosen(samples, name, share)]
+                results,
+                "posed",
+                structs.replace(choice_task(), about="The same, posed."),
+                (GOLD,),
+                name,
+                [*_chosen(samples, name, share)],
             )
     ledger.close()
 
@@ -77,18 +85,6 @@ def _words_task() -> TaskSpec:
     about = "What a speaker means by a stress."
     judges = ("choice", "near")
     return task(about=about, variants=variants, judges=judges, gaps=gaps, chance=0.5)
-
-
-def _choice_task() -> TaskSpec:
-    steps = (StepSpec(name="answer", template="toy/plain"),)
-    orders = {
-        f"order{n}": VariantSpec(
-            about=f"order {n}", steps=steps, choice=ChoiceSpec(order=n), averaged_over="all"
-        )
-        for n in range(2)
-    }
-    names = tuple(orders)
-    return task(about="The same, posed.", variants=orders, default_variants=names, judges=("gold",))
 
 
 def _sample(place: int, sketch: Sketch) -> Sample:

@@ -66,7 +66,7 @@ def test_ludwig_dev_differs_from_ludwig_in_nothing_but_its_items() -> None:
     assert structs.replace(dev, about=test.about, data=test.data) == test
 
 
-@pytest.mark.parametrize("name", GROUPS)
+@each("name", SHIPPED.names("tasks"))
 def test_every_variant_has_a_digest_of_its_own(name: str) -> None:
     prompts = Prompts([HOME / "prompts"])
 

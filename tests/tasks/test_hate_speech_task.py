@@ -1,6 +1,5 @@
 """The shipped task hate_speech: what models see, and what takes the place of it."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from harness.parts import Decoding, Message, Mode
 from harness.pipeline.plan import Plan, check_templates
 from harness.text.prompts import Prompts
 
-DATA = os.environ.get("HARNESS_DATA")
 SYSTEM = (
     "You are shown one text at a time. Decide whether it attacks, belittles or stirs up dislike of "
     "people because of a group they belong to - openly, by a hint, or by what it takes for "
@@ -87,14 +85,3 @@ def test_a_packs_question_reaches_the_model_byte_for_byte(tmp_path: Path, varian
     shown = messages(plan(pack=tmp_path), variant)[-1]
 
     assert shown[0] == Message("system", words)
-
-
-def test_the_wording_of_the_paper_reaches_the_model_byte_for_byte() -> None:
-    pack = Path(DATA or ".", "..", "paper_prompts")
-    file = pack / "hate_speech" / "yes_no.system.j2"
-    if DATA is None or not file.is_file():
-        pytest.skip("no paper_prompts folder next to HARNESS_DATA: the wording of the papers")
-
-    shown = messages(plan(pack=pack), "bare")[-1]
-
-    assert shown[0].content == file.read_bytes().decode().removesuffix("\n")

@@ -1,7 +1,4 @@
-"""Ctrl-C in the middle of a run through vLLM in this process, and the run taken up again.
-
-Runs in the environment that tests/vllm/install.sh builds: `python -m pytest -m vllm tests/vllm`.
-"""
+"""Ctrl-C in the middle of a run through vLLM in this process, and the run taken up again."""
 
 import json
 import os

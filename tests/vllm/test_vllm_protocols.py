@@ -1,7 +1,4 @@
-"""vLLM's server asked as OpenAI's and as Anthropic's: texts, seeds, forms, tokens.
-
-Runs in the environment that tests/vllm/install.sh builds: `python -m pytest -m vllm tests/vllm`.
-"""
+"""vLLM's server asked as OpenAI's and as Anthropic's: texts, seeds, forms, tokens."""
 
 import json
 from collections.abc import Iterator
@@ -11,14 +8,11 @@ from typing import Any
 
 import pytest
 from in_process import answers, ask, failure_of, model
-from support.sketches import resolved
+from served import as_anthropic, as_openai
 
 from harness.core import Model, Request, Response
-from harness.models.anthropic.model import AnthropicModel
 from harness.models.local.vllm_model import VllmModel
-from harness.models.openai.model import OpenAIModel
 from harness.parts import Message, Reason
-from harness.specs.models import AnthropicSpec, OpenAISpec
 
 pytest_plugins = ["vllm_fixtures"]
 pytestmark = pytest.mark.vllm
@@ -36,21 +30,12 @@ TERSE = (Message("system", "You are terse."), Message("user", "Does she mean it?
 TURNS = (*TERSE, Message("assistant", "No."), Message("user", "Why not?"))
 
 
-def as_openai(server: str, **settings: object) -> OpenAIModel:
-    spec = OpenAISpec(model="auto", base_url=server, key_env=None, **settings)  # type: ignore[arg-type]  # by key
-    return resolved(OpenAIModel("tiny", spec, {}))
-
-
-def as_anthropic(server: str, **settings: object) -> AnthropicModel:
-    address = server.removesuffix("/v1")
-    spec = AnthropicSpec(model="tiny-random", base_url=address, key_env=None, **settings)  # type: ignore[arg-type]  # by key
-    return resolved(AnthropicModel("tiny", spec, {}))
-
-
-@pytest.fixture(params=["chat", "responses", "messages"])
+@pytest.fixture(params=["chat", "responses", "one by one", "messages"])
 def hosted(request: pytest.FixtureRequest, server: str) -> Model:
     if request.param == "messages":
         return as_anthropic(server)
+    if request.param == "one by one":
+        return as_openai(server, sends_n=False)
     return as_openai(server, api=request.param, choices="none")
 
 
