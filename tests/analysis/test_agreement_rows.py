@@ -260,10 +260,7 @@ def test_p_values_are_corrected_for_all_pairs_and_both_statistics() -> None:
 
     found = records(agreement(replace(made, judges=(*made.judges, third)), METHOD))
 
-    for family in (
-        ["difference_pearson", "difference_kendall"],
-        ["difference_pearson_williams"],
-    ):
+    for family in (["difference_pearson", "difference_kendall"], ["difference_pearson_williams"]):
         of_family = [row for row in found if row.statistic in family]
         assert len(of_family) == 3 * len(family)
         assert [row.p_holm for row in of_family] == list(holm([row.p for row in of_family]))

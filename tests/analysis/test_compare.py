@@ -24,10 +24,7 @@ from support.paired_runs import (
 )
 from support.run_tables import score_rows
 
-from harness.analysis.compare import (
-    compare,
-    comparison_name,
-)
+from harness.analysis.compare import compare, comparison_name
 from harness.analysis.flips import KEEPING, OTHERS, flip_rates
 from harness.analysis.pairings import Judges, Pairings
 from harness.core import Sample

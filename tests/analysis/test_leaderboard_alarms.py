@@ -218,10 +218,7 @@ def classified(*counts: tuple[int, int, int]) -> list[ScoreRow]:
     [
         (((60, 0, 0), (30, 0, 0), (10, 0, 0)), "one label"),  # the most common one
         (((0, 0, 60), (0, 0, 30), (0, 0, 10)), "one label"),  # the rarest
-        (
-            ((20, 20, 20), (10, 10, 10), (4, 3, 3)),
-            "beaten",
-        ),  # 33 of 100, always non 60
+        (((20, 20, 20), (10, 10, 10), (4, 3, 3)), "beaten"),  # 33 of 100, always non 60
         (((60, 0, 0), (10, 20, 0), (9, 0, 1)), None),  # 81 of 100
         (((57, 3, 0), (20, 10, 0), (10, 0, 0)), None),  # 67 of 100
         (((60, 0, 0), (0, 0, 0), (0, 0, 0)), "one kind"),

@@ -99,10 +99,7 @@ def test_samples_that_stand_in_one_run_alone_are_counted_and_told() -> None:
     assert " and 2 samples of " in found[1][0]
 
 
-CHANGED = [
-    sample(0, fields={"topic": "rain"}),
-    sample(0, references={"right": ("other",)}),
-]
+CHANGED = [sample(0, fields={"topic": "rain"}), sample(0, references={"right": ("other",)})]
 
 
 @pytest.mark.parametrize("changed", CHANGED, ids=["field", "reference"])

@@ -101,10 +101,7 @@ def test_what_was_asked_says_how_answers_were_given_by_which_models() -> None:
 @pytest.mark.parametrize(
     ("models", "words"),
     [
-        (
-            "ab",
-            "that both have, of 4 independent items. Models of one group are not significantly",
-        ),
+        ("ab", "that both have, of 4 independent items. Models of one group are not significantly"),
         (
             "abc",
             "all 3 have, of 4 independent items. Not all models within a group are significantly",

@@ -64,9 +64,7 @@ def rated(folder: Path, sheet: Sheet, marks: Sequence[str]) -> pandas.DataFrame:
     return read_rated(folder / "sheet.csv", read_key(folder / "key.csv"))
 
 
-def test_every_answer_is_there_blind_and_a_limit_takes_whole_samples(
-    tmp_path: Path,
-) -> None:
+def test_every_answer_is_there_blind_and_a_limit_takes_whole_samples(tmp_path: Path) -> None:
     sheet = drawn(tmp_path)
 
     assert sorted(sheet.rows.answer) == sorted(f"{a} {n}" for a in "qz" for n in range(1, 6))

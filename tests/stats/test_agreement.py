@@ -21,11 +21,7 @@ from harness.stats.agreement import (
 )
 from harness.stats.correlation import dataset_pearson
 from harness.stats.estimate import Estimate, Floats, NoValue, Resamples, ratio
-from harness.stats.reliability import (
-    is_severity_confounded,
-    rater_groups,
-    reliability_of_means,
-)
+from harness.stats.reliability import is_severity_confounded, rater_groups, reliability_of_means
 
 SCALES: tuple[Scale, ...] = get_args(Scale)
 MEASURES = [*(partial(alpha, scale=scale) for scale in SCALES), percent_agreement]
@@ -214,10 +210,7 @@ def rounded(random: Numbers) -> tuple[Floats, Floats]:
     return truth, np.clip(np.round(3 + ratings), 1, 5)
 
 
-@each(
-    "design",
-    [crossed, severe, very_severe, half_alone, most_alone, three_of_twelve, rounded],
-)
+@each("design", [crossed, severe, very_severe, half_alone, most_alone, three_of_twelve, rounded])
 def test_the_truth_as_judge_gets_what_is_attainable(
     design: Callable[[Numbers], tuple[Floats, Floats]],
 ) -> None:

@@ -273,11 +273,7 @@ def test_repeating_rows_within_their_clusters_does_not_narrow_anything() -> None
     names = [f"{at:05}" for at in range(80)]
     once = trend(x, y, Clusters.named(names))
 
-    again = trend(
-        np.repeat(x, 5),
-        np.repeat(y, 5),
-        Clusters.named(np.repeat(names, 5).tolist()),
-    )
+    again = trend(np.repeat(x, 5), np.repeat(y, 5), Clusters.named(np.repeat(names, 5).tolist()))
 
     assert again.p == pytest.approx(once.p)
     assert again.low == pytest.approx(once.low)

@@ -10,13 +10,7 @@ from support.each import each, rest_slow
 from support.rating_tables import BARREN, NAN, acc_eq, table_pair
 
 from harness.stats.agreement import interval_with_test
-from harness.stats.comparison import (
-    Alternative,
-    Statistic,
-    holm,
-    permutation_test,
-    williams_test,
-)
+from harness.stats.comparison import Alternative, Statistic, holm, permutation_test, williams_test
 from harness.stats.correlation import (
     dataset_pearson,
     document_tau,
@@ -220,10 +214,7 @@ def test_equal_judges_never_differ_and_the_same_seed_draws_the_same(statistic: S
 
 @pytest.mark.parametrize(
     ("judge", "reason"),
-    [
-        (np.ones((3, 2)), NoValue.CONSTANT),
-        (np.full((3, 2), NAN), NoValue.TOO_FEW),
-    ],
+    [(np.ones((3, 2)), NoValue.CONSTANT), (np.full((3, 2), NAN), NoValue.TOO_FEW)],
 )
 def test_a_constant_or_silent_judge_cannot_be_compared(judge: Floats, reason: NoValue) -> None:
     human = np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 5.0]])

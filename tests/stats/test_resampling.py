@@ -17,13 +17,7 @@ from support.rating_tables import (
     table_pair,
 )
 
-from harness.stats.agreement import (
-    Scale,
-    agreement_stats,
-    alpha,
-    alpha_ci,
-    alpha_with_each,
-)
+from harness.stats.agreement import Scale, agreement_stats, alpha, alpha_ci, alpha_with_each
 from harness.stats.correlation import (
     dataset_pearson,
     document_tau,

@@ -162,11 +162,7 @@ def test_numbers_that_json_cannot_say_are_null_there_and_nan_is_empty_in_csv() -
 
     lines = extended(table, (), FileFormat.JSONL).decode().splitlines()
 
-    assert lines == [
-        '{"n": null, "m": [null]}',
-        '{"n": null, "m": [1.5]}',
-        '{"n": 1.5, "m": null}',
-    ]
+    assert lines == ['{"n": null, "m": [null]}', '{"n": null, "m": [1.5]}', '{"n": 1.5, "m": null}']
     assert extended(table, (), FileFormat.CSV) == b"n,m\n,[null]\ninf,[1.5]\n1.5,\n"
 
 

@@ -110,9 +110,7 @@ CHAT: dict[str, Any] = {
 RESPONSE: dict[str, Any] = {
     "model": "m",
     "status": "completed",
-    "output": [
-        {"type": "message", "content": [{"type": "output_text", "text": "An answer."}]},
-    ],
+    "output": [{"type": "message", "content": [{"type": "output_text", "text": "An answer."}]}],
     "usage": {"input_tokens": 2, "output_tokens": 3},
 }
 MESSAGE: dict[str, Any] = {

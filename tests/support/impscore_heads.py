@@ -104,10 +104,7 @@ def telling_scorer() -> Scorer:
     first: Matrix = np.array([[1, 0], [0, 0], [0, 0]], dtype=np.float32)
     maps: Maps[Matrix] = Maps(first, eye[:, 1:], np.eye(2, dtype=np.float32))
     head = Head(
-        name="telling",
-        members=(maps,),
-        encoder=CharNgramsSpec(),
-        encoder_digest=Telling().digest,
+        name="telling", members=(maps,), encoder=CharNgramsSpec(), encoder_digest=Telling().digest
     )
     return Scorer("telling", head, Telling())
 

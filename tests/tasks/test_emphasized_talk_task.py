@@ -15,13 +15,7 @@ from harness.data.readers import emphasized_talk, samples_jsonl
 from harness.errors import SpecError
 from harness.models.scripted import control
 from harness.parts import Decoding, Message
-from harness.pipeline.plan import (
-    Plan,
-    PlannedResponse,
-    check_templates,
-    request,
-    template_values,
-)
+from harness.pipeline.plan import Plan, PlannedResponse, check_templates, request, template_values
 from harness.pipeline.resolve import RunOptions, resolve
 from harness.registry import Registry
 from harness.specs.tasks import TaskSpec

@@ -172,11 +172,7 @@ def test_a_server_is_asked_in_a_conversation_and_level_one_may_reason(
 
 @each(
     ("text", "expected"),
-    [
-        ("a\n\nb\n\nc:", "a\n\nb\n\nP\n\nc:"),
-        ("a\nc:", "a\n\nP\n\nc:"),
-        ("c:", "P\n\nc:"),
-    ],
+    [("a\n\nb\n\nc:", "a\n\nb\n\nP\n\nc:"), ("a\nc:", "a\n\nP\n\nc:"), ("c:", "P\n\nc:")],
 )
 def test_a_paragraph_is_put_in_before_the_last_line(text: str, expected: str) -> None:
     assert with_paragraph(text, "P") == expected

@@ -313,9 +313,7 @@ PAIRS = (
     ("turn1_true", "turn1_literal"),
     ("true_intention", "literal_intention"),
 )
-FORMULAS = frozenset(
-    words("yes no sure okay thanks thank that glad oh right good sorry"),
-)
+FORMULAS = frozenset(words("yes no sure okay thanks thank that glad oh right good sorry"))
 Seen = Callable[[str, str], bool]
 POINTS: dict[str, Seen] = {
     "question mark": lambda text, _: "?" in text,

@@ -61,10 +61,7 @@ def formed(text: str, **decoding: Any) -> Request:  # noqa: ANN401 - as of ask
 @pytest.mark.parametrize("turns", [TERSE, TURNS])
 @pytest.mark.parametrize("length", [20, 200])
 def test_system_turns_cuts_and_tokens_are_those_of_the_engine_in_process(
-    hosted: Model,
-    engine: VllmModel,
-    turns: tuple[Message, ...],
-    length: int,
+    hosted: Model, engine: VllmModel, turns: tuple[Message, ...], length: int
 ) -> None:
     request = posed(*turns, max_tokens=length)
     [expected] = engine.answer([request])
@@ -76,9 +73,7 @@ def test_system_turns_cuts_and_tokens_are_those_of_the_engine_in_process(
     assert found.served == "tiny-random"
 
 
-def test_several_replies_are_one_response_and_all_their_tokens_count(
-    hosted: Model,
-) -> None:
+def test_several_replies_are_one_response_and_all_their_tokens_count(hosted: Model) -> None:
     [response] = hosted.answer([ask("Hello.", temperature=1.0, n=3, max_tokens=SHORT)])
 
     assert len(set(response.texts or ())) == 3
@@ -120,9 +115,7 @@ def test_a_reply_in_a_given_form_follows_it(server: str, way: str) -> None:
     assert len({reply["score"] for reply in replies}) > 1
 
 
-def test_a_prompt_too_long_is_a_missing_item_and_both_numbers_are_named(
-    hosted: Model,
-) -> None:
+def test_a_prompt_too_long_is_a_missing_item_and_both_numbers_are_named(hosted: Model) -> None:
     [response] = hosted.answer([ask("no " * 4100)])
 
     reason, message = failure_of(response)
