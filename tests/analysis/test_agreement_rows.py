@@ -22,21 +22,10 @@ from support.rated_runs import (
 
 from harness.analysis.agreement import COLUMNS, AgreementSettings, agreement
 from harness.analysis.panels import AgreementQuery, Panel
+from harness.stats import correlation
 from harness.stats.agreement import agreement_stats, alpha, percent_agreement
 from harness.stats.clustered import jackknife_interval
 from harness.stats.comparison import annotator_test, holm, permutation_test, williams_test
-from harness.stats.correlation import (
-    cross_fitted_acc_eq,
-    dataset_pearson,
-    document_tau,
-    document_tau_zero,
-    pearson,
-    permutation_p,
-    system_means,
-    system_pearson,
-    system_spearman,
-    tie_rate,
-)
 from harness.stats.estimate import Estimate, Floats, Resamples
 from harness.stats.reliability import reliability_of_means
 from harness.storage.frames import Row, frame_csv, records
@@ -47,11 +36,11 @@ CLUSTERS = ("c0", "c0", "c1", "c1")
 METHOD = AgreementSettings(draws=200)
 FLAT = ((1.0,) * 3,) * 4
 LEVELS = {
-    "pearson_dataset": dataset_pearson,
-    "kendall_document": document_tau,
-    "kendall_document_zero": document_tau_zero,
-    "spearman_system": system_spearman,
-    "pearson_system": system_pearson,
+    "pearson_dataset": correlation.dataset_pearson,
+    "kendall_document": correlation.document_tau,
+    "kendall_document_zero": correlation.document_tau_zero,
+    "spearman_system": correlation.system_spearman,
+    "pearson_system": correlation.system_pearson,
 }
 
 
@@ -107,8 +96,8 @@ def test_correlations_are_those_of_the_tables(judge: str, statistic: str) -> Non
     assert (row.value, row.n, row.skipped) == (found.value, found.n, found.skipped)
     coefficient = statistic.removesuffix("_system")
     if coefficient != statistic:  # of few systems there is the exact p
-        means = system_means(HUMAN, values)
-        assert row.p == permutation_p(*means, coefficient).value  # type: ignore[arg-type]  # as named
+        means = correlation.system_means(HUMAN, values)
+        assert row.p == correlation.permutation_p(*means, coefficient).value  # type: ignore[arg-type]  # as named
 
 
 def test_intervals_are_of_whole_clusters() -> None:
@@ -129,7 +118,7 @@ def test_intervals_are_of_whole_clusters() -> None:
 def test_agreement_among_raters_and_with_the_judge() -> None:
     found = rows(panel(near=NEAR))
 
-    fitted, _ = cross_fitted_acc_eq(HUMAN, NEAR, CLUSTERS, seed="0")
+    fitted, _ = correlation.cross_fitted_acc_eq(HUMAN, NEAR, CLUSTERS, seed="0")
     assert found["near", "acc_eq"].value == fitted.estimate.value
     assert found["near", "acc_eq"].epsilon == pytest.approx(np.mean(fitted.epsilons))
     assert found["near", "alpha_raters"].value == alpha(UNITS, "interval").value
@@ -222,8 +211,8 @@ def test_every_row_tells_sizes_ties_averaging_and_recipe() -> None:
 
     assert (row.task, row.model, row.variant, row.scale) == ("toy", "all", "base", "quality")
     assert (row.documents, row.systems, row.raters) == (4, 3, 2)
-    assert row.tie_rate_human == tie_rate(HUMAN).value
-    assert row.tie_rate_judge == tie_rate(NEAR).value
+    assert row.tie_rate_human == correlation.tie_rate(HUMAN).value
+    assert row.tie_rate_judge == correlation.tie_rate(NEAR).value
     assert row.averaging.startswith("mean over raters; mean over T0.3;")
     assert row.signature.split("|")[:3] == ["toy:9f31c2ab", "data:d1f3", "base"]
     models = "ant:scripted@r1+bee:scripted@r1+cat:scripted@r1"
@@ -237,7 +226,10 @@ def test_a_difference_is_tested_by_permutation_of_clusters_and_by_williams() -> 
     found, human = rows(made), human_of(made)
     far, near = (judge.values for judge in made.judges)
 
-    for name, statistic in (("pearson", dataset_pearson), ("kendall", document_tau_zero)):
+    for name, statistic in (
+        ("pearson", correlation.dataset_pearson),
+        ("kendall", correlation.document_tau_zero),
+    ):
         test = permutation_test(
             human, (far, near), statistic, seed="0", draws=200, clusters=made.clusters
         )
@@ -245,7 +237,7 @@ def test_a_difference_is_tested_by_permutation_of_clusters_and_by_williams() -> 
         assert row.value == pytest.approx(test.statistic)
         assert row.p == test.p
     r = [
-        pearson(np.ravel(a), np.ravel(b)).value
+        correlation.pearson(np.ravel(a), np.ravel(b)).value
         for a, b in ((human, far), (human, near), (far, near))
     ]
     williams = found["far vs near", "difference_pearson_williams"]

@@ -14,18 +14,9 @@ from msgspec import structs
 from harness.core import Request, Response, Run, Sample
 from harness.parts import Decoding, Message, Reason, Usage, digest
 from harness.specs.tasks import StepSpec, TaskSpec, VariantSpec
+from harness.storage import runs
 from harness.storage.ledger import Ledger
 from harness.storage.run_tables import SampleRecord, StepRecord, VerdictRecord
-from harness.storage.runs import (
-    Cost,
-    Costs,
-    DataEntry,
-    JudgeEntry,
-    MissingCount,
-    ModelEntry,
-    RunFile,
-    RunFolder,
-)
 from support.paired_runs import choice_task
 from support.run_tables import score_rows
 from support.sketches import task
@@ -35,9 +26,11 @@ VOCABULARY = [
     "".join(WORDS.choice("bdfglmnprst") + WORDS.choice("aeiou") for _ in range(WORDS.randint(1, 4)))
     for _ in range(4000)
 ]
-ASKING = JudgeEntry("choice", "accuracy", "choice:0a1b|both-orders", "umpire", "openai:umpire@1")
-NEAR = JudgeEntry("near", "mean_f1", "near:2c3d|minilm")
-GOLD = JudgeEntry("gold", "accuracy", "gold:4e5f|raw")
+ASKING = runs.JudgeEntry(
+    "choice", "accuracy", "choice:0a1b|both-orders", "umpire", "openai:umpire@1"
+)
+NEAR = runs.JudgeEntry("near", "mean_f1", "near:2c3d|minilm")
+GOLD = runs.JudgeEntry("gold", "accuracy", "gold:4e5f|raw")
 ORDERS = ("accept-first", "reject-first")
 STRESSES = 3
 """The samples of one cluster: one turn, each word of it stressed once."""
@@ -212,29 +205,29 @@ def _write(
     results: Path,
     name: str,
     spec: TaskSpec,
-    judges: tuple[JudgeEntry, ...],
+    judges: tuple[runs.JudgeEntry, ...],
     model: str,
     rows: Sequence[SampleRecord],
 ) -> None:
     variants = dict.fromkeys((row.variant for row in rows), "9f31c2ab")
     identity = f"openai:{model}@1"
     run = Run(name, tuple(variants), identity, (Decoding(),), 0, None, "words", "d1f3")
-    cost = Cost(len(rows), 1000, 200, 0.25, Usage(1000, 200, 0.25))
+    cost = runs.Cost(len(rows), 1000, 200, 0.25, Usage(1000, 200, 0.25))
     lost = sum(row.answer is None for row in rows)
-    file = RunFile(
+    file = runs.RunFile(
         digest=run.digest,
         run=run,
         task=spec,
-        model=ModelEntry(model, "openai", identity, "1"),
-        data=DataEntry("made-up", "sample", "sample:d1f3", {}),
+        model=runs.ModelEntry(model, "openai", identity, "1"),
+        data=runs.DataEntry("made-up", "sample", "sample:d1f3", {}),
         variants=variants,
         samples=len({row.sample.id for row in rows}),
         planned=len(rows),
         chance=spec.chance,
         version="0.1.0",
         judges=judges,
-        costs=Costs(cost, cost, {judge.name: cost for judge in judges}),
-        missing=(MissingCount("", False, Reason.REFUSED, lost),) if lost else (),
+        costs=runs.Costs(cost, cost, {judge.name: cost for judge in judges}),
+        missing=(runs.MissingCount("", False, Reason.REFUSED, lost),) if lost else (),
     )
-    folder = RunFolder(results / "runs" / name / model / run.digest[:16])
+    folder = runs.RunFolder(results / "runs" / name / model / run.digest[:16])
     folder.write(file, rows, score_rows(file, rows))
