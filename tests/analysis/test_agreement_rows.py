@@ -14,7 +14,6 @@ from support.rated_runs import (
     NEAR,
     Rating,
     Table,
-    group_runs,
     panels_of,
     ratings,
     runs,
@@ -285,14 +284,6 @@ def test_without_overlap_every_row_says_how_many_ratings_matched_nothing() -> No
     }
 
 
-def test_a_judge_without_any_verdict_is_null_throughout() -> None:
-    found = rows(panel(none=((None,) * 3,) * 4))
-
-    assert {found["none", name].value for name in LEVELS} == {None}
-    assert found["none", "pearson_dataset"].reason == "too few"
-    assert found["none", "acc_eq"].reason == "too few"
-
-
 def test_one_rater_leaves_people_without_agreement_and_the_judge_with_it() -> None:
     found = rows(panel(ratings(ann=ANN), near=NEAR))
 
@@ -324,22 +315,6 @@ def test_the_annotator_test_needs_three_raters_of_thirty_units(epsilon: float, c
     assert row.epsilon == epsilon
     assert row.value == (expected.winning_rate.value if count == 3 else None)
     assert row.reason == (None if count == 3 else "too few")
-
-
-def test_models_that_judge_are_named_in_their_rows_and_pairs() -> None:
-    people = [
-        Rating("toy", row.sample.id, "", "ann", 1.0 + n % 3, "base")
-        for n, row in enumerate(group_runs(one=NEAR)[0].rows)
-    ]
-    [made] = panels_of(group_runs(one=NEAR, two=FAR), people, AgreementQuery())
-
-    found = records(agreement(made, METHOD))
-
-    assert {(row.model, row.judge) for row in found} == {
-        ("one", "stated"),
-        ("two", "stated"),
-        ("one vs two", "stated (one) vs stated (two)"),
-    }
 
 
 def test_the_same_seed_gives_the_same_bytes_with_empty_cells_for_what_is_missing() -> None:

@@ -172,9 +172,6 @@ def test_many_tests_have_enough_draws_to_find_what_is_plain() -> None:
     assert max(row.p_holm or 1 for row in rows) <= 0.05
 
 
-# Chance levels
-
-
 def guesses(count: int, *, options: int, seed: int) -> list[Row]:
     draw = np.random.default_rng(seed)
     names = ("right", *(f"wrong{n}" for n in range(1, options)))
@@ -254,9 +251,6 @@ def test_nothing_read_by_both_is_missing_and_not_zero() -> None:
     assert row.reason == "too few; no exact test: no sample is right or wrong in both"
 
 
-# Intentions and responses
-
-
 def relations(intentions: str, responses: str) -> dict[str, Row]:
     rows = within_rows(
         gaps=False, judges=(NEAR, THOUGHT), cot0__near_thought=intentions, cot0=responses
@@ -283,20 +277,6 @@ def test_where_every_intention_is_right_the_other_share_and_phi_are_missing() ->
     assert found["right_given_right"].value == 0.5
     assert [found[name].value for name in ("right_given_wrong", "phi")] == [None, None]
     assert found["phi"].reason == "constant"
-
-
-# Tables and their names
-
-
-def test_rows_do_not_depend_on_the_order_of_the_samples() -> None:
-    levels = {("base", "T0.3", "near"): "1100101", ("cot5", "T0.3", "near"): "1111001"}
-    run = stored(words_task(), levels)
-    turned = StoredRun(run.file, run.rows[::-1])
-
-    found = [
-        sorted(rows_of(within(part), QUICK), key=lambda row: row.group) for part in (run, turned)
-    ]
-    assert found[0] == found[1]
 
 
 @each(

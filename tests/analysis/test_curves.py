@@ -126,9 +126,6 @@ def test_columns_below_a_curve_count_the_texts_of_each_bin(found: DataFrame) -> 
     assert sum(bins.n) == sum(row.n for row in some(found, "tpr", "bin")) == 600
 
 
-# Several runs
-
-
 FLAT = constant(1.0)
 
 

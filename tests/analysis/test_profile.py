@@ -97,11 +97,6 @@ def test_a_text_without_a_score_is_counted_and_never_zero(text: object, reason: 
     assert (sum(bins_of(found)), found.mean) == (10, row(TEXTS).mean)
 
 
-@pytest.mark.parametrize("text", ["\U0001f600", "\u0645\u0631\u062d\u0628\u0627", "tea " * 2500])
-def test_odd_texts_are_scored(text: str) -> None:
-    assert row([text]).n == 1
-
-
 @pytest.mark.parametrize(("texts", "n"), [([None, ""], 0), (["tea"], 1)])
 def test_what_too_few_texts_cannot_tell_is_null(texts: list[object], n: int) -> None:
     found = profiled(texts)

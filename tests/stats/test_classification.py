@@ -234,19 +234,6 @@ def test_a_planted_trend_is_found_with_its_sign(slope: float) -> None:
     assert (found.p or 1) < 1e-6
 
 
-def test_few_clusters_with_effects_of_their_own_do_not_look_like_a_trend() -> None:
-    # Ten clusters of four: the normal distribution rejected in 8 to 12 of 100; 7% of 600 is 42.
-    draw, rejected = np.random.default_rng(5), 0
-    clusters = Clusters.named([f"{at // 4}" for at in range(40)])
-    for _ in range(600):
-        x = np.repeat(draw.uniform(0, 2, 10), 4) + draw.normal(size=40) * 0.05
-        odds = 1 + np.repeat(draw.normal(size=10), 4)
-        y = (draw.random(40) < 1 / (1 + np.exp(-odds))).astype(float)
-        rejected += (trend(x, y, clusters).p or 1) < 0.05
-
-    assert 10 <= rejected <= 42
-
-
 def test_two_clusters_are_too_few_for_a_trend() -> None:
     x, y = planted(0.4, n=40)
 
@@ -342,16 +329,6 @@ def test_a_confidence_on_a_border_belongs_to_the_lower_bin(tenth: int) -> None:
         0, abs=1e-9
     )
     assert calibration_error([border, above], [1.0, 2 * border - 1.0]) == pytest.approx(1 - border)
-
-
-@pytest.mark.parametrize(
-    ("confidences", "credits", "error"),
-    [([1.0], [1.0], 0.0), ([1.0], [0.0], 1.0), ([0.0], [0.0], 0.0), ([0.5, 0.5], [1.0, 0.0], 0.0)],
-)
-def test_certainty_and_chance_have_their_own_errors(
-    confidences: list[float], credits: list[float], error: float
-) -> None:
-    assert calibration_error(confidences, credits) == error
 
 
 def test_without_choices_there_is_no_error() -> None:

@@ -238,14 +238,6 @@ def test_items_that_move_with_their_cluster_are_worth_one_a_cluster() -> None:
     assert (lumped.low, lumped.high) == pytest.approx((alone.low, alone.high))
 
 
-def test_items_that_move_with_their_cluster_in_part_are_worth_less_than_they_are() -> None:
-    new = [float(place % 8 > 1) for place in range(80)]
-    clusters = [f"c{place // 4}" for place in range(80)]
-
-    lumped, alone = paired_gap([1.0] * 80, new, clusters), paired_gap([1.0] * 80, new, named(80))
-    assert (lumped.low or 0) < (alone.low or 0) < 0.25 < (alone.high or 0) < (lumped.high or 0)
-
-
 def test_two_clusters_have_no_interval() -> None:
     assert paired_gap([1.0, 0.0], [0.0, 0.0], named(2)).why == "too few"
 

@@ -106,14 +106,6 @@ def test_whole_dialogues_that_a_judge_fails_count_once() -> None:
     assert stats.t.cdf(-0.45 / 0.25, 3) == pytest.approx(0.085, abs=5e-4)
 
 
-def test_a_rater_of_one_cluster_is_skipped() -> None:
-    found = annotator_test(
-        np.ones((40, 2)), np.ones(40), alignment="accuracy", epsilon=0.1, clusters=["c"] * 40
-    )
-
-    assert found.winning_rate.reason == NoValue.TOO_FEW
-
-
 @pytest.mark.parametrize(
     ("raters", "reason"),
     [

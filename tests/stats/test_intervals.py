@@ -70,15 +70,6 @@ def test_independent_items_right_or_wrong_have_wilsons_interval(count: int, of: 
 
 
 @pytest.mark.parametrize("of", [3, 10, 20, 56])
-def test_one_more_right_never_lowers_an_end(of: int) -> None:
-    found = [ends(right(count, of)) for count in range(of + 1)]
-
-    assert found == sorted(found)
-    assert [high for _, high in found] == sorted(high for _, high in found)
-    assert (found[0][0], found[-1][1]) == (0, 1)
-
-
-@pytest.mark.parametrize("of", [3, 10, 20, 56])
 def test_half_a_verdict_more_never_lowers_an_end(of: int) -> None:
     # A judge that is asked in both orders gives .5 where these disagree.
     found = []
@@ -135,12 +126,6 @@ def test_what_a_processor_rounds_is_no_difference(noise: float) -> None:
     assert (found.low, found.why) == (None, NoValue.CONSTANT)
 
 
-def test_clusters_of_equal_means_have_no_bounds_however_their_members_differ() -> None:
-    found = mean_interval([0.0, 1.0] * 3, ["a", "a", "b", "b", "c", "c"], is_share=False)
-
-    assert found == Estimate(0.5, 6).unbounded(NoValue.CONSTANT, clusters=3)
-
-
 @pytest.mark.parametrize(
     ("values", "clusters"), [([0.0, 1.0], "aa"), ([3.0, 4.0], "ab"), ([1.0, 1.0], "ab")]
 )
@@ -162,18 +147,6 @@ def test_the_order_of_the_rows_does_not_change_a_bit() -> None:
     )
 
     assert first == second
-
-
-def test_clusters_of_like_values_make_the_interval_wider() -> None:
-    values = [float(i) for i in range(20) for _ in range(5)]
-    clusters = [f"{i:02}" for i in range(20) for _ in range(5)]
-
-    alone = ends(mean_interval(values, own_clusters(values), is_share=False))
-    clustered = ends(mean_interval(values, clusters, is_share=False))
-
-    # Five equal values a cluster: wider by the square root of five, and a little by t.
-    ratio = (clustered[1] - clustered[0]) / (alone[1] - alone[0])
-    assert ratio == pytest.approx(5**0.5, rel=0.1)
 
 
 def test_huge_numbers_have_the_interval_of_their_smaller_selves_or_none() -> None:

@@ -31,9 +31,6 @@ def alone(count: int) -> list[str]:
     return [f"c{place:03}" for place in range(count)]
 
 
-# The table and its tests
-
-
 def test_a_fourfold_table_counts_where_each_item_falls() -> None:
     found = fourfold(bits("1101100"), bits("1010110"))
 
@@ -77,9 +74,6 @@ def test_without_a_discordant_item_p_is_one_and_without_items_there_is_none(
     assert (mcnemar_mid_p(table).p, mcnemar_mid_p(table).reason) == (None, reason)
 
 
-# Differences
-
-
 def test_the_interval_of_a_difference_is_near_that_of_paired_proportions() -> None:
     # Wald's interval of a paired difference: d +- 1.96 sqrt(b + c - (b - c)^2 / n) / n.
     table = Fourfold(60, 40, 20, 80)
@@ -92,9 +86,6 @@ def test_the_interval_of_a_difference_is_near_that_of_paired_proportions() -> No
     assert (found.low, found.high) == pytest.approx(
         (0.1 - 1.96 * error, 0.1 + 1.96 * error), abs=4e-3
     )
-
-
-# Permutations
 
 
 @each("table", TABLES)
@@ -131,9 +122,6 @@ def test_without_any_difference_p_is_one_and_without_items_there_is_none(
     names = ["one"] * len(differences)
 
     assert sign_flip_test(differences, names, seed="0").p == p
-
-
-# How two readings go together
 
 
 @pytest.mark.parametrize(

@@ -71,28 +71,9 @@ def test_a_missing_column_is_told_with_the_nearest_one(tmp_path: Path, name: str
         read_columns(table(tmp_path, name), ["texts"])
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("", "the file is empty"),
-        ("text,label\n", "no rows"),
-        ("text,label\nx\n", ":2: 1 cells under 2 column names"),
-        ("text,label\nx,1,2\n", ":2: 3 cells under 2"),
-        ('text,label\n"x,1\n', "not a CSV file"),
-        ("text,text\nx,y\n", "named twice"),
-    ],
-)
-def test_a_broken_csv_file_is_told_of_by_its_place(tmp_path: Path, text: str, told: str) -> None:
-    with pytest.raises(DataError, match=told):
-        said(tmp_path, text)
-
-
-@pytest.mark.parametrize("name", ["a.parquet", "b.parquet"])
-def test_what_is_no_parquet_file_is_told_of(tmp_path: Path, name: str) -> None:
-    (tmp_path / "a.parquet").write_bytes(b"text\nx\n")
-
-    with pytest.raises(DataError, match=r"not a Parquet file|no such file"):
-        read_columns(tmp_path / name, ["text"])
+def test_a_column_named_twice_is_told_of(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="named twice"):
+        said(tmp_path, "text,text\nx,y\n")
 
 
 def test_an_unknown_ending_is_told_with_those_that_are_known(tmp_path: Path) -> None:
@@ -106,12 +87,6 @@ def test_marks_that_quote_nothing_can_be_read_as_they_stand(tmp_path: Path) -> N
     found = said(tmp_path, text, "a.tsv", quotes="none")
 
     assert [row.cells["text"] for row in found] == ['"so it is', 'he said "no']
-
-
-def test_a_cell_of_any_length_is_read(tmp_path: Path) -> None:
-    [row] = said(tmp_path, "text\n" + "a" * 300_000 + "\n")
-
-    assert row.cells["text"] == "a" * 300_000
 
 
 @each(

@@ -316,12 +316,6 @@ def test_a_group_is_read_by_the_name_that_its_samples_have(tmp_path: Path, name:
     assert table_text(read_back(tmp_path, row)) == table_text([row])
 
 
-def test_a_negative_number_stays_a_number() -> None:
-    found = cells(scored(value=-0.25, low=-1.0, high=-0.0))
-
-    assert [found[name] for name in ("value", "low", "high")] == ["-0.25", "-1.0", "-0.0"]
-
-
 @each("name", ["plain", "a=b", "", "'quoted", "a-b", " =x", "1"])
 def test_other_names_stay_as_they_are(name: str) -> None:
     assert formula_safe(name) == name

@@ -174,12 +174,6 @@ def test_lines_become_csv_with_every_line_kept() -> None:
     assert out.decode() == 'text,score\none,1.0\n,\n"two, three",2.0\n'
 
 
-def test_a_byte_order_mark_is_no_part_of_a_name() -> None:
-    table = read_table("file", "\ufefftext\na\n".encode(), FileFormat.CSV)
-
-    assert table.columns == ("text",)
-
-
 @each(
     ("name", "data", "has_column", "layout"),
     [
@@ -299,9 +293,6 @@ def test_long_cells_are_read_and_other_readers_keep_their_limit() -> None:
 
     assert [len(str(cell)) for cell in found.cells(0)] == [200_000]
     assert csv.field_size_limit() == before
-
-
-# Halves of characters, as of an emoji that was cut
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,10 @@ class Quiz:
     def results(self) -> Path:
         return self.folder / "results"
 
+    @property
+    def data(self) -> Path | None:
+        return None
+
     def put(self, name: str, content: object) -> Path:
         """Write a file: text as it is, a list of objects as JSON lines."""
         path = self.folder / name
@@ -146,7 +150,12 @@ class Quiz:
     ) -> Imported:
         registry = Registry((self.home, shipped_home()), {}, self.folder / "cache")
         space = Workspace(
-            registry, self.results, None, "corrected", lambda *_: None, CallPolicy(is_offline=True)
+            registry,
+            self.results,
+            self.data,
+            "corrected",
+            lambda *_: None,
+            CallPolicy(is_offline=True),
         )
         return import_answers(space, files, task, model, column_map)
 
@@ -155,10 +164,11 @@ class Quiz:
 
     def rows(self) -> list[SampleRecord]:
         """The rows of the only run here that have an answer."""
+        return [row for row in self.every_row() if row.answer is not None]
+
+    def every_row(self) -> list[SampleRecord]:
         [path] = self.results.glob("runs/*/*/*")
-        return [
-            row for row in RunFolder(path).read_rows(with_prompts=True) if row.answer is not None
-        ]
+        return RunFolder(path).read_rows(with_prompts=True)
 
     def answers(self) -> dict[tuple[str, str], str | None]:
         return {(row.variant, row.sample.id): row.answer for row in self.rows()}

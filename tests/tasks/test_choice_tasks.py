@@ -169,9 +169,6 @@ def test_the_wording_of_the_paper_reaches_the_model_byte_for_byte() -> None:
     assert message == Message("user", expected)
 
 
-# Released data
-
-
 @needs_data
 def test_the_released_items_are_those_that_were_published(tmp_path: Path) -> None:
     counts = Counter(part.group for part in read("intent_detection", DATA, tmp_path))

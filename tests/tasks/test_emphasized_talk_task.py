@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from support.each import each, rest_slow
 
-from harness.core import Request, Run, Sample
+from harness.core import Run, Sample
 from harness.data.readers import emphasized_talk, samples_jsonl
 from harness.errors import SpecError
-from harness.models.scripted import control
 from harness.parts import Decoding, Message
 from harness.pipeline.plan import Plan, PlannedResponse, check_templates, request, template_values
 from harness.pipeline.resolve import RunOptions, resolve
@@ -195,30 +194,6 @@ def test_the_wording_of_the_paper_reaches_the_model_byte_for_byte() -> None:
     filled = {"context": "0: CONTEXT-MARK", "current": 'so "that\'s it".'}
     expected = re.sub(r"{{ (\w+) }}", lambda slot: filled[slot[1]], text)
     assert message == Message("user", expected)
-
-
-PAIR = (
-    Sample("b", stressed("so ", "he", " said").fields, {"implication": ("Not she.",)}, cluster="d"),
-    Sample("a", stressed("", "so", " he said").fields, {"implication": ("It was.",)}, cluster="d"),
-)
-
-
-@pytest.mark.parametrize(
-    ("policy", "expected"),
-    [
-        ("oracle", ["Not she.", "It was."]),
-        ("blind", ["It was.", "It was."]),
-        ("echo", ["so he said", "so he said"]),
-        ("literal", ["so he said", "so he said"]),
-    ],
-)
-def test_a_control_answers_what_its_name_says(policy: str, expected: list[str]) -> None:
-    model = control(policy, policy, sources=TASK.controls, samples=PAIR)
-    questions = [
-        Request(sample.id, "marker:none", "response", "m", (), Decoding()) for sample in PAIR
-    ]
-
-    assert [r.texts for r in model.answer(questions)] == [(text,) for text in expected]
 
 
 @pytest.mark.parametrize(

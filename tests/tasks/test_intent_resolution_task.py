@@ -25,7 +25,6 @@ from support.intent_resolution_prompts import (
 )
 
 from harness.data.readers import intent_resolution, samples_jsonl
-from harness.models.scripted import control
 from harness.parts import Message
 from harness.pipeline.plan import check_templates
 from harness.specs.data import OverlaySpec
@@ -125,26 +124,6 @@ def test_the_golden_file_shows_every_template_of_the_task() -> None:
 
     # intention is the parent of the first steps.
     assert {template.rpartition("/")[2] for template in steps} == shipped - {"intention"}
-
-
-@each(
-    ("policy", "step", "expected"),
-    [
-        ("oracle", 0, "true_intention"),
-        ("oracle", 1, "turn2_true"),
-        ("literal", 0, "literal_intention"),
-        ("literal", 1, "turn2_literal"),
-        ("echo", 1, "utterance"),
-    ],
-)
-def test_a_control_answers_what_its_name_says(policy: str, step: int, expected: str) -> None:
-    made = plan()
-    cell = next(cell for cell in made.cells if cell.variant == "cot0")
-    model = control(policy, policy, sources=TASK.controls, samples=made.samples)
-
-    [response] = model.answer([requests(made, cell)[step]])
-
-    assert response.texts == (mark(expected),)
 
 
 @pytest.mark.parametrize("source", ["sample", "corrected", "released"])

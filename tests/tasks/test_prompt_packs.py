@@ -178,9 +178,6 @@ def test_a_paragraph_is_put_in_before_the_last_line(text: str, expected: str) ->
     assert with_paragraph(text, "P") == expected
 
 
-# Other tasks
-
-
 def stressed(emphasis: str) -> Sample:
     fields = {"context": "A: C", "speaker": "B", "before": "so ", "after": "."}
     return Sample("s1", {**fields, "emphasis": emphasis}, {"implication": ("Not she.",)})
