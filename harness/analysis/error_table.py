@@ -4,7 +4,7 @@ A row out for each error in. The columns of the data file stand as they are in i
 them under names that begin with `harness_`.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -13,12 +13,13 @@ from msgspec import structs
 
 from harness.analysis.flags import RateQuery, unknown_columns
 from harness.data.readers.labelled_table import OriginalRows, texts_of
+from harness.data.split import picked
 from harness.errors import DataError, SpecError, did_you_mean
 from harness.lazy import DataFrame
 from harness.pipeline.choice_scores import IMPLICITNESS
 from harness.storage.cells import cell_text, filled, json_text
 from harness.storage.environment import read_data_paths
-from harness.storage.frames import load
+from harness.storage.frames import load, plain_rows
 from harness.storage.runs import RunFolder
 from harness.storage.tables import (
     ENDINGS,
@@ -67,91 +68,69 @@ def output_format(out: Path) -> FileFormat:
     return found
 
 
+def _whole(originals: OriginalRows) -> tuple[Table, dict[str, int]]:
+    """The rows of all data files as one table, and which of them is at each `file:line`."""
+    tables = [read_file(path, quotes=originals.quotes) for path in originals.files]
+    places = [
+        f"{path}:{line}"
+        for path, table in zip(originals.files, tables, strict=True)
+        for line in table.lines
+    ]
+    first, rows = tables[0], {place: row for row, place in enumerate(places)}
+    if len(tables) == 1:
+        return first, rows
+    is_alike = all(table.columns == first.columns for table in tables)
+    every = dict.fromkeys(name for table in tables for name in table.columns)
+    columns = first.columns if is_alike else tuple(every)
+
+    def cells(at: int) -> list[object]:
+        found: list[object] = []
+        for table in tables:
+            is_there = columns[at] in table.columns
+            place = at if is_alike or not is_there else table.columns.index(columns[at])
+            found += table.cells(place) if is_there else [None] * len(table)
+        return found
+
+    lines = [line for table in tables for line in table.lines]
+    if len({table.file_format for table in tables}) > 1:
+        return Table(FileFormat.PARQUET, columns, lines, cells), rows
+    json_lines = tuple(line for table in tables for line in table.json_lines)
+    return Table(first.file_format, columns, lines, cells, json_lines=json_lines), rows
+
+
 def original_table(errors: DataFrame, originals: OriginalRows) -> Table:
     """The rows of the data files that the errors are of, one each, in their order."""
-    tables = [read_file(path, quotes=originals.quotes) for path in originals.files]
-    rows = {
-        f"{path}:{line}": (table, row)
-        for path, table in zip(originals.files, tables, strict=True)
-        for row, line in enumerate(table.lines)
-    }
-    chosen = []
-    for name in errors["sample"]:
-        if name not in originals.places:
-            raise DataError(
-                f"text {name} is not in the data as its column map now reads it; put the map back "
-                "to what it was when the run was made"
-            )
-        chosen.append(rows[originals.places[name][0]])
-    return _picked(tables, chosen)
-
-
-def _picked(tables: Sequence[Table], chosen: Sequence[tuple[Table, int]]) -> Table:
-    first = tables[0]
-    lines = [table.lines[row] for table, row in chosen]
-    if len(tables) == 1 and first.arrow is not None:
-        arrow = first.arrow.take([row for _, row in chosen])
-        cells = {at: first.cells(at) for at in range(len(first.columns))}
-        return Table(
-            first.file_format,
-            first.columns,
-            lines,
-            lambda at: [cells[at][row] for _, row in chosen],
-            arrow=arrow,
+    table, rows = _whole(originals)
+    if unknown := [name for name in errors["sample"] if name not in originals.places]:
+        raise DataError(
+            f"text {unknown[0]} is not in the data as its column map now reads it; put the map "
+            "back to what it was when the run was made"
         )
-    is_alike = all(table.columns == first.columns for table in tables)
-    every = (name for table in tables for name in table.columns)
-    columns = first.columns if is_alike else tuple(dict.fromkeys(every))
-    formats = {table.file_format for table in tables}
-    own = {id(table): _by_place(table, columns, is_alike=is_alike) for table in tables}
-    return Table(
-        first.file_format if len(formats) == 1 else FileFormat.PARQUET,
-        columns,
-        lines,
-        lambda at: [own[id(table)][at][row] for table, row in chosen],
-        json_lines=tuple(table.json_lines[row] for table, row in chosen if table.json_lines),
-    )
-
-
-def _by_place(table: Table, columns: Sequence[str], *, is_alike: bool) -> list[Sequence[object]]:
-    """A table's columns in the order of the joint one's; None for one that is not in it."""
-    if is_alike:
-        return [table.cells(at) for at in range(len(columns))]
-    none: list[object] = [None] * len(table)
-    return [
-        table.cells(table.columns.index(name)) if name in table.columns else none
-        for name in columns
-    ]
+    return picked(table, [rows[originals.places[name][0]] for name in errors["sample"]])
 
 
 def sample_table(errors: DataFrame) -> Table:
     """What a run keeps of the texts, for data that is no table of the user's: our sample sets."""
-    cells = [_kept(row) for row in errors.to_dict("records")]
-    columns = tuple(dict.fromkeys(name for row in cells for name in row))
-    return Table(
-        FileFormat.PARQUET,
-        columns,
-        range(1, len(errors) + 1),
-        lambda at: [row.get(columns[at]) for row in cells],
-    )
+    rows: list[dict[str, Any]] = []
+    for one in errors[["sample", "fields", "references", "group"]].itertuples():
+        references = {
+            name: texts[0] if len(texts) == 1 else json_text(list(texts))
+            for name, texts in one.references.items()
+        }
+        rows.append({"id": one.sample, **one.fields, **references, "group": one.group})
+    columns = tuple(dict.fromkeys(name for row in rows for name in row))
+    cells = [[row.get(name) for row in rows] for name in columns]
+    return Table(FileFormat.PARQUET, columns, range(1, len(rows) + 1), cells.__getitem__)
 
 
-def _kept(row: Mapping[Hashable, Any]) -> dict[str, object]:
-    several = {
-        name: texts[0] if len(texts) == 1 else json_text(list(texts))
-        for name, texts in row["references"].items()
-    }
-    return {"id": row["sample"], **row["fields"], **several, "group": row["group"]}
+def error_file(errors: DataFrame, originals: OriginalRows | None, target: FileFormat) -> bytes:
+    """The file of some errors: their rows in the data, and what the run says of each.
 
-
-def error_file(
-    errors: DataFrame, table: Table, places: Mapping[str, tuple[str, ...]], target: FileFormat
-) -> bytes:
-    """The file of some errors: their rows in `table`, and what the run says of each.
-
-    `harness_same_words` names the other rows of the data that have the same words.
+    `harness_same_words` names the other rows of the data that have the same words. Without
+    `originals` what the run keeps of the texts.
     """
-    rows = error_cells(errors, places)
+    table = original_table(errors, originals) if originals else sample_table(errors)
+    rows = error_cells(errors, originals.places if originals else {})
     added = [
         Column(_free(f"{OURS}{name}", table.columns), [row[name] for row in rows], is_number)
         for name, is_number in COLUMNS.items()
@@ -175,32 +154,14 @@ def error_cells(errors: DataFrame, places: Mapping[str, tuple[str, ...]]) -> lis
         id=errors["sample"],
         row=[own[0] if own else None for own in rows],
         same_words=[", ".join(own[1:]) or None for own in rows],
-    )[list(COLUMNS)].astype(object)
-    found: list[dict[str, Any]] = cells.where(cells.notna(), None).to_dict("records")
-    return found
+    )
+    return plain_rows(cells[list(COLUMNS)])
 
 
 def _free(name: str, taken: Sequence[str]) -> str:
     while name in taken:
         name += "_"
     return name
-
-
-def joined_columns(
-    names: Sequence[str], originals: OriginalRows
-) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Columns of the data files by sample; DataError for a column that is not in a file."""
-    found: dict[str, dict[str, tuple[str, ...]]] = {}
-    for path in originals.files:
-        table = read_file(path, quotes=originals.quotes)
-        if unknown := [name for name in names if name not in table.columns]:
-            known = [name for name in table.columns if name]
-            raise DataError(f"{path}: no column {unknown[0]!r}{did_you_mean(unknown[0], known)}")
-        columns = {name: table.cells(table.columns.index(name)) for name in names}
-        for row, line in enumerate(table.lines):
-            cells = {name: texts_of(filled(column[row])) for name, column in columns.items()}
-            found[f"{path}:{line}"] = cells
-    return {name: found[at[0]] for name, at in originals.places.items()}
 
 
 def originals_of(
@@ -224,7 +185,19 @@ def joined_query(
     """The query with the columns that the run did not keep, from its data where that is a table."""
     wanted = unknown_columns(folder, query.by)
     originals = originals_of(workspace, folder, table) if wanted else None
-    return query if originals is None else replace(query, columns=joined_columns(wanted, originals))
+    if originals is None:
+        return query
+    whole, rows = _whole(originals)
+    if unknown := [name for name in wanted if name not in whole.columns]:
+        close = did_you_mean(unknown[0], [name for name in whole.columns if name])
+        files = ", ".join(map(str, originals.files))
+        raise DataError(f"{files}: no column {unknown[0]!r}{close}")
+    cells = {name: whole.cells(whole.columns.index(name)) for name in wanted}
+    columns = {
+        sample: {name: texts_of(filled(own[rows[places[0]]])) for name, own in cells.items()}
+        for sample, places in originals.places.items()
+    }
+    return replace(query, columns=columns)
 
 
 def original_errors(errors: DataFrame, originals: OriginalRows | None) -> list[dict[str, Any]]:

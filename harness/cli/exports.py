@@ -69,17 +69,15 @@ def export_copies(
     found = near_copies(texts)
     head = ("group", "size", "row", "likeness", "text", *names)
     rows = [
-        [*own, texts[one.place], *(cell_text(cells[one.place]) for cells in kept)]
-        for one in found
-        for own in [(one.group, one.size, one.place + 1, round(one.likeness, 3))]
+        [*own, place + 1, round(like, 3), texts[place], *(cell_text(one[place]) for one in kept)]
+        for *own, place, like in found.itertuples(index=False)
     ]
     write_whole(out, csv_text(head, rows).encode())
-    groups = found[-1].group if found else 0
+    groups, largest = (0, 0) if found.empty else map(int, found[["group", "size"]].max())
     if is_json:
-        largest = found[0].size if found else 0
         show_json({"rows": len(texts), "copies": len(found), "groups": groups, "largest": largest})
     else:
-        most = f", the largest of {found[0].size}" if found else ""
+        most = f", the largest of {largest}" if groups else ""
         copies = f"{groups} group{'s' * (groups != 1)}{most}"
         say(f"{len(found)} of {len(texts)} texts have near copies: {copies}")
         say(f"listed in {out}")

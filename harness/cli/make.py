@@ -1,8 +1,8 @@
 """The commands that make samples, tasks and classifiers: build, train, grid, perturb."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,21 +16,20 @@ from harness.cli import options
 from harness.cli.options import AsJson, ExitCode, Only, Where, argument, option
 from harness.cli.put import put_frame
 from harness.cli.run_report import shown_decoding
-from harness.core import Model, Sample
+from harness.core import Sample
 from harness.errors import SpecError
 from harness.implicitness.open import with_options
 from harness.lazy import DataFrame, pandas
-from harness.parts import digest
+from harness.parts import Reason, digest
 from harness.pipeline import training, transforms
 from harness.pipeline.plan import subsample
 from harness.pipeline.training import TrainOptions, training_samples
-from harness.present.screen import ProgressLine, say, show_json, show_records, warn
+from harness.present.screen import ProgressLine, say, show, show_json, show_records, warn
 from harness.registry import Registry
 from harness.specs.tasks import AskedSpec, PerturbationSpec, TaskSpec, WordNetSpec
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.find_runs import find_run
-from harness.storage.frames import records
-from harness.storage.runs import DataEntry
+from harness.storage.frames import plain_rows, records
 from harness.text.edits import is_wordnet_installed
 from harness.workspace import Workspace
 
@@ -259,9 +258,6 @@ class PerturbChoice:
         None,
     )
     model: str | None = option("Model that rewrites texts, for perturbations that need one.", None)
-    language: str | None = option(
-        "Language to translate into and back from. Default: that of the perturbation's YAML.", None
-    )
     field: str | None = option(
         "Field of the sample to perturb. Default: text, else the longest.", None
     )
@@ -280,23 +276,6 @@ class PerturbChoice:
     seed: options.Seed = 0
     backend: options.BackendName = None
 
-    @property
-    def default_name(self) -> str:
-        """The name of the new task where none is given."""
-        return f"{self.task}_{'training' if self.is_training else 'perturbed'}"
-
-    def texts(self, space: Workspace, spec: TaskSpec) -> tuple[Sequence[Sample], DataEntry]:
-        """The samples to perturb: those that are evaluated, or those that are trained on."""
-        if self.is_training:
-            return training_samples(space, spec, name=self.task or "")[:2]
-        return space.samples(spec.data)
-
-    def then(self, name: str) -> str:
-        """The command that is made for the new task."""
-        if self.is_training:
-            return f"train MODEL --task {self.task} --augment {name}"
-        return f"run --task {name} --model MODEL"
-
 
 def perturb(
     context: typer.Context,
@@ -314,35 +293,35 @@ def perturb(
         return None
     if choice.task is None:
         raise SpecError("perturb: name a task with --task, or a run with `perturb report RUN`")
-    name, home = choice.default_name, choice.out or where.home
-    if choice.out is not None:
-        refuse_file(choice.out)
+    name = f"{choice.task}_{'training' if choice.is_training else 'perturbed'}"
     if choice.name is not None:
         name = options.plain_name(choice.name, option="--as")
-    space = where.workspace(calling)
+    if choice.out is not None:
+        refuse_file(choice.out)
+    home, space = choice.out or where.home, where.workspace(calling)
     task = space.registry.load("tasks", choice.task)
     spec = with_options(task, name=choice.task, table=where.table, scorer=None)
-    specs = _in_language(_perturbations(space.registry, choice.method), choice.language)
-    model = _model(space.registry, specs, choice)
-    every, entry = choice.texts(space, spec)
+    specs = _perturbations(space.registry, choice.method)
+    given = training_samples(space, spec, name=choice.task) if choice.is_training else None
+    every, entry, *_ = given or space.samples(spec.data)
     samples = subsample(every, choice.limit, seed=choice.seed)
     field = transforms.field_of(samples, choice.field)
     plan = transforms.PerturbationPlan(field, specs, choice.seed)
-    with nullcontext() if model is None else space.desk(model) as desk:
-        writer = None if desk is None else transforms.Writer(desk, space.registry.prompts)
-        perturbed, counts = transforms.perturbed(samples, spec, plan, writer=writer)
-    how = f"its {field} perturbed (seed {choice.seed}): {', '.join(specs)}"
-    about = f"Task {choice.task}, data {entry.label}, with {how}."
+    perturbed, counts = _perturbed(space, spec, samples, plan=plan, choice=choice)
+    how = f"with its {field} perturbed (seed {choice.seed}): {', '.join(specs)}"
+    about = f"Task {choice.task}, data {entry.label}, {how}."
     new = transforms.perturbed_task(spec, name=name, of=choice.task, about=about)
     path = _write(home, name, new, samples=perturbed)
     if is_json:
-        made = {"task": name, "file": path, "originals": len(samples), "perturbations": counts}
-        show_json(made)
+        made = {"task": name, "file": path, "originals": len(samples)}
+        show_json(made | {"perturbations": plain_rows(counts)})
     else:
-        _put_counts(f"{len(samples)} samples, field {field}", counts)
+        show(counts, f"{len(samples)} samples, field {field}", missing=_by_reason)
         say(f"wrote {len(perturbed)} samples of task {name} to {path}")
-        say(f"next: harness {choice.then(name)} --home {home}")
-    return ExitCode.of(any(part.missing for part in counts))
+        then = f"train MODEL --task {choice.task} --augment {name}"
+        then = then if choice.is_training else f"run --task {name} --model MODEL"
+        say(f"next: harness {then} --home {home}")
+    return ExitCode.of(counts["missing"].any())
 
 
 def _perturbations(registry: Registry, method: str | None) -> dict[str, PerturbationSpec]:
@@ -357,24 +336,6 @@ def _perturbations(registry: Registry, method: str | None) -> dict[str, Perturba
     return found
 
 
-def _in_language(
-    specs: dict[str, PerturbationSpec], language: str | None
-) -> dict[str, PerturbationSpec]:
-    """The perturbations, those by translation through this language where one is given."""
-    if language is None:
-        return specs
-    through = {n: s for n, s in specs.items() if isinstance(s, AskedSpec) and "language" in s.words}
-    if not through or not language.strip():
-        raise SpecError(
-            f"--language {language!r}: goes with a perturbation whose YAML has `language` among "
-            "its words, such as --method back_translation"
-        )
-    return specs | {
-        name: msgspec.structs.replace(spec, words={**spec.words, "language": language})
-        for name, spec in through.items()
-    }
-
-
 def _without_model(specs: Mapping[str, PerturbationSpec]) -> Mapping[str, PerturbationSpec]:
     found = {n: spec for n, spec in specs.items() if not isinstance(spec, AskedSpec)}
     absent = [name for name, spec in found.items() if isinstance(spec, WordNetSpec)]
@@ -384,19 +345,27 @@ def _without_model(specs: Mapping[str, PerturbationSpec]) -> Mapping[str, Pertur
     return found
 
 
-def _model(
-    registry: Registry, specs: Mapping[str, PerturbationSpec], choice: PerturbChoice
-) -> Model | None:
-    asking = [name for name, spec in specs.items() if isinstance(spec, AskedSpec)]
-    model = choice.model
+def _perturbed(
+    space: Workspace,
+    task: TaskSpec,
+    samples: Sequence[Sample],
+    *,
+    plan: transforms.PerturbationPlan,
+    choice: PerturbChoice,
+) -> tuple[list[Sample], DataFrame]:
+    asking = [name for name, spec in plan.specs.items() if isinstance(spec, AskedSpec)]
+    model, registry = choice.model, space.registry
     if model is None and asking:
         raise SpecError(f"perturbation {asking[0]} asks a model: name one with --model")
     if model is None:
-        return None
+        return transforms.perturbed(samples, task, plan)
     if not asking:
         raise SpecError(f"--model {model}: none of these perturbations asks a model; leave it out")
     backend = options.backend(choice.backend)
-    return registry.model(model, registry.load("configs/models", model, backend))
+    asked = registry.model(model, registry.load("configs/models", model, backend))
+    with space.desk(asked) as desk:
+        ask = partial(transforms.build, prompts=registry.prompts, client=desk, seed=plan.seed)
+        return transforms.perturbed(samples, task, plan, ask)
 
 
 def _write(folder: Path, name: str, spec: TaskSpec, *, samples: Sequence[Sample]) -> Path:
@@ -413,13 +382,8 @@ def _write(folder: Path, name: str, spec: TaskSpec, *, samples: Sequence[Sample]
     return target
 
 
-def _put_counts(title: str, counts: Sequence[transforms.PerturbationCounts]) -> None:
-    show_records(
-        title,
-        counts,
-        "perturbation, keeps_meaning, changed, unchanged, missing",
-        missing=lambda c: ", ".join(f"{n} {why}" for why, n in sorted(c.missing.items())) or "0",
-    )
+def _by_reason(missing: Mapping[Reason, int]) -> str:
+    return ", ".join(f"{count} {why}" for why, count in sorted(missing.items())) or "0"
 
 
 def report(

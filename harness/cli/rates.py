@@ -1,39 +1,18 @@
 """The commands for moderation: rates by the columns of the data, and the texts that err."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from harness.analysis.error_table import (
-    FALSE_ALARM,
-    KINDS,
-    MISSED,
-    error_file,
-    joined_query,
-    original_table,
-    originals_of,
-    output_format,
-    run_errors,
-    sample_table,
-)
+from harness.analysis import error_table
+from harness.analysis import rates as rated
 from harness.analysis.flags import OperatingPoint, RateQuery, flags, sample_cells
-from harness.analysis.rates import (
-    NONE_FLAGGED,
-    PRECISION,
-    REST,
-    gaps,
-    names,
-    point_words,
-    rates_name,
-)
-from harness.analysis.rates import rates as rates_of
 from harness.cli import options
 from harness.cli.options import AsJson, ExitCode, Only, Where, one_of, option
 from harness.errors import SpecError
-from harness.lazy import DataFrame
+from harness.lazy import DataFrame, Series, pandas
 from harness.pipeline.score import ALL
-from harness.present.screen import cell, p_value, say, show_json, show_rows, warn
+from harness.present.screen import cell, p_value, say, show, show_json, warn
 from harness.stats.estimate import NoValue
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.find_runs import find_run, find_runs
@@ -118,8 +97,6 @@ def rates(
       harness rates 3f9a --by target,source
       harness rates 3f9a --by target --fpr 0.05
     """
-    from pandas import concat
-
     if choice.out is not None:
         refuse_file(choice.out)
     is_paired = one_of("--gaps", choice.gaps, "rest", "pairs") == "pairs"
@@ -128,10 +105,10 @@ def rates(
     shared = replace(shared, by=by, is_paired=is_paired, least=choice.least)
     tables = []
     for folder in find_runs(where.results, choice.runs):
-        query = joined_query(where.workspace(), folder, shared, where.table)
+        query = error_table.joined_query(where.workspace(), folder, shared, where.table)
         tables.append((flags(folder, query), query, sample_cells(folder, query.columns)))
-    rows, found = concat([rates_of(*table) for table in tables]), gaps(tables)
-    path = (choice.out or where.results / "rates") / rates_name(rows)
+    rows, found = pandas.concat([rated.rates(*table) for table in tables]), rated.gaps(tables)
+    path = (choice.out or where.results / "rates") / rated.rates_name(rows)
     files = {path.with_name(f"{path.name}.csv"): rows}
     if len(found):
         files[path.with_name(f"{path.name}-gaps.csv")] = found
@@ -148,12 +125,12 @@ def rates(
 
 
 def _put(rows: DataFrame, found: DataFrame) -> None:
-    called = names(rows["signature"].unique())
+    called = rated.names(rows["signature"].unique())
     for signature, own in rows.groupby("signature", sort=False):
         label, first = called[signature], own.iloc[0]
         if first["threshold"] == first["threshold"]:
-            say(f"{label}: {point_words(first)}")
-            if ((own["note"] == NONE_FLAGGED) & (own["column"] == "")).any():
+            say(f"{label}: {rated.point_words(first)}")
+            if ((own["note"] == rated.NONE_FLAGGED) & (own["column"] == "")).any():
                 say(f"{label}: no text is flagged: none scores so high")
         for column, of_column in own.groupby("column", sort=False):
             by = f" by {column}" if column else ", all texts"
@@ -169,32 +146,27 @@ def _put(rows: DataFrame, found: DataFrame) -> None:
 
 
 def _put_rates(title: str, rows: DataFrame, heading: str) -> None:
-    head = [heading, *(f"{rate} (95% interval), n" for rate in WORDS.values())]
-    cells = {
-        (row["group"], row["rate"]): f"{_figure(row['value'], row)}, {row['n']}"
-        for row in plain_rows(rows)
-    }
-    groups = rows["group"].unique()
-    show_rows(title, head, [(g, *(cells[g, rate] for rate in WORDS)) for g in groups])
+    cells = _figures(rows, "value") + ", " + rows["n"].map(str)
+    table = rows.assign(cell=cells).pivot(index="group", columns="rate", values="cell")
+    table = table.loc[rows["group"].unique(), list(WORDS)].reset_index(names=heading)
+    show(table.rename(columns={n: f"{word} (95% interval), n" for n, word in WORDS.items()}), title)
 
 
 def _put_gaps(title: str, found: DataFrame) -> None:
-    is_rest, has_test = (found["against"] == REST).all(), found["rate"].iloc[0] != PRECISION
-    head = ["group, less the rest" if is_rest else "groups", "gap (95% interval)", "p", "Holm"]
-    lines = [
-        (
-            row["group"] if is_rest else f"{row['group']} - {row['against']}",
-            *(_figure(row["gap"], row), p_value(row["p"]), p_value(row["p_holm"])),
-        )
-        for row in plain_rows(found)
-    ]
-    shown = len(head) if has_test else 2
-    show_rows(title, head[:shown], [line[:shown] for line in lines])
+    is_rest = (found["against"] == rated.REST).all()
+    heading = "group, less the rest" if is_rest else "groups"
+    groups = found["group"] if is_rest else found["group"] + " - " + found["against"]
+    table = pandas.DataFrame({heading: groups, "gap (95% interval)": _figures(found, "gap")})
+    if found["rate"].iloc[0] != rated.PRECISION:
+        table = table.assign(p=found["p"], Holm=found["p_holm"])
+    show(table, title, p=p_value, Holm=p_value)
 
 
-def _figure(value: float | None, row: Mapping[str, Any]) -> str:
-    ends = "" if row["low"] is None else f" ({cell((row['low'], row['high']))})"
-    return f"{cell(value)}{ends}"
+def _figures(rows: DataFrame, name: str) -> "Series[str]":
+    """The values of a column, each with its interval where it has one."""
+    ends = zip(rows["low"], rows["high"], strict=True)
+    spans = pandas.Series([cell(pair) for pair in ends], index=rows.index)
+    return rows[name].map(cell) + (" (" + spans + ")").where(rows["low"].notna(), "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,26 +192,25 @@ def export_errors(
 
     One row for each error, in the words of your file, behind them what the run says of it.
 
-    
+    \b
     Example:
       harness export errors 3f9a --kind missed -o missed.csv
     """
-    kind, target = one_of("--kind", choice.kind, *KINDS), output_format(choice.out)
-    folder = find_run(where.results, choice.run)
+    kind = one_of("--kind", choice.kind, *error_table.KINDS)
+    target, folder = error_table.output_format(choice.out), find_run(where.results, choice.run)
     texts = flags(folder, point.query(where.results))
-    errors, missing = run_errors(folder, texts, kind), int(texts["flagged"].isna().sum())
+    missing = int(texts["flagged"].isna().sum())
+    errors = error_table.run_errors(folder, texts, kind)
     counted = f"{len(texts) - missing} answer{'s' * (len(texts) - missing != 1)}"
     if errors.empty:
         say(f"no {'error' if kind == 'all' else kind} among {counted}; nothing written")
         return ExitCode.DONE
-    originals = originals_of(where.workspace(), folder, where.table)
+    originals = error_table.originals_of(where.workspace(), folder, where.table)
     for path in originals.files if originals else ():
         refuse_source(choice.out, path)
-    table = original_table(errors, originals) if originals else sample_table(errors)
-    data = error_file(errors, table, originals.places if originals else {}, target)
-    write_whole(choice.out, data)
+    write_whole(choice.out, error_table.error_file(errors, originals, target))
     kinds = errors["error"].value_counts()
-    counts = [f"{kinds[kind]} {kind}" for kind in (MISSED, FALSE_ALARM) if kind in kinds]
+    counts = [f"{kinds[kind]} {kind}" for kind in error_table.KINDS if kind in kinds]
     ties = int((errors["verdict"] == "tie").sum())
     said = " and ".join(counts) + (f" ({ties} of them ties)" if ties else "")
     say(f"wrote {said} among {counted} to {choice.out}")

@@ -11,11 +11,10 @@ from itertools import combinations
 from random import Random
 from typing import Final, Literal
 
-import numpy as np
-
 from harness.errors import DataError, SpecError
+from harness.lazy import DataFrame, pandas
 from harness.storage.tables import Table
-from harness.text.dedup import near_duplicates, normal
+from harness.text.dedup import linked, near_duplicates, normal
 
 Link = Literal["near", "same", "none"]
 LINKS: Final[tuple[Link, ...]] = ("near", "same", "none")
@@ -47,21 +46,6 @@ class Parts:
     rows: tuple[tuple[int, ...], ...]
     units: int
     largest: int
-
-
-@dataclass(frozen=True, slots=True)
-class Leak:
-    """How many rows of a `part` are in an earlier one too, of `rows`.
-
-    `same_words` counts rows with the words of a row there; `near` those and the rows that share
-    .6 of their words with one (Jaccard index).
-    """
-
-    part: str
-    other: str
-    rows: int
-    same_words: int
-    near: int
 
 
 def split_rows(rows: SplitRows, shares: Sequence[float], *, link: Link, seed: int) -> Parts:
@@ -106,8 +90,12 @@ def _name(rows: SplitRows, unit: Sequence[int]) -> tuple[str, ...]:
     return min((normal(rows.texts[row]), *rows.strata[row], rows.texts[row]) for row in unit)
 
 
-def leaks(parts: Sequence[tuple[str, Sequence[str]]]) -> list[Leak]:
-    """What each part shares with each earlier one; parts are names with their texts."""
+def leaks(parts: Sequence[tuple[str, Sequence[str]]]) -> DataFrame:
+    """What each part shares with each earlier one; parts are names with their texts.
+
+    A line is of a `part` and an `other` before it: of its `rows` so many have the `same_words` as
+    a row there; `near` counts these and the rows that share .6 of their words with one (Jaccard).
+    """
     words = [[normal(text) for text in texts] for _, texts in parts]
     near: dict[str, set[str]] = defaultdict(set)
     every = [text for texts in words for text in texts if text]
@@ -121,8 +109,8 @@ def leaks(parts: Sequence[tuple[str, Sequence[str]]]) -> list[Leak]:
         there, alike = set(words[early]) - {""}, {same[text] for text in words[early] if text}
         close = [t for t in words[late] if t and not alike.isdisjoint({same[t], *near[same[t]]})]
         shared = sum(text in there for text in words[late])
-        found.append(Leak(parts[late][0], parts[early][0], len(words[late]), shared, len(close)))
-    return found
+        found.append((parts[late][0], parts[early][0], len(words[late]), shared, len(close)))
+    return pandas.DataFrame(found, columns=["part", "other", "rows", "same_words", "near"])
 
 
 def picked(table: Table, rows: Sequence[int]) -> Table:
@@ -150,14 +138,9 @@ def shares_of(text: str) -> tuple[float, ...]:
 
 def _units(rows: SplitRows, link: Link) -> list[list[int]]:
     """The rows by what they are linked to, in the order of their first rows."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    links = np.array([*_linked(rows, link)], dtype=int).reshape(-1, 2).T
-    graph = coo_array((np.ones(links.shape[1]), links), shape=(len(rows), len(rows)))
     units: dict[int, list[int]] = {}
-    for row, unit in enumerate(connected_components(graph, directed=False)[1]):
-        units.setdefault(unit, []).append(row)
+    for row, first in linked(range(len(rows)), _linked(rows, link)).items():
+        units.setdefault(first, []).append(row)
     return list(units.values())
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from harness.errors import DataError
 from harness.implicitness.pairs import TrainingPair
 from harness.parts import digest
-from harness.text.dedup import LinkedTexts, near_duplicates, normal
+from harness.text.dedup import linked, near_duplicates, normal
 
 SHARES: Final = (8, 1, 1)
 
@@ -85,20 +85,18 @@ class Links:
 
     def __init__(self, pairs: Sequence[TrainingPair]) -> None:
         """Link the sentences of a pair, of a group, and nearly equal sentences."""
-        self._linked, texts, groups = LinkedTexts(), dict[str, None](), dict[str, str]()
+        texts, groups, links = dict[str, None](), dict[str, str](), list[tuple[str, str]]()
         for pair in pairs:
             own = [normal(text) for text in pair.own]
             texts.update(dict.fromkeys((*own, *map(normal, pair.negative or ()))))
-            for other in own[1:]:
-                self._linked.join(own[0], other)
+            links += [(own[0], other) for other in own[1:]]
             if pair.group is not None:
-                self._linked.join(own[0], groups.setdefault(pair.group, own[0]))
-        for one, other in near_duplicates([*texts]):
-            self._linked.join(one, other)
+                links.append((own[0], groups.setdefault(pair.group, own[0])))
+        self._first = linked(sorted(texts), [*links, *near_duplicates([*texts])])
 
     def of_text(self, text: str) -> str:
         """The sentence that represents all that a sentence is linked to."""
-        return self._linked.root(normal(text))
+        return self._first[normal(text)]
 
     def of(self, pair: TrainingPair) -> str:
         """The sentence that represents all that a pair is linked to."""

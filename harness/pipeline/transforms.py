@@ -7,7 +7,7 @@ has no answer, or cannot be changed, is left out and counted, never filled in. N
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
@@ -19,21 +19,17 @@ from harness.core import Request, Response, Sample
 from harness.data.choices import ORDER, permutation
 from harness.data.readers.labelled_table import IMPLICITNESS
 from harness.errors import SpecError, did_you_mean
+from harness.lazy import DataFrame, pandas
 from harness.models.client.cached import CachedClient
 from harness.parts import Decoding, Reason, digest
+from harness.specs import tasks
 from harness.specs.tasks import (
     TEXT,
     AskedSpec,
     BuildSpec,
     BuildStepSpec,
-    DataSpec,
-    DecodingSpec,
-    GroupNamesSpec,
-    LocalSpec,
     PerturbationSpec,
     TaskSpec,
-    TurnRuleSpec,
-    WordNetSpec,
 )
 from harness.text.cleanup import is_blank
 from harness.text.dedup import normal
@@ -46,22 +42,15 @@ ORIGINAL: Final = "original"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Where one made text comes from: the model, the words it was asked in, the stored call."""
-
-    model: str
-    template: str
-    key: str
-
-
-@dataclass(frozen=True, slots=True)
 class Draft:
-    """A sample on its way: what was made of it so far, or why it cannot be finished."""
+    """A sample on its way: what was made of it so far, or why it cannot be finished.
+
+    `sources` has the model, template and key of the stored call of each text that was made.
+    """
 
     sample: Sample
-    sources: Mapping[str, Source]
+    sources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     reason: Reason | None = None
-    note: str = ""
     is_dropped: bool = False
 
 
@@ -81,10 +70,17 @@ def build(
     check_slots(samples, spec, prompts=prompts)
     client.model.resolve()
     model = client.model.identity
-    drafts = [Draft(one, {}, is_dropped=not _is_taken(one, spec.takes)) for one in samples]
+    drafts = [Draft(one, is_dropped=not _is_taken(one, spec.takes)) for one in samples]
     for step in spec.steps:
         asked = {
-            place: _request(sample, step, spec.decoding, prompts=prompts, model=model, seed=seed)
+            place: Request(
+                sample_id=sample.id,
+                variant="build",
+                step=step.name,
+                model=model,
+                messages=prompts.render(step.template, _slots(sample, step)),
+                decoding=_decoding(spec.decoding, (seed, sample.id, step.name)),
+            )
             for place, draft in enumerate(drafts)
             for sample in [draft.sample]
             if draft.reason is None and not draft.is_dropped
@@ -93,11 +89,11 @@ def build(
         answers = client.answer(asked.values(), stage=f"build, {step.name}")
         template = f"{step.template}@{prompts.digest(step.template)[:8]}"
         for place, request in asked.items():
-            response = answers[request.key]
-            texts = tuple(map(POSTPROCESSORS[spec.postprocess], response.texts or ()))
-            response = replace(response, texts=texts) if texts else response
-            source = Source(model, template, request.key)
-            drafts[place] = _taken(drafts[place], step, response, source)
+            response, draft = answers[request.key], drafts[place]
+            texts = [POSTPROCESSORS[spec.postprocess](text) for text in response.texts or ()]
+            source = {"model": model, "template": template, "key": request.key}
+            named = replace(draft, sources={**draft.sources, step.name: source})
+            drafts[place] = _taken(named, step, response, texts[0] if texts else "")
     chooses = any(step.makes == "choice" for step in spec.steps)
     whole = [draft for draft in drafts if draft.reason is None and not draft.is_dropped]
     finished = tuple(draft for draft in whole if chooses or draft.sample.references)
@@ -105,7 +101,7 @@ def build(
     return Built(finished, lost, len(drafts) - len(finished) - lost.total())
 
 
-def _is_taken(sample: Sample, rule: TurnRuleSpec | None) -> bool:
+def _is_taken(sample: Sample, rule: tasks.TurnRuleSpec | None) -> bool:
     """Whether a sample has enough turns before its own, and enough content words in it."""
     if rule is None:
         return True
@@ -160,79 +156,45 @@ def draft_line(draft: Draft) -> dict[str, Any]:
     }
 
 
-def _request(
-    sample: Sample,
-    step: BuildStepSpec,
-    decoding: DecodingSpec,
-    *,
-    prompts: Prompts,
-    model: str,
-    seed: int,
-) -> Request:
-    fields, references = sample.fields, sample.references
-    slots = {
-        slot: fields.get(source) or "\n".join(references.get(source, ()))
+def _slots(sample: Sample, step: BuildStepSpec) -> dict[str, str]:
+    return {
+        slot: sample.fields.get(source) or "\n".join(sample.references.get(source, ()))
         for slot, source in step.sees.items()
     }
-    place = (seed, sample.id, step.name)
-    return Request(
-        sample_id=sample.id,
-        variant="build",
-        step=step.name,
-        model=model,
-        messages=prompts.render(step.template, slots),
-        decoding=Decoding(
-            temperature=decoding.temperature,
-            max_tokens=decoding.max_tokens,
-            seed=int(digest(place)[:7], 16) if decoding.temperature else None,
-        ),
-    )
 
 
-def _taken(draft: Draft, step: BuildStepSpec, response: Response, source: Source) -> Draft:
+def _decoding(spec: tasks.DecodingSpec, place: tuple[object, ...]) -> Decoding:
+    seed = int(digest(place)[:7], 16) if spec.temperature else None
+    return Decoding(temperature=spec.temperature, max_tokens=spec.max_tokens, seed=seed)
+
+
+def _taken(draft: Draft, step: BuildStepSpec, response: Response, said: str) -> Draft:
+    """A draft with what a step answered, `said`, or with why that is no answer."""
     if response.failure is not None:
-        return replace(draft, reason=response.failure.reason, note=response.failure.message)
-    said = response.texts[0] if response.texts else ""
+        return replace(draft, reason=response.failure.reason)
     if is_blank(said):
-        return replace(draft, reason=Reason.EMPTY, note=f"step {step.name}: the answer is blank")
+        return replace(draft, reason=Reason.EMPTY)
     if step.refusals == "missing" and is_refusal(said):
-        return replace(draft, reason=Reason.REFUSED, note=said)
-    taken = replace(draft, sources={**draft.sources, step.name: source})
-    if step.makes == "reference":
-        return _with_texts(taken, step, (said,))
-    if step.count is None:
-        return _judged(taken, step, said, response.stop)
-    lines = listed_lines(said)
-    if len(lines) != step.count:
-        why = f"step {step.name}: {len(lines)} lines in place of {step.count}"
-        return replace(draft, reason=Reason.UNPARSED, note=why)
-    return _with_texts(taken, step, lines)
-
-
-def _with_texts(draft: Draft, step: BuildStepSpec, texts: Sequence[str]) -> Draft:
-    references = {**draft.sample.references, step.name: tuple(texts)}
+        return replace(draft, reason=Reason.REFUSED)
+    references = dict(draft.sample.references)
+    if step.makes != "reference" and step.count is None:
+        verdict = closing_yes_no(said)
+        if isinstance(verdict, Reason):
+            is_cut = verdict is Reason.UNPARSED and response.stop == "length"
+            return replace(draft, reason=Reason.TRUNCATED if is_cut else verdict)
+        if verdict or step.judges is None:
+            return replace(draft, is_dropped=not verdict)
+        del references[step.judges]
+    else:
+        lines = (said,) if step.makes == "reference" else listed_lines(said)
+        if step.makes != "reference" and len(lines) != step.count:
+            return replace(draft, reason=Reason.UNPARSED)
+        references[step.name] = lines
     return replace(draft, sample=replace(draft.sample, references=references))
 
 
-def _judged(draft: Draft, step: BuildStepSpec, said: str, stop: str | None) -> Draft:
-    verdict = closing_yes_no(said)
-    if isinstance(verdict, Reason):
-        is_cut = verdict is Reason.UNPARSED and stop == "length"
-        return replace(draft, reason=Reason.TRUNCATED if is_cut else verdict, note=said)
-    if verdict:
-        return draft
-    if step.judges is None:
-        return replace(draft, is_dropped=True)
-    references = {name: t for name, t in draft.sample.references.items() if name != step.judges}
-    return replace(draft, sample=replace(draft.sample, references=references))
-
-
-@dataclass(frozen=True, slots=True)
-class Writer:
-    """Who rewrites texts: a model's client and the templates it is asked in."""
-
-    client: CachedClient
-    prompts: Prompts
+Ask = Callable[[Sequence[Sample], BuildSpec], Built]
+"""`build` by some model, with its prompts and seed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,17 +204,6 @@ class PerturbationPlan:
     field: str
     specs: Mapping[str, PerturbationSpec]
     seed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class PerturbationCounts:
-    """The counts of one perturbation: texts changed, left as they were, and missing by reason."""
-
-    perturbation: str
-    keeps_meaning: bool
-    changed: int
-    unchanged: int
-    missing: Counter[Reason] = field(default_factory=Counter)
 
 
 def field_of(samples: Sequence[Sample], wanted: str | None) -> str:
@@ -270,35 +221,37 @@ def field_of(samples: Sequence[Sample], wanted: str | None) -> str:
 
 
 def perturbed(
-    samples: Sequence[Sample], task: TaskSpec, plan: PerturbationPlan, *, writer: Writer | None
-) -> tuple[list[Sample], list[PerturbationCounts]]:
+    samples: Sequence[Sample], task: TaskSpec, plan: PerturbationPlan, ask: Ask | None = None
+) -> tuple[list[Sample], DataFrame]:
     """The samples, then those of each perturbation; and the counts of each perturbation.
 
-    `writer` is None where no perturbation asks a model.
+    A row counts the texts `changed`, `unchanged` and, by the reason, `missing`. `ask` is None
+    where no perturbation asks a model.
     """
     # Groups stay where they word the task's prompts.
     found = list(samples) if task.phrases else [replace(s, group=ORIGINAL) for s in samples]
-    counts = []
+    counts: list[tuple[object, ...]] = []
     for name, spec in plan.specs.items():
-        texts: dict[str, str]
+        missing: Counter[Reason] = Counter()
         if isinstance(spec, AskedSpec):
-            texts, missing = _written(samples, spec, plan, writer=writer)
+            texts, missing = _written(samples, spec, plan.field, ask)
         else:
-            texts, missing = _changed(samples, name, spec, plan), Counter[Reason]()
+            texts = _changed(samples, name, spec, plan)
         found += [
             _sample(sample, texts[sample.id], task, plan=plan, name=name)
             for sample in samples
             if sample.id in texts
         ]
         left = len(samples) - len(texts) - missing.total()
-        counts.append(PerturbationCounts(name, spec.keeps_meaning, len(texts), left, missing))
-    return found, counts
+        counts.append((name, spec.keeps_meaning, len(texts), left, missing))
+    heads = ["perturbation", "keeps_meaning", "changed", "unchanged", "missing"]
+    return found, pandas.DataFrame(counts, columns=heads)
 
 
 def perturbed_task(task: TaskSpec, *, name: str, of: str, about: str) -> TaskSpec:
     """The task whose sample set is the perturbed one, under a name of its own, made of `of`."""
     sample = f"samples/{name}.jsonl"
-    data = DataSpec(source=name, reader="samples_jsonl", files=(), sample=sample)
+    data = tasks.DataSpec(source=name, reader="samples_jsonl", files=(), sample=sample)
     return structs.replace(task, about=about, data=data, made_of=task.origin(of))
 
 
@@ -309,16 +262,16 @@ def sample_line(sample: Sample) -> dict[str, Any]:
         for name, texts in sample.references.items()
         if (kept := tuple(text for text in texts if text.strip()))
     }
-    line = draft_line(Draft(replace(sample, references=references), {}))
+    line = draft_line(Draft(replace(sample, references=references)))
     del line["flags"], line["provenance"]
     return {**line, "choices": sample.choices, "gold": sample.gold, "flags": sample.flags}
 
 
 def _changed(
-    samples: Sequence[Sample], name: str, spec: LocalSpec, plan: PerturbationPlan
+    samples: Sequence[Sample], name: str, spec: tasks.LocalSpec, plan: PerturbationPlan
 ) -> dict[str, str]:
     """The texts that word lists change, by sample id; each drawn by its sample's id alone."""
-    lookup = synonyms(spec.part_of_speech) if isinstance(spec, WordNetSpec) else lambda _: ()
+    lookup = synonyms(spec.part_of_speech) if isinstance(spec, tasks.WordNetSpec) else lambda _: ()
     made = {
         one.id: edit_text(
             one.fields.get(plan.field, ""), spec, _draw(one, name, plan), wordnet=lookup
@@ -333,16 +286,16 @@ def _draw(sample: Sample, name: str, plan: PerturbationPlan) -> Random:
 
 
 def _written(
-    samples: Sequence[Sample], spec: AskedSpec, plan: PerturbationPlan, *, writer: Writer | None
+    samples: Sequence[Sample], spec: AskedSpec, field: str, ask: Ask | None
 ) -> tuple[dict[str, str], Counter[Reason]]:
-    if writer is None:
+    if ask is None:
         raise SpecError(f"perturbation {spec.about!r} asks a model; name one with --model")
-    there = {s.id: s.fields[plan.field] for s in samples if s.fields.get(plan.field, "").strip()}
+    there = {s.id: s.fields[field] for s in samples if s.fields.get(field, "").strip()}
     job = BuildSpec(
         about=spec.about, steps=spec.steps, decoding=spec.decoding, postprocess=spec.postprocess
     )
     asked = [Sample(id=name, fields={TEXT: text, **spec.words}) for name, text in there.items()]
-    built = build(asked, job, prompts=writer.prompts, client=writer.client, seed=plan.seed)
+    built = ask(asked, job)
     missing, texts = Counter(built.missing), {}
     for draft in built.finished:
         said = draft.sample.references[spec.steps[-1].name][0]
@@ -381,7 +334,7 @@ def _sample(
 def _about_other_group(sample: Sample, plan: PerturbationPlan, name: str) -> Sample:
     """The sample with the group exchanged in all its fields and references, where one was."""
     spec, text = plan.specs[name], sample.fields.get(plan.field, "")
-    if not isinstance(spec, GroupNamesSpec):
+    if not isinstance(spec, tasks.GroupNamesSpec):
         return sample
     if (pair := group_exchange(text, spec, _draw(sample, name, plan))) is None:
         return sample

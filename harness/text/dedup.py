@@ -6,18 +6,20 @@ The one way to find duplicates, the originals of edited texts, and texts a metri
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.lazy import DataFrame, pandas
+
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+_T = TypeVar("_T")
 Words = frozenset[str]
 HASH_LENGTH: Final = 16
 """Hex digits of a fingerprint: two of a million different texts share one with a probability of
@@ -67,63 +69,41 @@ def near_duplicates(texts: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield kept[mine], kept[theirs]
 
 
-@dataclass(frozen=True, slots=True)
-class NearCopy:
-    """A text among its near copies: the number of its group from 1, and how like the first it is.
-
-    `place` is the text's, from 0; `size` counts the group; `likeness` is the Jaccard index of its
-    words and those of the group's first text, 0 to 1.
-    """
-
-    group: int
-    size: int
-    place: int
-    likeness: float
-
-
-def near_copies(texts: Sequence[str]) -> list[NearCopy]:
+def near_copies(texts: Sequence[str]) -> DataFrame:
     """The texts that have a near copy, by group, the largest groups first, in their order there.
 
-    Texts are linked where their words have a Jaccard index of LIKENESS or more; a group is all
-    that links lead to, so that its first and its last text may be less alike. Texts without a
-    word are in none.
+    A row has the number of its `group` from 1, its `size`, the `place` of the text from 0 and its
+    `likeness`: the Jaccard index of its words and those of the group's first text, 0 to 1. Texts
+    are linked where their words reach LIKENESS; a group is all that links lead to, so that its
+    first and its last text may be less alike. Texts without a word are in none.
     """
     words = [normal(text) for text in texts]
-    linked = LinkedTexts()
-    for one, other in near_duplicates([text for text in words if text]):
-        linked.join(one, other)
-    members: dict[str, list[int]] = {}
+    there = {text for text in words if text}
+    first, members = linked(there, near_duplicates([*filter(None, words)])), dict[str, list[int]]()
     for place, text in enumerate(words):
         if text:
-            members.setdefault(linked.root(text), []).append(place)
+            members.setdefault(first[text], []).append(place)
     groups = sorted((own for own in members.values() if len(own) > 1), key=len, reverse=True)
-    return [
-        NearCopy(number, len(own), place, likeness_of(words[own[0]], words[place]))
+    rows = [
+        (number, len(own), place, likeness_of(words[own[0]], words[place]))
         for number, own in enumerate(groups, 1)
         for place in own
     ]
+    return pandas.DataFrame(rows, columns=["group", "size", "place", "likeness"])
 
 
-class LinkedTexts:
-    """Texts that are linked, directly or over others (union-find)."""
+def linked(members: Iterable[_T], pairs: Iterable[tuple[_T, _T]]) -> dict[_T, _T]:
+    """The first member of all that each one is linked to by pairs, directly or over others."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
 
-    def __init__(self) -> None:
-        """Link nothing yet."""
-        self._above: dict[str, str] = {}
-
-    def root(self, text: str) -> str:
-        """The text that represents all that a text is linked to."""
-        above = self._above
-        above.setdefault(text, text)
-        while above[text] != text:
-            above[text] = above[above[text]]
-            text = above[text]
-        return text
-
-    def join(self, one: str, other: str) -> None:
-        """Link two texts, in an order that shows in no root."""
-        first, second = sorted((self.root(one), self.root(other)))
-        self._above[second] = first
+    place = {member: at for at, member in enumerate(dict.fromkeys(members))}
+    ends = [(place[one], place[other]) for one, other in pairs]
+    links = np.array(ends, dtype=int).reshape(-1, 2).T
+    graph = coo_array((np.ones(links.shape[1]), links), shape=(len(place), len(place)))
+    first: dict[int, _T] = {}
+    found = zip(place, connected_components(graph, directed=False)[1].tolist(), strict=True)
+    return {member: first.setdefault(group, member) for member, group in found}
 
 
 def likeness_of(one: str, other: str) -> float:

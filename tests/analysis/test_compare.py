@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from support.paired_runs import (
     between,
     choice_task,
     chosen,
+    on_disk,
     sample,
     stored,
     within,
@@ -21,11 +24,12 @@ from support.paired_runs import (
 )
 from support.run_tables import score_rows
 
-from harness.analysis.compare import (
-    compare,
-    comparison_name,
-)
+from harness.analysis.compare import compare, comparison_name
+from harness.analysis.flips import KEEPING, OTHERS, flip_rates
 from harness.analysis.pairings import Judges, Pairings
+from harness.core import Sample
+from harness.errors import StoreError
+from harness.pipeline.transforms import BY, FROM, KEEPS
 from harness.stats.comparison import holm
 from harness.stats.estimate import BootstrapSettings
 from harness.storage.frames import Row, records
@@ -68,21 +72,6 @@ def test_ties_and_missing_items_stand_outside_the_fourfold_table() -> None:
 
     assert counts(row) == (2, 3, 0, 0, 2)
     assert (row.items, row.n, row.missing_a, row.missing_b) == (8, 7, 0, 1)
-
-
-@pytest.mark.parametrize(("group", "expected"), [("all", 84), ("even", 42), ("odd", 42)])
-def test_counts_add_up_to_the_items(group: str, expected: int) -> None:
-    letters = "10=." * 21
-    first, second = (
-        stored(words_task(), {("base", "T0.3", "near"): line}, model=replace(MODEL, name=name))
-        for name, line in (("ant", letters), ("bee", letters[::-1]))
-    )
-    rows = rows_of(between(first, second), QUICK)
-    [row] = [row for row in rows if row.group == group]
-
-    lost = row.items - row.n
-    assert (row.items, sum(count or 0 for count in counts(row)) + lost) == (expected, expected)
-    assert max(row.missing_a, row.missing_b) <= lost <= row.missing_a + row.missing_b
 
 
 MODEL = stored(words_task(), {("base", "T0.3", "near"): "1"}).file.model
@@ -183,31 +172,7 @@ def test_many_tests_have_enough_draws_to_find_what_is_plain() -> None:
     assert max(row.p_holm or 1 for row in rows) <= 0.05
 
 
-def test_the_interval_and_the_p_beside_it_never_contradict_each_other() -> None:
-    draw, seen = np.random.default_rng(5), set()
-    for number in range(90):
-        count, size = int(draw.integers(4, 40)), int(draw.integers(1, 4))
-        samples = [sample(n, cluster=f"c{n // size}") for n in range(count)]
-        lines = ["".join(draw.choice([*"0011=."], count)) for _ in range(2)]
-        lines[0] = lines[0].replace("0", "1") if number % 3 == 0 else lines[0]
-        levels = {
-            (name, "T0.3", "near"): line for name, line in zip(("base", "cot5"), lines, strict=True)
-        }
-        run = stored(words_task(), levels, samples=samples)
-        for found in rows_of(within(run), QUICK):
-            assert (found.low is None) == (found.high is None) == (found.p is None)
-            if found.p is not None and found.low is not None and found.high is not None:
-                assert (found.p < 0.05) == (found.low > 0 or found.high < 0)
-                seen.add(found.p < 0.05)
-
-    assert seen == {True, False}
-
-
-# Chance levels
-
-
 def guesses(count: int, *, options: int, seed: int) -> list[Row]:
-    """The rows of a model that guesses both, of so many choices and of two references."""
     draw = np.random.default_rng(seed)
     names = ("right", *(f"wrong{n}" for n in range(1, options)))
     samples = [sample(n, choices=names, gold="right") for n in range(count)]
@@ -255,31 +220,6 @@ def test_a_model_that_guesses_both_knows_no_more_than_it_does() -> None:
     assert np.mean([(row.p_above_chance or 1) < 0.05 for row in rows]) <= 0.08
 
 
-@pytest.mark.slow
-def test_of_families_without_any_difference_one_in_twenty_has_a_holm_p_below_the_level() -> None:
-    draw, main, side = np.random.default_rng(6), 0, 0
-    names = [f"v{n}" for n in range(6)]
-    steps = words_task().variants["base"]
-    task = words_task(variants=dict.fromkeys(names, steps), default_variants=tuple(names), gaps={})
-    samples = [sample(n, group=f"g{n % 7}") for n in range(56)]
-    for _ in range(100):
-        runs = []
-        for model in ("ant", "bee"):
-            lines = {
-                (name, f"T0.{n}", "near"): "".join(draw.choice([*"10011"], 56))
-                for name in names
-                for n in (3, 5)
-            }
-            runs.append(stored(task, lines, samples=samples, model=replace(MODEL, name=model)))
-        rows = rows_of(between(runs[0], runs[1]), QUICK)
-        asked = [row for row in rows if row.group == "all" and "+" in row.decoding_b]
-        main += min(row.p_holm or 1 for row in asked) <= 0.05
-        side += min(row.p_holm or 1 for row in rows if row not in asked) <= 0.05
-
-    assert (len(rows), len(asked)) == (3 * 6 * 8, 6)
-    assert max(main, side) <= 11  # 5 % of 100, and three standard errors
-
-
 def test_verdicts_that_are_no_right_or_wrong_have_a_difference_and_no_table() -> None:
     f1 = replace(NEAR, metric="mean_f1")
     runs = []
@@ -311,9 +251,6 @@ def test_nothing_read_by_both_is_missing_and_not_zero() -> None:
     assert row.reason == "too few; no exact test: no sample is right or wrong in both"
 
 
-# Intentions and responses
-
-
 def relations(intentions: str, responses: str) -> dict[str, Row]:
     rows = within_rows(
         gaps=False, judges=(NEAR, THOUGHT), cot0__near_thought=intentions, cot0=responses
@@ -321,7 +258,7 @@ def relations(intentions: str, responses: str) -> dict[str, Row]:
     return {row.statistic: row for row in rows if row.group == "all"}
 
 
-def test_responses_are_told_by_whether_the_intention_was_right() -> None:
+def test_responses_are_told_by_whether_the_intention_was_right_each_share_with_its_n() -> None:
     found = relations("1111000000=.", "111010000011")
 
     values = {name: row.value for name, row in found.items()}
@@ -329,11 +266,6 @@ def test_responses_are_told_by_whether_the_intention_was_right() -> None:
     assert values["right_given_wrong"] == 1 / 6
     assert values["phi"] == pytest.approx((3 * 5 - 1 * 1) / (4 * 6 * 4 * 6) ** 0.5)
     assert counts(found["phi"]) == (3, 1, 1, 5, 1)
-
-
-def test_each_share_has_the_number_of_items_it_is_of() -> None:
-    found = relations("1111000000=.", "111010000011")
-
     sizes = {name: row.n for name, row in found.items()}
     assert sizes == {"right_given_right": 4, "right_given_wrong": 6, "phi": 10}
     assert (found["phi"].missing_a, found["phi"].items) == (1, 12)
@@ -345,20 +277,6 @@ def test_where_every_intention_is_right_the_other_share_and_phi_are_missing() ->
     assert found["right_given_right"].value == 0.5
     assert [found[name].value for name in ("right_given_wrong", "phi")] == [None, None]
     assert found["phi"].reason == "constant"
-
-
-# Tables and their names
-
-
-def test_rows_do_not_depend_on_the_order_of_the_samples() -> None:
-    levels = {("base", "T0.3", "near"): "1100101", ("cot5", "T0.3", "near"): "1111001"}
-    run = stored(words_task(), levels)
-    turned = StoredRun(run.file, run.rows[::-1])
-
-    found = [
-        sorted(rows_of(within(part), QUICK), key=lambda row: row.group) for part in (run, turned)
-    ]
-    assert found[0] == found[1]
 
 
 @each(
@@ -380,3 +298,126 @@ def test_another_question_about_the_same_runs_has_a_file_of_its_own(
     assert plain == f"{files[0].digest[:16]}-{files[1].digest[:16]}.csv"
     names = [comparison_name(own, judges, method) for own in (files, files[:1])]
     assert len({plain, *names}) == 3
+
+
+RATED = JudgeEntry("near", "mean_rating", "near:00|minilm")
+
+
+def copies(originals: Sequence[Sample], name: str, keeps: str) -> list[Sample]:
+    return [
+        replace(
+            part,
+            id=f"{part.id}~{name}",
+            references={FROM: (part.id,), BY: (name,), KEEPS: (keeps,)},
+        )
+        for part in originals
+    ]
+
+
+def perturbed(before: str, adverbs: str, eda: str = "", judge: JudgeEntry = NEAR) -> StoredRun:
+    """A perturbed of originals and their copies; each letter a verdict."""
+    originals = [sample(at) for at in range(len(before))]
+    there = [*originals, *copies(originals, "adverbs", "yes")]
+    there += copies(originals, "eda_swap", "no")[: len(eda)]
+    readings = {("base", "T0", "near"): before + adverbs + eda}
+    return stored(words_task(), readings, samples=there, judges=(judge,))
+
+
+def flips(found: StoredRun) -> dict[str, Row]:
+    with TemporaryDirectory() as folder:
+        rates = flip_rates(on_disk(Path(folder), found), found.file.judges)
+    return {row.perturbation: row for row in records(rates)}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "value", "turns"),
+    [
+        ("1111", "1111", 0.0, (0, 0)),  # as by a constant model
+        ("1010", "0101", 1.0, (2, 2)),  # as by a model that each adverb turns
+        ("1100", "1000", 0.25, (1, 0)),
+        ("1=00", "1110", 0.5, (0, 1)),  # from a tie, and from wrong to right
+    ],
+)
+def test_a_flip_is_another_verdict_than_the_original_s(
+    before: str, after: str, value: float, turns: tuple[int, int]
+) -> None:
+    found = flips(perturbed(before, after))["adverbs"]
+
+    assert (found.value, found.n, found.clusters) == (value, 4, 4)
+    assert (found.to_wrong, found.to_right) == turns
+
+
+def test_no_flip_of_few_is_no_proof_of_none() -> None:
+    found = flips(perturbed("1111", "1111"))["adverbs"]
+
+    assert found.low == 0
+    assert found.high == pytest.approx(1.96**2 / (4 + 1.96**2), abs=1e-4)  # Wilson
+
+
+def test_verdicts_that_only_rise_are_no_share() -> None:
+    # Differences of 0 and 1 are those of a mean that may be below 0: Student's interval.
+    found = flips(perturbed("000000", "000001"))["adverbs"]
+    none = flips(perturbed("1111", "1111"))["adverbs"]
+
+    assert found.difference_low is not None
+    assert found.difference_low < 0
+    assert (none.difference, none.difference_low) == (0, None)
+
+
+def test_perturbations_that_keep_the_meaning_stand_apart_from_others() -> None:
+    found = flips(perturbed("1111", "1110", "0000"))
+
+    assert list(found) == ["adverbs", "eda_swap", KEEPING, OTHERS]
+    assert (found[KEEPING].value, found[OTHERS].value) == (0.25, 1.0)
+    assert (found[KEEPING].n, found[OTHERS].n) == (4, 4)
+
+
+def test_copies_of_one_original_are_one_cluster() -> None:
+    originals = [replace(sample(at), cluster=f"c{at // 2}") for at in range(4)]
+    readings = {("base", "T0", "near"): "11110011"}
+    held = stored(
+        words_task(), readings, samples=[*originals, *copies(originals, "adverbs", "yes")]
+    )
+
+    found = flips(held)["adverbs"]
+
+    assert (found.n, found.clusters, found.value) == (4, 2, 0.5)
+
+
+def test_a_missing_verdict_is_no_flip() -> None:
+    found = flips(perturbed("11.1", "1.11"))["adverbs"]
+
+    assert (found.value, found.n, found.missing) == (0.0, 2, 2)
+
+
+def test_a_copy_whose_original_was_not_run_is_counted_apart() -> None:
+    whole = perturbed("1111", "0000")
+    cut = StoredRun(whole.file, whole.rows[2:])
+
+    found = flips(cut)["adverbs"]
+
+    assert (found.n, found.unmatched, found.missing) == (2, 2, 0)
+
+
+def test_without_any_pair_there_is_a_reason_and_no_number() -> None:
+    found = flips(perturbed("..", "11"))["adverbs"]
+
+    assert (found.value, found.difference, found.reason) == (
+        None,
+        None,
+        "no pair with both verdicts",
+    )
+
+
+def test_ratings_have_a_difference_and_no_flips() -> None:
+    found = flips(perturbed("1111", "1100", judge=RATED))["adverbs"]
+
+    assert (found.value, found.to_wrong, found.difference) == (None, None, -0.5)
+    assert "not right or wrong" in (found.reason or "")
+
+
+def test_a_run_without_perturbed_samples_is_refused() -> None:
+    plain = stored(words_task(), {("base", "T0", "near"): "11"})
+
+    with pytest.raises(StoreError, match="harness perturb --task toy"):
+        flips(plain)

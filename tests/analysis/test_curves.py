@@ -69,16 +69,6 @@ def test_whether_hits_fall_with_implicitness_is_said_in_a_sentence() -> None:
     assert slope_words({}) == "no slope of hits is known; no slope of false alarms is known"
 
 
-def test_the_band_holds_the_planted_curve_nearly_everywhere(found: DataFrame) -> None:
-    rows = some(found, "tpr", "logistic")
-
-    truth = [1 / (1 + np.exp(-(2 - 2 * (row.at or 0)))) for row in rows]
-    held = [
-        (row.low or 0) <= share <= (row.high or 1) for row, share in zip(rows, truth, strict=True)
-    ]
-    assert sum(held) >= 0.9 * len(held)
-
-
 def test_bins_are_those_of_the_scores(found: DataFrame) -> None:
     scored = {
         row.score.group: (row.score.value, row.score.low, row.score.high, row.score.n)
@@ -113,7 +103,6 @@ def test_a_judge_that_has_not_read_a_run_has_no_rows() -> None:
 
 
 def by(model: str, rows: DataFrame) -> DataFrame:
-    """The rows as another model's."""
     names = rows["signature"].str.replace("small", model)
     return rows.assign(model=model, signature=names)
 
@@ -137,9 +126,6 @@ def test_columns_below_a_curve_count_the_texts_of_each_bin(found: DataFrame) -> 
     assert sum(bins.n) == sum(row.n for row in some(found, "tpr", "bin")) == 600
 
 
-# Several runs
-
-
 FLAT = constant(1.0)
 
 
@@ -148,7 +134,6 @@ def measured(label: str, rows: Sequence[SampleRecord] = FLAT, source: str = "toy
 
 
 def written(run: StoredRun) -> StoredRun:
-    """The run, its answers written."""
     return StoredRun(run.file, [replace(row, decoding="T0") for row in run.rows])
 
 

@@ -31,7 +31,6 @@ def gate(
     max_drop: float = 0.02,
     max_missing: float = 0.01,
 ) -> tuple[DataFrame, list[Row]]:
-    """What a gate says of two runs, and its rows."""
     with TemporaryDirectory() as folder:
         sides = (on_disk(Path(folder) / side, run) for side, run in (("a", base), ("b", new)))
         found = gates.gate(*sides, max_drop=max_drop, max_missing=max_missing, judge=judge)

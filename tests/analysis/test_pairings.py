@@ -50,9 +50,6 @@ def one_level(letters: str, **changes: object) -> StoredRun:
     return stored(words_task(), {("base", "T0.3", "near"): letters}, **given)  # type: ignore[arg-type]  # as stored takes them
 
 
-# Choices against words
-
-
 def test_choices_stand_against_every_level_by_decoding_and_then_together() -> None:
     found = [part for part in told(between(CHOICES, WORDS)) if "know" in part[0]]
 
@@ -99,10 +96,7 @@ def test_samples_that_stand_in_one_run_alone_are_counted_and_told() -> None:
     assert " and 2 samples of " in found[1][0]
 
 
-CHANGED = [
-    sample(0, fields={"topic": "rain"}),
-    sample(0, references={"right": ("other",)}),
-]
+CHANGED = [sample(0, fields={"topic": "rain"}), sample(0, references={"right": ("other",)})]
 
 
 @pytest.mark.parametrize("changed", CHANGED, ids=["field", "reference"])
@@ -147,9 +141,6 @@ def test_a_control_has_an_identity_for_each_task_and_is_one_model_all_the_same()
     assert between(CHOICES, words)[1] == []
 
 
-# Two runs of one task
-
-
 def test_runs_of_one_task_are_compared_variant_by_variant() -> None:
     second = one_level("01")
 
@@ -188,9 +179,6 @@ def test_one_judge_that_was_two_snapshots_is_refused() -> None:
 
     with pytest.raises(StoreError, match=r"two snapshots .*gpt-9-0101, gpt-9-0202.*YAML"):
         between(runs[0], runs[1])
-
-
-# Within a run
 
 
 def test_gaps_are_those_of_the_task_first_less_second() -> None:
@@ -241,9 +229,6 @@ def test_both_runs_of_a_comparison_tell_their_gaps() -> None:
 def test_a_gap_of_an_unknown_variant_is_refused() -> None:
     with pytest.raises(ValueError, match="`gaps` names 'cot9'"):
         words_task(gaps={"gain": ("cot9", "base")})
-
-
-# What may not be compared
 
 
 @pytest.mark.parametrize(

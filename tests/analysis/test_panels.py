@@ -30,7 +30,6 @@ BASE = AgreementQuery(variants=("base",))
 
 
 def only(found: list[Panel]) -> Panel:
-    """The one panel there is."""
     [panel] = found
     return panel
 

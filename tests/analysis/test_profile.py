@@ -9,12 +9,7 @@ import pytest
 from support.each import each
 from support.impscore_heads import Telling, random_scorer, telling_scorer
 
-from harness.analysis.profile import (
-    ALL,
-    Profile,
-    bins_of,
-    profile,
-)
+from harness.analysis.profile import ALL, Profile, bins_of, profile
 from harness.errors import DataError
 from harness.models.vectors import Vectors
 from harness.present.figures.figure import data_csv, drawable
@@ -100,11 +95,6 @@ def test_a_text_without_a_score_is_counted_and_never_zero(text: object, reason: 
     assert (found.texts, found.n) == (11, 10)
     assert getattr(found, f"missing_{reason}") == 1
     assert (sum(bins_of(found)), found.mean) == (10, row(TEXTS).mean)
-
-
-@pytest.mark.parametrize("text", ["\U0001f600", "\u0645\u0631\u062d\u0628\u0627", "tea " * 2500])
-def test_odd_texts_are_scored(text: str) -> None:
-    assert row([text]).n == 1
 
 
 @pytest.mark.parametrize(("texts", "n"), [([None, ""], 0), (["tea"], 1)])

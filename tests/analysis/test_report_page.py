@@ -101,10 +101,7 @@ def test_what_was_asked_says_how_answers_were_given_by_which_models() -> None:
 @pytest.mark.parametrize(
     ("models", "words"),
     [
-        (
-            "ab",
-            "that both have, of 4 independent items. Models of one group are not significantly",
-        ),
+        ("ab", "that both have, of 4 independent items. Models of one group are not significantly"),
         (
             "abc",
             "all 3 have, of 4 independent items. Not all models within a group are significantly",
@@ -253,10 +250,6 @@ def test_nothing_of_the_page_names_a_host(page: str) -> None:
 
     assert not re.findall(r"https?://|//[a-z]+\.[a-z]", rest.partition('id="data"')[0])
     assert not re.findall(r"innerHTML|insertAdjacentHTML|document\.write|eval\(|Function\(", rest)
-
-
-def test_the_same_runs_make_the_same_bytes(results: Path, page: str) -> None:
-    assert page_text(page_data(run_folders(results), results)) == page
 
 
 def test_the_shell_for_a_server_holds_no_data_and_may_ask_its_own_server_alone() -> None:

@@ -30,7 +30,6 @@ SECRETS = (*MODELS, "the hidden reference", "umpire", "base", "T0.3")
 def stored(
     folder: Path, model: str, *, count: int = 6, answer: str | None = None, field: str = "topic"
 ) -> RunFolder:
-    """A run of a model, with answers, references and verdicts."""
     found = RunFolder(folder / f"{model}-{count}-{field}")
     rows = [
         replace(
@@ -52,7 +51,6 @@ def drawn(folder: Path, *, seed: int = 0, limit: int | None = None, count: int =
 
 
 def text_of(sheet: Sheet, rater: str = "") -> str:
-    """The sheet as one file."""
     [(_, rows)] = sheet.packets([rater] if rater else [], size=None, seed=0).values()
     return sheet.text(rater, rows).removeprefix("\ufeff")
 
@@ -66,9 +64,7 @@ def rated(folder: Path, sheet: Sheet, marks: Sequence[str]) -> pandas.DataFrame:
     return read_rated(folder / "sheet.csv", read_key(folder / "key.csv"))
 
 
-def test_every_answer_is_there_blind_and_a_limit_takes_whole_samples(
-    tmp_path: Path,
-) -> None:
+def test_every_answer_is_there_blind_and_a_limit_takes_whole_samples(tmp_path: Path) -> None:
     sheet = drawn(tmp_path)
 
     assert sorted(sheet.rows.answer) == sorted(f"{a} {n}" for a in "qz" for n in range(1, 6))
@@ -146,7 +142,6 @@ scale:
 
 
 def form(folder: Path, text: str = FORM) -> SheetForm:
-    """A task's form of a sheet."""
     (folder / "toy.yaml").write_text(text, "utf-8")
     spec = load_spec(read_yaml(folder / "toy.yaml"), SheetSpec, where="toy.yaml")
     return SheetForm(spec, "toy.yaml", Prompts([folder]))

@@ -1,8 +1,9 @@
 """Boards: ranks on the items that all models have, groups, controls, and labelled tasks."""
 
 import csv
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,10 +15,10 @@ from pandas import DataFrame
 from support.choice_cases import choice_run
 from support.choice_cases import task as choices
 from support.each import each
-from support.hate_rows import VARIANT, run_of, text
+from support.hate_rows import VARIANT, constant, labelled, run_of, text
 from support.paired_runs import SMALL, stored, words_task
+from support.report_runs import Sketch, write_runs
 from support.run_tables import score_rows
-from support.sketches import row
 
 from harness.analysis.boards.alarms import constant_runs
 from harness.analysis.boards.ranked import in_order, placed, standings, unranked, verdicts_of
@@ -28,13 +29,16 @@ from harness.analysis.boards.scores import (
     headlines,
     score_text,
 )
+from harness.analysis.boards.views import board_notes
 from harness.cli import main
-from harness.core import Sample
 from harness.library import leaderboard
-from harness.specs.tasks import ClassesSpec
+from harness.parts import Reason
+from harness.present.page.page import page_data
+from harness.specs.tasks import ClassesSpec, DataSpec
+from harness.storage.find_runs import run_folders
 from harness.storage.frames import records
-from harness.storage.run_tables import SampleRecord, VerdictRecord
-from harness.storage.runs import RunFile, RunFolder
+from harness.storage.run_tables import SampleRecord, StepRecord
+from harness.storage.runs import DataEntry, RunFile, RunFolder
 
 
 def kept(results: Path, file: RunFile, rows: Sequence[SampleRecord], *, model: str) -> RunFolder:
@@ -60,7 +64,6 @@ def scores_of(folders: list[RunFolder]) -> DataFrame:
 
 
 def board(folders: list[RunFolder]) -> list[Any]:
-    """The only board of some runs."""
     scores = scores_of(folders)
     return records(standings(scores, verdicts_of(folders, scores)))
 
@@ -158,26 +161,12 @@ def test_the_rate_that_a_detector_is_ranked_by_has_an_interval(tmp_path: Path) -
     assert (alone.low, alone.high) == (finder.low, finder.high)
 
 
-def given(name: str, gold: str, chosen: str) -> SampleRecord:
-    """A text of one label that is given another, or the same."""
-    labels = ("non", "open", "hidden")
-    sample = Sample(name, {"text": name}, {"labels": labels}, labels, gold)
-    detail = {f"chosen_label_{label}": float(label == chosen) for label in labels}
-    verdict = VerdictRecord(float(gold == chosen), detail=detail)
-    return row(verdict, sample=sample, decoding="logprob", verdicts={"gold": verdict})
-
-
 def test_a_classifier_is_ranked_by_macro_f1_and_not_by_accuracy(tmp_path: Path) -> None:
     golds = ["non"] * 60 + ["open"] * 25 + ["hidden"] * 15
     near = [gold if n % 5 == 0 else golds[(n * 7) % 100] for n, gold in enumerate(golds)]
-    task = structs.replace(choices({"base": VARIANT}), classes=ClassesSpec())
-    folders = []
     lazy = ["non"] * 60 + ["open"] * 3 + ["non"] * 37
-    for model, said in (("lazy", lazy), ("reader", near)):
-        rows = [given(f"s{n}", *pair) for n, pair in enumerate(zip(golds, said, strict=True))]
-        folders.append(kept(tmp_path, choice_run(task, 100), rows, model=model))
 
-    made = board(folders)
+    made = board(classified(tmp_path, golds, lazy=lazy, reader=near))
     assert {row.ranked_by for row in made} == {"macro_f1"}
     assert [row.model for row in made] == ["reader", "lazy"]
     assert all(row.shared == pytest.approx(row.value) for row in made)
@@ -190,7 +179,7 @@ def classified(folder: Path, golds: Sequence[str], **said: Sequence[str]) -> lis
     task = structs.replace(choices({"base": VARIANT}), classes=ClassesSpec())
     runs = []
     for model, labels in said.items():
-        rows = [given(f"s{n}", *pair) for n, pair in enumerate(zip(golds, labels, strict=True))]
+        rows = [labelled(f"s{n}", *pair) for n, pair in enumerate(zip(golds, labels, strict=True))]
         runs.append(kept(folder, choice_run(task, len(rows)), rows, model=model))
     return runs
 
@@ -315,3 +304,153 @@ def test_what_the_controls_show_is_said_with_the_interval_of_their_gap(
 
     assert told in err
     assert ("gap " in err) == bool(told)
+
+
+Rows = Sequence[SampleRecord]
+
+
+def answered(said: Callable[[int], float | Reason], count: int = 40) -> list[SampleRecord]:
+    """Texts of which every other one, from the first on, is hateful."""
+    return [text(f"t{n}", is_hateful=n % 2 == 0, at=n / count, said=said(n)) for n in range(count)]
+
+
+def mixed(count: int = 40) -> list[SampleRecord]:
+    return answered(lambda n: float(n % 2 == 0 and n % 10 > 0), count)
+
+
+def unread() -> list[SampleRecord]:
+    return answered(lambda _: Reason.TRUNCATED)
+
+
+def perfect() -> list[SampleRecord]:
+    return answered(lambda n: float(n % 2 == 0))
+
+
+def kept_runs(results: Path, **rows: Rows) -> list[RunFolder]:
+    folders = []
+    for model, own in rows.items():
+        kind = "scripted" if model == "oracle" else "vllm"
+        file = run_of(own, model=replace(SMALL, name=model, kind=kind))
+        file = replace(file, run=replace(file.run, variants=("base",), model=model))
+        folder = RunFolder(results / "runs" / file.run.task / model / f"{model}-{file.digest[:8]}")
+        folder.write(file, own, score_rows(file, own))
+        folders.append(folder)
+    return folders
+
+
+def board_of(folders: Sequence[RunFolder]) -> DataFrame:
+    rows = board_scores({folder.path.name: score_text(folder) for folder in folders})
+    return standings(rows, verdicts_of(folders, rows))
+
+
+def test_a_constant_answer_has_no_rank_and_is_called_so(tmp_path: Path) -> None:
+    notes = board_notes(board_of(kept_runs(tmp_path, always=constant(1.0), ant=mixed())))
+
+    assert notes == [
+        "No rank for always: a constant answer (all texts, or nearly all, get one label; "
+        "TPR 1.000, FPR 1.000).",
+        "No interval for always: all answers of a kind are alike, so that nothing shows how far "
+        "they may vary.",
+    ]
+
+
+def test_a_model_that_could_not_be_read_has_no_rank_and_its_reason(tmp_path: Path) -> None:
+    notes = board_notes(board_of(kept_runs(tmp_path, ant=mixed(), cut=unread())))
+
+    assert notes == ["No rank for cut: nothing could be read (40 truncated)."]
+
+
+def test_a_control_needs_no_reason_for_its_rank_and_one_for_its_interval(tmp_path: Path) -> None:
+    [note] = board_notes(board_of(kept_runs(tmp_path, oracle=perfect(), ant=mixed())))
+
+    assert note.startswith("No interval for oracle: all answers of a kind are alike")
+
+
+def test_page_and_terminal_name_the_constant_answer_and_the_reasons(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = kept_runs(tmp_path, oracle=perfect(), always=constant(1.0))
+
+    data = page_data(folders, tmp_path)
+    [line] = next(one for one in data.sections if one.name == "headline").lines
+    assert line == (
+        "No model is ranked on toy. No rank for always: a constant answer (all texts, or nearly "
+        "all, get one label; TPR 1.000, FPR 1.000)."
+    )
+    [table] = next(one for one in data.sections if one.name == "leaderboard").tables
+    assert [note.partition(":")[0] for note in table.notes] == [
+        "No rank for always",
+        "No interval for oracle, always",
+    ]
+    assert main(["leaderboard", "--results", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "always (constant answer)" in out
+    assert [note for note in table.notes if note not in " ".join(out.split())] == []
+
+
+@pytest.mark.parametrize(("cut", "is_told"), [(4, False), (5, True)])
+def test_answers_cut_at_their_limit_are_an_alarm_above_a_tenth(
+    tmp_path: Path, *, cut: int, is_told: bool
+) -> None:
+    rows = [
+        replace(
+            one, answer="yes", steps=(StepRecord("answer", one.sample.id, (), "yes", stop=end),)
+        )
+        for place, one in enumerate(mixed())
+        for end in ["length" if place < cut else "stop"]
+    ]
+
+    data = page_data(kept_runs(tmp_path, ant=rows), tmp_path)
+    alarms = next(one for one in data.sections if one.name == "alarms").lines
+    told = "ant on toy: 5 of 40 answers reached their token limit and were cut; they are judged"
+    assert [line.startswith(told) for line in alarms] == [True] * is_told
+
+
+def test_data_sets_of_one_task_are_told_apart_by_file_and_tag(tmp_path: Path) -> None:
+    for place, (name, tag) in enumerate((("posts.csv", "may"), ("june.csv", "june"))):
+        rows = mixed(30 + place)
+        source = DataEntry("posts", "released", f"d{place}+meter@1", {name: "0a1b"})
+        file = run_of(rows, model=replace(SMALL, name="ant", kind="vllm"), data=source)
+        run = replace(file.run, variants=("base",), model="ant", data=source.label)
+        table = DataSpec(
+            source="posts",
+            reader="labelled_table",
+            files=(),
+            sample="toy.jsonl",
+            map="mine",
+            choices={"hateful": "yes", "benign": "no"},
+        )
+        spec = structs.replace(file.task, data=table)
+        file = replace(file, run=run, task=spec)
+        folder = RunFolder(tmp_path / "runs" / "toy" / "ant" / file.run.digest[:16])
+        folder.write(file, rows, score_rows(file, rows))
+        folder.write_tag(tag)
+
+    data = page_data(run_folders(tmp_path), tmp_path)
+    sections = {one.name: one for one in data.sections}
+    assert {run["label"] for run in data.runs} == {"ant @may", "ant @june"}
+    assert {table.pick for table in sections["leaderboard"].tables} == {
+        "base, by gold, posts, file posts.csv",
+        "base, by gold, posts, file june.csv",
+    }
+    [asked] = sections["asked"].lines
+    assert re.search(r"Dates: @june, \d{4}-\d\d-\d\d, @may, \d{4}-\d\d-\d\d\.", asked)
+    shown = repr([(one.title, one.pick) for own in data.sections for one in own.tables])
+    assert "|" not in shown  # no signature stands in a title or a choice
+
+
+def test_the_column_of_values_is_called_by_its_metric(tmp_path: Path) -> None:
+    write_runs(tmp_path, Sketch(samples=12))
+
+    data = page_data(run_folders(tmp_path), tmp_path)
+    tables = next(one for one in data.sections if one.name == "leaderboard").tables
+    names = {column["name"] for table in tables for column in table.columns}
+    assert {"accuracy", "mean f1"} <= names
+    assert "value" not in names
+
+
+def test_costs_have_no_column_that_no_run_fills_and_no_price_of_controls(tmp_path: Path) -> None:
+    data = page_data(kept_runs(tmp_path, oracle=perfect()), tmp_path)
+
+    [table] = next(one for one in data.sections if one.name == "cost").tables
+    assert [column["name"] for column in table.columns] == ["task", "run"]

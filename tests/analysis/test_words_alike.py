@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-from support.report_runs import Sketch, write_runs
 
 from harness.cli import main
 from harness.present.page.page import page_data
@@ -12,7 +11,6 @@ from harness.storage.find_runs import run_folders
 
 
 def on_page(results: Path, name: str) -> list[str]:
-    """The lines of a section of the page."""
     data = page_data(run_folders(results), results)
     return [line for part in data.sections if part.name == name for line in part.lines]
 
@@ -48,20 +46,3 @@ def test_alarms_and_judges_have_the_words_of_the_leaderboard(
     assert [fact for fact in facts if fact not in screen] == []
     assert any("nearly no text is flagged" in fact for fact in facts)
     assert any("too few samples" in fact for fact in facts)
-
-
-def test_a_difference_has_the_words_of_compare(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_runs(tmp_path, Sketch(models=(("alpha", 0.9), ("beta", 0.3)), has_choices=False))
-    runs = [str(folder.path) for folder in run_folders(tmp_path)]
-    words = ["compare", *runs, "--judge-a", "choice", "--results", str(tmp_path), "--draws", "99"]
-    assert main(words) in (0, 1)
-    screen = on_screen(capsys.readouterr().out)
-
-    [line] = [one for one in on_page(tmp_path, "headline") if "by choice" in one]
-
-    said = line.partition("), ")[2].rstrip(".")
-    start = "alpha and beta are not significantly different: the difference lies between "
-    assert said.startswith(start)
-    assert said.replace("alpha", "A (alpha)").replace("beta", "B (beta)") in screen

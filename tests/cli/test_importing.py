@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from msgspec import json
-from support import stored_choices
+from support import posed_files
 from support.each import rest_slow
 from support.posed_files import write
 from support.quiz import Quiz
@@ -28,7 +28,7 @@ EXAMPLE = Path(__file__).parents[2] / "docs/examples/option_probabilities.csv"
 def quiz(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Quiz:
     monkeypatch.delenv("HARNESS_DATA", raising=False)
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
-    return stored_choices.build(tmp_path)
+    return posed_files.build(tmp_path)
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def take(quiz: Quiz, *arguments: str) -> int:
 def test_what_was_found_is_printed_for_each_variant(
     quiz: Quiz, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = write(quiz.folder / "in.csv", stored_choices.answered(1), stored_choices.pair(1))
+    path = write(quiz.folder / "in.csv", posed_files.answered(1), posed_files.pair(1))
 
     assert take(quiz, str(path)) == 1
 
@@ -127,7 +127,7 @@ def test_what_was_found_is_printed_for_each_variant(
 def test_rows_without_an_answer_are_counted_by_file(
     quiz: Quiz, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = [stored_choices.answered(0), stored_choices.answered(1) | {"distribution": ""}]
+    rows = [posed_files.answered(0), posed_files.answered(1) | {"distribution": ""}]
 
     take(quiz, str(write(quiz.folder / "in.csv", *rows)))
 

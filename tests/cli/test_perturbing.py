@@ -146,7 +146,6 @@ def test_a_model_writes_texts_anew_and_is_not_asked_twice(
         (("--method", "adverb"), "did you mean adverbs"),
         (("--method", "generation"), "name one with --model"),
         (("--method", "adverbs", "--model", "local-server"), "leave it out"),
-        (("--method", "adverbs", "--language", "Russian"), "goes with a perturbation whose YAML"),
         (("--field", "texts"), "did you mean text"),
         (("--as", "toy"), "there is a task 'toy' already"),
         (("--as", "hate_speech"), "there is a task 'hate_speech' already"),
@@ -209,24 +208,3 @@ def test_groups_of_ones_own_list_are_exchanged_for_its_neutral_names(toy: Toy) -
     made = [one for one in map(json.loads, lines) if "perturbed_by" in one["references"]]
     assert len(made) == 8  # every text of one target
     assert {one["references"]["target"][0] for one in made} == {"the Lunarians"}
-
-
-def test_the_language_of_a_translation_can_be_chosen(
-    toy: Toy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[str] = []
-
-    def reply(prompt: str) -> str:
-        asked.append(prompt)
-        return "The bees are out."
-
-    with StubServer(Script(), reply=reply) as stub:
-        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
-        arguments = ("--method", "back_translation", "--model", "local-server")
-        assert perturb(toy, *arguments, "--language", "Russian") == 0
-
-    assert sum("into Russian" in prompt for prompt in asked) == 8
-    assert (
-        sum("into English" in prompt for prompt in asked) == 1
-    )  # equal replies are asked about once
-    assert not any("French" in prompt for prompt in asked)

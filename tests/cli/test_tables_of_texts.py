@@ -113,7 +113,6 @@ def test_rows_in_two_files_are_counted_without_a_split(
     [
         (("--by", "kinds", "-o", "x"), "did you mean kind"),
         (("--group", "threads", "-o", "x"), "did you mean thread"),
-        (("--names", "one,two", "-o", "x"), "2 names for 3 shares"),
         ((), "a folder with -o"),
         (("--link", "all", "-o", "x"), "near, same or none"),
     ],

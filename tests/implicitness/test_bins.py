@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 from msgspec import structs
 from support.hate_rows import SPEC, task
+from support.impscore_heads import Standin
 from support.sketches import task as texts
-from support.standin_scorer import Standin
 
 from harness.core import Sample
 from harness.errors import DataError, SpecError

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from support.standin_scorer import Standin
+from support.impscore_heads import Standin
 
 from harness.implicitness.open import AT_ONCE, CachedScorer
 from harness.implicitness.scorer import Scored

@@ -4,10 +4,9 @@ from math import log
 from pathlib import Path
 
 import pytest
-from support import stored_choices
-from support.posed_files import ORDERS, Cells, write
+from support import posed_files
+from support.posed_files import ORDERS, Cells, answered, control, pair, same, spaced, write
 from support.quiz import Quiz
-from support.stored_choices import answered, control, pair, same, spaced
 
 from harness.errors import DataError
 from harness.importers.import_files import Imported
@@ -18,7 +17,7 @@ TASK = "intent_detection"
 
 @pytest.fixture
 def quiz(tmp_path: Path) -> Quiz:
-    return stored_choices.build(tmp_path)
+    return posed_files.build(tmp_path)
 
 
 def take(quiz: Quiz, *files: list[Cells]) -> Imported:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from support.each import each
 from support.hosted import Api, hosted
-from support.resolved import resolved
+from support.sketches import resolved
 from support.stub_server import StubServer
 
 from harness.errors import ModelError

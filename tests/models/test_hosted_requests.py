@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.each import each
 from support.hosted import APIS, SCHEMA, Api, hosted, request
-from support.resolved import resolved
+from support.sketches import resolved
 from support.stub_script import Script
 from support.stub_server import StubServer
 

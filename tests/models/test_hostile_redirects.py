@@ -8,7 +8,7 @@ from support.batch_bench import request as asked
 from support.each import each
 from support.hosted import hosted
 from support.hostile import Heard, HostileServer, Listener, right
-from support.resolved import resolved
+from support.sketches import resolved
 from support.stub_script import Reply
 
 from harness.core import Model

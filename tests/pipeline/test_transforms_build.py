@@ -120,7 +120,7 @@ def test_a_chain_becomes_references_with_their_provenance(tmp_path: Path) -> Non
     (said,) = [draft_line(draft) for draft in built.finished]
     assert said["references"]["turn2_true"] == ("(turn2_true)",)
     assert said["references"]["true_intention"] == ("<true>",)
-    assert said["provenance"]["turn1_true"].template.startswith("build/turn1_true@")
+    assert said["provenance"]["turn1_true"]["template"].startswith("build/turn1_true@")
 
 
 def test_a_job_repeated_asks_nothing_and_makes_the_same(tmp_path: Path) -> None:

@@ -19,7 +19,9 @@ from harness.stats.agreement import (
     percent_agreement,
     weighted_alpha,
 )
-from harness.stats.estimate import Estimate, Floats, NoValue
+from harness.stats.correlation import dataset_pearson
+from harness.stats.estimate import Estimate, Floats, NoValue, Resamples, ratio
+from harness.stats.reliability import is_severity_confounded, rater_groups, reliability_of_means
 
 SCALES: tuple[Scale, ...] = get_args(Scale)
 MEASURES = [*(partial(alpha, scale=scale) for scale in SCALES), percent_agreement]
@@ -133,3 +135,162 @@ def test_a_reliability_of_a_half_caps_any_judge_at_71_percent() -> None:
     human = Estimate(0.5066, n=100)
 
     assert attainable_r(human, Estimate(1.0, n=100)).value == pytest.approx(0.7118, abs=5e-5)
+
+
+NAN = float("nan")
+
+# Shrout & Fleiss (1979, "Intraclass Correlations"), table 2: six targets by four judges.
+SIX_BY_FOUR = np.array(
+    [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]], float
+)
+Numbers = np.random.Generator
+
+
+def alone(documents: int) -> Resamples:
+    return Resamples.of([f"{n:03}" for n in range(documents)], seed="s", draws=1)
+
+
+def test_crossed_raters_have_the_published_reliability() -> None:
+    found = reliability_of_means(SIX_BY_FOUR[:, None], alone(6))
+
+    assert found.value == pytest.approx(0.9093, abs=5e-5)  # ICC(3,4)
+    assert (found.value or 0) ** 0.5 == pytest.approx(0.954, abs=5e-4)
+    assert 0 < (found.low or 0) < 0.9093 < (found.high or 0) < 1
+
+
+def test_a_raters_severity_is_no_noise_where_all_rate_all() -> None:
+    severe = SIX_BY_FOUR + np.array([-40.0, 3.0, 0.0, 100.0])
+
+    moved = reliability_of_means(severe[:, None], alone(6)).value
+
+    plain = reliability_of_means(SIX_BY_FOUR[:, None], alone(6)).value
+    assert moved == pytest.approx(plain)
+
+
+def study(random: Numbers, raters: int, severity: Floats | float) -> tuple[Floats, Floats]:
+    """The truth of 150 documents by 4 systems, and ratings with severities of that spread."""
+    truth = random.normal(size=(150, 4)) + np.arange(4) * 0.3
+    severe = severity if isinstance(severity, np.ndarray) else random.normal(size=raters) * severity
+    return truth, truth[:, :, None] + severe + random.normal(size=(150, 4, raters))
+
+
+def crossed(random: Numbers) -> tuple[Floats, Floats]:
+    return study(random, 3, 0)
+
+
+def severe(random: Numbers) -> tuple[Floats, Floats]:
+    return study(random, 3, 1)
+
+
+def very_severe(random: Numbers) -> tuple[Floats, Floats]:
+    return study(random, 3, np.array([-1.5, 0, 1.5]))
+
+
+def half_alone(random: Numbers) -> tuple[Floats, Floats]:
+    truth, ratings = study(random, 8, 0)
+    ratings[:75, :, 1:] = NAN
+    return truth, ratings
+
+
+def most_alone(random: Numbers) -> tuple[Floats, Floats]:
+    truth, ratings = study(random, 10, 0)
+    ratings[15:, :, 1:] = NAN
+    return truth, ratings
+
+
+def three_of_twelve(random: Numbers) -> tuple[Floats, Floats]:
+    truth, ratings = study(random, 12, 1)
+    for document in ratings:
+        document[:, random.choice(12, 9, replace=False)] = NAN
+    return truth, ratings
+
+
+def rounded(random: Numbers) -> tuple[Floats, Floats]:
+    truth, ratings = study(random, 3, 0)
+    return truth, np.clip(np.round(3 + ratings), 1, 5)
+
+
+@each("design", [crossed, severe, very_severe, half_alone, most_alone, three_of_twelve, rounded])
+def test_the_truth_as_judge_gets_what_is_attainable(
+    design: Callable[[Numbers], tuple[Floats, Floats]],
+) -> None:
+    random, said, got = np.random.default_rng(3), [], []
+    for _ in range(25):
+        truth, ratings = design(random)
+        clusters = Resamples.of(["one"] * 150, seed="s", draws=1)
+        said.append((reliability_of_means(ratings, clusters).value or 0) ** 0.5)
+        means = ratio(np.nansum(ratings, axis=2), (~np.isnan(ratings)).sum(axis=2))
+        got.append(dataset_pearson(means, truth).value or 0)
+
+    assert np.mean(said) == pytest.approx(np.mean(got), abs=0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("clusters", [10, 20, 50, 200])
+def test_its_interval_covers_what_many_documents_give(clusters: int) -> None:
+    # Rounded ratings of three crossed raters: 1 less error / 3 over the means' variance.
+    random, covered, runs = np.random.default_rng(clusters), 0, 400
+    truth = reliability_of_means(draw(random, 20_000), Resamples.of(["c"] * 20_000, seed="s"))
+    for _ in range(runs):
+        ends = reliability_of_means(draw(random, clusters), alone(clusters))
+        covered += (ends.low or 0) <= (truth.value or 0) <= (ends.high or 0)
+
+    assert 0.92 <= covered / runs <= 0.98
+
+
+def draw(random: Numbers, documents: int) -> Floats:
+    """Ratings 1 to 5 of documents by four systems; cells of a document depend on one another."""
+    truth = random.normal(size=(documents, 1)) * 0.6 + random.normal(size=(documents, 4)) * 0.7
+    noise = random.normal(size=(documents, 4, 3)) * 0.8
+    return np.asarray(np.clip(np.round(3 + truth[:, :, None] + noise), 1, 5))
+
+
+@pytest.mark.parametrize(
+    ("ratings", "reason"),
+    [
+        ([[1.0, NAN], [2.0, NAN]], NoValue.ONE_RATER),
+        ([[1.0, NAN], [NAN, 2.0]], NoValue.TOO_FEW),
+        ([[1.0, 2.0]], NoValue.TOO_FEW),
+        ([[2.0, 2.0], [2.0, 2.0], [2.0, 2.0]], NoValue.CONSTANT),
+        ([[1.0, 2.0], [2.0, 1.0], [1.0, 2.0], [2.1, 1.0]], NoValue.UNRELIABLE),
+        (np.zeros((0, 2)), NoValue.ONE_RATER),
+    ],
+)
+def test_ratings_without_a_reliability_say_why(ratings: Floats, reason: NoValue) -> None:
+    cells = np.asarray(ratings)[:, None]
+
+    assert reliability_of_means(cells, alone(len(cells))).reason == reason
+
+
+def test_raters_that_agree_throughout_are_reliable_without_an_interval() -> None:
+    found = reliability_of_means(np.repeat(np.arange(6.0)[:, None, None], 3, axis=2), alone(6))
+
+    assert found.value == pytest.approx(1)
+    assert found.why == NoValue.DEGENERATE
+
+
+def sets(*raters: list[int]) -> Floats:
+    """Ratings of two systems in five documents, each by raters of its own among six."""
+    ratings = np.full((5, 2, 6), NAN)
+    for system, own in enumerate(raters):
+        ratings[:, system, own] = 3.0
+    return ratings
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "confounded", "groups"),
+    [
+        ([0, 1, 2], [3, 4, 5], True, 2),
+        ([0, 1, 2], [0, 1, 2], False, 1),
+        ([0, 1, 2], [0, 1, 3], True, 1),
+        ([0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4], False, 1),
+        ([0, 1], [], False, 1),
+    ],
+)
+def test_systems_with_other_raters_are_named(
+    first: list[int], second: list[int], confounded: bool, groups: int
+) -> None:
+    ratings = sets(first, second)
+
+    assert is_severity_confounded(ratings) == confounded
+    assert rater_groups(ratings) == groups

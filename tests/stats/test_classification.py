@@ -1,13 +1,25 @@
 """Precision, recall and F1 of classes: against scikit-learn, by hand, and where there is none."""
 
+from fractions import Fraction
+from math import log, nextafter, sqrt
 from random import Random
 
 import numpy as np
 import pytest
 from scipy.stats import binomtest
+from support.each import each
 
-from harness.stats.classification import ClassificationMetrics, classification_metrics, one_hot
-from harness.stats.estimate import Clusters, Estimate, NoValue
+from harness.stats.classification import (
+    ClassificationMetrics,
+    LogisticLine,
+    calibration_error,
+    classification_metrics,
+    line,
+    lines,
+    one_hot,
+    trend,
+)
+from harness.stats.estimate import Clusters, Estimate, Floats, NoValue
 
 RARE = 3
 
@@ -137,3 +149,203 @@ def test_an_f1_of_1_has_no_interval() -> None:
     found = classification_metrics(rows, rows, alone(12))
 
     assert (found.macro_f1.value, found.macro_f1.why) == (1, NoValue.CONSTANT)
+
+
+def planted(slope: float, n: int = 600, seed: int = 1) -> tuple[Floats, Floats]:
+    """Answers that follow a line in log-odds, and what they are drawn at."""
+    draw = np.random.default_rng(seed)
+    x = draw.uniform(0, 2, n)
+    return x, (draw.random(n) < LogisticLine(-slope, slope).share(x)).astype(float)
+
+
+def test_two_places_give_the_log_odds_of_their_shares() -> None:
+    # At 0 one of four is flagged, at 1 three of four: odds 1/3 and 3, a slope of log 9.
+    found = line(np.array([0.0] * 4 + [1.0] * 4), np.array([1.0, 0, 0, 0, 1, 1, 1, 0]))
+
+    assert isinstance(found, LogisticLine)
+    assert (found.intercept, found.slope) == pytest.approx((-log(3), log(9)))
+
+
+def test_the_line_is_that_of_scikit_learn() -> None:
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    x, y = planted(-1.5)
+
+    theirs = linear_model.LogisticRegression(C=1e12, tol=1e-10, max_iter=1000).fit(x[:, None], y)
+    found = line(x, y)
+
+    assert isinstance(found, LogisticLine)
+    expected = (theirs.intercept_[0], theirs.coef_[0, 0])
+    assert (found.intercept, found.slope) == pytest.approx(expected, rel=1e-4)
+
+
+def test_half_an_outcome_counts_as_half_of_each() -> None:
+    x, y = np.array([0.0, 0.0, 1.0, 1.0, 1.0]), np.array([0.5, 0.0, 0.5, 1.0, 1.0])
+
+    # Three rows at 1 with 2.5 flagged, two at 0 with a half of one.
+    found = line(x, y)
+
+    assert isinstance(found, LogisticLine)
+    assert found.share(np.array([0.0, 1.0])) == pytest.approx([0.25, 2.5 / 3])
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "why"),
+    [
+        ([0, 1], [0, 1], NoValue.TOO_FEW),
+        ([1, 1, 1, 1], [0, 1, 0, 1], NoValue.CONSTANT),
+        ([0, 1, 2, 3], [1, 1, 1, 1], NoValue.CONSTANT),
+        (
+            [0, 1, 2, 3],
+            [0, 0, 1, 1],
+            NoValue.DEGENERATE,
+        ),  # a threshold parts them: no end to the slope
+    ],
+)
+def test_where_there_is_no_line_none_is_made_up(
+    x: list[float], y: list[float], why: NoValue
+) -> None:
+    places, outcomes = np.array(x, dtype=float), np.array(y, dtype=float)
+
+    found = trend(places, outcomes, alone(len(x)))
+
+    assert line(places, outcomes) is why
+    assert (found.reason, found.why) == (why, why)
+
+
+def test_a_row_of_weights_is_a_fit_of_rows_taken_so_often() -> None:
+    x, y = planted(1.0, n=60)
+    often = np.random.default_rng(3).integers(0, 3, size=60)
+
+    taken = lines(x, y, np.array([often.astype(float)]))[0]
+    repeated = line(np.repeat(x, often), np.repeat(y, often))
+
+    assert isinstance(repeated, LogisticLine)
+    assert taken == pytest.approx([repeated.intercept, repeated.slope])
+
+
+@pytest.mark.parametrize("slope", [-2.0, 2.0])
+def test_a_planted_trend_is_found_with_its_sign(slope: float) -> None:
+    found = trend(*planted(slope), alone(600))
+
+    ends = found
+    assert ends.low is not None
+    assert ends.high is not None
+    assert ends.low < slope < ends.high
+    assert (found.p or 1) < 1e-6
+
+
+def test_two_clusters_are_too_few_for_a_trend() -> None:
+    x, y = planted(0.4, n=40)
+
+    found = trend(x, y, Clusters.named(["a", "b"] * 20))
+
+    assert found.value is not None
+    assert (found.why, found.p) == (NoValue.TOO_FEW, None)
+
+
+def test_rows_alone_in_their_clusters_have_the_errors_of_plain_robust_regression() -> None:
+    # A line through two places is the two log-odds: with k of n flagged each has variance
+    # 1 / (n s (1 - s)), and the sandwich equals it in a saturated fit.
+    x, y = np.repeat([0.0, 1.0], [20, 30]), np.array([1.0] * 5 + [0] * 15 + [1] * 18 + [0] * 12)
+
+    found = trend(x, y, alone(50))
+
+    # CR2 of a row of leverage 1 / n divides its square by 1 - 1 / n.
+    error = sqrt(1 / (19 * 0.25 * 0.75) + 1 / (29 * 0.6 * 0.4))
+    assert found.statistic == pytest.approx((log(1.5) - log(1 / 3)) / error)
+
+
+def test_repeating_rows_within_their_clusters_does_not_narrow_anything() -> None:
+    x, y = planted(0.4, n=80)
+    names = [f"{at:05}" for at in range(80)]
+    once = trend(x, y, Clusters.named(names))
+
+    again = trend(np.repeat(x, 5), np.repeat(y, 5), Clusters.named(np.repeat(names, 5).tolist()))
+
+    assert again.p == pytest.approx(once.p)
+    assert again.low == pytest.approx(once.low)
+
+
+@pytest.mark.parametrize("size", [1, 3, 16])
+def test_how_many_draws_are_fitted_together_does_not_change_them(size: int) -> None:
+    x, y = planted(1.0, n=101)
+    weights = np.random.default_rng(4).integers(0, 3, size=(48, 101)).astype(float)
+
+    parts = [lines(x, y, weights[start : start + size]) for start in range(0, 48, size)]
+
+    np.testing.assert_array_equal(np.vstack(parts), lines(x, y, weights))
+
+
+def test_the_error_is_the_mean_gap_of_the_bins_weighed_by_their_size() -> None:
+    # By hand: bin (.9, 1]: |.95 - 1/2| of two; (.5, .6]: |.6 - 1| of one; (.2, .3]: |.25 - 0|.
+    error = calibration_error([0.92, 0.98, 0.6, 0.25], [1.0, 0.0, 1.0, 0.0])
+
+    assert error == pytest.approx((2 * 0.45 + 0.4 + 0.25) / 4)
+
+
+def by_fractions(confidences: list[float], credits: list[float]) -> float:
+    """The same in exact fractions, by definition: sum over bins of n/N |credit - confidence|."""
+    total = Fraction(0)
+    pairs = [(Fraction(p), Fraction(c)) for p, c in zip(confidences, credits, strict=True)]
+    for place in range(10):
+        low, high = Fraction(place, 10), Fraction(place + 1, 10)
+        held = [(p, c) for p, c in pairs if low < p <= high or (place == 0 and p == 0)]
+        if held:
+            mean = [sum(part) / len(held) for part in zip(*held, strict=True)]
+            total += Fraction(len(held), len(pairs)) * abs(mean[0] - mean[1])
+    return float(total)
+
+
+@each("seed", range(8))
+def test_a_second_program_finds_the_same(seed: int) -> None:
+    draw = Random(seed)
+    confidences = [draw.random() for _ in range(200)]
+    credits = [draw.choice((0.0, 0.25, 0.5, 1.0)) for _ in range(200)]
+
+    assert calibration_error(confidences, credits) == pytest.approx(
+        by_fractions(confidences, credits), abs=1e-12
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_order_of_choices_changes_no_digit(seed: int) -> None:
+    pairs = [(Random(n).random(), float(n % 3 == 0)) for n in range(100)]
+    mixed = Random(seed).sample(pairs, len(pairs))
+
+    errors = [
+        calibration_error([p for p, _ in some], [c for _, c in some]) for some in (pairs, mixed)
+    ]
+
+    assert errors[0] == errors[1]
+
+
+@each("tenth", range(1, 10))
+def test_a_confidence_on_a_border_belongs_to_the_lower_bin(tenth: int) -> None:
+    border = tenth / 10
+    below, above = border - 0.05, nextafter(border, 1)
+
+    # In one bin a gap below and a gap above cancel; in two bins they do not.
+    assert calibration_error([border, below], [1.0, 2 * border - 1.05]) == pytest.approx(
+        0, abs=1e-9
+    )
+    assert calibration_error([border, above], [1.0, 2 * border - 1.0]) == pytest.approx(1 - border)
+
+
+def test_without_choices_there_is_no_error() -> None:
+    assert calibration_error([], []) is None
+
+
+@pytest.mark.parametrize(
+    ("confidences", "credits", "fact"),
+    [
+        ([0.5], [], "1 confidences for 0 credits"),
+        ([1.5], [1.0], "not at 1.5"),
+        ([-0.1], [1.0], "not at -0.1"),
+        ([float("nan")], [1.0], "not at nan"),
+    ],
+)
+def test_what_is_no_confidence_is_refused(
+    confidences: list[float], credits: list[float], fact: str
+) -> None:
+    with pytest.raises(ValueError, match=fact):
+        calibration_error(confidences, credits)

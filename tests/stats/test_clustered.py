@@ -1,21 +1,25 @@
 """The clustered mean against published numbers, and its p against its interval."""
 
+from random import Random
+from statistics import NormalDist
+
 import numpy as np
 import pytest
+from scipy.stats import t
 
-from harness.stats.clustered import ShareRows, clustered_mean, share_gap
-from harness.stats.estimate import NoValue
+from harness.stats.clustered import (
+    Range,
+    ShareRows,
+    clustered_mean,
+    jackknife_interval,
+    paired_gap,
+    share_gap,
+)
+from harness.stats.estimate import Estimate, Floats, NoValue
 
 ITEMS = [float(x) for x in "110111110010101111100000"]
 OTHER = [float(x) for x in "100111010010100111100100"]
 CLUSTERS = [f"c{place // 4}" for place in range(24)]
-
-
-def test_the_error_is_that_of_the_independent_check() -> None:
-    found = clustered_mean(ITEMS, CLUSTERS)
-
-    assert found.value == pytest.approx(0.583333, abs=1e-6)
-    assert (found.low, found.high) == pytest.approx((0.1883, 0.9783), abs=1e-4)
 
 
 def test_a_paired_difference_has_the_t_and_the_p_of_the_independent_check() -> None:
@@ -144,3 +148,106 @@ def test_a_gap_of_too_few_clusters_or_without_rows_says_so() -> None:
     assert share_gap(few, share(5, 20, "x")).value == pytest.approx(2 / 3 - 0.25)
     assert share_gap(ShareRows([], [], []), few).reason is NoValue.TOO_FEW
     assert share_gap(share(9, 18, "x"), share(9, 18, "x")).why is NoValue.CONSTANT
+
+
+def left_out(values: Floats) -> Floats:
+    return np.asarray((values.sum() - values) / (len(values) - 1), dtype=np.float64)
+
+
+def test_the_jackknife_of_a_mean_is_students_interval() -> None:
+    values = np.array([3.0, 1, 4, 1, 5, 9, 2, 6])
+    error = values.std(ddof=1) / np.sqrt(8)
+    reach = t.ppf(0.975, 7) * error
+
+    found = jackknife_interval(Estimate(values.mean(), 8), left_out(values), range_="any")
+
+    assert (found.low, found.high) == pytest.approx((values.mean() - reach, values.mean() + reach))
+    assert found.n == 8
+
+
+@pytest.mark.parametrize(("range_", "least", "most"), [("correlation", -1, 1), ("share", 0, 1)])
+def test_the_ends_stay_within_the_range(range_: Range, least: int, most: int) -> None:
+    without = np.array([0.2, 0.99, 0.6, 0.97])
+
+    found = jackknife_interval(Estimate(0.95, 4), without, range_=range_)
+
+    assert found.low is not None
+    assert found.high is not None
+    assert least < found.low < 0.95 < found.high < most
+
+
+@pytest.mark.parametrize(
+    ("without", "range_", "reason"),
+    [
+        ([0.5, 0.4], "any", NoValue.TOO_FEW),
+        ([0.5, np.nan, 0.4], "any", NoValue.TOO_FEW),
+        ([0.5, 0.5, 0.5], "any", NoValue.CONSTANT),
+        ([0.5, 1.0, 0.4], "correlation", NoValue.DEGENERATE),
+        ([0.5, 0.0, 0.4], "share", NoValue.DEGENERATE),
+    ],
+)
+def test_what_has_no_interval_says_why(
+    without: list[float], range_: Range, reason: NoValue
+) -> None:
+    found = jackknife_interval(Estimate(0.5, 3), np.array(without), range_=range_)
+
+    assert (found.low, found.high, found.why) == (None, None, reason)
+
+
+def test_an_estimate_without_value_keeps_its_reason() -> None:
+    none = Estimate(None, 0, reason=NoValue.ONE_RATER)
+
+    assert jackknife_interval(none, np.zeros(3), range_="any").reason is NoValue.ONE_RATER
+
+
+def named(count: int) -> list[str]:
+    return [f"c{place}" for place in range(count)]
+
+
+def test_without_a_differing_item_it_is_that_of_no_event() -> None:
+    # Tango (1998): z^2 / (n + z^2) to either side, where no pair is discordant
+    found, reach = paired_gap([1.0] * 44, [1.0] * 44, named(44)), NormalDist().inv_cdf(0.975)
+
+    end = reach**2 / (44 + reach**2)
+    assert (found.low, found.high) == pytest.approx((-end, end), abs=1e-9)
+
+
+def test_the_sides_swapped_are_the_interval_mirrored() -> None:
+    first, second = [1.0] * 30 + [0.0] * 20, [1.0] * 22 + [0.0] * 25 + [1.0] * 3
+    one, other = (paired_gap(*sides, named(50)) for sides in ((first, second), (second, first)))
+
+    assert (one.low, one.high) == pytest.approx((-(other.high or 0), -(other.low or 0)))
+
+
+def test_ends_stay_within_what_a_gap_can_be_and_hold_the_gap() -> None:
+    all_drop = paired_gap([1.0] * 10, [0.0] * 10, named(10))
+
+    assert all_drop.low is not None
+    assert all_drop.high is not None
+    assert 0 < all_drop.low < 1 == pytest.approx(all_drop.high)
+
+
+def test_items_that_move_with_their_cluster_are_worth_one_a_cluster() -> None:
+    clusters = [f"c{place // 4}" for place in range(80)]
+    new = [float(place // 4 % 5 > 0) for place in range(80)]
+
+    lumped, alone = (
+        paired_gap([1.0] * 80, new, clusters),
+        paired_gap([1.0] * 20, new[::4], named(20)),
+    )
+    assert (lumped.low, lumped.high) == pytest.approx((alone.low, alone.high))
+
+
+def test_two_clusters_have_no_interval() -> None:
+    assert paired_gap([1.0, 0.0], [0.0, 0.0], named(2)).why == "too few"
+
+
+@pytest.mark.slow
+def test_it_leaves_out_a_true_gap_in_one_of_twenty_samples_at_most() -> None:
+    draw, out = Random("pairs"), 0
+    for _ in range(2000):
+        drops = [draw.choices((1, -1, 0), (0.05, 0.02, 0.93))[0] for _ in range(200)]
+        first, second = ([float(s * d > 0 or d == 0) for d in drops] for s in (1, -1))
+        found = paired_gap(first, second, named(200))
+        out += not (found.low or -1) <= 0.03 <= (found.high or 1)
+    assert out / 2000 < 0.06

@@ -7,25 +7,21 @@ import numpy as np
 import pytest
 from scipy import stats
 from support.each import each, rest_slow
-from support.rating_tables import NAN, acc_eq, table_pair
+from support.rating_tables import BARREN, NAN, acc_eq, table_pair
 
 from harness.stats.agreement import interval_with_test
-from harness.stats.comparison import (
-    Alternative,
-    holm,
-    permutation_test,
-    williams_test,
-)
+from harness.stats.comparison import Alternative, Statistic, holm, permutation_test, williams_test
 from harness.stats.correlation import (
     dataset_pearson,
     document_tau,
+    document_tau_zero,
     pearson_against,
     system_pearson,
     system_spearman,
+    tau_zero_against,
 )
-from harness.stats.estimate import Estimate, Floats, NoValue
+from harness.stats.estimate import Estimate, Floats, NoValue, complete
 
-Statistic = Callable[[Floats, Floats], Estimate]
 STATISTICS: list[Statistic] = [
     dataset_pearson,
     document_tau,
@@ -218,10 +214,7 @@ def test_equal_judges_never_differ_and_the_same_seed_draws_the_same(statistic: S
 
 @pytest.mark.parametrize(
     ("judge", "reason"),
-    [
-        (np.ones((3, 2)), NoValue.CONSTANT),
-        (np.full((3, 2), NAN), NoValue.TOO_FEW),
-    ],
+    [(np.ones((3, 2)), NoValue.CONSTANT), (np.full((3, 2), NAN), NoValue.TOO_FEW)],
 )
 def test_a_constant_or_silent_judge_cannot_be_compared(judge: Floats, reason: NoValue) -> None:
     human = np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 5.0]])
@@ -235,3 +228,35 @@ def test_holms_values_are_those_done_by_hand() -> None:
     # Least first: 3 x .01, then 2 x .02 and 1 x .03, which may not fall below the one before.
     assert holm([0.03, None, 0.01, 0.02]) == pytest.approx((0.04, None, 0.03, 0.04))
     assert holm([0.9, 0.8]) == (1, 1)
+
+
+Prepared = Callable[[Floats], Statistic]
+PAIRS: list[tuple[Prepared, Statistic]] = [
+    (pearson_against, dataset_pearson),
+    (tau_zero_against, document_tau_zero),
+]
+
+
+@each(("prepared", "plain"), PAIRS)
+@each("seed", range(8))
+def test_the_value_is_that_of_the_plain_statistic(
+    prepared: Prepared, plain: Statistic, seed: int
+) -> None:
+    human, judge = complete(*table_pair(seed))
+
+    found, expected = prepared(human)(human, judge), plain(human, judge)
+
+    assert found.value == pytest.approx(expected.value, abs=1e-12)
+    assert prepared is pearson_against or (found.n, found.skipped) == (expected.n, expected.skipped)
+
+
+@each(("prepared", "plain"), PAIRS)
+@each("name", BARREN)
+def test_it_is_null_where_the_plain_statistic_is(
+    prepared: Prepared, plain: Statistic, name: str
+) -> None:
+    rows = BARREN[name]
+
+    found = prepared(rows)(rows, rows)
+
+    assert (found.value is None) == (plain(rows, rows).value is None)

@@ -106,46 +106,6 @@ def test_whole_dialogues_that_a_judge_fails_count_once() -> None:
     assert stats.t.cdf(-0.45 / 0.25, 3) == pytest.approx(0.085, abs=5e-4)
 
 
-def test_a_rater_of_one_cluster_is_skipped() -> None:
-    found = annotator_test(
-        np.ones((40, 2)), np.ones(40), alignment="accuracy", epsilon=0.1, clusters=["c"] * 40
-    )
-
-    assert found.winning_rate.reason == NoValue.TOO_FEW
-
-
-def passes_with_failed_dialogues(*, runs: int, is_clustered: bool) -> float:
-    """How often a judge passes that is hopeless in whole dialogues, ten of ten cells.
-
-    Three labels; three raters and the judge see the right one in .85 of the cells, and guess. Of
-    the dialogues .32 are hopeless, which brings the judge about epsilon below the raters.
-    """
-    random, passed = np.random.default_rng(5), 0
-    clusters = [f"d{n // 10}" for n in range(100)]
-    for _ in range(runs):
-        gold = random.integers(0, 3, 100)
-
-        def seen() -> Floats:
-            guess = random.integers(0, 3, 100)
-            return np.where(random.random(100) < 0.85, gold, guess).astype(np.float64)  # noqa: B023
-
-        fails = np.repeat(random.random(10) < 0.32, 10)
-        found = annotator_test(
-            np.column_stack([seen() for _ in range(3)]),
-            np.where(fails, (gold + 1) % 3, seen()),
-            alignment="accuracy",
-            epsilon=0.2,
-            clusters=clusters if is_clustered else None,
-        )
-        passed += (found.winning_rate.value or 0) >= 0.5
-    return passed / runs
-
-
-@pytest.mark.slow
-def test_a_judge_that_fails_whole_dialogues_seldom_passes() -> None:
-    assert passes_with_failed_dialogues(runs=400, is_clustered=True) <= 0.07
-
-
 @pytest.mark.parametrize(
     ("raters", "reason"),
     [

@@ -2,17 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
 from scipy import stats
+from support import rating_tables
 from support.each import each, rest_slow
-from support.rating_tables import AUTO_GPT4, AUTO_GPT4_GT, BARREN, BERT_F1, MOS, NAN, table_pair
 
 from harness.stats.comparison import permutation_test
 from harness.stats.correlation import (
     Coefficient,
+    calibrated_acc_eq,
+    cross_fitted_acc_eq,
     dataset_pearson,
     discordant_pairs,
     document_accuracies,
@@ -38,27 +40,29 @@ OF_TABLES = [dataset_pearson, document_tau, system_pearson, system_spearman]
 @pytest.mark.parametrize(
     ("judge", "rho", "r", "p", "discordant"),
     [
-        (BERT_F1, 0.9643, 0.890, 0.0028, 1),
-        (AUTO_GPT4_GT, 0.8571, 0.954, 0.0238, 3),
-        (AUTO_GPT4, 0.9643, 0.973, 0.0028, 1),
+        (rating_tables.BERT_F1, 0.9643, 0.890, 0.0028, 1),
+        (rating_tables.AUTO_GPT4_GT, 0.8571, 0.954, 0.0238, 3),
+        (rating_tables.AUTO_GPT4, 0.9643, 0.973, 0.0028, 1),
     ],
 )
 def test_the_systems_of_emphasized_talk_are_ranked_as_published(
     judge: Floats, rho: float, r: float, p: float, discordant: int
 ) -> None:
-    exact = permutation_p(MOS, judge, "spearman")
+    exact = permutation_p(rating_tables.MOS, judge, "spearman")
 
-    assert system_spearman([MOS], [judge]).value == pytest.approx(rho, abs=5e-5)
-    assert system_pearson([MOS], [judge]).value == pytest.approx(r, abs=5e-4)
+    assert system_spearman([rating_tables.MOS], [judge]).value == pytest.approx(rho, abs=5e-5)
+    assert system_pearson([rating_tables.MOS], [judge]).value == pytest.approx(r, abs=5e-4)
     assert exact.value == pytest.approx(p, abs=5e-5)
-    assert discordant_pairs(MOS, judge) == Estimate(discordant, n=21)
+    assert discordant_pairs(rating_tables.MOS, judge) == Estimate(discordant, n=21)
 
 
 @pytest.mark.parametrize("level", [0.8, 0.95])
 def test_fishers_interval_is_scipys(level: float) -> None:
-    theirs = stats.pearsonr(MOS, AUTO_GPT4).confidence_interval(level)
+    theirs = stats.pearsonr(rating_tables.MOS, rating_tables.AUTO_GPT4).confidence_interval(level)
 
-    ours = fisher_interval(pearson(MOS, AUTO_GPT4).value or 0, 7, level=level)
+    ours = fisher_interval(
+        pearson(rating_tables.MOS, rating_tables.AUTO_GPT4).value or 0, 7, level=level
+    )
 
     assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high))
 
@@ -72,7 +76,7 @@ def test_fishers_interval_says_why_it_is_missing(r: float, n: int, reason: NoVal
 
 @each("seed", SEEDS)
 def test_cells_correlate_as_in_scipy(seed: int) -> None:
-    human, judge = table_pair(seed)
+    human, judge = rating_tables.table_pair(seed)
     there = ~np.isnan(human + judge)
 
     ours = dataset_pearson(human, judge)
@@ -83,7 +87,7 @@ def test_cells_correlate_as_in_scipy(seed: int) -> None:
 
 @each("seed", SEEDS)
 def test_tau_is_scipys_of_each_document_and_its_mean(seed: int) -> None:
-    human, judge = table_pair(seed, systems=4, gaps=0.3)
+    human, judge = rating_tables.table_pair(seed, systems=4, gaps=0.3)
     taus = []
     for rows in zip(human, judge, strict=True):
         x, y = np.array(rows)[:, ~np.isnan(np.sum(rows, axis=0))]
@@ -98,7 +102,7 @@ def test_tau_is_scipys_of_each_document_and_its_mean(seed: int) -> None:
 
 @each("seed", SEEDS)
 def test_systems_correlate_as_in_scipy_by_their_means_over_common_documents(seed: int) -> None:
-    human, judge = table_pair(seed, systems=6)
+    human, judge = rating_tables.table_pair(seed, systems=6)
     there = ~np.isnan(human + judge)
     means = [
         [column[ok].mean() for column, ok in zip(rows.T, there.T, strict=True)]
@@ -115,7 +119,7 @@ def test_systems_correlate_as_in_scipy_by_their_means_over_common_documents(seed
 def test_constant_documents_leave_the_denominator_and_are_counted() -> None:
     # By hand: taus 1 and -1; the third is constant for people, the fourth for the judge, the
     # fifth has one complete cell.
-    human = np.array([[1, 2], [1, 2], [2, 2], [1, 2], [1, NAN]])
+    human = np.array([[1, 2], [1, 2], [2, 2], [1, 2], [1, rating_tables.NAN]])
     judge = np.array([[1, 2], [2, 1], [1, 2], [3, 3], [1, 2]])
 
     assert document_tau(human, judge) == Estimate(0.0, n=2, skipped=3)
@@ -123,7 +127,7 @@ def test_constant_documents_leave_the_denominator_and_are_counted() -> None:
 
 def test_a_judge_that_ties_a_document_whole_scores_zero_there() -> None:
     # By hand: taus 1 and -1; 0 where the judge alone ties; none where people tie, or one cell is.
-    human = np.array([[1, 2], [1, 2], [2, 2], [1, 2], [1, NAN]])
+    human = np.array([[1, 2], [1, 2], [2, 2], [1, 2], [1, rating_tables.NAN]])
     judge = np.array([[1, 2], [2, 1], [1, 2], [3, 3], [1, 2]])
 
     assert document_tau_zero(human, judge) == Estimate(0.0, n=3, skipped=2)
@@ -188,7 +192,7 @@ def test_every_mean_of_three_replies_at_two_temperatures_ties_as_its_fraction() 
 @pytest.mark.parametrize("coefficient", rest_slow(["spearman", "pearson"], kept=1))
 @each("seed", range(5))
 def test_the_permutation_p_is_scipys(seed: int, coefficient: Coefficient) -> None:
-    x, y = (rows[0].round() for rows in table_pair(seed, systems=6, gaps=0))
+    x, y = (rows[0].round() for rows in rating_tables.table_pair(seed, systems=6, gaps=0))
     measure = {"pearson": stats.pearsonr, "spearman": stats.spearmanr}[coefficient]
     theirs = stats.permutation_test(
         (y,), lambda order: abs(measure(x, order).statistic), permutation_type="pairings",
@@ -216,7 +220,7 @@ def test_the_permutation_p_says_why_it_is_missing(x: Floats, reason: NoValue) ->
         ([1, 2, 3], [3, 2, 1], Estimate(3, n=3)),
         ([1, 1, 2], [1, 2, 1], Estimate(1, n=1, skipped=2)),
         ([1, 1], [1, 2], Estimate(None, n=0, skipped=1, reason=NoValue.CONSTANT)),
-        ([1, NAN], [1, 2], Estimate(None, n=0, reason=NoValue.TOO_FEW)),
+        ([1, rating_tables.NAN], [1, 2], Estimate(None, n=0, reason=NoValue.TOO_FEW)),
     ],
 )
 def test_tied_pairs_are_neither_concordant_nor_discordant(
@@ -233,12 +237,12 @@ def test_the_rounding_of_a_mean_neither_breaks_a_tie_nor_makes_a_spread() -> Non
     assert discordant_pairs(thirds[:2], [1, 2]).reason == NoValue.CONSTANT
 
 
-@each("name", BARREN)
+@each("name", rating_tables.BARREN)
 @each("statistic", OF_TABLES)
 def test_barren_tables_give_a_reason_and_never_a_zero(
     name: str, statistic: Callable[[Floats, Floats], Estimate]
 ) -> None:
-    rows = BARREN[name]
+    rows = rating_tables.BARREN[name]
 
     against_constant = statistic(rows, np.ones(rows.shape))
 
@@ -258,3 +262,125 @@ def test_tau_of_two_long_vectors_is_that_of_one_document() -> None:
     assert (found.n, found.skipped) == (38, 2)
     assert kendall([1, 1], [1, 2]).reason is NoValue.CONSTANT
     assert kendall([1, np.nan], [1, 2]).reason is NoValue.TOO_FEW
+
+
+def slow_accuracy(human: Floats, judge: Floats, epsilon: float) -> list[float]:
+    """Each document's accuracy, pair by pair, as the paper defines it."""
+    shares = []
+    for h, m in zip(human, judge, strict=True):
+        ok = [k for k in range(len(h)) if not np.isnan(h[k] + m[k])]
+        right = [
+            h[i] == h[j] if abs(m[i] - m[j]) <= epsilon else (h[i] - h[j]) * (m[i] - m[j]) > 0
+            for i, j in combinations(ok, 2)
+        ]
+        shares += [float(np.mean(right))] if right else []
+    return shares
+
+
+@pytest.mark.parametrize(
+    ("human", "accuracy", "epsilon"), [([1, 2, 3, 4], 1.0, 0.0), ([1, 1, 1, 4], 4 / 6, 4.0)]
+)
+def test_the_calibration_is_that_of_the_papers_own_unit_test(
+    human: list[float], accuracy: float, epsilon: float
+) -> None:
+    found = calibrated_acc_eq([human], [[0, 2, 6, 8]])
+
+    assert (found.estimate, found.epsilons) == (Estimate(accuracy, n=1), (epsilon,))
+
+
+@pytest.mark.parametrize(("epsilon", "accuracy"), [(0, 0.6), (2, 0.4)])
+def test_accuracies_are_those_of_mt_metrics_eval(epsilon: float, accuracy: float) -> None:
+    # Values of testKendallVariants in mt-metrics-eval, variant acc23.
+    found = rating_tables.acc_eq([[1, 2, 2, 3, 4]], [[2, 1, 1.5, 5, 3]], epsilon=epsilon)
+
+    assert found.value == pytest.approx(accuracy)
+
+
+def test_the_calibrated_accuracy_is_that_of_mt_metrics_eval() -> None:
+    found = calibrated_acc_eq([[1, 2, 2, 3, 4]], [[2, 1, 1.5, 5, 3]])
+
+    assert found.estimate.value == pytest.approx(0.7)
+
+
+@each("seed", range(40))
+def test_the_fit_tries_every_difference(seed: int) -> None:
+    human, judge = rating_tables.table_pair(seed, documents=8, systems=4)
+    tried = [0.0] + [abs(a - b) for row in judge for a, b in combinations(row[row == row], 2)]
+    best = max(np.mean(slow_accuracy(human, judge, epsilon)) for epsilon in tried)
+
+    found = calibrated_acc_eq(human, judge)
+
+    assert found.estimate.value == pytest.approx(best)
+    at_epsilon = slow_accuracy(human, judge, found.epsilons[0])
+    assert np.mean(at_epsilon) == pytest.approx(best)
+    assert len(at_epsilon) == found.estimate.n
+    assert not any(
+        np.mean(slow_accuracy(human, judge, e)) > best - 1e-9
+        for e in tried
+        if e < found.epsilons[0]
+    )
+
+
+def test_differences_that_only_rounding_separates_are_one() -> None:
+    # 1/3 + 1/3 and 2/3 - 0 differ in the last bit somewhere on a grid of thirds.
+    judge = np.array([[k / 3 for k in range(12)], [0.1 + k / 3 for k in range(12)]])
+    human = np.array([[k // 2 for k in range(12)]] * 2, dtype=float)
+
+    at_a_third = document_accuracies(human, judge, epsilon=1 / 3)
+
+    # By hand: 66 pairs; of 11 neighbours 6 are human ties; the 55 others are ordered alike.
+    assert at_a_third.tolist() == pytest.approx([61 / 66, 61 / 66])
+
+
+@each("seed", range(5))
+def test_cross_fitting_judges_a_fold_by_the_others(seed: int) -> None:
+    human, judge = rating_tables.table_pair(seed, documents=30)
+    clusters = rating_tables.documents_of(30, 9)
+
+    found, _ = cross_fitted_acc_eq(human, judge, clusters, seed="s", folds=9)
+
+    # Nine clusters in nine folds: leave one cluster out.
+    shares, fitted = [], []
+    for name in set(clusters):
+        inside = np.array([c == name for c in clusters])
+        epsilon = calibrated_acc_eq(human[~inside], judge[~inside]).epsilons[0]
+        shares += slow_accuracy(human[inside], judge[inside], epsilon)
+        fitted.append(epsilon)
+    assert found.estimate.value == pytest.approx(np.mean(shares))
+    assert sorted(found.epsilons) == pytest.approx(sorted(fitted))
+
+
+def test_folds_depend_on_the_seed_and_the_clusters_names_alone() -> None:
+    human, judge = rating_tables.table_pair(3, documents=30)
+    names = rating_tables.documents_of(30, 12)
+    order = np.random.default_rng(1).permutation(30)
+
+    first, _ = cross_fitted_acc_eq(human, judge, names, seed="s")
+    mixed = [names[k] for k in order]
+    shuffled, _ = cross_fitted_acc_eq(human[order], judge[order], mixed, seed="s")
+
+    assert shuffled.epsilons == first.epsilons
+    assert shuffled.estimate.value == pytest.approx(first.estimate.value)
+
+
+@pytest.mark.parametrize(
+    ("ratings", "expected"),
+    [
+        ([[1, 1, 2], [3, rating_tables.NAN, 3]], Estimate(0.5, n=4)),
+        ([[1], [2]], Estimate(None, n=0, reason=NoValue.ONE_SYSTEM)),
+        ([[1, rating_tables.NAN]], Estimate(None, n=0, reason=NoValue.TOO_FEW)),
+    ],
+)
+def test_the_tie_rate_is_a_share_of_pairs(ratings: list[list[float]], expected: Estimate) -> None:
+    assert tie_rate(ratings) == expected
+
+
+@each("name", ["no documents", "no systems", "one system", "one cell", "all missing"])
+def test_without_a_pair_there_is_a_reason_and_no_epsilon(name: str) -> None:
+    rows = rating_tables.BARREN[name]
+
+    crossed, _ = cross_fitted_acc_eq(rows, rows, rating_tables.documents_of(len(rows), 3), seed="s")
+
+    for found in (calibrated_acc_eq(rows, rows), crossed):
+        assert found.estimate.reason in (NoValue.TOO_FEW, NoValue.ONE_SYSTEM)
+        assert found.epsilons == ()

@@ -1,15 +1,25 @@
 """Intervals of a mean: clusters count whole, shares are shares, order is without effect."""
 
-import time
 from random import Random
 
 import numpy as np
 import pytest
 from scipy import stats
+from support.rating_tables import NAN
 
 from harness.stats.classification import auc
 from harness.stats.clustered import clustered_mean
-from harness.stats.estimate import Clusters, Estimate, NoValue, mean_interval
+from harness.stats.estimate import (
+    Clusters,
+    Estimate,
+    NoValue,
+    Significance,
+    complete,
+    complete_pairs,
+    mean_interval,
+    pair_directions,
+    ratio,
+)
 
 
 def own_clusters(values: list[float]) -> list[str]:
@@ -57,15 +67,6 @@ def test_independent_items_right_or_wrong_have_wilsons_interval(count: int, of: 
     theirs = stats.binomtest(count, of).proportion_ci(method="wilson")
 
     assert ends(right(count, of)) == pytest.approx((theirs.low, theirs.high))
-
-
-@pytest.mark.parametrize("of", [3, 10, 20, 56])
-def test_one_more_right_never_lowers_an_end(of: int) -> None:
-    found = [ends(right(count, of)) for count in range(of + 1)]
-
-    assert found == sorted(found)
-    assert [high for _, high in found] == sorted(high for _, high in found)
-    assert (found[0][0], found[-1][1]) == (0, 1)
 
 
 @pytest.mark.parametrize("of", [3, 10, 20, 56])
@@ -125,12 +126,6 @@ def test_what_a_processor_rounds_is_no_difference(noise: float) -> None:
     assert (found.low, found.why) == (None, NoValue.CONSTANT)
 
 
-def test_clusters_of_equal_means_have_no_bounds_however_their_members_differ() -> None:
-    found = mean_interval([0.0, 1.0] * 3, ["a", "a", "b", "b", "c", "c"], is_share=False)
-
-    assert found == Estimate(0.5, 6).unbounded(NoValue.CONSTANT, clusters=3)
-
-
 @pytest.mark.parametrize(
     ("values", "clusters"), [([0.0, 1.0], "aa"), ([3.0, 4.0], "ab"), ([1.0, 1.0], "ab")]
 )
@@ -139,22 +134,6 @@ def test_fewer_than_three_clusters_are_too_few(values: list[float], clusters: st
 
     assert (found.low, found.high, found.why) == (None, None, NoValue.TOO_FEW)
     assert found.value == sum(values) / 2
-
-
-@pytest.mark.parametrize("size", [1, 4])
-def test_the_interval_covers_the_truth_as_often_as_it_says(size: int) -> None:
-    # 12 clusters of `size` values around .6 with an effect of their own; 95% of 400 is 380, and
-    # three standard errors are 13.
-    numbers = np.random.default_rng(size)
-    clusters = [f"{at // size:02}" for at in range(12 * size)]
-    covered = 0
-    for _ in range(400):
-        chances = np.repeat(numbers.beta(3, 2, 12), size)
-        values = (numbers.random(12 * size) < chances).astype(float).tolist()
-        low, high = ends(mean_interval(values, clusters, is_share=True))
-        covered += low <= 0.6 <= high
-
-    assert 367 <= covered <= 393
 
 
 def test_the_order_of_the_rows_does_not_change_a_bit() -> None:
@@ -168,18 +147,6 @@ def test_the_order_of_the_rows_does_not_change_a_bit() -> None:
     )
 
     assert first == second
-
-
-def test_clusters_of_like_values_make_the_interval_wider() -> None:
-    values = [float(i) for i in range(20) for _ in range(5)]
-    clusters = [f"{i:02}" for i in range(20) for _ in range(5)]
-
-    alone = ends(mean_interval(values, own_clusters(values), is_share=False))
-    clustered = ends(mean_interval(values, clusters, is_share=False))
-
-    # Five equal values a cluster: wider by the square root of five, and a little by t.
-    ratio = (clustered[1] - clustered[0]) / (alone[1] - alone[0])
-    assert ratio == pytest.approx(5**0.5, rel=0.1)
 
 
 def test_huge_numbers_have_the_interval_of_their_smaller_selves_or_none() -> None:
@@ -216,11 +183,51 @@ def test_a_level_that_makes_no_interval_is_refused(level: float) -> None:
         mean_interval([1.0], ["a"], is_share=True, level=level)
 
 
-def test_two_hundred_intervals_take_less_than_a_second() -> None:
-    values = [float(i % 3 == 0) for i in range(170)]
-    start = time.process_time()
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [(None, None), (0.5, NoValue.CONSTANT), (float("nan"), None), (float("inf"), None)],
+)
+def test_a_statistic_has_a_finite_value_or_a_reason(
+    value: float | None, reason: NoValue | None
+) -> None:
+    with pytest.raises(ValueError, match="finite value or a reason"):
+        Estimate(value, n=3, reason=reason)
+    with pytest.raises(ValueError, match="finite value or a reason"):
+        Significance(0.0, value, n=3, reason=reason)
 
-    for _ in range(200):
-        mean_interval(values, own_clusters(values), is_share=False)
 
-    assert time.process_time() - start < 1
+def test_a_cell_missing_on_one_side_is_left_out_of_both() -> None:
+    first, second = complete([[1, NAN, 3]], [[4, 5, NAN]])
+
+    np.testing.assert_array_equal(first, [[1, NAN, NAN]])
+    np.testing.assert_array_equal(second, [[4, NAN, NAN]])
+
+
+def test_incomplete_pairs_are_counted() -> None:
+    first, second, skipped = complete_pairs([1, NAN, 3, 4], [1, 2, NAN, 5])
+
+    assert (first.tolist(), second.tolist(), skipped) == ([1, 4], [1, 5], 2)
+
+
+@pytest.mark.parametrize(
+    ("human", "judge", "message"),
+    [
+        ([[1, 2]], [[1, 2, 3]], r"\(1, 2\) and \(1, 3\)"),
+        ([1, 2], [1, 2], "1 dimensions"),
+        ([[1, float("inf")]], [[1, 2]], "1 infinite"),
+    ],
+)
+def test_tables_that_do_not_belong_together_are_refused(
+    human: list[object], judge: list[object], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        complete(np.array(human, dtype=float), np.array(judge, dtype=float))
+
+
+def test_a_pair_with_a_missing_cell_has_no_direction() -> None:
+    # Pairs in order: (0,1), (0,2), (1,2).
+    assert pair_directions(np.array([[2, 1, NAN], [1, 1, 3]])).tolist() == [[1, 0, 0], [0, -1, -1]]
+
+
+def test_a_quotient_by_nothing_is_missing_and_does_not_warn() -> None:
+    np.testing.assert_array_equal(ratio([1.0, 0.0, 3.0], [2, 0, -1]), [0.5, NAN, NAN])

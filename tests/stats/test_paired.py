@@ -28,11 +28,7 @@ def bits(text: str) -> list[bool]:
 
 
 def alone(count: int) -> list[str]:
-    """A cluster for each item."""
     return [f"c{place:03}" for place in range(count)]
-
-
-# The table and its tests
 
 
 def test_a_fourfold_table_counts_where_each_item_falls() -> None:
@@ -78,9 +74,6 @@ def test_without_a_discordant_item_p_is_one_and_without_items_there_is_none(
     assert (mcnemar_mid_p(table).p, mcnemar_mid_p(table).reason) == (None, reason)
 
 
-# Differences
-
-
 def test_the_interval_of_a_difference_is_near_that_of_paired_proportions() -> None:
     # Wald's interval of a paired difference: d +- 1.96 sqrt(b + c - (b - c)^2 / n) / n.
     table = Fourfold(60, 40, 20, 80)
@@ -93,27 +86,6 @@ def test_the_interval_of_a_difference_is_near_that_of_paired_proportions() -> No
     assert (found.low, found.high) == pytest.approx(
         (0.1 - 1.96 * error, 0.1 + 1.96 * error), abs=4e-3
     )
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "value", "reason"),
-    [
-        ("", "", None, NoValue.TOO_FEW),
-        ("1", "0", 1.0, NoValue.TOO_FEW),
-        ("1100", "1100", 0.0, NoValue.CONSTANT),
-        ("1111", "0000", 1.0, NoValue.CONSTANT),
-    ],
-)
-def test_a_difference_without_an_interval_says_why(
-    first: str, second: str, value: float | None, reason: NoValue
-) -> None:
-    found = clustered_mean(np.subtract(bits(first), bits(second), dtype=float), alone(len(first)))
-
-    assert found.value == value
-    assert (found.low, found.why) == (None, reason)
-
-
-# Permutations
 
 
 @each("table", TABLES)
@@ -150,9 +122,6 @@ def test_without_any_difference_p_is_one_and_without_items_there_is_none(
     names = ["one"] * len(differences)
 
     assert sign_flip_test(differences, names, seed="0").p == p
-
-
-# How two readings go together
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from support.each import each
 
 from harness.errors import DataError
 from harness.storage.cells import cell_text
-from harness.storage.tables import TableRow, is_table, read_columns
+from harness.storage.tables import TableRow, is_table, read_columns, read_rows, read_text
 
 ROWS: list[dict[str, str | None]] = [
     {"text": 'He said "no", twice.', "label": "1", "note": None},
@@ -71,37 +71,9 @@ def test_a_missing_column_is_told_with_the_nearest_one(tmp_path: Path, name: str
         read_columns(table(tmp_path, name), ["texts"])
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("", "the file is empty"),
-        ("text,label\n", "no rows"),
-        ("text,label\nx\n", ":2: 1 cells under 2 column names"),
-        ("text,label\nx,1,2\n", ":2: 3 cells under 2"),
-        ('text,label\n"x,1\n', "not a CSV file"),
-        ("text,text\nx,y\n", "named twice"),
-    ],
-)
-def test_a_broken_csv_file_is_told_of_by_its_place(tmp_path: Path, text: str, told: str) -> None:
-    with pytest.raises(DataError, match=told):
-        said(tmp_path, text)
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [("{", ":1: not JSON"), ('{"text": "x"}\n[1]\n', ":2: list, not an object")],
-)
-def test_broken_json_lines_are_told_of_by_their_place(tmp_path: Path, text: str, told: str) -> None:
-    with pytest.raises(DataError, match=told):
-        said(tmp_path, text, "a.jsonl")
-
-
-@pytest.mark.parametrize("name", ["a.parquet", "b.parquet"])
-def test_what_is_no_parquet_file_is_told_of(tmp_path: Path, name: str) -> None:
-    (tmp_path / "a.parquet").write_bytes(b"text\nx\n")
-
-    with pytest.raises(DataError, match=r"not a Parquet file|no such file"):
-        read_columns(tmp_path / name, ["text"])
+def test_a_column_named_twice_is_told_of(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="named twice"):
+        said(tmp_path, "text,text\nx,y\n")
 
 
 def test_an_unknown_ending_is_told_with_those_that_are_known(tmp_path: Path) -> None:
@@ -117,15 +89,89 @@ def test_marks_that_quote_nothing_can_be_read_as_they_stand(tmp_path: Path) -> N
     assert [row.cells["text"] for row in found] == ['"so it is', 'he said "no']
 
 
-def test_a_cell_of_any_length_is_read(tmp_path: Path) -> None:
-    [row] = said(tmp_path, "text\n" + "a" * 300_000 + "\n")
-
-    assert row.cells["text"] == "a" * 300_000
-
-
 @each(
     ("value", "text"),
     [(None, ""), (1.0, "1"), (1.5, "1.5"), (2, "2"), (" x ", "x"), (True, "True")],
 )
 def test_a_cell_as_text(value: object, text: str) -> None:
     assert cell_text(value) == text
+
+
+def written(folder: Path, content: str | bytes) -> Path:
+    path = folder / "table.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def test_a_row_knows_the_line_it_starts_on(tmp_path: Path) -> None:
+    path = written(tmp_path, 'word,note\nrain,"two\nlines"\n\nsun,one\n')
+
+    rows = read_rows(path, ["word"])
+
+    assert rows == [
+        TableRow(path, 2, {"word": "rain", "note": "two\nlines"}),
+        TableRow(path, 5, {"word": "sun", "note": "one"}),
+    ]
+    assert rows[1].place == f"{path}:5"
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path) -> None:
+    path = written(tmp_path, b"\xef\xbb\xbfword\r\nrain\r\n")
+
+    assert read_rows(path, ["word"]) == [TableRow(path, 2, {"word": "rain"})]
+
+
+@pytest.mark.parametrize(
+    ("content", "overflow"),
+    [
+        ("word,,\nrain,wet,\n", ("wet", "")),
+        ("word\nrain,wet\n", ("wet",)),
+        (",word\n0,rain\n", ("0",)),
+        ("word,7,7\nrain,a,b\n", ("b",)),
+        ("word,,\nrain\n", ()),
+    ],
+)
+def test_cells_under_no_name_overflow(
+    tmp_path: Path, content: str, overflow: tuple[str, ...]
+) -> None:
+    [row] = read_rows(written(tmp_path, content), ["word"])
+
+    assert (row.cells["word"], row.overflow) == ("rain", overflow)
+
+
+@pytest.mark.parametrize(
+    ("content", "fact"),
+    [
+        ("", "empty"),
+        (" \n", "empty"),
+        ("word\n", "no rows"),
+        ("wrd,note\nrain,x\n", "no column 'word'; did you mean wrd"),
+        ("word,word\nrain,x\n", "named twice: word"),
+        ("word,note\nrain,x\nsun\n", ":3: the row ends after 1 cells, before column 'note'"),
+        ('word\n"rain\n', "not a CSV file"),
+        (b"word\nr\xe9gion\n", "not UTF-8 at byte 6"),
+        (b"\xef\xbb\xbfword\nr\xe9gion\n", "not UTF-8 at byte 9"),
+    ],
+)
+def test_a_faulty_file_is_named_with_its_fault(
+    tmp_path: Path, content: str | bytes, fact: str
+) -> None:
+    path = written(tmp_path, content)
+
+    with pytest.raises(DataError) as caught:
+        read_rows(path, ["word"])
+
+    assert str(path) in str(caught.value)
+    assert fact in str(caught.value)
+
+
+def test_every_missing_column_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path, "word\nrain\n")
+
+    with pytest.raises(DataError, match=r"no column 'note', 'tone'"):
+        read_rows(path, ["word", "note", "tone"])
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"absent\.csv: no such file"):
+        read_text(tmp_path / "absent.csv")

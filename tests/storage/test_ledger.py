@@ -91,23 +91,17 @@ def test_a_hostile_text_is_stored_and_reads_back_equal_everywhere(
     assert found == [{asked.key: reply(asked, sound)}] * 2
 
 
-def test_half_a_character_in_a_failure_or_a_snapshot_is_stored_too(tmp_path: Path) -> None:
+def test_half_a_character_in_a_failure_or_a_snapshot_is_stored_and_two_halves_are_one(
+    tmp_path: Path,
+) -> None:
     asked, other = request(), request("other")
-    served = Response(other.key, texts=("x",), served="m\udc80")
+    served = Response(other.key, texts=("\ud83d\ude00 \ud83d",), served="m\udc80")
 
     stored(tmp_path, (asked, failure(asked, "\udc80")), (other, served))
 
     found = Ledger(tmp_path).find([asked.key, other.key])
     assert found[asked.key] == failure(asked, "\ufffd")
-    assert found[other.key].served == "m\ufffd"
-
-
-def test_an_emoji_in_two_halves_is_one_emoji(tmp_path: Path) -> None:
-    asked = request()
-
-    stored(tmp_path, (asked, reply(asked, "\ud83d\ude00 end \ud83d")))
-
-    assert Ledger(tmp_path).find([asked.key])[asked.key].texts == ("\U0001f600 end \ufffd",)
+    assert (found[other.key].texts, found[other.key].served) == (("\U0001f600 \ufffd",), "m\ufffd")
 
 
 def test_reading_creates_nothing_and_finds_nothing_where_nothing_is(tmp_path: Path) -> None:
@@ -138,7 +132,7 @@ def test_what_was_added_is_found_before_it_is_closed(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_a_record_says_what_was_asked_and_when(tmp_path: Path) -> None:
+def test_a_record_says_what_was_asked_and_when_and_is_found_by_its_key(tmp_path: Path) -> None:
     asked, before = request(), time.time()
 
     segment = stored(tmp_path, (asked, reply(asked)))
@@ -146,6 +140,7 @@ def test_a_record_says_what_was_asked_and_when(tmp_path: Path) -> None:
     record = msgspec.json.decode(segment.read_bytes(), type=CallRecord)
     assert (record.key, record.request, record.response) == (asked.key, asked, reply(asked))
     assert before <= record.time <= time.time()
+    assert Ledger(tmp_path).asked([asked.key, "0" * 64]) == {asked.key: asked}
 
 
 def test_a_torn_last_line_costs_its_own_call_only(
@@ -233,15 +228,27 @@ def test_damage_in_any_whole_line_is_an_error_naming_file_and_line(
     assert str(caught.value).startswith(f"{segment}:2: ")
 
 
-@pytest.mark.parametrize("order", list(permutations(("a", "b", "c"))))
-def test_the_earliest_answer_wins_whatever_the_order_of_reading(
-    tmp_path: Path, order: tuple[str, ...]
+@pytest.mark.parametrize("order", list(permutations((0, 1, 2))))
+def test_whatever_the_order_of_reading_the_earliest_answer_counts_and_then_the_latest_failure(
+    tmp_path: Path, order: tuple[int, ...]
 ) -> None:
     asked = request()
-    for seconds, name in enumerate(order):
-        (tmp_path / f"{name}.jsonl").write_bytes(line(asked, reply(asked, name), time=seconds))
+    kinds = {
+        "answers": [reply(asked, str(n)) for n in range(3)],
+        "failures": [failure(asked, str(n)) for n in range(3)],
+        "both": [failure(asked, "early"), reply(asked), failure(asked, "late")],
+    }
+    found = {}
+    for kind, said in kinds.items():
+        (tmp_path / kind).mkdir()
+        for name, place in zip("abc", order, strict=True):
+            record = line(asked, said[place], time=place)
+            (tmp_path / kind / f"{name}.jsonl").write_bytes(record)
+        found[kind] = Ledger(tmp_path / kind).find([asked.key])[asked.key]
 
-    assert Ledger(tmp_path).find([asked.key])[asked.key].texts == (order[0],)
+    assert found["answers"].texts == ("0",)
+    assert found["failures"].failure == failure(asked, "2").failure
+    assert (found["both"].texts, found["both"].failure) == (reply(asked).texts, None)
 
 
 def test_at_one_time_the_segment_decides_and_then_the_line(tmp_path: Path) -> None:
@@ -252,24 +259,6 @@ def test_at_one_time_the_segment_decides_and_then_the_line(tmp_path: Path) -> No
         (tmp_path / f"{name}.jsonl").write_bytes(b"".join(lines))
 
     assert Ledger(tmp_path).find([asked.key])[asked.key].texts == ("a1",)
-
-
-def test_what_was_asked_is_found_by_its_key(tmp_path: Path) -> None:
-    asked = request()
-    stored(tmp_path, (asked, reply(asked)))
-
-    assert Ledger(tmp_path).asked([asked.key, "0" * 64]) == {asked.key: asked}
-
-
-@pytest.mark.parametrize("order", list(permutations((0, 1, 2))))
-def test_a_failure_never_hides_an_answer(tmp_path: Path, order: tuple[int, ...]) -> None:
-    asked = request()
-    answers = [failure(asked, "early"), reply(asked), failure(asked, "late")]
-    lines = [line(asked, answers[place], time=place) for place in order]
-    (tmp_path / "a.jsonl").write_bytes(b"".join(lines))
-
-    found = Ledger(tmp_path).find([asked.key])[asked.key]
-    assert (found.texts, found.failure) == (reply(asked).texts, None)
 
 
 REFUSALS = [
@@ -317,16 +306,6 @@ def test_the_first_answer_counts_with_the_attempts_before_it_and_a_budget_counts
     reasons = [attempts[place].failure for place in kept[1:]]
     assert [p.reason for p in usage.superseded or ()] == [why and why.reason for why in reasons]
     assert [part.prompt_tokens for part in ledger.twice.get("k", ())] == later
-
-
-@pytest.mark.parametrize("order", list(permutations((0, 1, 2))))
-def test_of_failures_alone_the_latest_is_reported(tmp_path: Path, order: tuple[int, ...]) -> None:
-    asked = request()
-    for name, place in zip("abc", order, strict=True):
-        record = line(asked, failure(asked, f"at {place}"), time=place)
-        (tmp_path / f"{name}.jsonl").write_bytes(record)
-
-    assert Ledger(tmp_path).find([asked.key])[asked.key].failure == failure(asked, "at 2").failure
 
 
 def test_each_repeat_of_one_prompt_is_a_record_of_its_own(tmp_path: Path) -> None:

@@ -162,11 +162,7 @@ def test_numbers_that_json_cannot_say_are_null_there_and_nan_is_empty_in_csv() -
 
     lines = extended(table, (), FileFormat.JSONL).decode().splitlines()
 
-    assert lines == [
-        '{"n": null, "m": [null]}',
-        '{"n": null, "m": [1.5]}',
-        '{"n": 1.5, "m": null}',
-    ]
+    assert lines == ['{"n": null, "m": [null]}', '{"n": null, "m": [1.5]}', '{"n": 1.5, "m": null}']
     assert extended(table, (), FileFormat.CSV) == b"n,m\n,[null]\ninf,[1.5]\n1.5,\n"
 
 
@@ -176,12 +172,6 @@ def test_lines_become_csv_with_every_line_kept() -> None:
     out = extended(table, (Column("score", [1.0, None, 2.0], is_number=True),), FileFormat.LINES)
 
     assert out.decode() == 'text,score\none,1.0\n,\n"two, three",2.0\n'
-
-
-def test_a_byte_order_mark_is_no_part_of_a_name() -> None:
-    table = read_table("file", "\ufefftext\na\n".encode(), FileFormat.CSV)
-
-    assert table.columns == ("text",)
 
 
 @each(
@@ -303,9 +293,6 @@ def test_long_cells_are_read_and_other_readers_keep_their_limit() -> None:
 
     assert [len(str(cell)) for cell in found.cells(0)] == [200_000]
     assert csv.field_size_limit() == before
-
-
-# Halves of characters, as of an emoji that was cut
 
 
 @pytest.mark.parametrize(

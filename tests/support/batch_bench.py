@@ -38,17 +38,14 @@ class Bench:
 
     @property
     def path(self) -> str:
-        """Where this provider's batches are made and listed."""
         return BATCHES[self.kind]
 
     @property
     def files(self) -> BatchFiles:
-        """The files of the folder."""
         return BatchFiles(self.folder)
 
     @property
     def submitted(self) -> list[list[str]]:
-        """The names in each batch that was made."""
         return self.stub.batches.submitted()
 
     def live(self, **spec: Any) -> OpenAIModel | AnthropicModel:  # noqa: ANN401 - of its spec
@@ -57,7 +54,6 @@ class Bench:
         return hosted(api, self.stub.url, attempts=6, **spec)
 
     def server(self, **spec: Any) -> BatchServer[Any]:  # noqa: ANN401 - of its spec
-        """The batches of the model."""
         live = self.live(**spec)
         return OpenAIBatches(live) if isinstance(live, OpenAIModel) else AnthropicBatches(live)
 
@@ -86,5 +82,4 @@ class Bench:
 
 
 def killed(_: float) -> None:
-    """A wait that does not end."""
     raise Killed

@@ -44,7 +44,6 @@ def sample(
 
 
 def scores(*logprobs: float, tokens: int | None = 1, bytes: int = 2, **flags: int) -> Scores:
-    """One score a log-probability."""
     return tuple(ChoiceScore(part, tokens, bytes, **flags) for part in logprobs)  # type: ignore[arg-type]  # spanned or is_bound
 
 
@@ -69,12 +68,10 @@ def case(
 
 
 def judge(normalisation: str = "raw") -> GoldJudge:
-    """The judge of choices, by a normalisation."""
     return GoldJudge("gold", structs.replace(GoldSpec(about=""), normalisation=normalisation))
 
 
 def judged(read: Case, normalisation: str = "raw") -> Verdict:
-    """What the judge makes of a case."""
     [verdict] = judge(normalisation).read([read])
     return verdict
 
@@ -86,14 +83,12 @@ def shared(*shares: float, value: float = 1.0, place: int = 1, **detail: float) 
 
 
 def lost(reason: Reason = Reason.FAILED) -> VerdictRecord:
-    """A verdict that is missing."""
     return VerdictRecord(None, reason)
 
 
 def chosen(
     verdict: VerdictRecord, variant: str = "order0", of: Sample | None = None
 ) -> SampleRecord:
-    """A row of a sample with choices."""
     held = of or sample()
     return row(
         verdict, sample=held, variant=variant, decoding="logprob", verdicts={"gold": verdict}
@@ -103,7 +98,6 @@ def chosen(
 def frame_of(
     records: Sequence[SampleRecord], judge: str = "gold", spec: TaskSpec | None = None
 ) -> DataFrame:
-    """The verdicts of a judge on some records, as scores are computed from them."""
     tables = RunTables(Path(gettempdir()))
     tables.add(records)
     frame = verdict_frame(tables.files, spec or task())
@@ -133,7 +127,6 @@ def task(made: dict[str, VariantSpec] | None = None, mode: Mode = Mode.CHOOSE) -
 
 
 def choice_run(spec: TaskSpec, planned: int = 1, **changes: object) -> RunFile:
-    """A run of a task with choices, read by the gold judge."""
     words = {name: f"{place:08x}" + "0" * 56 for place, name in enumerate(spec.variants)}
     made = {"task": spec, "variants": words, "judges": (GOLD,), "chance": None, **changes}
     return run_file(planned, **made)

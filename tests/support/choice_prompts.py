@@ -47,7 +47,6 @@ def mark(name: str) -> str:
 
 
 def task(name: str) -> TaskSpec:
-    """A task as it ships."""
     return SHIPPED.load("tasks", name)
 
 
@@ -74,13 +73,11 @@ def plan(name: str, *samples: Sample, prompts: Prompts | None = None) -> Plan:
 
 
 def requests(made: Plan, cell: PlannedResponse) -> list[Request]:
-    """The request of each step of a cell."""
     steps = made.task.variants[cell.variant].steps
     return [request(made, cell, step=step, earlier={}) for step in steps]
 
 
 def cells(made: Plan, variant: str) -> list[PlannedResponse]:
-    """The cells of one variant."""
     held = applicable(made.task.variants[variant], made.samples)
     return [PlannedResponse(of, variant, made.task.decodings[0]) for of in held]
 
@@ -110,7 +107,6 @@ def golden_text(name: str) -> str:
 
 
 def golden(name: str) -> Path:
-    """The golden file of a task."""
     return Path(__file__).parents[1] / "golden" / f"{name}.txt"
 
 

@@ -25,21 +25,18 @@ VARIANT = VariantSpec(
 
 
 def task(spec: ImplicitnessSpec = SPEC) -> TaskSpec:
-    """A task of yes and no that is told against implicitness."""
     return structs.replace(choices({"base": VARIANT}), implicitness=spec)
 
 
 def run_of(
     rows: Sequence[SampleRecord], spec: ImplicitnessSpec = SPEC, **changes: object
 ) -> RunFile:
-    """A run of that task."""
     return choice_run(task(spec), len(rows), **changes)
 
 
 def stored(
     rows: Sequence[SampleRecord], spec: ImplicitnessSpec = SPEC, **changes: object
 ) -> StoredRun:
-    """Such a run with its rows."""
     return StoredRun(run_of(rows, spec, **changes), rows)
 
 
@@ -89,6 +86,18 @@ def _verdict(said: float | Reason | None, *, is_hateful: bool, sure: float | Non
     if sure is not None:
         detail |= {"prob_label_hateful": sure, "prob_label_benign": 1 - sure}
     return VerdictRecord(said if is_hateful else 1 - said, detail=detail)
+
+
+LABELS = ("non", "open", "hidden")
+
+
+def labelled(name: str, gold: str, chosen: str) -> SampleRecord:
+    """A row of a text of one of these labels that is given another, or the same."""
+    sample = Sample(name, {"text": name}, {"labels": LABELS}, LABELS, gold)
+    detail = {f"chosen_label_{label}": float(label == chosen) for label in LABELS}
+    detail |= {f"chosen_place_{at}": float(n == chosen) for at, n in enumerate(LABELS, 1)}
+    verdict = VerdictRecord(float(gold == chosen), detail=detail)
+    return row(verdict, sample=sample, decoding="logprob", verdicts={"gold": verdict})
 
 
 def constant(said: float, texts: int = 40) -> list[SampleRecord]:

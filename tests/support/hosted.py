@@ -34,7 +34,6 @@ def hosted(api: Api, url: str, **spec: Any) -> OpenAIModel | AnthropicModel:  # 
 
 
 def failure_of(response: Response) -> tuple[Reason | None, str]:
-    """Why there is no answer, in short and in words."""
     assert response.failure is not None
     return response.failure.reason, response.failure.message
 

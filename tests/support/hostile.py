@@ -23,20 +23,16 @@ ESCAPES = "\x1b]0;ours now\x07\x1b[2J\x9b31m\u202egnorw\u2066\u200f"
 
 
 def with_parts(**changes: object) -> Change:
-    """A change of the body's own fields."""
     return lambda body: body | changes
 
 
 def as_reply(value: object) -> Reply:
-    """JSON, bytes or a Reply as a reply."""
     if isinstance(value, Reply):
         return value
     return Reply(200, value) if isinstance(value, bytes) else as_json(200, value)
 
 
 class HostileServer(StubServer):
-    """The stub server with changed replies."""
-
     def __init__(
         self,
         change: Change | None = None,
@@ -58,8 +54,6 @@ class HostileServer(StubServer):
 
 @dataclass(frozen=True)
 class Heard:
-    """A request as it came."""
-
     method: str
     path: str
     headers: dict[str, str]
@@ -97,7 +91,6 @@ class Listener:
 
     @property
     def url(self) -> str:
-        """What a client takes as its base URL."""
         return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
 
     def __enter__(self) -> Self:
@@ -117,9 +110,7 @@ CHAT: dict[str, Any] = {
 RESPONSE: dict[str, Any] = {
     "model": "m",
     "status": "completed",
-    "output": [
-        {"type": "message", "content": [{"type": "output_text", "text": "An answer."}]},
-    ],
+    "output": [{"type": "message", "content": [{"type": "output_text", "text": "An answer."}]}],
     "usage": {"input_tokens": 2, "output_tokens": 3},
 }
 MESSAGE: dict[str, Any] = {
@@ -143,6 +134,5 @@ RIGHT = {
 
 
 def right(heard: Heard) -> Reply:
-    """The reply that is right, for each kind of call of one answer."""
     known = RIGHT.get(heard.path.partition("?")[0])
     return as_json(200, known) if known else as_json(404, {"error": {"message": "no such path"}})

@@ -1,13 +1,13 @@
 """Random heads of the metric, and the metric spelled out anew in plain numpy."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.implicitness.formula import PUBLISHED, Maps, Matrix
-from harness.implicitness.scorer import Head, Scorer
+from harness.implicitness.scorer import Flag, Head, Scored, Scorer
 from harness.models.encoders.encoders import CharNgrams
 from harness.models.vectors import Vectors
 from harness.specs.implicitness import CharNgramsSpec, Direction, Distance, Form
@@ -18,7 +18,6 @@ K = 8
 
 
 def random_maps(width: int, *, form: Form = PUBLISHED, seed: int = 0, k: int = K) -> Maps[Matrix]:
-    """Matrices of standard normal numbers."""
     normal = np.random.default_rng(seed).standard_normal
     first, second, third, fourth = (
         normal(shape).astype(np.float32) for shape in ((width, k), (width, k), (k, k), (k, k))
@@ -44,7 +43,6 @@ def random_head(
 
 
 def random_scorer(*, form: Form = PUBLISHED) -> Scorer:
-    """The scorer of such a head."""
     return Scorer("random", random_head(form=form), CharNgrams())
 
 
@@ -106,9 +104,17 @@ def telling_scorer() -> Scorer:
     first: Matrix = np.array([[1, 0], [0, 0], [0, 0]], dtype=np.float32)
     maps: Maps[Matrix] = Maps(first, eye[:, 1:], np.eye(2, dtype=np.float32))
     head = Head(
-        name="telling",
-        members=(maps,),
-        encoder=CharNgramsSpec(),
-        encoder_digest=Telling().digest,
+        name="telling", members=(maps,), encoder=CharNgramsSpec(), encoder_digest=Telling().digest
     )
     return Scorer("telling", head, Telling())
+
+
+@dataclass
+class Standin:
+    signature: str = "standin@00112233"
+    seen: frozenset[str] = frozenset({fingerprint("Never asked about.")})
+    heard: list[object] = field(default_factory=list)
+
+    def score(self, texts: Sequence[object]) -> list[Scored]:
+        self.heard += texts
+        return [Scored(len(str(t)) / 10) if t else Scored(None, Flag.EMPTY) for t in texts]

@@ -42,14 +42,12 @@ def sample(group: str = "irony", **fields: str) -> Sample:
 
 
 def shipped_task() -> TaskSpec:
-    """The task as it ships."""
     path = HOME / "tasks" / "intent_resolution.yaml"
     task: TaskSpec = load_spec(read_yaml(path), TaskSpec, where=str(path))
     return task
 
 
 def plan(*samples: Sample, seed: int = 0, task: TaskSpec | None = None) -> Plan:
-    """A plan of every variant over these samples."""
     spec = task or shipped_task()
     decodings = tuple(Decoding(d.temperature, d.max_tokens) for d in spec.decodings)
     run = Run("intent_resolution", tuple(spec.variants), "m@1", decodings, seed, None, "p", "d")
@@ -64,7 +62,6 @@ def requests(a_plan: Plan, cell: PlannedResponse) -> list[Request]:
 
 
 def prompts(variant: str, group: str = "irony", **fields: str) -> list[str]:
-    """The words of each step of a variant."""
     made = plan(sample(group, **fields))
     cell = next(cell for cell in made.cells if cell.variant == variant)
     return [asked.messages[-1].content for asked in requests(made, cell)]
@@ -93,7 +90,6 @@ def golden_text() -> str:
 
 
 def judge_prompt() -> str:
-    """The question of the judge that ships with the task, in the first of its orders."""
     path = HOME / "configs" / "judges" / "gpt4-contextual.yaml"
     spec = load_spec(read_yaml(path), PreferenceSpec, where=str(path))
     judge = PreferenceJudge("j", spec, prompts=Prompts([HOME / "prompts"]), model="j@1")

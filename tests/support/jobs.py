@@ -12,16 +12,13 @@ from harness.workspace import Workspace
 
 
 def run(workspace: Workspace, options: RunOptions) -> RunResult:
-    """Answer, judge and score one task by one model."""
     [result] = execute.run_each([resolve(workspace, options)])
     return result
 
 
 def judge(workspace: Workspace, folder: RunFolder, names: Sequence[JudgeSource]) -> RunResult:
-    """Have further judges read a stored run."""
     return execute.judge(resolve_stored(workspace, folder, names))
 
 
 def read(workspace: Workspace, folder: RunFolder) -> RereadResult:
-    """Read a stored run with today's parsers."""
     return reread.reread(resolve_reread(workspace, folder))

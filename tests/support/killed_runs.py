@@ -55,7 +55,6 @@ def start_plan(
     command: str = "run",
     has_budget: bool = True,
 ) -> subprocess.Popen[bytes]:
-    """Start the plan, whose files go to a folder beside the home folder."""
     toy.write("configs/prices.yaml", BOTH_PRICED)
     budget = f"    budget_usd: {PLAN_USD}\n"
     path = toy.write("night.yaml", PLAN if has_budget else PLAN.replace(budget, ""))
@@ -70,7 +69,6 @@ def start_plan(
 
 
 def stored_cost(results: Path) -> float:
-    """What all stored calls have cost, in US dollars."""
     files = (results / "calls").rglob("*.jsonl")
     lines = [json.loads(line) for file in files for line in file.read_bytes().splitlines()]
     return sum(line["response"]["usage"].get("cost_usd") or 0.0 for line in lines)

@@ -106,7 +106,6 @@ def chosen(shares: Sequence[Sequence[float | None]], **changes: object) -> Store
 
 
 def compared(run: StoredRun) -> ComparedRun:
-    """A run as comparisons read it."""
     tables = RunTables(Path(gettempdir()))
     tables.add(list(run.rows))
     return ComparedRun.of(run.file, tables.files)
@@ -121,17 +120,14 @@ def on_disk(folder: Path, run: StoredRun) -> RunFolder:
 
 
 def between(first: StoredRun, second: StoredRun, judges: Judges = (None, None)) -> Pairings:
-    """The pairings between two runs."""
     return pairings.between(compared(first), compared(second), judges)
 
 
 def within(run: StoredRun, judge: str | None = None) -> Pairings:
-    """The pairings within one run."""
     return pairings.within(compared(run), judge)
 
 
 def views(run: StoredRun, judge: JudgeEntry) -> list[RunView]:
-    """Every view of a run by a judge."""
     return run_views.views(compared(run), judge)
 
 
@@ -148,7 +144,6 @@ def _row(
 
 
 def _sure(part: SampleRecord, share: float | None) -> SampleRecord:
-    """A row whose verdict knows the probability of each choice."""
     if share is None:
         return part
     verdict = replace(part.verdicts["gold"], shares=(share, 1 - share))

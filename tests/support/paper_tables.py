@@ -21,10 +21,8 @@ def cells(*rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
 
 
 def of_rows(table: PaperTable) -> dict[tuple[str, ...], list[Row]]:
-    """The cells of each row, by its names."""
     return {names: found for names, _, found in table.lines()}
 
 
 def values(table: PaperTable) -> dict[tuple[str, ...], tuple[float | None, ...]]:
-    """The values of each row, by its names."""
     return {names: tuple(cell.value for cell in own) for names, own in of_rows(table).items()}

@@ -4,6 +4,8 @@ import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from support.quiz import Quiz
+
 STORY = 'Ola has every window open. Pia says: "Fresh, this." '
 WITHOUT = 'Pia says: "Fresh, this."'
 QUESTION = "What does she mean?"
@@ -55,3 +57,101 @@ def release(folder: Path, rows: Sequence[Mapping[str, str]], *, kind: str = "") 
         write(folder / f"prompts/Irony{kind}_prompts_seed{place}_examples0.csv", row)
         for place, row in enumerate(rows)
     ]
+
+
+PAIR, PAIR_LABELS = ("Coherent", "Incoherent"), ("Correct", "IncorrectIncoherent")
+PAIR_ORDERS = ((2, 1), (1, 2), (2, 1), (1, 2), (2, 1))
+SAME, SPACED = "Pia reads and yawns. " + QUESTION, "Pia waits. " + QUESTION
+CHANCES = (0.1, 0.7, 0.2)
+
+
+def answered(seed: int, shares: Sequence[float] = CHANCES, **cells: str) -> Cells:
+    """A row of item 7 with its story, and what the model made of it."""
+    return _answered(posed(seed), shares, **cells)
+
+
+def control(seed: int, shares: Sequence[float] = CHANCES, **cells: str) -> Cells:
+    return _answered(posed(seed, WITHOUT + " " + QUESTION), shares, **cells)
+
+
+def same(seed: int, content: str = SAME, number: str = "8", **cells: str) -> Cells:
+    """A row of an item that reads alike with its story and without it."""
+    return _answered(posed(seed, content) | {"item_id": number}, CHANCES, **cells)
+
+
+def spaced(seed: int, **cells: str) -> Cells:
+    """A row of an item in which the control changed white space alone."""
+    return same(seed, SPACED + " ", "9", **cells)
+
+
+def pair(seed: int, shares: Sequence[float] = (0.25, 0.75), **cells: str) -> Cells:
+    row = _row_of_pair(PAIR_ORDERS[seed]) | {"seed": str(seed)}
+    return _answered(row, shares, **cells)
+
+
+def build(folder: Path) -> Quiz:
+    """A home folder whose samples are these items, for the task intent_detection."""
+    quiz = Quiz(folder)
+    quiz.put("home/tasks/samples/intent_detection.jsonl", [dict(part) for part in _samples()])
+    return quiz
+
+
+def _answered(row: Cells, shares: Sequence[float], **cells: str) -> Cells:
+    best = str(max(range(len(shares)), key=lambda at: shares[at]) + 1)
+    said = {
+        "generation": best,
+        "generation_isvalid": "True",
+        "distribution": repr({str(at): share for at, share in enumerate(shares, 1)}),
+        "prob_true_answer": "",
+        "answer": best,
+        "correct": str(best == row["randomized_true_answer"]),
+        "model": "small",
+    }
+    return {**row, **said, **cells}
+
+
+def _row_of_pair(order: Sequence[int]) -> Cells:
+    labels = [PAIR_LABELS[number - 1] for number in order]
+    lines = "\n".join(f"{at}) {PAIR[number - 1]}" for at, number in enumerate(order, 1))
+    content = "It rained. The street is wet. "
+    return posed(0) | {
+        "phenomenon": "CIV",
+        "item_id": "1",
+        "content": content,
+        "randomized_option_order": repr(list(order)),
+        "randomized_labels_complex": repr(labels),
+        "randomized_true_answer": str(labels.index("Correct") + 1),
+        "original_labels_complex": repr(list(PAIR_LABELS)),
+        "prompt": f"Task: choose.\n\nScenario: {content}\nOptions:\n{lines}\nAnswer: ",
+    }
+
+
+def _samples() -> list[Mapping[str, object]]:
+    return [
+        _sample("irony-7", STORY + QUESTION, {"without_story": f"{WITHOUT} {QUESTION}"}),
+        _sample("irony-8", SAME, {}),
+        _sample("irony-9", SPACED, {"without_story": SPACED}),
+        {
+            "id": "coherence_inference-1",
+            "group": "coherence_inference",
+            "fields": {"scenario": "It rained. The street is wet."},
+            "choices": PAIR,
+            "gold": "Coherent",
+            "references": {"labels": PAIR_LABELS, **_orders(PAIR_ORDERS)},
+        },
+    ]
+
+
+def _sample(name: str, scenario: str, more: Mapping[str, str]) -> Mapping[str, object]:
+    return {
+        "id": name,
+        "group": "irony",
+        "fields": {"scenario": scenario, **more},
+        "choices": OPTIONS,
+        "gold": OPTIONS[LABELS.index("CorrectNonLiteral")],
+        "references": {"labels": LABELS, **_orders(ORDERS)},
+    }
+
+
+def _orders(orders: Sequence[Sequence[int]]) -> dict[str, list[str]]:
+    return {f"order{seed}": [str(place) for place in order] for seed, order in enumerate(orders)}

@@ -127,13 +127,15 @@ class Quiz:
 
     @property
     def home(self) -> Path:
-        """Where the specs and prompts lie."""
         return self.folder / "home"
 
     @property
     def results(self) -> Path:
-        """Where runs go."""
         return self.folder / "results"
+
+    @property
+    def data(self) -> Path | None:
+        return None
 
     def put(self, name: str, content: object) -> Path:
         """Write a file: text as it is, a list of objects as JSON lines."""
@@ -146,30 +148,32 @@ class Quiz:
     def take(
         self, *files: Path, task: str = "quiz", model: str = "m", column_map: str | None = None
     ) -> Imported:
-        """Import files."""
         registry = Registry((self.home, shipped_home()), {}, self.folder / "cache")
         space = Workspace(
-            registry, self.results, None, "corrected", lambda *_: None, CallPolicy(is_offline=True)
+            registry,
+            self.results,
+            self.data,
+            "corrected",
+            lambda *_: None,
+            CallPolicy(is_offline=True),
         )
         return import_answers(space, files, task, model, column_map)
 
     def main(self, *arguments: str) -> int:
-        """Run a command here; the exit code."""
         return main([*arguments, "--home", str(self.home), "--results", str(self.results)])
 
     def rows(self) -> list[SampleRecord]:
         """The rows of the only run here that have an answer."""
+        return [row for row in self.every_row() if row.answer is not None]
+
+    def every_row(self) -> list[SampleRecord]:
         [path] = self.results.glob("runs/*/*/*")
-        return [
-            row for row in RunFolder(path).read_rows(with_prompts=True) if row.answer is not None
-        ]
+        return RunFolder(path).read_rows(with_prompts=True)
 
     def answers(self) -> dict[tuple[str, str], str | None]:
-        """The answers of the only run here, by variant and sample."""
         return {(row.variant, row.sample.id): row.answer for row in self.rows()}
 
     def bytes(self) -> dict[str, bytes]:
-        """Every file below results."""
         paths = sorted(self.results.rglob("*"))
         return {
             str(path.relative_to(self.results)): path.read_bytes()
@@ -179,7 +183,6 @@ class Quiz:
 
 
 def build(folder: Path) -> Quiz:
-    """The toy home below a folder."""
     quiz = Quiz(folder)
     for name, text in FILES.items():
         quiz.put(f"home/{name}", text)
@@ -187,7 +190,6 @@ def build(folder: Path) -> Quiz:
 
 
 def value(rows: Sequence[ScoreRow], variant: str, metric: str = "accuracy") -> float | None:
-    """The overall value of a metric under a variant."""
     [found] = [
         row.score.value
         for row in rows

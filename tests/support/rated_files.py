@@ -8,12 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli import main
-from harness.importers.import_files import Imported, import_answers
-from harness.models.client.cached import CallPolicy
-from harness.registry import Registry, shipped_home
+from harness.importers.import_files import Imported
 from harness.storage.run_tables import SampleRecord
-from harness.storage.runs import RunFolder
-from harness.workspace import Workspace
+from support.quiz import Quiz
 
 TALKS = ("Is it raining?\nSince noon.\n\n", "Who baked this?\nMy aunt did.\n\n")
 SYSTEMS = ("quick", "slow")
@@ -21,7 +18,6 @@ SCORES = {"naturalness": 3.0, "coherence": 2.3333333333, "groundedness": 0.0}
 
 
 def rated(talk: str, system: str) -> dict[str, Any]:
-    """One rated reply."""
     return {
         "source": talk,
         "system_id": system,
@@ -48,58 +44,37 @@ def answered(
     ]
 
 
-@dataclass
-class Desk:
+@dataclass(frozen=True)
+class Desk(Quiz):
     """A data folder, a results folder, and imports from the one to the other."""
 
-    folder: Path
-
     def __post_init__(self) -> None:
-        """Lay out the data."""
         parts = [rated(talk, system) for talk in TALKS for system in SYSTEMS]
         self.put("data/topical_chat/topical_chat.json", parts)
+        self.home.mkdir(exist_ok=True)
 
     @property
-    def results(self) -> Path:
-        """Where runs go."""
-        return self.folder / "results"
+    def data(self) -> Path:
+        return self.folder / "data"
 
     def put(self, name: str, content: object) -> Path:
-        """Write a file: text as it is, anything else as JSON."""
-        path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        text = content if isinstance(content, str) else json.dumps(content)
-        path.write_text(text, "utf-8")
-        return path
+        return super().put(name, content if isinstance(content, str) else json.dumps(content))
 
-    def take(self, *files: Path, model: str = "umpire", task: str = "topical_chat") -> Imported:
-        """Import files."""
-        registry = Registry((shipped_home(),), {}, self.folder / "cache")
-        space = Workspace(
-            registry,
-            self.results,
-            self.folder / "data",
-            "corrected",
-            lambda *_: None,
-            CallPolicy(is_offline=True),
-        )
-        return import_answers(space, files, task, model)
+    def take(
+        self,
+        *files: Path,
+        task: str = "topical_chat",
+        model: str = "umpire",
+        column_map: str | None = None,
+    ) -> Imported:
+        return super().take(*files, task=task, model=model, column_map=column_map)
 
     def main(self, *arguments: str) -> int:
-        """Run a command here; the exit code."""
         return main([*arguments, "--results", str(self.results)])
 
     def rows(self) -> list[SampleRecord]:
-        """The rows of the only run here."""
-        [path] = self.results.glob("runs/*/*/*")
-        return RunFolder(path).read_rows(with_prompts=True)
+        return self.every_row()
 
     def ratings(self) -> list[dict[str, str]]:
-        """The ratings that were written."""
         with (self.results / "ratings" / "topical_chat.csv").open(encoding="utf-8") as file:
             return list(csv.DictReader(file))
-
-    def bytes(self) -> dict[str, bytes]:
-        """Every file below results."""
-        paths = sorted(self.results.rglob("*"))
-        return {str(path): path.read_bytes() for path in paths if path.is_file()}

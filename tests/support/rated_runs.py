@@ -27,8 +27,6 @@ Table = Sequence[Sequence[float | None]]
 
 
 class Rating(NamedTuple):
-    """A row of a frame of ratings."""
-
     task: str
     sample_id: str
     model: str
@@ -39,8 +37,6 @@ class Rating(NamedTuple):
 
 
 def judged(value: float | None, served: str | None = None) -> VerdictRecord:
-    """A verdict with this value, missing where null."""
-
     made = lost(Reason.UNPARSED) if value is None else right(value)
     return replace(made, served=served if value is not None else None)
 
@@ -66,7 +62,6 @@ def run(
 
 
 def runs(**judges: Table) -> list[StoredRun]:
-    """A run of each model, its verdicts those of the judges' tables."""
     return [
         run(model, {name: [line[place] for line in table] for name, table in judges.items()})
         for place, model in enumerate(MODELS)
@@ -74,7 +69,6 @@ def runs(**judges: Table) -> list[StoredRun]:
 
 
 def ratings(scale: str = "quality", **raters: Table) -> list[Rating]:
-    """Each rater's ratings of each model's answer to each sample."""
     return [
         Rating("toy", sample, model, rater, table[n][m], scale, f"r.csv:{n}{m}")
         for rater, table in raters.items()

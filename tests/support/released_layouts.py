@@ -22,20 +22,17 @@ DIALOGUES = {
 
 
 def write_json(path: Path, content: object) -> None:
-    """A JSON file, with the folders above it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content), "utf-8")
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A CSV file, with the folders above it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([columns, *rows])
 
 
 def write_parquet(path: Path, columns: Mapping[str, Sequence[object]]) -> None:
-    """A Parquet file, with the folders above it."""
     import pyarrow
     from pyarrow import parquet
 

@@ -9,21 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from msgspec import structs
+
 from harness.core import Request, Response, Run, Sample
 from harness.parts import Decoding, Message, Reason, Usage, digest
-from harness.specs.tasks import ChoiceSpec, StepSpec, TaskSpec, VariantSpec
+from harness.specs.tasks import StepSpec, TaskSpec, VariantSpec
+from harness.storage import runs
 from harness.storage.ledger import Ledger
 from harness.storage.run_tables import SampleRecord, StepRecord, VerdictRecord
-from harness.storage.runs import (
-    Cost,
-    Costs,
-    DataEntry,
-    JudgeEntry,
-    MissingCount,
-    ModelEntry,
-    RunFile,
-    RunFolder,
-)
+from support.paired_runs import choice_task
 from support.run_tables import score_rows
 from support.sketches import task
 
@@ -32,9 +26,11 @@ VOCABULARY = [
     "".join(WORDS.choice("bdfglmnprst") + WORDS.choice("aeiou") for _ in range(WORDS.randint(1, 4)))
     for _ in range(4000)
 ]
-ASKING = JudgeEntry("choice", "accuracy", "choice:0a1b|both-orders", "umpire", "openai:umpire@1")
-NEAR = JudgeEntry("near", "mean_f1", "near:2c3d|minilm")
-GOLD = JudgeEntry("gold", "accuracy", "gold:4e5f|raw")
+ASKING = runs.JudgeEntry(
+    "choice", "accuracy", "choice:0a1b|both-orders", "umpire", "openai:umpire@1"
+)
+NEAR = runs.JudgeEntry("near", "mean_f1", "near:2c3d|minilm")
+GOLD = runs.JudgeEntry("gold", "accuracy", "gold:4e5f|raw")
 ORDERS = ("accept-first", "reject-first")
 STRESSES = 3
 """The samples of one cluster: one turn, each word of it stressed once."""
@@ -54,7 +50,6 @@ class Sketch:
 
 
 def write_runs(results: Path, sketch: Sketch) -> None:
-    """Write a run of each model on the stress task, and one on its choices."""
     samples = [_sample(place, sketch) for place in range(sketch.samples)]
     ledger = Ledger(results / "calls" / "umpire")
     for name, share in sketch.models:
@@ -62,7 +57,12 @@ def write_runs(results: Path, sketch: Sketch) -> None:
         _write(results, "stress", _words_task(), (ASKING, NEAR), name, rows)
         if sketch.has_choices:
             _write(
-                results, "posed", _choice_task(), (GOLD,), name, [*_chosen(samples, name, share)]
+                results,
+                "posed",
+                structs.replace(choice_task(), about="The same, posed."),
+                (GOLD,),
+                name,
+                [*_chosen(samples, name, share)],
             )
     ledger.close()
 
@@ -78,18 +78,6 @@ def _words_task() -> TaskSpec:
     about = "What a speaker means by a stress."
     judges = ("choice", "near")
     return task(about=about, variants=variants, judges=judges, gaps=gaps, chance=0.5)
-
-
-def _choice_task() -> TaskSpec:
-    steps = (StepSpec(name="answer", template="toy/plain"),)
-    orders = {
-        f"order{n}": VariantSpec(
-            about=f"order {n}", steps=steps, choice=ChoiceSpec(order=n), averaged_over="all"
-        )
-        for n in range(2)
-    }
-    names = tuple(orders)
-    return task(about="The same, posed.", variants=orders, default_variants=names, judges=("gold",))
 
 
 def _sample(place: int, sketch: Sketch) -> Sample:
@@ -217,29 +205,29 @@ def _write(
     results: Path,
     name: str,
     spec: TaskSpec,
-    judges: tuple[JudgeEntry, ...],
+    judges: tuple[runs.JudgeEntry, ...],
     model: str,
     rows: Sequence[SampleRecord],
 ) -> None:
     variants = dict.fromkeys((row.variant for row in rows), "9f31c2ab")
     identity = f"openai:{model}@1"
     run = Run(name, tuple(variants), identity, (Decoding(),), 0, None, "words", "d1f3")
-    cost = Cost(len(rows), 1000, 200, 0.25, Usage(1000, 200, 0.25))
+    cost = runs.Cost(len(rows), 1000, 200, 0.25, Usage(1000, 200, 0.25))
     lost = sum(row.answer is None for row in rows)
-    file = RunFile(
+    file = runs.RunFile(
         digest=run.digest,
         run=run,
         task=spec,
-        model=ModelEntry(model, "openai", identity, "1"),
-        data=DataEntry("made-up", "sample", "sample:d1f3", {}),
+        model=runs.ModelEntry(model, "openai", identity, "1"),
+        data=runs.DataEntry("made-up", "sample", "sample:d1f3", {}),
         variants=variants,
         samples=len({row.sample.id for row in rows}),
         planned=len(rows),
         chance=spec.chance,
         version="0.1.0",
         judges=judges,
-        costs=Costs(cost, cost, {judge.name: cost for judge in judges}),
-        missing=(MissingCount("", False, Reason.REFUSED, lost),) if lost else (),
+        costs=runs.Costs(cost, cost, {judge.name: cost for judge in judges}),
+        missing=(runs.MissingCount("", False, Reason.REFUSED, lost),) if lost else (),
     )
-    folder = RunFolder(results / "runs" / name / model / run.digest[:16])
+    folder = runs.RunFolder(results / "runs" / name / model / run.digest[:16])
     folder.write(file, rows, score_rows(file, rows))

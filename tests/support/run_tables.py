@@ -5,11 +5,16 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import gettempdir
 
+import pandas
+from pandas import DataFrame
+
+from harness.analysis.boards.scores import board_scores
+from harness.analysis.boards.verdicts import sorted_names
 from harness.pipeline.calls import call_frame
 from harness.pipeline.records import summed
 from harness.pipeline.score import rows_of
 from harness.storage.run_tables import RunTables, SampleRecord
-from harness.storage.runs import JudgeEntry, RunFile, RunFolder, ScoreRow
+from harness.storage.runs import JudgeEntry, RunFile, RunFolder, ScoreRow, table_text
 from support.paired_runs import NEAR, SMALL, stored, words_task
 
 
@@ -21,7 +26,6 @@ def tables_of(rows: Sequence[SampleRecord]) -> RunTables:
 
 
 def with_costs(file: RunFile, rows: Sequence[SampleRecord]) -> RunFile:
-    """A run's file with the costs of its records, and with what is missing of them."""
     tables = tables_of(rows)
     return summed(file, tables.files, call_frame(tables.files))
 
@@ -29,7 +33,6 @@ def with_costs(file: RunFile, rows: Sequence[SampleRecord]) -> RunFile:
 def score_rows(
     run: RunFile, rows: Sequence[SampleRecord], *, is_every: bool = True
 ) -> list[ScoreRow]:
-    """Every score of some records of a run, by every judge that has read them."""
     tables = tables_of(rows)
     return rows_of(run, tables.files, is_every=is_every)
 
@@ -57,3 +60,21 @@ def run_on_disk(
     folder = RunFolder(results / "runs" / "toy" / name / name)
     folder.write(file, one.rows, score_rows(file, one.rows))
     return folder
+
+
+NAMES = ("signature", "sample", "variant", "decoding", "cluster")
+
+
+def scores_of(rows: Sequence[ScoreRow]) -> DataFrame:
+    return board_scores({"run": table_text(rows)})
+
+
+def verdicts_on(values: Mapping[str, Sequence[float]]) -> DataFrame:
+    """Verdicts on the same items, each a cluster, by the signatures of their scores."""
+    rows = [
+        (name, f"{at:04}", "base", "T0.3", f"{at:04}", value, value, 1.0)
+        for name, own in values.items()
+        for at, value in enumerate(own)
+    ]
+    found = pandas.DataFrame(rows, columns=[*NAMES, "value", "part_0", "part_1"])
+    return found.assign(**{name: sorted_names(found[name]) for name in NAMES})

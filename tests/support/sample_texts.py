@@ -4,6 +4,11 @@ import csv
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
 
 from harness.core import Sample
 from harness.data.readers.samples_jsonl import read
@@ -23,7 +28,6 @@ def normal(text: str) -> str:
 
 
 def runs(text: str) -> set[str]:
-    """Every run of RUN words of a text."""
     found = words(text)
     return {" ".join(found[start : start + RUN]) for start in range(len(found) - RUN + 1)}
 
@@ -34,7 +38,6 @@ def texts(sample: Sample) -> list[str]:
 
 
 def other_texts(task: str) -> list[str]:
-    """All texts of the sample sets of the other tasks."""
     files = [path for path in sorted(SAMPLES.glob("*.jsonl")) if path.stem != task]
     samples = [sample for path in files for sample in read([path], None)]
     referred = [text for s in samples for named in s.references.values() for text in named]
@@ -66,3 +69,27 @@ def repeated(ours: Iterable[str], theirs: Sequence[str]) -> list[str]:
         or (len(words(text)) > SHORT and normal(text) in whole)
         or runs(text) & shared
     ]
+
+
+def presence(shown: Sequence[str]) -> NDArray[Any]:
+    """A row a text: which words it has, and a one for the bias."""
+    known = sorted({word for text in shown for word in words(text)})
+    rows = [[word in words(text) for word in known] + [True] for text in shown]
+    return numpy.array(rows, dtype=float)
+
+
+def fitted(seen: NDArray[Any], is_yes: NDArray[Any]) -> NDArray[Any]:
+    """The weights of a logistic regression with a ridge of one, by descent."""
+    weights = numpy.zeros(seen.shape[1])
+    for _ in range(200):
+        excess = 1 / (1 + numpy.exp(-seen @ weights)) - is_yes
+        weights -= 0.1 * (seen.T @ excess + weights)
+    return weights
+
+
+def probed(shown: Sequence[str], is_yes: Sequence[bool]) -> float:
+    """How often words alone tell the answer of a text that was left out of the fit."""
+    seen, truth = presence(shown), numpy.array(is_yes, dtype=float)
+    others = [numpy.arange(len(truth)) != left_out for left_out in range(len(truth))]
+    said = [seen[i] @ fitted(seen[kept], truth[kept]) > 0 for i, kept in enumerate(others)]
+    return mean(float(one == two) for one, two in zip(said, is_yes, strict=True))

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec import structs
 
-from harness.core import Request, Response, Run, Sample
+from harness.core import Model, Request, Response, Run, Sample
 from harness.models.client.cached import CachedClient, CallPolicy
 from harness.models.scripted import ScriptedModel
 from harness.parts import Decoding, Message, Reason
@@ -33,18 +34,15 @@ TEMPLATES = {
 
 
 def request(prompt: str = "Hello?", *, repeat: int = 0) -> Request:
-    """A question of these words."""
     said = (Message("user", prompt),)
     return Request("s1", "base", "response", "m@1", said, Decoding(), repeat=repeat)
 
 
 def reply(asked: Request, text: str = "Yes.") -> Response:
-    """An answer of one text."""
     return Response(asked.key, texts=(text,))
 
 
 def failure(asked: Request, why: str = "no connection") -> Response:
-    """A call that went wrong."""
     return Response.failed(asked.key, Reason.FAILED, why)
 
 
@@ -66,7 +64,6 @@ def task(**changes: object) -> TaskSpec:
 
 
 def samples(*topics: str) -> tuple[Sample, ...]:
-    """One sample a topic; its id is its place."""
     refs = {"good": ("kind",), "bad": ("rude",)}
     return tuple(Sample(f"s{n}", {"topic": t}, refs) for n, t in enumerate(topics, 1))
 
@@ -74,7 +71,6 @@ def samples(*topics: str) -> tuple[Sample, ...]:
 def plan(
     folder: Path, *topics: str, variants: tuple[str, ...] = ("plain",), spec: TaskSpec | None = None
 ) -> Plan:
-    """A plan over these topics, its templates written below a folder."""
     words = folder / "prompts" / "toy"
     words.mkdir(parents=True, exist_ok=True)
     for name, text in TEMPLATES.items():
@@ -97,7 +93,6 @@ class Talker:
         return said if isinstance(said, Response) else reply(asked, said)
 
     def desk(self, folder: Path, *, is_offline: bool = False) -> CachedClient:
-        """A desk that asks this model and stores below a folder."""
         model = ScriptedModel("talker", self._reply, identity="m@1")
         return CachedClient(
             model, Ledger(folder / "calls"), lambda *_: None, CallPolicy(is_offline)
@@ -105,17 +100,14 @@ class Talker:
 
     @property
     def prompts(self) -> list[str]:
-        """The words of every question so far."""
         return [asked.messages[-1].content for asked in self.heard]
 
 
 def right(value: float, **detail: float) -> VerdictRecord:
-    """A verdict with a value."""
     return VerdictRecord(value, detail=detail)
 
 
 def lost(reason: Reason) -> VerdictRecord:
-    """A verdict without one."""
     return VerdictRecord(None, reason)
 
 
@@ -135,7 +127,6 @@ def row(
 
 
 def rows(values: Sequence[float | Reason], **changes: object) -> list[SampleRecord]:
-    """One row a value or reason, each of a sample of its own."""
     verdicts = [lost(v) if isinstance(v, Reason) else right(v) for v in values]
     return [row(v, f"s{n}", **changes) for n, v in enumerate(verdicts)]  # type: ignore[arg-type]
 
@@ -158,3 +149,12 @@ def run_file(planned: int = 1, **changes: object) -> RunFile:
         judges=(JUDGE,),
     )
     return replace(made, **changes)  # type: ignore[arg-type]  # checked where it is built
+
+
+AnyModel = TypeVar("AnyModel", bound=Model)
+
+
+def resolved(model: AnyModel) -> AnyModel:
+    """The model itself, after it found out which one it is."""
+    model.resolve()
+    return model

@@ -10,7 +10,6 @@ from pyarrow.parquet import read_table, write_table
 
 
 def rows(folder: Path, table: str) -> list[dict[str, Any]]:
-    """The rows of a table of a run."""
     found: list[dict[str, Any]] = read_table(folder / f"{table}.parquet").to_pylist()
     return found
 
@@ -25,7 +24,6 @@ def edit(
 
 
 def replace_text(folder: Path, table: str, column: str, change: Callable[[str], str]) -> None:
-    """Change the texts of a column."""
     edit(
         folder,
         table,
@@ -37,7 +35,6 @@ def replace_text(folder: Path, table: str, column: str, change: Callable[[str], 
 
 
 def samples(folder: Path) -> list[str]:
-    """The ids of the samples of a run, in order."""
     return [row["sample"] for row in rows(folder, "samples")]
 
 

@@ -99,7 +99,6 @@ class Batches:
                 return as_json(404, {"error": {"message": f"no such thing: {what}"}})
 
     def _uploaded(self, content: bytes) -> Reply:
-        """Keep the file of a form."""
         boundary = content.split(b"\r\n", 1)[0]
         parts = [part.split(b"\r\n\r\n", 1) for part in content.split(boundary)[1:-1]]
         fields = {head.split(b'name="')[1].split(b'"')[0]: body[:-2] for head, body in parts}
@@ -182,7 +181,6 @@ class Batches:
         return as_json(200, told)
 
     def _openai_lines(self, batch: Batch, made: Made) -> tuple[list[object], list[object]]:
-        """The lines of the output file and of the error file."""
         good: list[object] = []
         bad: list[object] = []
         for name in self._answered(batch):

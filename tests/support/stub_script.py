@@ -83,13 +83,10 @@ class Reply:
 
 
 def as_json(status: int, value: object) -> Reply:
-    """A reply that says what it is."""
     return Reply(status, json.dumps(value).encode(), {"Content-Type": "application/json"})
 
 
 class Faults:
-    """How each fault looks from outside."""
-
     CODES: Mapping[str, str] = {"400-filter": "content_filter", "429-quota": "insufficient_quota"}
 
     @classmethod
@@ -180,7 +177,6 @@ DETAILS: Mapping[str, dict[str, Any]] = {
 
 
 def openai_answer(script: Script, asked: dict[str, Any], fault: str) -> dict[str, Any]:
-    """The body of a chat completion."""
     count = 1 if fault == "n-ignored" else asked.get("n", 1)
     choices: list[dict[str, Any]] = []
     for index in range(count):
@@ -201,7 +197,6 @@ def openai_answer(script: Script, asked: dict[str, Any], fault: str) -> dict[str
 
 
 def told_nexts(script: Script, asked: dict[str, Any], fault: str) -> dict[str, Any] | None:
-    """The likeliest first tokens, where they were asked for."""
     if not asked.get("logprobs") or fault == "no-logprobs":
         return None
     told = [{"token": token, "logprob": value} for token, value in script.nexts.items()]
@@ -293,5 +288,4 @@ def prompt_of(asked: Mapping[str, Any]) -> str:
 
 
 def digest_of(value: object) -> str:
-    """What a request is recognised by."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

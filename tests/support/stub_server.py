@@ -24,22 +24,11 @@ from typing import Any, Self
 from urllib.request import Request as HttpRequest
 from urllib.request import urlopen
 
-from support.stub_anthropic import ANTHROPIC_SHAPES, as_anthropic
+from support import stub_script
 from support.stub_batches import Batches
-from support.stub_moderation import MODERATION_SHAPES
-from support.stub_responses import RESPONSES_SHAPES
-from support.stub_script import (
-    SHAPES,
-    Faults,
-    Reply,
-    Script,
-    as_json,
-    digest_of,
-    prompt_of,
-    with_key,
-)
+from support.stub_shapes import ANTHROPIC_SHAPES, MODERATION_SHAPES, RESPONSES_SHAPES, as_anthropic
 
-ALL_SHAPES = {**SHAPES, **ANTHROPIC_SHAPES, **RESPONSES_SHAPES, **MODERATION_SHAPES}
+ALL_SHAPES = {**stub_script.SHAPES, **ANTHROPIC_SHAPES, **RESPONSES_SHAPES, **MODERATION_SHAPES}
 
 
 @dataclass
@@ -87,12 +76,12 @@ class StubServer:
 
     def __init__(
         self,
-        script: Script | None = None,
+        script: stub_script.Script | None = None,
         *,
         reply: Callable[[str], str] | None = None,
         port: int = 0,
     ) -> None:
-        self.script = script or Script()
+        self.script = script or stub_script.Script()
         self.reply = reply
         self.batches = Batches()
         self._socket = socket.create_server(("127.0.0.1", port), backlog=1024)
@@ -104,7 +93,6 @@ class StubServer:
 
     @property
     def url(self) -> str:
-        """What a client takes as its base URL."""
         return f"http://127.0.0.1:{self._port}/v1"
 
     @property
@@ -113,7 +101,6 @@ class StubServer:
         return list(self._counts.bodies)
 
     def stats(self) -> dict[str, Any]:
-        """The counters."""
         return self._counts.told()
 
     def __enter__(self) -> Self:
@@ -164,37 +151,37 @@ class StubServer:
         is_anthropic = re.search(r"(?im)^anthropic-version:", head)
         return await _send(writer, as_anthropic(reply) if is_anthropic else reply)
 
-    def _aside(self, what: str, content: bytes, key: str) -> Reply:
+    def _aside(self, what: str, content: bytes, key: str) -> stub_script.Reply:
         """All that is no question to a model."""
         if what == "GET /v1/models":
             self._counts.model_lists += 1
             if self.script.models_status != 200 or self.script.key not in (None, key):
                 status = 401 if self.script.models_status == 200 else self.script.models_status
                 return self._failed(str(status), key)
-            return as_json(200, {"object": "list", "data": self.script.models})
+            return stub_script.as_json(200, {"object": "list", "data": self.script.models})
         if what == "GET /stats":
-            return as_json(200, self.stats())
+            return stub_script.as_json(200, self.stats())
         if what == "POST /config":
             return self._configured(content)
         if self.script.key not in (None, key):
             return self._failed("401", key)
         in_batch = self.batches.reply(what, content, self._in_batch)
-        return in_batch or as_json(404, {"error": {"message": f"no such path: {what}"}})
+        return in_batch or stub_script.as_json(404, {"error": {"message": f"no such path: {what}"}})
 
-    def _in_batch(self, path: str, asked: dict[str, Any]) -> Reply:
+    def _in_batch(self, path: str, asked: dict[str, Any]) -> stub_script.Reply:
         """The reply to a question in a batch, which is a first attempt."""
         self._counts.bodies.append(asked)
-        fault = self.script.fault(prompt_of(asked), digest_of(asked), 1)
+        fault = self.script.fault(stub_script.prompt_of(asked), stub_script.digest_of(asked), 1)
         return self._made(path, asked, fault, key="")
 
-    def _configured(self, content: bytes) -> Reply:
+    def _configured(self, content: bytes) -> stub_script.Reply:
         """Follow another script, and count from zero."""
         try:
-            self.script = Script(**json.loads(content))
+            self.script = stub_script.Script(**json.loads(content))
         except (TypeError, ValueError) as error:
-            return as_json(400, {"error": {"message": str(error)}})
+            return stub_script.as_json(400, {"error": {"message": str(error)}})
         self._counts, self._not_before = Stats(), {}
-        return as_json(200, asdict(self.script))
+        return stub_script.as_json(200, asdict(self.script))
 
     async def _answer(
         self,
@@ -207,7 +194,7 @@ class StubServer:
     ) -> bool:
         """Answer one question to the model, or fail it as the script says."""
         counts, script = self._counts, self.script
-        digest, prompt = digest_of(asked), prompt_of(asked)
+        digest, prompt = stub_script.digest_of(asked), stub_script.prompt_of(asked)
         counts.attempts[digest] += 1
         counts.bodies.append(asked)
         counts.early_retries += time.monotonic() < self._not_before.get(digest, 0.0)
@@ -234,20 +221,18 @@ class StubServer:
             counts.count_answer(f"{digest[:12]} {prompt[:60]}", -1)
         return is_open
 
-    def _failed(self, name: str, key: str) -> Reply:
-        """A reply with an error status."""
-        return Faults.of_status(name, wait_s=self.script.retry_after_s, key=key)
+    def _failed(self, name: str, key: str) -> stub_script.Reply:
+        return stub_script.Faults.of_status(name, wait_s=self.script.retry_after_s, key=key)
 
-    def _made(self, path: str, asked: dict[str, Any], fault: str, *, key: str) -> Reply:
-        """The reply to a question."""
+    def _made(self, path: str, asked: dict[str, Any], fault: str, *, key: str) -> stub_script.Reply:
         if fault[:3].isdigit():
             reply = self._failed(fault, key)
             return as_anthropic(reply) if path in ANTHROPIC_SHAPES else reply
         script = self.script
         if self.reply is not None:
-            script = Script(replies={"": (self.reply(prompt_of(asked)),)})
-        body = with_key(ALL_SHAPES[path](script, asked, fault), key, fault)
-        return Faults.of_body(fault, body)
+            script = stub_script.Script(replies={"": (self.reply(stub_script.prompt_of(asked)),)})
+        body = stub_script.with_key(ALL_SHAPES[path](script, asked, fault), key, fault)
+        return stub_script.Faults.of_body(fault, body)
 
     @asynccontextmanager
     async def _in_flight(self, counts: Stats) -> AsyncIterator[None]:
@@ -268,7 +253,7 @@ async def _left(reader: asyncio.StreamReader, seconds: float) -> None:
         await asyncio.wait_for(reader.read(1), seconds)
 
 
-async def _send(writer: asyncio.StreamWriter, reply: Reply) -> bool:
+async def _send(writer: asyncio.StreamWriter, reply: stub_script.Reply) -> bool:
     """Send a reply; false where the connection does not survive it."""
     fields = {"Content-Length": str(len(reply.body)), **reply.headers}
     head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
@@ -294,12 +279,11 @@ class StubProcess:
         self._process.kill()
         self._process.communicate()
 
-    def configure(self, script: Script) -> None:
+    def configure(self, script: stub_script.Script) -> None:
         """Follow another script, and count from zero."""
         self._fetch("config", json.dumps(asdict(script)).encode())
 
     def stats(self) -> dict[str, Any]:
-        """The counters."""
         told: dict[str, Any] = json.loads(self._fetch("stats"))
         return told
 

@@ -64,12 +64,10 @@ class Talk:
 
     @property
     def results(self) -> Path:
-        """Where runs and trained models go."""
         return self.folder / "results"
 
     @property
     def space(self) -> Workspace:
-        """The workspace of it."""
         homes = (self.folder / "home", shipped_home())
         registry = Registry(homes, {}, self.folder / "cache")
         return Workspace(
@@ -77,31 +75,26 @@ class Talk:
         )
 
     def put(self, name: str, text: str) -> Path:
-        """Write a file below the toy folder."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
         return path
 
     def rows(self, name: str, lines: Sequence[Line]) -> Path:
-        """Write a table of the data folder."""
         path = self.put(f"data/talk/{name}", "")
         with path.open("w", encoding="utf-8", newline="") as file:
             csv.writer(file).writerows([HEAD, *lines])
         return path
 
     def model(self, name: str, text: str) -> None:
-        """Write a model's YAML."""
         self.put(f"home/configs/models/{name}.yaml", text)
 
     def harness(self, *words: str) -> int:
-        """The exit code of a command."""
         own = ("--home", str(self.folder / "home"), "--results", str(self.results))
         return main([*words, *own, "--data", str(self.folder / "data")])
 
     @property
     def run(self) -> RunFolder:
-        """The only run that there is."""
         [found] = run_folders(self.results)
         return found
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import closing
-from http.client import HTTPConnection, IncompleteRead
+from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -44,26 +44,6 @@ def test_the_same_request_has_the_same_answer_in_every_process(process: StubProc
         assert texts(here, "one") != texts(here, "two")
 
 
-def test_replies_go_by_the_first_marker_in_the_prompt(process: StubProcess) -> None:
-    process.configure(Script(replies={"Which": ("1", "2"), "": ("none",)}))
-
-    judged = {texts(process, f"Which? {n}")[0] for n in range(20)}
-
-    assert judged == {"1", "2"}
-    assert texts(process, "Hello") == ["none"]
-
-
-def test_a_reply_may_be_a_function_of_the_prompt() -> None:
-    with StubServer(reply=str.upper) as stub:
-        assert texts(stub, "loud") == ["LOUD"]
-
-
-def test_listed_faults_come_first_and_pass(process: StubProcess) -> None:
-    process.configure(Script(faults={"x": ("500", "", "529")}))
-
-    assert [ask(process, "x")[0] for _ in range(4)] == [500, 200, 529, 200]
-
-
 def test_drawn_faults_depend_on_the_seed_and_come_at_their_share() -> None:
     script = Script(shares={"429": 0.3, "500": 0.1})
 
@@ -72,13 +52,6 @@ def test_drawn_faults_depend_on_the_seed_and_come_at_their_share() -> None:
     assert drawn == [script.fault("", str(n), 1) for n in range(4000)]
     assert drawn.count("429") == pytest.approx(1200, abs=100)
     assert drawn.count("500") == pytest.approx(400, abs=60)
-
-
-def test_a_reply_that_is_cut_ends_early(process: StubProcess) -> None:
-    process.configure(Script(faults={"": ("cut",)}))
-
-    with pytest.raises(IncompleteRead):
-        ask(process, "x")
 
 
 def test_counters_tell_answers_repeats_and_retries_that_came_early(process: StubProcess) -> None:
@@ -91,8 +64,3 @@ def test_counters_tell_answers_repeats_and_retries_that_came_early(process: Stub
     assert (stats["requests"], stats["answered"], stats["early_retries"]) == (4, 3, 2)
     assert (stats["distinct"], stats["distinct_answered"]) == (2, 2)
     assert list(stats["repeats"].values()) == [2]
-
-
-def test_a_script_with_unknown_fields_is_refused_and_nothing_changes(process: StubProcess) -> None:
-    assert post(process, "/config", {"speed": 1})[0] == 400
-    assert ask(process, "still there")[0] == 200

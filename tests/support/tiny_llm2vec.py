@@ -52,7 +52,6 @@ def build_tiny_llm2vec(parent: Path, *, trained_on: str = LLAMA_3) -> TinyLlm2Ve
 
 
 def _set(path: Path, **settings: object) -> None:
-    """Change some settings of a file."""
     path.write_text(json.dumps(json.loads(path.read_text()) | settings))
 
 

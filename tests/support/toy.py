@@ -136,38 +136,31 @@ class Toy:
 
     @property
     def home(self) -> Path:
-        """Where the specs and prompts lie."""
         return self.folder / "home"
 
     @property
     def results(self) -> Path:
-        """Where runs go."""
         return self.folder / "results"
 
     def write(self, name: str, text: str) -> Path:
-        """Put a file into the home folder."""
         path = self.home / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(unindented(text), "utf-8")
         return path
 
     def edit(self, name: str, old: str, new: str) -> None:
-        """Change some words of a file in the home folder."""
         path = self.home / name
         text = path.read_text("utf-8")
         assert old in text
         path.write_text(text.replace(old, new), "utf-8")
 
     def main(self, *arguments: str) -> int:
-        """Run a command here; the exit code."""
         return main([*arguments, "--home", str(self.home), "--results", str(self.results)])
 
     def run(self, *arguments: str, model: str = "oracle") -> int:
-        """Run the toy task here; the exit code."""
         return self.main("run", "--task", "toy", "--model", model, *arguments)
 
     def runs(self) -> list[Path]:
-        """The run folders here."""
         return sorted(path.parent for path in self.results.glob("runs/*/*/*/run.json"))
 
     def bytes(self) -> dict[str, bytes]:
@@ -181,14 +174,12 @@ class Toy:
             copytree(made.folder / part, self.folder / part, dirs_exist_ok=True)
 
     def space(self, environ: Mapping[str, str] | None = None) -> Workspace:
-        """The workspace of these folders."""
         homes = (self.home, shipped_home())
         registry = Registry(homes, environ or {}, self.folder / "cache")
         return Workspace(registry, self.results, None, "corrected", lambda *_: None)
 
 
 def lines(count: int = SAMPLES) -> list[str]:
-    """The lines of the sample set."""
     return [
         json.dumps(
             {
@@ -238,7 +229,6 @@ def home_files() -> dict[str, bytes]:
 
 
 def build(folder: Path) -> Toy:
-    """The toy home below a folder."""
     toy = Toy(folder)
     for inner in dict.fromkeys(name.rpartition("/")[0] for name in home_files()):
         (toy.home / inner).mkdir(parents=True, exist_ok=True)

@@ -38,18 +38,15 @@ def levels(thing: str, n: int) -> tuple[str, ...]:
 
 
 def about(thing: str, side: str, n: int) -> str:
-    """Words that stand in no other sentence."""
     return " ".join(f"{thing}{side}{n}{end}" for end in "abcd")
 
 
 def table(*rows: dict[str, object]) -> Table:
-    """A table of rows, as JSON lines."""
     lines = "\n".join(json.dumps(row) for row in rows)
     return read_table("pairs.jsonl", lines.encode(), FileFormat.JSONL)
 
 
 def write(path: Path, pairs: list[TrainingPair]) -> Path:
-    """A file of pairs in our layout."""
     rows = [
         {
             "topic": pair.group,

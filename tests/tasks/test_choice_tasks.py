@@ -23,7 +23,6 @@ from support.choice_prompts import (
 from support.each import each
 
 from harness.core import Sample
-from harness.models.scripted import control
 from harness.parts import Message, Mode
 from harness.pipeline.plan import check_templates, variant_digest
 from harness.text.prompts import Prompts
@@ -42,7 +41,6 @@ def space(data: str | None, folder: Path) -> Workspace:
 
 
 def read(name: str, data: str | None, folder: Path) -> list[Sample]:
-    """The samples of a task, of released data or of our own."""
     found, _ = space(data, folder).samples(task(name).data)
     return list(found)
 
@@ -68,12 +66,7 @@ def test_ludwig_dev_differs_from_ludwig_in_nothing_but_its_items() -> None:
     assert structs.replace(dev, about=test.about, data=test.data) == test
 
 
-@pytest.mark.parametrize("name", GROUPS)
-def test_the_check_before_the_first_call_finds_no_fault(name: str) -> None:
-    check_templates(plan(name))
-
-
-@pytest.mark.parametrize("name", GROUPS)
+@each("name", SHIPPED.names("tasks"))
 def test_every_variant_has_a_digest_of_its_own(name: str) -> None:
     prompts = Prompts([HOME / "prompts"])
 
@@ -160,18 +153,6 @@ def test_the_default_variants_make_up_the_pool_of_all(name: str, default: list[s
     assert spec.judges == ("gold",)
 
 
-@each(("name", "policy"), [(n, p) for n in GROUPS for p in task(n).controls])
-def test_every_control_can_answer_every_variant(name: str, policy: str) -> None:
-    made, spec = plan(name), task(name)
-    layouts = {v: part.choice for v, part in spec.variants.items() if part.choice}
-    model = control(policy, policy, sources=spec.controls, samples=made.samples, layouts=layouts)
-
-    asked = [r for v in spec.variants for cell in cells(made, v) for r in requests(made, cell)]
-
-    assert all(response.choice_scores for response in model.answer(asked))
-    assert policy in SHIPPED.names("configs/models")
-
-
 def test_the_wording_of_the_paper_reaches_the_model_byte_for_byte() -> None:
     pack = Path(DATA or ".", "..", "paper_prompts")
     file = pack / "intent_detection" / "choose.user.j2"
@@ -186,9 +167,6 @@ def test_the_wording_of_the_paper_reaches_the_model_byte_for_byte() -> None:
     order = {"option_1": mark("choice_2"), "option_2": mark("choice_1")}
     expected = re.sub(r"{{ (\w+) }}", lambda slot: order.get(slot[1], mark(slot[1])), text)
     assert message == Message("user", expected)
-
-
-# Released data
 
 
 @needs_data

@@ -10,19 +10,11 @@ from pathlib import Path
 import pytest
 from support.each import each, rest_slow
 
-from harness.core import Request, Run, Sample
+from harness.core import Run, Sample
 from harness.data.readers import emphasized_talk, samples_jsonl
 from harness.errors import SpecError
-from harness.models.scripted import control
 from harness.parts import Decoding, Message
-from harness.pipeline.plan import (
-    Plan,
-    PlannedResponse,
-    check_templates,
-    request,
-    template_values,
-    variant_digest,
-)
+from harness.pipeline.plan import Plan, PlannedResponse, check_templates, request, template_values
 from harness.pipeline.resolve import RunOptions, resolve
 from harness.registry import Registry
 from harness.specs.tasks import TaskSpec
@@ -67,13 +59,11 @@ def stressed(before: str, emphasis: str, after: str, **fields: str) -> Sample:
 
 
 def plan(*samples: Sample, prompts: Prompts = SHIPPED) -> Plan:
-    """A plan of every variant over these samples."""
     run = Run("emphasized_talk", tuple(TASK.variants), "m@1", (Decoding(),), 0, None, "p", "d")
     return Plan(run, TASK, samples, prompts, "m@1")
 
 
 def asked(sample: Sample, variant: str) -> str:
-    """The prompt of a sample under a variant."""
     made = plan(sample)
     cell = PlannedResponse(sample, variant, TASK.decodings[0])
     [step] = TASK.variants[variant].steps
@@ -90,7 +80,6 @@ def current(sample: Sample, marker: str) -> str:
 
 @pytest.fixture(scope="module", params=rest_slow(["sample", "released"], kept=1))
 def samples(request: pytest.FixtureRequest) -> list[Sample]:
-    """All samples of a source of data."""
     if request.param == "sample":
         return samples_jsonl.read([HOME / "tasks" / TASK.data.sample], None)
     if DATA is None:
@@ -181,19 +170,8 @@ def test_with_a_marker_each_stress_of_a_dialogue_has_a_prompt_of_its_own(
 
 
 def by_dialogue(samples: Iterable[Sample]) -> Iterable[tuple[str, list[Sample]]]:
-    """The samples of each dialogue."""
     key: Callable[[Sample], str] = lambda sample: sample.cluster  # noqa: E731 - typed for groupby
     return ((name, list(run)) for name, run in groupby(sorted(samples, key=key), key=key))
-
-
-def test_the_check_before_the_first_call_finds_no_fault(samples: list[Sample]) -> None:
-    check_templates(plan(*samples))
-
-
-def test_every_variant_has_a_digest_of_its_own() -> None:
-    digests = {variant_digest(TASK, v, prompts=SHIPPED, name="emphasized_talk") for v in VARIANTS}
-
-    assert len(digests) == len(VARIANTS)
 
 
 def test_the_wording_of_the_paper_reaches_the_model_byte_for_byte() -> None:
@@ -216,30 +194,6 @@ def test_the_wording_of_the_paper_reaches_the_model_byte_for_byte() -> None:
     filled = {"context": "0: CONTEXT-MARK", "current": 'so "that\'s it".'}
     expected = re.sub(r"{{ (\w+) }}", lambda slot: filled[slot[1]], text)
     assert message == Message("user", expected)
-
-
-PAIR = (
-    Sample("b", stressed("so ", "he", " said").fields, {"implication": ("Not she.",)}, cluster="d"),
-    Sample("a", stressed("", "so", " he said").fields, {"implication": ("It was.",)}, cluster="d"),
-)
-
-
-@pytest.mark.parametrize(
-    ("policy", "expected"),
-    [
-        ("oracle", ["Not she.", "It was."]),
-        ("blind", ["It was.", "It was."]),
-        ("echo", ["so he said", "so he said"]),
-        ("literal", ["so he said", "so he said"]),
-    ],
-)
-def test_a_control_answers_what_its_name_says(policy: str, expected: list[str]) -> None:
-    model = control(policy, policy, sources=TASK.controls, samples=PAIR)
-    questions = [
-        Request(sample.id, "marker:none", "response", "m", (), Decoding()) for sample in PAIR
-    ]
-
-    assert [r.texts for r in model.answer(questions)] == [(text,) for text in expected]
 
 
 @pytest.mark.parametrize(

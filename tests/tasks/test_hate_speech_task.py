@@ -1,18 +1,15 @@
 """The shipped task hate_speech: what models see, and what takes the place of it."""
 
-import os
 from pathlib import Path
 
 import pytest
-from support.choice_prompts import HOME, SHIPPED, cells, requests, task
+from support.choice_prompts import HOME, cells, requests, task
 
 from harness.core import Run, Sample
-from harness.models.scripted import control
 from harness.parts import Decoding, Message, Mode
 from harness.pipeline.plan import Plan, check_templates
 from harness.text.prompts import Prompts
 
-DATA = os.environ.get("HARNESS_DATA")
 SYSTEM = (
     "You are shown one text at a time. Decide whether it attacks, belittles or stirs up dislike of "
     "people because of a group they belong to - openly, by a hint, or by what it takes for "
@@ -37,7 +34,6 @@ def plan(*samples: Sample, pack: Path | None = None) -> Plan:
 
 
 def messages(made: Plan, variant: str) -> list[tuple[Message, ...]]:
-    """What each step of a variant shows."""
     [cell] = cells(made, variant)
     return [asked.messages for asked in requests(made, cell)]
 
@@ -89,28 +85,3 @@ def test_a_packs_question_reaches_the_model_byte_for_byte(tmp_path: Path, varian
     shown = messages(plan(pack=tmp_path), variant)[-1]
 
     assert shown[0] == Message("system", words)
-
-
-def test_the_wording_of_the_paper_reaches_the_model_byte_for_byte() -> None:
-    pack = Path(DATA or ".", "..", "paper_prompts")
-    file = pack / "hate_speech" / "yes_no.system.j2"
-    if DATA is None or not file.is_file():
-        pytest.skip("no paper_prompts folder next to HARNESS_DATA: the wording of the papers")
-
-    shown = messages(plan(pack=pack), "bare")[-1]
-
-    assert shown[0].content == file.read_bytes().decode().removesuffix("\n")
-
-
-@pytest.mark.parametrize("policy", task("hate_speech").controls)
-def test_every_control_can_answer_and_has_a_model(policy: str) -> None:
-    made = plan(sample(), sample("other", "no"))
-    layouts = {v: part.choice for v, part in made.task.variants.items() if part.choice}
-    model = control(
-        policy, policy, sources=made.task.controls, samples=made.samples, layouts=layouts
-    )
-
-    asked = [r for v in made.task.variants for cell in cells(made, v) for r in requests(made, cell)]
-
-    assert all(response.choice_scores for response in model.answer(asked))
-    assert policy in SHIPPED.names("configs/models")

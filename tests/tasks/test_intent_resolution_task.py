@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from support.each import each
 from support.intent_resolution_prompts import (
-    FIELDS,
     GOLDEN,
     GROUPS,
     HOME,
@@ -26,12 +25,10 @@ from support.intent_resolution_prompts import (
 )
 
 from harness.data.readers import intent_resolution, samples_jsonl
-from harness.models.scripted import control
 from harness.parts import Message
-from harness.pipeline.plan import check_templates, variant_digest
+from harness.pipeline.plan import check_templates
 from harness.specs.data import OverlaySpec
 from harness.specs.schema import load_spec, read_yaml
-from harness.text.prompts import Prompts
 
 TASK = shipped_task()
 DATA = os.environ.get("HARNESS_DATA")
@@ -127,51 +124,6 @@ def test_the_golden_file_shows_every_template_of_the_task() -> None:
 
     # intention is the parent of the first steps.
     assert {template.rpartition("/")[2] for template in steps} == shipped - {"intention"}
-
-
-def test_the_check_before_the_first_call_finds_no_fault() -> None:
-    check_templates(plan())
-
-
-def test_every_variant_has_a_digest_of_its_own() -> None:
-    made = Prompts([HOME / "prompts"])
-
-    digests = {variant_digest(TASK, v, prompts=made, name="intent_resolution") for v in VARIANTS}
-
-    assert len(digests) == len(VARIANTS)
-
-
-@pytest.mark.parametrize("policy", TASK.controls)
-def test_every_control_can_answer_every_step(policy: str) -> None:
-    made = plan(*(sample(group) for group in GROUPS))
-    asked = [request for cell in made.cells for request in requests(made, cell)]
-    model = control(policy, policy, sources=TASK.controls, samples=made.samples)
-
-    said = [response.texts for response in model.answer(asked)]
-
-    known = {(mark(name),) for name in (*FIELDS, *REFERENCES)}
-    assert set(said) <= known
-    assert len(said) == len(asked)
-
-
-@each(
-    ("policy", "step", "expected"),
-    [
-        ("oracle", 0, "true_intention"),
-        ("oracle", 1, "turn2_true"),
-        ("literal", 0, "literal_intention"),
-        ("literal", 1, "turn2_literal"),
-        ("echo", 1, "utterance"),
-    ],
-)
-def test_a_control_answers_what_its_name_says(policy: str, step: int, expected: str) -> None:
-    made = plan()
-    cell = next(cell for cell in made.cells if cell.variant == "cot0")
-    model = control(policy, policy, sources=TASK.controls, samples=made.samples)
-
-    [response] = model.answer([requests(made, cell)[step]])
-
-    assert response.texts == (mark(expected),)
 
 
 @pytest.mark.parametrize("source", ["sample", "corrected", "released"])

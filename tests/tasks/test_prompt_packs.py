@@ -29,18 +29,6 @@ Answer as {{ listener }}, and mean what you say.
 
 {{ listener }} says,
 """
-# As packs of version 0.1 were written.
-WITH_BLOCK = """Story: {{ context }} {{ utterance }}
-{% block guidance %}{% endblock %}
-
-{{ listener }} says,
-"""
-OLD_LEVEL = """{% extends "intent_resolution/base.user.j2" %}
-{% block guidance %}
-
-What {{ speaker }} is after: {{ true_intention }}
-{% endblock %}
-"""
 GUIDED = ("cot0", "cot1", "cot2", "cot3", "cot4", "cot5", "cot6")
 TWO_STEPS = ("cot0", "cot2", "cot3", "cot4")
 
@@ -65,7 +53,7 @@ def asked(made: Plan, variant: str) -> list[tuple[Message, ...]]:
     return [part.messages for part in requests(made, cell)]
 
 
-PACKS = pytest.mark.parametrize("source", ["plain", "block", "papers"])
+PACKS = pytest.mark.parametrize("source", ["plain", "papers"])
 
 
 def folder_of(source: str, folder: Path) -> Path:
@@ -73,7 +61,7 @@ def folder_of(source: str, folder: Path) -> Path:
         if not PAPERS.is_dir():
             pytest.skip("no paper_prompts folder next to HARNESS_DATA: the wording of the papers")
         return PAPERS
-    return pack(folder, base=PLAIN if source == "plain" else WITH_BLOCK)
+    return pack(folder, base=PLAIN)
 
 
 @PACKS
@@ -139,14 +127,6 @@ def test_a_level_that_no_longer_shows_what_it_reveals_is_refused(tmp_path: Path)
     assert str(tmp_path / "intent_resolution" / "cot6.user.j2") in error
 
 
-def test_a_block_that_nothing_renders_any_more_is_found(tmp_path: Path) -> None:
-    # The old fault: the level's words are in a block of a parent that has none.
-    made = with_pack(pack(tmp_path, base=PLAIN, cot5=OLD_LEVEL))
-
-    with pytest.raises(SpecError, match="cot5 of task intent_resolution reveals 'true_intention'"):
-        check_templates(made)
-
-
 def test_two_variants_of_the_same_words_are_refused_by_name_and_file(tmp_path: Path) -> None:
     words = '{% include "intent_resolution/base.user.j2" %}'
     made = with_pack(pack(tmp_path, cot1=words))
@@ -192,17 +172,10 @@ def test_a_server_is_asked_in_a_conversation_and_level_one_may_reason(
 
 @each(
     ("text", "expected"),
-    [
-        ("a\n\nb\n\nc:", "a\n\nb\n\nP\n\nc:"),
-        ("a\nc:", "a\n\nP\n\nc:"),
-        ("c:", "P\n\nc:"),
-    ],
+    [("a\n\nb\n\nc:", "a\n\nb\n\nP\n\nc:"), ("a\nc:", "a\n\nP\n\nc:"), ("c:", "P\n\nc:")],
 )
 def test_a_paragraph_is_put_in_before_the_last_line(text: str, expected: str) -> None:
     assert with_paragraph(text, "P") == expected
-
-
-# Other tasks
 
 
 def stressed(emphasis: str) -> Sample:
@@ -246,26 +219,7 @@ def test_orders_of_choices_that_coincide_are_no_fault(tmp_path: Path) -> None:
     check_templates(other_plan("intent_detection", tmp_path, "order0", "order2", "order4", of=of))
 
 
-def test_attributes_that_a_pack_does_not_name_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "topical_chat" / "rate.user.j2"
-    path.parent.mkdir()
-    path.write_text("{{ conversation }} {{ fact }} {{ reply }} Rate it.")
-    fields = {"conversation": "A: hello", "fact": "none", "reply": "hi"}
-
-    with pytest.raises(SpecError, match=r"variants naturalness and coherence .*rate\.user\.j2"):
-        check_templates(other_plan("topical_chat", tmp_path, of=Sample("s1", fields)))
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "hate_speech",
-        "ishate_implicit",
-        "ishate_subtle",
-        "ishate_non_implicit",
-        "ishate_non_explicit",
-    ],
-)
+@each("name", ["hate_speech", "ishate_implicit", "ishate_subtle", "ishate_non_implicit"])
 def test_a_pack_of_one_question_leaves_two_layouts_two_prompts(tmp_path: Path, name: str) -> None:
     labels = tuple(shipped(name).data.choices.values())
     of = Sample("s1", {"text": "T"}, {}, labels, labels[0])

@@ -14,13 +14,13 @@ from support.sample_texts import (
     SAMPLES,
     normal,
     other_texts,
+    probed,
     released_texts,
     repeated,
     runs,
     texts,
     words,
 )
-from support.word_probe import probed
 
 from harness.core import Sample
 from harness.data.readers.samples_jsonl import read
@@ -313,9 +313,7 @@ PAIRS = (
     ("turn1_true", "turn1_literal"),
     ("true_intention", "literal_intention"),
 )
-FORMULAS = frozenset(
-    words("yes no sure okay thanks thank that glad oh right good sorry"),
-)
+FORMULAS = frozenset(words("yes no sure okay thanks thank that glad oh right good sorry"))
 Seen = Callable[[str, str], bool]
 POINTS: dict[str, Seen] = {
     "question mark": lambda text, _: "?" in text,
@@ -406,7 +404,6 @@ def test_a_story_names_both_people_and_joins_with_the_utterance() -> None:
 
 
 def shared_words(one: str, other: str) -> float:
-    """The words two texts share, as a share of all their words."""
     first, second = set(words(one)), set(words(other))
     return len(first & second) / len(first | second)
 
@@ -441,17 +438,6 @@ def test_a_fragment_is_whole_words_and_flagged_where_its_turn_repeats_it() -> No
         assert not re.match(r"[\w'-]", fields["after"])
         assert sample.flags == (("ambiguous",) if found > 1 else ())
     assert sum(bool(sample.flags) for sample in samples) == 5
-
-
-def test_fragments_are_in_each_third_of_the_turn() -> None:
-    middles = [
-        (len(s.fields["before"]) + len(s.fields["emphasis"]) / 2) / len(turn(s))
-        for s in held("emphasized_talk")
-    ]
-
-    thirds = Counter(int(middle * 3) for middle in middles)
-
-    assert min(thirds[third] for third in range(3)) >= 0.2 * len(middles)
 
 
 def test_two_to_four_turns_lead_to_the_speaker() -> None:

@@ -44,7 +44,6 @@ CELLS = [
 
 
 def space(folder: Path, data: Path | None) -> Workspace:
-    """A workspace of what ships."""
     registry = Registry((shipped_home(),), {}, folder / "cache")
     return Workspace(
         registry,
@@ -57,7 +56,6 @@ def space(folder: Path, data: Path | None) -> Workspace:
 
 
 def ends(judge: str, variant: str) -> tuple[int, int]:
-    """The scale on which a judge reads a variant."""
     spec = Registry((HOME,), {}, HOME).load("configs/judges", judge)
     assert isinstance(spec, StatedSpec)
     scale = spec.scales.get(variant, spec.scale)
@@ -65,7 +63,6 @@ def ends(judge: str, variant: str) -> tuple[int, int]:
 
 
 def words(variant: str, sample: Sample) -> str:
-    """What a model is asked about a sample."""
     prompts, spec = Prompts([HOME / "prompts"]), TASK.variants[variant]
     criterion = prompts.text(f"{spec.slots['criterion']}.j2", sample.fields)
     slots = {**sample.fields, "criterion": criterion}
@@ -74,7 +71,6 @@ def words(variant: str, sample: Sample) -> str:
 
 @pytest.fixture(scope="module")
 def imported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Imported]:
-    """The released replies to each prompt, imported."""
     folder, data = tmp_path_factory.mktemp("released"), Path(DATA or "")
     found = {}
     for way in dict.fromkeys(cell[0] for cell in CELLS):

@@ -75,8 +75,8 @@ def test_near_copies_are_linked_over_others_and_the_largest_group_is_the_first()
 
     found = near_copies(texts)
 
-    assert [(one.group, one.size, one.place) for one in found] == [
-        *((1, 3, 1), (1, 3, 2), (1, 3, 4), (2, 2, 0), (2, 2, 3))
+    assert found[["group", "size", "place"]].to_numpy().tolist() == [
+        *([1, 3, 1], [1, 3, 2], [1, 3, 4], [2, 2, 0], [2, 2, 3])
     ]
     # The last of the first group is linked by the second: 3 words of 6 shared with the first.
-    assert [round(one.likeness, 2) for one in found] == [1, 0.8, 0.5, 1, 1]
+    assert found["likeness"].round(2).tolist() == [1, 0.8, 0.5, 1, 1]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from posed import loaded
-from support.resolved import resolved
+from support.sketches import resolved
 
 from harness.core import Model, Request, Response
 from harness.models.local.vllm_model import VllmModel
@@ -22,31 +22,26 @@ def model(folder: Path, **settings: object) -> VllmModel:
 
 
 def ask(text: str, *, repeat: int = 0, **decoding: float | None) -> Request:
-    """A request for an answer in writing."""
     chosen = Decoding(**{"max_tokens": 24, **decoding})  # type: ignore[arg-type]  # ints
     words = (Message("user", text),)
     return Request("s", "base", "answer", "tiny", words, chosen, repeat=repeat)
 
 
 def embed(text: str) -> Request:
-    """A request for a vector."""
     words = (Message("user", text),)
     return Request("s", "base", "embed", "tiny", words, Decoding(max_tokens=1), Mode.EMBED)
 
 
 def answers(model: Model, requests: Iterable[Request]) -> dict[str, Response]:
-    """All responses, by key."""
     return {response.key: response for response in model.answer(requests)}
 
 
 def failure_of(response: Response) -> tuple[Reason, str]:
-    """Why a response failed, and the words for it."""
     assert response.failure is not None
     return response.failure.reason, response.failure.message
 
 
 def written_adapter(folder: Path, seed: int) -> Path:
-    """A random adapter for the tiny checkpoint."""
     import torch
     from safetensors.torch import save_file
 

@@ -63,7 +63,6 @@ def asked(context: str, choices: Sequence[str]) -> Request:
 
 @cache
 def loaded(folder: Path) -> Any:  # noqa: ANN401 - a model of transformers
-    """The checkpoint's model in float32."""
     import torch
     from transformers import AutoModelForCausalLM
 
@@ -72,7 +71,6 @@ def loaded(folder: Path) -> Any:  # noqa: ANN401 - a model of transformers
 
 @cache
 def tokenizer(folder: Path) -> Any:  # noqa: ANN401 - a tokenizer of transformers
-    """The checkpoint's tokenizer."""
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(str(folder))

@@ -13,7 +13,12 @@ from pathlib import Path
 from shutil import copytree
 
 import pytest
+from support.sketches import resolved
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, processors
+
+from harness.models.anthropic.model import AnthropicModel
+from harness.models.openai.model import OpenAIModel
+from harness.specs.models import AnthropicSpec, OpenAISpec
 
 START_S = 300
 # Threads of so small a model only wait for each other.
@@ -46,6 +51,17 @@ def served(folder: Path, log: Path, *options: str) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait(60)
+
+
+def as_openai(url: str, **settings: object) -> OpenAIModel:
+    spec = OpenAISpec(model="auto", base_url=url, key_env=None, **settings)  # type: ignore[arg-type]  # by key
+    return resolved(OpenAIModel("tiny", spec, {}))
+
+
+def as_anthropic(url: str, **settings: object) -> AnthropicModel:
+    address = url.removesuffix("/v1")
+    spec = AnthropicSpec(model="tiny-random", base_url=address, key_env=None, **settings)  # type: ignore[arg-type]  # by key
+    return resolved(AnthropicModel("tiny", spec, {}))
 
 
 def _is_up(url: str) -> bool:

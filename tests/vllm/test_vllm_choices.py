@@ -1,14 +1,12 @@
-"""Choices scored by vLLM, in this process and by its server, beside a plain forward pass.
+"""Choices scored by vLLM, in this process and by its server, beside a plain forward pass."""
 
-Runs in the environment that tests/vllm/install.sh builds: `python -m pytest -m vllm tests/vllm`.
-"""
-
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
+from in_process import answers, model
 from posed import (
     OURS,
     asked,
@@ -19,29 +17,14 @@ from posed import (
     released,
     tokenizer,
 )
-from served import as_llama_2, served
-from support.resolved import resolved
+from served import as_llama_2, as_openai, served
 
-from harness.core import Model, Request, Response
+from harness.core import Model
 from harness.models.local.tokenization import prompt_tokens
-from harness.models.local.vllm_model import VllmModel
-from harness.models.openai.model import OpenAIModel
 from harness.parts import Message, Mode, Reason
-from harness.specs.models import OpenAISpec, VllmSpec
 
 pytest_plugins = ["vllm_fixtures"]
 pytestmark = pytest.mark.vllm
-
-
-def in_process(folder: Path) -> VllmModel:
-    return resolved(
-        VllmModel("tiny", VllmSpec(model=str(folder), enforce_eager=True), folder.parent)
-    )
-
-
-def by_server(url: str, choices: str = "echo") -> OpenAIModel:
-    spec = OpenAISpec(model="auto", base_url=url, key_env=None, choices=choices)  # type: ignore[arg-type]  # a Literal
-    return resolved(OpenAIModel("tiny", spec, {}))
 
 
 @pytest.fixture(scope="module")
@@ -53,13 +36,13 @@ def llama_2(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def models(
     folder: Path, llama_2: Path, server: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, tuple[Model, Path]]]:
-    engines = [in_process(folder), in_process(llama_2)]
+    engines = [model(folder), model(llama_2)]
     with served(llama_2, tmp_path_factory.mktemp("log") / "llama-2.log") as url:
         yield {
             "process": (engines[0], folder),
             "process, Llama 2": (engines[1], llama_2),
-            "server": (by_server(server), folder),
-            "server, Llama 2": (by_server(url), llama_2),
+            "server": (as_openai(server, choices="echo"), folder),
+            "server, Llama 2": (as_openai(url, choices="echo"), llama_2),
         }
     for engine in engines:
         engine.close()
@@ -68,15 +51,11 @@ def models(
 WAYS = ["process", "process, Llama 2", "server", "server, Llama 2"]
 
 
-def answers(model: Model, requests: Iterable[Request]) -> dict[str, Response]:
-    return {response.key: response for response in model.answer(requests)}
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_choices_score_what_a_plain_forward_pass_gives(
     models: dict[str, tuple[Model, Path]], way: str
 ) -> None:
-    model, folder = models[way]
+    scorer, folder = models[way]
     requests = [asked(context, choices) for context, choices in [*OURS, *released()]]
     requests = [
         each
@@ -84,7 +63,7 @@ def test_choices_score_what_a_plain_forward_pass_gives(
         if way.endswith("Llama 2") or each.messages[0].content != OURS[-1][0]
     ]
 
-    found = answers(model, requests)
+    found = answers(scorer, requests)
 
     for request in requests:
         assert_scored(found[request.key], by_forward_pass(folder, request))
@@ -114,12 +93,12 @@ def test_what_nothing_can_score_is_unsupported(
 def test_the_order_of_prompts_changes_no_value(
     models: dict[str, tuple[Model, Path]], way: str, seed: int
 ) -> None:
-    model, _ = models[way]
+    scorer, _ = models[way]
     requests = [asked(context, choices) for context, choices in OURS]
     requests += [asked(f"{context}{n}", choices) for n in range(8) for context, choices in OURS[:4]]
-    alone = {key: each for request in requests for key, each in answers(model, [request]).items()}
+    alone = {key: each for request in requests for key, each in answers(scorer, [request]).items()}
 
-    together = answers(model, Random(seed).sample(requests, len(requests)))
+    together = answers(scorer, Random(seed).sample(requests, len(requests)))
 
     assert {key: each.choice_scores for key, each in together.items()} == {
         key: each.choice_scores for key, each in alone.items()
@@ -135,7 +114,7 @@ def test_the_likeliest_tokens_of_a_server_are_those_of_a_forward_pass(
     known = [text for text in texts if text.strip().isalpha()][:2]
     listing = replace(asked("", (*known, "unheard")), messages=words, mode=Mode.CHOOSE_TOKEN)
 
-    [response] = by_server(server, "top_logprobs").answer([listing])
+    [response] = as_openai(server, choices="top_logprobs").answer([listing])
 
     *first, last = response.choice_scores or ()
     assert [score.logprob for score in first] == pytest.approx([texts[t] for t in known], abs=1e-3)

@@ -1,27 +1,25 @@
-"""Greedy texts of a task's own prompts: transformers, vLLM in this process and vLLM's server.
-
-Runs in the environment that tests/vllm/install.sh builds: `python -m pytest -m vllm tests/vllm`.
-"""
+"""Greedy texts of a task's own prompts: transformers, vLLM in this process and vLLM's server."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
-from in_process import answers, model
-from posed import loaded, tokenizer
-from support.resolved import resolved
+from in_process import answers, embed, model
+from posed import OURS, loaded, tokenizer
+from served import as_anthropic, as_openai, served
+from support.sketches import resolved
 from support.toy import Toy
 
 from harness.core import Model, Request
-from harness.models.anthropic.model import AnthropicModel
 from harness.models.local.tokenization import prompt_tokens
 from harness.models.local.transformers_lm import TransformersModel
-from harness.models.openai.model import OpenAIModel
+from harness.models.vectors import Vectors
 from harness.parts import Decoding
 from harness.pipeline.plan import request
 from harness.pipeline.resolve import RunOptions, resolve
-from harness.specs.models import AnthropicSpec, OpenAISpec, TransformersSpec
+from harness.specs.models import TransformersSpec
 
 pytest_plugins = ["vllm_fixtures"]
 pytestmark = pytest.mark.vllm
@@ -64,7 +62,6 @@ def requests(toy: Toy) -> list[Request]:
 
 
 def expected(folder: Path, asked: Request) -> Expected:
-    """What plain greedy decoding gives."""
     import torch
 
     words = tokenizer(folder)
@@ -87,20 +84,15 @@ def expected(folder: Path, asked: Request) -> Expected:
 def test_greedy_texts_are_equal_but_for_ties(
     requests: list[Request], folder: Path, server: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    keyless = {"base_url": server, "key_env": None}
-    hosted = OpenAISpec(model="auto", **keyless)  # type: ignore[arg-type]  # by key
-    newer = OpenAISpec(model="auto", api="responses", choices="none", **keyless)  # type: ignore[arg-type]  # by key
-    keyless["base_url"] = server.removesuffix("/v1")
-    shaped = AnthropicSpec(model="tiny-random", **keyless)  # type: ignore[arg-type]  # by key
     engine = model(folder)
     models: dict[str, Model] = {
         "transformers": resolved(
             TransformersModel("t", TransformersSpec(model=str(folder)), folder)
         ),
         "vLLM in process": engine,
-        "vLLM's server, as OpenAI's": resolved(OpenAIModel("s", hosted, {})),
-        "vLLM's server, by responses": resolved(OpenAIModel("r", newer, {})),
-        "vLLM's server, as Anthropic's": resolved(AnthropicModel("a", shaped, {})),
+        "vLLM's server, as OpenAI's": as_openai(server),
+        "vLLM's server, by responses": as_openai(server, api="responses", choices="none"),
+        "vLLM's server, as Anthropic's": as_anthropic(server),
     }
 
     texts = {name: answers(one, requests) for name, one in models.items()}
@@ -116,3 +108,30 @@ def test_greedy_texts_are_equal_but_for_ties(
             print(f"\n{name}: {equal} of {len(wanted)} greedy texts equal", end="")
     with capsys.disabled():
         print(f"\n{sum(each.is_tied for each in wanted.values())} of them have a tie")
+
+
+TEXTS = [context for context, _ in OURS] + ["Hello.", "Does she mean it?", "no " * 900]
+TEXTS += [choice for _, choices in OURS for choice in choices]
+EMBEDDED = [embed(text) for text in dict.fromkeys(TEXTS)]
+
+
+def by_transformers(folder: Path) -> Vectors:
+    """The mean vectors of the texts by a plain forward pass each, scaled to 1."""
+    import torch
+
+    rows = []
+    for one in EMBEDDED:
+        ids = tokenizer(folder)(one.messages[0].content)["input_ids"]
+        with torch.inference_mode():
+            pooled = loaded(folder).model(torch.tensor([ids]))[0][0].mean(0)
+        rows.append((pooled / pooled.norm()).numpy())
+    return np.stack(rows)
+
+
+def test_vllms_server_gives_the_vectors_of_transformers(folder: Path, tmp_path: Path) -> None:
+    options = ("--runner", "pooling", "--pooler-config", '{"seq_pooling_type": "MEAN"}')
+    with served(folder, tmp_path / "server.log", *options) as url:
+        found = answers(as_openai(url, choices="none"), EMBEDDED)
+
+    vectors = np.array([(found[request.key].vectors or ((),))[0] for request in EMBEDDED])
+    np.testing.assert_allclose(vectors, by_transformers(folder), rtol=0, atol=1e-4)

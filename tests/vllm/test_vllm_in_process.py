@@ -1,24 +1,26 @@
-"""vLLM in this process: the tiny random checkpoint, beside the same through transformers.
-
-Runs in the environment that tests/vllm/install.sh builds: `python -m pytest -m vllm tests/vllm`.
-"""
+"""vLLM in this process: the tiny random checkpoint, beside the same through transformers."""
 
 import json
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from random import Random
 from shutil import copytree
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from in_process import answers, ask, failure_of, merged, model, written_adapter
-from posed import OURS, asked, assert_scored, by_forward_pass
-from support.resolved import resolved
+from posed import OURS, asked, assert_scored, by_forward_pass, loaded
+from support.sketches import resolved
+from support.toy import Toy
 
 from harness.cli import main
+from harness.core import Request
 from harness.errors import ModelError
 from harness.models.local.transformers_lm import TransformersModel
 from harness.models.local.vllm_model import VllmModel
-from harness.parts import Reason
+from harness.parts import ChoiceScore, Reason
 from harness.specs.models import TransformersSpec
 
 pytest_plugins = ["vllm_fixtures"]
@@ -202,3 +204,79 @@ def test_a_task_runs_in_process_and_again_offline(
     files = {p: p.read_bytes() for p in tmp_path.rglob("results/**/*") if p.is_file()}
     assert main([*command, "--offline"]) in (0, 1)
     assert files == {p: p.read_bytes() for p in tmp_path.rglob("results/**/*") if p.is_file()}
+
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SETTINGS = """
+    kind: vllm
+    model: {folder}
+    dtype: bfloat16
+    quantization: fp8_per_channel
+    lora: {adapter}
+    max_model_len: 512
+    gpu_memory_utilization: 0.05
+    enforce_eager: true
+"""
+
+
+def test_keys_of_the_yaml_reach_the_engine(toy: Toy, folder: Path, tmp_path: Path) -> None:
+    adapter = written_adapter(tmp_path / "adapter", 1)
+    toy.write("configs/models/set.yaml", SETTINGS.format(folder=folder, adapter=adapter))
+    registry = toy.space().registry
+    one = registry.model("set", registry.load("configs/models", "set"))
+    assert isinstance(one, VllmModel)
+
+    config: Any = one._engine()._engine.vllm_config
+    one.close()
+
+    assert (config.model_config.model, str(config.model_config.dtype)) == (
+        str(folder),
+        "torch.bfloat16",
+    )
+    assert (config.model_config.quantization, config.model_config.max_model_len) == (
+        "fp8_per_channel",
+        512,
+    )
+    assert config.lora_config.max_lora_rank == 8
+    assert config.cache_config.gpu_memory_utilization == 0.05
+    assert config.model_config.enforce_eager
+
+
+def in_fp8(values: "Tensor") -> "Tensor":
+    """Rows rounded to eight bits, each by its own scale."""
+    import torch
+
+    scale = values.abs().amax(-1, keepdim=True) / 448
+    return (values / scale).to(torch.float8_e4m3fn).float() * scale
+
+
+def quantized(folder: Path) -> Any:  # noqa: ANN401 - a model of transformers
+    """The checkpoint's model with weights and what they are multiplied by rounded by hand."""
+    import torch
+
+    model = deepcopy(loaded(folder))
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.Linear) and name != "lm_head":
+            module.weight.data = in_fp8(module.weight.data)
+            module.register_forward_pre_hook(lambda _, given: (in_fp8(given[0]),))
+    return model
+
+
+def distance(one: tuple[ChoiceScore, ...], other: tuple[ChoiceScore, ...]) -> float:
+    return float(np.mean([abs(a.logprob - b.logprob) for a, b in zip(one, other, strict=True)]))
+
+
+def test_quantization_rounds_as_its_name_says(folder: Path) -> None:
+    one = model(folder, dtype="bfloat16", quantization="fp8_per_channel")
+    requests: list[Request] = [asked(context, choices) for context, choices in OURS]
+
+    found = answers(one, requests)
+    one.close()
+
+    scores = {request: found[request.key].choice_scores or () for request in requests}
+    by_hand, whole = quantized(folder), loaded(folder)
+    near = [distance(s, by_forward_pass(folder, r, by_hand)) for r, s in scores.items()]
+    far = [distance(s, by_forward_pass(folder, r, whole)) for r, s in scores.items()]
+    assert np.mean(near) < 0.75 * np.mean(far)

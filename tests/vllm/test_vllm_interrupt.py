@@ -1,7 +1,4 @@
-"""Ctrl-C in the middle of a run through vLLM in this process, and the run taken up again.
-
-Runs in the environment that tests/vllm/install.sh builds: `python -m pytest -m vllm tests/vllm`.
-"""
+"""Ctrl-C in the middle of a run through vLLM in this process, and the run taken up again."""
 
 import json
 import os
@@ -38,14 +35,12 @@ def started(toy: Toy, folder: Path, results: str, *, workers: int = 1) -> subpro
 
 
 def stored(toy: Toy, results: str) -> list[str]:
-    """The keys of the calls that are stored."""
     paths = (toy.folder / results).glob("calls/tiny/*.jsonl")
     lines = [line for path in paths for line in path.read_bytes().splitlines(keepends=True)]
     return [json.loads(line)["key"] for line in lines if line.endswith(b"\n")]
 
 
 def files(toy: Toy, results: str) -> dict[str, bytes]:
-    """Every file of the runs."""
     root = toy.folder / results / "runs"
     return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
 

@@ -1,7 +1,4 @@
-"""vLLM's server asked as OpenAI's and as Anthropic's: texts, seeds, forms, tokens.
-
-Runs in the environment that tests/vllm/install.sh builds: `python -m pytest -m vllm tests/vllm`.
-"""
+"""vLLM's server asked as OpenAI's and as Anthropic's: texts, seeds, forms, tokens."""
 
 import json
 from collections.abc import Iterator
@@ -11,14 +8,11 @@ from typing import Any
 
 import pytest
 from in_process import answers, ask, failure_of, model
-from support.resolved import resolved
+from served import as_anthropic, as_openai
 
 from harness.core import Model, Request, Response
-from harness.models.anthropic.model import AnthropicModel
 from harness.models.local.vllm_model import VllmModel
-from harness.models.openai.model import OpenAIModel
 from harness.parts import Message, Reason
-from harness.specs.models import AnthropicSpec, OpenAISpec
 
 pytest_plugins = ["vllm_fixtures"]
 pytestmark = pytest.mark.vllm
@@ -36,22 +30,12 @@ TERSE = (Message("system", "You are terse."), Message("user", "Does she mean it?
 TURNS = (*TERSE, Message("assistant", "No."), Message("user", "Why not?"))
 
 
-def as_openai(server: str, **settings: object) -> OpenAIModel:
-    spec = OpenAISpec(model="auto", base_url=server, key_env=None, **settings)  # type: ignore[arg-type]  # by key
-    return resolved(OpenAIModel("tiny", spec, {}))
-
-
-def as_anthropic(server: str, **settings: object) -> AnthropicModel:
-    address = server.removesuffix("/v1")
-    spec = AnthropicSpec(model="tiny-random", base_url=address, key_env=None, **settings)  # type: ignore[arg-type]  # by key
-    return resolved(AnthropicModel("tiny", spec, {}))
-
-
-@pytest.fixture(params=["chat", "responses", "messages"])
+@pytest.fixture(params=["chat", "responses", "one by one", "messages"])
 def hosted(request: pytest.FixtureRequest, server: str) -> Model:
-    """The server, asked in each of its shapes."""
     if request.param == "messages":
         return as_anthropic(server)
+    if request.param == "one by one":
+        return as_openai(server, sends_n=False)
     return as_openai(server, api=request.param, choices="none")
 
 
@@ -77,10 +61,7 @@ def formed(text: str, **decoding: Any) -> Request:  # noqa: ANN401 - as of ask
 @pytest.mark.parametrize("turns", [TERSE, TURNS])
 @pytest.mark.parametrize("length", [20, 200])
 def test_system_turns_cuts_and_tokens_are_those_of_the_engine_in_process(
-    hosted: Model,
-    engine: VllmModel,
-    turns: tuple[Message, ...],
-    length: int,
+    hosted: Model, engine: VllmModel, turns: tuple[Message, ...], length: int
 ) -> None:
     request = posed(*turns, max_tokens=length)
     [expected] = engine.answer([request])
@@ -92,9 +73,7 @@ def test_system_turns_cuts_and_tokens_are_those_of_the_engine_in_process(
     assert found.served == "tiny-random"
 
 
-def test_several_replies_are_one_response_and_all_their_tokens_count(
-    hosted: Model,
-) -> None:
+def test_several_replies_are_one_response_and_all_their_tokens_count(hosted: Model) -> None:
     [response] = hosted.answer([ask("Hello.", temperature=1.0, n=3, max_tokens=SHORT)])
 
     assert len(set(response.texts or ())) == 3
@@ -136,9 +115,7 @@ def test_a_reply_in_a_given_form_follows_it(server: str, way: str) -> None:
     assert len({reply["score"] for reply in replies}) > 1
 
 
-def test_a_prompt_too_long_is_a_missing_item_and_both_numbers_are_named(
-    hosted: Model,
-) -> None:
+def test_a_prompt_too_long_is_a_missing_item_and_both_numbers_are_named(hosted: Model) -> None:
     [response] = hosted.answer([ask("no " * 4100)])
 
     reason, message = failure_of(response)

@@ -1,7 +1,4 @@
-"""The main job against a real server: vLLM on the CPU, serving the tiny random checkpoint.
-
-Runs in the environment that tests/vllm/install.sh builds: `python -m pytest -m vllm tests/vllm`.
-"""
+"""The main job against a real server: vLLM on the CPU, serving the tiny random checkpoint."""
 
 import csv
 from pathlib import Path

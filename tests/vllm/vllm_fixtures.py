@@ -1,4 +1,7 @@
-"""The tiny random checkpoint, and vLLM's server that has it, once for all tests of a session."""
+"""The tiny random checkpoint, and vLLM's server that has it, once for all tests of a session.
+
+In the environment that install.sh builds: `python -m pytest -m vllm tests/vllm`.
+"""
 
 import os
 from collections.abc import Iterator

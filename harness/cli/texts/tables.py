@@ -11,27 +11,23 @@ from harness.analysis.error_table import output_format
 from harness.cli import options
 from harness.cli.impscore import Format, read_input
 from harness.cli.options import AsJson, ExitCode, argument, one_of, option
-from harness.data.split import (
-    LINKS,
-    Leak,
-    Parts,
-    SplitRows,
-    Stratum,
-    leaks,
-    picked,
-    shares_of,
-    split_rows,
-)
+from harness.data import split as parting
+from harness.data.split import Parts, SplitRows, leaks, split_rows
 from harness.errors import DataError, SpecError, did_you_mean
 from harness.implicitness.scorer import Flag, text_of
-from harness.present.screen import say, show_json, show_rows, warn
+from harness.present.screen import say, show, show_json, show_rows, warn
 from harness.storage.cells import cell_text, json_text
 from harness.storage.files import refuse_file, refuse_source, write_whole
+from harness.storage.frames import plain_rows
 from harness.storage.tables import Column, FileFormat, Table, column_of, extended
 from harness.text.cleaning import RELEASED_STEPS, STEPS, CleanedText, chosen_steps
 from harness.text.cleaning import clean as clean_text
 
-NAMES = {2: ("train", "test"), 3: ("train", "dev", "test")}
+SHARED = {
+    **{"part": "rows of", "other": "that are in", "rows": "of"},
+    **{"same_words": "same words", "near": "nearly or quite the same"},
+}
+NAMES = ("train", "dev", "test")
 MOST_SHOWN = 20
 """How many strata the screen shows; split.json has all."""
 MOST_OF_A_UNIT, LEAST_OF_A_UNIT = 0.1, 10
@@ -54,7 +50,6 @@ class SplitChoice:
         "near",
     )
     column: str | None = option("Column of the texts. Default: text.", None)
-    names: str | None = option("Names of the parts. Default: train,dev,test.", None)
     is_check: bool = option(
         "Split nothing: count what the given files share.", False, flags="--check"
     )
@@ -80,17 +75,19 @@ def split(choice: SplitChoice, is_json: AsJson = False) -> int:
         raise SpecError("split: name one table and a folder with -o, or parts with --check")
     refuse_file(choice.out)
     table, where = read_input(choice.files[0], choice.layout, has_column=choice.column is not None)
-    rows, shares = _rows(table, choice, where), shares_of(choice.shares)
-    names = _names(choice.names, len(shares))
-    link = one_of("--link", choice.link, *LINKS)
+    rows, shares = _rows(table, choice, where), parting.shares_of(choice.shares)
+    named = {2: NAMES[::2], 3: NAMES}
+    names = named.get(len(shares), [f"part{at}" for at in range(1, len(shares) + 1)])
+    link = one_of("--link", choice.link, *parting.LINKS)
     found = split_rows(rows, shares, link=link, seed=choice.seed)
     target = FileFormat.CSV if table.file_format is FileFormat.LINES else table.file_format
     paths = [choice.out / f"{name}.{target}" for name in names]
     for path, part in zip(paths, found.rows, strict=True):
         refuse_source(path, Path(where))
-        write_whole(path, extended(picked(table, part), (), target))
-    shared = leaks(_texts(names, found, rows))
-    card = _card(choice, rows, found, names) | {"leaks": shared}
+        write_whole(path, extended(parting.picked(table, part), (), target))
+    pairs = zip(names, found.rows, strict=True)
+    shared = leaks([(name, [rows.texts[row] for row in part]) for name, part in pairs])
+    card = _card(choice, rows, found, names) | {"leaks": plain_rows(shared)}
     write_whole(
         choice.out / "split.json", f"{json.dumps(json.loads(json_text(card)), indent=1)}\n".encode()
     )
@@ -98,7 +95,7 @@ def split(choice: SplitChoice, is_json: AsJson = False) -> int:
         show_json(card)
         return ExitCode.DONE
     _put(choice, rows, found, names)
-    _put_leaks(shared)
+    show(shared.rename(columns=SHARED), "Shared texts")
     say(f"wrote {', '.join(map(str, paths))} and {choice.out / 'split.json'}")
     return ExitCode.DONE
 
@@ -113,10 +110,10 @@ def _check(choice: SplitChoice, *, is_json: bool) -> int:
         parts.append((Path(file).name, [cell if isinstance(cell, str) else "" for cell in cells]))
     found = leaks(parts)
     if is_json:
-        show_json(found)
+        show_json(plain_rows(found))
     else:
-        _put_leaks(found)
-    return ExitCode.of(any(one.near for one in found))
+        show(found.rename(columns=SHARED), "Shared texts")
+    return ExitCode.of(found["near"].any())
 
 
 def _rows(table: Table, choice: SplitChoice, where: str) -> SplitRows:
@@ -126,7 +123,7 @@ def _rows(table: Table, choice: SplitChoice, where: str) -> SplitRows:
     texts = column_of(table, choice.column, where=where) if has_text else [""] * len(table)
     by = options.names(choice.by, "--by") if choice.by else ()
     columns = [cells_of(table, name, "--by", where) for name in by]
-    strata: list[Stratum] = [*zip(*columns, strict=True)] or [()] * len(table)
+    strata: list[parting.Stratum] = [*zip(*columns, strict=True)] or [()] * len(table)
     groups = options.names(choice.group, "--group") if choice.group else ()
     linked = [[cell or None for cell in cells_of(table, n, "--group", where)] for n in groups]
     return SplitRows([t if isinstance(t, str) else "" for t in texts], strata, linked)
@@ -139,19 +136,6 @@ def cells_of(table: Table, name: str, given: str, where: str) -> list[str]:
         close = did_you_mean(name, [*table.columns])
         raise DataError(f"{where}: {fact} {name!r}{close}; correct {given}")
     return [cell_text(cell) for cell in table.cells(table.columns.index(name))]
-
-
-def _names(given: str | None, count: int) -> tuple[str, ...]:
-    found = options.names(given, "--names") if given else NAMES.get(count, ())
-    found = found or tuple(f"part{at}" for at in range(1, count + 1))
-    if len(found) != count:
-        raise SpecError(f"--names {given}: {len(found)} names for {count} shares; give as many")
-    return tuple(options.plain_name(name, option="--names") for name in found)
-
-
-def _texts(names: Sequence[str], found: Parts, rows: SplitRows) -> list[tuple[str, list[str]]]:
-    pairs = zip(names, found.rows, strict=True)
-    return [(name, [rows.texts[row] for row in part]) for name, part in pairs]
 
 
 def _counts(rows: SplitRows, part: Sequence[int]) -> Counter[str]:
@@ -200,12 +184,6 @@ def _put(choice: SplitChoice, rows: SplitRows, found: Parts, names: Sequence[str
             "nearly the same words, as those of a template. --link same links rows of the same "
             "words alone; --group COLUMN links those of one template"
         )
-
-
-def _put_leaks(found: Sequence[Leak]) -> None:
-    rows = [(one.part, one.other, one.rows, one.same_words, one.near) for one in found]
-    head = ("rows of", "that are in", "of", "same words", "nearly or quite the same")
-    show_rows("Shared texts", head, rows)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from random import Random
 from shutil import copytree
 
 import pytest
-from support.resolved import resolved
+from support.sketches import resolved
 
 from harness.core import Request, Response
 from harness.errors import ModelError
