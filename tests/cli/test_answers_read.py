@@ -61,13 +61,15 @@ def test_an_item_that_one_run_has_right_and_the_other_wrong_stands_once_with_bot
     assert "12 of 12 items" in said
 
 
-def test_without_a_limit_as_many_items_are_shown_as_fit_a_screen(
+def test_without_a_limit_as_many_items_are_shown_as_fit_a_screen_of_80_columns(
     judged: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     for lines in ("24", "40"):
         monkeypatch.setenv("LINES", lines)
         said = shown(judged, capsys).splitlines()
         assert int(lines) / 2 < len(said) <= int(lines)
+        assert max(map(len, said)) <= 80
         assert "shown (more: --limit N, --csv FILE)" in said[-1]
 
 
@@ -90,16 +92,6 @@ def test_the_worst_answers_by_a_judge_come_first(judged: Toy, capsys: Lines) -> 
     assert "12 of 12 items" in said
     assert main(["items", oracle, "--below", "1", "--results", str(judged.results)]) == 0
     assert "0 of 12 items" in capsys.readouterr().out
-
-
-def test_lines_fit_a_narrow_screen(
-    judged: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-
-    said = shown(judged, capsys)
-
-    assert max(map(len, said.splitlines())) <= 80
 
 
 def test_the_library_has_a_flat_table_of_answers(judged: Toy) -> None:

@@ -283,15 +283,6 @@ def test_no_p_is_printed_as_zero(toy: Toy, scorer: str, capsys: Lines) -> None:
 # The command curve
 
 
-def test_curve_refuses_a_file_in_place_of_its_folder(
-    toy: Toy, tmp_path: Path, capsys: Lines
-) -> None:
-    (tmp_path / "mine.csv").write_text("mine", "utf-8")
-
-    assert main(["plot", "curve", "any", "-o", str(tmp_path / "mine.csv")]) == 2
-    assert "mine.csv: is a file, and -o names a folder" in capsys.readouterr().err
-
-
 def test_curve_writes_a_table_and_a_picture_of_all_runs(
     toy: Toy, scorer: str, capsys: Lines
 ) -> None:
@@ -361,11 +352,15 @@ def test_runs_of_two_scorers_are_not_drawn_together(
     assert "whose scales differ" in capsys.readouterr().err
 
 
-def test_a_run_without_measures_has_nothing_to_draw(toy: Toy, capsys: Lines) -> None:
+def test_curve_refuses_a_file_in_place_of_its_folder_and_a_run_without_measures(
+    toy: Toy, tmp_path: Path, capsys: Lines
+) -> None:
+    (tmp_path / "mine.csv").write_text("mine", "utf-8")
     toy.run()
 
+    assert main(["plot", "curve", "any", "-o", str(tmp_path / "mine.csv")]) == 2
+    assert "mine.csv: is a file, and -o names a folder" in capsys.readouterr().err
     assert curve(toy) == 2
-
     assert "nothing to draw" in capsys.readouterr().err
 
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from support import stored_tables
 from support.stub_script import Script
 from support.stub_server import StubServer
 from support.toy import PRICES, SAMPLES, Lines, Toy, lines
@@ -47,7 +48,7 @@ def test_a_hosted_encoder_tells_the_controls_apart(
     assert stub.stats()["requests"] == 2 * SAMPLES
 
 
-def test_vectors_are_asked_once_and_are_read_offline_to_the_same_bytes(
+def test_vectors_are_asked_once_stay_out_of_the_run_and_are_read_offline_to_the_same_bytes(
     far: Toy, stub: StubServer
 ) -> None:
     far.run("--judge", "far", model="alpha")
@@ -56,8 +57,9 @@ def test_vectors_are_asked_once_and_are_read_offline_to_the_same_bytes(
     assert far.run("--judge", "far", "--offline", model="alpha") == 0
     assert far.main("read", str(far.runs()[0])) == 0
 
-    assert stub.stats()["requests"] == requests
-    assert far.bytes() == before
+    assert (far.bytes(), stub.stats()["requests"]) == (before, requests)
+    replies = [row["replies"] for row in stored_tables.rows(far.runs()[0], "verdicts")]
+    assert {text for row in replies for text in row} == {None}
 
 
 def test_a_text_without_a_vector_is_a_missing_item_and_asked_again(

@@ -127,13 +127,9 @@ def test_a_tie_favours_no_place() -> None:
 
 
 def test_a_missing_choice_favours_nothing_and_is_not_counted() -> None:
-    found = reads((shared(0.5, 0.3, 0.2, place=2), "order0"), (lost(Reason.UNPARSED), "order1"))
+    some = reads((shared(0.5, 0.3, 0.2, place=2), "order0"), (lost(Reason.UNPARSED), "order1"))
+    none = reads((lost(), "order0"), (lost(), "order1"))
 
-    assert whole(found, FAVOURITE) == (1.0, [True, False])
-
-
-def test_without_any_choice_there_is_neither_favourite_nor_calibration() -> None:
-    found = reads((lost(), "order0"), (lost(), "order1"))
-
-    assert whole(found, CALIBRATION) == whole(found, FAVOURITE) == (None, [False] * 2)
-    assert averaged(found) == [None, None]
+    assert whole(some, FAVOURITE) == (1.0, [True, False])
+    assert whole(none, CALIBRATION) == whole(none, FAVOURITE) == (None, [False] * 2)
+    assert averaged(none) == [None, None]

@@ -76,15 +76,8 @@ def test_missed_texts_are_counted_by_each_of_their_properties() -> None:
     assert found["properties context", "missed_hidden"].value == 0.0
 
 
-def test_where_none_is_answered_nothing_has_a_value() -> None:
-    found = told([read("hidden", None, "irony"), read("non", None)])
+def test_without_answers_nothing_has_a_value_and_without_labels_nothing_is_told() -> None:
+    unanswered = told([read("hidden", None, "irony"), read("non", None)])
 
-    assert {number.value for number in found.values()} == {None}
-
-
-def test_without_labels_there_is_nothing_to_tell() -> None:
-    row = read("non", "non")
-    bare = replace(row, sample=Sample("s", {"text": "x"}))
-
-    assert told([bare]) == {}
-    assert row.answer == "non"
+    assert {number.value for number in unanswered.values()} == {None}
+    assert told([replace(read("non", "non"), sample=Sample("s", {"text": "x"}))]) == {}

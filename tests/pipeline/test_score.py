@@ -255,6 +255,5 @@ def test_ratings_that_are_all_1_are_no_share(metric: str, has_interval: bool) ->
     assert (found.score.low is not None) == has_interval
 
 
-def test_no_verdicts_at_all_is_a_row_and_no_judge_is_none() -> None:
-    assert table(rows([EMPTY]))[0].score.value is None
+def test_without_a_judge_there_is_no_row() -> None:
     assert table(rows([1.0]), judges=()) == []

@@ -289,27 +289,18 @@ def test_an_answer_is_cut_out_of_its_reasoning_or_is_missing(
 
 
 @pytest.mark.parametrize("reason", list(Reason))
-def test_a_failed_first_step_makes_the_cell_missing_and_ends_it(
+def test_a_failed_or_blank_first_step_makes_the_cell_missing_and_ends_it(
     tmp_path: Path, reason: Reason
 ) -> None:
-    talker = Talker(failing_on("rain", reason))
+    is_blank = reason is Reason.EMPTY
+    say = said_of("rain", " \n", step="thought") if is_blank else failing_on("rain", reason)
+    talker = Talker(say)
 
     trials = answer(plan(tmp_path, "tea", "rain", variants=("think",)), talker.desk(tmp_path))
 
     assert why(trials[1]).reason is reason
-    assert why(trials[1]).message == "step thought: no"
+    assert why(trials[1]).message == f"step thought: {'the answer is blank' if is_blank else 'no'}"
     assert [asked.sample_id for asked in talker.heard] == ["s1", "s2", "s1"]
-
-
-@pytest.mark.parametrize("blank", ["", "  ", "\n\n"])
-def test_a_blank_first_step_makes_the_cell_missing_and_ends_it(tmp_path: Path, blank: str) -> None:
-    talker = Talker(said_of("tea", blank, step="thought"))
-
-    [trial] = answer(plan(tmp_path, "tea", variants=("think",)), talker.desk(tmp_path))
-
-    assert why(trial).reason is Reason.EMPTY
-    assert why(trial).message == "step thought: the answer is blank"
-    assert len(talker.heard) == 1
 
 
 def test_a_failed_last_step_is_told_in_its_own_words(tmp_path: Path) -> None:
