@@ -21,7 +21,6 @@ def ishate() -> AnnotationSpec:
 
 
 def filled(sheet: Path, labels: list[tuple[str, ...]]) -> None:
-    """Write labels into the columns of the steps, a tuple for each row."""
     with sheet.open(encoding="utf-8-sig", newline="") as file:
         head, *rows = csv.reader(file)
     rows.sort()  # each rater has an order of their own

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import Toy
+from support.toy import Lines, Toy
 
 from harness.cli import main
-from harness.present.screen import show_json, show_json_rows
 
 
-def shown(toy: Toy, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def shown(toy: Toy, capsys: Lines, *arguments: str) -> str:
     """What `items` prints of all runs, in their order, or of those that are named."""
     named = [word for word in arguments if Path(word).is_dir()]
     rest = [word for word in arguments if word not in named]
@@ -38,9 +37,7 @@ def judged(toy: Toy) -> Toy:
     return toy
 
 
-def test_the_wrong_answers_are_shown_with_what_was_expected(
-    judged: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_wrong_answers_are_shown_with_what_was_expected(judged: Toy, capsys: Lines) -> None:
     oracle, literal = judged.runs()[1], judged.runs()[0]
 
     said = shown(judged, capsys, str(literal), "--where", "wrong", "--limit", "1")
@@ -54,7 +51,7 @@ def test_the_wrong_answers_are_shown_with_what_was_expected(
 
 
 def test_an_item_that_one_run_has_right_and_the_other_wrong_stands_once_with_both(
-    judged: Toy, capsys: pytest.CaptureFixture[str]
+    judged: Toy, capsys: Lines
 ) -> None:
     said = shown(judged, capsys, "--where", "flip", "--limit", "1")
 
@@ -65,7 +62,7 @@ def test_an_item_that_one_run_has_right_and_the_other_wrong_stands_once_with_bot
 
 
 def test_without_a_limit_as_many_items_are_shown_as_fit_a_screen(
-    judged: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    judged: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for lines in ("24", "40"):
         monkeypatch.setenv("LINES", lines)
@@ -75,7 +72,7 @@ def test_without_a_limit_as_many_items_are_shown_as_fit_a_screen(
 
 
 def test_minimal_pairs_stand_under_each_other_with_the_stress_marked(
-    judged: Toy, capsys: pytest.CaptureFixture[str]
+    judged: Toy, capsys: Lines
 ) -> None:
     said = shown(judged, capsys, "--pairs", "--limit", "3")
 
@@ -85,9 +82,7 @@ def test_minimal_pairs_stand_under_each_other_with_the_stress_marked(
     assert [head.strip("- ")[-2:] for head in heads] == ["d0", "d0", "d1"]
 
 
-def test_the_worst_answers_by_a_judge_come_first(
-    judged: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_worst_answers_by_a_judge_come_first(judged: Toy, capsys: Lines) -> None:
     literal, oracle = map(str, judged.runs())
 
     said = shown(judged, capsys, oracle, literal, "--sort", "worst", "--judge", "near", "--below=1")
@@ -98,7 +93,7 @@ def test_the_worst_answers_by_a_judge_come_first(
 
 
 def test_lines_fit_a_narrow_screen(
-    judged: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    judged: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
 
@@ -119,17 +114,8 @@ def test_the_library_has_a_flat_table_of_answers(judged: Toy) -> None:
     assert frame.groupby("model")["value_near"].mean().to_dict() == {"literal": 0.0, "oracle": 1.0}
 
 
-def test_json_comes_row_by_row(capsys: pytest.CaptureFixture[str]) -> None:
-    for count in (0, 1, 3):
-        rows = [{"text": str(number)} for number in range(count)]
-        show_json(rows)
-        show_json_rows(iter(rows))
-        whole = capsys.readouterr().out
-        assert whole[: len(whole) // 2] == whole[len(whole) // 2 :]
-
-
 def test_files_hold_all_answers_and_none_of_them_does_harm(
-    toy: Toy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    toy: Toy, tmp_path: Path, capsys: Lines
 ) -> None:
     evil = "=HYPERLINK(1) \x1b[31m<script>alert(1)</script>"
     out = tmp_path / "x.csv"
@@ -162,9 +148,7 @@ def asked(toy: Toy) -> Toy:
     return toy
 
 
-def test_choices_are_numbered_as_they_were_shown(
-    asked: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_choices_are_numbered_as_they_were_shown(asked: Toy, capsys: Lines) -> None:
     wrong = shown(asked, capsys, "--variant", "order0", "--where", "wrong", "--limit", "1")
 
     lines = {line[:17].strip(): line[17:] for line in wrong.splitlines()}
@@ -173,7 +157,7 @@ def test_choices_are_numbered_as_they_were_shown(
 
 
 def test_an_item_whose_answer_depends_on_the_order_shows_all_orders(
-    asked: Toy, capsys: pytest.CaptureFixture[str]
+    asked: Toy, capsys: Lines
 ) -> None:
     said = shown(asked, capsys, "--where", "flip", "--limit", "1")
 
@@ -185,25 +169,21 @@ def test_an_item_whose_answer_depends_on_the_order_shows_all_orders(
     }
 
 
-def test_judges_that_cannot_disagree_are_named(
-    judged: Toy, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ("--where", "disagree"),
+            "no two judges of these runs are on one scale (judged by near (accuracy))",
+        ),
+        (("--group", "evn"), "'evn': no answer of these runs is of it; did you mean even?"),
+    ],
+)
+def test_what_these_runs_do_not_have_is_told(
+    judged: Toy, capsys: Lines, words: tuple[str, ...], told: str
 ) -> None:
-    runs = str(judged.runs()[0])
+    run = str(judged.runs()[0])
 
-    assert main(["items", runs, "--where", "disagree", "--results", str(judged.results)]) == 2
+    assert main(["items", run, *words, "--results", str(judged.results)]) == 2
 
-    assert "no two judges of these runs are on one scale (judged by near (accuracy))" in (
-        capsys.readouterr().err
-    )
-
-
-def test_an_unknown_group_is_named_with_those_there_are(
-    judged: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
-    runs = str(judged.runs()[0])
-
-    assert main(["items", runs, "--group", "evn", "--results", str(judged.results)]) == 2
-
-    assert "--group 'evn': no answer of these runs is of it; did you mean even?" in (
-        capsys.readouterr().err
-    )
+    assert told in capsys.readouterr().err

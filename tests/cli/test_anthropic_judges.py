@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import DECODINGS, SAMPLES, Toy
+from support.toy import SAMPLES, Toy
 
 from harness.storage.runs import read_table
 
@@ -29,14 +29,12 @@ STARS = """
     replies: 3
     decoding: {temperature: 1, max_tokens: 40}
 """
-ANSWERS = SAMPLES * DECODINGS
 FORM = json.dumps({"analysis": "as it says", "score": 4})
 PLAIN = 'Analysis: as it says. {"score": 3}'
 
 
 @pytest.fixture
 def claude(toy: Toy) -> Toy:
-    """The toy with a model of Anthropic's and a judge that rates by it."""
     toy.write("configs/models/claude.yaml", CLAUDE)
     toy.write("configs/judges/stars.yaml", STARS)
     toy.write("prompts/judges/stars.user.j2", "Rate {{ response }}")
@@ -52,7 +50,6 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
 
 
 def overall(toy: Toy, metric: str) -> set[float | None]:
-    """The scores of all samples by a metric."""
     rows = [row.score for row in read_table(toy.runs()[0] / "scores.csv")]
     return {score.value for score in rows if (score.metric, score.group) == (metric, "all")}
 
@@ -92,18 +89,6 @@ def test_a_preference_judge_asks_a_claude_in_both_orders(claude: Toy, stub: Stub
     assert stub.stats()["requests"] == 2 * SAMPLES
 
 
-def test_a_claude_under_test_is_asked_once_and_is_read_offline_to_the_same_bytes(
-    claude: Toy, stub: StubServer
-) -> None:
-    assert claude.run("--judge", "near", model="claude") == 0
-    before, requests = claude.bytes(), stub.stats()["requests"]
-
-    assert claude.run("--judge", "near", "--offline", model="claude") == 0
-
-    assert (claude.bytes(), stub.stats()["requests"]) == (before, requests)
-    assert requests == ANSWERS * 3
-
-
 def test_the_key_stands_in_no_file_and_in_no_message(
     claude: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -118,23 +103,3 @@ def test_the_key_stands_in_no_file_and_in_no_message(
     assert "check the key in CLAUDE_KEY" in told.err
     assert KEY not in told.out + told.err
     assert not any(KEY.encode() in content for content in files)
-
-
-def test_a_missing_key_is_told_before_the_model_under_test_is_asked(
-    claude: Toy, stub: StubServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("CLAUDE_KEY")
-    monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
-
-    assert claude.run("--judge", "stars", model="alpha") == 2
-    assert stub.stats()["requests"] == 0
-
-
-def test_a_claude_gives_no_vectors(
-    claude: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    far = "about: far\nkind: cosine\nencoder: {kind: hosted, model: claude}\n"
-    claude.write("configs/judges/far.yaml", far + "options: {accept: right, reject: wrong}\n")
-
-    assert claude.run("--judge", "far") == 2
-    assert "asks claude to embed, which a model of kind anthropic cannot" in capsys.readouterr().err

@@ -10,7 +10,7 @@ from support.run_tables import score_rows
 from support.stub_script import Script
 from support.stub_server import StubServer
 from support.terminal import on_terminal
-from support.toy import Toy, build
+from support.toy import Lines, Toy, build
 
 from harness.cli import main
 from harness.pipeline.score import all_scores
@@ -35,16 +35,13 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     return toy
 
 
-def board(toy: Toy, capsys: pytest.CaptureFixture[str], *options: str) -> list[str]:
-    """The lines of the first table."""
+def board(toy: Toy, capsys: Lines, *options: str) -> list[str]:
     capsys.readouterr()
     assert main(["leaderboard", "--results", str(toy.results), *options]) == 0
     return capsys.readouterr().out.split("\n\n")[0].splitlines()
 
 
-def test_models_are_listed_by_variants_with_controls_below(
-    ran: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_models_are_listed_by_variants_with_controls_below(ran: Toy, capsys: Lines) -> None:
     title, words, ranked, head, *lines = board(ran, capsys)
 
     assert title == "toy: accuracy by near"
@@ -63,36 +60,23 @@ def test_models_are_listed_by_variants_with_controls_below(
 
 
 @pytest.mark.parametrize(
-    ("options", "title", "value"),
+    ("options", "title", "metric", "group"),
     [
-        (("--metric", "margin"), "toy: margin by near", "margin"),
-        (("--group", "odd"), "toy: accuracy, odd by near", "odd"),
+        (("--metric", "margin"), "toy: margin by near", "margin", "all"),
+        (("--group", "odd"), "toy: accuracy, odd by near", "accuracy", "odd"),
     ],
 )
-def test_another_metric_group_or_decoding_is_printed_on_request(
-    ran: Toy,
-    capsys: pytest.CaptureFixture[str],
-    *,
-    options: tuple[str, ...],
-    title: str,
-    value: str,
+def test_another_metric_or_group_is_printed_on_request(
+    ran: Toy, capsys: Lines, *, options: tuple[str, ...], title: str, metric: str, group: str
 ) -> None:
     lines = board(ran, capsys, *options)
 
     stored = [row for run in ran.runs() for row in all_scores(RunFolder(run))]
-    rows = [row for row in stored if row.model == "oracle"]
-    [row] = [
-        row.score
-        for row in rows
-        if value in (row.score.metric, row.score.group)
-        and row.score.variant == "base"
-        and row.score.metric in ("accuracy", value)
-        and row.score.group in ("all", value)
-        and row.score.decoding == "T0+0.5"
-    ]
-    assert lines[0] == title
+    scores = [row.score for row in stored if row.model == "oracle"]
+    wanted = (metric, group, "base", "T0+0.5")
+    [value] = [s.value for s in scores if (s.metric, s.group, s.variant, s.decoding) == wanted]
     [oracle] = [line for line in lines if line.startswith("oracle")]
-    assert oracle.split()[1] == f"{row.value:.3f}"
+    assert (lines[0], oracle.split()[1]) == (title, f"{value:.3f}")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +88,7 @@ def test_another_metric_group_or_decoding_is_printed_on_request(
     ],
 )
 def test_what_no_run_has_is_told(
-    ran: Toy, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], told: str
+    ran: Toy, capsys: Lines, options: tuple[str, ...], told: str
 ) -> None:
     assert main(["leaderboard", "--results", str(ran.results), *options]) == 2
 
@@ -112,7 +96,7 @@ def test_what_no_run_has_is_told(
 
 
 def test_json_has_the_rows_of_the_file_and_of_a_metric_that_is_chosen(
-    ran: Toy, capsys: pytest.CaptureFixture[str]
+    ran: Toy, capsys: Lines
 ) -> None:
     found = {}
     for options in ((), ("--metric", "margin", "--group", "odd"), ("--metrics",)):
@@ -130,7 +114,7 @@ def test_json_has_the_rows_of_the_file_and_of_a_metric_that_is_chosen(
 
 
 def test_the_file_has_the_digits_a_person_reads_and_that_of_the_run_has_all(
-    ran: Toy, capsys: pytest.CaptureFixture[str]
+    ran: Toy, capsys: Lines
 ) -> None:
     board(ran, capsys, "--metrics")
 
@@ -143,26 +127,11 @@ def test_the_file_has_the_digits_a_person_reads_and_that_of_the_run_has_all(
     }
 
 
-def test_the_chance_level_has_a_line_of_its_own(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
-    toy.main("run", "--task", "quiz", "--model", "first,random", "--variant", "order0,hinted")
-
-    *_, head, first, second, chance = board(toy, capsys)
-
-    assert head.split() == ["model", "order0", "hinted"]
-    assert chance.split() == ["chance", "0.417", "0.417"]
-    assert {first.split()[0], second.split()[0]} == {"first", "random"}
-
-
-def test_chance_that_differs_by_model_is_a_range(
-    toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chance_that_differs_by_model_is_a_range(toy: Toy, capsys: Lines, stub: StubServer) -> None:
     asked = ("run", "--task", "quiz", "--answers", "written", "--variant", "order0,hinted")
     toy.edit("configs/models/beta.yaml", "attempts: 2", "attempts: 1")
-    with StubServer(Script(replies={"": ("1",)}, faults={"Number 2.": ("500",) * 9})) as stub:
-        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
-        assert toy.main(*asked, "--model", "beta,random") == 1
+    stub.script = Script(replies={"": ("1",)}, faults={"Number 2.": ("500",) * 9})
+    assert toy.main(*asked, "--model", "beta,random") == 1
 
     capsys.readouterr()
     main(["leaderboard", "--results", str(toy.results)])
@@ -173,9 +142,7 @@ def test_chance_that_differs_by_model_is_a_range(
     assert floor == (span, "0.417")
 
 
-def test_variants_within_an_average_are_printed_on_request(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_variants_within_an_average_are_printed_on_request(toy: Toy, capsys: Lines) -> None:
     toy.main("run", "--task", "quiz", "--model", "first,random")
     capsys.readouterr()
     heads = []
@@ -192,7 +159,7 @@ def test_variants_within_an_average_are_printed_on_request(
 
 
 def test_runs_of_two_recipes_stand_in_two_tables_that_say_what_differs(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
+    toy: Toy, capsys: Lines
 ) -> None:
     toy.run("--variant", "base")
     toy.run("--variant", "base", "--limit", "4")
@@ -248,7 +215,7 @@ def test_twelve_models_and_eight_variants_fit_a_terminal(
 
 
 def test_one_screen_has_the_main_board_and_says_what_the_rest_is(
-    toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    toy: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     near = (toy.home / "configs/judges/near.yaml").read_text("utf-8")

@@ -1,31 +1,21 @@
 """Run folders that were changed or damaged by hand: reported, rebuilt, never believed."""
 
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support import stored_tables
 from support.each import rest_slow
-from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import FILES, Toy, isolated
+from support.toy import FILES, Lines, Toy, isolated
 
 from harness.cli import main
 
 SUMS = "SHA256SUMS"
 
 
-@pytest.fixture
-def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
-    with StubServer(Script(replies={"Judge": ("1",)})) as server:
-        monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
-        yield server
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Toy:
-    """A run that two judges have read."""
     with pytest.MonkeyPatch.context() as patch:
         toy = isolated(tmp_path_factory.mktemp("made"), patch)
         toy.write("configs/judges/far.yaml", FILES["configs/judges/near.yaml"])
@@ -35,14 +25,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Toy:
 
 @pytest.fixture
 def judged(toy: Toy, made: Toy) -> Path:
-    """The folder of a run that two judges have read."""
     toy.take(made)
     [folder] = toy.runs()
     return folder
 
 
 def edit_verdicts(folder: Path, judge: str = "near", value: float = 0.25) -> None:
-    """Give every verdict of a judge another value."""
     stored_tables.edit(
         folder,
         "verdicts",
@@ -51,7 +39,6 @@ def edit_verdicts(folder: Path, judge: str = "near", value: float = 0.25) -> Non
 
 
 def damage(folder: Path, kind: str) -> None:
-    """Do something to a run folder that a hand, an editor or a full disk may do."""
     run, answers, scores = (folder / n for n in ("run.json", "answers.parquet", "scores.csv"))
     match kind:
         case "run cut":
@@ -115,7 +102,7 @@ DAMAGED = (
     ),
 )
 def test_repeating_a_run_rebuilds_whatever_lies_in_its_folder(
-    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str], kind: str
+    toy: Toy, judged: Path, capsys: Lines, kind: str
 ) -> None:
     before = toy.bytes()
     damage(judged, kind)
@@ -129,7 +116,7 @@ def test_repeating_a_run_rebuilds_whatever_lies_in_its_folder(
 
 @pytest.mark.parametrize("kind", ["verdicts", "row gone", "answers cut", "verdicts gone", "answer"])
 def test_edited_verdicts_of_another_judge_are_derived_anew(
-    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str], kind: str
+    toy: Toy, judged: Path, capsys: Lines, kind: str
 ) -> None:
     before = toy.bytes()
     damage(judged, kind)
@@ -160,7 +147,7 @@ def test_edited_verdicts_of_a_judge_that_asked_are_read_from_the_ledger(
 
 
 def test_verdicts_that_cannot_be_derived_are_left_out_and_told(
-    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str]
+    toy: Toy, judged: Path, capsys: Lines
 ) -> None:
     edit_verdicts(judged)
     (toy.home / "configs/judges/near.yaml").unlink()
@@ -173,7 +160,7 @@ def test_verdicts_that_cannot_be_derived_are_left_out_and_told(
 
 @pytest.mark.parametrize("kind", ["verdicts", "answer"])
 def test_reading_a_run_anew_mends_what_the_ledger_has(
-    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str], kind: str
+    toy: Toy, judged: Path, capsys: Lines, kind: str
 ) -> None:
     before = toy.bytes()
     damage(judged, kind)
@@ -188,7 +175,7 @@ def test_reading_a_run_anew_mends_what_the_ledger_has(
 @pytest.mark.parametrize("kind", DAMAGED)
 @pytest.mark.parametrize("command", ["judge", "read", "compare", "agree"])
 def test_no_command_believes_a_changed_run(
-    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str], *, command: str, kind: str
+    toy: Toy, judged: Path, capsys: Lines, *, command: str, kind: str
 ) -> None:
     if command == "read" and kind in ("verdicts", "verdicts of no number", "answer"):
         return  # read mends these
@@ -212,7 +199,7 @@ def test_no_command_believes_a_changed_run(
 
 @pytest.mark.parametrize("kind", ["scores", "scores gone", "scores of words", "sums"])
 def test_the_leaderboard_computes_changed_scores_anew(
-    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str], kind: str
+    toy: Toy, judged: Path, capsys: Lines, kind: str
 ) -> None:
     main(["leaderboard", "--results", str(toy.results)])
     whole = (toy.results / "leaderboard.csv").read_bytes()
@@ -230,7 +217,7 @@ def test_the_leaderboard_computes_changed_scores_anew(
 
 @pytest.mark.parametrize("kind", rest_slow(DAMAGED, kept=slice(None, None, 3)))
 def test_the_leaderboard_leaves_out_what_it_cannot_believe_and_keeps_the_rest(
-    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str], kind: str
+    toy: Toy, judged: Path, capsys: Lines, kind: str
 ) -> None:
     toy.run(model="literal")
     damage(judged, kind)
@@ -246,7 +233,7 @@ def test_the_leaderboard_leaves_out_what_it_cannot_believe_and_keeps_the_rest(
 
 
 def test_scores_that_are_whole_stand_where_verdicts_were_edited(
-    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str]
+    toy: Toy, judged: Path, capsys: Lines
 ) -> None:
     edit_verdicts(judged)
 
@@ -256,7 +243,7 @@ def test_scores_that_are_whole_stand_where_verdicts_were_edited(
 
 
 def test_no_table_is_believed_where_the_sums_of_a_run_were_removed(
-    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str]
+    toy: Toy, judged: Path, capsys: Lines
 ) -> None:
     toy.run(model="literal")
     (judged / SUMS).unlink()
@@ -284,7 +271,7 @@ def test_the_sums_are_those_of_the_usual_tool(judged: Path) -> None:
 
 
 def test_a_leaderboard_of_a_task_without_runs_says_that(
-    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str]
+    toy: Toy, judged: Path, capsys: Lines
 ) -> None:
     words = ["leaderboard", "--results", str(toy.results), "--task"]
 
@@ -295,7 +282,7 @@ def test_a_leaderboard_of_a_task_without_runs_says_that(
 
 
 def test_a_text_in_place_of_ratings_is_told_in_one_short_line(
-    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str]
+    toy: Toy, judged: Path, capsys: Lines
 ) -> None:
     path = toy.folder / "README.md"
     path.write_text("# Pragmatics\n\nA text, and more.\n", "utf-8")

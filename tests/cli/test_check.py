@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.each import each, rest_slow
-from support.toy import Toy
+from support.toy import Lines, Toy
 
 from harness.cli import main
 from harness.core import Case, Request, Response, Sample, Verdict
@@ -27,7 +27,7 @@ OTHERS = [name for name in (*OFFLINE, *ASKING, "openai-cosine") if name not in N
 
 
 @pytest.mark.parametrize("name", [*OTHERS, *rest_slow(NETWORKS, kept=slice(2, 3))])
-def test_a_shipped_judge_keeps_the_contract(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_shipped_judge_keeps_the_contract(name: str, capsys: Lines) -> None:
     code = main(["check", "judge", name])
 
     shown = capsys.readouterr()
@@ -35,15 +35,13 @@ def test_a_shipped_judge_keeps_the_contract(name: str, capsys: pytest.CaptureFix
 
 
 @pytest.mark.slow
-def test_a_scorer_and_a_local_model_keep_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_scorer_and_a_local_model_keep_the_contract(capsys: Lines) -> None:
     assert main(["check", "scorer", "impscore-minilm"]) == 0
     assert main(["check", "model", "tiny-random"]) == 0
     assert "FAILED" not in capsys.readouterr().out
 
 
-def test_a_hosted_model_is_asked_with_yes_alone(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_hosted_model_is_asked_with_yes_alone(toy: Toy, capsys: Lines) -> None:
     assert main(["check", "model", "alpha", "--home", str(toy.home)]) == 0
 
     assert "not asked: it would call http://127.0.0.1:9/v1; add --yes" in capsys.readouterr().out
@@ -60,13 +58,13 @@ def test_a_hosted_model_is_asked_with_yes_alone(
     ],
 )
 def test_what_cannot_be_tried_is_a_mistake_of_the_user(
-    arguments: Sequence[str], fact: str, capsys: pytest.CaptureFixture[str]
+    arguments: Sequence[str], fact: str, capsys: Lines
 ) -> None:
     assert main(["check", *arguments]) == 2
     assert fact in capsys.readouterr().err
 
 
-def test_a_reader_is_tried_on_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_reader_is_tried_on_files(tmp_path: Path, capsys: Lines) -> None:
     file = tmp_path / "a.jsonl"
     file.write_text('{"group": "g", "fields": {"story": "s"}, "references": {}}')
 

@@ -15,7 +15,7 @@ import yaml
 from support.each import rest_slow
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import Toy, lines
+from support.toy import Lines, Toy, lines
 
 from harness.cli import main
 from harness.core import Sample
@@ -50,7 +50,6 @@ def gather(home: Toy, machines: Iterable[Toy]) -> None:
 
 
 def files(toy: Toy) -> dict[str, bytes]:
-    """The files of runs and plans, by their place below results."""
     return {
         str(path.relative_to(toy.results)): path.read_bytes()
         for place in ("runs", "plans")
@@ -71,23 +70,22 @@ def test_a_cluster_is_in_one_shard_of_each_split_and_its_samples_stay_together()
 
 
 @pytest.mark.parametrize(
-    "text", ["0/3", "4/3", "3", "1/0", "-1/2", "1/2/3", "one/two", "1/9999999"]
+    ("words", "told"),
+    [
+        *(
+            ((text,), "give i/N, i from 1 to N, as in 2/4")
+            for text in ("0/3", "4/3", "3", "1/0", "-1/2", "1/2/3", "one/two", "1/9999999")
+        ),
+        (("1/2", "--batch"), "not with --batch or --dry-run"),
+        (("1/2", "--dry-run"), "not with --batch or --dry-run"),
+    ],
 )
-def test_what_is_no_shard_is_refused_with_the_form(
-    toy: Toy, text: str, capsys: pytest.CaptureFixture[str]
+def test_what_is_no_shard_or_goes_with_none_is_refused(
+    toy: Toy, words: tuple[str, ...], told: str, capsys: Lines
 ) -> None:
-    assert toy.run("--shard", text) == 2
+    assert toy.run("--shard", *words) == 2
 
-    assert "give i/N, i from 1 to N, as in 2/4" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("word", ["--batch", "--dry-run"])
-def test_options_that_exclude_a_shard_are_refused(
-    toy: Toy, word: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert toy.run("--shard", "1/2", word) == 2
-
-    assert "not with --batch or --dry-run" in capsys.readouterr().err
+    assert told in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("count", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 7))])
@@ -129,12 +127,7 @@ def test_shards_of_other_machines_are_copied_and_calls_made_twice_count_once(
 
 @pytest.mark.parametrize("is_plan", rest_slow([False, True], kept=1))
 def test_a_merge_into_a_fresh_folder_takes_auto_from_the_calls_it_copies(
-    toy: Toy,
-    stub: StubServer,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    *,
-    is_plan: bool,
+    toy: Toy, stub: StubServer, monkeypatch: pytest.MonkeyPatch, capsys: Lines, *, is_plan: bool
 ) -> None:
     toy.edit("configs/models/beta.yaml", "model: beta", "model: auto")
     options = ("--task", "toy", "--model", "beta", "--judge", "near")
@@ -182,7 +175,7 @@ def with_shared_prompts(toy: Toy, *, is_judged_alone: bool = False) -> None:
 
 @pytest.mark.slow
 def test_a_bundle_of_merged_shards_that_made_the_same_calls_is_derived_again(
-    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+    toy: Toy, stub: StubServer, capsys: Lines
 ) -> None:
     with_shared_prompts(toy)
     home, machines = results(toy, "home0"), [results(toy, f"machine{n}") for n in (1, 2)]
@@ -198,7 +191,7 @@ def test_a_bundle_of_merged_shards_that_made_the_same_calls_is_derived_again(
 
 
 def test_shards_with_different_answers_to_one_prompt_are_whole_when_run_on_the_merged_folder(
-    toy: Toy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    toy: Toy, monkeypatch: pytest.MonkeyPatch, capsys: Lines
 ) -> None:
     with_shared_prompts(toy, is_judged_alone=True)
     home, machines = results(toy, "home0"), [results(toy, f"machine{n}") for n in (1, 2)]
@@ -242,13 +235,12 @@ def test_shards_of_own_folders_stay_within_a_budget_where_both_have_the_earlier_
 
 
 def paid(segments: Iterable[Path]) -> float:
-    """What the calls in some segments have cost, in US dollars."""
     lines = [json.loads(one) for path in segments for one in path.read_text("utf-8").splitlines()]
     return sum(line["response"]["usage"].get("cost_usd") or 0.0 for line in lines)
 
 
 def test_a_merge_that_misses_calls_counts_them_and_writes_nothing(
-    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+    toy: Toy, stub: StubServer, capsys: Lines
 ) -> None:
     toy.run("--shard", "1/3", "--variant", "base", model="alpha")
     toy.run("--shard", "3/3", "--variant", "base", model="alpha")
@@ -310,7 +302,7 @@ def test_shares_of_a_budget_leave_what_a_shard_has_cost_before() -> None:
 
 
 def test_a_shard_of_which_a_run_failed_is_no_success_that_a_merge_may_follow(
-    toy: Toy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    toy: Toy, monkeypatch: pytest.MonkeyPatch, capsys: Lines
 ) -> None:
     with StubServer() as gone:
         monkeypatch.setenv("HARNESS_SERVER_URL", gone.url)
@@ -379,7 +371,6 @@ def program_of_harness(toy: Toy) -> dict[str, str]:
 
 
 def slurm_script(toy: Toy, *, serves: bool = False) -> Path:
-    """The page's script for two shards of the toy's plan."""
     text, serving = (block for block in blocks("sh") if "SLURM_ARRAY_TASK_ID" in block)
     if serves:
         line = next(one for one in text.splitlines() if "--shard" in one)

@@ -11,7 +11,7 @@ from threading import Thread
 
 import pytest
 from support.stub_server import StubServer
-from support.toy import Toy, lines
+from support.toy import Lines, Toy, lines
 
 from harness.cli import main
 from harness.storage.runs import read_table
@@ -30,8 +30,6 @@ files:
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """Serves files and says nothing."""
-
     def log_message(self, format: str, *args: object) -> None:
         """Nothing."""
 
@@ -61,36 +59,20 @@ def cached(toy: Toy) -> Path:
     return toy.folder / "cache/data/toys/toy.jsonl"
 
 
-def test_fetched_data_lies_in_the_cache_and_is_used_by_runs(
-    source: Toy, capsys: pytest.CaptureFixture[str]
+def test_fetched_data_lies_in_the_cache_with_its_licence_told_and_is_used_by_runs(
+    source: Toy, capsys: Lines
 ) -> None:
     assert data(source, "fetch", "toys") == 0
-    assert cached(source).read_bytes() == CONTENT
-    capsys.readouterr()
 
+    out, err = capsys.readouterr()
+    assert cached(source).read_bytes() == CONTENT
+    assert out.strip() == str(cached(source))
+    assert "licence CC BY 4.0" in err
     assert source.run("--variant", "base") == 0
     assert "WARNING" not in capsys.readouterr().err
     assert json.loads((source.runs()[0] / "run.json").read_text())["samples"] == 4
-
-
-def test_fetch_says_the_licence_and_prints_where_the_files_lie(
-    source: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
-    data(source, "fetch", "toys")
-
-    out, err = capsys.readouterr()
-    assert out.strip() == str(cached(source))
-    assert "licence CC BY 4.0" in err
-
-
-def test_a_check_says_how_to_get_what_is_missing(
-    source: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert data(source, "check", "toys") == 1
-    assert (
-        "`harness data fetch toys` downloads it; or name another folder with --data"
-        in capsys.readouterr().err
-    )
+    assert data(source, "check", "toys") == 0
+    assert data(source, "check") == 1  # the shipped sources were not fetched
 
 
 def test_data_is_fetched_into_the_folder_that_is_named(source: Toy) -> None:
@@ -110,7 +92,7 @@ def test_data_is_fetched_into_the_folder_that_is_named(source: Toy) -> None:
     ids=["another hash", "not found", "no server"],
 )
 def test_what_is_not_the_stated_file_is_not_kept(
-    source: Toy, capsys: pytest.CaptureFixture[str], *, old: str, new: str, fact: str
+    source: Toy, capsys: Lines, *, old: str, new: str, fact: str
 ) -> None:
     source.edit("configs/data/toys.yaml", old, new)
 
@@ -126,28 +108,30 @@ def test_what_is_not_the_stated_file_is_not_kept(
 @pytest.mark.parametrize(
     ("content", "state", "code"), [(CONTENT, "ok", 0), (None, "missing", 1), (b"x", "differs", 1)]
 )
-def test_check_tells_the_state_of_each_file(
-    source: Toy, capsys: pytest.CaptureFixture[str], content: bytes | None, state: str, code: int
+def test_check_tells_the_state_of_each_file_and_how_to_get_what_is_missing(
+    source: Toy, capsys: Lines, content: bytes | None, state: str, code: int
 ) -> None:
     cached(source).parent.mkdir(parents=True)
     if content is not None:
         cached(source).write_bytes(content)
 
     assert data(source, "check", "toys") == code
-    counted = f"toys: 1 {state}\n"
+
+    out, err = capsys.readouterr()
     listed = f"{state:8} {cached(source)}\n"
-    assert capsys.readouterr().out == counted + listed * (state == "differs")
+    assert out == f"toys: 1 {state}\n" + listed * (state == "differs")
+    way = "`harness data fetch toys` downloads it; or name another folder with --data"
+    assert (way in err) == (state == "missing")
     data(source, "check", "toys", "--json")
     assert [part["state"] for part in json.loads(capsys.readouterr().out)] == [state]
 
 
 def test_a_row_without_a_value_has_no_rank_and_the_judge_is_said_to_be_unheard(
-    toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    toy: Toy, capsys: Lines, stub: StubServer
 ) -> None:
-    with StubServer(reply=lambda _: "neither") as stub:
-        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
-        for model in ("oracle", "literal"):
-            toy.run("--variant", "base", "--judge", "choice", model=model)
+    stub.reply = lambda _: "neither"
+    for model in ("oracle", "literal"):
+        toy.run("--variant", "base", "--judge", "choice", model=model)
     capsys.readouterr()
 
     assert main(["leaderboard", "--results", str(toy.results)]) == 0
@@ -168,7 +152,7 @@ def test_a_row_without_a_value_has_no_rank_and_the_judge_is_said_to_be_unheard(
     ],
 )
 def test_the_leaderboard_prints_what_is_asked_for_and_writes_all(
-    toy: Toy, capsys: pytest.CaptureFixture[str], chosen: tuple[str, ...], head: str
+    toy: Toy, capsys: Lines, chosen: tuple[str, ...], head: str
 ) -> None:
     toy.run("--variant", "base,think")
     capsys.readouterr()
@@ -182,18 +166,9 @@ def test_the_leaderboard_prints_what_is_asked_for_and_writes_all(
     assert written == {"base", "think"}
 
 
-def test_controls_on_six_items_are_too_few_to_tell(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_controls_on_six_items_are_too_few_to_tell(toy: Toy, capsys: Lines) -> None:
     toy.run("--variant", "base", model="oracle,literal")
 
     main(["leaderboard", "--results", str(toy.results)])
 
     assert "too few samples to know whether it is fit (6 of 10)" in capsys.readouterr().err
-
-
-def test_one_file_that_is_missing_among_all_decides_the_exit_code(source: Toy) -> None:
-    data(source, "fetch", "toys")
-
-    assert data(source, "check", "toys") == 0
-    assert data(source, "check") == 1  # the shipped sources were not fetched

@@ -104,6 +104,10 @@ def test_a_card_says_what_was_run_rates_kinds_missed_and_limits(ran: Toy, capsys
     assert "&lt;b>\\|right" in page
     assert "<b>" not in page
     assert "Text 3" not in page
+    assert "| Model | constant-no (a control, no model): scripted:constant-no@" in page
+    assert not re.search("[0-9a-f]{40}", page)
+    assert "| Texts | 80, asked by the prompt of variant base |" in page
+    assert "by group" not in page  # it holds the labels once more
 
 
 @pytest.mark.parametrize(
@@ -163,20 +167,6 @@ def test_a_card_at_a_wanted_rate_is_of_all_texts(tmp_path: Path, capsys: Lines) 
     assert point in page
     assert "flagged above probability 0." in page
     assert "flagged from" not in page
-
-
-def test_a_card_is_read_without_knowing_the_program(ran: Toy, capsys: Lines) -> None:
-    where = ("--results", str(ran.results), "--home", str(ran.home))
-    out = ran.folder / "card.md"
-
-    assert main(["rates", "--card", "hate_speech/constant-no", *where, "-o", str(out)]) == 0
-
-    page = out.read_text("utf-8")
-    assert "| Model | constant-no (a control, no model): scripted:constant-no@" in page
-    assert not re.search("[0-9a-f]{40}", page)
-    assert "| Texts | 80, asked by the prompt of variant base |" in page
-    assert "by group" not in page  # it holds the labels once more
-    assert "| target: left | 1.000 (0.839 to 1.000) | 20 |" in page
 
 
 @pytest.mark.slow

@@ -1,21 +1,12 @@
 """What a run says of a judge model that its provider shuts down, and of an old price."""
 
-from collections.abc import Iterator
 from datetime import date, timedelta
 
 import pytest
-from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import PRICES, Toy
+from support.toy import PRICES, Lines, Toy
 
 TODAY = date.today()
-
-
-@pytest.fixture
-def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
-    with StubServer(Script(replies={"Judge": ("1",)})) as server:
-        monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
-        yield server
 
 
 def umpire(toy: Toy, ends: date) -> None:
@@ -32,7 +23,7 @@ def umpire(toy: Toy, ends: date) -> None:
     ],
 )
 def test_a_model_past_its_end_is_told_before_it_is_asked(
-    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str], ends: date, words: str | None
+    toy: Toy, stub: StubServer, capsys: Lines, ends: date, words: str | None
 ) -> None:
     umpire(toy, ends)
 
@@ -43,9 +34,7 @@ def test_a_model_past_its_end_is_told_before_it_is_asked(
     assert stub.stats()["answered"] == 0
 
 
-def test_an_old_price_is_told_with_its_age(
-    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_old_price_is_told_with_its_age(toy: Toy, stub: StubServer, capsys: Lines) -> None:
     old, fresh = TODAY - timedelta(days=91), TODAY - timedelta(days=90)
     priced = PRICES.replace("2026-01-01", f"{old}", 1).replace("umpire", "beta")
     priced = priced.replace("2026-01-01", f"{fresh}")
@@ -58,9 +47,7 @@ def test_an_old_price_is_told_with_its_age(
     assert [f"read on {old}, 91 days ago" in line for line in told] == [True]
 
 
-def test_a_run_that_asks_nothing_warns_of_nothing(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_asks_nothing_warns_of_nothing(toy: Toy, capsys: Lines) -> None:
     umpire(toy, TODAY - timedelta(days=3))
 
     assert toy.main("list", "judges") == 0

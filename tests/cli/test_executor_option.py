@@ -3,7 +3,7 @@
 from importlib.metadata import packages_distributions
 
 import pytest
-from support.toy import Toy
+from support.toy import Lines, Toy
 
 
 @pytest.mark.parametrize(
@@ -15,16 +15,14 @@ from support.toy import Toy
     ],
 )
 def test_what_does_not_fit_together_is_refused(
-    toy: Toy, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+    toy: Toy, capsys: Lines, words: list[str], said: str
 ) -> None:
     assert toy.main("run", "--task", "toy", "--model", "oracle", *words) == 2
     assert said in capsys.readouterr().err
 
 
 @pytest.mark.skipif("ray" in packages_distributions(), reason="Ray is installed here")
-def test_without_ray_a_run_says_what_to_install(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_ray_a_run_says_what_to_install(toy: Toy, capsys: Lines) -> None:
     assert toy.main("run", "--task", "toy", "--model", "oracle", "--executor", "ray") == 2
     assert 'pip install -e ".[ray]"' in capsys.readouterr().err
 

@@ -28,20 +28,17 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Toy:
 
 @pytest.fixture
 def judged(toy: Toy, made: Toy) -> Toy:
-    """A run of a served model, of which the third item has no answer."""
     toy.take(made)
     return toy
 
 
 def exported(toy: Toy, kind: str, *, name: str = "toy/alpha", to: str = "x.json") -> Path:
-    """The path of what was written."""
     out = toy.folder / "out" / to
     assert main(["export", kind, name, "-o", str(out), "--results", str(toy.results)]) == 0
     return out
 
 
 def read(path: Path) -> dict[str, Any]:
-    """An object of JSON."""
     found: dict[str, Any] = json.loads(path.read_text("utf-8"))
     return found
 

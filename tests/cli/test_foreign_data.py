@@ -1,34 +1,28 @@
 """A judge or scorer that does not read the language of the data: a run says so, once."""
 
 import pytest
-from support.toy import Toy
+from support.toy import Lines, Toy
 
 from harness.registry import Registry, shipped_home
 
 
-def test_data_declared_in_another_language_is_told_of_once(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("file", "old", "new", "said"),
+    [
+        ("tasks/toy.yaml", "source: toys,", "source: toys, language: de,", "declared as de: its v"),
+        ("tasks/samples/toy.jsonl", "number", "рассказ под номером", "mostly not in Latin"),
+    ],
+)
+def test_data_that_a_judge_does_not_read_is_told_of_once(
+    toy: Toy, capsys: Lines, *, file: str, old: str, new: str, said: str
 ) -> None:
     near = (toy.home / "configs/judges/near.yaml").read_text("utf-8")
     toy.write("configs/judges/near.yaml", f"{near}\nlanguages: [en]")
-    toy.edit("tasks/toy.yaml", "source: toys,", "source: toys, language: de,")
+    toy.edit(file, old, new)
 
-    assert toy.main("run", "--task", "toy", "--model", "oracle,literal") == 0
+    assert toy.run(model="oracle,literal") == 0
 
-    told = capsys.readouterr().err
-    assert told.count("judge near reads en, and the data is declared as de: its values may") == 1
-
-
-def test_letters_of_another_script_are_told_of(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
-    near = (toy.home / "configs/judges/near.yaml").read_text("utf-8")
-    toy.write("configs/judges/near.yaml", f"{near}\nlanguages: [en]")
-    toy.edit("tasks/samples/toy.jsonl", "number", "рассказ под номером")
-
-    assert toy.run() == 0
-
-    assert "judge near reads en, and the data is mostly not in Latin" in capsys.readouterr().err
+    assert capsys.readouterr().err.count(f"judge near reads en, and the data is {said}") == 1
 
 
 def test_declared_languages_change_no_digest_of_a_run(toy: Toy) -> None:
@@ -45,9 +39,7 @@ def test_declared_languages_change_no_digest_of_a_run(toy: Toy) -> None:
     assert (before / "scores.csv").read_bytes() == scores
 
 
-def test_a_scorer_that_does_not_read_a_table_is_told_of(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_scorer_that_does_not_read_a_table_is_told_of(toy: Toy, capsys: Lines) -> None:
     rows = "".join(f"Nachricht Nummer {n}.,{n % 2}\n" for n in range(6))
     (toy.folder / "mine.csv").write_text(f"body,bad\n{rows}", "utf-8")
     mine = toy.write(

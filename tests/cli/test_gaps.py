@@ -1,38 +1,24 @@
 """What is missing of a run is told with what its calls ended in, and with what to do."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import Toy
-
-
-@pytest.fixture
-def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
-    with StubServer() as server:
-        monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
-        yield server
+from support.toy import Lines, Toy
 
 
 @pytest.mark.parametrize(
     ("fault", "told"),
     [
-        (
-            "500",
-            "2 failed; run the command again to retry these calls\n  2 of 2: http://127.0.0.1:",
-        ),
-        (
-            "400",
-            "2 failed; run the command again to retry these calls\n  2 of 2: http://127.0.0.1:",
-        ),
+        ("500", "2 failed; run the command again to retry these calls\n  2 of 2: http://127.0.0."),
+        ("400", "2 failed; run the command again to retry these calls\n  2 of 2: http://127.0.0."),
         ("400-filter", "2 filtered; such replies are kept; --retry all retries these calls\n  2"),
         ("refusal", "2 refused; such replies are kept; --retry all retries these calls\n"),
     ],
 )
 def test_each_reason_is_told_with_its_commonest_message_and_its_remedy(
-    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str], *, fault: str, told: str
+    toy: Toy, stub: StubServer, capsys: Lines, *, fault: str, told: str
 ) -> None:
     stub.script = Script(faults={"number 3": (fault,) * 9})
 
@@ -42,7 +28,7 @@ def test_each_reason_is_told_with_its_commonest_message_and_its_remedy(
 
 
 def test_a_judge_whose_replies_failed_is_told_likewise(
-    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+    toy: Toy, stub: StubServer, capsys: Lines
 ) -> None:
     stub.script = Script(replies={"": ("1",)}, faults={"yes 3": ("500",) * 9})
 
@@ -53,20 +39,22 @@ def test_a_judge_whose_replies_failed_is_told_likewise(
     assert "answered 500: scripted fault 500; gave up after attempt 2 of 2" in err
 
 
-def test_json_and_run_json_hold_what_is_missing(
-    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+def test_json_run_json_and_progress_hold_what_is_missing(
+    toy: Toy, stub: StubServer, capsys: Lines
 ) -> None:
     stub.script = Script(faults={"number 3": ("500",) * 9})
     toy.run("--variant", "base", "--json", model="alpha")
 
-    [gap] = json.loads(capsys.readouterr().out)["missing"]
+    out, err = capsys.readouterr()
+    [gap] = json.loads(out)["missing"]
     assert (gap["judge"], gap["reason"], gap["count"]) == ("", "failed", 2)
     assert [said["count"] for said in gap["said"]] == [2]
     assert json.loads((toy.runs()[0] / "run.json").read_text())["missing"] == [gap]
+    assert "answers of alpha, step 1: 10 of 12 stored, 2 failed\n" in err
 
 
 def test_answers_that_were_cut_are_told_with_the_limit_and_where_it_is_set(
-    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+    toy: Toy, stub: StubServer, capsys: Lines
 ) -> None:
     stub.script = Script(faults={"": ("finish=length",) * 9})
     toy.run("--variant", "base", model="alpha")
@@ -78,7 +66,7 @@ def test_answers_that_were_cut_are_told_with_the_limit_and_where_it_is_set(
 
 
 def test_a_cut_answer_is_the_tasks_to_lengthen_not_the_judges_that_reads_it(
-    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+    toy: Toy, stub: StubServer, capsys: Lines
 ) -> None:
     stub.script = Script(replies={"": ("the capital of",)}, faults={"": ("finish=length",) * 99})
     told = ("--task", "quiz", "--model", "alpha", "--answers", "written")
@@ -91,7 +79,7 @@ def test_a_cut_answer_is_the_tasks_to_lengthen_not_the_judges_that_reads_it(
 
 
 def test_a_run_that_ends_early_names_the_models_that_were_not_run(
-    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+    toy: Toy, stub: StubServer, capsys: Lines
 ) -> None:
     toy.edit("configs/models/beta.yaml", "base_url_env: HARNESS_SERVER_URL", "base_url_env: NONE")
 
@@ -100,12 +88,3 @@ def test_a_run_that_ends_early_names_the_models_that_were_not_run(
     err = capsys.readouterr().err
     assert "harness: model beta: no server at http://127.0.0.1:9/v1 " in err
     assert err.endswith("; not run: umpire on toy, oracle on toy\n")
-
-
-def test_progress_counts_failures_apart(
-    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    stub.script = Script(faults={"number 3": ("500",) * 9})
-    toy.run("--variant", "base", model="alpha")
-
-    assert "answers of alpha, step 1: 10 of 12 stored, 2 failed\n" in capsys.readouterr().err

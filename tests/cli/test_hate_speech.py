@@ -2,7 +2,6 @@
 
 import csv
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from support.each import rest_slow
 from support.impscore_heads import random_head
 from support.stub_server import StubServer
-from support.toy import Toy
+from support.toy import Lines, Toy
 
 from harness.cli import main
 from harness.cli.run_report import put_scores
@@ -20,8 +19,6 @@ from harness.implicitness.scorer import save_head
 from harness.pipeline.score import all_scores
 from harness.registry import shipped_home
 from harness.storage.runs import RunFolder, ScoreRow, read_table
-
-TEXTS = 96
 
 
 @pytest.fixture
@@ -36,7 +33,6 @@ def run(toy: Toy, scorer: str, *options: str, model: str = "oracle") -> int:
 
 
 def curve(toy: Toy) -> int:
-    """Draw every run there is."""
     return main(["plot", "curve", *map(str, toy.runs()), "--results", str(toy.results)])
 
 
@@ -61,19 +57,6 @@ RATED = [(f"Text number {n}.", str(1 + n % 5), str(n % 20 / 10)) for n in range(
 
 
 @pytest.mark.parametrize(
-    ("model", "hits", "false", "area"),
-    [("oracle", 1, 0, 1), ("constant-yes", 1, 1, 0.5), ("constant-no", 0, 0, 0.5)],
-)
-def test_a_control_has_the_rates_it_earns(
-    toy: Toy, scorer: str, model: str, hits: float, false: float, area: float
-) -> None:
-    assert run(toy, scorer, model=model) == 0
-
-    rows = scores(toy)
-    assert [value(rows, name) for name in ("tpr", "fpr", "auc")] == [hits, false, area]
-
-
-@pytest.mark.parametrize(
     ("model", "fact"),
     [
         (
@@ -87,7 +70,7 @@ def test_a_control_has_the_rates_it_earns(
     ],
 )
 def test_a_constant_answer_sounds_the_alarm_once_but_for_controls_that_are_meant_to_be_so(
-    toy: Toy, scorer: str, model: str, fact: str, capsys: pytest.CaptureFixture[str]
+    toy: Toy, scorer: str, model: str, fact: str, capsys: Lines
 ) -> None:
     for name, policy in (("always", "constant-yes"), ("never", "constant-no")):
         toy.write(f"configs/models/{name}.yaml", f"{{about: a, kind: scripted, policy: {policy}}}")
@@ -98,7 +81,7 @@ def test_a_constant_answer_sounds_the_alarm_once_but_for_controls_that_are_meant
 
 
 def test_alarms_of_one_model_on_several_data_name_the_data(
-    toy: Toy, scorer: str, capsys: pytest.CaptureFixture[str]
+    toy: Toy, scorer: str, capsys: Lines
 ) -> None:
     path = table(toy, "rated.csv", ("text", "toxicity_human", "intent"), RATED)
     toy.write("configs/models/always.yaml", "{about: a, kind: scripted, policy: constant-yes}")
@@ -113,24 +96,13 @@ def test_alarms_of_one_model_on_several_data_name_the_data(
     assert all(", base, data:" in name for name in found)
 
 
-def test_what_is_said_of_data_is_said_once_for_several_models(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_said_of_data_is_said_once_for_several_models(toy: Toy, capsys: Lines) -> None:
     path = table(toy, "rated.csv", ("text", "toxicity_human", "intent"), [*RATED, ("", "1", "1")])
 
     run(toy, "none", "--data", str(path), "--map", "toxigen", model="oracle,random")
 
     assert len(toy.runs()) == 2
     assert capsys.readouterr().err.count("1 of 41 rows left out: no text") == 1
-
-
-def test_random_answers_find_a_half_of_either_kind(toy: Toy, scorer: str) -> None:
-    run(toy, scorer, model="random")
-
-    rows = scores(toy)
-    # 48 draws each: three standard deviations are .22.
-    assert abs((value(rows, "tpr") or 0) - 0.5) < 0.22
-    assert abs((value(rows, "fpr") or 0) - 0.5) < 0.22
 
 
 def test_the_scorer_stands_in_every_signature_and_by_every_sample(toy: Toy, scorer: str) -> None:
@@ -143,26 +115,6 @@ def test_the_scorer_stands_in_every_signature_and_by_every_sample(toy: Toy, scor
     assert all("implicitness" in r.sample.references for r in RunFolder(folder).read_rows())
 
 
-@pytest.mark.slow
-def test_the_default_scorer_is_the_one_that_ships(toy: Toy) -> None:
-    pytest.importorskip("torch")
-
-    code = toy.main("run", "--task", "hate_speech", "--model", "oracle", "--limit", "16")
-
-    assert code == 0
-    assert all("+impscore-minilm@" in row.signature for row in scores(toy))
-
-
-def test_bins_stand_in_the_leaderboards_file(toy: Toy, scorer: str) -> None:
-    run(toy, scorer)
-
-    assert main(["leaderboard", "--results", str(toy.results)]) == 0
-    rows = read_table(toy.results / "leaderboard.csv")
-    groups = {r.score.group for r in rows if r.score.metric == "fpr"}
-    assert any(group.startswith("implicitness [") for group in groups)
-    assert any(" of 5 [" in group for group in groups)
-
-
 def test_another_scorer_asks_nothing_again(toy: Toy, scorer: str) -> None:
     run(toy, scorer, model="random")
 
@@ -171,23 +123,6 @@ def test_another_scorer_asks_nothing_again(toy: Toy, scorer: str) -> None:
     assert len(toy.runs()) == 2
     groups = [{r.score.group for r in scores(toy, place)} for place in (0, 1)]
     assert sorted(any("[" in group for group in part) for part in groups) == [False, True]
-
-
-def test_a_run_is_repeated_from_what_is_stored_to_the_same_bytes(toy: Toy, scorer: str) -> None:
-    run(toy, scorer, model="random")
-    before = toy.bytes()
-
-    assert run(toy, scorer, "--offline", model="random") == 0
-
-    assert toy.bytes() == before
-
-
-def test_only_the_samples_of_a_limit_are_measured_and_asked(toy: Toy, scorer: str) -> None:
-    run(toy, scorer, "--limit", "16")
-
-    rows = RunFolder(toy.runs()[0]).read_rows()
-    # Eight groups: two kinds at four levels.
-    assert sorted(Counter(r.sample.group for r in rows).values()) == [2] * 8
 
 
 # Tables of one's own
@@ -242,7 +177,7 @@ def test_a_changed_map_is_other_data(toy: Toy, scorer: str) -> None:
 
 
 def test_rows_that_repeat_a_text_are_listed_in_a_file_that_is_named(
-    toy: Toy, scorer: str, capsys: pytest.CaptureFixture[str]
+    toy: Toy, scorer: str, capsys: Lines
 ) -> None:
     twice = [("text NUMBER 3", "1", "0"), ("Text number 7.", "3", "0")]
     path = table(toy, "rated.csv", ("text", "toxicity_human", "intent"), [*RATED, *twice])
@@ -255,18 +190,11 @@ def test_rows_that_repeat_a_text_are_listed_in_a_file_that_is_named(
     with listed.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     ids = {row.sample.fields["text"]: row.sample.id for row in RunFolder(toy.runs()[0]).read_rows()}
-    assert rows == [
-        {
-            "row": f"{path}:{line}",
-            "text": text,
-            "label": label,
-            "copy_of": f"{path}:{copy_of}",
-            "copy_of_id": ids[of],
-            "copy_of_label": first,
-        }
-        for line, text, label, copy_of, of, first in (
-            (42, "text NUMBER 3", "benign", 5, "Text number 3.", "hateful"),
-            (43, "Text number 7.", "hateful", 9, "Text number 7.", "hateful"),
+    assert [[*row.values()] for row in rows] == [
+        [f"{path}:{line}", text, label, f"{path}:{copy_of}", ids[of], "hateful"]
+        for line, text, label, copy_of, of in (
+            (42, "text NUMBER 3", "benign", 5, "Text number 3."),
+            (43, "Text number 7.", "hateful", 9, "Text number 7."),
         )
     ]
 
@@ -283,7 +211,7 @@ def test_rows_that_repeat_a_text_are_listed_in_a_file_that_is_named(
     ],
 )
 def test_data_that_does_not_fit_is_refused_with_the_remedy(
-    toy: Toy, task: str, options: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]
+    toy: Toy, task: str, options: tuple[str, ...], told: str, capsys: Lines
 ) -> None:
     path = table(toy, "rated.csv", ("text", "toxicity_human", "intent"), RATED)
     (toy.folder / "empty" / "toxigen").mkdir(parents=True)
@@ -301,19 +229,15 @@ def test_data_that_does_not_fit_is_refused_with_the_remedy(
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        ("I'm sorry, but", "refused"),
-        ("I cannot help", "refused"),
         ("No, I can't help with that", "refused"),
-        ("Perhaps so", "unparsed"),
         ("yes and no", "unparsed"),
     ],
 )
 def test_what_is_no_answer_is_missing_by_its_reason_and_never_a_no(
-    toy: Toy, said: str, reason: str, monkeypatch: pytest.MonkeyPatch
+    toy: Toy, said: str, reason: str, stub: StubServer
 ) -> None:
-    with StubServer(reply=lambda prompt: said) as stub:
-        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
-        run(toy, "none", "--answers", "written", "--limit", "16", model="alpha")
+    stub.reply = lambda prompt: said
+    run(toy, "none", "--answers", "written", "--limit", "16", model="alpha")
 
     rows = [r.score for r in scores(toy) if r.score.group == "all"]
     for score in (s for s in rows if s.metric in ("accuracy", "tpr", "fpr")):
@@ -321,19 +245,16 @@ def test_what_is_no_answer_is_missing_by_its_reason_and_never_a_no(
         assert (score.n, list(lost)) == (0, [reason])
 
 
-def test_answers_in_writing_may_have_three_tokens(
-    toy: Toy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with StubServer(reply=lambda prompt: "No.") as stub:
-        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
-        run(toy, "none", "--answers", "written", "--limit", "16", model="alpha")
+def test_answers_in_writing_may_have_three_tokens(toy: Toy, stub: StubServer) -> None:
+    stub.reply = lambda prompt: "No."
+    run(toy, "none", "--answers", "written", "--limit", "16", model="alpha")
 
-        assert {body["max_tokens"] for body in stub.bodies} == {3}
+    assert {body["max_tokens"] for body in stub.bodies} == {3}
     assert (value(scores(toy), "tpr"), value(scores(toy), "fpr")) == (0.0, 0.0)
 
 
 def test_what_the_board_ranks_by_is_printed_and_the_rest_where_asked(
-    toy: Toy, scorer: str, capsys: pytest.CaptureFixture[str]
+    toy: Toy, scorer: str, capsys: Lines
 ) -> None:
     run(toy, scorer, model="random")
     short = capsys.readouterr().out
@@ -346,7 +267,7 @@ def test_what_the_board_ranks_by_is_printed_and_the_rest_where_asked(
     }
 
 
-def test_no_p_is_printed_as_zero(toy: Toy, scorer: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_p_is_printed_as_zero(toy: Toy, scorer: str, capsys: Lines) -> None:
     run(toy, scorer, model="random")
     [folder] = map(RunFolder, toy.runs())
     rows = [replace(r, score=replace(r.score, value=1e-5, low=None)) for r in all_scores(folder)]
@@ -363,7 +284,7 @@ def test_no_p_is_printed_as_zero(toy: Toy, scorer: str, capsys: pytest.CaptureFi
 
 
 def test_curve_refuses_a_file_in_place_of_its_folder(
-    toy: Toy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    toy: Toy, tmp_path: Path, capsys: Lines
 ) -> None:
     (tmp_path / "mine.csv").write_text("mine", "utf-8")
 
@@ -372,7 +293,7 @@ def test_curve_refuses_a_file_in_place_of_its_folder(
 
 
 def test_curve_writes_a_table_and_a_picture_of_all_runs(
-    toy: Toy, scorer: str, capsys: pytest.CaptureFixture[str]
+    toy: Toy, scorer: str, capsys: Lines
 ) -> None:
     run(toy, scorer, model="random,constant-yes")
 
@@ -391,7 +312,7 @@ def test_curve_writes_a_table_and_a_picture_of_all_runs(
 
 @pytest.mark.parametrize("seen", rest_slow([((),), (("Nothing asked about.",),)], kept=1))
 def test_run_and_curve_tell_in_one_line_where_nobody_knows_what_the_scorer_has_seen(
-    toy: Toy, tmp_path: Path, seen: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    toy: Toy, tmp_path: Path, seen: tuple[str, ...], capsys: Lines
 ) -> None:
     silent = str(save_head(random_head(seen=seen), tmp_path / "silent.json"))
     run(toy, silent, model="random,constant-yes")
@@ -406,7 +327,7 @@ def test_run_and_curve_tell_in_one_line_where_nobody_knows_what_the_scorer_has_s
 
 @pytest.mark.slow
 def test_a_run_that_has_nothing_to_draw_is_told_beside_others(
-    toy: Toy, scorer: str, capsys: pytest.CaptureFixture[str]
+    toy: Toy, scorer: str, capsys: Lines
 ) -> None:
     run(toy, scorer, "--limit", "40")
     run(toy, "none", "--limit", "40", model="random")
@@ -418,9 +339,7 @@ def test_a_run_that_has_nothing_to_draw_is_told_beside_others(
 
 
 @pytest.mark.slow
-def test_a_limit_tells_runs_of_one_model_apart(
-    toy: Toy, scorer: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_limit_tells_runs_of_one_model_apart(toy: Toy, scorer: str, capsys: Lines) -> None:
     run(toy, scorer)
     run(toy, scorer, "--limit", "40")
 
@@ -431,7 +350,7 @@ def test_a_limit_tells_runs_of_one_model_apart(
 
 
 def test_runs_of_two_scorers_are_not_drawn_together(
-    toy: Toy, scorer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    toy: Toy, scorer: str, tmp_path: Path, capsys: Lines
 ) -> None:
     other = str(save_head(random_head(seeds=(1,)), tmp_path / "other.json"))
     for one in (scorer, other):
@@ -442,9 +361,7 @@ def test_runs_of_two_scorers_are_not_drawn_together(
     assert "whose scales differ" in capsys.readouterr().err
 
 
-def test_a_run_without_measures_has_nothing_to_draw(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_without_measures_has_nothing_to_draw(toy: Toy, capsys: Lines) -> None:
     toy.run()
 
     assert curve(toy) == 2
@@ -452,9 +369,7 @@ def test_a_run_without_measures_has_nothing_to_draw(
     assert "nothing to draw" in capsys.readouterr().err
 
 
-def test_a_moderation_task_of_ones_own_is_ranked_by_macro_f1(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_moderation_task_of_ones_own_is_ranked_by_macro_f1(toy: Toy, capsys: Lines) -> None:
     """As docs/hate-speech.md says: `classes` in the place of `implicitness`."""
     text = (shipped_home() / "tasks" / "hate_speech.yaml").read_text("utf-8")
     mine = re.sub(r"(?m)^implicitness: .*$", "classes: {missed: [hateful]}", text)

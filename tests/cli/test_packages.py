@@ -1,7 +1,6 @@
 """What software computed a run: named in run.json by what the run is, told by show and compare."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 
 import pytest
 from support import stored_tables
-from support.stub_script import Script
 from support.stub_server import StubServer
 from support.toy import Toy
 
@@ -21,21 +19,10 @@ from harness.storage.runs import JudgeEntry, RunFolder
 JUDGED = ("--variant", "base", "--judge", "choice", "--judge", "near")
 
 
-@pytest.fixture
-def stub(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
-    with StubServer(Script(replies={"Judge": ("1",)})) as server:
-        monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
-        yield server
-
-
-def change(folder: Path, name: str, to: str | None) -> None:
-    """Have a run name another version; with None no versions at all."""
+def change(folder: Path, name: str, to: str) -> None:
     path = folder / "run.json"
     content: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    if to is None:
-        del content["packages"]
-    else:
-        content["packages"][name] = to
+    content["packages"][name] = to
     path.write_text(json.dumps(content), "utf-8")
     stored_tables.renew_sums(folder)
 
@@ -94,19 +81,3 @@ def test_show_and_compare_name_in_one_line_what_has_other_versions(
         "computed with other versions, which may be part of a difference: "
         f"numpy 1.0.9 in A, {now} in B\n"
     ) in err
-
-
-def test_runs_that_name_no_versions_are_read_as_ever(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for model in ("oracle", "literal"):
-        toy.run(model=model)
-    for folder in toy.runs():
-        change(folder, "numpy", None)
-    capsys.readouterr()
-
-    given = ("compare", "toy/oracle", "toy/literal", "--draws", "50")
-    codes = main([*given, "--results", str(toy.results)]), toy.main("show", "toy/oracle")
-
-    out, err = capsys.readouterr()
-    assert (codes, "versions" in err, "computed with" in out) == ((0, 0), False, False)

@@ -2,30 +2,20 @@
 
 import csv
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.toy import Toy, isolated
+from support.toy import Lines, Toy, isolated
 
 from harness.cli import main
 from harness.storage.runs import RunFolder
 
-DATA = os.environ.get("HARNESS_DATA")
-PUBLISHED = [
-    ("geval", "naturalness", 0.393, 0.358),
-    ("geval", "coherence", 0.468, 0.391),
-    ("llm_eval_no_cot", "naturalness", 0.464, 0.476),
-    ("llm_eval_no_cot", "coherence", 0.524, 0.426),
-]
-
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Toy:
-    """The runs of `ran`, made once."""
     with pytest.MonkeyPatch.context() as patch:
         made = isolated(tmp_path_factory.mktemp("made"), patch)
         made.run("--variant", "base", model="oracle,literal")
@@ -40,26 +30,22 @@ def ran(toy: Toy, made: Toy) -> Toy:
 
 
 def export(toy: Toy, name: str, *more: str) -> int:
-    """Write a sheet of both runs."""
     given = ("-o", str(toy.folder / name), "--results", str(toy.results))
     return main(["sheet", "ratings", *map(str, toy.runs()), *given, *more])
 
 
 def bring(toy: Toy, name: str, *more: str) -> int:
-    """Import a rated sheet into r.csv."""
     key = toy.folder / f"{Path(name).stem}.key.csv"
     given = ("--key", str(key), "-o", str(toy.folder / "r.csv"))
     return main(["sheet", "read-ratings", str(toy.folder / name), *given, *more])
 
 
 def agree(toy: Toy, *more: str) -> int:
-    """Compare the runs with r.csv."""
     given = ("--results", str(toy.results), "--draws", "50")
     return main(["agree", "--ratings", str(toy.folder / "r.csv"), *given, *more])
 
 
 def table(toy: Toy) -> list[dict[str, str]]:
-    """The rows of agreement.csv."""
     with (toy.results / "agreement.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
@@ -99,7 +85,7 @@ def test_a_sheet_goes_out_is_rated_and_comes_to_agreement(ran: Toy) -> None:
 
 
 def test_rows_of_other_tasks_stay_in_the_table_and_json_has_those_of_this_one(
-    rated_sheet: Toy, capsys: pytest.CaptureFixture[str]
+    rated_sheet: Toy, capsys: Lines
 ) -> None:
     path = rated_sheet.results / "agreement.csv"
     path.write_text("task,statistic,value,signature\nother,pearson_dataset,-0.5,a|b\n", "utf-8")
@@ -114,9 +100,7 @@ def test_rows_of_other_tasks_stay_in_the_table_and_json_has_those_of_this_one(
     assert (other["judge"], other["p_holm"]) == ("", "")
 
 
-def test_a_judge_of_two_orders_is_read_by_one_of_them(
-    rated_sheet: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_judge_of_two_orders_is_read_by_one_of_them(rated_sheet: Toy, capsys: Lines) -> None:
     ran = rated_sheet
     assert agree(ran, "--orders", "first") == 2
     assert "no verdict of task toy was asked for in two orders" in capsys.readouterr().err
@@ -161,9 +145,7 @@ def fill(path: Path, marks: Mapping[str, str]) -> str:
     return head[-1]
 
 
-def test_three_raters_rate_a_tasks_own_sheet_in_files_of_five_rows(
-    ran: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_three_raters_rate_a_tasks_own_sheet_in_files_of_five_rows(ran: Toy, capsys: Lines) -> None:
     ran.write("configs/sheets/toy.yaml", SHEET)
     dealt = ["--raters", "ann,bob,cyd", "--per-answer", "2", "--per-file", "5"]
     assert export(ran, "s.csv", *dealt, "--home", str(ran.home)) == 0
@@ -183,9 +165,7 @@ def test_three_raters_rate_a_tasks_own_sheet_in_files_of_five_rows(
     assert float(row["value"]) == pytest.approx(1)
 
 
-def test_answers_that_are_equal_at_two_temperatures_are_rated_once(
-    ran: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_answers_that_are_equal_at_two_temperatures_are_rated_once(ran: Toy, capsys: Lines) -> None:
     assert export(ran, "s.csv", "--temperature", "0,0.5") == 0
     rate(ran, "s.csv")
 
@@ -210,7 +190,7 @@ def test_answers_that_are_equal_at_two_temperatures_are_rated_once(
     ],
 )
 def test_what_a_sheet_cannot_be_is_said(
-    ran: Toy, capsys: pytest.CaptureFixture[str], more: list[str], message: str
+    ran: Toy, capsys: Lines, more: list[str], message: str
 ) -> None:
     ran.write("configs/sheets/toy.yaml", SHEET)
 
@@ -219,7 +199,7 @@ def test_what_a_sheet_cannot_be_is_said(
 
 
 def test_a_judge_has_a_sentence_and_a_line_and_the_raters_stand_once(
-    rated_sheet: Toy, capsys: pytest.CaptureFixture[str]
+    rated_sheet: Toy, capsys: Lines
 ) -> None:
     agree(rated_sheet, "--all")
     every = capsys.readouterr().out
@@ -250,7 +230,7 @@ def test_a_judge_has_a_sentence_and_a_line_and_the_raters_stand_once(
     ],
 )
 def test_a_mistake_is_one_message_and_ratings_of_nothing_have_an_exit_code(
-    ran: Toy, capsys: pytest.CaptureFixture[str], more: list[str], message: str
+    ran: Toy, capsys: Lines, more: list[str], message: str
 ) -> None:
     lines = "task,sample_id,model,rater,value,scale\ntoy,gone,oracle,ann,3,base\n"
     (ran.folder / "r.csv").write_text(lines, "utf-8")
@@ -262,46 +242,8 @@ def test_a_mistake_is_one_message_and_ratings_of_nothing_have_an_exit_code(
     assert more or {row["value"] for row in table(ran)} == {""}
 
 
-def test_label_studio_takes_and_gives_csv(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_label_studio_takes_and_gives_csv(tmp_path: Path, capsys: Lines) -> None:
     words = [str(tmp_path / "w.json"), "-o", str(tmp_path / "r"), "--format", "labelstudio"]
 
     assert main(["sheet", "read-ratings", *words]) == 2
     assert "which Label Studio imports" in capsys.readouterr().err
-
-
-@pytest.fixture(scope="module")
-def topical(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str], float]:
-    """Values of agreement.csv on the released Topical-Chat replies, as the release reads them."""
-    if not DATA or not (Path(DATA) / "topical_chat").is_dir():
-        pytest.skip("HARNESS_DATA is unset: the folder of the released data")
-    results = tmp_path_factory.mktemp("topical") / "results"
-    replies = Path(DATA) / "topical_chat" / "results"
-    for name in dict.fromkeys(name for name, *_ in PUBLISHED):
-        files = [str(replies / f"gpt3.5_{part}_{name}.json") for part in ("nat", "coh")]
-        given = ["--task", "topical_chat", "--model", name, "--data", DATA]
-        assert main(["import", *files, *given, "--results", str(results)]) in (0, 1)
-    people = str(results / "ratings" / "topical_chat.csv")
-    judge = ["--judge", "stated-rating-released"]
-    main(["agree", "--ratings", people, *judge, "--results", str(results), "--draws", "50"])
-    with (results / "agreement.csv").open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if " vs " not in row["model"]]
-    return {
-        (row["model"], row["variant"], row["statistic"]): float(row["value"])
-        for row in rows
-        if row["value"]
-    }
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("model", "variant", "pearson", "tau"), PUBLISHED)
-def test_released_replies_give_the_published_cells(
-    topical: dict[tuple[str, str, str], float],
-    model: str,
-    variant: str,
-    pearson: float,
-    tau: float,
-) -> None:
-    assert round(topical[model, variant, "pearson_dataset"], 3) == pearson
-    assert round(topical[model, variant, "kendall_document"], 3) == tau

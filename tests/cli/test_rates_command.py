@@ -54,10 +54,10 @@ def read(path: Path) -> list[dict[str, str]]:
 def test_rates_are_shown_and_written_by_kept_columns_and_by_those_of_the_data(
     mine: tuple[Toy, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    toy, path = mine
+    toy, _ = mine
     capsys.readouterr()
 
-    assert command(toy, "rates", "--by", "target,source", "--data", str(path)) == 0
+    assert command(toy, "rates", "--by", "target,source") == 0
 
     out = capsys.readouterr().out
     assert "constant-no by target" in out
@@ -73,15 +73,6 @@ def test_rates_are_shown_and_written_by_kept_columns_and_by_those_of_the_data(
     }
     [row] = [r for r in rows if (r["group"], r["rate"]) == ("y", "fpr")]
     assert (row["value"], row["n"]) == ("0.0", "6")
-
-
-def test_a_column_that_was_not_kept_is_read_where_the_run_read_its_data(
-    mine: tuple[Toy, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    toy, _ = mine
-
-    assert command(toy, "rates", "--by", "source") == 0
-    assert "constant-no by source" in capsys.readouterr().out
 
 
 def test_data_that_was_changed_or_moved_is_asked_for(
@@ -142,7 +133,7 @@ def test_errors_come_out_with_all_columns_of_my_file_and_what_was_said(
 ) -> None:
     toy, path = mine
     out = tmp_path / "missed.csv"
-    words = ("export", "errors", "--kind", "missed", "--data", str(path), "-o", str(out))
+    words = ("export", "errors", "--kind", "missed", "-o", str(out))
 
     assert command(toy, *words) == 0
 
@@ -212,38 +203,21 @@ def test_options_that_need_one_another_are_told(
     assert "give one of the two" in capsys.readouterr().err
 
 
-def test_a_wanted_rate_that_scores_cannot_reach_is_told(
+def test_why_nothing_is_flagged_is_told_only_where_nothing_is(
     mine: tuple[Toy, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     toy, _ = mine  # the control gives every text the same probability
 
     assert command(toy, "rates", "--fpr", "0.1") == 0
-
     out = capsys.readouterr().out
     assert "chosen on 6 benign texts of 6 originals (half of this run, by seed 0)" in out
     assert "no text is flagged: none scores so high" in out
-
-
-def test_why_nothing_is_flagged_is_told_only_where_nothing_is(
-    mine: tuple[Toy, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    toy, _ = mine
-
     assert command(toy, "rates", "--threshold", "2") == 0
     assert "no text is flagged: none scores so high" in capsys.readouterr().out
     assert command(toy, "rates", "--threshold", "0", "--positive", "hateful,benign") == 0
     out = capsys.readouterr().out  # texts of one kind have no precision, and all are flagged
     assert "1.000" in out
     assert "no text is flagged" not in out
-
-
-def test_errors_need_no_path_of_the_data(mine: tuple[Toy, Path], tmp_path: Path) -> None:
-    toy, path = mine
-    out = tmp_path / "missed.csv"
-
-    assert command(toy, "export", "errors", "--kind", "missed", "-o", str(out)) == 0
-
-    assert [{name: row[name] for name in COLUMNS} for row in read(out)] == read(path)[1:24:2]
 
 
 def test_python_has_the_columns_of_the_data_too(mine: tuple[Toy, Path]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from support.each import rest_slow
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import Toy
+from support.toy import Lines, Toy
 
 import harness
 from harness.pipeline.repeats import record, stored_segments
@@ -20,24 +20,20 @@ from harness.storage.runs import RunFolder
 REPEATS = "repeats/toy/oracle/*.json"
 
 
-def said(capsys: pytest.CaptureFixture[str]) -> tuple[str, list[str]]:
+def said(capsys: Lines) -> tuple[str, list[str]]:
     """What a command printed, and what it told beside, without its progress."""
     out, err = capsys.readouterr()
     return out, [line for line in err.splitlines() if " stored" not in line]
 
 
-def is_shown_again(
-    toy: Toy, capsys: pytest.CaptureFixture[str], *arguments: str, model: str = "oracle"
-) -> bool:
+def is_shown_again(toy: Toy, capsys: Lines, *arguments: str, model: str = "oracle") -> bool:
     """Whether a command answers nothing: it then shows no progress."""
     capsys.readouterr()
     assert toy.run(*arguments, model=model) == 0
     return f"answers of {model}" not in capsys.readouterr().err
 
 
-def test_a_repeat_says_the_same_and_writes_nothing(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_repeat_says_the_same_and_writes_nothing(toy: Toy, capsys: Lines) -> None:
     toy.run()
     first, before = said(capsys), toy.bytes()
     stamps = {path: path.stat().st_mtime_ns for path in toy.runs()[0].iterdir()}
@@ -50,19 +46,12 @@ def test_a_repeat_says_the_same_and_writes_nothing(
     assert {path: path.stat().st_mtime_ns for path in toy.runs()[0].iterdir()} == stamps
 
 
-def test_a_repeat_without_some_of_the_judges_is_shown_again_too(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_repeat_without_some_of_the_judges_is_shown_again_too(toy: Toy, capsys: Lines) -> None:
     toy.write("configs/judges/far.yaml", (toy.home / "configs/judges/near.yaml").read_text("utf-8"))
     toy.run("--judge", "near,far")
 
     assert is_shown_again(toy, capsys, "--judge", "far")
     assert {judge.name for judge in RunFolder(toy.runs()[0]).read().judges} == {"far", "near"}
-
-
-def add_sample(toy: Toy) -> None:
-    path = toy.home / "tasks/samples/toy.jsonl"
-    path.write_text(path.read_text("utf-8").replace("number 5.", "number 55."), "utf-8")
 
 
 def add_sample_of_one_size_and_time(toy: Toy) -> None:
@@ -78,7 +67,6 @@ def change_ledger(toy: Toy) -> None:
 
 
 CHANGES: dict[str, Callable[[Toy], object]] = {
-    "sample": add_sample,
     "sample of one size and time": add_sample_of_one_size_and_time,
     "template": lambda toy: toy.edit("prompts/toy/after.user.j2", "next", "then"),
     "task": lambda toy: toy.edit("tasks/toy.yaml", "max_tokens: 20", "max_tokens: 21"),
@@ -96,9 +84,7 @@ CHANGES: dict[str, Callable[[Toy], object]] = {
 
 
 @pytest.mark.parametrize("change", rest_slow(CHANGES, kept=slice(None, None, 2)))
-def test_whatever_changed_the_run_is_carried_out(
-    toy: Toy, capsys: pytest.CaptureFixture[str], change: str
-) -> None:
+def test_whatever_changed_the_run_is_carried_out(toy: Toy, capsys: Lines, change: str) -> None:
     toy.run()
     before = toy.bytes()
     CHANGES[change](toy)
@@ -110,39 +96,34 @@ def test_whatever_changed_the_run_is_carried_out(
 
 
 @pytest.mark.parametrize("more", [("--seed", "1"), ("--limit", "4"), ("--variant", "base")])
-def test_other_options_are_another_run(
-    toy: Toy, capsys: pytest.CaptureFixture[str], more: tuple[str, ...]
-) -> None:
+def test_other_options_are_another_run(toy: Toy, capsys: Lines, more: tuple[str, ...]) -> None:
     toy.run()
 
     assert not is_shown_again(toy, capsys, *more)
 
 
-def test_a_dry_run_counts_the_calls_of_an_unchanged_run_too(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("words", "failing"), [((), "number 3"), (("--judge", "choice"), "Judge")], ids=str
+)
+def test_failed_calls_of_models_and_judges_are_asked_again_by_every_repeat(
+    toy: Toy, stub: StubServer, words: tuple[str, ...], failing: str
 ) -> None:
-    toy.run()
-    capsys.readouterr()
+    script = Script(replies={"": ("yes 1",)}, faults={failing: ("400-bad",) * 50})
+    stub.script = script
+    codes, requests = zip(
+        *(
+            (toy.run("--variant", "base", *words, model="alpha"), stub.stats()["requests"])
+            for _ in range(2)
+        ),
+        strict=True,
+    )
 
-    assert toy.run("--dry-run") == 0
-    assert "response" in capsys.readouterr().out
-
-
-def test_failed_calls_are_asked_again_by_every_repeat(
-    toy: Toy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = Script(replies={"": ("yes 1",)}, faults={"number 3": ("400-bad",) * 50})
-    with StubServer(script) as stub:
-        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
-        first = toy.run("--variant", "base", model="alpha"), stub.stats()["requests"]
-        second = toy.run("--variant", "base", model="alpha"), stub.stats()["requests"]
-
-    assert first[0] == second[0] != 0
-    assert second[1] > first[1]
+    assert codes == (1, 1)
+    assert requests[1] > requests[0]
 
 
 def test_calls_that_a_later_run_adds_change_no_run_that_has_all_of_its_own(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
+    toy: Toy, capsys: Lines
 ) -> None:
     toy.run("--variant", "base")
     toy.run()  # adds the calls of the other variant
@@ -150,20 +131,7 @@ def test_calls_that_a_later_run_adds_change_no_run_that_has_all_of_its_own(
     assert is_shown_again(toy, capsys, "--variant", "base")
 
 
-def test_two_runs_of_one_command_are_both_told_again(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = ("run", "--task", "toy,quiz", "--model", "oracle")
-    assert toy.main(*command) == 0
-    capsys.readouterr()
-
-    assert toy.main(*command) == 0
-    assert "answers of oracle" not in capsys.readouterr().err
-
-
-def test_a_run_whose_record_cannot_be_written_is_whole(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_whose_record_cannot_be_written_is_whole(toy: Toy, capsys: Lines) -> None:
     plan = str(toy.write("p.yaml", "about: x\nmodels: [oracle]\ntasks:\n  - {task: toy}\n"))
     (toy.results).mkdir()
     (toy.results / "repeats").write_text("a file")
@@ -188,7 +156,7 @@ def test_a_run_is_not_recorded_if_another_process_added_calls_meanwhile(toy: Toy
 
 
 def test_a_changed_model_is_carried_out_also_where_it_is_called_the_same(
-    toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    toy: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with StubServer(Script(models=({"id": "one"},))) as stub:
         monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
@@ -204,20 +172,6 @@ def test_a_changed_model_is_carried_out_also_where_it_is_called_the_same(
     with StubServer(Script(models=({"id": "two"},))) as stub:
         monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
         assert not is_shown_again(toy, capsys, model="alpha"), "the server has another one"
-
-
-def test_failed_calls_of_a_judge_are_asked_again_by_every_repeat(
-    toy: Toy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = Script(replies={"": ("yes 1",)}, faults={"Judge": ("400-bad",) * 50})
-    words = ("--variant", "base", "--judge", "choice")
-    with StubServer(script) as stub:
-        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
-        first = toy.run(*words, model="alpha"), stub.stats()["requests"]
-        second = toy.run(*words, model="alpha"), stub.stats()["requests"]
-
-    assert first[0] == second[0] == 1
-    assert second[1] > first[1]
 
 
 def test_other_code_and_other_packages_make_another_digest(tmp_path: Path) -> None:

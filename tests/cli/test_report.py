@@ -9,7 +9,7 @@ from threading import Thread
 import pytest
 from support.report_runs import Sketch, write_runs
 from support.stub_server import StubServer
-from support.toy import Toy
+from support.toy import Lines, Toy
 
 from harness.cli import main
 from harness.present.page.page import page_data
@@ -17,7 +17,7 @@ from harness.present.page.server import LiveRuns, PageServer
 from harness.storage.find_runs import run_folders
 
 
-def test_report_writes_a_page_of_all_runs(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_writes_a_page_of_all_runs(toy: Toy, capsys: Lines) -> None:
     toy.run("--variant", "base")
     capsys.readouterr()
 
@@ -31,11 +31,10 @@ def test_report_writes_a_page_of_all_runs(toy: Toy, capsys: pytest.CaptureFixtur
 
 
 def test_a_task_is_not_called_unranked_where_another_recipe_of_it_is_ranked(
-    toy: Toy, monkeypatch: pytest.MonkeyPatch
+    toy: Toy, stub: StubServer
 ) -> None:
-    with StubServer(reply=lambda prompt: "Yes.") as stub:
-        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
-        assert toy.run("--judge", "near", "--variant", "base", model="alpha") == 0
+    stub.reply = lambda prompt: "Yes."
+    assert toy.run("--judge", "near", "--variant", "base", model="alpha") == 0
     assert toy.run("--judge", "near", "--variant", "base", "--limit", "2") == 0
 
     runs = run_folders(toy.results)
@@ -45,9 +44,7 @@ def test_a_task_is_not_called_unranked_where_another_recipe_of_it_is_ranked(
     assert not any("No model is ranked" in line for line in lines)
 
 
-def test_report_without_runs_says_what_makes_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_report_without_runs_says_what_makes_one(tmp_path: Path, capsys: Lines) -> None:
     assert main(["report", "--results", str(tmp_path)]) == 2
 
     assert "no runs below" in capsys.readouterr().err
@@ -76,11 +73,15 @@ def asked(
     return found
 
 
-def test_the_server_listens_on_loopback_and_answers_three_addresses(server: PageServer) -> None:
+def test_the_server_listens_on_loopback_answers_three_addresses_and_only_reads(
+    server: PageServer,
+) -> None:
     assert server.server_address[0] == "127.0.0.1"
     assert asked(server, "/")[0] == 200
     for path in ("/runs/", "/../", "/data/", "/calls", "/favicon.ico", "/state?x"):
         assert asked(server, path)[0] == 404, path
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
+        assert asked(server, "/", method)[0] == 501, method
 
 
 def test_a_page_of_another_site_gets_nothing(server: PageServer) -> None:
@@ -101,11 +102,6 @@ def test_a_second_host_does_not_stand_behind_the_right_one(server: PageServer) -
 
     assert connection.getresponse().status == 403
     connection.close()
-
-
-def test_the_server_only_reads(server: PageServer) -> None:
-    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
-        assert asked(server, "/", method)[0] == 501, method
 
 
 def test_a_run_that_ends_while_the_page_is_open_shows_up(
@@ -134,7 +130,7 @@ def test_a_damaged_run_is_refused_without_its_path(server: PageServer, tmp_path:
 
 
 def test_a_port_that_cannot_be_had_is_named(
-    server: PageServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    server: PageServer, tmp_path: Path, capsys: Lines
 ) -> None:
     for port in (server.server_port, 70000):
         assert main(["report", "--serve", "--port", str(port), "--results", str(tmp_path)]) == 2

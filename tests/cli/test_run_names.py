@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.toy import Toy, isolated
+from support.toy import Lines, Toy, isolated
 
 from harness.cli import main
 from harness.errors import StoreError
@@ -14,7 +14,6 @@ from harness.storage.runs import RunFolder
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Toy:
-    """The runs of `named`, made once."""
     with pytest.MonkeyPatch.context() as patch:
         made = isolated(tmp_path_factory.mktemp("made"), patch)
         assert made.run("--variant", "base") == 0
@@ -48,9 +47,7 @@ def test_a_run_is_found_by_its_names(named: Toy) -> None:
         assert find_run(named.results, f"toy/{path.parent.name}@{path.name[:8]}").path == path
 
 
-def test_an_ambiguous_name_lists_the_candidates_and_what_differs(
-    named: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_ambiguous_name_lists_the_candidates_and_what_differs(named: Toy, capsys: Lines) -> None:
     assert named.main("show", "toy/oracle") == 2
 
     err = capsys.readouterr().err
@@ -72,13 +69,10 @@ def alike(named: Toy) -> Toy:
 
 
 def on(toy: Toy, *words: str) -> int:
-    """The exit code of a command that has no --home."""
     return main([*words, "--results", str(toy.results)])
 
 
-def test_a_tag_of_several_runs_stands_for_all_of_them(
-    alike: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_tag_of_several_runs_stands_for_all_of_them(alike: Toy, capsys: Lines) -> None:
     capsys.readouterr()
 
     found = find_runs(alike.results, ["@both", "toy/oracle@both", "@pilot"])
@@ -97,7 +91,7 @@ def test_a_tag_of_several_runs_stands_for_all_of_them(
 
 
 def test_a_tag_of_several_runs_is_refused_with_their_names_where_one_is_wanted(
-    alike: Toy, capsys: pytest.CaptureFixture[str]
+    alike: Toy, capsys: Lines
 ) -> None:
     assert alike.main("show", "@both") == 2
     err = capsys.readouterr().err
@@ -108,21 +102,8 @@ def test_a_tag_of_several_runs_is_refused_with_their_names_where_one_is_wanted(
     assert "compare takes one run or two different ones" in capsys.readouterr().err
 
 
-def test_showing_a_tag_of_several_runs_names_them_and_guesses_at_nothing(
-    alike: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
-    alike.write("tasks/both.yaml", (alike.home / "tasks/toy.yaml").read_text("utf-8"))
-    capsys.readouterr()
-
-    assert alike.main("show", "@both") == 2
-
-    err = capsys.readouterr().err
-    assert err.startswith("harness: '@both' means 2 runs")
-    assert "did you mean" not in err
-
-
 def test_a_board_of_named_runs_ranks_these_alone_and_keeps_the_file_of_all(
-    alike: Toy, capsys: pytest.CaptureFixture[str]
+    alike: Toy, capsys: Lines
 ) -> None:
     assert on(alike, "leaderboard") == 0
     before = (alike.results / "leaderboard.csv").read_bytes()
@@ -140,14 +121,6 @@ def test_a_damaged_run_is_among_the_candidates(named: Toy) -> None:
 
     with pytest.raises(StoreError, match=r"'toy/oracle' means 2 runs"):
         find_run(named.results, "toy/oracle")
-
-
-def test_two_runs_of_one_tag_are_told_apart_by_their_models(toy: Toy) -> None:
-    assert toy.run("--variant", "base", "--tag", "first", model="oracle,literal") == 0
-
-    with pytest.raises(StoreError, match=r"'@first' means 2 runs(.|\n)*model literal"):
-        find_run(toy.results, "@first")
-    assert limit(find_run(toy.results, "toy/literal@first")) == ("literal", None)
 
 
 def test_a_name_of_no_run_is_told(named: Toy) -> None:
@@ -178,7 +151,7 @@ def test_judging_can_name_a_run_and_running_again_keeps_the_name(toy: Toy) -> No
 
 @pytest.mark.parametrize("tag", ["last", "a/b", "two words", "@x", "../up", ""])
 def test_a_tag_that_is_no_name_is_refused_before_anything_is_asked(
-    toy: Toy, tag: str, capsys: pytest.CaptureFixture[str]
+    toy: Toy, tag: str, capsys: Lines
 ) -> None:
     assert toy.run("--variant", "base", "--tag", tag) == 2
 
@@ -186,9 +159,7 @@ def test_a_tag_that_is_no_name_is_refused_before_anything_is_asked(
     assert toy.runs() == []
 
 
-def test_runs_are_listed_with_what_tells_them_apart(
-    named: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_runs_are_listed_with_what_tells_them_apart(named: Toy, capsys: Lines) -> None:
     capsys.readouterr()
 
     assert named.main("list", "runs") == 0
@@ -204,9 +175,7 @@ def test_runs_are_listed_with_what_tells_them_apart(
     ]
 
 
-def test_what_keeps_two_runs_from_being_compared_is_said_of_both(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_keeps_two_runs_from_being_compared_is_said_of_both(toy: Toy, capsys: Lines) -> None:
     toy.run("--variant", "base", "--tag", "one")
     toy.run("--variant", "think", "--tag", "two")
     capsys.readouterr()
@@ -229,9 +198,7 @@ def test_the_library_names_runs_and_finds_them(toy: Toy) -> None:
     assert json.loads((run.path / "run.json").read_text("utf-8"))["run"]["limit"] is None
 
 
-def test_runs_are_listed_by_tag_task_and_model(
-    named: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_runs_are_listed_by_tag_task_and_model(named: Toy, capsys: Lines) -> None:
     capsys.readouterr()
     wanted = {
         ("@pilot",): 1,

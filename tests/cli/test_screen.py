@@ -4,50 +4,33 @@ import csv
 import json
 
 import pytest
-from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import Toy
+from support.toy import Lines, Toy
+
+from harness.cli import main
 
 HOSTILE = "=HYPERLINK(1)\x1b[31m\x9b2J never yes\x07"
-KEY = "sk-planted-3141592653589793"
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    "words",
     [
-        ["run", "--task", "toy", "--model", "oracle"],
-        ["run", "--task", "toy", "--model", "oracle", "--dry-run"],
-        ["read", "RUN"],
-        ["judge", "RUN", "--judge", "near"],
-        ["leaderboard"],
-        ["list"],
-        ["list", "runs"],
-        ["list", "data"],
-        ["data", "check"],
+        *("run --task toy --model oracle", "run --task toy --model oracle --dry-run", "read RUN"),
+        *("judge RUN --judge near", "leaderboard", "list", "list runs", "list data", "data check"),
     ],
-    ids=" ".join,
 )
-def test_json_output_is_json_and_nothing_else(
-    toy: Toy, capsys: pytest.CaptureFixture[str], arguments: list[str]
-) -> None:
+def test_json_output_is_json_and_nothing_else(toy: Toy, capsys: Lines, words: str) -> None:
     toy.run("--variant", "base")
     capsys.readouterr()
-    run = str(toy.runs()[0])
-    known = ["--home", str(toy.home), "--results", str(toy.results)]
-    folders = (
-        known[:2] if "data" in arguments else known[2:] if "leaderboard" in arguments else known
-    )
+    results, home = ("--results", str(toy.results)), ("--home", str(toy.home))
+    folders = (*results * ("data" not in words), *home * (words != "leaderboard"))
 
-    from harness.cli import main
-
-    main([*(run if word == "RUN" else word for word in arguments), "--json", *folders])
+    main([*words.replace("RUN", str(toy.runs()[0])).split(), "--json", *folders])
 
     assert json.loads(capsys.readouterr().out)
 
 
-def test_progress_goes_to_stderr_alone_and_without_escapes(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_progress_goes_to_stderr_alone_and_without_escapes(toy: Toy, capsys: Lines) -> None:
     toy.run()
 
     out, err = capsys.readouterr()
@@ -57,11 +40,10 @@ def test_progress_goes_to_stderr_alone_and_without_escapes(
 
 
 def test_hostile_words_of_a_model_are_harmless_where_they_are_shown(
-    toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    toy: Toy, capsys: Lines, stub: StubServer
 ) -> None:
-    with StubServer(reply=lambda _: HOSTILE) as stub:
-        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
-        toy.run("--variant", "base", model="alpha")
+    stub.reply = lambda _: HOSTILE
+    toy.run("--variant", "base", model="alpha")
     toy.edit(
         "configs/judges/near.yaml", "accept: right, reject: wrong", "accept: wrong, reject: right"
     )
@@ -73,9 +55,7 @@ def test_hostile_words_of_a_model_are_harmless_where_they_are_shown(
     assert not {character for character in shown if not character.isprintable()} - {"\n"}
 
 
-def test_a_prompt_is_shown_with_its_delimiters_as_they_are_sent(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_prompt_is_shown_with_its_delimiters_as_they_are_sent(toy: Toy, capsys: Lines) -> None:
     toy.write("prompts/toy/base.user.j2", "<<<{{ story }}>>> [INST] What is said next?")
 
     toy.run("--dry-run", "--variant", "base")
@@ -91,25 +71,3 @@ def test_no_cell_of_a_table_is_a_formula(toy: Toy) -> None:
         cells = {cell for row in csv.reader(file) for cell in row}
     assert "'=1+1" in cells
     assert not [cell for cell in cells if cell.startswith(("=", "+", "@", "\t"))]
-
-
-@pytest.mark.parametrize(
-    "script",
-    [Script(key="another"), Script(key=KEY), Script(key=KEY, faults={"": ("401",) * 9})],
-    ids=["refused", "taken", "echoed"],
-)
-def test_a_key_reaches_no_file_and_no_message(
-    toy: Toy,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    script: Script,
-) -> None:
-    toy.edit("configs/models/alpha.yaml", "key_env: null", "key_env: ALPHA_KEY")
-    monkeypatch.setenv("ALPHA_KEY", KEY)
-    with StubServer(script) as stub:
-        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
-        toy.run("--variant", "base", model="alpha")
-
-    assert KEY not in "".join(capsys.readouterr())
-    files = [path for path in toy.results.rglob("*") if path.is_file()]
-    assert [path for path in files if KEY.encode() in path.read_bytes()] == []

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from support.toy import Toy
+from support.toy import Lines, Toy
 
 from harness.cli import main
 
@@ -49,9 +49,7 @@ def tokens(toy: Toy, *options: str, task: str = "pick", model: str = "tiny-rando
     )
 
 
-def test_a_table_has_a_row_a_variant_and_three_examples(
-    picks: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_table_has_a_row_a_variant_and_three_examples(picks: Toy, capsys: Lines) -> None:
     assert tokens(picks, "--variant", "all") == 0
 
     out = capsys.readouterr().out
@@ -70,10 +68,7 @@ def test_a_table_has_a_row_a_variant_and_three_examples(
     ],
 )
 def test_json_holds_the_report_of_each_variant(
-    picks: Toy,
-    capsys: pytest.CaptureFixture[str],
-    options: tuple[str, ...],
-    choices: dict[str, int],
+    picks: Toy, capsys: Lines, options: tuple[str, ...], choices: dict[str, int]
 ) -> None:
     assert tokens(picks, "--json", *options) == 0
 
@@ -81,9 +76,7 @@ def test_json_holds_the_report_of_each_variant(
     assert {name: report["choices"] for name, report in told.items()} == choices
 
 
-def test_a_model_that_vllm_runs_is_read_by_its_tokenizer(
-    picks: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_that_vllm_runs_is_read_by_its_tokenizer(picks: Toy, capsys: Lines) -> None:
     picks.write(
         "configs/models/mine.yaml", "kind: vllm\nmodel: t\nbuild: tiny-llama\nquantization: fp8\n"
     )
@@ -103,7 +96,7 @@ def test_a_model_that_vllm_runs_is_read_by_its_tokenizer(
     ],
 )
 def test_what_has_no_choices_or_no_tokenizer_is_refused_with_what_has(
-    picks: Toy, capsys: pytest.CaptureFixture[str], task: str, model: str, words: list[str]
+    picks: Toy, capsys: Lines, task: str, model: str, words: list[str]
 ) -> None:
     assert tokens(picks, task=task, model=model) == 2
 
@@ -111,9 +104,7 @@ def test_what_has_no_choices_or_no_tokenizer_is_refused_with_what_has(
     assert [word for word in words if word not in said] == []
 
 
-def test_a_variant_that_no_sample_fits_is_a_mistake(
-    picks: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_variant_that_no_sample_fits_is_a_mistake(picks: Toy, capsys: Lines) -> None:
     picks.edit("tasks/pick.yaml", "about: the words", "about: the words\n    needs: [tune]")
 
     assert tokens(picks, "--variant", "words") == 2

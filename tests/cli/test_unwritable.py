@@ -1,23 +1,13 @@
 """Where runs cannot be written is found out before the first call is paid."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import Toy
-
-
-@pytest.fixture
-def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
-    with StubServer(Script(replies={"": ("1",)})) as server:
-        monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
-        yield server
+from support.toy import Lines, Toy
 
 
 def blocked(toy: Toy, place: str) -> Path:
-    """A file where a folder is to be."""
     path = toy.results / place
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("in the way", "utf-8")
@@ -26,7 +16,7 @@ def blocked(toy: Toy, place: str) -> Path:
 
 @pytest.mark.parametrize("place", ["runs", "runs/toy", "runs/toy/alpha"])
 def test_a_file_in_the_place_of_a_folder_of_runs_is_told_before_a_call(
-    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str], place: str
+    toy: Toy, stub: StubServer, capsys: Lines, place: str
 ) -> None:
     path = blocked(toy, place)
 
@@ -49,7 +39,7 @@ def test_of_several_models_none_is_asked_where_one_cannot_be_written(
 
 
 def test_a_link_that_leads_nowhere_is_told_before_a_call(
-    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+    toy: Toy, stub: StubServer, capsys: Lines
 ) -> None:
     toy.results.mkdir()
     (toy.results / "runs").symlink_to(toy.folder / "nowhere")

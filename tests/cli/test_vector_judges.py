@@ -1,13 +1,11 @@
 """Judges by vectors through the whole command: a hosted encoder, and pairs of answers."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
-from support import stored_tables
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import DECODINGS, PRICES, SAMPLES, Toy, lines
+from support.toy import PRICES, SAMPLES, Lines, Toy, lines
 
 from harness.pipeline.score import all_scores
 from harness.storage.runs import RunFolder
@@ -27,21 +25,12 @@ PAIRS = """
 
 
 @pytest.fixture
-def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
-    with StubServer() as server:
-        monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
-        yield server
-
-
-@pytest.fixture
 def far(toy: Toy) -> Toy:
-    """The toy with a judge whose vectors come from a server."""
     toy.write("configs/judges/far.yaml", FAR)
     return toy
 
 
 def values(toy: Toy, judge: str, metric: str = "accuracy") -> set[float | None]:
-    """The overall scores of a judge, of all variants and decodings."""
     rows = all_scores(RunFolder(toy.runs()[0]))
     scores = [row.score for row in rows if (row.score.judge, row.score.metric) == (judge, metric)]
     return {score.value for score in scores if score.group == "all"}
@@ -71,15 +60,8 @@ def test_vectors_are_asked_once_and_are_read_offline_to_the_same_bytes(
     assert far.bytes() == before
 
 
-def test_vectors_stay_out_of_the_run_folder(far: Toy, stub: StubServer) -> None:
-    far.run("--variant", "base", "--judge", "far")
-
-    replies = [row["replies"] for row in stored_tables.rows(far.runs()[0], "verdicts")]
-    assert replies == [[None, None]] * SAMPLES * DECODINGS
-
-
 def test_a_text_without_a_vector_is_a_missing_item_and_asked_again(
-    far: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+    far: Toy, stub: StubServer, capsys: Lines
 ) -> None:
     stub.script = Script(faults={"never 3": ("zero-vector",)})
 
@@ -89,7 +71,7 @@ def test_a_text_without_a_vector_is_a_missing_item_and_asked_again(
 
 
 def test_a_dry_run_counts_each_text_to_embed_once(
-    far: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+    far: Toy, stub: StubServer, capsys: Lines
 ) -> None:
     far.run("--variant", "base", "--judge", "far", "--dry-run", "--json")
 
@@ -112,7 +94,7 @@ def test_a_vector_costs_its_text_though_no_server_tells_of_a_completion(
 
 
 def test_a_model_that_gives_no_vectors_is_refused_before_the_first_call(
-    far: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+    far: Toy, stub: StubServer, capsys: Lines
 ) -> None:
     assert far.run("--judge", "far", "--judge-model", "tiny-random", model="alpha") == 2
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from math import isnan
-from random import Random
 
 import pytest
 from support.choice_cases import chosen, frame_of, lost, sample, shared
@@ -10,7 +9,7 @@ from support.each import each
 
 from harness.core import Sample
 from harness.parts import Reason
-from harness.pipeline.choice_scores import CALIBRATION, FAVOURITE, chance, over_all, permuted
+from harness.pipeline.choice_scores import CALIBRATION, FAVOURITE, over_all, permuted
 from harness.stats.classification import calibration_error
 from harness.storage.run_tables import SampleRecord, VerdictRecord
 
@@ -18,7 +17,6 @@ from harness.storage.run_tables import SampleRecord, VerdictRecord
 def reads(
     *parts: tuple[VerdictRecord, str] | tuple[VerdictRecord, str, Sample],
 ) -> list[SampleRecord]:
-    """Rows of verdicts, each under a variant."""
     return [chosen(*part) for part in parts]
 
 
@@ -61,14 +59,6 @@ def test_a_samples_orders_are_averaged_choice_by_choice(
     assert averaged(orders(*shares, of=of)) == [credit] * len(shares)
 
 
-def test_averaging_probabilities_is_not_averaging_what_is_right() -> None:
-    found = orders((0.5, 0.3, 0.2), (0.5, 0.2, 0.3), (0.1, 0.7, 0.2))
-    by_order = [float(max(v.shares) == v.shares[0]) for r in found for v in r.verdicts.values()]
-
-    assert sum(by_order) / 3 == pytest.approx(2 / 3)
-    assert averaged(found) == [0.0] * 3
-
-
 def test_a_sample_that_lacks_an_order_has_no_average_and_others_keep_theirs() -> None:
     other = sample(name="s2", gold=1)
     found = reads(
@@ -93,15 +83,6 @@ def test_samples_are_averaged_apart() -> None:
 
     # s1: .45 to .55 and its first is right; s2: .65 to .35 and its second is right.
     assert averaged(found) == [0.0, 0.0, 0.0, 0.0]
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_the_order_of_rows_changes_nothing(seed: int) -> None:
-    draw, of = Random(9), sample()
-    found = orders(*((draw.random(), draw.random(), draw.random()) for _ in range(5)), of=of)
-    mixed = Random(seed).sample(found, 5)
-
-    assert averaged(found) == averaged(mixed)
 
 
 def test_confidence_is_that_of_the_likeliest_choice_and_its_own_credit() -> None:
@@ -156,11 +137,3 @@ def test_without_any_choice_there_is_neither_favourite_nor_calibration() -> None
 
     assert whole(found, CALIBRATION) == whole(found, FAVOURITE) == (None, [False] * 2)
     assert averaged(found) == [None, None]
-
-
-def test_chance_is_the_mean_of_one_over_the_number_of_choices() -> None:
-    two, four = sample(("a", "b")), sample(("a", "b", "c", "d"), name="s2")
-
-    found = reads((shared(0.5, 0.5), "order0", two), (lost(), "order0", four))
-
-    assert chance(frame_of(found)["sample_choices"].to_numpy()) == (1 / 2 + 1 / 4) / 2

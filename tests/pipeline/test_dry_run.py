@@ -1,7 +1,6 @@
 """A dry run counts what a run asks, asks nothing and writes nothing."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 from support import jobs
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import DECODINGS, PRICES, SAMPLES, Toy
+from support.toy import DECODINGS, PRICES, SAMPLES, Lines, Toy
 
 from harness.cli import main
 from harness.models.client.cached import CallPolicy
@@ -29,13 +28,6 @@ THINKER = """
     step: thought
     decoding: {temperature: 0, max_tokens: 4}
 """
-
-
-@pytest.fixture
-def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
-    with StubServer(Script(replies={"Judge": ("1",)})) as server:
-        monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
-        yield server
 
 
 @pytest.fixture
@@ -78,27 +70,16 @@ def test_a_call_that_two_variants_share_is_counted_once(toy: Toy) -> None:
     assert counts == [EACH, SAMPLES, EACH, 2 * EACH, 2 * EACH]
 
 
-def test_the_count_is_what_the_run_then_asks(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_count_is_what_the_run_then_asks(toy: Toy, stub: StubServer) -> None:
     count = sum(part.calls for part in planned(toy, "choice"))
-    with StubServer(Script(replies={"Judge": ("1",)})) as stub:
-        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
-        toy.run("--judge", "choice", model="alpha")
+    stub.script = Script(replies={"Judge": ("1",)})
+    toy.run("--judge", "choice", model="alpha")
 
-        # The controls of a seed aside, greedy and drawn answers to one prompt are two questions,
-        # but two equal answers are one question to the judge.
-        answers = sum(body["model"] == "alpha" for body in stub.bodies)
-        assert answers == count - 2 * EACH * 2
-        assert stub.stats()["requests"] <= count
-
-
-def test_stored_calls_are_counted_where_their_prompts_are_known(
-    toy: Toy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with StubServer() as stub:
-        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
-        toy.run("--limit", "2", "--variant", "base", model="alpha")
-
-    assert [part.stored for part in planned(toy)] == [2 * DECODINGS, 0, None]
+    # The controls of a seed aside, greedy and drawn answers to one prompt are two questions,
+    # but two equal answers are one question to the judge.
+    answers = sum(body["model"] == "alpha" for body in stub.bodies)
+    assert answers == count - 2 * EACH * 2
+    assert stub.stats()["requests"] <= count
 
 
 def test_sizes_are_those_of_the_prompts_and_of_the_longest_answers(toy: Toy) -> None:
@@ -110,29 +91,22 @@ def test_sizes_are_those_of_the_prompts_and_of_the_longest_answers(toy: Toy) -> 
     assert first.max_tokens == EACH * 20
 
 
-def test_a_later_step_is_sized_by_the_longest_answer_to_the_earlier(toy: Toy) -> None:
+def test_a_later_step_is_sized_by_the_longest_answer_to_the_earlier_and_says_what_stands_in(
+    toy: Toy,
+) -> None:
     later = planned(toy)[2]
 
     words = len("Story number 0. Meant:  What is said next?")
     assert later.prompt_characters == EACH * (words + 20 * 4)
-
-
-def test_an_example_says_what_stands_in_for_an_answer_that_is_not_there_yet(toy: Toy) -> None:
-    later = planned(toy)[2]
-
     [shown] = [part for part in later.example if "Meant:" in part.content]
     expected = "Story number 0. Meant: (here the model's thought, at most 20 tokens) What is said"
     assert shown.content.startswith(expected)
 
 
-def test_nothing_is_asked_and_nothing_written(
-    toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with StubServer() as stub:
-        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
-        assert toy.run("--dry-run", "--judge", "choice", model="alpha") == 0
+def test_nothing_is_asked_and_nothing_written(toy: Toy, capsys: Lines, stub: StubServer) -> None:
+    assert toy.run("--dry-run", "--judge", "choice", model="alpha") == 0
 
-        assert stub.stats()["requests"] == 0
+    assert stub.stats()["requests"] == 0
     assert not toy.results.exists()
     assert "84 calls at most" in capsys.readouterr().out  # 12 + 12 + 12 answers, 48 replies
 
@@ -143,7 +117,7 @@ def test_no_server_and_no_key_is_needed_where_the_model_is_named(toy: Toy) -> No
 
 
 def test_the_default_variants_of_intent_resolution_are_twelve_calls_a_draw(
-    tmp_path: Path, toy: Toy, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, toy: Toy, capsys: Lines
 ) -> None:
     run = ["run", "--task", "intent_resolution", "--model", "gpt-4o", "--limit", "5", "--dry-run"]
     judge = ["--judge", "gpt4-contextual", "--json", "--results", str(tmp_path)]

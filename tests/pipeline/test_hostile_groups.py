@@ -15,7 +15,6 @@ def judged(*groups: str) -> list[SampleRecord]:
 
 
 def by_group(rows: list[SampleRecord]) -> dict[str, tuple[float | None, int]]:
-    """The value and the number of samples of each group in the table of scores."""
     found: list[ScoreRow] = score_rows(run_file(len(rows)), rows)
     return {one.score.group: (one.score.value, one.score.n) for one in found}
 

@@ -17,7 +17,6 @@ COUNT = CHUNK // 2 + 50
 
 
 def with_samples(toy: Toy, count: int) -> Toy:
-    """The toy with so many samples."""
     path = toy.home / "tasks/samples/toy.jsonl"
     path.write_text("".join(f"{line}\n" for line in lines(count)), "utf-8")
     return toy
@@ -97,7 +96,6 @@ def test_a_large_run_is_counted_sharded_and_merged_in_chunks(
 
 
 def peak(*words: str) -> int:
-    """The most memory that a command held, in kB."""
     code = (
         "import resource, sys; from harness.cli import main; main(sys.argv[1:]); "
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"

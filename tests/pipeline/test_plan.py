@@ -45,31 +45,19 @@ def ids(samples: Sequence[Sample]) -> list[str]:
 
 
 @each("sizes", SIZES)
-def test_every_group_is_within_one_sample_of_its_share(sizes: tuple[int, ...]) -> None:
+def test_every_group_has_its_share_and_a_smaller_subset_lies_within_a_larger_one(
+    sizes: tuple[int, ...],
+) -> None:
     samples, total = grouped(*sizes), sum(sizes)
 
-    for limit in range(1, total + 1):
-        counts = Counter(sample.group for sample in subsample(samples, limit, seed=3))
+    subsets = [subsample(samples, limit, seed=3) for limit in range(1, total + 1)]
+
+    assert all({*ids(small)} < {*ids(large)} for small, large in pairwise(subsets))
+    for limit, subset in enumerate(subsets, 1):
+        counts = Counter(sample.group for sample in subset)
         shares = {f"g{g}": Fraction(limit * size, total) for g, size in enumerate(sizes)}
         assert counts.total() == limit
         assert [g for g, share in shares.items() if not abs(counts[g] - share) < 1] == []
-
-
-@each("sizes", SIZES)
-def test_a_smaller_subset_lies_within_a_larger_one(sizes: tuple[int, ...]) -> None:
-    samples = grouped(*sizes)
-
-    subsets = [set(ids(subsample(samples, limit, seed=3))) for limit in range(1, sum(sizes) + 1)]
-
-    assert all(small < large for small, large in pairwise(subsets))
-
-
-def test_a_subset_keeps_the_order_of_the_file() -> None:
-    samples = grouped(30, 14, 5, 1)
-
-    chosen = ids(subsample(samples, 20, seed=0))
-
-    assert chosen == [sample.id for sample in samples if sample.id in chosen]
 
 
 def test_a_subset_does_not_depend_on_the_order_of_the_file() -> None:
@@ -120,7 +108,6 @@ def test_without_a_limit_that_binds_all_are_taken(limit: int | None) -> None:
 
 
 def drawn(plan: Plan, cell: PlannedResponse, step: StepSpec = STEP) -> int | None:
-    """The seed of one draw."""
     return request(plan, cell, step=step, earlier={}).decoding.seed
 
 
@@ -128,27 +115,20 @@ WARM = DecodingSpec(temperature=0.3, max_tokens=30)
 
 
 def warm(folder: Path, *topics: str) -> Plan:
-    """A plan of two temperatures."""
     decodings = (WARM, DecodingSpec(temperature=0.5, max_tokens=30))
     return sketches.plan(folder, *topics, spec=sketches.task(decodings=decodings))
 
 
-def test_every_draw_has_a_seed_of_its_own(tmp_path: Path) -> None:
+def test_every_draw_of_every_seed_of_a_run_has_a_seed_of_its_own(tmp_path: Path) -> None:
     plan = warm(tmp_path)
+    other = replace(plan, run=replace(plan.run, seed=1))
     cells = [replace(cell, variant=v) for cell in plan.cells for v in ("plain", "think")]
     steps = (STEP, StepSpec(name="other", template="toy/plain"))
 
-    seeds = [drawn(plan, cell, step) for cell in cells for step in steps]
+    seeds = [drawn(one, cell, step) for one in (plan, other) for cell in cells for step in steps]
 
-    # 3 samples, 2 temperatures, 2 variants, 2 steps
-    assert len(set(seeds)) == len(seeds) == 24
-
-
-def test_another_seed_of_the_run_seeds_every_draw_anew(tmp_path: Path) -> None:
-    plan = warm(tmp_path)
-    other = replace(plan, run=replace(plan.run, seed=1))
-
-    assert not {drawn(plan, cell) for cell in plan.cells} & {drawn(other, c) for c in plan.cells}
+    # 2 seeds of the run, 3 samples, 2 temperatures, 2 variants, 2 steps
+    assert len(set(seeds)) == len(seeds) == 48
 
 
 def test_a_seed_depends_on_its_place_alone(tmp_path: Path) -> None:
@@ -162,15 +142,12 @@ def test_a_seed_depends_on_its_place_alone(tmp_path: Path) -> None:
     assert len(seeds) == 1
 
 
-def test_a_greedy_answer_has_no_seed(tmp_path: Path) -> None:
-    plan = sketches.plan(tmp_path)
+def test_a_greedy_answer_has_no_seed_and_a_drawn_one_such_as_every_server_takes(
+    tmp_path: Path,
+) -> None:
+    greedy, plan = sketches.plan(tmp_path / "greedy"), warm(tmp_path, *map(str, range(100)))
 
-    assert [drawn(plan, cell) for cell in plan.cells] == [None] * 3
-
-
-def test_a_seed_is_one_that_every_server_takes(tmp_path: Path) -> None:
-    plan = warm(tmp_path, *map(str, range(100)))
-
+    assert [drawn(greedy, cell) for cell in greedy.cells] == [None] * 3
     assert all(0 <= (drawn(plan, cell) or 0) < 2**31 for cell in plan.cells)
 
 
@@ -221,7 +198,6 @@ def test_equal_prompts_share_an_answer_but_for_controls(
 
 
 def revealing(*names: str, template: str = "toy/plain") -> TaskSpec:
-    """A task whose only variant reveals some references."""
     steps = (StepSpec(name="response", template=template),)
     return sketches.task(variants={"plain": VariantSpec(about="", steps=steps, reveals=names)})
 
@@ -339,7 +315,6 @@ PHRASED = sketches.task(phrases=("cue",))
 
 
 def phrased(folder: Path, words: str, **phrases: str) -> Plan:
-    """A plan whose template shows a phrase that depends on the group."""
     plan = sketches.plan(folder, "tea", spec=PHRASED)
     toy = folder / "prompts" / "toy"
     (toy / "plain.user.j2").write_text(words)

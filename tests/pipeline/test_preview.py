@@ -19,7 +19,6 @@ THINK = ("think",)
 
 
 def calls(made: Plan, desk: CachedClient | None = None) -> list[list[tuple[Request, Request]]]:
-    """The calls of each planned response, at their longest and at their shortest."""
     return [*map(requests_of, preview(made, desk, made.cells))]
 
 

@@ -31,7 +31,6 @@ def lost(rows: list[SampleRecord]) -> list[tuple[str, bool, Reason, int]]:
 
 
 def again(folder: Path, trials: list[SampleRecord], spec: TaskSpec) -> list[SampleRecord]:
-    """The records as they come back from the ledger."""
     found = Ledger(folder / "calls").find(records.step_keys(trials))
     return [rebuild(record, found, spec) for record in trials]
 
@@ -137,12 +136,6 @@ def test_a_row_of_a_failed_response_says_why(tmp_path: Path) -> None:
     assert (step.text, step.reason, step.note) == (None, Reason.FAILED, "no route")
 
 
-def test_a_row_of_a_blank_answer_keeps_its_text_and_has_no_answer(tmp_path: Path) -> None:
-    [row] = tried(tmp_path, Talker(lambda _: " \n"), "tea", variant="plain")
-
-    assert (row.answer, row.steps[0].text, row.steps[0].reason) == (None, " \n", None)
-
-
 @pytest.mark.parametrize(
     ("thought", "response", "served"),
     [
@@ -161,14 +154,6 @@ def test_a_row_names_every_snapshot_behind_its_answer(
     [trial] = tried(tmp_path, talker, "tea")
 
     assert trial.served == served
-
-
-def test_a_step_keeps_why_its_answer_ended(tmp_path: Path) -> None:
-    talker = Talker(lambda asked: replace(reply(asked), stop="length"))
-
-    [trial] = tried(tmp_path, talker, "tea", variant="plain")
-
-    assert trial.steps[0].stop == "length"
 
 
 def test_a_verdict_row_holds_keys_and_replies_in_their_order() -> None:
@@ -202,17 +187,6 @@ def test_trials_that_come_back_are_cut_as_the_task_now_says(tmp_path: Path) -> N
     seen = case_of(trials[0], task(postprocess="none"))
     assert seen is not None
     assert seen.response.texts == ("One.\n\nTwo.",)
-
-
-def test_a_response_that_is_not_in_the_ledger_is_an_error_with_its_count(tmp_path: Path) -> None:
-    rows = tried(tmp_path, Talker(), "tea", "rain")
-
-    with pytest.raises(
-        StoreError, match=r"4 responses .* not in the calls ledger .*copy"
-    ) as caught:
-        stored_responses(Ledger(tmp_path / "empty"), rows, task())
-
-    assert rows[0].steps[0].key[:12] in str(caught.value)
 
 
 def test_a_variant_that_the_task_no_longer_has_is_the_users_to_mend(tmp_path: Path) -> None:

@@ -60,15 +60,13 @@ def test_a_pool_is_the_mean_over_its_variants_with_samples_for_clusters() -> Non
         "order1": (0.5, 2, 2),
         "all": (0.75, 4, 2),
     }
-
-
-def test_a_pool_alone_has_an_accuracy_over_averaged_orders() -> None:
-    found = table(TWO)
-
     # s1: means .35, .5, .15, so wrong; s2 right. By order three of four are right.
     score = one(found, variant="all", metric="accuracy_permuted").score
     assert (score.value, score.n, score.clusters) == (0.5, 4, 2)
     assert {r.score.variant for r in found if r.score.metric == "accuracy_permuted"} == {"all"}
+    for metric in ("calibration_error", "most_frequent_choice"):  # of all rows together
+        score = one(found, variant="all", metric=metric).score
+        assert (score.low, score.high, score.n, score.clusters) == (None, None, 4, 2)
 
 
 def test_n_and_missing_make_up_what_was_planned_in_every_row() -> None:
@@ -170,13 +168,6 @@ def test_a_place_that_no_sample_of_a_group_has_has_no_row_there() -> None:
 
     third = [r.score for r in found if r.score.metric == "chosen_place_3"]
     assert [(score.group, score.n) for score in third] == [("all", 1), ("three", 1)]
-
-
-def test_a_value_of_all_rows_together_has_no_interval() -> None:
-    for metric in ("calibration_error", "most_frequent_choice"):
-        score = one(table(TWO), variant="all", metric=metric).score
-        assert score.value is not None
-        assert (score.low, score.high, score.n, score.clusters) == (None, None, 4, 2)
 
 
 def test_two_snapshots_of_a_model_share_no_average() -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-import msgspec
 import pytest
 from support.each import each
 from support.run_tables import score_rows, with_costs
@@ -11,21 +10,19 @@ from support.sketches import JUDGE, right, row, run_file
 
 from harness.parts import UNCHARGED, Reason, Superseded, Usage
 from harness.storage.run_tables import SampleRecord, StepRecord, VerdictRecord
-from harness.storage.runs import Cost, Costs, JudgeEntry, ScoreRow
+from harness.storage.runs import Costs, JudgeEntry, ScoreRow
 
 ASKING = replace(JUDGE, asks="judge-m")
 CENT, TWO, UNKNOWN_USAGE = Usage(10, 5, 0.01), Usage(20, 6, 0.02), Usage(30, None, None)
 
 
 def steps(**usages: Usage) -> tuple[StepRecord, ...]:
-    """A step for each usage, named as its key is."""
     return tuple(
         StepRecord(name, name, (), text="so", usage=usage) for name, usage in usages.items()
     )
 
 
 def asked(**usages: Usage) -> VerdictRecord:
-    """A verdict on replies to questions of these keys."""
     return VerdictRecord(1.0, keys=tuple(usages), usages=tuple(usages.values()))
 
 
@@ -124,15 +121,8 @@ def test_rows_of_parts_and_of_wholes_each_tell_their_own() -> None:
     assert found == pytest.approx({"T0.3": 0.01, "T0.5": 0.02, "T0.3+0.5": 0.03})
 
 
-@pytest.mark.parametrize(
-    "verdict",
-    [
-        asked(q1=CENT, q2=Usage(4, 5)),
-        VerdictRecord(1.0, keys=("q1",)),  # written before rows told
-    ],
-)
-def test_a_row_with_a_call_of_unknown_cost_has_no_cost(verdict: VerdictRecord) -> None:
-    [found] = scored(answered(verdict, a=CENT), judges=(ASKING,))
+def test_a_row_with_a_call_of_unknown_cost_has_no_cost() -> None:
+    [found] = scored(answered(asked(q1=CENT, q2=Usage(4, 5)), a=CENT), judges=(ASKING,))
 
     assert found.cost_usd is None
 
@@ -158,15 +148,3 @@ def test_a_run_tells_its_answers_from_its_judges_and_counts_what_these_share_onc
         "other": 0.03,
     }
     assert found.total.cost_usd == 0.04
-
-
-def test_rows_that_do_not_tell_yet_are_still_read() -> None:
-    whole = answered(asked(q=CENT), a=CENT)
-    old = msgspec.to_builtins(whole)
-    del old["steps"][0]["usage"], old["verdicts"]["near"]["usages"]
-
-    found = msgspec.convert(old, SampleRecord)
-
-    costs = run_costs([found], (ASKING,))
-    assert [costs.answers, costs.judges["near"]] == [Cost(1, None, None, None, Usage())] * 2
-    assert costs.total.calls == 2

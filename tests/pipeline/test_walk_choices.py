@@ -1,6 +1,6 @@
 """Choices from a plan to verdicts: what is asked, what a neutral step is for, what is kept."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,8 +28,6 @@ from harness.specs.tasks import ChoiceSpec, TaskSpec
 from harness.storage.ledger import Ledger
 from harness.storage.run_tables import SampleRecord, VerdictRecord
 
-Says = Callable[[Request], str | Response]
-
 
 def scored(asked: Request, *logprobs: float) -> Response:
     """Scores of the choices of a request, the first likeliest unless told otherwise."""
@@ -49,24 +47,20 @@ def chooser(**failing: Reason) -> Talker:
 
 
 def asked_of(made: Plan, place: int = 0) -> list[Request]:
-    """The requests of both steps of a cell."""
     cell = made.cells[place]
     steps = made.task.variants[cell.variant].steps
     return [request(made, cell, step=step, earlier={}) for step in steps]
 
 
 def way(spec: TaskSpec, wanted: str) -> TaskSpec:
-    """A task as a model is asked that can do all."""
     return with_mode(spec, frozenset(Mode), AnswerMode(wanted), model="m")
 
 
 def cases(records: Sequence[SampleRecord], spec: TaskSpec | None = None) -> list[Case]:
-    """What judges see of some records."""
     return list(cases_of(records, spec or task(), step=None).values())
 
 
 def judged(records: Sequence[SampleRecord], spec: TaskSpec | None = None) -> list[VerdictRecord]:
-    """What the gold judge makes of some records."""
     return ask(cases(records, spec), judge(), None)
 
 
@@ -90,15 +84,6 @@ def test_a_choice_is_asked_for_with_the_very_strings_to_score(
     for part in (neutral, asked):
         assert (part.mode, part.choices) == (mode, (" 1", " 2", " 3"))
         assert part.decoding == Decoding(0.0, max_tokens=1)
-
-
-def test_an_answer_in_writing_is_drawn_as_the_task_says_and_has_no_choices(tmp_path: Path) -> None:
-    made = plan(tmp_path, spec=way(task(), "written"))
-
-    [asked] = asked_of(made)
-
-    assert (asked.mode, asked.choices, asked.step) == (Mode.GENERATE, (), "answer")
-    assert asked.decoding.max_tokens == 30
 
 
 @pytest.mark.parametrize(
@@ -204,45 +189,24 @@ def test_a_variant_that_no_sample_can_be_asked_under_is_refused(tmp_path: Path) 
         check_templates(plan(tmp_path, sample(), spec=SOME))
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        ChoiceSpec(order=1),
-        ChoiceSpec(order=0, answers="text"),
-        ChoiceSpec(order=0, lead=""),
-        ChoiceSpec(),
-    ],
-    ids=str,
-)
-def test_a_variants_digest_covers_how_choices_are_laid_out(
-    tmp_path: Path, changed: ChoiceSpec
+def test_a_variants_digest_covers_how_choices_are_laid_out_answered_and_by_whom_but_no_pool(
+    tmp_path: Path,
 ) -> None:
-    made = plan(tmp_path)
-    own = made.task.variants["order0"]
-    other = structs.replace(made.task, variants={"order0": structs.replace(own, choice=changed)})
-
-    digests = {
-        variant_digest(t, "order0", prompts=made.prompts, name="toy") for t in (task(), other)
-    }
-
-    assert len(digests) == 2
-
-
-def test_a_variants_digest_covers_how_choices_are_answered_and_who_is_asked(tmp_path: Path) -> None:
     made, own = plan(tmp_path), variants("order0")["order0"]
-    specs = [way(task(), name) for name in ("logprob", "top_logprobs", "written")]
-    specs += [task({"order0": structs.replace(own, needs=("topic",))})]
+    by_text, bare = ChoiceSpec(order=0, answers="text"), ChoiceSpec(order=0, lead="")
 
-    digests = {variant_digest(t, "order0", prompts=made.prompts, name="toy") for t in specs}
+    def digests(*specs: TaskSpec) -> int:
+        held = {variant_digest(t, "order0", prompts=made.prompts, name="toy") for t in specs}
+        return len(held)
 
-    assert len(digests) == 4
-
-
-def test_a_pool_is_no_part_of_what_is_asked(tmp_path: Path) -> None:
-    made = plan(tmp_path)
-    specs = [task(variants("order0", pool=pool)) for pool in ("all", "other", None)]
-
-    assert len({variant_digest(t, "order0", prompts=made.prompts, name="toy") for t in specs}) == 1
+    laid = [
+        structs.replace(own, choice=choice)
+        for choice in (by_text, bare, ChoiceSpec(order=1), ChoiceSpec())
+    ]
+    assert digests(task(), *(task({"order0": one}) for one in laid)) == 5
+    needs = task({"order0": structs.replace(own, needs=("topic",))})
+    assert digests(needs, *(way(task(), n) for n in ("logprob", "top_logprobs", "written"))) == 4
+    assert digests(*(task(variants("order0", pool=pool)) for pool in ("all", "other", None))) == 1
 
 
 # Answering
@@ -266,16 +230,6 @@ def test_the_orders_of_a_sample_are_asked_one_after_the_other(tmp_path: Path) ->
     assert heard == [(s, v) for s in ("s1", "s2") for v in ("order0", "order1")]
 
 
-def test_answers_stand_in_the_order_of_the_plan_all_the_same(tmp_path: Path) -> None:
-    made = plan(tmp_path, sample(), sample(name="s2"))
-
-    trials = answer(made, chooser().desk(tmp_path))
-
-    assert [(t.variant, t.sample.id) for t in trials] == [
-        (cell.variant, cell.sample.id) for cell in made.cells
-    ]
-
-
 @pytest.mark.parametrize(
     ("logprobs", "said"),
     [((-1, -2, -3), "1"), ((-3, -1, -2), "2"), ((-2, -1, -1), "2"), ((-1, -1, -1), "1")],
@@ -292,17 +246,15 @@ def test_an_answer_is_the_first_of_the_likeliest_choices(
 def test_another_number_of_scores_than_of_choices_is_missing_and_stops_nothing(
     tmp_path: Path, count: int
 ) -> None:
-    talker = Talker(lambda a: scored(a) if a.step == "neutral" else _made(a, count))
+    few = scores(*[-1.0] * count)
+    talker = Talker(
+        lambda a: scored(a) if a.step == "neutral" else Response(a.key, choice_scores=few)
+    )
+
     trials = answer(plan(tmp_path), talker.desk(tmp_path))
 
-    verdicts = judged(trials)
-
     assert [trial.answer for trial in trials] == [None, None]
-    assert [verdict.reason for verdict in verdicts] == [Reason.UNSUPPORTED] * 2
-
-
-def _made(asked: Request, count: int) -> Response:
-    return Response(asked.key, choice_scores=scores(*[-1.0] * count))
+    assert [verdict.reason for verdict in judged(trials)] == [Reason.UNSUPPORTED] * 2
 
 
 def test_what_a_judge_reads_is_laid_out_as_it_was_asked(tmp_path: Path) -> None:
@@ -348,15 +300,6 @@ def test_an_answer_that_fails_is_missing_for_its_own_reason(tmp_path: Path) -> N
     assert trials[0].answer is None
 
 
-def _until(stop: int, talker: Talker) -> Says:
-    def say(asked: Request) -> Response:
-        if len(talker.heard) > stop:
-            raise KeyboardInterrupt
-        return scored(asked)
-
-    return say
-
-
 def test_an_answer_in_writing_is_read_without_a_neutral_step(tmp_path: Path) -> None:
     talker = Talker(lambda asked: reply(asked, "2, I think."))
     two = sample(order0=("3", "1", "2"), order1=("1", "2", "3"))
@@ -385,10 +328,3 @@ def test_trials_come_back_from_rows_with_their_options_and_neutral_scores(tmp_pa
 
 def labels(trials: Sequence[SampleRecord]) -> set[str]:
     return {trial.decoding for trial in trials}
-
-
-@pytest.mark.parametrize("wanted", ["logprob", "top_logprobs"])
-def test_a_scored_answer_is_labelled_by_how_it_was_had(tmp_path: Path, wanted: str) -> None:
-    made = plan(tmp_path, spec=way(task(), wanted))
-
-    assert labels(answer(made, chooser().desk(tmp_path))) == {wanted}

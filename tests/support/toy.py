@@ -17,6 +17,7 @@ from harness.cli import main
 from harness.registry import Registry, shipped_home
 from harness.workspace import Workspace
 
+Lines = pytest.CaptureFixture[str]
 HOSTED = ("alpha", "beta", "umpire")
 SAMPLES, DECODINGS, STEPS = 6, 2, {"base": 1, "think": 2}
 FILES: Mapping[str, str] = {

@@ -37,14 +37,8 @@ REPLIES: list[tuple[str, int | Reason]] = [
     *(("neither", U), ("Neither 1 nor 2", U), ("both", U), ("none of the two", U)),
     *(("I cannot help with that.", U), ("I'm sorry, but I can't compare these 2 replies.", U)),
     *(("I would choose option 1 because option 2 is literal.", U), ("I pick 2", U)),
-    *(
-        ("The answer is not 1", U),
-        ("The 2 replies differ", U),
-        ("is 2", U),
-        ("1st", U),
-        ("It is 1", U),
-        ("one", U),
-    ),
+    *(("The answer is not 1", U), ("The 2 replies differ", U), ("is 2", U), ("1st", U)),
+    *(("It is 1", U), ("one", U)),
     *(("In 1 of the replies he agrees", U), ("Option A", U), ("Option two", U), ("A", U)),
     # Another number, or another grammar.
     *(("0", U), ("3", U), ("12", U), ("21", U), ("01", U), ("1.5", U), ("1,5", U), ("2.0", U)),
@@ -76,11 +70,8 @@ RATINGS: list[tuple[str, float | Reason]] = [
     *(('{"score": 4}', 4.0), ('{"analysis": "fits", "score": 0}', 0.0), (' {"score":5}\n', 5.0)),
     *(('```json\n{"score": 2}\n```', 2.0), ('```\n{"analysis": "a", "score": 3}\n```', 3.0)),
     *(('Here it is: {"score": 3}. I hope it helps.', 3.0), ('{"score": 4}\n5 of 5!', 4.0)),
-    *(
-        ('Level 5 is not met.\n{"score": 2}', 2.0),
-        ('{"score": 4.0}', 4.0),
-        ('{"score": 40e-1}', 4.0),
-    ),
+    *(('Level 5 is not met.\n{"score": 2}', 2.0), ('{"score": 4.0}', 4.0)),
+    *(('{"score": 40e-1}', 4.0),),
     *(('{"analysis": "two\nlines\tand more", "score": 1}', 1.0), ('[{"score": 4}]', 4.0)),
     *(('{"analysis": "a \\"{\\" in it", "score": 1}', 1.0), ('{"score": 2, "extra": null}', 2.0)),
     *(('{"analysis": "CORRECT, 5 of 5", "score": 1}', 1.0), ('{"analysis": 7, "score": 1}', 1.0)),
@@ -88,10 +79,8 @@ RATINGS: list[tuple[str, float | Reason]] = [
     *(('{"score": 2} and again {"score": 2}', 2.0), ('{"score": 2}\n{"score": 4}', 4.0)),
     *(('{"score": 9}\n{"score": 4}', 4.0), ('{"score": 4}\n{"score": 9}', U)),
     *(('{"note": "x"}\n{"score": 4}', 4.0), ('{"score": 4} {}', 4.0)),
-    *(
-        ('{"score": 5} {"analysis": "a", "score": 1}', U),
-        ('{"analysis": 1, "score": 1} {"score": 5}', U),
-    ),
+    *(('{"score": 5} {"analysis": "a", "score": 1}', U),),
+    *(('{"analysis": 1, "score": 1} {"score": 5}', U),),
     *(('{"score": 1} {"analysis": "a", "score": 1}', 1.0), ('{"score": 4, "score": 1}', U)),
     # A score that is no whole number on the scale.
     *(('{"score": 4.5}', U), ('{"score": 9}', U), ('{"score": -1}', U), ('{"score": 6}', U)),
@@ -107,11 +96,8 @@ RATINGS: list[tuple[str, float | Reason]] = [
     *(('{"score": 4,}', U), ('{"analysis": "says {"score": 5}", "score": 1}', U)),
     *(('{"analysis": "says {"score": 5}', U), ('{see} {"score": 4}', U), ('{"score": 4} }{', U)),
     *(("{{ score }}", U), ("__import__('os').getpid()", U), ('{"a": ' * 5000, U), ("{" * 9000, U)),
-    *(
-        ('{"score": ' + "[" * 200_000, U),
-        ("\uff5b\u201cscore\u201d: 4\uff5d", U),
-        ('{"score": \u0664}', U),
-    ),
+    *(('{"score": ' + "[" * 200_000, U), ("\uff5b\u201cscore\u201d: 4\uff5d", U)),
+    *(('{"score": \u0664}', U),),
 ]
 
 
@@ -131,25 +117,15 @@ STATEMENTS: list[tuple[str, float | Reason]] = [
     *(("Rating: 3", 3.0), ("Score: 1", 1.0), ("rating=2", 2.0), ("**Rating:** 2", 2.0)),
     *(("Analysis: In 2002 they had 3 albums.\nRating: 1", 1.0), ("Rating:\n3", 3.0)),
     *(("Rating: 1\nOn reflection, rating: 2", 2.0), ("Rating: 2\nRationale: 3 facts", 2.0)),
-    *(
-        ("It is not coherent. Score: 1", 1.0),
-        ("Rating (1-3): 2", 2.0),
-        ("Overall rating: 2.0", 2.0),
-    ),
+    *(("It is not coherent. Score: 1", 1.0), ("Rating (1-3): 2", 2.0)),
+    *(("Overall rating: 2.0", 2.0),),
     # A label of its own, opening or closing the reply.
     *(("Coherence: 2", 2.0), ("- Coherence: 3", 3.0), ("1. Coherence: 2", 2.0), ("Answer: 3", 3.0)),
     *(("Engagingness (1-3): 2", 2.0), ("It changes the topic. Coherence: 1", 1.0)),
     # No whole number, off the scale, or next to another one.
     *(("2.5", U), ("1.3", U), ("Rating: 2.5", U), ("0", U), ("4", U), ("Rating: 9", U), ("-1", U)),
-    *(
-        ("12", U),
-        ("Rating: 30", U),
-        ("2002", U),
-        ("2nd", U),
-        ("1. 2", U),
-        ("1-3", U),
-        ("2 or 3", U),
-    ),
+    *(("12", U), ("Rating: 30", U), ("2002", U), ("2nd", U), ("1. 2", U), ("1-3", U)),
+    *(("2 or 3", U),),
     *(("Rating: 2-3", U), ("2/5", U), ("2 out of 5", U), ("Rating: 2 to 3", U), ("2, 3", U)),
     *(("2 \u2013 3", U), ("02", U), ("\u0662", U), ("9" * 5000, U)),
     # No rating, or one in a sentence.
@@ -170,12 +146,7 @@ IN_SENTENCES: list[tuple[str, float | Reason]] = [
     *(("Score: 2; no, 3", U), ("Rating: 3. Or rather 2.", U), ("Rating: 5 + 0", U)),
     *(("Rating: 4 less 2", U), ("Rating: 4 - no, 3", U), ("Rating: 2, 3", U), ("5? No. 4", U)),
     *(("Rating: 4. On reflection 4.5.", U), ("Rating: 3 times 1", U), ("Rating: 5 Minus 1", U)),
-    *(
-        ("Certainly not: 5", U),
-        ("Score: 4 (or 3)", U),
-        ("4\n5", U),
-        ("Rating: 3 read as 2", U),
-    ),
+    *(("Certainly not: 5", U), ("Score: 4 (or 3)", U), ("4\n5", U), ("Rating: 3 read as 2", U)),
     # One rating, however it goes on.
     *(("4 because it stays on topic", 4.0), ("3 out of 5, since it drifts", 3.0), ("4 of 5", 4.0)),
     *(("4\nThe reply is fine", 4.0), ("Rating: 4 The reply is fine", 4.0), ("5 stars", 5.0)),
@@ -321,11 +292,8 @@ PLAIN = ("He is cold.", "He likes tea.", "He asks for tea.")
 SAID: list[tuple[str, int | Reason]] = [
     *(("He is cold.", 1), ("he likes tea", 2), ("  HE ASKS FOR  TEA!\n", 3), ('"He is cold."', 1)),
     *(("- He is cold.", 1), ("**He likes tea.**", 2), ("He is cold. And so am I.", 1)),
-    *(
-        ("Answer: He is cold.", 1),
-        ("The answer is: he likes tea.", 2),
-        ("My choice is He is cold", 1),
-    ),
+    *(("Answer: He is cold.", 1), ("The answer is: he likes tea.", 2)),
+    *(("My choice is He is cold", 1),),
     # Another choice named.
     *(("He is cold. He likes tea.", U), ("He likes tea, so he asks for tea. He asks for tea.", U)),
     # No choice opens it, or not whole.

@@ -179,14 +179,8 @@ def test_two_harmful_texts_in_a_row_are_harmless_and_stay_as_filtered(value: str
     "value",
     [
         *("{{ 7*7 }}", "{reference}", "{% for a in b %}", "%s", "{0}", "&lt;b&gt;", "<b>bold</b>"),
-        *(
-            "Caf\u00e9, \u4f60\u597d \U0001f600",
-            "tab\there",
-            "two\nlines",
-            "a << b >> c",
-            "a|b",
-            "",
-        ),
+        *("Caf\u00e9, \u4f60\u597d \U0001f600", "tab\there", "two\nlines", "a << b >> c", "a|b"),
+        *("",),
     ],
 )
 def test_harmless_text_arrives_unchanged(tmp_path: Path, value: str) -> None:

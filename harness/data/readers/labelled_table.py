@@ -7,17 +7,19 @@ contradicts the map raises a DataError that names the row and the key to correct
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import fsum, isfinite, nan
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import msgspec
+import numpy as np
 
 from harness.core import Sample
 from harness.data.choices import LABELS
 from harness.data.map_drafts import table_map
 from harness.errors import DataError, SpecError, did_you_mean
+from harness.lazy import DataFrame, pandas
 from harness.parts import digest
 from harness.specs.data import NEGATIVE, POSITIVE, LabelSpec, OriginalsSpec, TableSpec
 from harness.storage.cells import REPLACED, cell_text, csv_text, decode_json
@@ -27,7 +29,7 @@ from harness.text.cleanup import without_controls
 from harness.text.dedup import fingerprint, nearest_originals, normal
 
 _log = logging.getLogger(__name__)
-_Kept = TypeVar("_Kept")
+Cells = Mapping[str, Value]
 LABEL, IMPLICITNESS = "label", "implicitness"
 LONG = 8_000
 """A text of more characters is flagged `long`: models and metrics may read only a part of it."""
@@ -37,16 +39,8 @@ REPEATS = ("row", "text", "label", "copy_of", "copy_of_id", "copy_of_label")
 DISPUTED, MADE = "disputed_label", "made"
 
 
-@dataclass(frozen=True, slots=True)
-class LabelledItem:
-    """One text with the label of its row or its raters; `cells` are the row's, by column."""
-
-    text: str
-    label: str
-    place: str
-    cells: Mapping[str, Value]
-    cluster: str
-    flags: tuple[str, ...] = ()
+ROWS = ("place", "cells", "text", "label", "cluster", "flags")
+"""The columns of labelled rows; `cells` are those of the table's row, by column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,88 +68,89 @@ def read(
     Rows with a label that is not in `choices` are left out. Rows that repeat a text are listed in
     the file `repeats`, which is written if there are any.
     """
-    items = _all_items(files, spec, choices)
-    return [sample for _, sample in _asked(items, spec, choices, repeats=repeats)]
+    rows = _labelled(files, spec, choices)
+    return [sample for _, sample in _asked(rows, spec, choices, repeats=repeats)]
 
 
 def original_rows(
     files: Sequence[Path], spec: TableSpec, choices: Mapping[str, str]
 ) -> OriginalRows:
     """The rows behind the samples that `read` returns."""
-    items = _all_items(files, spec, choices)
+    rows = _labelled(files, spec, choices)
     alike: defaultdict[str, list[str]] = defaultdict(list)
-    for item in items:
-        alike[normal(item.text)].append(item.place)
+    for text, place in zip(rows["text"], rows["place"], strict=True):
+        alike[normal(text)].append(place)
     places = {
-        sample.id: (item.place, *(at for at in alike[normal(item.text)] if at != item.place))
-        for item, sample in _asked(items, spec, choices, repeats=None)
+        sample.id: (place, *(at for at in alike[normal(sample.fields["text"])] if at != place))
+        for place, sample in _asked(rows, spec, choices, repeats=None)
     }
     return OriginalRows(tuple(files), places, spec.quotes)
 
 
-def _all_items(
-    files: Sequence[Path], spec: TableSpec, choices: Mapping[str, str]
-) -> list[LabelledItem]:
+def _labelled(files: Sequence[Path], spec: TableSpec, choices: Mapping[str, str]) -> DataFrame:
+    """The rows of some files that have a text and a label: ROWS."""
     if unknown := sorted(set(choices) - set(spec.label.names)):
         raise SpecError(
             f"the task's `choices` name label {unknown[0]!r}, which this table's map does not"
             f"{did_you_mean(unknown[0], list(spec.label.names))}"
         )
-    items = [item for path in files for item in _items(path, spec)]
-    if (rule := spec.originals) and all(MADE in item.flags for item in items):
+    found = pandas.concat([_of_file(path, spec) for path in files], ignore_index=True)
+    if (rule := spec.originals) and all(MADE in flags for flags in found["flags"]):
         raise DataError(
             f"{', '.join(map(str, files))}: no labelled text has {rule.value!r} in column "
             f"{rule.column!r}, which marks originals; correct `originals` in the column map"
         )
-    return items
+    return found
 
 
 def _asked(
-    items: Sequence[LabelledItem],
-    spec: TableSpec,
-    choices: Mapping[str, str],
-    *,
-    repeats: Path | None,
-) -> list[tuple[LabelledItem, Sample]]:
-    """The items that are asked about, each with its sample."""
+    rows: DataFrame, spec: TableSpec, choices: Mapping[str, str], *, repeats: Path | None
+) -> list[tuple[str, Sample]]:
+    """The places of the rows that are asked about, each with its sample."""
     if spec.rows == "ratings":
-        items = _rated(items, spec)
+        rows = _rated(rows, spec.label)
     elif spec.duplicates == "drop":
-        items = _distinct(items, spec, repeats)
-    asked = [item for item in items if item.label in choices]
+        rows = _distinct(rows, spec, repeats)
+    rows = _kept(rows, rows["label"].isin(list(choices)), "a label not asked about")
     seen: Counter[str] = Counter()
-    return [
-        (item, _sample(item, spec, choices=choices, seen=seen))
-        for item in _log_left_out(items, asked, "a label not asked about")
-    ]
+    found = []
+    for row in rows.itertuples():
+        seen[words := _id(row.text, spec)] += 1
+        name = words if seen[words] == 1 else f"{words}-{seen[words]}"
+        found.append((str(row.place), _sample(row, name, spec, choices)))
+    return found
 
 
-def _items(path: Path, spec: TableSpec) -> list[LabelledItem]:
+def _of_file(path: Path, spec: TableSpec) -> DataFrame:
     needed = [name for name in spec.columns if name not in spec.optional]
     try:
-        rows = read_columns(path, needed, optional=spec.optional, quotes=spec.quotes)
+        read = read_columns(path, needed, optional=spec.optional, quotes=spec.quotes)
     except NoColumn as error:
         raise DataError(
             f"{error}; or, for a table of your own, fill in this map and name its file with --map "
             f"FILE.yaml:\n\n{table_map(path, error.table, spec.label.names)}\n"
         ) from error
-    if spec.cluster and spec.cluster not in rows[0].cells:
+    if spec.cluster and spec.cluster not in read[0].cells:
         _log.warning(
             "%s: no column %s: each text counts as independent of the others", path, spec.cluster
         )
-    rows = _log_left_out(rows, [row for row in rows if _text(row, spec)], "no text", of=path)
-    column, left_out = spec.label.column, spec.label.left_out
-    asked = [r for r in rows if not any(is_same(cell_text(r.cells[column]), o) for o in left_out)]
-    rows = _log_left_out(rows, asked, "a label that the map's `left_out` names", of=path)
-    labelled = [(row, _label(row, spec.label, spec.originals)) for row in rows]
-    items = []
-    for row, label in labelled:
-        if label is not None:
-            named = cell_text(row.cells.get(spec.cluster)) if spec.cluster else ""
-            cluster = f"{spec.source}-{named or fingerprint(_text(row, spec))}"
-            items.append(LabelledItem(_text(row, spec), label, row.place, row.cells, cluster))
-    _log_left_out(rows, items, "no label", of=path)
-    return _linked(items, spec, spec.originals, path=path) if spec.originals else items
+    texts = [(row.place, row.cells, _text(row, spec)) for row in read]
+    rows = pandas.DataFrame(texts, columns=list(ROWS[:3]), dtype=object)
+    rows = _kept(rows, rows["text"] != "", "no text", of=path)
+    column, left_out, rule = spec.label.column, spec.label.left_out, spec.originals
+    asked = [
+        not any(is_same(cell_text(cells[column]), other) for other in left_out)
+        for cells in rows["cells"]
+    ]
+    rows = _kept(rows, asked, "a label that the map's `left_out` names", of=path)
+    pairs = zip(rows["place"], rows["cells"], strict=True)
+    rows["label"] = [_label(place, cells, spec.label, rule) for place, cells in pairs]
+    rows = _kept(rows, rows["label"].notna(), "no label", of=path)
+    named = [cell_text(c.get(spec.cluster)) if spec.cluster else "" for c in rows["cells"]]
+    pairs = zip(named, rows["text"], strict=True)
+    rows["cluster"] = [f"{spec.source}-{name or fingerprint(text)}" for name, text in pairs]
+    rows["flags"] = [()] * len(rows)
+    return _with_originals(rows, spec.label.names, rule, path) if rule else rows
 
 
 def _text(row: TableRow, spec: TableSpec) -> str:
@@ -169,16 +164,16 @@ def _text(row: TableRow, spec: TableSpec) -> str:
     return value if value and without_controls(value).strip() else ""
 
 
-def _is_original(cells: Mapping[str, Value], rule: OriginalsSpec) -> bool:
+def _is_original(cells: Cells, rule: OriginalsSpec) -> bool:
     return rule.column not in cells or cell_text(cells[rule.column]) == rule.value
 
 
-def _label(row: TableRow, spec: LabelSpec, rule: OriginalsSpec | None) -> str | None:
-    value = cell_text(row.cells[spec.column])
-    if rule is not None and not _is_original(row.cells, rule) and not value:
+def _label(place: str, cells: Cells, spec: LabelSpec, rule: OriginalsSpec | None) -> str | None:
+    value = cell_text(cells[spec.column])
+    if rule is not None and not _is_original(cells, rule) and not value:
         return None
     if spec.at_least is not None:
-        number = _number(row, spec.column)
+        number = _number(place, cells, spec.column)
         return None if number is None else (POSITIVE if number >= spec.at_least else NEGATIVE)
     for name, values in spec.classes.items():
         if any(is_same(value, other) for other in values):
@@ -187,7 +182,7 @@ def _label(row: TableRow, spec: LabelSpec, rule: OriginalsSpec | None) -> str | 
         return None
     known = [value for values in spec.classes.values() for value in values]
     raise DataError(
-        f"{row.place}: column {spec.column!r} says {value!r}, which `label` in the column map does "
+        f"{place}: column {spec.column!r} says {value!r}, which `label` in the column map does "
         f"not name{did_you_mean(value, known)}"
     )
 
@@ -200,8 +195,8 @@ def is_same(value: str, other: str) -> bool:
         return False
 
 
-def _number(row: TableRow | LabelledItem, column: str) -> float | None:
-    text = cell_text(row.cells.get(column))
+def _number(place: str, cells: Cells, column: str) -> float | None:
+    text = cell_text(cells.get(column))
     if not text:
         return None
     try:
@@ -210,112 +205,99 @@ def _number(row: TableRow | LabelledItem, column: str) -> float | None:
         number = nan
     if not isfinite(number):
         raise DataError(
-            f"{row.place}: column {column!r} says {text!r}, which is no number; correct the row, "
+            f"{place}: column {column!r} says {text!r}, which is no number; correct the row, "
             "or the column map"
         )
     return number
 
 
-def _linked(
-    items: Sequence[LabelledItem], spec: TableSpec, rule: OriginalsSpec, *, path: Path
-) -> list[LabelledItem]:
-    is_original = [_is_original(item.cells, rule) for item in items]
-    originals = [items[at] for at, is_one in enumerate(is_original) if is_one]
+def _with_originals(
+    rows: DataFrame, labels: Iterable[str], rule: OriginalsSpec, path: Path
+) -> DataFrame:
+    """The rows, those made of others flagged and in the clusters of their originals."""
+    is_made = ~np.array([_is_original(cells, rule) for cells in rows["cells"]], dtype=bool)
     if not rule.with_made:
-        why = "made of others (`with_made: true` takes them in)"
-        return _log_left_out(items, originals, why, of=path)
-    clusters: dict[int, str] = {}
-    for label in spec.label.names if rule.likeness is not None else ():
-        edited = [at for at, one in enumerate(items) if one.label == label and not is_original[at]]
-        sources = [item for item in originals if item.label == label]
+        return _kept(rows, ~is_made, "made of others (`with_made: true` takes them in)", of=path)
+    rows["flags"] = [(MADE,) if made else () for made in is_made]
+    if rule.likeness is None:
+        return rows
+    clusters: dict[object, str] = {}
+    for label in labels:
+        made, sources = (rows[(rows["label"] == label) & part] for part in (is_made, ~is_made))
         nearest = nearest_originals(
-            [items[at].text for at in edited],
-            [item.text for item in sources],
-            likeness=rule.likeness or 1.0,
+            list(made["text"]), list(sources["text"]), likeness=rule.likeness
         )
-        pairs = zip(edited, nearest, strict=True)
-        clusters |= {at: sources[to].cluster for at, to in pairs if to is not None}
-    if rule.likeness is not None:
-        count = len(items) - len(originals)
-        _log.warning("%s: %d of %d made rows are given to originals", path, len(clusters), count)
-    return [
-        item
-        if is_original[at]
-        else replace(item, cluster=clusters.get(at, item.cluster), flags=(*item.flags, MADE))
-        for at, item in enumerate(items)
-    ]
+        pairs = zip(made.index, nearest, strict=True)
+        clusters |= {at: sources["cluster"].iloc[to] for at, to in pairs if to is not None}
+    rows["cluster"] = [clusters.get(at, own) for at, own in rows["cluster"].items()]
+    count = is_made.sum()
+    _log.warning("%s: %d of %d made rows are given to originals", path, len(clusters), count)
+    return rows
 
 
-def _rated(items: Sequence[LabelledItem], spec: TableSpec) -> list[LabelledItem]:
-    by_text: defaultdict[str, list[LabelledItem]] = defaultdict(list)
-    for item in items:
-        by_text[normal(item.text)].append(item)
-    merged = [_merged_ratings(ratings, spec.label) for ratings in by_text.values()]
-    kept = [item for item in merged if item is not None]
-    return _log_left_out(merged, kept, "raters who are equally many for two labels")
+def _rated(rows: DataFrame, spec: LabelSpec) -> DataFrame:
+    """The first row of each text, labelled by the mean of its ratings or by most of its raters."""
+    labels = dict[int, str | None]()
+    for _, own in rows.groupby(rows["text"].map(normal), sort=False):
+        if spec.at_least is not None:
+            pairs = zip(own["place"], own["cells"], strict=True)
+            mean = fsum(_number(*one, spec.column) or 0.0 for one in pairs) / len(own)
+            labels[own.index[0]] = POSITIVE if mean >= spec.at_least else NEGATIVE
+        else:
+            (label, most), *others = Counter(own["label"]).most_common(2)
+            labels[own.index[0]] = None if others and others[0][1] == most else label
+    merged = rows.loc[list(labels)].assign(label=list(labels.values()))
+    why = "raters who are equally many for two labels"
+    return _kept(merged, merged["label"].notna(), why)
 
 
-def _merged_ratings(items: Sequence[LabelledItem], spec: LabelSpec) -> LabelledItem | None:
-    """One item, labelled by the mean of its ratings or by most of its raters; None for a tie."""
-    first = items[0]
-    if spec.at_least is not None:
-        mean = fsum(_number(item, spec.column) or 0.0 for item in items) / len(items)
-        return replace(first, label=POSITIVE if mean >= spec.at_least else NEGATIVE)
-    (label, most), *others = Counter(item.label for item in items).most_common(2)
-    return None if others and others[0][1] == most else replace(first, label=label)
-
-
-def _distinct(
-    items: Sequence[LabelledItem], spec: TableSpec, repeats: Path | None
-) -> list[LabelledItem]:
-    first: dict[str, LabelledItem] = {}
-    rows: list[tuple[str, ...]] = []
-    disputed = 0
-    for item in items:
-        kept = first.setdefault(words := normal(item.text), item)
-        if kept.place != item.place:
-            of = (kept.place, _id(kept, spec), kept.label)
-            rows.append((item.place, item.text, item.label, *of))
-        if kept.label != item.label and DISPUTED not in kept.flags:
-            first[words] = replace(kept, flags=(*kept.flags, DISPUTED))
-            disputed += 1
+def _distinct(rows: DataFrame, spec: TableSpec, repeats: Path | None) -> DataFrame:
+    """The first row of each text, flagged where another says another label; the others listed."""
+    words = rows["text"].map(normal)
+    first = rows.groupby(words, sort=False)["label"].transform("first")
+    is_first = ~words.duplicated()
+    disputed = set(words[rows["label"] != first])
     if disputed:
-        _log.warning("%d texts are repeated with another label; the first one counts", disputed)
-    why = "a repeated text"
-    if rows and repeats is not None:
-        write_whole(repeats, csv_text(REPEATS, rows).encode())
+        fact = "%d texts are repeated with another label; the first one counts"
+        _log.warning(fact, len(disputed))
+    why, kept = "a repeated text", rows.assign(words=words)[is_first].set_index("words")
+    listed = [
+        (row.place, row.text, row.label, of.place, _id(of.text, spec), of.label)
+        for row, key in zip(rows[~is_first].itertuples(), words[~is_first], strict=True)
+        for of in [kept.loc[key]]
+    ]
+    if listed and repeats is not None:
+        write_whole(repeats, csv_text(REPEATS, listed).encode())
         why += f", listed in {repeats}"
-    return _log_left_out(items, list(first.values()), why)
+    pairs = zip(words, rows["flags"], strict=True)
+    flags = [(*own, DISPUTED) if key in disputed else own for key, own in pairs]
+    return _kept(rows.assign(flags=flags), is_first, why)
 
 
-def _id(item: LabelledItem, spec: TableSpec) -> str:
-    return f"{spec.source}-{digest(item.text)[:12]}"
+def _id(text: str, spec: TableSpec) -> str:
+    return f"{spec.source}-{digest(text)[:12]}"
 
 
-def _sample(
-    item: LabelledItem, spec: TableSpec, *, choices: Mapping[str, str], seen: Counter[str]
-) -> Sample:
-    words = _id(item, spec)
-    seen[words] += 1
-    group = cell_text(item.cells.get(spec.group)) if spec.group else ""
-    number = _number(item, spec.implicitness) if spec.implicitness is not None else None
+def _sample(row: Any, name: str, spec: TableSpec, choices: Mapping[str, str]) -> Sample:  # noqa: ANN401 - a row of a frame
+    group = cell_text(row.cells.get(spec.group)) if spec.group else ""
+    number = _number(row.place, row.cells, spec.implicitness) if spec.implicitness else None
     kept = {"subtlety": spec.subtlety, "properties": spec.properties, "origin": spec.origin}
     columns = {name: column or "" for name, column in (kept | {**spec.keep}).items()}
     references = {
-        LABEL: (item.label,),
+        LABEL: (row.label,),
         LABELS: tuple(choices),
-        **{name: texts_of(item.cells.get(column)) for name, column in columns.items()},
+        **{name: texts_of(row.cells.get(column)) for name, column in columns.items()},
         IMPLICITNESS: () if number is None else (repr(number),),
     }
     return Sample(
-        id=words if seen[words] == 1 else f"{words}-{seen[words]}",
-        fields={"text": item.text},
+        id=name,
+        fields={"text": row.text},
         references={name: texts for name, texts in references.items() if texts},
         choices=tuple(choices.values()),
-        gold=choices[item.label],
-        group=group or item.label,
-        cluster=item.cluster,
-        flags=(*item.flags, *_flags(item.text)),
+        gold=choices[row.label],
+        group=group or row.label,
+        cluster=row.cluster,
+        flags=(*row.flags, *_flags(row.text)),
     )
 
 
@@ -339,11 +321,10 @@ def _flags(text: str) -> Iterable[str]:
         yield TOO_LONG
 
 
-def _log_left_out(
-    before: Sequence[object], after: list[_Kept], why: str, *, of: Path | None = None
-) -> list[_Kept]:
-    """Returns `after`; one line of the log counts what is left out of `before`, and why."""
-    if lost := len(before) - len(after):
+def _kept(rows: DataFrame, mask: Iterable[bool], why: str, *, of: Path | None = None) -> DataFrame:
+    """The rows of a mask; one line of the log counts what is left out, and why."""
+    kept = rows[np.array([*mask], dtype=bool)].reset_index(drop=True)
+    if lost := len(rows) - len(kept):
         where = f"{of}: " if of else ""
-        _log.warning("%s%d of %d rows left out: %s", where, lost, len(before), why)
-    return after
+        _log.warning("%s%d of %d rows left out: %s", where, lost, len(rows), why)
+    return kept
