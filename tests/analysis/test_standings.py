@@ -59,13 +59,17 @@ def said(results: Path, *, run: str = "toy", **letters: str) -> list[RunFolder]:
     return made
 
 
-def scores_of(folders: list[RunFolder]) -> DataFrame:
+def scores_of(folders: Sequence[RunFolder]) -> DataFrame:
     return board_scores({folder.path.name: score_text(folder) for folder in folders})
 
 
 def board(folders: list[RunFolder]) -> list[Any]:
+    return records(board_of(folders))
+
+
+def board_of(folders: Sequence[RunFolder]) -> DataFrame:
     scores = scores_of(folders)
-    return records(standings(scores, verdicts_of(folders, scores)))
+    return standings(scores, verdicts_of(folders, scores))
 
 
 def ranks(made: list[Any]) -> dict[str, tuple[int | None, int | None]]:
@@ -329,18 +333,10 @@ def perfect() -> list[SampleRecord]:
 def kept_runs(results: Path, **rows: Rows) -> list[RunFolder]:
     folders = []
     for model, own in rows.items():
-        kind = "scripted" if model == "oracle" else "vllm"
-        file = run_of(own, model=replace(SMALL, name=model, kind=kind))
+        file = run_of(own)
         file = replace(file, run=replace(file.run, variants=("base",), model=model))
-        folder = RunFolder(results / "runs" / file.run.task / model / f"{model}-{file.digest[:8]}")
-        folder.write(file, own, score_rows(file, own))
-        folders.append(folder)
+        folders.append(kept(results, file, own, model=model))
     return folders
-
-
-def board_of(folders: Sequence[RunFolder]) -> DataFrame:
-    rows = board_scores({folder.path.name: score_text(folder) for folder in folders})
-    return standings(rows, verdicts_of(folders, rows))
 
 
 def test_a_constant_answer_has_no_rank_and_is_called_so(tmp_path: Path) -> None:

@@ -1,11 +1,22 @@
 """Two readings of the same items: published values, scipy, and sums done by hand."""
 
+from random import Random
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.stats import t
 from support.each import each
 
-from harness.stats.clustered import clustered_mean
+from harness.stats.clustered import (
+    Range,
+    ShareRows,
+    clustered_mean,
+    jackknife_interval,
+    paired_gap,
+    share_gap,
+)
 from harness.stats.comparison import (
     Fourfold,
     fourfold,
@@ -15,7 +26,7 @@ from harness.stats.comparison import (
     share_given,
     sign_flip_test,
 )
-from harness.stats.estimate import NoValue
+from harness.stats.estimate import Estimate, Floats, NoValue
 
 # Bentur et al. 2009 as in Fagerland et al. 2013, table 1: exact p .070, mid-p .039.
 AIRWAYS = Fourfold(1, 1, 7, 12)
@@ -178,3 +189,239 @@ def test_phi_of_a_constant_reading_is_missing_and_not_zero(
 
     assert (found.value, found.reason) == (None, reason)
     assert found.low is None
+
+
+ITEMS = [float(x) for x in "110111110010101111100000"]
+OTHER = [float(x) for x in "100111010010100111100100"]
+CLUSTERS = [f"c{place // 4}" for place in range(24)]
+
+
+def test_a_paired_difference_has_the_t_and_the_p_of_the_independent_check() -> None:
+    found = clustered_mean(np.subtract(ITEMS, OTHER), CLUSTERS)
+
+    assert found.value == pytest.approx(0.083333, abs=1e-6)
+    assert found.statistic == pytest.approx(1.0)
+    assert found.p == pytest.approx(0.3632, abs=1e-4)
+
+
+def test_independent_items_have_students_interval() -> None:
+    from scipy.stats import ttest_1samp
+
+    values = np.random.default_rng(1).normal(0.3, 1, 20)
+    found, other = clustered_mean(values, [*map(str, range(20))]), ttest_1samp(values, 0)
+
+    assert (found.statistic, found.p) == pytest.approx(tuple(other))
+    assert (found.low, found.high) == pytest.approx(tuple(other.confidence_interval()))
+
+
+@pytest.mark.parametrize("values", [[1.0, 0.0, 0.0], [1.0, -1.0, 0.0], [1.0, 1.0, 1.0, 1.0, 0.9]])
+def test_an_interval_stops_where_its_values_do(values: list[float]) -> None:
+    # Of three items one differs: Student's interval of the difference would be -1.10 to 1.77.
+    names = [*map(str, range(len(values)))]
+    free, found = clustered_mean(values, names), clustered_mean(values, names, limits=(-1, 1))
+
+    assert free.high is not None
+    assert free.low is not None
+    assert (found.low, found.high) == (max(-1, free.low), 1)
+    assert (found.statistic, found.p) == (free.statistic, free.p)
+    assert clustered_mean([7.0, *values], ["new", *names], limits=(-1, 1)) == clustered_mean(
+        [7.0, *values], ["new", *names]
+    )
+
+
+def test_p_is_below_the_level_just_where_the_interval_leaves_out_zero() -> None:
+    draw, seen = np.random.default_rng(3), set()
+    for _ in range(400):
+        n, size = int(draw.integers(4, 60)), int(draw.integers(1, 6))
+        values = draw.integers(-1, 2, n) + draw.choice([0.0, 0.3])
+        found = clustered_mean(values, [str(place // size) for place in range(n)])
+        if found.p is None or found.low is None or found.high is None:
+            assert found.p is found.low is found.high is None
+            continue
+        is_apart = found.low > 0 or found.high < 0
+        assert (found.p < 0.05) == is_apart
+        seen.add(is_apart)
+
+    assert seen == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("values", "clusters", "reason"),
+    [
+        ([], [], NoValue.TOO_FEW),
+        ([1.0, 0.0], ["a", "a"], NoValue.TOO_FEW),
+        ([1.0, 0.5], ["a", "b"], NoValue.TOO_FEW),
+        ([1.0, 1.0, 1.0], ["a", "b", "c"], NoValue.CONSTANT),
+        ([1.0, 0.0] * 3, ["a", "a", "b", "b", "c", "c"], NoValue.CONSTANT),
+    ],
+)
+def test_without_spread_between_clusters_there_is_neither_interval_nor_p(
+    values: list[float], clusters: list[str], reason: NoValue
+) -> None:
+    found = clustered_mean(values, clusters)
+
+    assert (found.low, found.p, found.why) == (None, None, reason)
+    assert found.value == (np.mean(values) if values else None)
+
+
+def share(hits: int, n: int, name: str) -> ShareRows:
+    """Independent rows, of which some are hits."""
+    names = [f"{name}{place}" for place in range(n)]
+    return ShareRows([1.0] * hits + [0.0] * (n - hits), [1.0] * n, names)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "low", "high"),
+    [
+        ((56, 70), (48, 80), 0.0524, 0.3339),
+        ((9, 10), (3, 10), 0.1705, 0.8090),
+        ((5, 56), (0, 29), -0.0381, 0.1926),
+        ((10, 10), (0, 20), 0.6791, 1.0),
+    ],
+)
+def test_the_gap_of_independent_shares_has_the_interval_that_newcombe_prints(
+    first: tuple[int, int], second: tuple[int, int], low: float, high: float
+) -> None:
+    # Newcombe (1998, Statistics in Medicine 17, 873), table II, method 10.
+    found = share_gap(share(*first, "a"), share(*second, "b"))
+
+    assert (found.low, found.high) == pytest.approx((low, high), abs=5e-5)
+
+
+def test_the_p_of_a_gap_never_contradicts_its_interval() -> None:
+    draw = np.random.default_rng(7)
+    for _ in range(150):
+        sides = []
+        for rate in draw.choice([0.1, 0.4, 0.6, 0.95], 2):
+            names = [f"c{n}" for n in draw.integers(0, 14, 40)]
+            sides.append(ShareRows((draw.random(40) < rate).astype(float), [1.0] * 40, names))
+        found = share_gap(*sides)
+
+        if found.low is not None and found.high is not None:
+            is_outside = found.low > 0 or found.high < 0
+            assert found.p is not None
+            assert is_outside == (found.p < 0.05)
+
+
+def test_rows_of_one_original_on_both_sides_are_no_evidence_twice() -> None:
+    copies = share(30, 40, "a")
+    lower = ShareRows([1.0] * 20 + [0.0] * 20, [1.0] * 40, copies.clusters)
+    other = ShareRows(lower.hits, lower.sizes, [f"b{n}" for n in range(40)])
+    paired, apart = share_gap(copies, lower), share_gap(copies, other)
+
+    assert paired.value == apart.value == 0.25
+    assert paired.p is not None
+    assert apart.p is not None
+    assert paired.p < apart.p
+
+
+def test_a_gap_of_too_few_clusters_or_without_rows_says_so() -> None:
+    few = ShareRows([1.0, 0.0, 1.0], [1.0] * 3, ["a", "a", "b"])
+
+    assert share_gap(few, share(5, 20, "x")).why is NoValue.TOO_FEW
+    assert share_gap(few, share(5, 20, "x")).value == pytest.approx(2 / 3 - 0.25)
+    assert share_gap(ShareRows([], [], []), few).reason is NoValue.TOO_FEW
+    assert share_gap(share(9, 18, "x"), share(9, 18, "x")).why is NoValue.CONSTANT
+
+
+def left_out(values: Floats) -> Floats:
+    return np.asarray((values.sum() - values) / (len(values) - 1), dtype=np.float64)
+
+
+def test_the_jackknife_of_a_mean_is_students_interval() -> None:
+    values = np.array([3.0, 1, 4, 1, 5, 9, 2, 6])
+    error = values.std(ddof=1) / np.sqrt(8)
+    reach = t.ppf(0.975, 7) * error
+
+    found = jackknife_interval(Estimate(values.mean(), 8), left_out(values), range_="any")
+
+    assert (found.low, found.high) == pytest.approx((values.mean() - reach, values.mean() + reach))
+    assert found.n == 8
+
+
+@pytest.mark.parametrize(("range_", "least", "most"), [("correlation", -1, 1), ("share", 0, 1)])
+def test_the_ends_stay_within_the_range(range_: Range, least: int, most: int) -> None:
+    without = np.array([0.2, 0.99, 0.6, 0.97])
+
+    found = jackknife_interval(Estimate(0.95, 4), without, range_=range_)
+
+    assert found.low is not None
+    assert found.high is not None
+    assert least < found.low < 0.95 < found.high < most
+
+
+@pytest.mark.parametrize(
+    ("without", "range_", "reason"),
+    [
+        ([0.5, 0.4], "any", NoValue.TOO_FEW),
+        ([0.5, np.nan, 0.4], "any", NoValue.TOO_FEW),
+        ([0.5, 0.5, 0.5], "any", NoValue.CONSTANT),
+        ([0.5, 1.0, 0.4], "correlation", NoValue.DEGENERATE),
+        ([0.5, 0.0, 0.4], "share", NoValue.DEGENERATE),
+    ],
+)
+def test_what_has_no_interval_says_why(
+    without: list[float], range_: Range, reason: NoValue
+) -> None:
+    found = jackknife_interval(Estimate(0.5, 3), np.array(without), range_=range_)
+
+    assert (found.low, found.high, found.why) == (None, None, reason)
+
+
+def test_an_estimate_without_value_keeps_its_reason() -> None:
+    none = Estimate(None, 0, reason=NoValue.ONE_RATER)
+
+    assert jackknife_interval(none, np.zeros(3), range_="any").reason is NoValue.ONE_RATER
+
+
+def named(count: int) -> list[str]:
+    return [f"c{place}" for place in range(count)]
+
+
+def test_without_a_differing_item_it_is_that_of_no_event() -> None:
+    # Tango (1998): z^2 / (n + z^2) to either side, where no pair is discordant
+    found, reach = paired_gap([1.0] * 44, [1.0] * 44, named(44)), NormalDist().inv_cdf(0.975)
+
+    end = reach**2 / (44 + reach**2)
+    assert (found.low, found.high) == pytest.approx((-end, end), abs=1e-9)
+
+
+def test_the_sides_swapped_are_the_interval_mirrored() -> None:
+    first, second = [1.0] * 30 + [0.0] * 20, [1.0] * 22 + [0.0] * 25 + [1.0] * 3
+    one, other = (paired_gap(*sides, named(50)) for sides in ((first, second), (second, first)))
+
+    assert (one.low, one.high) == pytest.approx((-(other.high or 0), -(other.low or 0)))
+
+
+def test_ends_stay_within_what_a_gap_can_be_and_hold_the_gap() -> None:
+    all_drop = paired_gap([1.0] * 10, [0.0] * 10, named(10))
+
+    assert all_drop.low is not None
+    assert all_drop.high is not None
+    assert 0 < all_drop.low < 1 == pytest.approx(all_drop.high)
+
+
+def test_items_that_move_with_their_cluster_are_worth_one_a_cluster() -> None:
+    clusters = [f"c{place // 4}" for place in range(80)]
+    new = [float(place // 4 % 5 > 0) for place in range(80)]
+
+    lumped, alone = (
+        paired_gap([1.0] * 80, new, clusters),
+        paired_gap([1.0] * 20, new[::4], named(20)),
+    )
+    assert (lumped.low, lumped.high) == pytest.approx((alone.low, alone.high))
+
+
+def test_two_clusters_have_no_interval() -> None:
+    assert paired_gap([1.0, 0.0], [0.0, 0.0], named(2)).why == "too few"
+
+
+@pytest.mark.slow
+def test_it_leaves_out_a_true_gap_in_one_of_twenty_samples_at_most() -> None:
+    draw, out = Random("pairs"), 0
+    for _ in range(2000):
+        drops = [draw.choices((1, -1, 0), (0.05, 0.02, 0.93))[0] for _ in range(200)]
+        first, second = ([float(s * d > 0 or d == 0) for d in drops] for s in (1, -1))
+        found = paired_gap(first, second, named(200))
+        out += not (found.low or -1) <= 0.03 <= (found.high or 1)
+    assert out / 2000 < 0.06

@@ -1,9 +1,6 @@
 """A run that is killed at any moment ends, when repeated, as if it had never been."""
 
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +13,7 @@ from support.killed_runs import (
     CONCURRENCY,
     PLAN_USD,
     SCRIPT,
+    begun,
     final_files,
     start,
     start_plan,
@@ -24,8 +22,18 @@ from support.killed_runs import (
 from support.stub_server import StubServer
 from support.toy import Toy
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
+def killed(process: Popen[bytes], stub: StubServer, calls: float) -> bool:
+    """Kill a process after so many calls; whether it was still running."""
+    target = stub.stats()["answered"] + calls
+    while process.poll() is None and stub.stats()["answered"] < target:
+        sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    return process.wait() != 0
+
+
 def test_a_killed_run_repeated_ends_in_the_same_bytes_and_pays_for_what_was_in_flight(
     tmp_path: Path,
 ) -> None:
@@ -38,12 +46,7 @@ def test_a_killed_run_repeated_ends_in_the_same_bytes_and_pays_for_what_was_in_f
     for turn in range(20):
         results = tmp_path / str(turn)
         with StubServer(SCRIPT) as stub:
-            first = start(stub, results)
-            target = moments.uniform(0, planned)
-            while first.poll() is None and stub.stats()["answered"] < target:
-                sleep(0.005)
-            first.send_signal(signal.SIGKILL)
-            first.wait()
+            killed(start(stub, results), stub, moments.uniform(0, planned))
             killed_in_the_middle += not final_files(results)
             assert start(stub, results).wait() == 1
             answered = stub.stats()["answered"]
@@ -53,7 +56,6 @@ def test_a_killed_run_repeated_ends_in_the_same_bytes_and_pays_for_what_was_in_f
     assert (planned > 2000, killed_in_the_middle >= 16) == (True, True)
 
 
-@pytest.mark.slow
 def test_a_killed_plan_repeated_ends_in_the_same_bytes_and_within_its_budget(toy: Toy) -> None:
     moments = Random("eight moments")
     with StubServer(SCRIPT) as stub:
@@ -63,12 +65,7 @@ def test_a_killed_plan_repeated_ends_in_the_same_bytes_and_within_its_budget(toy
 
     for turn in range(8):
         with StubServer(SCRIPT) as stub:
-            first = start_plan(stub, toy, str(turn))
-            target = moments.uniform(0, planned)
-            while first.poll() is None and stub.stats()["answered"] < target:
-                sleep(0.002)
-            first.send_signal(signal.SIGKILL)
-            first.wait()
+            killed(start_plan(stub, toy, str(turn)), stub, moments.uniform(0, planned))
             assert start_plan(stub, toy, str(turn)).wait() in (0, 1)
             answered = stub.stats()["answered"]
 
@@ -78,22 +75,12 @@ def test_a_killed_plan_repeated_ends_in_the_same_bytes_and_within_its_budget(toy
 
 
 MOMENTS = 10
-pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
 def stub() -> Iterator[StubServer]:
     with StubServer(SCRIPT) as server:
         yield server
-
-
-def killed(process: "Popen[bytes]", stub: StubServer, calls: float) -> bool:
-    """Kill a process after so many calls; whether it was still running."""
-    target = stub.stats()["answered"] + calls
-    while process.poll() is None and stub.stats()["answered"] < target:
-        sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    return process.wait() != 0
 
 
 @pytest.mark.parametrize("count", [1, 2, 7])
@@ -144,19 +131,9 @@ def test_a_plan_in_three_shards_killed_at_ten_moments_ends_in_the_bytes_of_one_p
 
 BATCHED = 3 * 2  # samples, temperatures
 BATCH_RUN = (
-    *(sys.executable, "-m", "harness", "run", "--task", "intent_resolution", "--limit", "3"),
-    *("--model", "local-server", "--variant", "base", "--judge", "ngram-cosine"),
+    *("run", "--task", "intent_resolution", "--limit", "3"),
+    *("--model", "local-server", "--variant", "base", "--judge", "ngram-cosine", "--results"),
 )
-
-
-def start_batch(stub: StubServer, results: Path, *more: str) -> subprocess.Popen[bytes]:
-    environ = {k: v for k, v in os.environ.items() if k != "HARNESS_DATA"}
-    return subprocess.Popen(
-        [*BATCH_RUN, "--results", str(results), *more],
-        env=environ | {"HARNESS_SERVER_URL": stub.url},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
 
 
 def wait_for(what: str, stub: StubServer) -> None:
@@ -165,22 +142,21 @@ def wait_for(what: str, stub: StubServer) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["POST /v1/batches", "GET /v1/batches/batch_1"])
 @pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGINT])
 def test_a_killed_command_repeated_collects_what_it_handed_in(
     tmp_path: Path, way: signal.Signals, moment: str
 ) -> None:
     with StubServer() as stub:
-        assert start_batch(stub, tmp_path / "whole").wait() == 0
+        assert begun(stub, *BATCH_RUN, str(tmp_path / "whole")).wait() == 0
         stub.batches.polls = 1
-        first = start_batch(stub, tmp_path / "killed", "--batch")
+        first = begun(stub, *BATCH_RUN, str(tmp_path / "killed"), "--batch")
         wait_for(moment, stub)
         first.send_signal(way)
         first.wait()
 
         assert first.returncode == (130 if way == signal.SIGINT else -way)
-        assert start_batch(stub, tmp_path / "killed", "--batch").wait() == 0
+        assert begun(stub, *BATCH_RUN, str(tmp_path / "killed"), "--batch").wait() == 0
 
     assert [len(names) for names in stub.batches.submitted()] == [BATCHED]
     assert final_files(tmp_path / "killed") == final_files(tmp_path / "whole")

@@ -61,6 +61,16 @@ def ran(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+def beside(code: str, folder: Path) -> subprocess.Popen[bytes]:
+    """Such a program, which waits for a line and is waited for."""
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", HEAD + code, str(folder)]
+    program = subprocess.Popen(command, env=BESIDE, stdin=pipe, stdout=pipe, stderr=pipe)
+    assert program.stdout is not None
+    program.stdout.readline()
+    return program
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -491,15 +501,8 @@ def test_a_ledger_tells_whose_calls_it_keeps(tmp_path: Path) -> None:
 def test_another_process_that_adds_is_told_of_while_it_lives(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    code = HEAD + "asked = request()\nledger.add(asked, reply(asked))\nprint(flush=True)\ninput()"
-    with subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path)],
-        env=BESIDE,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as other:
-        assert other.stdout is not None
-        other.stdout.readline()
+    code = "asked = request()\nledger.add(asked, reply(asked))\nprint(flush=True)\ninput()"
+    with beside(code, tmp_path) as other:
         Ledger(tmp_path).check()
         told = [record.getMessage() for record in caplog.records]
         other.communicate(b"\n")
@@ -530,19 +533,7 @@ def test_a_segment_that_lay_still_for_long_is_of_no_process_that_lives(
 def test_of_two_processes_that_begin_at_once_one_is_told_of_the_other(tmp_path: Path) -> None:
     # Each has looked before either has stored a call.
     code = "ledger.check()\nprint(flush=True)\ninput()\nledger.close()\n"
-    both = [
-        subprocess.Popen(
-            [sys.executable, "-c", HEAD + code, str(tmp_path)],
-            env=BESIDE,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        for _ in range(2)
-    ]
-    for process in both:
-        assert process.stdout is not None
-        process.stdout.readline()
+    both = [beside(code, tmp_path) for _ in range(2)]
     told = [process.communicate(b"\n")[1].decode() for process in both]
 
     pids = [process.pid for process in both]

@@ -20,17 +20,22 @@ ASKED = (
 RUN = (sys.executable, "-m", "harness", "run", *ASKED)
 
 
-def start(
-    stub: StubServer, results: Path, *words: str, command: str = "run"
-) -> subprocess.Popen[bytes]:
-    """Start the run, or the command that makes it of its shards."""
+def begun(stub: StubServer, *words: str) -> subprocess.Popen[bytes]:
+    """A command begun, with a server for its model and no data."""
     environ = {k: v for k, v in os.environ.items() if k != "HARNESS_DATA"}
     return subprocess.Popen(
-        [sys.executable, "-m", "harness", command, *ASKED, "--results", str(results), *words],
+        [sys.executable, "-m", "harness", *words],
         env=environ | {"HARNESS_SERVER_URL": stub.url},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
+
+
+def start(
+    stub: StubServer, results: Path, *words: str, command: str = "run"
+) -> subprocess.Popen[bytes]:
+    """Start the run, or the command that makes it of its shards."""
+    return begun(stub, command, *ASKED, "--results", str(results), *words)
 
 
 PLAN_USD = 0.5
@@ -58,14 +63,8 @@ def start_plan(
     toy.write("configs/prices.yaml", BOTH_PRICED)
     budget = f"    budget_usd: {PLAN_USD}\n"
     path = toy.write("night.yaml", PLAN if has_budget else PLAN.replace(budget, ""))
-    environ = {k: v for k, v in os.environ.items() if k != "HARNESS_DATA"}
-    given = (sys.executable, "-m", "harness", command, str(path), "--home", str(toy.home))
-    return subprocess.Popen(
-        [*given, "--results", str(toy.folder / results), *words],
-        env=environ | {"HARNESS_SERVER_URL": stub.url},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    places = ("--home", str(toy.home), "--results", str(toy.folder / results))
+    return begun(stub, command, str(path), *places, *words)
 
 
 def stored_cost(results: Path) -> float:

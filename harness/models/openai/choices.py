@@ -120,16 +120,22 @@ def refuse(choices: Sequence[str], *, is_exact: bool) -> None:
 def spans_in(tokens: Sequence[str], prompt: str) -> Spans | None:
     """First character of each token and the one after its last; None where they spell another text.
 
-    SentencePiece drops the space that opens a token: it is between two spans, or is an empty token.
-    Another empty token ends inside a character: its span is that of the next token. Markers before
-    the prompt are at (0, 0), and a space that the tokenizer puts before it is not in it.
+    An empty token ends inside a character: its span is that of the next token. Only where tokens
+    spell no prompt so, they are read as SentencePiece's, which drops the space that opens a token:
+    it is between two spans, or is an empty token. Markers before the prompt are at (0, 0), and a
+    space that the tokenizer puts before it is not in it.
     """
+    return _spans(tokens, prompt, has_spaces=True) or _spans(tokens, prompt, has_spaces=False)
+
+
+def _spans(tokens: Sequence[str], prompt: str, *, has_spaces: bool) -> Spans | None:
     spans: Spans = []
     end = len(prompt)
     for token in reversed(tokens):
-        if token and not prompt.endswith(token, 0, end) and prompt.endswith(f"{token} ", 0, end):
+        is_space = not has_spaces and prompt.endswith(f"{token} ", 0, end)
+        if token and is_space and not prompt.endswith(token, 0, end):
             end -= 1
-        text = token or (" " if prompt.endswith(" ", 0, end) else "")
+        text = token or (" " if is_space else "")
         is_first = token.removeprefix(" ") == prompt[:end]
         if end and not is_first and not (prompt.endswith(text, 0, end) and (text or spans)):
             return None

@@ -42,3 +42,12 @@ def test_texts_give_the_places_of_the_tokenizer_itself_or_none(family: str, cont
         assert choice_starts(known, len(context), tokens=texts) == by_tokenizer(
             family, context, choices
         )
+
+
+def test_parts_of_a_character_after_a_space_are_not_that_space() -> None:
+    tokens = ["na", "", "\u00ef", "ve", " ca", "f", "", "\u00e9", " ", "", "", "", "\U0001f600"]
+
+    spans = spans_in(tokens, "na\u00efve caf\u00e9 \U0001f600")
+
+    assert spans is not None
+    assert spans[7:] == [(9, 10), (10, 11), *[(11, 12)] * 4]
