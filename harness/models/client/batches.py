@@ -164,6 +164,13 @@ class BatchServer(ABC, Generic[_Spec]):
     def submit(self, entries: Sequence[bytes], *, path: str, nonce: str) -> str:
         """Submit a batch; the provider's name for it."""
 
+    def find(self, record: BatchRecord) -> str | None:
+        """The name of a batch that may have arrived; None if it did not.
+
+        BatchExpired if the provider cannot say.
+        """
+        raise BatchExpired("it does not say which batch is whose")
+
     @abstractmethod
     def status(self, name: str) -> BatchStatus:
         """The progress of a batch."""
@@ -296,16 +303,28 @@ class BatchModel:
         jobs = []
         for record in self._files.read():
             keys = [key for key in record.keys if key in wanted and key not in record.failed]
-            if keys and record.id is None:
-                raise ModelError(
-                    f"a command ended when it handed in a batch of {len(record.keys)} requests, "
-                    f"which may be at {self._server.address} or not: look in the provider's "
-                    f"console. If it is there, write its id as `id`, and `submitted` as `state`, "
-                    f"into {self._files.path(record)}; if not, remove that file"
-                )
-            if keys:
-                jobs.append(_Job(record, [wanted.pop(key) for key in keys]))
+            found = self._found(record) if keys and record.id is None else record
+            if keys and found is not None:
+                jobs.append(_Job(found, [wanted.pop(key) for key in keys]))
         return jobs
+
+    def _found(self, record: BatchRecord) -> BatchRecord | None:
+        """The record of a batch that a killed command handed in; None if it did not arrive."""
+        try:
+            name = self._retry(lambda: self._server.find(record))
+        except BatchExpired:
+            raise ModelError(
+                f"a command ended when it handed in a batch of {len(record.keys)} requests, "
+                f"which may be at {self._server.address} or not: look in the provider's "
+                f"console. If it is there, write its id as `id`, and `submitted` as `state`, "
+                f"into {self._files.path(record)}; if not, remove that file"
+            ) from None
+        if name is None:
+            self._files.remove(record)
+            return None
+        found = replace(record, id=name, state="submitted")
+        self._files.write(found)
+        return found
 
     def _submit(self, requests: Sequence[Request]) -> list[_Job]:
         """Submit requests in batches that the provider takes."""

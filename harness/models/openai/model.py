@@ -18,7 +18,7 @@ from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models import labels
 from harness.models.client import replies
-from harness.models.client.batches import BatchLine, BatchServer, BatchStatus, words_of
+from harness.models.client.batches import BatchLine, BatchRecord, BatchServer, BatchStatus, words_of
 from harness.models.client.hosted import HostedModel
 from harness.models.client.http import Connection, HttpError
 from harness.models.client.retry import PermanentError, attach_usage
@@ -240,10 +240,23 @@ class _File(Struct):
 class _Batch(Struct):
     id: str
     status: str
+    created_at: float = 0.0
+    metadata: dict[str, str] | None = None
     request_counts: dict[str, int] | None = None
     output_file_id: str | None = None
     error_file_id: str | None = None
     errors: dict[str, Any] | None = None
+
+
+NONCE = "harness_nonce"
+"""The key of our name for a batch in its metadata."""
+CLOCK_S = 24 * 3600.0
+"""How far a server's clock may be behind ours when a lost batch is looked for."""
+
+
+class _Batches(Struct):
+    data: list[_Batch]
+    has_more: bool = False
 
 
 class OpenAIBatches(BatchServer[OpenAISpec]):
@@ -286,8 +299,21 @@ class OpenAIBatches(BatchServer[OpenAISpec]):
             "endpoint": path,
             "completion_window": "24h",
         }
-        settings |= {"metadata": {"harness_nonce": nonce}}
+        settings |= {"metadata": {NONCE: nonce}}
         return self.ask_for(_Batch, "POST", "/batches", settings).id
+
+    def find(self, record: BatchRecord) -> str | None:
+        """The batch that has our name for it, among those of our record's age or younger."""
+        after, has_more = "", True
+        while has_more:
+            page = self.ask_for(_Batches, "GET", f"/batches?limit=100{after}")
+            for batch in page.data:
+                if (batch.metadata or {}).get(NONCE) == record.nonce:
+                    return batch.id
+            oldest = min((batch.created_at for batch in page.data), default=0.0)
+            has_more = page.has_more and oldest >= record.created - CLOCK_S
+            after = f"&after={quote(page.data[-1].id, safe='')}" if page.data else ""
+        return None
 
     def status(self, name: str) -> BatchStatus:
         """The progress of a batch; one that failed was rejected as a whole."""
