@@ -199,7 +199,8 @@ def _put_board(matrix: DataFrame, files: Mapping[str, RunFile], *, is_all: bool)
         lost = [sum(r.missing for own in columns for r in own) for _, columns in lines]
         if any(lost):
             shown["missing"] = pandas.Series(lost, dtype=object)
-    show(shown, "\n".join([_title(matrix), _words(matrix, files), *_ranked_on(matrix)]), keys=2)
+    title = "\n".join([_title(matrix), _words(matrix, files), *_ranked_on(matrix)])
+    show(shown, title, keys=1 + (shown.columns[0] != "model"))
     notes = views.board_notes(matrix)
     for note in notes if len(variants) == 1 else [*notes, "Intervals: --variant NAME."]:
         say(note, is_prose=True)

@@ -96,8 +96,10 @@ def test_two_processes_on_one_folder_both_finish_and_tear_nothing(tmp_path: Path
     told = json.loads(both[table.replace("scores.csv", "run.json")])["costs"]["total"]
     assert codes[0] == codes[1]
     assert both[table] == single[table]
-    # What either process paid for counts, also where only one of their answers does.
-    assert told["calls"] == len(stored_keys(tmp_path / "both/calls/local-server")) == between
+    # Both processes may have paid for one answer: all is stored, and the first stored counts.
+    stored = stored_keys(tmp_path / "both/calls/local-server")
+    assert len(stored) == between
+    assert told["calls"] == len(set(stored))
 
 
 def lines_of(segment: Path) -> Sequence[bytes]:
