@@ -25,7 +25,7 @@ from harness.pipeline.items import (
     item_texts,
     missing_reason,
 )
-from harness.pipeline.plan import options
+from harness.pipeline.plan import options, parted
 from harness.pipeline.score import RIGHT_OR_WRONG
 from harness.storage.frames import load
 from harness.storage.run_tables import SampleRecord, VerdictRecord
@@ -39,6 +39,8 @@ _SHORT = 50
 """Choices of at most so many characters together are in one line."""
 _KNOWN = ("label", LABELS, IMPLICITNESS)
 _KEY = ["run", "row"]
+AT_ONCE = 8_000
+"""The answers of a run whose prompts are read at once."""
 ShownText = tuple[Literal["text", "answer", "verdict"], str, str]
 """One line of a block as a reader sees it: what it is, its label and its text."""
 ItemAnswer = tuple[RunFile, str, SampleRecord]
@@ -89,9 +91,21 @@ class ItemSelection:
         return item_columns(self.judges)
 
     def rows(self) -> Iterator[tuple[object, ...]]:
-        """The rows of the answers one by one, as in items.csv."""
-        for _, answers in self.blocks():
-            for file, _, record in answers:
+        """The rows of the answers one by one, as in items.csv.
+
+        Those of one run in its own order are read some at a time.
+        """
+        answers, block = self.answers, self.answers["block"]
+        is_whole = (block != block.shift()).sum() == block.nunique()
+        if len(self.folders) == 1 and answers["row"].is_monotonic_increasing and is_whole:
+            [folder] = self.folders
+            file, stored, wanted = folder.read(), StoredRows(folder), {*answers["row"]}
+            for some in parted((one for at, one in enumerate(stored) if at in wanted), AT_ONCE):
+                for record in stored.prompted(some):
+                    yield item_cells(file, record, self.judges)
+            return
+        for _, own in self.blocks():
+            for file, _, record in own:
                 yield item_cells(file, record, self.judges)
 
     def blocks(self) -> Iterator[tuple[str, list[ItemAnswer]]]:
