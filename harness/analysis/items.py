@@ -39,7 +39,7 @@ _SHORT = 50
 """Choices of at most so many characters together are in one line."""
 _KNOWN = ("label", LABELS, IMPLICITNESS)
 _KEY = ["run", "row"]
-AT_ONCE = 8_000
+AT_ONCE = 2_000
 """The answers of a run whose prompts are read at once."""
 ShownText = tuple[Literal["text", "answer", "verdict"], str, str]
 """One line of a block as a reader sees it: what it is, its label and its text."""
