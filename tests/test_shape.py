@@ -26,7 +26,7 @@ HEAVY = {
     *("anthropic", "scipy", "pooch", "pyarrow", "sentence_transformers", "sklearn", "bert_score"),
     *("peft", "llm2vec", "vllm", "inspect_ai", "matplotlib", "openpyxl", "ray"),
 }
-LONGEST_MODULE, MOST_MODULES, MOST_ON_TOP, MOST_LINES = 500, 20, 9, 49_800
+LONGEST_MODULE, MOST_MODULES, MOST_ON_TOP, MOST_LINES = 500, 20, 9, 49_850
 LONGEST_FUNCTION, MEDIAN_FUNCTION, MOST_PARAMETERS, DEEPEST = 45, 10, 6, 3
 MOST_SINGLE_IMPORTERS = 0.25
 NESTING = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.Match, ast.AsyncFor, ast.AsyncWith)
