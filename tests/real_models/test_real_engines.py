@@ -59,8 +59,7 @@ def test_a_server_that_echoes_no_prompt_is_refused_with_what_to_do(home: Home) -
     done = home.harness("run", "--task", "capitals", "--model", "gemma-270m-llamacpp-echo")
 
     assert done.returncode == 2
-    assert "cannot score choices" in done.stderr
-    assert "choices: top_logprobs" in done.stderr
+    assert "no log-probabilities of the prompt" in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize("model", [TRANSFORMERS, VLLM])
