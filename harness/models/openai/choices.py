@@ -46,8 +46,8 @@ Spans = list[tuple[int, int]]
 class Logprobs(Struct):
     """Texts and log-probabilities of a prompt's tokens, and of a token generated after it."""
 
-    tokens: list[str]
-    token_logprobs: list[float | None]
+    tokens: list[str] = []
+    token_logprobs: list[float | None] = []
 
 
 class NextToken(Struct, frozen=True):
