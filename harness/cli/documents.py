@@ -75,14 +75,10 @@ def table(
     found = registry.load("configs/layouts", layouts[0]) if layouts else None
     runs = find_runs(results, [name for name in names if name not in layouts])
     files = [path for path in choice.data or () if not path.is_dir()]
-    named = [path for path in choice.data or () if path.is_dir()]
-    folders = named or map(Path, filter(None, [registry.environ.get("HARNESS_DATA")]))
-    given = TableInput(
-        runs or run_folders(results),
-        choice.ratings,
-        files,
-        options.data_folder(next(iter(folders), None)),
-    )
+    folders = [path for path in choice.data or () if path.is_dir()]
+    folders += map(Path, filter(None, [registry.environ.get("HARNESS_DATA")]))
+    folder = options.data_folder(next(iter(folders), None))
+    given = TableInput(runs or run_folders(results), choice.ratings, files, folder)
     tables = build(_adapted(choice, found), given)
     if is_json:
         show_json([to_json(one) for one in tables])
