@@ -253,11 +253,11 @@ def test_a_model_that_needs_no_key_is_not_asked_for_one() -> None:
     [
         ("reader: samples_jsonl", "reader: samples", "no reader 'samples'.*samples_jsonl"),
         ("[base, think]", "[base, thnik]", "default variant 'thnik' is not defined; .*think"),
-        ("cut: none", "cut: nnoe", "cut"),
+        ("postprocess: none", "postprocess: nnoe", "postprocess"),
     ],
 )
 def test_a_task_is_checked_when_it_is_read(toy: Toy, old: str, new: str, fact: str) -> None:
-    toy.edit("tasks/toy.yaml", "judges:", "cut: none\njudges:")
+    toy.edit("tasks/toy.yaml", "judges:", "postprocess: none\njudges:")
     toy.edit("tasks/toy.yaml", old, new)
 
     with pytest.raises(SpecError, match=fact):
