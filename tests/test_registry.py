@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 
 import pytest
@@ -240,7 +239,7 @@ def test_a_price_covers_what_a_reply_may_have_beside_its_answer(
     alpha = toy.home / "configs/models/alpha.yaml"
     alpha.write_text(yaml.safe_dump(yaml.safe_load(alpha.read_text()) | yaml.safe_load(settings)))
 
-    assert toy.space().registry.price("alpha") == Price(2, 4, 0.5, beside, date(2026, 1, 1))
+    assert toy.space().registry.price("alpha") == Price(2, 4, 0.5, beside)
 
 
 def test_a_model_that_needs_no_key_is_not_asked_for_one() -> None:

@@ -276,9 +276,9 @@ class MapSpec(Spec, frozen=True, kw_only=True):
 
     In JSON lines and Parquet a column is a path such as `doc.id`. Logs (`lm_eval`, `inspect`)
     contain prompts and answers; for them a map states only the model. `variant` is a fixed
-    one, a column, or null where the prompt or the task's only variant says it. Rows with other values
-    than those of `where` in its columns are left out. `prompt` is the column of what was asked,
-    null where it is not known; `temperature` that of written answers.
+    one, a column, or null where the prompt or the task's only variant says it. Rows with other
+    values than those of `where` in its columns are left out. `prompt` is the column of what was
+    asked, null where it is not known; `temperature` that of written answers.
     """
 
     about: str

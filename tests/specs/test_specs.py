@@ -229,7 +229,11 @@ def test_a_wrong_task_is_named_with_the_nearest_key(
         (JUDGE.replace("about", "abuot"), ("unknown key `abuot`", "did you mean about?")),
         (
             JUDGE.replace("minilm", "minlim"),
-            ("unknown kind 'minlim' - at `$.encoder.kind`", "did you mean minilm?", "hosted, llm2vec"),
+            (
+                "unknown kind 'minlim' - at `$.encoder.kind`",
+                "did you mean minilm?",
+                "hosted, llm2vec",
+            ),
         ),
         (JUDGE.replace("kind: minilm", "name: a"), ("missing required key `kind`", "char-ngrams")),
         (
