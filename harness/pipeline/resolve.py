@@ -137,7 +137,9 @@ def _recognised(workspace: Workspace, parts: _Parts, retry: Retry) -> RunPlan | 
     """The end of the run that these options made, if nothing differs since."""
     name, spec = parts.options.model, parts.spec
     place = workspace.results / "runs" / parts.options.task / str(name)
-    if not isinstance(name, str) or not _is_known_by_files(parts) or not repeats.has_any(place):
+    if not isinstance(name, str) or not _is_known_by_files(parts):
+        return None
+    if not repeats.records_of(place).is_dir():
         return None
     tested: Model = OfflineModel(name, "scripted", "scripted", frozenset())
     if isinstance(spec, HostedSpec | LocalSpec):

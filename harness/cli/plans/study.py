@@ -14,7 +14,6 @@ from harness.cli.options import ExitCode
 from harness.cli.plans.prices import put_calls, put_sums
 from harness.cli.run_report import facts_of, gap_lines, put_run
 from harness.pipeline import execute, preview
-from harness.pipeline.repeats import is_plan_unchanged, record_plan
 from harness.pipeline.resolve import JudgePlan
 from harness.pipeline.studies import plans, shards
 from harness.pipeline.studies.plans import Cell
@@ -108,14 +107,11 @@ class Study:
         if (one := self._only) is not None and one.plan is not None:
             return put_run(execute.run(one.plan), is_json=self.is_json, tag=tag)
         files = self._files()
-        is_repeat = all(cell.plan and cell.plan.repeat for cell in self.cells)
         self._carry_out(None, tag)
         each = (c.result.folder if c.result else c.stored for c in self.cells)
         runs = [run for run in each if run is not None]
         files = files if runs else {}
         if files:
-            is_repeat &= is_plan_unchanged(self.space.results, self.name, runs, [*files.values()])
-        if files and not is_repeat:
             self._write(runs, **files)
         if self.is_json:
             show_json(self._ended(files))
@@ -172,7 +168,6 @@ class Study:
         data, _ = write_page(own, self.space.results, report)
         for note in data.notes:
             warn(note)
-        record_plan(self.space.results, self.name, folders, [leaderboard, report])
 
 
 def put_dry_run(
