@@ -271,7 +271,7 @@ def matches(
             f"{other.id}; correct the file, or the map"
         )
     for own, other in of_variant or of_sample:
-        if not applicable(lookup.task.variants[own], [other]):
+        if not [*applicable(lookup.task.variants[own], [other])]:
             raise DataError(
                 f"{record.place}: sample {other.id} is not asked under {own}; correct the variant"
             )
