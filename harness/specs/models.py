@@ -114,13 +114,11 @@ class TransformersSpec(LocalSpec, frozen=True, kw_only=True, tag_field="kind", t
 class VllmSpec(LocalSpec, frozen=True, kw_only=True, tag_field="kind", tag="vllm"):
     """A checkpoint run through vLLM in this process.
 
-    `quantization` and `lora`, an adapter's folder or hub name, change answers and belong to the
-    identity; the rest, null where vLLM decides, does not. What does not fit `max_model_len` is
-    refused, not cut.
+    `quantization` changes answers and belongs to the identity; the rest, null where vLLM decides,
+    does not. What does not fit `max_model_len` is refused, not cut.
     """
 
     quantization: str | None = None
-    lora: str | None = None
     max_model_len: Annotated[int, Meta(ge=2)] | None = None
     tensor_parallel_size: Annotated[int, Meta(ge=1)] = 1
     pipeline_parallel_size: Annotated[int, Meta(ge=1)] = 1
@@ -372,7 +370,6 @@ ModelSpec = (
 """Plugins add specs to these."""
 Backend = Literal["transformers", "vllm", "server"]
 VLLM_ALONE = frozenset(VllmSpec.__struct_fields__) - set(TransformersSpec.__struct_fields__)
-CHANGE_ANSWERS = ("lora", "quantization")
 
 
 def rebacked(content: Mapping[str, Any], backend: Backend, *, where: Path) -> dict[str, Any]:
@@ -384,12 +381,11 @@ def rebacked(content: Mapping[str, Any], backend: Backend, *, where: Path) -> di
         )
     if backend == "vllm":
         return {**content, "kind": backend}
-    for key in CHANGE_ANSWERS:
-        if content.get("kind") == "vllm" and content.get(key) is not None:
-            raise SpecError(
-                f"{where}: --backend {backend} knows no {key}, which changes answers; run the "
-                "model as it is, or serve it so and write a model of kind openai"
-            )
+    if content["kind"] == "vllm" and content.get("quantization") is not None:
+        raise SpecError(
+            f"{where}: --backend {backend} knows no quantization, which changes answers; run the "
+            "model as it is, or serve it so and write a model of kind openai"
+        )
     if backend == "server":
         local = load_spec(dict(content), ModelSpec, where=str(where))
         return {

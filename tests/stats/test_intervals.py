@@ -13,7 +13,6 @@ from harness.stats.estimate import (
     Clusters,
     Estimate,
     NoValue,
-    Significance,
     complete,
     complete_pairs,
     mean_interval,
@@ -192,8 +191,6 @@ def test_a_statistic_has_a_finite_value_or_a_reason(
 ) -> None:
     with pytest.raises(ValueError, match="finite value or a reason"):
         Estimate(value, n=3, reason=reason)
-    with pytest.raises(ValueError, match="finite value or a reason"):
-        Significance(0.0, value, n=3, reason=reason)
 
 
 def test_a_cell_missing_on_one_side_is_left_out_of_both() -> None:

@@ -6,7 +6,7 @@ weights, which are loaded last and only on request. Nothing here prompts or samp
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from logging import ERROR, getLogger
@@ -103,6 +103,19 @@ def open_spec(spec: LocalSpec, cache: Path) -> Checkpoint:
     return open_checkpoint(source, revision=spec.revision, trust_remote_code=spec.trust_remote_code)
 
 
+def fetched(checkpoint: ResolvedCheckpoint, patterns: Sequence[str] | None = None) -> Path:
+    """The folder of a checkpoint's files, downloaded where they match one of the patterns."""
+    if checkpoint.commit is None:
+        return Path(checkpoint.source).resolve()
+    from huggingface_hub import snapshot_download
+
+    wanted = None if patterns is None else [*patterns]
+    with explain(checkpoint.source):
+        return Path(
+            snapshot_download(checkpoint.source, revision=checkpoint.commit, allow_patterns=wanted)
+        )
+
+
 def load_weights(
     checkpoint: Checkpoint, *, dtype: str, device: str, has_head: bool = True
 ) -> PreTrainedModel:
@@ -173,12 +186,6 @@ def fingerprint(folder: Path) -> str:
         elif path.suffix in READ_IN_BLOCKS:
             parts.append((path.name, _sampled(path)))
     return digest(parts)
-
-
-def fingerprint_of_modules(folder: Path) -> list[tuple[str, str]]:
-    """Name and fingerprint of each inner folder, the sentence-transformers layout."""
-    inner = sorted(path for path in folder.iterdir() if path.is_dir())
-    return [(path.name, fingerprint(path)) for path in inner]
 
 
 def _sampled(path: Path) -> str:

@@ -27,7 +27,7 @@ class Adder:
     dropped: list[str] = field(default_factory=list)
 
     def add(self, name: str, row: EngineRow) -> None:
-        self.rows[name], self.prompts[name] = list(row.prompt), row.prompt
+        self.rows[name], self.prompts[name] = list(row[0]), row[0]
         self.most = max(self.most, len(self.rows))
 
     def step(self) -> list[Said]:
@@ -54,7 +54,7 @@ def job(key: str, *prompts: tuple[int, ...]) -> EngineRequest:
     def read(outputs: list[Said]) -> Response:
         return Response(key, texts=tuple(str(output.total) for output in outputs))
 
-    return EngineRequest([EngineRow(prompt, None) for prompt in prompts], read)
+    return EngineRequest([(prompt, None) for prompt in prompts], read)
 
 
 def texts(responses: Iterator[Response]) -> list[tuple[str, ...] | None]:
