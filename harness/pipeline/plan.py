@@ -14,7 +14,7 @@ from itertools import accumulate, combinations, islice, product
 from types import MappingProxyType
 from typing import TypeVar
 
-from msgspec import structs
+from msgspec import defstruct, structs
 
 from harness.core import Request, Run, Sample
 from harness.data.choices import display_texts, lay_out
@@ -29,6 +29,9 @@ SCORING = Decoding(max_tokens=1)
 _NONE: Mapping[str, str] = MappingProxyType({})
 _OTHER = "(other words)"
 _T = TypeVar("_T")
+_FIELDS = [(field.name, field.type) for field in structs.fields(StepSpec)]
+# Digests have the key by its first name.
+_Digested = defstruct("_Digested", _FIELDS, rename={"is_unconditional": "is_neutral"})
 
 
 class AnswerMode(StrEnum):
@@ -454,5 +457,6 @@ def variant_digest(task: TaskSpec, variant: str, *, prompts: Prompts, name: str)
     words += [prompts.digest(template) for template in spec.slots.values()]
     below = task.origin(name)
     words += [prompts.digest_below(f"{below}/{slot}") for slot in task.phrases if slot in wanted]
-    shape = (spec.steps, spec.slots, spec.reveals, spec.choice, spec.needs)
+    steps = [_Digested(*structs.astuple(step)) for step in spec.steps]
+    shape = (steps, spec.slots, spec.reveals, spec.choice, spec.needs)
     return digest((task.mode, task.postprocess, task.decodings, *shape, words))

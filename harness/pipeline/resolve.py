@@ -179,7 +179,7 @@ def _recognised(workspace: Workspace, parts: _Parts, retry: Retry) -> RunPlan | 
     if not isinstance(name, str) or not _is_known_by_files(parts) or workspace.terms.budget:
         return None
     place = workspace.results / "runs" / parts.options.task / name
-    if not repeats.has_any(place):
+    if not repeats.records_of(place).is_dir():
         return None
     spec = workspace.registry.load("configs/models", name, parts.options.backend)
     tested: Model = OfflineModel(name, "scripted", "scripted", frozenset())

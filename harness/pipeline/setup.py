@@ -114,7 +114,6 @@ def resolved(workspace: Workspace, model: Model, spec: ModelSpec) -> Model:
 
     Without a server it is the one whose calls are stored, if there is just one.
     """
-    workspace.have_patience(model)
     try:
         model.resolve()
         return model

@@ -374,7 +374,7 @@ def test_reading_with_another_cut_lists_what_changes_and_writes_nothing(
     stub.reply = lambda _: "never\n\nyes yes yes yes"
     toy.run("--variant", "base", model="alpha")
     before = toy.bytes()
-    toy.edit("tasks/toy.yaml", "judges: [near]", "cut: blank_line\njudges: [near]")
+    toy.edit("tasks/toy.yaml", "judges: [near]", "postprocess: blank_line\njudges: [near]")
 
     assert toy.main("read", str(toy.runs()[0])) == 0
 

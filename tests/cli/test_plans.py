@@ -175,13 +175,13 @@ def test_lines_of_a_plan_fit_the_columns_also_where_the_output_is_no_terminal(
 def test_a_repeated_plan_says_the_same_and_has_nothing_to_ask(toy: Toy, capsys: Lines) -> None:
     first = plan(toy), capsys.readouterr().out
     before = toy.bytes()
-    stamps = {path: path.stat().st_mtime_ns for path in toy.results.rglob("*.*")}
+    stamps = {path: path.stat().st_mtime_ns for path in toy.results.glob("runs/**/*.*")}
 
     second = plan(toy), capsys.readouterr().out
 
     assert second == first
     assert toy.bytes() == before
-    assert {p: p.stat().st_mtime_ns for p in toy.results.rglob("*.*")} == stamps
+    assert {p: p.stat().st_mtime_ns for p in toy.results.glob("runs/**/*.*")} == stamps
     assert plan(toy, "--dry-run") == 0
     out = capsys.readouterr().out
     assert re.search(r"\nin all: nothing to ask: all \d+ calls are stored\n", out)

@@ -120,7 +120,7 @@ def test_its_recipe_makes_it_again(
     again = make_head(
         NAME,
         ("pairs.jsonl", pairs),
-        msgspec.structs.replace(recipe, folds=0, leave_writers_out=False, probes=False),
+        msgspec.structs.replace(recipe, folds=0, probes=False),
         encoder=encoder,
         progress=lambda *_: None,
     )

@@ -13,7 +13,6 @@ from harness.cli.boards import put_joint_boards
 from harness.cli.options import Calling, ExitCode, Where, plain_name
 from harness.cli.plans.shards import part_line, put_next
 from harness.cli.run_report import budget_line, gap_lines, sum_line
-from harness.pipeline.repeats import is_plan_unchanged, record_plan
 from harness.pipeline.studies import plans, shards
 from harness.pipeline.studies.plans import Cell
 from harness.pipeline.studies.shards import Shard
@@ -101,13 +100,11 @@ class PlanCommand:
         """As `run`, of cells that are resolved."""
         folder = self.space.results / "plans" / self.name
         refuse_unwritable(folder, (BOARD, REPORT))
-        is_repeat = all(cell.plan and cell.plan.repeat for cell in self.cells)
         self._carry_out(None, tag)
         each = (c.result.folder if c.result else c.stored for c in self.cells)
         runs = [run for run in each if run is not None]
         files = {"leaderboard": folder / BOARD, "report": folder / REPORT} if runs else {}
-        is_repeat &= is_plan_unchanged(self.space.results, self.name, runs, [*files.values()])
-        if runs and not is_repeat:
+        if runs:
             self._write(runs, **files)
         if self.is_json:
             ended = _facts(self.cells, "end error")
@@ -160,7 +157,6 @@ class PlanCommand:
         data, _ = write_page(own, self.space.results, report)
         for note in data.notes:
             warn(note)
-        record_plan(self.space.results, self.name, folders, [leaderboard, report])
 
 
 def _facts(cells: Sequence[Cell], names: str) -> list[dict[str, Any]]:
