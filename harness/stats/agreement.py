@@ -198,7 +198,6 @@ def agreement_stats(
     judge: ArrayLike,
     resamples: Resamples,
     *,
-    level: float = 0.95,
     documents: Sequence[str] | None = None,
 ) -> dict[str, Estimate]:
     """Every correlation of a judge with people, by name, with intervals over clusters of documents.
@@ -213,7 +212,7 @@ def agreement_stats(
 
     def of_systems(estimate: Estimate, coefficient: Coefficient) -> Estimate:
         values = _of_systems(*drawn, coefficient)
-        found = drawn_interval(estimate, values, resamples, level=level)
+        found = drawn_interval(estimate, values, resamples)
         if found.low is not None and resamples.clusters < _FEWEST_DRAWN:
             return found.unbounded(NoValue.TOO_FEW, clusters=resamples.clusters)
         return found
@@ -223,12 +222,12 @@ def agreement_stats(
         taus = document_taus(rows, others, is_zero_filled=is_zero_filled)
         places, taus = document_means(taus, resamples, documents)
         known = mean_estimate(taus, whole.reason or NoValue.CONSTANT)
-        return mean_jackknife(taus, known, places, range_="correlation", level=level)
+        return mean_jackknife(taus, known, places, range_="correlation")
 
     r = dataset_pearson(rows, others)
     without = pearsons_without(rows, others, resamples)
     return {
-        "pearson_dataset": jackknife_ci(r, without, "correlation", level=level),
+        "pearson_dataset": jackknife_ci(r, without, "correlation"),
         "kendall_document": of_documents(is_zero_filled=False),
         "kendall_document_zero": of_documents(is_zero_filled=True),
         "spearman_system": of_systems(spearman(*means), "spearman"),
@@ -240,13 +239,11 @@ _FEWEST = 5  # clusters of a jackknife: with fewer, simulated intervals covered 
 _FEWEST_DRAWN = 20  # clusters of percentiles: with 10, simulated ones covered 91 of 100
 
 
-def jackknife_ci(
-    estimate: Estimate, without: Floats, range_: Range, *, level: float = 0.95
-) -> Estimate:
+def jackknife_ci(estimate: Estimate, without: Floats, range_: Range) -> Estimate:
     """An estimate with its interval by leaving out clusters: "too few" below five of them."""
     if estimate.value is not None and len(without) < _FEWEST:
         return estimate.unbounded(NoValue.TOO_FEW, clusters=len(without))
-    return jackknife_interval(estimate, without, range_=range_, level=level)
+    return jackknife_interval(estimate, without, range_=range_)
 
 
 def interval_with_test(found: Estimate, p: float | None, clusters: int) -> Estimate:
@@ -287,11 +284,10 @@ def sums_without(rows: Floats, resamples: Resamples) -> Floats:
 
 
 def mean_jackknife(
-    values: Floats, estimate: Estimate, resamples: Resamples, *, range_: Range, level: float = 0.95
+    values: Floats, estimate: Estimate, resamples: Resamples, *, range_: Range
 ) -> Estimate:
     """A mean of rows, NaN where a row has no value, with its interval over clusters."""
-    without = means_without(values, resamples)
-    return jackknife_ci(estimate, without, range_, level=level)
+    return jackknife_ci(estimate, means_without(values, resamples), range_)
 
 
 def means_without(values: Floats, resamples: Resamples) -> Floats:
@@ -320,9 +316,7 @@ def document_means(
     return replace(resamples, places=resamples.places[first]), means
 
 
-def alpha_ci(
-    ratings: ArrayLike, resamples: Resamples, *, scale: Scale, level: float = 0.95
-) -> Estimate:
+def alpha_ci(ratings: ArrayLike, resamples: Resamples, *, scale: Scale) -> Estimate:
     """Krippendorff's alpha with its interval over clusters of units.
 
     `ratings` are units x raters, or documents x systems x raters: the rows are those of
@@ -330,7 +324,7 @@ def alpha_ci(
     inverse hyperbolic tangent; "too few" below five clusters.
     """
     estimate, without = _alpha_without(ratings, resamples, scale)
-    return jackknife_ci(estimate, without, "correlation", level=level)
+    return jackknife_ci(estimate, without, "correlation")
 
 
 def alpha_with_each(
@@ -434,9 +428,8 @@ def _drawn_system_means(
     human: Floats, judge: Floats, resamples: Resamples
 ) -> tuple[Floats, Floats]:
     """Each system's means in each draw, draws x systems, NaN where a draw leaves it no cell."""
-    # Systems without any cell are left out.
     is_there = ~np.isnan(human)
-    is_rated = is_there.any(axis=0)
+    is_rated = is_there.any(axis=0)  # systems without any cell are left out
     counts = resamples.sums(is_there[:, is_rated].astype(np.float64))
     sums = [resamples.sums(np.nan_to_num(rows[:, is_rated])) for rows in (human, judge)]
     return ratio(sums[0], counts), ratio(sums[1], counts)

@@ -6,7 +6,6 @@ p is below .05 just where the 95 % interval leaves out zero.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import copysign, fsum, inf, isfinite, sqrt
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,6 +29,7 @@ from harness.stats.scales import (
     Range,
     exact_mean,
     narrowed,
+    normal_reach,
     student_p,
     student_t,
     widened,
@@ -48,7 +48,7 @@ def clustered_mean(
     No value, and "too few", without an item. ValueError for values that are not finite.
     """
     rows: Floats = np.asarray(values, dtype=np.float64)
-    check_values(rows, clusters, level=level)
+    check_values(rows, clusters)
     own = Clusters.named(clusters)
     n, count = len(rows), own.clusters
     if n == 0:
@@ -104,7 +104,7 @@ def paired_gap(
     is_plain = bool(np.ptp(sizes) == 0 and (own.totals(np.abs(rows)) == np.abs(sums)).all())
     is_plain = not rows.any() or (is_plain and bool(np.isin(np.abs(sums), (0, sizes[0])).all()))
     more, less = (float(np.clip(side * rows, 0, None).mean()) for side in (1, -1))
-    worth, reach = float(own.clusters), NormalDist().inv_cdf((1 + level) / 2)
+    worth, reach = float(own.clusters), normal_reach(level)
     if not is_plain:
         residuals = rows - rows.mean()
         variance = standard_error(own.totals(residuals / n)) ** 2
@@ -180,12 +180,12 @@ class _Share:
     is_plain: bool
 
     def ends(self, level: float) -> tuple[float, float]:
-        normal = NormalDist().inv_cdf((1 + level) / 2)
-        reach = normal if self.is_plain else student_t(self.clusters - 1, level=level)
+        degrees = self.clusters - 1
+        reach = normal_reach(level) if self.is_plain else student_t(degrees, level=level)
         return wilson_ends(self.value, self.effective, reach)
 
 
-def share_gap(first: ShareRows, second: ShareRows, *, level: float = 0.95) -> Estimate:
+def share_gap(first: ShareRows, second: ShareRows) -> Estimate:
     """How much greater the first share is than the second, -1 to 1.
 
     The interval is that of Zou & Donner (2008, Statistics in Medicine 27, "Construction of
@@ -206,10 +206,10 @@ def share_gap(first: ShareRows, second: ShareRows, *, level: float = 0.95) -> Es
     gap = Estimate(left.value - right.value, n)
     if min(left.clusters, right.clusters) < LEAST_CLUSTERS:
         return gap.unbounded(NoValue.TOO_FEW, clusters=count)
-    low, high = _gap_ends(left, right, level)
+    low, high = _gap_ends(left, right, 0.95)
     if high - low <= ROUNDING:
         return gap.unbounded(NoValue.CONSTANT, clusters=count)
-    p = _gap_p(left, right, level)
+    p = _gap_p(left, right)
     return replace(gap.between(low, high, clusters=count), statistic=gap.value, p=p)
 
 
@@ -251,15 +251,16 @@ def _gap_ends(left: _Share, right: _Share, level: float) -> tuple[float, float]:
     return max(-1.0, gap - below), min(1.0, gap + above)
 
 
-def _gap_p(left: _Share, right: _Share, level: float) -> float:
-    """The level at which the interval reaches zero, from 1; on the side of `1 - level` it is on."""
+def _gap_p(left: _Share, right: _Share) -> float:
+    """The level at which the interval reaches zero, from 1; on the side of .05 that it is on."""
 
     def leaves_out_zero(p: float) -> bool:
         low, high = _gap_ends(left, right, 1 - p)
         return low > 0 or high < 0
 
-    is_outside = leaves_out_zero(1 - level)
-    low, high = (_LEAST_P, 1 - level) if is_outside else (1 - level, 1.0)
+    middle = 1 - 0.95
+    is_outside = leaves_out_zero(middle)
+    low, high = (_LEAST_P, middle) if is_outside else (middle, 1.0)
     if is_outside and leaves_out_zero(_LEAST_P):
         return _LEAST_P
     for _ in range(_HALVINGS):
@@ -268,17 +269,13 @@ def _gap_p(left: _Share, right: _Share, level: float) -> float:
     return sqrt(low * high) if is_outside else high
 
 
-def jackknife_interval(
-    estimate: Estimate, without: Floats, *, range_: Range, level: float = 0.95
-) -> Estimate:
+def jackknife_interval(estimate: Estimate, without: Floats, *, range_: Range) -> Estimate:
     """An estimate with its interval; `without` has its value without each cluster, NaN for none.
 
     On a scale without ends (Efron & Tibshirani 1993, chapter 11). No interval: the estimate's
     reason; "too few" below three clusters, or where the estimate has no value without one of them;
     "constant" where leaving any out changes nothing; "degenerate" at the end of its range.
     """
-    if not 0 < level < 1:
-        raise ValueError(f"0 < level < 1, not {level!r}")
     count = len(without)
     if estimate.value is None:
         return estimate.unbounded(estimate.reason, clusters=count)
@@ -290,6 +287,6 @@ def jackknife_interval(
     if not isfinite(middle) or not np.isfinite(values).all():
         return estimate.unbounded(NoValue.DEGENERATE, clusters=count)
     error = sqrt((count - 1) / count * float(((values - values.mean()) ** 2).sum()))
-    reach = student_t(count - 1, level=level) * error
+    reach = student_t(count - 1) * error
     low, high = narrowed(np.array([middle - reach, middle + reach]), range_).tolist()
     return estimate.between(low, high, clusters=count)

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from math import atanh, sqrt, tanh
-from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -35,7 +34,7 @@ from harness.stats.estimate import (
     snapped_rows,
     table,
 )
-from harness.stats.scales import ROUNDING
+from harness.stats.scales import ROUNDING, normal_reach
 
 Coefficient = Literal["pearson", "spearman"]
 
@@ -153,18 +152,16 @@ def discordant_pairs(x: ArrayLike, y: ArrayLike) -> Estimate:
     return Estimate(float((product < 0).sum()), decided, skipped)
 
 
-def fisher_interval(r: float, n: int, *, level: float = 0.95) -> Estimate:
+def fisher_interval(r: float, n: int) -> Estimate:
     """The interval of a correlation of `n` independent normal pairs by Fisher's z (Fisher 1921).
 
     No interval: "too few" below four pairs, "degenerate" for r of 1 or -1, whose z is infinite.
     """
-    if not -1 <= r <= 1 or not 0 < level < 1:
-        raise ValueError(f"-1 <= r <= 1 and 0 < level < 1, not {r!r} and {level!r}")
     if n < 4:
         return Estimate(r, n).unbounded(NoValue.TOO_FEW, clusters=n)
     if abs(r) >= 1 - ROUNDING:
         return Estimate(r, n).unbounded(NoValue.DEGENERATE, clusters=n)
-    reach = NormalDist().inv_cdf((1 + level) / 2) / sqrt(n - 3)
+    reach = normal_reach() / sqrt(n - 3)
     return Estimate(r, n).between(tanh(atanh(r) - reach), tanh(atanh(r) + reach), clusters=n)
 
 

@@ -11,13 +11,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import frexp, fsum, isfinite, ldexp, sqrt
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from harness.parts import digest
-from harness.stats.scales import ROUNDING, compact, exact_mean, exact_sums, student_t, wilson_ends
+from harness.stats.scales import (
+    ROUNDING,
+    compact,
+    exact_mean,
+    exact_sums,
+    normal_reach,
+    student_t,
+    wilson_ends,
+)
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -295,16 +302,13 @@ def flip_p(
     return np.asarray(found / (drawn + 1), dtype=np.float64)
 
 
-def drawn_interval(
-    estimate: Estimate, values: Floats, resamples: Resamples, *, level: float = 0.95
-) -> Estimate:
+def drawn_interval(estimate: Estimate, values: Floats, resamples: Resamples) -> Estimate:
     """An estimate with its percentile interval: `values` are its draws, NaN where one has none.
 
     After Efron & Tibshirani (1993, chapter 13). No interval: the estimate's reason; "too few" for
     fewer than two clusters or where more than one draw in twenty has no value; "constant" where the
     draws do not differ.
     """
-    _check_level(level)
     defined = values[~np.isnan(values)]
     if estimate.value is None:
         return estimate.unbounded(estimate.reason, clusters=0)
@@ -312,7 +316,7 @@ def drawn_interval(
         return estimate.unbounded(NoValue.TOO_FEW, clusters=len(defined))
     if np.ptp(defined) <= ROUNDING:
         return estimate.unbounded(NoValue.CONSTANT, clusters=len(defined))
-    tail = (1 - level) / 2
+    tail = (1 - 0.95) / 2
     low, high = np.quantile(defined, [tail, 1 - tail])
     return estimate.between(float(low), float(high), clusters=len(defined))
 
@@ -338,7 +342,8 @@ def cluster_interval(
     reason; "too few" below three clusters; "constant" where none moves it; "degenerate" where the
     error or an end is beyond the numbers of a computer.
     """
-    _check_level(level)
+    if not 0 < level < 1:
+        raise ValueError(f"0 < level < 1, not {level!r}")
     count, value = len(parts), estimate.value
     if value is None:
         return estimate.unbounded(estimate.reason, clusters=count)
@@ -358,9 +363,7 @@ def cluster_interval(
     return estimate.between(*ends, clusters=count)
 
 
-def clustered_share(
-    estimate: Estimate, hits: Floats, sizes: Floats, *, level: float = 0.95
-) -> Estimate:
+def clustered_share(estimate: Estimate, hits: Floats, sizes: Floats) -> Estimate:
     """The share sum(hits) / sum(sizes) with its interval; a hit and a size for each of G clusters.
 
     Clusters of one size, each of one row or of rows that are right or wrong together, are trials
@@ -370,7 +373,6 @@ def clustered_share(
     where it lies within 0..1, and Wilson's where it does not, of at most as many rows as there are.
     No interval: as there.
     """
-    _check_level(level)
     count, n = len(sizes), float(sizes.sum())
     if count < LEAST_CLUSTERS or n == 0:
         return estimate.unbounded(NoValue.TOO_FEW, clusters=count)
@@ -378,17 +380,16 @@ def clustered_share(
     is_whole = min(share, 1 - share) <= ROUNDING
     trials = (0, 0.5, 1) if (sizes == 1).all() else (0, sizes[0])
     if is_whole or (np.ptp(sizes) == 0 and np.isin(hits, trials).all()):
-        normal = NormalDist().inv_cdf((1 + level) / 2)
-        ends = wilson_ends(round(share) if is_whole else share, count, normal)
+        ends = wilson_ends(round(share) if is_whole else share, count, normal_reach())
         return estimate.between(*ends, clusters=count)
     parts = (hits - share * sizes) / n
-    plain = cluster_interval(Estimate(share, count), parts, level=level)
+    plain = cluster_interval(Estimate(share, count), parts)
     if plain.low is None or plain.high is None:
         return estimate.unbounded(plain.why, clusters=count)
     if 0 <= plain.low <= plain.high <= 1:
         return estimate.between(plain.low, plain.high, clusters=count)
     effective = min(n, share * (1 - share) / standard_error(parts) ** 2)
-    ends = wilson_ends(share, effective, student_t(count - 1, level=level))
+    ends = wilson_ends(share, effective, student_t(count - 1))
     return estimate.between(*ends, clusters=count)
 
 
@@ -413,7 +414,6 @@ def mean_interval(
     clusters: Names,
     *,
     is_share: bool,
-    level: float = 0.95,
     limits: Limits | None = None,
 ) -> Estimate:
     """The mean of the values and its interval over clusters.
@@ -424,7 +424,7 @@ def mean_interval(
     No interval: as there. Values are finite; ValueError otherwise.
     """
     rows = np.asarray(values, dtype=np.float64)
-    check_values(rows, clusters, level=level)
+    check_values(rows, clusters)
     if not len(rows):
         return Estimate.missing(NoValue.TOO_FEW, n=0)
     own, n = Clusters.named(clusters), len(rows)
@@ -433,13 +433,13 @@ def mean_interval(
     value = least if own.clusters > 1 and least == most else exact_mean(rows)
     estimate = Estimate(value, n)
     if is_share and 0 <= least <= most <= 1:
-        return clustered_share(estimate, sums, sizes, level=level)
+        return clustered_share(estimate, sums, sizes)
     with np.errstate(over="ignore", invalid="ignore"):
-        found = cluster_interval(estimate, (sums - value * sizes) / n, level=level)
+        found = cluster_interval(estimate, (sums - value * sizes) / n)
     return limited(found, ends, limits)
 
 
-def check_values(values: Sequence[float] | Floats, clusters: Names, *, level: float = 0.95) -> None:
+def check_values(values: Sequence[float] | Floats, clusters: Names) -> None:
     """ValueError unless each value is finite and has a cluster."""
     if len(values) != len(clusters):
         raise ValueError(f"one cluster a value: {len(values)} values, {len(clusters)} clusters")
@@ -448,9 +448,3 @@ def check_values(values: Sequence[float] | Floats, clusters: Names, *, level: fl
             f"{len(bad)} of {len(values)} values are not finite, first {float(values[bad[0]])!r} "
             f"in cluster {clusters[bad[0]]!r}; a missing value has a reason and is not handed in"
         )
-    _check_level(level)
-
-
-def _check_level(level: float) -> None:
-    if not 0 < level < 1:
-        raise ValueError(f"0 < level < 1, not {level!r}")

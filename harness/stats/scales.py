@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from math import fsum, inf, isfinite, sqrt
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -73,6 +74,11 @@ def student_t(degrees: float, *, level: float = 0.95) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(degrees, (1 + level) / 2))
+
+
+def normal_reach(level: float = 0.95) -> float:
+    """How many errors the interval of a normal distribution reaches to either side."""
+    return NormalDist().inv_cdf((1 + level) / 2)
 
 
 def student_p(statistic: float, degrees: float) -> float:

@@ -25,7 +25,7 @@ Numbers = tuple[Sequence[float], Sequence[str]]
 _TIE = 1e-9
 
 
-def mean_shift(old: Numbers, new: Numbers, *, level: float = 0.95) -> Estimate:
+def mean_shift(old: Numbers, new: Numbers) -> Estimate:
     """How much greater the mean of the new numbers is, by Welch's t over clusters.
 
     Each side's error is that of `cluster_interval`; clusters of both sides make them correlate. The
@@ -50,7 +50,7 @@ def mean_shift(old: Numbers, new: Numbers, *, level: float = 0.95) -> Estimate:
         v**2 / (count - 1) for v, count in zip(variances, counts, strict=True)
     )
     error, degrees = sqrt(variance), max(1, int(freedom))
-    reach = student_t(degrees, level=level) * error
+    reach = student_t(degrees) * error
     found = estimate.between(value - reach, value + reach, clusters=len(names))
     return replace(found, statistic=value / error, p=student_p(value / error, degrees))
 

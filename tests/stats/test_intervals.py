@@ -179,7 +179,7 @@ def test_a_value_that_is_not_finite_is_refused(bad: float) -> None:
 @pytest.mark.parametrize("level", [0.0, 1.0, 95.0])
 def test_a_level_that_makes_no_interval_is_refused(level: float) -> None:
     with pytest.raises(ValueError, match="0 < level < 1"):
-        mean_interval([1.0], ["a"], is_share=True, level=level)
+        clustered_mean([1.0], ["a"], level=level)
 
 
 @pytest.mark.parametrize(

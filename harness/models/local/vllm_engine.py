@@ -6,7 +6,6 @@ The only module that opens vLLM, which is kept quiet and sends no telemetry.
 import os
 import warnings
 import weakref
-from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,69 +40,36 @@ class EngineRequest:
     read: Callable[[list[Any]], Response]
 
 
-class RequestQueue:
-    """The rows an engine works on, of all requests under way: it never waits for rows.
+def answered(
+    requests: Iterator[EngineRequest | Response], open_engine: Callable[[], "VllmEngine"]
+) -> Generator[Response, None, None]:
+    """Yield each request's response once it is complete; a response passes through.
 
-    `open_engine` returns the engine for a row; it changes only when all rows are done.
+    Rows are added as long as there is room, so that the engine never waits. `open_engine` returns
+    the engine for a row. Closing the generator drops its rows.
     """
-
-    def __init__(self, open_engine: Callable[[], "VllmEngine"]) -> None:
-        """Start with no rows."""
-        self._open_engine = open_engine
-        self._engine: VllmEngine | None = None
-        self._names = map(str, count())
-        # The request of each row, the outputs of its rows, the row's place, and who waits for it.
-        self._waiting: dict[str, tuple[EngineRequest, list[Any], int, deque[Response]]] = {}
-
-    def answer(
-        self, requests: Iterator[EngineRequest | Response]
-    ) -> Generator[Response, None, None]:
-        """Yield each request's response once it is complete; a response passes through.
-
-        Closing the generator drops its rows from the engine.
-        """
-        finished, mine = deque[Response](), set[str]()
-        try:
-            while True:
-                while finished:
-                    yield finished.popleft()
-                yield from self._filled(requests, finished, mine)
-                mine &= self._waiting.keys()
-                if not (mine or finished):
-                    return
-                self._step()
-        finally:
-            left = mine & self._waiting.keys()
-            if left and self._engine:
-                self._engine.drop(sorted(left))
-            for name in left:
-                del self._waiting[name]
-
-    def _filled(
-        self,
-        requests: Iterator[EngineRequest | Response],
-        finished: deque[Response],
-        mine: set[str],
-    ) -> Iterator[Response]:
-        while len(self._waiting) < MOST_ROWS and (request := next(requests, None)) is not None:
-            if isinstance(request, Response):
-                yield request
-                continue
-            outputs = [None] * len(request.rows)
-            for place, row in enumerate(request.rows):
-                name = next(self._names)
-                self._engine = self._open_engine()
-                self._engine.add(name, row)
-                self._waiting[name] = request, outputs, place, finished
-                mine.add(name)
-
-    def _step(self) -> None:
-        for output in self._engine.step() if self._engine else ():
-            if output.finished and output.request_id in self._waiting:
-                request, outputs, place, finished = self._waiting.pop(output.request_id)
-                outputs[place] = output
+    waiting: dict[str, tuple[VllmEngine, EngineRequest, list[Any], int]] = {}
+    try:
+        while True:
+            for name in [name for name, (engine, *_) in waiting.items() if name in engine.done]:
+                engine, request, outputs, place = waiting.pop(name)
+                outputs[place] = engine.done.pop(name)
                 if None not in outputs:
-                    finished.append(request.read(outputs))
+                    yield request.read(outputs)
+            while len(waiting) < MOST_ROWS and (one := next(requests, None)) is not None:
+                if isinstance(one, Response):
+                    yield one
+                else:
+                    outputs = [None] * len(one.rows)
+                    added = [(engine := open_engine(), engine.add(row)) for row in one.rows]
+                    for place, (engine, name) in enumerate(added):
+                        waiting[name] = engine, one, outputs, place
+            if not waiting:
+                return
+            next(iter(waiting.values()))[0].step()
+    finally:
+        for name, (engine, *_) in waiting.items():
+            engine.drop(name)
 
 
 CPU_CACHE_BYTES = 4 << 30
@@ -122,6 +88,7 @@ TROUBLE: tuple[type[Exception], ...] = (
 """What vLLM raises where it cannot run with its arguments."""
 
 _RUNNING: "weakref.WeakSet[VllmEngine]" = weakref.WeakSet()
+_NAMES = count()
 
 
 class VllmEngine:
@@ -130,6 +97,7 @@ class VllmEngine:
     def __init__(self, engine: "LLMEngine") -> None:
         """Take over a running engine."""
         self._engine = engine
+        self.done: dict[str, RequestOutput] = {}
         self.positions: int = engine.model_config.max_model_len
         self.stop = weakref.finalize(self, engine.engine_core.shutdown)
         _RUNNING.add(self)
@@ -139,13 +107,14 @@ class VllmEngine:
         """Whether it has not been stopped."""
         return self.stop.alive
 
-    def add(self, name: str, row: EngineRow) -> None:
-        """Add a row."""
-        prompt, wanted = row
+    def add(self, row: EngineRow) -> str:
+        """Add a row; return its name."""
+        name, (prompt, wanted) = str(next(_NAMES)), row
         self._engine.add_request(name, {"prompt_token_ids": list(prompt)}, wanted)
+        return name
 
-    def step(self) -> "Sequence[RequestOutput]":
-        """Advance all rows; return the outputs of some."""
+    def step(self) -> None:
+        """Advance all rows; the outputs of those that are finished are in `done`."""
         try:
             outputs: Sequence[RequestOutput] = self._engine.step()
         except TROUBLE as error:
@@ -154,12 +123,12 @@ class VllmEngine:
                 f"vLLM broke down: {_fact(error)}; finished answers are stored: repeat the command "
                 "to resume, with a lower gpu_memory_utilization or max_model_len if memory ran out"
             ) from error
-        return outputs
+        self.done |= {output.request_id: output for output in outputs if output.finished}
 
-    def drop(self, names: Sequence[str]) -> None:
-        """Remove rows."""
-        if self.is_running:
-            self._engine.abort_request(list(names))
+    def drop(self, name: str) -> None:
+        """Remove a row."""
+        if self.done.pop(name, None) is None and self.is_running:
+            self._engine.abort_request([name])
 
     def give_way(self) -> None:
         """Stop, unless there are rows to work on."""

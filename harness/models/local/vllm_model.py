@@ -7,13 +7,9 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import fsum, isfinite
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import TemplateError
-
 from harness.core import Request, Response
-from harness.errors import DataError
 from harness.models.local.checkpoints import Checkpoint, open_spec
 from harness.models.local.tokenization import (
     CheckpointModel,
@@ -24,15 +20,15 @@ from harness.models.local.tokenization import (
 from harness.models.local.vllm_engine import (
     EngineRequest,
     EngineRow,
-    RequestQueue,
     VllmEngine,
+    answered,
     need_vllm,
     sampling,
     start,
 )
 from harness.models.spread import Needs, Part
 from harness.models.vectors import chunks
-from harness.parts import Mode, Reason
+from harness.parts import Reason
 from harness.specs.models import VllmSpec
 
 if TYPE_CHECKING:
@@ -92,13 +88,8 @@ class VllmModel(CheckpointModel[VllmSpec]):
     """A checkpoint in vLLM's engine, which runs from the first request until `close`."""
 
     kind = "vllm"
-    modes = frozenset({Mode.GENERATE, Mode.CHOOSE})
 
-    def __init__(self, name: str, spec: VllmSpec, cache: Path) -> None:
-        """Keep what to run; nothing is opened yet."""
-        super().__init__(name, spec, cache)
-        self._running: VllmEngine | None = None
-        self._queue = RequestQueue(self._engine)
+    _running: VllmEngine | None = None
 
     def _identify(self) -> tuple[str, str | None]:
         """Version, tokenizer and dtype of the checkpoint, and settings that change answers."""
@@ -110,14 +101,14 @@ class VllmModel(CheckpointModel[VllmSpec]):
     def answer(self, requests: Iterable[Request]) -> Generator[Response, None, None]:
         """Answer each request once, in the order in which the engine finishes them."""
         if self.elsewhere is None:
-            yield from self._queue.answer(map(self._prepare, requests))
+            yield from answered(map(self._prepared, requests), self._engine)
             return
         for responses in self.elsewhere(chunks(requests, AT_ONCE)):
             yield from responses
 
     def compute(self, part: Part) -> list[Response]:
         """The responses to some requests, in their order."""
-        found = {each.key: each for each in self._queue.answer(map(self._prepare, part))}
+        found = {each.key: each for each in answered(map(self._prepared, part), self._engine)}
         return [found[request.key] for request in part]
 
     @property
@@ -135,17 +126,6 @@ class VllmModel(CheckpointModel[VllmSpec]):
             self._running.stop()
             self._running = None
 
-    def _prepare(self, request: Request) -> EngineRequest | Response:
-        if request.mode not in self.modes:
-            can = ", ".join(sorted(self.modes))
-            return self._failed(request, f"cannot {request.mode}; it can {can}")
-        try:
-            if request.mode is Mode.CHOOSE:
-                return self._choosing(request)
-            return self._writing(request)
-        except (TemplateError, DataError) as error:
-            return self._refused(request, error)
-
     def _writing(self, request: Request) -> EngineRequest | Response:
         decoding = request.decoding
         prompt = tuple(prompt_tokens(request.messages, self._checkpoint.tokenizer))
@@ -157,11 +137,7 @@ class VllmModel(CheckpointModel[VllmSpec]):
         rows = [(prompt, sampling(**wanted, seed=seed)) for seed in seeds]
         return EngineRequest(rows, partial(self._written, request))
 
-    def _choosing(self, request: Request) -> EngineRequest | Response:
-        tokens = self._choice_tokens(request)
-        if min(tokens.firsts) < 1:
-            fact = "there is nothing before the choices to score them by; give them a prompt"
-            return self._failed(request, fact)
+    def _choosing(self, request: Request, tokens: ChoiceTokens) -> EngineRequest | Response:
         if refusal := self._too_long(request, max(map(len, tokens.rows))):
             return refusal
         prompts, rows = scoring_prompts(tokens), list[EngineRow]()
