@@ -32,8 +32,8 @@ class Adder:
                 self.done[name] = self.sums[name]
 
     def drop(self, name: str) -> None:
-        self.dropped.append(name)
-        del self.rows[name]
+        self.dropped += [name] if self.done.pop(name, None) is None else []
+        self.rows.pop(name, None)
 
 
 def through(engine: Adder, jobs: Iterable[EngineRequest]) -> Iterator[Response]:
