@@ -48,28 +48,40 @@ def answered(
     Rows are added as long as there is room, so that the engine never waits. `open_engine` returns
     the engine for a row. Closing the generator drops its rows.
     """
-    waiting: dict[str, tuple[VllmEngine, EngineRequest, list[Any], int]] = {}
+    waiting: _Waiting = {}
     try:
-        while True:
-            for name in [name for name, (engine, *_) in waiting.items() if name in engine.done]:
-                engine, request, outputs, place = waiting.pop(name)
-                outputs[place] = engine.done.pop(name)
-                if None not in outputs:
-                    yield request.read(outputs)
-            while len(waiting) < MOST_ROWS and (one := next(requests, None)) is not None:
-                if isinstance(one, Response):
-                    yield one
-                else:
-                    outputs = [None] * len(one.rows)
-                    added = [(engine := open_engine(), engine.add(row)) for row in one.rows]
-                    for place, (engine, name) in enumerate(added):
-                        waiting[name] = engine, one, outputs, place
-            if not waiting:
-                return
-            next(iter(waiting.values()))[0].step()
+        yield from _stepped(requests, open_engine, waiting)
     finally:
         for name, (engine, *_) in waiting.items():
             engine.drop(name)
+
+
+_Waiting = dict[str, tuple["VllmEngine", EngineRequest, list[Any], int]]
+"""By the name of a row its engine, its request, the outputs of all rows of that, and its place."""
+
+
+def _stepped(
+    requests: Iterator[EngineRequest | Response],
+    open_engine: Callable[[], "VllmEngine"],
+    waiting: _Waiting,
+) -> Iterator[Response]:
+    while True:
+        for name in [name for name, (engine, *_) in waiting.items() if name in engine.done]:
+            engine, request, outputs, place = waiting.pop(name)
+            outputs[place] = engine.done.pop(name)
+            if None not in outputs:
+                yield request.read(outputs)
+        while len(waiting) < MOST_ROWS and (one := next(requests, None)) is not None:
+            if isinstance(one, Response):
+                yield one
+                continue
+            outputs = [None] * len(one.rows)
+            for place, row in enumerate(one.rows):
+                engine = open_engine()
+                waiting[engine.add(row)] = engine, one, outputs, place
+        if not waiting:
+            return
+        next(iter(waiting.values()))[0].step()
 
 
 CPU_CACHE_BYTES = 4 << 30
