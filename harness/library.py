@@ -159,9 +159,8 @@ class EvaluatedRun:
     ) -> DataFrame:
         """The texts that were missed or flagged falsely: `kind` is missed, false-alarm or all.
 
-        All columns of the run's table, as texts, and what the run says of each text. The table is
-        the one that the run read, or the file `data`; one of its columns that has the name of one
-        of ours is called `data_` and its name.
+        All columns of the table that the run read, or of the file `data`, and what the run says of
+        each text, in columns whose names begin with `harness_`.
         """
         return errors_frame(self._with_data(data), self._folder, kind, judge)
 

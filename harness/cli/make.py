@@ -1,7 +1,7 @@
 """The commands that make samples, tasks and classifiers: build, train, grid, perturb."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,11 +26,10 @@ from harness.pipeline.plan import subsample
 from harness.pipeline.training import TrainOptions, training_samples
 from harness.present.screen import ProgressLine, say, show, show_json, show_records, warn
 from harness.registry import Registry
-from harness.specs.tasks import AskedSpec, PerturbationSpec, TaskSpec, WordNetSpec
+from harness.specs.tasks import AskedSpec, PerturbationSpec, TaskSpec
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.find_runs import find_run
 from harness.storage.frames import plain_rows, records
-from harness.text.edits import is_wordnet_installed
 from harness.workspace import Workspace
 
 MARK = "# Made by harness perturb; another perturb under this name replaces it.\n"
@@ -69,7 +68,7 @@ def build(
         built = transforms.build(
             samples, spec, prompts=registry.prompts, client=desk, seed=choice.seed
         )
-    _write_lines(choice.output, map(transforms.draft_line, built.finished))
+    _write_lines(choice.output, (transforms.sample_line(*one) for one in built.finished))
     count = len(built.finished)
     if is_json:
         counts = {str(reason): count for reason, count in built.missing.items()}
@@ -86,51 +85,48 @@ def _write_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
     write_whole(path, b"".join(line + b"\n" for line in encoded))
 
 
-Oversampled = Annotated[
-    bool,
-    typer.Option(
-        "--oversample",
-        help="Repeat texts of rarer classes until all classes are equally frequent.",
-    ),
-]
-
-
 @dataclass(frozen=True, kw_only=True)
-class TrainChoice:
-    """Which classifier is trained, on which task."""
+class Lessons:
+    """What classifiers are trained on, and where what is made goes."""
 
-    model: str = argument("MODEL", "Model of kind sklearn or classifier.")
-    task: str = option("Task whose labels the classifier learns.")
+    task: str = option("Task whose labels are learned; with --grid several, comma-separated.")
     augment: str | None = option(
         "Train on made rows too, comma-separated: methods of the table's, all of these, or tasks "
-        "of `perturb --training`. What is trained is called MODEL+METHOD.",
+        "of `perturb --training`; what is trained is called MODEL+METHOD. With --grid each is a "
+        "training of its own, by default none, each method of the table, and all.",
         None,
     )
-    is_oversampled: Oversampled = False
+    is_oversampled: bool = option(
+        "Repeat texts of rarer classes until all classes are equally frequent.",
+        False,
+        flags="--oversample",
+    )
     seed: options.Seed = 0
     out: Path | None = option(
-        "Folder for the trained model. Default: in --results.", None, flags="-o --out"
+        "Folder for the trained model, or CSV file of the grid. Default: in --results.",
+        None,
+        flags="-o --out",
     )
 
 
 def train(
-    choice: TrainChoice,
+    lessons: Lessons,
     where: Annotated[Where, Only("data table results home")],
+    model: str = argument("MODEL", "Model of kind sklearn or classifier."),
     is_json: AsJson = False,
 ) -> int:
     """Train a classifier on the training texts of a task's table.
 
     `harness run` with the same model and task then evaluates it on the other texts.
     """
-    augment = options.names(choice.augment, "--augment")
     wanted = TrainOptions(
-        choice.model,
-        choice.task,
+        model,
+        lessons.task,
         where.table,
-        augment,
-        choice.seed,
-        choice.out,
-        is_oversampled=choice.is_oversampled,
+        options.names(lessons.augment, "--augment"),
+        lessons.seed,
+        lessons.out,
+        is_oversampled=lessons.is_oversampled,
     )
     trained = training.train(where.workspace(), wanted, ProgressLine("done"))
     card = trained.card
@@ -151,70 +147,34 @@ def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items())
 
 
-@dataclass(frozen=True, kw_only=True)
-class GridChoice:
-    """What a grid crosses."""
-
-    model: str = option("Models of kind sklearn or classifier, comma-separated.")
-    task: str = option("Tasks, comma-separated.")
-    augment: str | None = option(
-        "Augmentations, comma-separated: none, a method, all, or several joined by a plus. "
-        "Default: none, each method of the table, and all.",
-        None,
-    )
-    is_oversampled: Oversampled = False
-    seed: options.Seed = 0
-    data: Path | None = option(
-        "Folder of data: the column map names in it the files to train on and to evaluate (`train` "
-        "and `files`, below a subfolder SOURCE). Default: the data that `harness data fetch` "
-        "stored.",
-        None,
-        envvar="HARNESS_DATA",
-    )
-    table: str | None = option(
-        "Column map: a name in configs/tables/ or the path of a YAML file, for all tasks; or one "
-        "for each task, comma-separated.",
-        None,
-        flags="--map",
-    )
-    out: Path | None = option("CSV file. Default: in RESULTS/grids/.", None, flags="-o --out")
-
-
 def grid(
-    choice: GridChoice,
-    where: Annotated[Where, Only("results home")],
+    lessons: Lessons,
+    where: Annotated[Where, Only("data table results home")],
+    model: str = option("Models of kind sklearn or classifier, comma-separated."),
     is_json: AsJson = False,
 ) -> int:
     """Train models under each augmentation for each task, evaluate them, and print a table.
 
-    Finished trainings and answers are kept: run the same command again to resume. Each training is
-    a model of its own, MODEL+AUGMENTATION, in all tables and boards.
+    Finished trainings and answers are kept: run the same command again to resume.
 
     \b
     Example:
       harness train --grid --model grams --task ishate_subtle --augment none,bt
     """
-    tasks = options.names(choice.task, "--task")
-    maps: Sequence[str | None] = options.names(choice.table, "--map") or [None]
-    maps = [*maps] * len(tasks) if len(maps) == 1 else maps
-    if len(maps) != len(tasks):
-        raise SpecError(
-            f"--map names {len(maps)} column maps for {len(tasks)} tasks; name one, or one for each"
-        )
-    space = replace(where, data=choice.data).workspace(progress=ProgressLine())
+    space = where.workspace()
     planned = training.grid(
         space,
-        options.names(choice.model, "--model"),
-        list(zip(tasks, maps, strict=True)),
-        options.names(choice.augment, "--augment"),
-        base=TrainOptions("", "", seed=choice.seed, is_oversampled=choice.is_oversampled),
+        options.names(model, "--model"),
+        [(task, where.table) for task in options.names(lessons.task, "--task")],
+        options.names(lessons.augment, "--augment"),
+        base=TrainOptions("", "", seed=lessons.seed, is_oversampled=lessons.is_oversampled),
     )
     rows: list[dict[str, Any]] = []
     for place, one in enumerate(planned, 1):
         warn(f"[{place}/{len(planned)}] {one.label} for {one.task}")
         rows += training.evaluate(space, one, ProgressLine("done"))
     found = pandas.DataFrame(rows)
-    table = choice.out or where.results / "grids" / f"{digest(planned)[:16]}.csv"
+    table = lessons.out or where.results / "grids" / f"{digest(planned)[:16]}.csv"
     put_frame(found, table, lambda: _put_grid(found), is_json=is_json)
     _warn_of_copies(records(found))
     return ExitCode.of(found["missing"].any())
@@ -318,9 +278,8 @@ def perturb(
     else:
         show(counts, f"{len(samples)} samples, field {field}", missing=_by_reason)
         say(f"wrote {len(perturbed)} samples of task {name} to {path}")
-        then = f"train MODEL --task {choice.task} --augment {name}"
-        then = then if choice.is_training else f"run --task {name} --model MODEL"
-        say(f"next: harness {then} --home {home}")
+        after = f"train MODEL --task {choice.task} --augment {name}"
+        say(f"next: harness {after if choice.is_training else f'run --task {name} --model MODEL'}")
     return ExitCode.of(counts["missing"].any())
 
 
@@ -332,16 +291,8 @@ def _perturbations(registry: Registry, method: str | None) -> dict[str, Perturba
         members = [name for name in known if one == "all" or name.startswith(f"{one}_")]
         names = [one] if one in known or not members else members
         specs = {name: registry.load("configs/perturbations", name) for name in names}
-        found |= _without_model(specs) if one == "all" else specs
-    return found
-
-
-def _without_model(specs: Mapping[str, PerturbationSpec]) -> Mapping[str, PerturbationSpec]:
-    found = {n: spec for n, spec in specs.items() if not isinstance(spec, AskedSpec)}
-    absent = [name for name, spec in found.items() if isinstance(spec, WordNetSpec)]
-    if absent and not is_wordnet_installed():
-        warn(f"left out: {', '.join(absent)}, because no WordNet is installed")
-        return {name: spec for name, spec in found.items() if name not in absent}
+        asks = one == "all"  # and so no model
+        found |= {n: s for n, s in specs.items() if not (asks and isinstance(s, AskedSpec))}
     return found
 
 

@@ -425,12 +425,9 @@ def _is_alike(plan: Plan, cells: Sequence[PlannedResponse], other: str) -> bool:
 
 
 def _files(plan: Plan, *variants: str) -> str:
-    """The files of a pack that word some variants; without any, the templates of their steps."""
-    specs = [plan.task.variants[name] for name in variants]
-    templates = [step.template for spec in specs for step in spec.steps]
-    slots = [template for spec in specs for template in spec.slots.values()]
-    own = [file for part in (*templates, *slots) for file in plan.prompts.overriding(part)]
-    return ", ".join(dict.fromkeys(own or map(plan.prompts.place, templates)))
+    """The files that word the steps of some variants."""
+    steps = [step for name in variants for step in plan.task.variants[name].steps]
+    return ", ".join(dict.fromkeys(plan.prompts.place(step.template) for step in steps))
 
 
 def _asked(

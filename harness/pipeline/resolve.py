@@ -223,10 +223,8 @@ def _inputs(
     # The identity of a control is made of its samples and its task, which are given below.
     identity = "" if isinstance(spec, ScriptedSpec) else model.identity
     words = [*_words(workspace, parts, task).values()]
-    # A list of repeated rows that was removed is to be written again.
-    is_listed = workspace.repeats_of(parts.source.entry).exists()
     language = workspace.language(task.data)
-    asked = (options, task, words, parts.source.entry, language, is_listed, spec, identity)
+    asked = (options, task, words, parts.source.entry, language, spec, identity)
     found = {"": repeats.program_digest(*asked)}
     for entry in (one.entry for one in setups):
         own = registry.load("configs/judges", JudgeLabel.parse(entry.name).name)

@@ -1,15 +1,14 @@
 """The commands for moderators: drift between two files or runs, and the card of a model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import nan
 from pathlib import Path
 from typing import Annotated
 
 from harness.analysis.drift import FLAGGED, run_texts
 from harness.analysis.drift import drift as drift_of
-from harness.analysis.error_table import joined_query
-from harness.analysis.flags import flags, sample_cells
+from harness.analysis.error_table import read_rate_texts
 from harness.analysis.rates import gaps, rates
 from harness.cli import options
 from harness.cli.impscore import read_input
@@ -47,7 +46,7 @@ class DriftChoice:
         None,
         flags="--implicitness",
     )
-    least: int = option("Texts of different words that a rate needs on each side.", 10, min=3)
+    least: options.Least = 10
     is_alarm: bool = option(
         "End with exit code 1 where something has drifted.", False, flags="--alarm"
     )
@@ -71,7 +70,7 @@ def drift(
       harness drift may.csv june.csv --flag removed --by topic
       harness drift 3f9a 81c2 --by target
     """
-    by = options.names(choice.by, "--by") if choice.by else ()
+    by = options.names(choice.by, "--by")
     sides = (choice.old, choice.new)
     are_files = [Path(name).is_file() for name in sides]
     if any(are_files) != all(are_files):
@@ -170,21 +169,16 @@ def _run_texts(
             f"drift: implicitness by {' and '.join(sorted(scales))} is not on one scale; run again "
             "with one --scorer"
         )
-    sides, known = [], set[str]()
-    for folder in folders:
-        query = replace(point.query(where.results), by=tuple(by))
-        query = joined_query(where.workspace(), folder, query, where.table)
-        cells = sample_cells(folder, query.columns)
-        parts = flags(folder, query).groupby(["variant", "decoding"], sort=False)
-        sides.append({place: run_texts(own, cells) for place, own in parts})
-        known |= {*cells}
+    query, space = point.query(where.results, tuple(by)), where.workspace()
+    sides = [run_texts(read_rate_texts(space, one, query, where.table)) for one in folders]
     shared = [place for place in sides[0] if place in sides[1]]
     if len(shared) != 1:
         said = ", ".join(f"{variant} ({decoding})" for variant, decoding in shared) or "none"
         raise SpecError(f"drift: the runs share {said}; choose one by --variant")
-    if unknown := [name for name in by if name not in known]:
-        raise SpecError(f"--by {unknown[0]}: these runs keep {', '.join(sorted(known))}")
     found = [side[shared[0]] for side in sides]
+    known = {*found[0], *found[1]}
+    if unknown := [name for name in by if name not in known]:
+        raise SpecError(f"--by {unknown[0]}: these runs do not keep it, and their data has none")
     return [one.reindex(columns=[*one.columns, *(n for n in by if n not in one)]) for one in found]
 
 
@@ -260,10 +254,9 @@ def card(
     """
     folder = find_run(where.results, choice.run)
     file = folder.read()
-    by = options.names(choice.by, "--by") if choice.by else card_columns(folder)
-    query = replace(point.query(where.results), by=by)
-    query = joined_query(where.workspace(), folder, query, where.table)
-    table = (flags(folder, query), query, sample_cells(folder, query.columns))
+    by = options.names(choice.by, "--by") or card_columns(folder)
+    query = point.query(where.results, by)
+    table = read_rate_texts(where.workspace(), folder, query, where.table)
     made = card_markdown(folder, query, table[0], rates(*table), gaps([table]))
     write_whole(choice.out, made.encode("utf-8", "replace"))
     say(f"wrote the card of {file.model.name} to {choice.out}")
