@@ -1,13 +1,13 @@
 """The commands that make samples, tasks and classifiers: build, train, grid, perturb."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-import typer
 import yaml
 
 from harness.analysis.flips import flip_rates
@@ -211,7 +211,7 @@ def _warn_of_copies(rows: Sequence[Any]) -> None:
 class PerturbChoice:
     """Which texts are changed, how, and where the new task goes."""
 
-    task: str | None = option("Task whose samples are perturbed.", None)
+    task: str = option("Task whose samples are perturbed.")
     method: str | None = option(
         "Perturbations: names in configs/perturbations/, comma-separated; eda for the four of EDA. "
         "Default: all that need no model.",
@@ -238,24 +238,18 @@ class PerturbChoice:
 
 
 def perturb(
-    context: typer.Context,
     choice: PerturbChoice,
     where: Where,
     calling: Annotated[options.Calling, Only("is_offline retry budget")],
     is_json: AsJson = False,
-) -> int | None:
+) -> int:
     """Write a new task with a task's samples and slightly changed copies of them.
 
     Run it like any task; `harness perturb report RUN` then counts the verdicts that changed. A
     text that a perturbation cannot change is counted and left out.
     """
-    if context.invoked_subcommand is not None:
-        return None
-    if choice.task is None:
-        raise SpecError("perturb: name a task with --task, or a run with `perturb report RUN`")
     name = f"{choice.task}_{'training' if choice.is_training else 'perturbed'}"
-    if choice.name is not None:
-        name = options.plain_name(choice.name, option="--as")
+    name = options.plain_name(name if choice.name is None else choice.name, option="--as")
     if choice.out is not None:
         refuse_file(choice.out)
     home, space = choice.out or where.home, where.workspace(calling)
@@ -267,7 +261,8 @@ def perturb(
     samples = subsample(every, choice.limit, seed=choice.seed)
     field = transforms.field_of(samples, choice.field)
     plan = transforms.PerturbationPlan(field, specs, choice.seed)
-    perturbed, counts = _perturbed(space, spec, samples, plan=plan, choice=choice)
+    with _model(space, choice, specs) as ask:
+        perturbed, counts = transforms.perturbed(samples, spec, plan, ask)
     how = f"with its {field} perturbed (seed {choice.seed}): {', '.join(specs)}"
     about = f"Task {choice.task}, data {entry.label}, {how}."
     new = transforms.perturbed_task(spec, name=name, of=choice.task, about=about)
@@ -296,27 +291,24 @@ def _perturbations(registry: Registry, method: str | None) -> dict[str, Perturba
     return found
 
 
-def _perturbed(
-    space: Workspace,
-    task: TaskSpec,
-    samples: Sequence[Sample],
-    *,
-    plan: transforms.PerturbationPlan,
-    choice: PerturbChoice,
-) -> tuple[list[Sample], DataFrame]:
-    asking = [name for name, spec in plan.specs.items() if isinstance(spec, AskedSpec)]
-    model, registry = choice.model, space.registry
-    if model is None and asking:
-        raise SpecError(f"perturbation {asking[0]} asks a model: name one with --model")
-    if model is None:
-        return transforms.perturbed(samples, task, plan)
-    if not asking:
-        raise SpecError(f"--model {model}: none of these perturbations asks a model; leave it out")
-    backend = options.backend(choice.backend)
-    asked = registry.model(model, registry.load("configs/models", model, backend))
-    with space.desk(asked) as desk:
-        ask = partial(transforms.build, prompts=registry.prompts, client=desk, seed=plan.seed)
-        return transforms.perturbed(samples, task, plan, ask)
+@contextmanager
+def _model(
+    space: Workspace, choice: PerturbChoice, specs: Mapping[str, PerturbationSpec]
+) -> Iterator[transforms.Ask | None]:
+    """What asks the model of perturbations that need one; None if none of them does."""
+    asking = [name for name, spec in specs.items() if isinstance(spec, AskedSpec)]
+    if choice.model is None or not asking:
+        if asking or choice.model is not None:
+            remedy = (
+                f"{asking[0]} asks a model; name one with" if asking else "none asks one; leave out"
+            )
+            raise SpecError(f"of these perturbations {remedy} --model")
+        yield None
+        return
+    registry, backend = space.registry, options.backend(choice.backend)
+    model = registry.load("configs/models", choice.model, backend)
+    with space.desk(registry.model(choice.model, model)) as desk:
+        yield partial(transforms.build, prompts=registry.prompts, client=desk, seed=choice.seed)
 
 
 def _write(folder: Path, name: str, spec: TaskSpec, *, samples: Sequence[Sample]) -> Path:
@@ -348,10 +340,9 @@ def report(
     folder = find_run(results, run)
     file, wanted = folder.read(), options.names(judge, "--judge")
     found = flip_rates(folder, [judge_named(file, one) for one in wanted] or file.judges)
-    rows, table = records(found), out or results / "flips" / f"{file.digest[:16]}.csv"
-    put_frame(found, table, lambda: _put_flips(rows), is_json=is_json)
-    missing = max((row.missing for row in rows), default=0)
-    unmatched = max((row.unmatched for row in rows), default=0)
+    table = out or results / "flips" / f"{file.digest[:16]}.csv"
+    put_frame(found, table, lambda: _put_flips(found), is_json=is_json)
+    missing, unmatched = (max(found.get(name, ()), default=0) for name in ("missing", "unmatched"))
     if missing or unmatched:
         warn(
             f"left out: at most {missing} pairs without a verdict, and {unmatched} perturbed "
@@ -360,16 +351,12 @@ def report(
     return ExitCode.of(missing or unmatched)
 
 
-def _put_flips(rows: Sequence[Any]) -> None:
-    tables: dict[str, list[Any]] = {}
-    for row in rows:
-        drawn = shown_decoding(row.decoding, row.signature)
-        title = f"{row.model} on {row.task}, {row.variant} ({drawn}), by {row.judge}"
-        tables.setdefault(title, []).append(row)
-    for title, members in tables.items():
+def _put_flips(found: DataFrame) -> None:
+    ways = ["model", "task", "variant", "decoding", "signature", "judge"]
+    for (model, task, variant, decoding, made, judge), own in found.groupby(ways, sort=False):
         show_records(
-            title,
-            members,
+            f"{model} on {task}, {variant} ({shown_decoding(decoding, made)}), by {judge}",
+            records(own),
             "perturbation, keeps_meaning, flips=value, interval, n, originals=clusters, to_wrong, "
             "to_right, other answer=answers, mean before=original, after=perturbed, "
             "no verdict/no original=lost, note=reason",
