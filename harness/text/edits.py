@@ -282,7 +282,8 @@ def group_exchange(text: str, spec: tasks.GroupNamesSpec, draw: Random) -> Group
         own = spec.groups.get(kind, ())
         for group in (*own, *spec.found.get(kind, ())):
             if _group_spans(pieces, group):
-                others = [o for o in own if o.shape == group.shape and not _group_spans(pieces, o)]
+                alike = [o for o in own if [*map(o.index, o)] == [*map(group.index, group)]]
+                others = [other for other in alike if not _group_spans(pieces, other)]
                 pairs += [(group, others)] if others else []
     if not pairs:
         return None
@@ -296,7 +297,7 @@ def with_group_exchanged(text: str, pair: GroupPair) -> str:
     group, other = pair
     spans = []
     for at, stop, number in _group_spans(pieces, group):
-        new = other.forms[number]
+        new = other[number]
         if all(piece.word.islower() for piece in pieces[at:stop]):
             new = new.lower()
         elif all(piece.is_shouted for piece in pieces[at:stop]):
@@ -308,7 +309,7 @@ def with_group_exchanged(text: str, pair: GroupPair) -> str:
 def _group_spans(pieces: Sequence[Piece], group: tasks.GroupName) -> list[tuple[int, int, int]]:
     """Where each form of a name is: start, end, and the form's number."""
     forms: dict[tuple[str, ...], int] = {}
-    for number, form in enumerate(group.forms):
+    for number, form in enumerate(group):
         forms.setdefault(tuple(piece.plain for piece in split_pieces(form)[0]), number)
     return [*_found([replace(piece, word=piece.base).plain for piece in pieces], forms)]
 

@@ -191,8 +191,8 @@ def test_groups_of_ones_own_list_are_exchanged_for_its_neutral_names(toy: Toy) -
         about: Mine.
         kind: group_names
         keeps_meaning: false
-        groups: {people: [{many: Lunarians, one: Lunarian, adjective: Lunarian}]}
-        found: {people: [{many: Oruvites, one: Oruvite, adjective: Oruvite}]}
+        groups: {people: [[Lunarians, Lunarian, Lunarian]]}
+        found: {people: [[Oruvites, Oruvite, Oruvite]]}
         """,
     )
 
