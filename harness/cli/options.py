@@ -203,21 +203,6 @@ class Calling(Computing):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shown:
-    """How results are printed, and how much of them; the files have everything."""
-
-    metrics: str = option(
-        "headline: print the headline metric, with its groups. all: print every metric.", "headline"
-    )
-    is_json: bool = option("Print JSON, for programs.", False, flags="--json")
-
-    @property
-    def has_all_metrics(self) -> bool:
-        """Whether every metric is printed."""
-        return one_of("--metrics", self.metrics, "headline", "all") == "all"
-
-
 OFFLINE = Calling(is_offline=True, retry="failed", budget=None, is_batch=False)
 
 
