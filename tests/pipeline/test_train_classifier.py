@@ -369,7 +369,7 @@ def test_a_grid_that_goes_on_trains_nothing_again(with_made: Talk, capsys: Caps)
     [
         (["--model", "oracle", "--task", "talk"], "kind sklearn or classifier"),
         (["--model", "grams-svm", "--task", "hate_speech"], "no classes to score"),
-        (["--model", "fixed", "--task", "talk"], "one folder with `trained`"),
+        (["--model", "fixed", "--task", "talk"], "leave `trained` out"),
         (["--model", "grams-svm", "--task", "talk", "--augment", "ecco"], "no method 'ecco'"),
         (["--model", "grams-svm", "--task", "talk", "--map", "talk,other"], "2 column maps for 1"),
     ],
@@ -427,7 +427,7 @@ def test_a_grid_on_one_file_is_refused_before_anything_is_trained(
     assert main([*GRID, "grams-svm", "--data", str(file), *own]) == 2
 
     said = " ".join(capsys.readouterr().err.split())
-    assert "would train on the texts that it evaluates" in said
+    assert "on which a grid would train and evaluate" in said
     assert "`train` and `files`" in said
     assert not (with_made.results / "trained").exists()
 
