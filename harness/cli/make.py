@@ -24,7 +24,7 @@ from harness.parts import Reason, digest
 from harness.pipeline import training, transforms
 from harness.pipeline.plan import subsample
 from harness.pipeline.training import TrainOptions, training_samples
-from harness.present.screen import ProgressLine, say, show, show_json, show_records, warn
+from harness.present.screen import ProgressLine, intervals, say, show, show_json, warn
 from harness.registry import Registry
 from harness.specs.tasks import AskedSpec, PerturbationSpec, TaskSpec
 from harness.storage.files import refuse_file, refuse_source, write_whole
@@ -137,8 +137,6 @@ def train(
     say(f"trained on {_counts(card.rows)} of column {card.text}, data {card.data}")
     if card.made:
         say(f"of these augmented: {_counts(card.made)}")
-    if isinstance(card.repeated, Mapping):
-        say(f"repeated in addition: {_counts(card.repeated)}")
     say(f"stored in {trained.folder} ({card.digest[:7]})")
     return ExitCode.DONE
 
@@ -181,15 +179,12 @@ def grid(
 
 
 def _put_grid(found: DataFrame) -> None:
-    missing = ", missing" * bool(found["missing"].any())
-    for (task, label, model), own in found.groupby(["task", "label", "model"], sort=False):
-        show_records(
-            f"{task}, class {label}: {model}",
-            records(own),
-            "augmentation; precision, recall, F1=f1, interval, macro F1=macro_f1, near copies=near"
-            + missing,
-            near=lambda row: f"{row.near} of {row.texts}",
-        )
+    near = found["near"].astype(str) + " of " + found["texts"].astype(str)
+    shown = found.assign(interval=intervals(found), near_copies=near)
+    names = ["augmentation", "precision", "recall", "f1", "interval", "macro_f1", "near_copies"]
+    names += ["missing"] * bool(found["missing"].any())
+    for (task, label, model), own in shown.groupby(["task", "label", "model"], sort=False):
+        show(own[names], f"{task}, class {label}: {model}")
 
 
 NEARLY_SEEN = 0.1
@@ -352,14 +347,15 @@ def report(
 
 
 def _put_flips(found: DataFrame) -> None:
+    lost = found["missing"].astype(str) + "/" + found["unmatched"].astype(str)
+    shown = found.assign(interval=intervals(found), lost=lost)
+    names = {
+        **{"perturbation": "perturbation", "keeps_meaning": "keeps meaning", "value": "flips"},
+        **{"interval": "interval", "n": "n", "clusters": "originals", "to_wrong": "to wrong"},
+        **{"to_right": "to right", "answers": "other answer", "original": "mean before"},
+        **{"perturbed": "after", "lost": "no verdict/no original", "reason": "note"},
+    }
     ways = ["model", "task", "variant", "decoding", "signature", "judge"]
-    for (model, task, variant, decoding, made, judge), own in found.groupby(ways, sort=False):
-        show_records(
-            f"{model} on {task}, {variant} ({shown_decoding(decoding, made)}), by {judge}",
-            records(own),
-            "perturbation, keeps_meaning, flips=value, interval, n, originals=clusters, to_wrong, "
-            "to_right, other answer=answers, mean before=original, after=perturbed, "
-            "no verdict/no original=lost, note=reason",
-            lost=lambda row: f"{row.missing}/{row.unmatched}",
-            reason=lambda row: row.reason or "",
-        )
+    for (model, task, variant, decoding, made, judge), own in shown.groupby(ways, sort=False):
+        title = f"{model} on {task}, {variant} ({shown_decoding(decoding, made)}), by {judge}"
+        show(own[[*names]].rename(columns=names), title)

@@ -6,8 +6,8 @@ from math import nan
 from pathlib import Path
 from typing import Annotated
 
+from harness.analysis.drift import FLAGGED, run_texts
 from harness.analysis.drift import drift as drift_of
-from harness.analysis.drift import run_texts
 from harness.analysis.error_table import read_rate_texts
 from harness.analysis.rates import gaps, rates
 from harness.cli import options
@@ -18,11 +18,11 @@ from harness.cli.texts.tables import cells_of
 from harness.errors import DataError, SpecError
 from harness.lazy import DataFrame, pandas
 from harness.present.card import card_columns, card_markdown
-from harness.present.screen import ProgressLine, p_value, say, show_json, show_records, warn
+from harness.present.screen import ProgressLine, intervals, p_value, say, show, show_json, warn
 from harness.storage.cells import finite
 from harness.storage.files import write_whole
 from harness.storage.find_runs import find_run, is_trial
-from harness.storage.frames import frame_csv, plain_rows, records
+from harness.storage.frames import frame_csv, plain_rows
 from harness.storage.tables import column_of
 from harness.text.dedup import normal
 
@@ -177,15 +177,12 @@ def _run_texts(
 
 def _put(title: str, rows: DataFrame) -> None:
     alarms, count = rows[rows["is_alarm"]], int(rows["tests"].max())
-    show_records(
-        title,
-        records(rows),
-        "of; old, n=n_old, new, n=n_new, change, interval, p, Holm=p_holm",
-        of=lambda row: f"{row.column}: {row.group}, {row.what}" if row.column else row.what,
-        interval=lambda row: row.note if row.low is None else (row.low, row.high),
-        p=lambda row: p_value(row.p),
-        p_holm=lambda row: p_value(row.p_holm),
-    )
+    group = rows["column"] + ": " + rows["group"]
+    of_group = group.where(rows["what"] == FLAGGED, group + ", " + rows["what"])
+    ends = [note or ends for note, ends in zip(rows["note"], intervals(rows), strict=True)]
+    shown = rows[["old", "n_old", "new", "n_new", "change"]].assign(interval=ends, p=rows["p"])
+    shown.insert(0, "of", rows["what"].where(rows["column"] == "", of_group))
+    show(shown.assign(Holm=rows["p_holm"]), title, p=p_value, Holm=p_value)
     for distance in rows["distance"].dropna():
         say(f"p of implicitness is from a Kolmogorov-Smirnov test (D = {distance:.3f})")
     tests = f"{count} test{'s' * (count != 1)}"
