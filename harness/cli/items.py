@@ -90,8 +90,16 @@ def items(
     if is_json:
         show_json_rows(dict(zip(columns, row, strict=True)) for row in found.rows())
         return ExitCode.DONE
-    page = _page(found.first(choice.limit or SHOWN), has_pairs=query.has_pairs)
-    room, number = get_terminal_size().lines - 2 - (csv is not None), 0
+    _put(whole, choice, is_full=csv is not None)
+    if csv is not None:
+        say(f"wrote {len(found.answers)} answers to {csv}")
+    return ExitCode.DONE
+
+
+def _put(whole: ItemSelection, choice: ItemChoice, *, is_full: bool) -> None:
+    """Print the first items, by default as many as fit; a line more is below where `is_full`."""
+    room, number = get_terminal_size().lines - 2 - is_full, 0
+    page = _page(whole.first(choice.limit or SHOWN), has_pairs=choice.has_pairs)
     for number, (title, parts) in enumerate(page, 1):
         lines = _block_lines(f"-- {number} of {len(whole)} -- {title} ", parts)
         room -= len(lines)
@@ -101,9 +109,6 @@ def items(
         say("\n".join(lines))
     hint = "" if number == len(whole) else f", {number} shown (more: --limit N, --csv FILE)"
     say(f"{len(whole)} of {whole.total} items{hint}")
-    if csv is not None:
-        say(f"wrote {len(found.answers)} answers to {csv}")
-    return ExitCode.DONE
 
 
 def _page(found: ItemSelection, *, has_pairs: bool) -> Page:
