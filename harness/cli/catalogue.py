@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Mapping
-from datetime import date
 from difflib import get_close_matches
 from textwrap import shorten
 from typing import Annotated, Any
@@ -97,14 +96,12 @@ def _about(registry: Registry, section: Section, name: str) -> tuple[str, str]:
     lines = registry.file(section, name).read_text("utf-8", "replace").splitlines()
     values = {
         key: line.removeprefix(f"{key}:").partition(" #")[0].strip().strip("\"'")
-        for key in ("about", "kind", "ends")
+        for key in ("about", "kind")
         for line in reversed(lines)
         if line.startswith(f"{key}:")
     }
-    kind, ends = values.get("kind", ""), values.get("ends", "")
-    when = "shut" if ends <= date.today().isoformat() else "shuts"
-    end = f" Its provider {when} it down on {ends}." if ends else ""
-    return kind, f"{values.get('about', '')}{end}{NOT_HERE.get(kind, '')}"
+    kind = values.get("kind", "")
+    return kind, values.get("about", "") + NOT_HERE.get(kind, "")
 
 
 def show(
@@ -311,8 +308,8 @@ def _put_verified(papers: Mapping[str, GoldenSpec], cells: DataFrame, *, has_all
     states = cells["status"].to_numpy()
     for name, spec in papers.items() if has_all else ():
         _put_cells(f"{name}: {spec.paper}", cells[cells["paper"] == name])
-        for rest in spec.unlisted:
-            say(f"not listed: {rest.table}, {rest.cells} ({rest.reason})")
+        for cells_left, reason in spec.unlisted.items():
+            say(f"not listed: {cells_left} ({reason})")
     if not has_all:
         by = cells.groupby(["paper", "status"]).size().unstack(fill_value=0)
         counts = by.reindex(index=list(papers), columns=list(STATES), fill_value=0)

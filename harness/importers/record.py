@@ -195,9 +195,9 @@ class ImportedRecord:
         return filled(self.value(column)) is not None
 
     def is_selected(self, spec: MapSpec | None) -> bool:
-        """Whether a map's `only` keeps this record."""
-        only = spec.only if spec else None
-        return only is None or self.text(only.column) == only.value
+        """Whether a map's `where` keeps this record."""
+        where = spec.where if spec else {}
+        return all(self.text(column) in values for column, values in where.items())
 
 
 def _paths(content: Mapping[str, Any], start: str = "") -> Iterator[tuple[str, Any]]:

@@ -33,9 +33,8 @@ class SourceSpec(Spec, frozen=True, kw_only=True):
 class Repair(Spec, frozen=True, kw_only=True):
     """One correction of released data: the row, the defect and the right values of its columns.
 
-    A column is corrected in one way: `set` gives the whole cell; `swap` gives fragments of the
-    released cell, each followed by its replacement; `take` gives the number, from 1, of
-    the row's cell under no column name that belongs there.
+    `set` gives the whole cell; `swap` gives fragments of it, each followed by its replacement;
+    `take` gives the number, from 1, of the row's cell under no column name that belongs there.
     """
 
     row: dict[str, str]
@@ -47,15 +46,10 @@ class Repair(Spec, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not self.columns:
             raise ValueError(f"the repair of {self.row} changes nothing; give set, swap or take")
-        for column in self.columns:
-            if self.columns.count(column) > 1:
-                raise ValueError(f"column {column!r} is mended in two ways; choose one")
-        for column, texts in self.swap.items():
-            if not texts or len(texts) % 2 or "" in texts[::2]:
-                raise ValueError(
-                    f"swap of column {column!r} says {list(texts)}; give a fragment as released, "
-                    "then as it should be"
-                )
+        if twice := [name for name in self.columns if self.columns.count(name) > 1]:
+            raise ValueError(f"column {twice[0]!r} is mended in two ways; choose one")
+        if any(not texts or len(texts) % 2 or "" in texts[::2] for texts in self.swap.values()):
+            raise ValueError("`swap` is a fragment as released, then as it should be, and so on")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -76,9 +70,9 @@ POSITIVE, NEGATIVE = "hateful", "benign"
 class LabelSpec(Spec, frozen=True, kw_only=True):
     """How a row gets its label: from the values of a column, or from a threshold on its number.
 
-    `classes` names each label and the values that mean it; an empty value, "", is an empty cell.
-    With `at_least` a row is hateful from this number on, and benign below. Rows with a value of
-    `left_out` are no samples; a value that the map does not name is an error.
+    `classes` names each label and the values that mean it, "" an empty cell. With `at_least` a row
+    is hateful from this number on, and benign below. Rows with a value of `left_out` are no
+    samples; another value is an error.
     """
 
     column: str
@@ -88,10 +82,7 @@ class LabelSpec(Spec, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if bool(self.classes) == (self.at_least is not None):
-            raise ValueError(
-                f"the label in column {self.column!r} is given by `classes` or by `at_least`, one "
-                "of the two; give that one"
-            )
+            raise ValueError(f"give `classes` or `at_least` of column {self.column!r}, not both")
         if self.at_least is not None and not isfinite(self.at_least):
             raise ValueError(f"`at_least` is {self.at_least}; give a number that texts can reach")
         named = [value for part in self.classes.values() for value in part] + [*self.left_out]
@@ -108,9 +99,8 @@ class OriginalsSpec(Spec, frozen=True, kw_only=True):
     """Which rows were derived from others: all rows without `value` in `column`.
 
     They are samples only if `with_made` is true. Each then joins the cluster of the most similar
-    original with the same label, if the Jaccard similarity of their words is at least `likeness`;
-    otherwise, or if `likeness` is null, it is its own cluster. A derived row with an empty label
-    cell has no label: each released augmentation has one layer of labels.
+    original with the same label, if the Jaccard similarity of their words is at least `likeness`
+    (null: none). A derived row with an empty label cell has no label.
     """
 
     column: str
@@ -122,13 +112,11 @@ class OriginalsSpec(Spec, frozen=True, kw_only=True):
 class TableSpec(Spec, frozen=True, kw_only=True):
     """A table of labelled texts by its columns.
 
-    `source` names the folder in the data folder, `files` its files; without `files`, all tables
-    in it. `train` are the files that a classifier is trained on. `group` is what scores
-    are given for in addition to all rows, `origin` where a text comes from, `keep` further
-    columns by the names they are kept under. `cluster` names what rows of one original share. Of
-    columns in `optional` a file may lack some; any other that is named must be there. `rows:
-    ratings`: each row is one rater's, and rows of equal text are one item, labelled by their mean
-    or majority.
+    `source` names the folder in the data folder, `files` its files, by default all tables in it.
+    `train` are the files that a classifier is trained on. `group` is what scores are given for in
+    addition to all rows, `origin` where a text comes from, `keep` further columns by the names they
+    are kept under. `cluster` names what rows of one original share. Columns of `optional` may be
+    absent. `rows: ratings`: rows of equal text are one item, labelled by their mean or majority.
     `duplicates: drop` keeps the first of texts with the same words. `language` is that of the
     texts, such as en.
     """
@@ -155,16 +143,12 @@ class TableSpec(Spec, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.rows == "ratings" and self.duplicates == "keep":
-            raise ValueError(
-                "`rows: ratings` makes one item of rows of equal text; leave out `duplicates: keep`"
-            )
+            raise ValueError("`rows: ratings` joins equal texts; leave out `duplicates: keep`")
         reserved = {"label", "labels", "subtlety", "properties", "origin", "implicitness", "text"}
         if taken := sorted(reserved & set(self.keep)):
             raise ValueError(f"`keep` may not name {taken[0]!r}, which has a key of its own")
         if unknown := sorted(set(self.optional) - set(self.columns)):
-            raise ValueError(
-                f"`optional` names {unknown[0]!r}, which no other key does; correct it"
-            )
+            raise ValueError(f"`optional` names {unknown[0]!r}, which no other key does")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -182,11 +166,10 @@ class PairMapSpec(Spec, frozen=True, kw_only=True):
     """Where the tables of a public data set have sentences that imply something.
 
     `sentence` has the columns of the sentence, `counterpart` those of the text that says the same
-    outright, if the data set has one; texts of several columns are joined by a blank. `fields`
-    names further columns that a build job shows, such as the question that is answered. Rows with
+    outright; texts of several columns are joined by a blank. `job` is the build job that writes a
+    counterpart where there is none, and `fields` names further columns that it shows. Rows with
     other values than those of `where` in its columns are left out. `cluster` names what rows of
-    one original share. `job` is the build job that writes a counterpart where there is none.
-    `licence` is that of the data, `tried` what the map was tried on.
+    one original share. `tried` says what the map was tried on.
     """
 
     about: str
@@ -228,8 +211,7 @@ class SampleColumns(Spec, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         ways = [name for name in ("id", "fields", "prompt") if getattr(self, name)]
         if len(ways) != 1:
-            names = "`id`, `fields` and `prompt`"
-            raise ValueError(f"a sample is identified by one of {names}, not by {ways or 'none'}")
+            raise ValueError(f"give one of `id`, `fields` and `prompt`, not {ways or 'none'}")
         if self.group is not None and not self.fields:
             raise ValueError("`group` goes with `fields`; leave it out")
 
@@ -241,63 +223,33 @@ class VariantColumn(Spec, frozen=True, kw_only=True):
     values: dict[str, str] = field(default_factory=dict)
 
 
-class OnlyRows(Spec, frozen=True, kw_only=True):
-    """The rows to read: those with this value in this column."""
+class AnswerSpec(Spec, frozen=True, kw_only=True):
+    """What answers a prompt: a `text`, the `chosen` choice, or a number for each choice.
 
-    column: str
-    value: str
-
-
-class TextSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="text"):
-    """The written reply: a text, or in JSON lines a list of several replies."""
-
-    column: str
-
-
-Order = Literal["shown", "own"]
-Start = Literal[0, 1]
-
-
-class ChosenSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="chosen"):
-    """The choice that the model made: its number or its text.
-
-    Numbers count from `counted_from`, in the order the variant shows the choices in or in the
-    sample's own.
+    `column` has the text, the number or the text of the choice, or a JSON list or object of
+    numbers; `columns` has those of one choice each. A list, and columns, go by `order`; numbers of
+    choices, also as keys of an object, count from `counted_from`. `probabilities` lie in [0, 1],
+    `logprobs` are in nats.
     """
 
-    column: str
-    order: Order = "shown"
-    counted_from: Start = 1
-
-
-class ScoresSpec(Spec, frozen=True, kw_only=True):
-    """A number for each choice: in one column as a JSON list or object, or in a column for each.
-
-    A list, and the columns, go by `order`; where a sample has fewer choices, columns are empty. The
-    keys of an object are numbers, as in ChosenSpec, or the texts of the choices.
-    """
-
+    kind: Literal["text", "chosen", "probabilities", "logprobs"]
     column: str | None = None
     columns: tuple[str, ...] = ()
-    order: Order = "shown"
-    counted_from: Start = 1
+    order: Literal["shown", "own"] = "shown"
+    counted_from: Literal[0, 1] = 1
 
     def __post_init__(self) -> None:
         if (self.column is None) == (not self.columns):
             raise ValueError("give `column`, or `columns` with one for each choice, not both")
+        if self.columns and not self.is_scored:
+            raise ValueError(f"`columns` is of numbers; a {self.kind} is in one `column`")
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether there is a number for each choice."""
+        return self.kind in ("probabilities", "logprobs")
 
 
-class ProbabilitiesSpec(
-    ScoresSpec, frozen=True, kw_only=True, tag_field="kind", tag="probabilities"
-):
-    """The probability of each choice."""
-
-
-class LogprobsSpec(ScoresSpec, frozen=True, kw_only=True, tag_field="kind", tag="logprobs"):
-    """The log-probability of each choice, in nats."""
-
-
-AnswerSpec = TextSpec | ChosenSpec | ProbabilitiesSpec | LogprobsSpec
 Temperature = Annotated[float, Meta(ge=0)]
 
 
@@ -306,15 +258,16 @@ class MapSpec(Spec, frozen=True, kw_only=True):
 
     In JSON lines and Parquet a column is a path such as `doc.id`. Logs (`lm_eval`, `inspect`)
     contain prompts and answers; for them a map states only the model. `variant` is a fixed
-    one, a column, or null where the prompt or the task's only variant says it. `prompt` is the
-    column of what was asked, null where it is not known; `temperature` that of written answers.
+    one, a column, or null where the prompt or the task's only variant says it. Rows with other
+    values than those of `where` in its columns are left out. `prompt` is the column of what was
+    asked, null where it is not known; `temperature` that of written answers.
     """
 
     about: str
     format: Literal["csv", "jsonl", "parquet", "lm_eval", "inspect"]
     sample: SampleColumns | None = None
     variant: str | VariantColumn | None = None
-    only: OnlyRows | None = None
+    where: dict[str, Columns] = field(default_factory=dict)
     prompt: str | None = None
     answer: AnswerSpec | None = None
     temperature: Temperature | None = None
@@ -322,10 +275,7 @@ class MapSpec(Spec, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         is_log = self.format in ("lm_eval", "inspect")
         if is_log and (self.answer or self.prompt):
-            raise ValueError(
-                f"a log in format {self.format} says itself what was asked and answered; leave "
-                "out `prompt` and `answer`"
-            )
+            raise ValueError(f"a log of {self.format} has both; leave out `prompt` and `answer`")
         if not is_log and not (self.answer and self.sample):
             raise ValueError(f"a file in format {self.format} needs `sample` and `answer`")
 
@@ -345,9 +295,9 @@ def half_unit(printed: Printed) -> float:
 class CellSpec(Spec, frozen=True, kw_only=True):
     """One published number, with the recomputed value that should equal it, or why there is none.
 
-    `table` names the place that prints it; DERIVED where it only follows from printed numbers and
-    RELEASE where it was counted in the released files: such a number is printed nowhere.
-    `known_difference` says why the recomputed value is `found` and not the published one.
+    `table` names the place that prints it, DERIVED where it follows from printed numbers, RELEASE
+    where it was counted in the released files. `known_difference` says why the recomputed value is
+    `found` and not the published one.
     """
 
     table: str
@@ -396,22 +346,17 @@ class PrintedTable(Spec, frozen=True, kw_only=True):
         )
 
 
-class UnlistedCells(Spec, frozen=True, kw_only=True):
-    """Printed numbers of a table that are not listed cell by cell, and why."""
-
-    table: str
-    cells: str
-    reason: str
-
-
 class GoldenSpec(Spec, frozen=True, kw_only=True):
-    """The published numbers of one paper or source, and the inputs of their recomputation."""
+    """The published numbers of one paper or source, and the inputs of their recomputation.
+
+    `unlisted` says of printed numbers that are not listed here why.
+    """
 
     paper: str
     about: str
     cells: tuple[CellSpec, ...] = ()
     printed: tuple[PrintedTable, ...] = ()
-    unlisted: tuple[UnlistedCells, ...] = ()
+    unlisted: dict[str, str] = field(default_factory=dict)
     inputs: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property

@@ -44,9 +44,9 @@ def pairs() -> list[TrainingPair]:
 
 @pytest.fixture(scope="module")
 def recipe(head: Head, tmp_path_factory: pytest.TempPathFactory) -> RecipeSpec:
-    return Registry((shipped_home(),), {}, tmp_path_factory.mktemp("cache")).load(
-        "configs/recipes", head.name
-    )
+    registry = Registry((shipped_home(),), {}, tmp_path_factory.mktemp("cache"))
+    spec: RecipeSpec = registry.load("configs/recipes", head.name)
+    return spec
 
 
 def test_the_pairs_are_many_and_their_sentences_clean(pairs: list[TrainingPair]) -> None:
@@ -120,7 +120,7 @@ def test_its_recipe_makes_it_again(
     again = make_head(
         NAME,
         ("pairs.jsonl", pairs),
-        msgspec.structs.replace(recipe, folds=0, leave_writers_out=False, probes=False),
+        msgspec.structs.replace(recipe, folds=0, probes=False),
         encoder=encoder,
         progress=lambda *_: None,
     )

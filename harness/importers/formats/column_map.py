@@ -9,7 +9,7 @@ from harness.importers import record as rows
 from harness.importers.record import FileAnswers, ImportedRecord, Match, SampleLookup, StoredAnswer
 from harness.parts import Message, Option
 from harness.pipeline.plan import options as options_of
-from harness.specs.data import AnswerSpec, ChosenSpec, MapSpec, ProbabilitiesSpec, TextSpec
+from harness.specs.data import AnswerSpec, MapSpec
 from harness.storage.cells import filled, read_json
 from harness.storage.tables import FileFormat, read_table
 
@@ -29,11 +29,11 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
         raise DataError(f"{path}: no map says which column holds the answer; give one with --map")
     how, records = spec.answer, _records(path, text, spec)
     selected = [record for record in records if record.is_selected(spec)]
-    columns = getattr(how, "columns", ()) or (how.column or "",)
+    columns = how.columns or (how.column or "",)
     answered = [r for r in selected if any([r.has(name) for name in columns])]
     pairs = rows.matched(answered, lookup, spec)
     return [_answer(record, lookup, how, match) for record, match in pairs], {
-        "not of the map's `only`: left out": len(records) - len(selected),
+        "not of the map's `where`: left out": len(records) - len(selected),
         "without an answer: missing": len(selected) - len(answered),
     }
 
@@ -59,11 +59,12 @@ def _answer(
     options = options_of(lookup.task, variant, sample)
     messages = tuple(Message("user", text) for text in record.prompts)
     answer = partial(StoredAnswer, record.place, sample.id, variant, messages)
-    if isinstance(how, TextSpec):
-        value = record.value(how.column)
+    column = how.column or ""
+    if how.kind == "text":
+        value = record.value(column)
         if isinstance(value, list) and value and all(isinstance(text, str) for text in value):
             return answer(texts=tuple(value))
-        return answer(texts=(record.text(how.column),))
+        return answer(texts=(record.text(column),))
     if not options:
         raise DataError(
             f"{record.place}: the samples have no choices under {variant}; map the answer as `text`"
@@ -71,17 +72,15 @@ def _answer(
     ordered = options if how.order == "shown" else sorted(options, key=lambda o: o.index)
     by_number = {str(at): option for at, option in enumerate(ordered, how.counted_from)}
     named = by_number, {sample.choices[option.index].strip(): option for option in options}
-    if isinstance(how, ChosenSpec):
-        return answer(texts=(_chosen(record, how.column, named),))
+    if how.kind == "chosen":
+        return answer(texts=(_chosen(record, column, named),))
     choices = tuple(option.answer for option in options)
-    is_share = isinstance(how, ProbabilitiesSpec)
+    is_share = how.kind == "probabilities"
     convert = rows.scores_of_probabilities if is_share else rows.scores_of_logprobs
     try:
-        if how.column is None:
-            # Samples have more or fewer choices: the last columns may be empty.
-            content: Any = [record.value(name) for name in how.columns if record.has(name)]
-        else:
-            content = record.value(how.column)
+        # Samples have more or fewer choices: the last columns may be empty.
+        content = [record.value(name) for name in how.columns if record.has(name)]
+        content = record.value(column) if column else content
         numbers = _by_index(content, named, how.counted_from)
         scores = convert([numbers[option.index] for option in options], choices)
     except ValueError as error:

@@ -49,7 +49,7 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
         _answer(epochs[record.place], record.place, lookup, match)
         for record, match in rows.matched(records, lookup, spec)
     ], {
-        "not of the map's `only`: left out": len(samples) - len(selected),
+        "not of the map's `where`: left out": len(samples) - len(selected),
         "ended in an error, without an answer: missing": len(selected) - len(answered),
     }
 

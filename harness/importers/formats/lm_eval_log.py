@@ -51,7 +51,7 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
     return [
         _answer(record.place, asked[record.place], lookup, match)
         for record, match in rows.matched(records, lookup, spec)
-    ], {"of another filter, or not of the map's `only`: left out": len(lines) - len(records)}
+    ], {"of another filter, or not of the map's `where`: left out": len(lines) - len(records)}
 
 
 def _line(place: str, content: dict[str, Any]) -> tuple[ImportedRecord, _Line]:
