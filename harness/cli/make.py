@@ -24,7 +24,7 @@ from harness.parts import Reason, digest
 from harness.pipeline import training, transforms
 from harness.pipeline.plan import subsample
 from harness.pipeline.training import TrainOptions, training_samples
-from harness.present.screen import ProgressLine, say, show, show_json, show_records, warn
+from harness.present.screen import ProgressLine, intervals, say, show, show_json, warn
 from harness.registry import Registry
 from harness.specs.tasks import AskedSpec, PerturbationSpec, TaskSpec, WordNetSpec
 from harness.storage.files import refuse_file, refuse_source, write_whole
@@ -141,8 +141,6 @@ def train(
     say(f"trained on {_counts(card.rows)} of column {card.text}, data {card.data}")
     if card.made:
         say(f"of these augmented: {_counts(card.made)}")
-    if isinstance(card.repeated, Mapping):
-        say(f"repeated in addition: {_counts(card.repeated)}")
     say(f"stored in {trained.folder} ({card.digest[:7]})")
     return ExitCode.DONE
 
@@ -221,15 +219,12 @@ def grid(
 
 
 def _put_grid(found: DataFrame) -> None:
-    missing = ", missing" * bool(found["missing"].any())
-    for (task, label, model), own in found.groupby(["task", "label", "model"], sort=False):
-        show_records(
-            f"{task}, class {label}: {model}",
-            records(own),
-            "augmentation; precision, recall, F1=f1, interval, macro F1=macro_f1, near copies=near"
-            + missing,
-            near=lambda row: f"{row.near} of {row.texts}",
-        )
+    near = found["near"].astype(str) + " of " + found["texts"].astype(str)
+    shown = found.assign(interval=intervals(found), near_copies=near)
+    names = ["augmentation", "precision", "recall", "f1", "interval", "macro_f1", "near_copies"]
+    names += ["missing"] * bool(found["missing"].any())
+    for (task, label, model), own in shown.groupby(["task", "label", "model"], sort=False):
+        show(own[names], f"{task}, class {label}: {model}")
 
 
 NEARLY_SEEN = 0.1
@@ -398,7 +393,7 @@ def report(
     file, wanted = folder.read(), options.names(judge, "--judge")
     found = flip_rates(folder, [judge_named(file, one) for one in wanted] or file.judges)
     rows, table = records(found), out or results / "flips" / f"{file.digest[:16]}.csv"
-    put_frame(found, table, lambda: _put_flips(rows), is_json=is_json)
+    put_frame(found, table, lambda: _put_flips(found), is_json=is_json)
     missing = max((row.missing for row in rows), default=0)
     unmatched = max((row.unmatched for row in rows), default=0)
     if missing or unmatched:
@@ -409,19 +404,19 @@ def report(
     return ExitCode.of(missing or unmatched)
 
 
-def _put_flips(rows: Sequence[Any]) -> None:
-    tables: dict[str, list[Any]] = {}
-    for row in rows:
-        drawn = shown_decoding(row.decoding, row.signature)
-        title = f"{row.model} on {row.task}, {row.variant} ({drawn}), by {row.judge}"
-        tables.setdefault(title, []).append(row)
-    for title, members in tables.items():
-        show_records(
-            title,
-            members,
-            "perturbation, keeps_meaning, flips=value, interval, n, originals=clusters, to_wrong, "
-            "to_right, other answer=answers, mean before=original, after=perturbed, "
-            "no verdict/no original=lost, note=reason",
-            lost=lambda row: f"{row.missing}/{row.unmatched}",
-            reason=lambda row: row.reason or "",
-        )
+def _put_flips(found: DataFrame) -> None:
+    lost = found["missing"].astype(str) + "/" + found["unmatched"].astype(str)
+    shown = found.assign(interval=intervals(found), lost=lost)
+    titles = [
+        f"{row.model} on {row.task}, {row.variant} ({drawn}), by {row.judge}"
+        for row in records(found)
+        for drawn in [shown_decoding(row.decoding, row.signature)]
+    ]
+    names = {
+        **{"perturbation": "perturbation", "keeps_meaning": "keeps meaning", "value": "flips"},
+        **{"interval": "interval", "n": "n", "clusters": "originals", "to_wrong": "to wrong"},
+        **{"to_right": "to right", "answers": "other answer", "original": "mean before"},
+        **{"perturbed": "after", "lost": "no verdict/no original", "reason": "note"},
+    }
+    for title, own in shown.groupby(titles, sort=False):
+        show(own[[*names]].rename(columns=names), str(title))
