@@ -78,7 +78,7 @@ def test_copies_of_a_text_count_once() -> None:
 def test_equal_sets_have_not_moved_and_small_groups_are_not_tested() -> None:
     same = texts(np.random.default_rng(1), 40)
 
-    found = drift(same, same, by=("target",), least=10)
+    found = drift(same, same, by=("target",))
 
     assert not found["is_alarm"].any()
     assert set(found[found["column"] != ""]["note"]) == {"too few"}
