@@ -209,7 +209,6 @@ def tokens(
         show_json(reports)
         return ExitCode.DONE
     frame = pandas.DataFrame.from_dict(reports, orient="index")
-    frame["bos_counts"] = [" or ".join(map(str, counts)) for counts in frame["bos_counts"]]
     show_frame(frame.drop(columns="examples").reset_index(names="variant"), f"{task}, {model}")
     examples = [(name, part) for name, one in reports.items() for part in one["examples"]]
     for name, part in examples[:3]:
@@ -304,8 +303,8 @@ def _put_verified(papers: Mapping[str, GoldenSpec], cells: DataFrame, *, has_all
     status = cells["status"]
     for name, spec in papers.items() if has_all else ():
         _put_cells(f"{name}: {spec.paper}", cells[cells["paper"] == name])
-        for rest in spec.unlisted:
-            say(f"not listed: {rest.table}, {rest.cells} ({rest.reason})")
+        for cells_left, reason in spec.unlisted.items():
+            say(f"not listed: {cells_left} ({reason})")
     if not has_all:
         by = cells.groupby(["paper", "status"]).size().unstack(fill_value=0)
         counts = by.reindex(index=list(papers), columns=list(STATES), fill_value=0)

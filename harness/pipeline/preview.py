@@ -19,7 +19,6 @@ from harness.models.labels import TextLabeller
 from harness.models.local.checkpoints import open_spec
 from harness.models.local.tokenization import (
     CHARACTERS_A_TOKEN,
-    MeasuresPrompts,
     characters,
     estimated,
     token_report,
@@ -188,7 +187,7 @@ def dry_run(plan: RunPlan | JudgePlan, seen: set[str]) -> DataFrame:
 
 def _kind(client: CachedClient, asker: str, variant: str, step: str) -> dict[str, object]:
     model = client.model
-    is_estimate = not isinstance(model, MeasuresPrompts | TextLabeller)
+    is_estimate = not (hasattr(model, "prompt_size") or isinstance(model, TextLabeller))
     facts = (model.name, model.kind in HOSTED, is_estimate, client.priced_as)
     return dict(zip(KIND, (asker, variant, step, *facts), strict=True))
 
@@ -198,7 +197,7 @@ def _counted(
 ) -> Iterator[dict[str, object]]:
     """A row of `dry_run` for each of some calls; one that is seen counts nothing."""
     model = client.model
-    size = model.prompt_size if isinstance(model, MeasuresPrompts) else estimated
+    size = getattr(model, "prompt_size", estimated)
     stored = client.stored([call.longest for call in calls if not call.is_open]).keys()
     for call in calls:
         asked, row = call.longest, dict[str, object]()

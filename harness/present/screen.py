@@ -16,7 +16,6 @@ from contextlib import suppress
 from functools import cache
 from io import TextIOWrapper, UnsupportedOperation
 from math import floor, fsum, isnan, log10
-from operator import attrgetter
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
 
@@ -195,22 +194,9 @@ def without_alike(frame: DataFrame, names: Sequence[str]) -> tuple[DataFrame, st
     return frame.drop(columns=alike), words
 
 
-def show_records(
-    title: str, records: Iterable[Any], columns: str, **shown: Callable[[Any], Cell]
-) -> None:
-    """Print a table of records; `columns` names fields, comma-separated, or `heading=field`.
-
-    Key columns end in a semicolon. `interval` is from low to high; `shown` has other cells.
-    """
-    keys = columns.partition(";")[0].count(",") + 1 if ";" in columns else 1
-    pairs = [part.strip().rpartition("=") for part in columns.replace(";", ",").split(",")]
-    shown.setdefault("interval", lambda record: (record.low, record.high))
-    head = [
-        heading or HEADINGS.get(name) or name.rpartition(".")[2].replace("_", " ")
-        for heading, _, name in pairs
-    ]
-    cells = [shown.get(name) or attrgetter(name) for _, _, name in pairs]
-    show_rows(title, head, ([value(record) for value in cells] for record in records), keys)
+def intervals(frame: DataFrame) -> list[tuple[float, float]]:
+    """The cells of a column of intervals, from `low` to `high`."""
+    return list(zip(frame["low"], frame["high"], strict=True))
 
 
 def show_rows(
