@@ -37,10 +37,11 @@ def judge(
     problem: SpecError | None = None
     for tried, task_spec, samples in _trials(registry, task, prefers=name):
         if task_spec.has_choices == reads_choices(spec):
+            cases = [Case(sample, MADE_UP) for sample in samples]
             try:
-                for sample in samples:
-                    build().ask(sample, MADE_UP)
-                    build().read([Case(sample, MADE_UP)] if model is None else [])
+                made = build()
+                _ = [made.ask(sample, MADE_UP) for sample in samples]
+                made.read(cases if model is None else [])
             except SpecError as error:  # it needs references that these samples lack
                 problem = problem or error
                 continue
