@@ -212,7 +212,6 @@ def tokens(
         show_json(reports)
         return ExitCode.DONE
     frame = pandas.DataFrame.from_dict(reports, orient="index")
-    frame["bos_counts"] = [" or ".join(map(str, counts)) for counts in frame["bos_counts"]]
     show_frame(frame.drop(columns="examples").reset_index(names="variant"), f"{task}, {model}")
     examples = [(name, part) for name, one in reports.items() for part in one["examples"]]
     for name, part in examples[:3]:

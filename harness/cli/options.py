@@ -134,6 +134,9 @@ Limit = Annotated[
     int | None,
     typer.Option(min=1, help="Use at most this many samples; groups keep their proportions."),
 ]
+Least = Annotated[
+    int, typer.Option(min=3, help="Originals that a gap or a change needs on each side.")
+]
 BackendName = Annotated[
     str | None, typer.Option(help="Program that runs a local model: transformers, vllm or server.")
 ]

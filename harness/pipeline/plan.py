@@ -391,9 +391,8 @@ def _check_shown(plan: Plan, name: str) -> None:
         if not is_seen and not any(step.name in part for part in shown[place:]):
             hidden.append((f"has step {step.name!r} answered first", step.name))
     for fact, one in hidden:
-        templates = [*(step.template for step in variant.steps), *variant.slots.values()]
-        own = [file for part in templates for file in plan.prompts.overriding(part)]
-        files = ", ".join(dict.fromkeys(own or map(plan.prompts.place, templates)))
+        places = (plan.prompts.place(step.template) for step in variant.steps)
+        files = ", ".join(dict.fromkeys(places))
         raise SpecError(
             f"variant {name} of task {plan.run.task} {fact}, and no prompt shows it, with {files}; "
             f"put {{{{ {one} }}}} in there, or leave the variant out with --variant"

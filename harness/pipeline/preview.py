@@ -19,7 +19,6 @@ from harness.models.labels import TextLabeller
 from harness.models.local.checkpoints import open_spec
 from harness.models.local.tokenization import (
     CHARACTERS_A_TOKEN,
-    MeasuresPrompts,
     characters,
     estimated,
     token_report,
@@ -256,7 +255,7 @@ def _summary(
             prompt_characters=sum(map(len, texts.values())),
             example=tuple(Message("user", text) for text in [*texts.values()][:1]),
         )
-    size = model.prompt_size if isinstance(model, MeasuresPrompts) else estimated
+    size = getattr(model, "prompt_size", estimated)
     sizes = [size(call.shortest) for call in new]
     longer = [characters(call.longest) - characters(call.shortest) for call in new]
     left = [place for place, call in enumerate(new) if call.longest.key not in stored]
@@ -267,7 +266,7 @@ def _summary(
         prompt_characters=sum(characters(call.longest) for call in new),
         # A missing answer that a prompt shows has as many tokens as it may have.
         prompt_tokens=sum(sizes) + sum(more // CHARACTERS_A_TOKEN for more in longer),
-        is_estimate=not isinstance(model, MeasuresPrompts),
+        is_estimate=size is estimated,
         max_tokens=sum(c.longest.decoding.max_tokens * c.longest.decoding.n for c in new),
         least_usd=least,
         most_usd=most,

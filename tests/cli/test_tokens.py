@@ -82,7 +82,7 @@ def test_a_model_that_vllm_runs_is_read_by_its_tokenizer(picks: Toy, capsys: Lin
     )
 
     assert tokens(picks, "--json", model="mine") == 0
-    assert '"bos_counts"' in capsys.readouterr().out
+    assert '"fewest"' in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
