@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from harness.storage.find_runs import data_words
 from harness.storage.ledger import Ledger
 from harness.storage.run_tables import SampleRecord, StepRecord, VerdictRecord
 from harness.storage.runs import RunFile, RunFolder, StoredRows
+from harness.text.cleanup import repair_surrogates
 
 NONE = -1
 MOST_ANSWERS = 20_000
@@ -85,7 +86,6 @@ class PageParts:
     title: str = ""
     sections: Sequence[PageSection] = ()
     calls: Sequence[tuple[int, int] | None] = ()
-    texts: Sequence[str] = ()
     places_of: dict[str, int] = field(default_factory=dict)
     runs: list[dict[str, object]] = field(default_factory=list)
     items: list[Raw] = field(default_factory=list)
@@ -99,6 +99,11 @@ class PageParts:
     notes: list[str] = field(default_factory=list)
     whys: list[dict[str, object]] = field(default_factory=list)
     chosen: list[list[int]] = field(default_factory=list)
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """All texts, in the order of their places; half a character becomes U+FFFD."""
+        return [*map(repair_surrogates, self.places_of)]
 
     def text(self, text: str | None) -> int:
         """The place of a text, -1 for None."""

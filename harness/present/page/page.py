@@ -29,7 +29,6 @@ from harness.present.page.items import (
 )
 from harness.storage.files import write_whole
 from harness.storage.runs import RunFolder
-from harness.text.cleanup import repair_surrogates
 
 REPORT = "report.html"
 """The page's name in a results folder, where no other is given."""
@@ -74,7 +73,6 @@ def page_data(
     shown = ", ".join(tasks[:3]) + (f" and {len(tasks) - 3} more" if len(tasks) > 3 else "")
     made.title = f"{len(made.runs)} run{'s' * (len(made.runs) != 1)} of {shown}"
     made.place_calls()
-    made.texts = [*map(repair_surrogates, made.places_of)]  # half a character becomes U+FFFD
     return made
 
 
