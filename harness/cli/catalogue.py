@@ -52,12 +52,8 @@ SOURCE_NAMES = "Sources. Default: all."
 
 def list_names(
     where: Annotated[options.Where, options.Only("results home")],
-    what: str | None = argument(
-        "KIND", f"{', '.join(SECTIONS)} or runs. Default: a line of each kind.", None
-    ),
-    names: list[str] | None = argument(
-        "RUN", "With runs, which: @TAG, a task, a model, TASK/MODEL. Default: all.", None
-    ),
+    what: str | None = argument("KIND", f"{', '.join(SECTIONS)} or runs. Default: counts.", None),
+    names: list[str] | None = argument("RUN", "With runs, which: @TAG, a task, a model.", None),
     is_json: AsJson = False,
 ) -> int:
     """List the names that commands take: tasks, models, judges and more.

@@ -25,21 +25,13 @@ ASKED = "plan task model judge variant limit seed backend answers scorer"
 class JudgeOptions:
     """How judges that ask a model ask it, and how much of a run is made."""
 
-    judge_model: str | None = option(
-        "Model that the judges ask, instead of their own: of the judge JUDGE/MODEL.", None
-    )
+    judge_model: str | None = option("Model that the judges ask, instead of their own.", None)
     is_self_judge_allowed: bool = option(
         "Let a model judge its own answers.", False, flags="--allow-self-judge"
     )
     tag: str | None = options.TAG
-    is_dry: bool = option(
-        "Print the planned calls and prices; make none.", False, flags="--dry-run"
-    )
-    shard: str | None = option(
-        "Make only part i/N of the calls, and write no run; `harness merge` makes it of all parts.",
-        None,
-        metavar="I/N",
-    )
+    is_dry: bool = option("Print planned calls and prices; make none.", False, flags="--dry-run")
+    shard: str | None = option("Make part i/N of the calls; see merge.", None, metavar="I/N")
 
     def part(self, calling: options.Calling) -> "Shard | None":
         """The shard, None for all calls; SpecError for options that exclude each other."""
@@ -47,9 +39,7 @@ class JudgeOptions:
 
         options.checked_tag(self.tag)
         if self.shard is not None and (calling.is_batch or self.is_dry):
-            raise SpecError(
-                "--shard: not with --batch or --dry-run, which are of all calls of a run"
-            )
+            raise SpecError("--shard: not with --batch or --dry-run, which are of a whole run")
         return None if self.shard is None else Shard.parse(self.shard)
 
 
@@ -57,14 +47,8 @@ class JudgeOptions:
 class RunChoice:
     """What a run asks, and the models it asks."""
 
-    plan: str | None = argument(
-        "PLAN",
-        "Plan: a name in configs/plans/, or a YAML file that says what is run.",
-        None,
-    )
-    is_status: bool = option(
-        "Print what is done and left of each run of a plan; make no call.", False, flags="--status"
-    )
+    plan: str | None = argument("PLAN", "Plan: a name in configs/plans/, or a YAML file.", None)
+    is_status: bool = option("Print what of a plan is done; make no call.", False, flags="--status")
     task: str | None = option("Tasks: names in tasks/, comma-separated.", None)
     model: str | None = option("Models: names in configs/models/, comma-separated.", None)
     judge: list[str] | None = option("Judges, comma-separated. Default: those of the task.", None)
@@ -73,14 +57,11 @@ class RunChoice:
     seed: options.Seed = 0
     backend: options.BackendName = None
     answers: str | None = option(
-        "How choices are answered: logprob, by the probability of each (local models, some "
-        "servers); top_logprobs, by the likeliest next tokens (chat servers); or written (every "
-        "model). Default: logprob, else top_logprobs.",
+        "How choices are answered: logprob (local models, some servers), top_logprobs (chat "
+        "servers) or written (every model). Default: the first that the model can, but written.",
         None,
     )
-    scorer: str | None = option(
-        "Scorer of implicitness: a name in configs/scorers/, column (of the data) or none.", None
-    )
+    scorer: str | None = option("Scorer of implicitness: a name, column or none.", None)
 
     def study(
         self, asking: JudgeOptions, where: Where, calling: options.Calling, *, is_json: bool
@@ -276,9 +257,7 @@ class ImportChoice:
     task: str = option("Task that was answered: a name in tasks/.")
     model: str = option("Name for the model that answered; it is not called.")
     column_map: str | None = option(
-        "Column map: a name in configs/imports/, or a path. Default: found from the content.",
-        None,
-        flags="--map",
+        "Column map: a name in configs/imports/, or a path. Default: found.", None, flags="--map"
     )
     tag: str | None = options.TAG
 

@@ -344,8 +344,6 @@ def check_templates(plan: Plan) -> None:
             # A step that scores choices leaves no text to show.
             earlier |= {} if _is_scored(plan.task) else {step.name: step.name}
         _check_shown(plan, name)
-        for cell in cells:
-            _check_turns(plan, cell)
 
 
 def _check_step(
@@ -362,8 +360,8 @@ def _check_step(
             f"{prompts.place(step.template)}, variant {name}: slot {slot!r} is not defined "
             f"here{remedy}{did_you_mean(slot, sorted(known))}"
         )
-    for part in filled:
-        prompts.render(step.template, part)
+    for cell in cells:
+        _messages(plan, cell, step, earlier)
 
 
 def _check_shown(plan: Plan, name: str) -> None:
@@ -384,15 +382,6 @@ def _check_shown(plan: Plan, name: str) -> None:
             f"variant {name} of task {plan.run.task} {fact}, and no prompt shows it, with {files}; "
             f"put {{{{ {one} }}}} in there, or leave the variant out with --variant"
         )
-
-
-def _check_turns(plan: Plan, cell: PlannedResponse) -> None:
-    """Word every step of a planned response: SpecError for turns that do not go together."""
-    earlier = dict[str, str]()
-    for step in plan.task.variants[cell.variant].steps:
-        _messages(plan, cell, step, earlier)
-        if not _is_scored(plan.task):
-            earlier[step.name] = step.name
 
 
 def variant_digest(task: TaskSpec, variant: str, *, prompts: Prompts, name: str) -> str:

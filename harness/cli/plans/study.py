@@ -123,7 +123,15 @@ class Study:
                 say(f"cost: {usd(budget.spent_usd)} of {budget.cap_usd:g} USD", is_prose=True)
             for name, path in files.items():
                 say(f"{name} {path}", is_prose=True)
-        _put_failed([] if self.is_json else self.cells)
+        failed = [cell for cell in self.cells if cell.end != plans.DONE]
+        if failed and not self.is_json:
+            kept = ", ".join(cell.title for cell in failed if cell.stored)
+            warn(
+                f"{len(failed)} of {len(self.cells)} runs are not done; repeat the command to go "
+                "on: what is stored is not asked again"
+                + f"; the leaderboard has these as they were stored before: {kept}"
+                * bool(kept)
+            )
         return _worst(self.cells)
 
     @property
@@ -265,19 +273,6 @@ def _part_line(part: ShardResult) -> str:
 def _put_next(part: Shard) -> None:
     then = "`harness merge`, or of judges `harness judge --offline`, makes it of them"
     say(f"no run is written: when all {part.count} shards are done, {then}", is_prose=True)
-
-
-def _put_failed(cells: Sequence[Cell]) -> None:
-    """Say again at the end, where it is seen, what did not end."""
-    failed = [cell for cell in cells if cell.end != plans.DONE]
-    for cell in failed:
-        kept = "; the leaderboard has its run as it was stored before" if cell.stored else ""
-        warn(f"{cell.title}: {cell.end}, see above{kept}")
-    if failed:
-        warn(
-            f"{len(failed)} of {len(cells)} runs of the plan are not done; repeat the command to "
-            "go on with them: what is stored is not asked again"
-        )
 
 
 def _worst(cells: Sequence[Cell], *, is_part: bool = False) -> int:
