@@ -50,10 +50,7 @@ class ExitCode(IntEnum):
 
 @dataclass(frozen=True)
 class Only:
-    """In `Annotated[Record, Only("a b")]`: the fields that are options of this command.
-
-    The other fields keep their defaults.
-    """
+    """In `Annotated[Record, Only("a b")]`: the fields that are options; others keep defaults."""
 
     names: str
 

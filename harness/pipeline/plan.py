@@ -29,7 +29,7 @@ _Digested = defstruct("_Digested", _FIELDS, rename={"is_unconditional": "is_neut
 
 
 class AnswerMode(StrEnum):
-    """A way of answering choices, as options and tables name it; exact ones come first."""
+    """A way of answering choices; exact ones come first."""
 
     LOGPROB = "logprob"
     TOP_LOGPROBS = "top_logprobs"
@@ -272,11 +272,10 @@ def _messages(
     known = {name: text for name, text in earlier.items() if name != before.name}
     asked = _messages(plan, cell, before, known)
     if any(turn.role == "system" and turn not in asked for turn in shown):
-        raise SpecError(
-            f"{plan.prompts.place(step.template)}: step {step.name} goes on in the conversation of "
-            f"step {before.name}, and has a system turn that this one has not; word it in "
-            f"{before.template}.system.j2, in the same words or alone"
-        )
+        fact = f"step {step.name} goes on in the conversation of step {before.name}, and has a"
+        place = f"word it in {before.template}.system.j2, in the same words or alone"
+        where = plan.prompts.place(step.template)
+        raise SpecError(f"{where}: {fact} system turn that this one has not; {place}")
     answer = Message("assistant", as_data(earlier[before.name]))
     return (*asked, answer, *(turn for turn in shown if turn.role != "system"))
 
@@ -295,11 +294,11 @@ def template_values(
         slots |= {"options": texts} | {f"option_{n}": text for n, text in enumerate(texts, 1)}
     for name in variant.reveals:
         if not sample.references.get(name):
-            raise SpecError(
-                f"tasks/{plan.run.task}.yaml: variant {cell.variant} reveals {name!r}, which "
-                f"sample {sample.id} does not have"
-                f"{did_you_mean(name, list(sample.references))}"
+            fact = (
+                f"variant {cell.variant} reveals {name!r}, which sample {sample.id} does not have"
             )
+            hint = did_you_mean(name, list(sample.references))
+            raise SpecError(f"tasks/{plan.run.task}.yaml: {fact} have{hint}")
         slots[name] = "\n".join(sample.references[name])
     wanted = _wanted(variant, step, plan.prompts)
     for phrase in wanted.intersection(plan.task.phrases):
@@ -334,10 +333,9 @@ def check_templates(plan: Plan) -> None:
             first.setdefault((sample.group, frozenset(sample.fields), len(sample.choices)), sample)
         cells = [PlannedResponse(s, name, plan.task.decodings[0]) for s in first.values()]
         if not cells:
-            raise SpecError(
-                f"variant {name}: none of the {len(plan.samples)} samples has the fields it needs "
-                f"({', '.join(variant.needs)}); leave it out, or raise --limit"
-            )
+            needs = f"has the fields it needs ({', '.join(variant.needs)})"
+            fact = f"variant {name}: none of the {len(plan.samples)} samples {needs}"
+            raise SpecError(f"{fact}; leave it out, or raise --limit")
         earlier: dict[str, str] = {}
         for step in variant.steps:
             _check_step(plan, cells, step, earlier)
