@@ -93,10 +93,8 @@ class RunChoice:
         given |= {"--seed": self.seed or None, "--judge-model": asking.judge_model}
         given["--map"] = where.table
         if others := [name for name, value in given.items() if value is not None]:
-            raise SpecError(
-                f"{', '.join(others)}: not with a plan; write the keys of these into {self.plan}, "
-                "where all of its commands read them (docs/money.md)"
-            )
+            fact = f"{', '.join(others)}: not with a plan"
+            raise SpecError(f"{fact}; write the keys of these into {self.plan} (docs/money.md)")
 
     def _options(self, asking: JudgeOptions, table: str | None) -> "list[RunOptions]":
         """The options of each run: of every model, task by task."""
@@ -107,9 +105,8 @@ class RunChoice:
             raise SpecError("--status: is of a plan; name one, as in `harness run plan.yaml`")
         needed = {"--task": self.task, "--model": self.model}
         if absent := [name for name, value in needed.items() if value is None]:
-            raise SpecError(
-                f"missing {' and '.join(absent)}; give that, or the YAML file of a plan"
-            )
+            fact = f"missing {' and '.join(absent)}"
+            raise SpecError(f"{fact}; give that, or the YAML file of a plan")
         mode = self.answers
         tasks, models = (options.names(value, name) for name, value in needed.items())
         shared = RunOptions(
@@ -200,9 +197,8 @@ def merge(
 ) -> int:
     """Make the runs of shards from their stored calls; no model is called.
 
-    Takes the options of the run, or the plan, that was split with --shard. The runs are those that
-    one undisturbed command would have written. If calls are missing, it says how many, and writes
-    nothing.
+    Takes the options of the run, or the plan, that was split with --shard. If calls are missing, it
+    says how many, and writes nothing.
 
     \b
     Examples:
@@ -236,16 +232,12 @@ def read(
     count = len(found.changes)
     say(f"{count} verdict{'s' * (count != 1)} changed; no model was called")
     if found.altered:
-        warn(
-            f"{', '.join(found.altered)}: changed since this run was scored, so nothing was "
-            "written; repeat `harness run` or `harness judge` to score the answers again"
-        )
+        fact = f"{', '.join(found.altered)}: changed since this run was scored, so nothing was"
+        warn(f"{fact} written; repeat `harness run` or `harness judge` to score the answers again")
     for name, count in found.stale.items():
         if count:
-            warn(
-                f"judge {name}: the wording of {count} questions has changed since; to ask the new "
-                f"ones: `harness judge {run} --judge {name}`"
-            )
+            fact = f"judge {name}: the wording of {count} questions has changed since"
+            warn(f"{fact}; to ask the new ones: `harness judge {run} --judge {name}`")
     return ExitCode.DONE
 
 

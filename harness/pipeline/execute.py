@@ -305,8 +305,7 @@ class GatheredProgress:
     def __init__(self, show: Progress, planned: int = 0) -> None:
         """Report to `show`; `planned` is how many responses there are, 0 if not known."""
         self._show, self._rest = show, planned
-        self._before = dict[str, Counts]()
-        self._now = dict[str, Counts]()
+        self._before, self._now = dict[str, Counts](), dict[str, Counts]()
 
     def next_chunk(self, responses: int = 0) -> None:
         """Go on to a chunk of so many responses."""
