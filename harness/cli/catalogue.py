@@ -265,8 +265,8 @@ def verify(
     papers = {name: registry.load("configs/golden", name) for name in names}
     folder = options.data_folder(data)
     if data is not None and not any((folder / source).is_dir() for source in SOURCES):
-        known = ", ".join(sorted(SOURCES))
-        raise SpecError(f"{folder}: no folder of a source in it ({known}); name one that has them")
+        fact = f"no folder of a source in it ({', '.join(sorted(SOURCES))})"
+        raise SpecError(f"{folder}: {fact}; name the folder that holds them")
     cells = verify_papers(papers, lambda name: path if (path := folder / name).is_dir() else None)
     if is_json:
         show_json(plain_rows(cells.drop(columns="origin")))

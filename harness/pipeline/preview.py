@@ -78,19 +78,13 @@ def requests_of(calls: Sequence[Call]) -> list[tuple[Request, Request]]:
 
 def _at_longest(asked: Request, earlier: Sequence[Call]) -> Request:
     """A request in which stand-ins for earlier answers are as long as these may be."""
-    padded = {
-        words: words.ljust(
-            max(before.decoding.max_tokens * CHARACTERS_A_TOKEN, len(words) + 1), "."
-        )
-        for before, response in earlier
-        if response.texts == ((words := _stand_in(before)),)
-    }
-    shown = [words for words in padded if any(words in turn.content for turn in asked.messages)]
-    for words in shown:
-        turns = (
-            replace(t, content=t.content.replace(words, padded[words])) for t in asked.messages
-        )
-        asked = replace(asked, messages=tuple(turns))
+    for before, response in earlier:
+        words, size = _stand_in(before), before.decoding.max_tokens * CHARACTERS_A_TOKEN
+        if response.texts == (words,):
+            long = words.ljust(max(size, len(words) + 1), ".")
+            turns = (replace(t, content=t.content.replace(words, long)) for t in asked.messages)
+            messages = tuple(turns)
+            asked = asked if messages == asked.messages else replace(asked, messages=messages)
     return asked
 
 

@@ -139,7 +139,8 @@ def resolved(workspace: Workspace, model: Model, spec: ModelSpec) -> Model:
         known = sorted(Ledger(workspace.results / "calls" / model.name).identities())
         is_auto = isinstance(spec, OpenAISpec) and spec.model == "auto"
         if not (is_auto and is_away and len(known) == 1):
-            raise type(error)(why) from error
+            named = f"; or name the model in configs/models/{model.name}.yaml instead of auto"
+            raise type(error)(why + named * (is_auto and workspace.is_offline)) from error
     said = "%s; taken for %s, whose answers are stored"
     _log.warning(said, why, known[0], extra={"is_once": True})
     stored = OfflineModel(model.name, model.kind, known[0], model.modes, why=why)
