@@ -1,28 +1,21 @@
-"""A run's tables to hit and false alarm rates along implicitness: rows of a frame.
+"""A run's tables to hit and false alarm rates along implicitness: bins and continuous curves."""
 
-The bins are those of the scores, with those that hold too few texts; continuous curves, which no
-edge of a bin moves, go with them. Verdicts of one signature make one set of bins and curves.
-"""
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from harness.core import Score
 from harness.errors import StoreError
 from harness.implicitness.open import COLUMN
 from harness.lazy import DataFrame, pandas
-from harness.parts import digest
 from harness.pipeline import choice_scores
-from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, SLOPE, SLOPE_P
+from harness.pipeline.choice_scores import FALSE_ALARMS, HITS
 from harness.pipeline.score import signed_blocks
 from harness.pipeline.verdict_frame import ALL, Files, verdict_frame
 from harness.specs.tasks import ImplicitnessSpec
 from harness.stats.classification import effective_n, isotonic_curve, logistic_curve
 from harness.stats.estimate import NoValue, mean_interval
 from harness.storage.runs import RunFile
-from harness.storage.signature import short_labels
 
 PUBLISHED, EQUAL_MASS = "bin", "equal-mass bin"
 PLACES = 41
@@ -33,7 +26,6 @@ COLUMNS: Final = (
     *("note", "source", "data", "signature"),
 )
 _NUMBERS = ("at", "to", "value", "low", "high", "effective_n")
-_SURE = 0.05
 Row = dict[str, Any]
 
 
@@ -140,32 +132,3 @@ def _curves(flags: DataFrame) -> Iterator[Row]:
         for point in zip(*(column.tolist() for column in columns), strict=True):
             found = dict(zip(("at", "value", "low", "high"), point, strict=True))
             yield row | {"shape": curve.kind} | found
-
-
-def curve_name(rows: DataFrame) -> str:
-    """The name of the files of some rows: the task, and a digest of the signatures."""
-    return f"{rows['task'].iat[0]}-{digest(sorted(rows['signature'].unique()))[:8]}"
-
-
-def slope_words(scores: Mapping[str, Score]) -> str:
-    """Whether hits and false alarms change with implicitness, by one run's overall scores."""
-    found = []
-    for rate, word in ((HITS, "hits"), (FALSE_ALARMS, "false alarms")):
-        slope, tested = (scores.get(name.format(rate)) for name in (SLOPE, SLOPE_P))
-        if slope is None or slope.value is None:
-            found.append(f"no slope of {word} is known")
-            continue
-        ends = "" if slope.low is None else f", {slope.low:.2f} to {slope.high:.2f}"
-        facts = f"slope {slope.value:.2f} log-odds a unit{ends}"
-        if tested is None or tested.value is None:
-            found.append(f"{word} have a slope without a test ({facts})")
-            continue
-        verb = f"{'fall' if slope.value < 0 else 'rise'} with implicitness"
-        verb = verb if tested.value < _SURE else "neither rise nor fall beyond chance"
-        found.append(f"{word} {verb} ({facts}, p {tested.value:.3f})")
-    return "; ".join(found)
-
-
-def names(rows: DataFrame) -> dict[str, str]:
-    """A short label for each signature, for tables and pictures: the model, and what differs."""
-    return short_labels(dict(zip(rows["signature"], rows["source"], strict=True)))

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from harness.analysis.compare import main_differences
 from harness.analysis.pairings import Kind
 from harness.lazy import DataFrame
+from harness.pipeline.score import ALL
 from harness.stats.clustered import detectable_difference
 from harness.storage.frames import Row, records
 
@@ -35,6 +36,19 @@ def comparison_findings(rows: DataFrame) -> list[str]:
     heads = [", ".join(parts[place] for place in varied) + ": " * bool(varied) for parts in shown]
     return [
         head + difference_words(row, _names(row)) for head, row in zip(heads, found, strict=True)
+    ]
+
+
+def missing_findings(rows: DataFrame) -> list[str]:
+    """From how many comparisons verdicts are missing, in one sentence; none if nothing is."""
+    lost = rows["missing_a"] + rows["missing_b"]
+    some = rows.assign(share=lost / rows["items"])[(rows["group"] == ALL) & (lost > 0)]
+    some = some.drop_duplicates(["comparison", "signature_a", "signature_b"])
+    worst = some.sort_values("share", ascending=False, kind="stable")[:1]
+    return [
+        f"verdicts are missing from {len(some)} comparisons, at worst {row.missing_a} and "
+        f"{row.missing_b} of {row.items}"
+        for row in worst.itertuples()
     ]
 
 

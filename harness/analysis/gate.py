@@ -1,27 +1,26 @@
 """Two runs of one task to a decision: passed, dropped by more than allowed, or not known.
 
 Each variant and judge is decided by the interval of its drop, the mean of the first run less that
-of the second on the items that both have. Nothing here prints or writes.
+of the second on the items that both have.
 """
 
 from collections.abc import Sequence
 from enum import StrEnum
 from math import isfinite
 from typing import Any
-from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from harness.analysis import pairings
 from harness.analysis.compare import read_items
-from harness.analysis.pairings import Pairing, of_one_task, unpaired
+from harness.analysis.pairings import Pairing
 from harness.analysis.run_views import ComparedRun
 from harness.errors import SpecError
 from harness.lazy import DataFrame, pandas
-from harness.pipeline.score import averages
+from harness.pipeline.verdict_frame import averages
 from harness.stats.clustered import clustered_mean, detectable_difference, paired_gap
 from harness.stats.estimate import Estimate, mean
 from harness.storage.files import refused
-from harness.storage.frames import Row, load, records
+from harness.storage.frames import Row, load
 from harness.storage.runs import ANSWERS, RunFolder
-from harness.text.cleanup import without_controls
 
 LEVEL, POWER = 0.95, 0.8
 SAME = "every answer is the same, word for word"
@@ -36,8 +35,6 @@ class Decision(StrEnum):
     INCONCLUSIVE = "inconclusive"
 
 
-_FIRST = (Decision.REGRESSION, Decision.INCONCLUSIVE)
-_LOST = "the new run does not have {} of the base run, so it cannot pass"
 _NUMBERS = ("base", "new", "drop", "low", "high", "seen", "low_corrected", "high_corrected")
 
 
@@ -69,22 +66,20 @@ def gate(
         words = "give a drop of 0 or more, as .02 for two points, and a share from 0 to 1"
         raise SpecError(f"--max-drop {max_drop}, --max-missing {max_missing}: {words}")
     runs = [_whole(folder) for folder in (base, new)]
-    found, notes, unmatched = of_one_task(runs[0], runs[1], judge)
-    pairings = _chosen(found)
+    found, notes, unmatched = pairings.of_one_task(runs[0], runs[1], judge)
     count = len(runs[0].said.index.union(runs[1].said.index))
     columns = ["sample", "variant", "decoding", "answer"]
     answers = [load([folder], "answers", columns)[columns] for folder in (base, new)]
-    rows = [
-        _row(pairing, answers, (max_drop, max_missing, unmatched / count), tests=len(pairings))
-        for pairing in pairings
-    ]
+    allowed, chosen = (max_drop, max_missing, unmatched / count), _chosen(found)
+    rows = [_row(pairing, answers, allowed, tests=len(chosen)) for pairing in chosen]
     said = [row["decision"] for row in rows]
-    if absent := unpaired(runs[0], found, judge):
+    if absent := pairings.unpaired(runs[0], found, judge):
         said.append(Decision.INCONCLUSIVE)
-        notes = [*notes, _LOST.format(", ".join(absent))]
+        lost = f"the new run does not have {', '.join(absent)} of the base run, so it cannot pass"
+        notes = [*notes, lost]
     frame = pandas.DataFrame(rows).astype(dict.fromkeys(_NUMBERS, "float64"))
-    whole = next((one for one in _FIRST if one in said), Decision.PASS)
-    frame.attrs |= {"decision": whole, "notes": notes, "absent": absent}
+    worst = next((d for d in (Decision.REGRESSION, Decision.INCONCLUSIVE) if d in said), None)
+    frame.attrs |= {"decision": worst or Decision.PASS, "notes": notes, "absent": absent}
     return frame
 
 
@@ -96,9 +91,9 @@ def _whole(folder: RunFolder) -> ComparedRun:
     return run
 
 
-def _chosen(pairings: Sequence[Pairing]) -> list[Pairing]:
+def _chosen(found: Sequence[Pairing]) -> list[Pairing]:
     """A pairing a variant and judge: all decodings together, and pools for their members."""
-    last = {(one.first.judge.name, one.first.variant): one for one in pairings}
+    last = {(one.first.judge.name, one.first.variant): one for one in found}
     pooled = {
         (judge, member)
         for (judge, variant), one in last.items()
@@ -115,34 +110,31 @@ def _row(
     *,
     tests: int,
 ) -> dict[str, Any]:
-    first, items = pairing.first, pairing.items
+    first, items, (max_drop, max_missing, unmatched) = pairing.first, pairing.items, allowed
     read, level = read_items(items), 1 - (1 - LEVEL) / tests
     lost = [float(items[side].isna().mean()) if len(items) else 0.0 for side in "ab"]
     base, new = mean(read["a"].tolist()), mean(read["b"].tolist())
     bounds, sure = (_bounds(pairing, read, level=at) for at in (LEVEL, level))
     decision, reason = _decide(allowed, bounds, sure, lost=lost, tests=tests)
-    is_whole = decision != Decision.REGRESSION and max(lost[0], allowed[2]) <= allowed[1]
+    is_whole = decision != Decision.REGRESSION and max(lost[0], unmatched) <= max_missing
     is_same = bool(len(items)) and read["a"].equals(read["b"].rename("a"))
     if is_whole and is_same and _is_same(pairing, answers):
         decision, reason = Decision.PASS, SAME
-    seen = None
+    seen, limits = None, pairing.limits()
     if sure.low is not None and sure.high is not None:
-        reach, most = (sure.high - sure.low) / 2, pairing.limits()
-        least = detectable_difference(reach, sure.clusters, level=level, power=POWER)
-        seen = allowed[0] + least
-        seen = None if most is not None and seen > most[1] else seen
+        reach = (sure.high - sure.low) / 2
+        found = detectable_difference(reach, sure.clusters, power=POWER, level=level)
+        # No drop is larger than the whole scale.
+        seen = None if limits and max_drop + found > limits[1] else max_drop + found
+    ends = {"low": bounds.low, "high": bounds.high}
+    ends |= {"low_corrected": sure.low, "high_corrected": sure.high, "level": level}
     return {
-        "task": first.file.run.task,
-        "variant": first.variant,
-        "decoding": pairing.decodings[0],
-        "judge": first.judge.name,
-        "metric": first.judge.metric,
+        **{"task": first.file.run.task, "variant": first.variant, "decoding": pairing.decodings[0]},
+        **{"judge": first.judge.name, "metric": first.judge.metric},
         **{"decision": decision, "reason": reason, "base": base, "new": new},
-        "drop": None if base is None or new is None else base - new,
-        **{"low": bounds.low, "high": bounds.high, "seen": seen},
+        **{"drop": None if base is None or new is None else base - new, **ends, "seen": seen},
         **{"n": len(read), "items": len(items), "clusters": read["cluster"].nunique()},
-        **{"missing": lost[1], "missing_base": lost[0], "level": level},
-        **{"low_corrected": sure.low, "high_corrected": sure.high},
+        **{"missing": lost[1], "missing_base": lost[0]},
     }
 
 
@@ -196,41 +188,6 @@ def _decide(
         (True, f"a drop of up to {high or 0.0:.3f} is not ruled out"),
     )
     return Decision.INCONCLUSIVE, next(words for is_so, words in facts if is_so)
-
-
-TAGS = {Decision.REGRESSION: "failure", Decision.INCONCLUSIVE: "error"}
-"""The element of each decision that is no pass."""
-HEAD = '<?xml version="1.0" encoding="utf-8"?>'
-
-
-def junit_text(gate: DataFrame) -> bytes:
-    """One test case a row: a regression is a failure, what is inconclusive or absent an error."""
-    said, absent = gate["decision"].tolist(), gate.attrs["absent"]
-    suite = Element(
-        "testsuite",
-        name="harness gate",
-        tests=str(len(said) + len(absent)),
-        failures=str(said.count(Decision.REGRESSION)),
-        errors=str(said.count(Decision.INCONCLUSIVE) + len(absent)),
-    )
-
-    def put(classname: str, name: str, decision: Decision, reason: str, words: str | None) -> None:
-        names = {"classname": without_controls(classname), "name": without_controls(name)}
-        case = SubElement(suite, "testcase", names)
-        if (tag := TAGS.get(decision)) is not None:
-            facts = {"type": str(decision), "message": without_controls(reason)}
-            SubElement(case, tag, facts).text = words
-        elif reason == SAME:
-            SubElement(case, "system-out").text = reason
-
-    for row in records(gate):
-        case = f"{row.task}.{row.variant}", f"{row.metric} by {row.judge}"
-        put(*case, row.decision, row.reason, gate_words(row))
-    for part in absent:
-        reason = f"not in the new run: {part}"
-        put(gate["task"].iat[0], part, Decision.INCONCLUSIVE, reason, None)
-    indent(suite)
-    return f"{HEAD}\n{tostring(suite, encoding='unicode')}\n".encode()
 
 
 def gate_words(row: Row) -> str:

@@ -17,7 +17,7 @@ from harness.errors import SpecError, StoreError, did_you_mean
 from harness.judges.asking import CONSISTENCY, FIRST_SLOT, Orders
 from harness.lazy import DataFrame, Series, pandas
 from harness.parts import digest
-from harness.pipeline.score import headline_label
+from harness.pipeline.verdict_frame import headline_label
 from harness.stats.estimate import Floats, ratio, snapped
 from harness.storage.find_runs import task_folders
 from harness.storage.frames import load

@@ -91,7 +91,6 @@ DAILY = ("run", "judge", "leaderboard", "items", "compare", "report", "agree", "
 """The commands that have a line of their own there."""
 BELOW: Mapping[str, Entry] = {
     "compare --gate": Entry("compare:gate", "Fail if a run has dropped against another."),
-    "plot curve": Entry("compare:curve", "Plot hits and false alarms against implicitness."),
     "rates --card": Entry("texts.moderation:card", "Write the card of a moderation model."),
     "train --grid": Entry("make:grid", "Train and evaluate models under each augmentation."),
     "bundle --check": Entry("exports:prove", "Derive the numbers of a bundle again, offline."),

@@ -1,18 +1,14 @@
-"""Stored verdicts to the rows that boards rank: what each item adds to a model's score.
-
-Nothing here ranks or computes a score.
-"""
+"""Stored verdicts to the rows that boards rank: what each item adds to a model's score."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from harness.judges.gold import LABELLED
 from harness.lazy import DataFrame, Series, pandas
 from harness.pipeline import choice_scores
-from harness.pipeline.score import averages, signature
-from harness.pipeline.verdict_frame import detail, verdict_frame
+from harness.pipeline.score import signature
+from harness.pipeline.verdict_frame import averages, verdict_frame
 from harness.specs.tasks import TaskSpec
 from harness.stats.classification import one_hot
 from harness.storage.frames import load
@@ -34,10 +30,9 @@ def board_verdicts(folders: Sequence[RunFolder], heads: DataFrame) -> DataFrame:
     """
     wanted = heads[["run", "judge", "variant", "decoding", "signature"]].astype(object)
     runs, tasks = set(wanted["run"]), dict[str, dict[RunFolder, RunFile]]()
-    for folder in folders:
-        if folder.path.name in runs:
-            file = folder.read()
-            tasks.setdefault(file.run.task, {})[folder] = file
+    for folder in (folder for folder in folders if folder.path.name in runs):
+        file = folder.read()
+        tasks.setdefault(file.run.task, {})[folder] = file
     made = [_of_task(files, wanted) for files in tasks.values()]
     if not made:
         return pandas.DataFrame(columns=["signature", "run", *_NAMES, "value"])
@@ -111,8 +106,8 @@ def _is_of_signature(
 def _parts(folder: RunFolder, task: TaskSpec) -> DataFrame:
     """What each verdict of a run adds; NaN where there is no answer.
 
-    Of flags: positives flagged, positives, negatives flagged, negatives. Of classes, label by
-    label: whether it is a hit; then the times it is given or true.
+    Positives flagged, positives, negatives flagged, negatives; of classes, label by label, the
+    hits, then the times it is given or true.
     """
     verdicts = verdict_frame(folder.tables(), task)
     if task.implicitness is not None:
@@ -123,9 +118,7 @@ def _parts(folder: RunFolder, task: TaskSpec) -> DataFrame:
     else:
         labels = sorted(choice_scores.labels_of(verdicts)) or [""]
         gold = choice_scores.gold_labels(verdicts, labels)
-        given = np.zeros((len(verdicts), len(labels)))
-        for at, label in enumerate(labels):
-            given[:, at] = np.nan_to_num(detail(verdicts, LABELLED[0] + label))
+        given = choice_scores.given_labels(verdicts, labels)
         true, is_lost = one_hot(gold, len(labels)), (gold < 0) | ~given.any(axis=1)
         found = np.column_stack([given * true, given + true])
         found[is_lost] = np.nan

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.analysis.boards import ranked
-from harness.analysis.boards.scores import board_text, ranked_metrics
+from harness.analysis.boards.scores import board_text
 from harness.cli.boards import put_joint_boards
 from harness.cli.options import Calling, ExitCode, Where, plain_name
 from harness.cli.plans.shards import part_line, put_next
@@ -155,8 +155,7 @@ class PlanCommand:
             return
         own = list({folder.path: folder for folder in folders}.values())
         rows, boards, _ = ranked.leaderboard(own)
-        rows = ranked_metrics(ranked.placed(rows, boards))
-        write_whole(leaderboard, board_text(rows).encode())
+        write_whole(leaderboard, board_text(ranked.board_rows(rows, boards)).encode())
         data, _ = write_page(own, self.space.results, report)
         for note in data.notes:
             warn(note)

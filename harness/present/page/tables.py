@@ -9,7 +9,7 @@ from math import isnan
 from typing import Any
 
 from harness.analysis.boards.alarms import Row
-from harness.analysis.boards.views import board_notes, recipe_labels
+from harness.analysis.boards.views import board_notes, recipe_label
 from harness.analysis.compare import compare, decided_items, read_items
 from harness.analysis.pairings import Kind, Pairing, between
 from harness.analysis.run_views import ComparedRun
@@ -18,7 +18,7 @@ from harness.judges.custom import JudgeLabel
 from harness.lazy import DataFrame
 from harness.parts import Reason
 from harness.pipeline.choice_scores import MACRO
-from harness.pipeline.score import ALL, averages
+from harness.pipeline.verdict_frame import ALL, averages
 from harness.present.page.items import NONE, Cell, PageParts, PageTable, Value
 from harness.specs.tasks import TaskSpec
 from harness.stats.comparison import holm
@@ -96,7 +96,7 @@ def why(page: PageParts, row: Row) -> int:
     run = page.run_of(row)
     counts = {reason: int(getattr(row, f"missing_{reason}")) for reason in Reason}
     missing = [(page.text(reason), n) for reason, n in counts.items() if n]
-    is_one = row.decoding in {label for _, label in run.ways}
+    is_one = row.decoding in set(run.verdicts["decoding"])
     return page.behind(
         row.signature,
         (int(row.n), int(row.clusters)),
@@ -152,8 +152,7 @@ def in_order(page: PageParts, boards: Sequence[DataFrame]) -> list[tuple[DataFra
 
 def _label(page: PageParts, row: Row, alike: Sequence[Row]) -> str:
     files = {other.run: page.run_of(other).file for other in alike}
-    labels = recipe_labels([(other.signature, other.run) for other in alike], files)
-    return labels[[other.signature for other in alike].index(row.signature)]
+    return recipe_label(row, alike, files)
 
 
 def leaderboard(page: PageParts, board: DataFrame, pick: str) -> PageTable:

@@ -145,8 +145,7 @@ def _where(made: PageParts, row: Row) -> str:
         for run in made.stored
         if run.file.run.task == row.task
     }
-    label = row.data.removeprefix("data:").rpartition(",")[0]
-    own = f", {data.get(label, '')}" if len(data) > 1 else ""
+    own = f", {data.get(row.data, '')}" if len(data) > 1 else ""
     return f"{row.model} on {row.task}, {row.variant}{own}"
 
 
