@@ -58,10 +58,10 @@ def curve_rows(
 
 
 def together(tables: Sequence[DataFrame]) -> DataFrame:
-    """The rows of several runs for one table and picture, equal ones once.
+    """The rows of several runs for one picture, equal ones once.
 
-    StoreError for runs of several tasks, of implicitness on several scales, and for those of one
-    signature with different numbers.
+    StoreError for runs of several tasks or scales, and for those of one signature with different
+    numbers.
     """
     found: dict[str, DataFrame] = {}
     for table in tables:
@@ -73,15 +73,14 @@ def together(tables: Sequence[DataFrame]) -> DataFrame:
                     "distinguishes them; draw them one by one"
                 )
     rows = pandas.concat(found.values(), ignore_index=True) if found else tables[0]
-    if len(tasks := sorted(rows["task"].unique())) > 1:
+    tasks = sorted(rows["task"].unique())
+    scales = sorted({scale_of(data) for data in rows["data"].unique()})
+    if len(tasks) > 1:
+        raise StoreError(f"these runs are of tasks {' and '.join(tasks)}; draw those of one task")
+    if len(scales) > 1:
         raise StoreError(
-            f"these runs are of tasks {' and '.join(tasks)}; draw those of one task together"
-        )
-    if len(scales := sorted({scale_of(data) for data in rows["data"].unique()})) > 1:
-        raise StoreError(
-            f"these runs are measured by {' and '.join(scales)}, whose scales differ; draw those "
-            "of one scale together, or run all of them again with one --scorer: no answer is "
-            "asked twice"
+            f"these runs are measured by {' and '.join(scales)}, whose scales differ; run them "
+            "again with one --scorer: no answer is asked twice"
         )
     return rows
 

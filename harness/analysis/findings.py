@@ -1,9 +1,4 @@
-"""Rows of comparisons or agreement to sentences: what they show.
-
-The screen and the page have their words from here. A sentence has no number that its rows do not
-have, but for the difference that a test of the same precision would find. Nothing here tests or
-prints.
-"""
+"""Rows of comparisons or agreement to sentences, for the screen and the page."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,8 +1,4 @@
-"""Two runs of one task to a decision: passed, dropped by more than allowed, or not known.
-
-Each variant and judge is decided by the interval of its drop, the mean of the first run less that
-of the second on the items that both have.
-"""
+"""Two runs of one task to a decision: passed, dropped by more than allowed, or not known."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -48,24 +44,20 @@ def gate(
 ) -> DataFrame:
     """Whether the second of two runs of one task has dropped: a row for each variant and judge.
 
-    A regression is a drop whose interval lies above `max_drop`, in units of the metric, at a level
-    corrected for the number of rows (Bonferroni), or more than the share `max_missing` of missing
-    verdicts; a pass one whose 95 % interval lies at or below it, or where no answer differs. All
-    rows must pass, and one regression is enough. What the second run has not of the first, a
-    variant or a judge, passes nothing either.
-
-    - `base` and `new` are means over the `n` items of both, `drop` base less new, `low` to
-      `high` its 95 % interval, missing with the `reason`;
-    - `seen` is the true drop that a regression would show with a power of .8, or missing;
-    - `missing` and `missing_base` are shares of the `items` without a verdict, in `clusters`;
-    - `low_corrected` to `high_corrected` is the interval at the `level` that decides a regression.
-
-    `attrs`: the whole `decision`, `notes` for the reader, and what is `absent` from the new run.
+    docs/comparing.md has the rules. `base` and `new` are means over the `n` items of both, `drop`
+    their difference, `low` to `high` its 95 % interval, `low_corrected` to `high_corrected` that at
+    the `level` that decides a regression, `seen` the true drop that would be one with a power of
+    .8; `missing` and `missing_base` are shares of the `items`. `attrs`: the whole `decision`,
+    `notes` for the reader, and what is `absent` from the new run.
     """
     if not (isfinite(max_drop) and max_drop >= 0 and 0 <= max_missing <= 1):
         words = "give a drop of 0 or more, as .02 for two points, and a share from 0 to 1"
         raise SpecError(f"--max-drop {max_drop}, --max-missing {max_missing}: {words}")
-    runs = [_whole(folder) for folder in (base, new)]
+    runs = [ComparedRun.read(folder) for folder in (base, new)]
+    for folder, run in zip((base, new), runs, strict=True):
+        if run.answers != run.file.planned:
+            fact = f"{run.answers} of {run.file.planned} planned responses"
+            raise refused(f"{folder.path / ANSWERS}: {fact}")
     found, notes, unmatched = pairings.of_one_task(runs[0], runs[1], judge)
     count = len(runs[0].said.index.union(runs[1].said.index))
     columns = ["sample", "variant", "decoding", "answer"]
@@ -81,14 +73,6 @@ def gate(
     worst = next((d for d in (Decision.REGRESSION, Decision.INCONCLUSIVE) if d in said), None)
     frame.attrs |= {"decision": worst or Decision.PASS, "notes": notes, "absent": absent}
     return frame
-
-
-def _whole(folder: RunFolder) -> ComparedRun:
-    run = ComparedRun.read(folder)
-    if run.answers != run.file.planned:
-        fact = f"{run.answers} of {run.file.planned} planned responses"
-        raise refused(f"{folder.path / ANSWERS}: {fact}")
-    return run
 
 
 def _chosen(found: Sequence[Pairing]) -> list[Pairing]:
@@ -114,13 +98,20 @@ def _row(
     read, level = read_items(items), 1 - (1 - LEVEL) / tests
     lost = [float(items[side].isna().mean()) if len(items) else 0.0 for side in "ab"]
     base, new = mean(read["a"].tolist()), mean(read["b"].tolist())
-    bounds, sure = (_bounds(pairing, read, level=at) for at in (LEVEL, level))
+    sides = [read[name].to_numpy() for name in ("a", "b", "cluster")]
+    limits = pairing.limits()
+    bounds, sure = (
+        paired_gap(*sides, level=at)
+        if pairing.is_right_or_wrong
+        else clustered_mean(sides[0] - sides[1], sides[2], level=at, limits=limits)
+        for at in (LEVEL, level)
+    )
     decision, reason = _decide(allowed, bounds, sure, lost=lost, tests=tests)
     is_whole = decision != Decision.REGRESSION and max(lost[0], unmatched) <= max_missing
     is_same = bool(len(items)) and read["a"].equals(read["b"].rename("a"))
     if is_whole and is_same and _is_same(pairing, answers):
         decision, reason = Decision.PASS, SAME
-    seen, limits = None, pairing.limits()
+    seen = None
     if sure.low is not None and sure.high is not None:
         reach = (sure.high - sure.low) / 2
         found = detectable_difference(reach, sure.clusters, power=POWER, level=level)
@@ -136,13 +127,6 @@ def _row(
         **{"n": len(read), "items": len(items), "clusters": read["cluster"].nunique()},
         **{"missing": lost[1], "missing_base": lost[0]},
     }
-
-
-def _bounds(pairing: Pairing, read: DataFrame, *, level: float) -> Estimate:
-    base, new, clusters = (read[name].to_numpy() for name in ("a", "b", "cluster"))
-    if pairing.is_right_or_wrong:
-        return paired_gap(base, new, clusters, level=level)
-    return clustered_mean(base - new, clusters, level=level, limits=pairing.limits())
 
 
 def _is_same(pairing: Pairing, answers: Sequence[DataFrame]) -> bool:
@@ -176,18 +160,15 @@ def _decide(
         return Decision.REGRESSION, f"the drop is more than {max_drop:g}"
     if high is not None and high <= max_drop and max(lost[0], unmatched) <= max_missing:
         return Decision.PASS, f"a drop of more than {max_drop:g} is ruled out"
-    facts = (
-        (lost[0] > max_missing, f"{lost[0]:.1%} of the verdicts are missing from the base run"),
-        (unmatched > max_missing, f"{unmatched:.1%} of the samples are in one run alone"),
-        (high is None, f"no interval: {bounds.why}"),
-        (
-            low is not None and low > max_drop,
-            f"the drop is more than {max_drop:g} by the {LEVEL:.0%} interval, but not by the one "
-            f"that {tests} rows need (Bonferroni)",
-        ),
-        (True, f"a drop of up to {high or 0.0:.3f} is not ruled out"),
-    )
-    return Decision.INCONCLUSIVE, next(words for is_so, words in facts if is_so)
+    facts = {
+        f"{lost[0]:.1%} of the verdicts are missing from the base run": lost[0] > max_missing,
+        f"{unmatched:.1%} of the samples are in one run alone": unmatched > max_missing,
+        f"no interval: {bounds.why}": high is None,
+        f"the drop is more than {max_drop:g} by the {LEVEL:.0%} interval, but not by the one that "
+        f"{tests} rows need (Bonferroni)": low is not None and low > max_drop,
+        f"a drop of up to {high or 0.0:.3f} is not ruled out": True,
+    }
+    return Decision.INCONCLUSIVE, next(words for words, is_so in facts.items() if is_so)
 
 
 def gate_words(row: Row) -> str:

@@ -25,8 +25,8 @@ from harness.storage.find_runs import data_words, find_runs, run_folders
 from harness.storage.frames import Row, plain_rows
 from harness.storage.runs import RunFile, RunFolder, ScoreRow, table_text
 
-MOST_MODELS, MOST_VARIANTS, MOST_ALARMS = 12, 8, 2
-"""How many lines, columns and alarms are printed without --all."""
+MOST_ALARMS = 2
+"""How many alarms are printed without --all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class BoardChoice:
     task: str | None = option("Print these tasks only, comma-separated. Default: all.", None)
     variant: str | None = option("Print these variants only, comma-separated. Default: all.", None)
     judge: str | None = option("Print these judges only, comma-separated. Default: all.", None)
-    is_all: bool = option("Print all boards, models, variants and alarms.", False, flags="--all")
+    is_all: bool = option("Print all boards, averaged variants and alarms.", False, flags="--all")
 
     def of(self, scores: DataFrame) -> DataFrame:
         """The chosen scores; SpecError for what none of them has."""
@@ -117,7 +117,7 @@ def _put_boards(
     firsts = {task: place for place, (task, _) in reversed([*enumerate(heads)])}
     places = [*range(len(made))] if is_all else sorted(firsts.values())
     shown = places if is_all or has_tasks else places[:1]
-    left = [words for at in shown for words in _put_board(made[at], files, is_all=is_all)]
+    left = [words for at in shown for words in _put_board(made[at], files)]
     seen = {heads[at] for at in shown}
     if others := [f"{task} by {judge}" for task, judge in heads if (task, judge) not in seen]:
         left.append(f"{len(others)} more boards ({folded(list(dict.fromkeys(others)))})")
@@ -134,20 +134,13 @@ def _warn_of_judges(boards: DataFrame, verdicts: DataFrame) -> None:
         warn(f"judge {judge} {own['words'].iat[0]}: {task}, {first}{others}")
 
 
-def _put_board(matrix: DataFrame, files: Mapping[str, RunFile], *, is_all: bool) -> list[str]:
+def _put_board(matrix: DataFrame, files: Mapping[str, RunFile]) -> list[str]:
     variants, lines = matrix.attrs["variants"], views.lines_of(matrix)
-    left = [f"the {n} variants that are averaged"] if (n := len(matrix.attrs["averaged"])) else []
     has_seeds = any(len(own) > 1 for _, columns in lines for own in columns)
-    if not is_all and (more := len(variants) - MOST_VARIANTS) > 0:
-        left.append(f"{more} more variants")
-        variants = variants[:MOST_VARIANTS]
-    if not is_all and (more := len(lines) - MOST_MODELS) > 0:
-        left.append(f"{more} more models")
-        lines = lines[:MOST_MODELS]
     if len(variants) == 1 and not has_seeds:
         shown = _facts([own[0] for _, [own] in lines])
     else:
-        rows = [[name, *map(_cell, columns[: len(variants)])] for name, columns in lines]
+        rows = [[name, *map(_cell, columns)] for name, columns in lines]
         levels = [_levels(matrix[matrix["variant"] == name]) for name in variants]
         if any(levels):
             rows.append(["chance", *(" to ".join(map("{:.3f}".format, own)) for own in levels)])
@@ -162,7 +155,8 @@ def _put_board(matrix: DataFrame, files: Mapping[str, RunFile], *, is_all: bool)
         say(note, is_prose=True)
     if notes or len(variants) > 1:
         say("")
-    return left
+    averaged = len(matrix.attrs["averaged"])
+    return [f"the {averaged} variants that are averaged"] if averaged else []
 
 
 def _facts(rows: Sequence[Row]) -> DataFrame:

@@ -20,8 +20,8 @@ from harness.storage.environment import other_versions
 from harness.storage.find_runs import find_run, find_runs
 from harness.storage.frames import plain_rows, records
 
-MOST_SENTENCES, MOST_LINES = 3, 11
-"""So many differences are printed in words, or as lines of a table, without --all."""
+MOST_SENTENCES = 12
+"""So many differences are printed without --all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,22 +84,18 @@ def compare(
 
 
 def _put_findings(found: DataFrame, *, is_all: bool) -> None:
-    """The main differences in words, or in a table if there are many; every row with `is_all`."""
+    """The main differences in words, averages over orders first; with `is_all` every row, too."""
     main = comparing.main_differences(found)
-    pooled = r"(?:^|:)all$"  # averages over orders are first
+    pooled = r"(?:^|:)all$"
     is_pool = main["variant_a"].str.contains(pooled) | main["variant_b"].str.contains(pooled)
-    main = pandas.concat([main[is_pool], main[~is_pool]])
-    is_long = len(main) > MOST_SENTENCES and not is_all
-    for finding in findings.comparison_findings(main)[: 1 if is_long else None]:
+    said = findings.comparison_findings(pandas.concat([main[is_pool], main[~is_pool]]))
+    for finding in said if is_all else said[:MOST_SENTENCES]:
         say(finding, is_prose=True)
     say("")
-    if is_all or is_long:
-        _put_rows(found if is_all else main[:MOST_LINES])
-    more, parts = len(main) - MOST_LINES, len(found) - len(main)
-    left = [f"{more} more differences"] * (is_long and more > 0)
-    left += [f"{parts} rows of groups, decodings and relations"] * (parts > 0)
-    if left and not is_all:
-        say(f"--all prints {' and '.join(left)}, with counts and tests", is_prose=True)
+    if is_all:
+        _put_rows(found)
+    elif len(found) > (shown := min(len(said), MOST_SENTENCES)):
+        say(f"--all prints {len(found) - shown} more rows, with counts and tests", is_prose=True)
 
 
 def _put_rows(rows: DataFrame) -> None:

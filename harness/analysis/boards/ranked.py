@@ -1,9 +1,7 @@
 """Scores of runs to boards: ranks and groups of models on the items that all of them have.
 
-Rows share a board only where their signatures differ in nothing but the model. A board is ranked
-by the headline's mean; where texts have labels, by macro F1, or by the rate of hits less that of
-false alarms, for there a constant answer may have a high accuracy. Controls and constant answers
-have no rank.
+A board is ranked by the headline's mean; where texts have labels, by macro F1, or by the rate of
+hits less that of false alarms, for there a constant answer may have a high accuracy.
 """
 
 import logging
@@ -46,23 +44,20 @@ def leaderboard(folders: Sequence[RunFolder]) -> tuple[DataFrame, DataFrame, Dat
     and those that are to be ranked with others and whose verdicts are damaged.
     """
     texts = {folder.path.name: scores_of.score_text(folder) for folder in folders}
-    scores = scores_of.board_scores(texts)
+    scores, kept = scores_of.board_scores(texts), [*folders]
     try:
-        verdicts = verdicts_of(folders, scores)
+        verdicts = verdicts_of(kept, scores)
     except StoreError:
-        damaged = [folder for folder in folders if _is_damaged(folder, scores)]
-        scores = scores_of.board_scores(texts | {one.path.name: None for one in damaged})
-        verdicts = verdicts_of([one for one in folders if one not in damaged], scores)
+        for folder in folders:
+            try:
+                verdicts_of([folder], scores)
+            except StoreError as error:
+                _log.warning("%s: the run is left out", error)
+                kept.remove(folder)
+                texts[folder.path.name] = None
+        scores = scores_of.board_scores(texts)
+        verdicts = verdicts_of(kept, scores)
     return scores, standings(scores, verdicts), verdicts
-
-
-def _is_damaged(folder: RunFolder, scores: DataFrame) -> bool:
-    try:
-        verdicts_of([folder], scores)
-    except StoreError as error:
-        _log.warning("%s: the run is left out", error)
-        return True
-    return False
 
 
 def verdicts_of(folders: Sequence[RunFolder], scores: DataFrame) -> DataFrame:
@@ -95,14 +90,10 @@ def standings(scores: DataFrame, verdicts: DataFrame) -> DataFrame:
     """The headlines of all boards, board after board, the best model of each first.
 
     The columns of `board_scores`, where `value`, `low` and `high` are now of what the board ranks
-    by, over the model's own items; `score`, `score_low` and `score_high` are the headline's; then
-
-    - `board`: the number of the board; `ranked_by`: a name of POOLED;
-    - `is_control`, `is_constant`: a control, or nearly the same answer to all texts: no rank;
-    - `shared`: the value on the items that all ranked models have;
-    - `rank`, `rank_group`: NaN without a rank; models without a known order share a group;
-    - `rank_items`, `rank_clusters`: what the board ranks on, NaN where verdicts are not known;
-    - `tpr`, `fpr`, `has_rates`: the rates; `why`: why their difference has no interval.
+    by (`ranked_by`), over the model's own items; `score`, `score_low` and `score_high` are the
+    headline's; `shared` is the value on the items that all ranked models have, `rank_items` and
+    `rank_clusters` count these; `rank` and `rank_group` are NaN without a rank; `why` says why
+    there is no interval.
     """
     heads = unranked(scores_of.headlines(scores), constant_runs(scores))
     overall = scores[scores["group"] == ALL]

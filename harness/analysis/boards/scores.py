@@ -59,13 +59,11 @@ def score_text(folder: RunFolder, *, is_every: bool = False) -> str | None:
 
 
 def board_scores(texts: Mapping[str, str | None]) -> DataFrame:
-    """The scores of some runs as one frame, each score once, in a fixed order.
+    """The scores of some runs, each once: `texts` has what `score_text` gives by the run's name.
 
-    `texts` has what `score_text` gives by the name of the run. The columns are those of scores.csv,
-    then `run`, and what the signature says: `data`, `limit`, `seed`, `prompts`, `version`,
-    `judge_version`, `kind`, `tested` (the model with its version), `recipe` (all but the model:
-    rows of one recipe share a board), `alike` (what headlines share), and `missing`, the sum over
-    reasons. `attrs` has `lost`: the runs without a text.
+    The columns are those of scores.csv, then `run`, `missing` (the sum over reasons), and what the
+    signature says: `tested` is the model with its version, `recipe` all but the model (rows of one
+    recipe share a board), `alike` what headlines share. `attrs` has `lost`: runs without a text.
     """
     known = {run: text.partition("\n")[2] for run, text in texts.items() if text}
     kinds: dict[str, Any] = dict.fromkeys(COLUMNS, "category")

@@ -23,10 +23,9 @@ _COLUMNS = (*_NAMES, "judge", "value", "served", "model_served")
 def board_verdicts(folders: Sequence[RunFolder], heads: DataFrame) -> DataFrame:
     """The verdicts behind some headline scores, one row an item and score.
 
-    `signature`, `run`, `sample`, `variant`, `decoding`, `cluster` and `group` (categories in the
-    order of their names), `value` (NaN if missing) and the columns `part_0` on: what the item adds
-    to the sums that the score is made of, NaN where it adds nothing. StoreError where the verdicts
-    of a run were changed.
+    Names are categories in their order. `value` is NaN if missing; the columns `part_0` on are what
+    the item adds to the sums that the score is made of, NaN where it adds nothing. StoreError where
+    the verdicts of a run were changed.
     """
     wanted = heads[["run", "judge", "variant", "decoding", "signature"]].astype(object)
     runs, tasks = set(wanted["run"]), dict[str, dict[RunFolder, RunFile]]()
@@ -81,10 +80,7 @@ def _of_task(files: Mapping[RunFolder, RunFile], wanted: DataFrame) -> DataFrame
 def _is_of_signature(
     found: DataFrame, made: DataFrame, wanted: DataFrame, runs: Mapping[str, RunFile]
 ) -> "Series[bool]":
-    """Whether verdicts are of the snapshots of models that their signature names.
-
-    Those of others count as missing. With one snapshot of each model, all are.
-    """
+    """Whether verdicts are of the snapshots that their signature names: others count as missing."""
     sides = ["model_served", "served"]
     known = found.loc[found["value"].notna(), ["run", "judge", *sides]].drop_duplicates()
     known = known[known.duplicated(["run", "judge"], keep=False)].astype(object).fillna("")

@@ -18,12 +18,11 @@ from harness.storage.signature import Signature, short_labels
 def matrices(
     boards: DataFrame, files: Mapping[str, RunFile], *, is_all: bool = False
 ) -> list[DataFrame]:
-    """The rows of `standings` whose signatures differ in model, seed, variant and its words alone.
+    """The rows of `standings` whose signatures differ in model, seed and variant alone.
 
-    `files` has the first run of each recipe, by name. `attrs` of each: `variants`, its columns from
-    left to right; `averaged`, the variants that are left out because a column is the average over
-    them, none with `is_all`; `label`, what differs from others of the same task and judge. The
-    task's own judge comes first.
+    `files` has the first run of each recipe, by name. `attrs` of each: its `variants`; `averaged`,
+    those that are left out for their average, none with `is_all`; `label`, what differs from others
+    of the same task and judge. The task's own judge comes first.
     """
 
     def rest(recipe: str) -> str:
@@ -67,10 +66,7 @@ def _matrix(own: DataFrame, files: Mapping[str, RunFile], *, is_all: bool) -> Da
 
 
 def recipe_label(row: Row, rows: Sequence[Row], files: Mapping[str, RunFile]) -> str:
-    """What the recipe of a row of `standings` differs in from those of others, apart from models.
-
-    `files` has their runs by name.
-    """
+    """What the recipe of a row differs in from those of others, apart from models."""
     bare = dict.fromkeys(("model", "kind", "version", "variant", "seed"), "")
     plain = [str(replace(Signature.parse(one.signature), **bare)) for one in rows]
     words = [data_words(files[one.run]) for one in rows]
@@ -80,11 +76,7 @@ def recipe_label(row: Row, rows: Sequence[Row], files: Mapping[str, RunFile]) ->
 
 
 def lines_of(matrix: DataFrame) -> list[tuple[str, list[list[Row]]]]:
-    """Each model of a matrix with its rows in each column: one a seed, none where it was not run.
-
-    In the order of the first column; of several seeds the means count. Controls and constant
-    answers come last.
-    """
+    """Each model of a matrix with its rows in each column, one a seed; controls come last."""
     variants: list[str] = matrix.attrs["variants"]
     values = matrix.assign(order=matrix["shared"].fillna(matrix["value"]))
     groups = values.groupby(["tested", "variant"], observed=True)
