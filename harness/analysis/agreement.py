@@ -1,8 +1,4 @@
-"""Panels to frames of agreement: that of each judge with people, and of people with each other.
-
-Every statistic is a function of `stats`, where its source is; a missing value has a reason.
-Nothing here reads files.
-"""
+"""Panels to frames of agreement: that of each judge with people, and of people with each other."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,20 +13,10 @@ from harness.data.ratings import read_ratings
 from harness.lazy import DataFrame, pandas
 from harness.stats import agreement as agreements
 from harness.stats import comparison, correlation, reliability
+from harness.stats import estimate as estimates
 from harness.stats.agreement import Scale, Spread
 from harness.stats.comparison import Statistic
-from harness.stats.estimate import (
-    BootstrapSettings,
-    Estimate,
-    Floats,
-    NoValue,
-    Resamples,
-    Significance,
-    complete,
-    mean_estimate,
-    ratio,
-    snapped,
-)
+from harness.stats.estimate import Estimate, Floats, NoValue, Resamples, Significance
 from harness.storage.runs import RunFolder
 from harness.storage.signature import JudgeRecipe
 
@@ -41,11 +27,8 @@ EPSILONS = {"expert": 0.2, "skilled": 0.15, "crowd": 0.1}
 
 
 @dataclass(frozen=True, slots=True)
-class AgreementSettings(BootstrapSettings):
-    """How statistics are computed: draws, the raters' level of measurement, the judge's bonus.
-
-    `epsilon` is that of the alternative annotator test.
-    """
+class AgreementSettings(estimates.BootstrapSettings):
+    """Draws, the raters' level of measurement, and epsilon of the alternative annotator test."""
 
     draws: int = 1000
     level: Scale = "interval"
@@ -57,13 +40,7 @@ COLUMNS = (
     *("documents", "systems", "raters", "tie_rate_human", "tie_rate_judge", "epsilon", "p"),
     *("reason", "scale", "averaging", "signature", "sd", "p_holm", "note"),
 )
-"""The columns of agreement.csv: a row has one statistic of one judge, or of two.
-
-A missing value or interval has its `reason`. `documents` counts each document once, also where it
-was rated at several decodings. `sd` is the standard deviation of a mean over raters or pairs.
-`p_holm` is `p` corrected for all differences of the panel: those by permutation together, Williams'
-together. `note` says what to know of the value.
-"""
+"""The columns of agreement.csv (docs/people.md): a row has a statistic of one judge, or of two."""
 _Row = dict[str, Any]
 
 
@@ -142,10 +119,7 @@ def _none(reason: str) -> _Row:
 
 
 def _is_on_another_scale(panel: Panel, judge: JudgeTable, values: Floats) -> bool:
-    """Whether one side's values are shares or cosines, all in 0..1, and the other's go beyond.
-
-    One value throughout shows no scale, and ratings on a scale that the recipe names are ratings.
-    """
+    """Whether one side's values are shares or cosines, all in 0..1, and the other's go beyond."""
     scales = [JudgeRecipe(judge.judge, part).scale for part in judge.recipe.split("|")]
     known = panel.ratings[~np.isnan(panel.ratings)]
     if any(scale and scale[1] > 1 for scale in scales) or not len(known) or not len(values):
@@ -161,18 +135,14 @@ def _of_values(analysis: _Analysis, judge: JudgeTable) -> Iterator[_Row]:
     known = values[~np.isnan(values) & ~np.isnan(analysis.human)]
     note = _unmatched_values(ratings, judge, known)
     together = np.concatenate([ratings, values[:, :, None]], axis=2)
-    found = [
-        (
-            "alpha_judge_with_raters",
-            Spread(agreements.alpha_ci(together, resamples, scale=level), None),
-        ),
-        (
-            "alpha_judge_with_each",
-            agreements.alpha_with_each(ratings, values, resamples, scale=level),
-        ),
-        ("agreement_pairwise_judge", _pairwise(ratings, values, resamples)),
+    whole = agreements.alpha_ci(together, resamples, scale=level)
+    each = agreements.alpha_with_each(ratings, values, resamples, scale=level)
+    pairs = _pairwise(ratings, values, resamples)
+    rows = [
+        _row("alpha_judge_with_raters", whole, sd=None, note=note),
+        _row("alpha_judge_with_each", each.result, sd=each.sd, note=note),
+        _row("agreement_pairwise_judge", pairs.result, sd=pairs.sd, note=note),
     ]
-    rows = [_row(name, spread.result, sd=spread.sd, note=note) for name, spread in found]
     for name, one in _annotator(analysis, values):
         row = _row(name, one, epsilon=settings.epsilon)
         rows.append(row if one.value is None else {**row, "reason": None, "note": note})
@@ -183,7 +153,7 @@ def _of_values(analysis: _Analysis, judge: JudgeTable) -> Iterator[_Row]:
 
 def _unmatched_values(ratings: Floats, judge: JudgeTable, values: Floats) -> str:
     """How many of a judge's values are no value that any rater gave: such agree with nobody."""
-    given = snapped(ratings[~np.isnan(ratings)])
+    given = estimates.snapped(ratings[~np.isnan(ratings)])
     if not (odd := int((~np.isin(values, given)).sum())):
         return ""
     halves = f"; {judge.split} verdicts are .5, two orders that disagree: see --orders"
@@ -208,7 +178,7 @@ def _correlations(analysis: _Analysis, judge: JudgeTable) -> Iterator[_Row]:
     seed = str(analysis.settings.seed)
     fit, shares = correlation.cross_fitted_acc_eq(analysis.human, values, panel.clusters, seed=seed)
     places, shares = agreements.document_means(shares, resamples, panel.documents)
-    mean = mean_estimate(shares, fit.estimate.reason or NoValue.TOO_FEW)
+    mean = estimates.mean_estimate(shares, fit.estimate.reason or NoValue.TOO_FEW)
     epsilon = float(np.mean(fit.epsilons)) if fit.epsilons else None
     found = agreements.mean_jackknife(shares, mean, places, range_="share")
     yield _row("acc_eq", found, epsilon=epsilon)
@@ -249,11 +219,13 @@ def _pairwise(ratings: Floats, judge: Floats | None, resamples: Resamples) -> Sp
         alike = ratings[:, :, one] == ratings[:, :, other]
         columns = np.column_stack([alike.sum(axis=1), both.sum(axis=1)]).astype(np.float64)
         alone += [float(alike.sum() / both.sum())] if both.any() else []
-        shares = ratio(*agreements.sums_without(columns, resamples).T)
+        shares = estimates.ratio(*agreements.sums_without(columns, resamples).T)
         total += np.nan_to_num(shares)
         counted += ~np.isnan(shares)
     spread = agreements.deviation(np.array(alone))
-    return Spread(agreements.jackknife_ci(estimate, ratio(total, counted), "share"), spread)
+    return Spread(
+        agreements.jackknife_ci(estimate, estimates.ratio(total, counted), "share"), spread
+    )
 
 
 def _through(result: Estimate, change: Callable[[Estimate], Estimate]) -> Estimate:
@@ -324,7 +296,7 @@ def _permuted(
         draws=analysis.settings.draws,
         clusters=analysis.panel.clusters,
     )
-    rests = [without(*complete(shared, judge), resamples) for judge in (first, second)]
+    rests = [without(*estimates.complete(shared, judge), resamples) for judge in (first, second)]
     estimate = Estimate(test.statistic, n=test.n, reason=test.reason)
     found = agreements.jackknife_ci(estimate, rests[0] - rests[1], "any")
     return _tested(name, test, agreements.interval_with_test(found, test.p, resamples.clusters))
@@ -348,7 +320,7 @@ def _williams(human: Floats, *judges: JudgeTable) -> _Row:
 
 def _blank(analysis: _Analysis, judges: Sequence[JudgeTable]) -> _Row:
     panel, is_one = analysis.panel, len(judges) == 1
-    people, values = complete(analysis.human, judges[0].values)
+    people, values = estimates.complete(analysis.human, judges[0].values)
     recipes = " vs ".join(judge.recipe for judge in judges)
     return {
         "task": panel.task,

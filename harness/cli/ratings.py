@@ -6,16 +6,8 @@ from typing import Annotated, get_args
 
 import msgspec
 
-from harness.analysis import sheets
+from harness.analysis import findings, sheets
 from harness.analysis.agreement import COLUMNS, EPSILONS, AgreementSettings, agreement
-from harness.analysis.findings import (
-    PEOPLE,
-    by_judge,
-    judge_finding,
-    pairs_finding,
-    raters_finding,
-    who,
-)
 from harness.analysis.panels import AgreementQuery, panels
 from harness.analysis.sheets import Sheet, SheetForm
 from harness.cli import options
@@ -39,7 +31,6 @@ from harness.storage.frames import frame_csv, plain_rows, records
 from harness.storage.runs import RunFile
 from harness.storage.tables import column_of
 
-ALL_CSV = "sheets are CSV, which Label Studio imports and exports; leave --format out"
 STEPS = option("Steps of labelling: a name in configs/annotations/.")
 MAIN = {
     "pearson_dataset": "r",
@@ -131,31 +122,31 @@ def _rows_of_others(table: Path, tasks: Series) -> str:
 def _show_panel(rows: DataFrame, *, is_all: bool) -> None:
     """The raters once, a sentence for each judge, which judges differ, and a table."""
     found = records(rows)
-    for line in (
-        raters_finding(found),
-        *(judge_finding(judge, own) for judge, own in by_judge(found).items()),
-        *pairs_finding(found),
-    ):
+    judges = findings.by_judge(found)
+    say(findings.raters_finding(found), is_prose=True)
+    for judge, own in judges.items():
+        say(findings.judge_finding(judge, own), is_prose=True)
+    for line in findings.pairs_finding(found):
         say(line, is_prose=True)
-    names = {own[0].signature: judge for judge, own in by_judge(found).items()}
-    rows = rows.assign(judge=[names.get(row.signature, who(row)) for row in found])
+    names = {own[0].signature: judge for judge, own in judges.items()}
+    rows = rows.assign(judge=[names.get(row.signature, findings.who(row)) for row in found])
     remarks = rows[rows.statistic.isin([*MAIN]) & (rows.note != "")]
-    for note, judges in remarks.groupby("note", sort=False).judge:
-        say(f"note on {folded([*judges.unique()])}: {note}", is_prose=True)
+    for note, own in remarks.groupby("note", sort=False).judge:
+        say(f"note on {folded([*own.unique()])}: {note}", is_prose=True)
     for line in rows.averaging.unique():
         say(f"averaged: {line}", is_prose=True)
     say("")
-    if is_all:
-        of_raters = rows.statistic.isin(PEOPLE)
-        first = rows[of_raters].drop_duplicates("statistic").assign(judge="raters")
-        every = pandas.concat([first, rows[~of_raters]])
-        shown = records(every)
-        every["interval"] = [(row.low, row.high) for row in shown]
-        every["note"] = ["; ".join(filter(None, (row.reason, row.note))) for row in shown]
-        title = "every statistic; those of raters once"
-        show(every[EVERY], title, keys=2, p=p_value, p_holm=p_value)
-    else:
+    if not is_all:
         _show_main(rows[rows.value.notna() & rows.statistic.isin([*MAIN])])
+        return
+    of_raters = rows.statistic.isin(findings.PEOPLE)
+    first = rows[of_raters].drop_duplicates("statistic").assign(judge="raters")
+    every = pandas.concat([first, rows[~of_raters]])
+    every["interval"] = [*zip(every["low"], every["high"], strict=True)]
+    notes = every[["reason", "note"]].fillna("")
+    every["note"] = (notes["reason"] + "; " + notes["note"]).str.strip("; ")
+    title = "every statistic; those of raters once"
+    show(every[EVERY], title, keys=2, p=p_value, p_holm=p_value)
 
 
 def _show_main(rows: DataFrame) -> None:
@@ -236,7 +227,6 @@ class AnswerChoice:
     limit: options.Limit = None
     per_answer: int | None = option("Raters of each answer. Default: all.", None, min=1)
     per_file: int | None = option("Rows of each file. Default: all.", None, min=1)
-    form: str = option("csv, as all sheets are.", "csv", flags="--format", hidden=True)
 
 
 def export_ratings(choice: AnswerChoice, to: Writing, results: Results = RESULTS) -> int:
@@ -244,8 +234,6 @@ def export_ratings(choice: AnswerChoice, to: Writing, results: Results = RESULTS
 
     Label Studio imports them, too: the labelling config is in NAME.config.xml. Export CSV there.
     """
-    if choice.form != "csv":
-        raise SpecError(f"--format {choice.form}: {ALL_CSV}")
     folders = find_runs(results, choice.runs)
     drawn = options.names(choice.temperature, "--temperature")
     sheet = sheets.answers_sheet(
@@ -357,14 +345,11 @@ def import_ratings(
     key: Path | None = option("Key file of the blind sheet that was rated.", None),
     task: str = option("Task of the ratings, if the file names none.", ""),
     raters: str | None = option("Columns of raters: A,B; or with other names: A=anna,B=ben.", None),
-    form: str = option("wide, as all are.", "wide", flags="--format", hidden=True),
 ) -> int:
     """Convert ratings to long form; with --key, those of a blind sheet. CSV or XLSX.
 
     Several files are those of several raters, or parts of a sheet.
     """
-    if form != "wide":
-        raise SpecError(f"--format {form}: {ALL_CSV}")
     for file in files:
         refuse_source(out, file)
     names = (name.partition("=") for name in options.names(raters, "--raters"))

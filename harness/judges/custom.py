@@ -1,8 +1,4 @@
-"""What judges are built with, derived from, wrapped in and called.
-
-The mean of a judge as it is, less its mean when `Swapped`, shows how far it heeds what the samples
-of a cluster differ in.
-"""
+"""What judges are built with, derived from, wrapped in and called."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,10 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JudgeContext:
-    """What a judge may use besides its spec: templates, encoders, the identity of its model.
-
-    `model` is None for a judge that asks nothing. `executor` says where what it loads computes.
-    """
+    """What a judge may use besides its spec; `model` is the identity of the one it asks."""
 
     prompts: Prompts
     encoder: "Callable[[LocalEncoderSpec], Encoder]"
@@ -42,10 +35,7 @@ class JudgeContext:
 
 
 def reads_each_alone(judge: Judge) -> bool:
-    """Whether a judge's verdict on a case is the same whatever other cases it reads with it.
-
-    A judge says so by `reads_alone = True`. One that does not gets all cases of a run at once.
-    """
+    """Whether a judge's verdict on a case is the same whatever other cases it reads with it."""
     while isinstance(judge, Swapped | SourcedJudge):
         judge = judge.judge
     return getattr(judge, "reads_alone", False) is True
@@ -54,8 +44,8 @@ def reads_each_alone(judge: Judge) -> bool:
 class ComputedJudge:
     """A judge that asks nothing: a subclass sets `metric` and writes `read`.
 
-    A subclass with a `name` of its own needs no YAML: `Exact()` is a judge, and the digest of its
-    code and attributes is its recipe. One that holds what has no digest sets a `version`.
+    One with a `name` of its own needs no YAML: the digest of its code and attributes is its recipe,
+    or of its `version`.
     """
 
     name: str
@@ -65,7 +55,7 @@ class ComputedJudge:
     _spec: Any = None
 
     def __init__(self, name: str | None = None, spec: Any = None) -> None:  # noqa: ANN401 - each subclass has its own
-        """Judge as `spec` says under `name`, or without a YAML under the name of the class."""
+        """Judge as `spec` says under `name`, or under the name of the class."""
         if name is not None:
             self.name, self._spec = name, spec
         elif not isinstance(getattr(self, "name", None), str):
@@ -78,7 +68,7 @@ class ComputedJudge:
 
     @property
     def recipe(self) -> str:
-        """Name, digest of what the YAML or the class says, and kind, as signatures show them."""
+        """Name, digest and kind, as signatures show them."""
         if self._spec is None:
             return f"{self.name}:{source_digest(self, is_strict=not self.version)[:8]}|python"
         return f"{self.name}:{spec_digest(self._spec)[:8]}|{type(self._spec).__struct_config__.tag}"
@@ -93,10 +83,7 @@ class ComputedJudge:
 
 
 class AskingJudge:
-    """A judge that asks a model: a subclass sets `metric`, writes `ask` and `read`.
-
-    `recipe` covers the YAML and the model; one that renders templates adds their digests to it.
-    """
+    """A judge that asks a model: a subclass sets `metric`, writes `ask` and `read`."""
 
     metric: str
     reads_alone = False
@@ -186,8 +173,7 @@ _SWAPPED: Final = ":swapped"
 class JudgeLabel:
     """What a judge is called: the name of its YAML, and what differs from the YAML.
 
-    `model` is the one asked in place of the judge's own, None for its own. `is_swapped` says that
-    it reads each answer under another sample.
+    `model` is asked in place of its own; `is_swapped`: it reads answers under other samples.
     """
 
     name: str
@@ -212,10 +198,7 @@ ALONE = "no other sample of its cluster to swap it with"
 
 @dataclass(frozen=True, slots=True)
 class Swapped:
-    """A judge that is shown each answer under another sample of its cluster.
-
-    A sample without a partner has no verdict: it is unsupported.
-    """
+    """A judge that is shown each answer under another sample of its cluster, if there is one."""
 
     judge: Judge
     partners: Mapping[str, Sample]
@@ -236,14 +219,14 @@ class Swapped:
         return self.name + self.judge.recipe.removeprefix(self.judge.name)
 
     def ask(self, sample: Sample, response: Response) -> tuple[Request, ...]:
-        """What the judge asks about the response as one to the sample's partner."""
+        """Ask about the response as one to the sample's partner."""
         partner = self.partners.get(sample.id)
         return self.judge.ask(partner, response) if partner else ()
 
     def read(self, cases: Sequence[Case]) -> list[Verdict]:
         """One verdict a case, in the order of the cases."""
         partners = [self.partners.get(case.sample.id) for case in cases]
-        pairs = zip(cases, partners, strict=True)
+        pairs = [*zip(cases, partners, strict=True)]
         swapped = [replace(case, sample=partner) for case, partner in pairs if partner]
         verdicts = iter(self.judge.read(swapped) if swapped else [])
         alone = Failure(Reason.UNSUPPORTED, ALONE)
@@ -251,15 +234,14 @@ class Swapped:
             replace(next(verdicts), judge=self.name)
             if partner
             else missing(case.response, self.name, alone)
-            for case, partner in zip(cases, partners, strict=True)
+            for case, partner in pairs
         ]
 
 
 def partners(samples: Iterable[Sample]) -> dict[str, Sample]:
     """The partner of each sample by its id: the next of its cluster, by id and cyclic.
 
-    A sample that shows the same, or shares a reference text, would swap nothing: it is passed
-    over. Samples without any other have no partner.
+    One that shows the same, or shares a reference text, would swap nothing: it is passed over.
     """
     clusters: dict[str, dict[str, Sample]] = {}
     for sample in samples:

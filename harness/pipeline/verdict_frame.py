@@ -159,7 +159,7 @@ def by_snapshot(frame: DataFrame) -> Iterator[tuple[tuple[str, str], DataFrame]]
         return
     shares = [name for name in frame.columns if name.startswith(_SHARE)]
     for snapshots in known:
-        made, is_other = frame.copy(), is_known & (pairs != snapshots).any(axis=1)
+        made, is_other = frame.copy(), is_known & (pairs != list(snapshots)).any(axis=1)
         made["is_own"] = ~is_other
         made.loc[is_other, "reason"] = str(Reason.UNSUPPORTED)
         made.loc[is_other, "probabilities"] = 0

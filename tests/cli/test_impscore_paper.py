@@ -168,7 +168,7 @@ def fill(folder: Path, name: str, mark: Callable[[str, dict[str, str]], str]) ->
     with sheet.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([head, *filled])
     out = f"{sheet.stem}.rated.csv"
-    given = ("--format", "wide", "--key", str(key), "-o", str(folder / out))
+    given = ("--key", str(key), "-o", str(folder / out))
     assert main(["sheet", "read-ratings", str(sheet), *given]) == 0
     return out
 

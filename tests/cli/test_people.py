@@ -181,7 +181,6 @@ def test_answers_that_are_equal_at_two_temperatures_are_rated_once(ran: Toy, cap
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--format", "labelstudio"], "which Label Studio imports"),
         (["--per-answer", "2"], "name as many with --raters"),
         (["--raters", "ann,item"], "'item' is a column of the sheet"),
         (["--raters", "../ann"], "--raters '../ann'"),

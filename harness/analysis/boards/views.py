@@ -1,7 +1,7 @@
 """Boards as people see them: models by variants, seeds together; and notes on ranks."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -119,27 +119,16 @@ def ranked_on(boards: DataFrame) -> str:
     )
 
 
-def board_notes(boards: DataFrame) -> list[str]:
+def board_notes(boards: DataFrame, *, has_ends: bool = True) -> list[str]:
     """Why models, other than controls, have no rank, and why values have no interval: sentences."""
-    open_ = boards[boards["value"].notna() & boards["low"].isna()]
-    ends = [(row.model, _without_bounds(row)) for row in records(open_)]
-    return [*rank_notes(boards), *_sentences("No interval", ends)]
-
-
-def rank_notes(boards: DataFrame) -> list[str]:
-    """Why models, other than controls, have no rank: a sentence a reason."""
-    is_open = boards["rank"].isna() & ~boards["is_control"]
     has_ranks = boards.groupby("board")["rank"].transform("count") > 0
-    rows = records(boards.assign(has_ranks=has_ranks)[is_open])
-    return _sentences("No rank", [(row.model, _without_rank(row)) for row in rows])
-
-
-def _sentences(what: str, found: Iterable[tuple[str, str]]) -> list[str]:
-    """A sentence a reason, with the names of those that have it."""
-    models: dict[str, dict[str, None]] = {}
-    for model, reason in found:
-        models.setdefault(reason, {})[model] = None
-    return [f"{what} for {', '.join(own)}: {reason}." for reason, own in models.items() if reason]
+    rows = boards.assign(has_ranks=has_ranks, ends=boards["value"].notna() & boards["low"].isna())
+    models: dict[tuple[str, str], dict[str, None]] = {}
+    for row in records(rows[boards["rank"].isna() & ~boards["is_control"]]):
+        models.setdefault(("No rank", _without_rank(row)), {})[row.model] = None
+    for row in records(rows[rows["ends"]]) if has_ends else ():
+        models.setdefault(("No interval", _without_bounds(row)), {})[row.model] = None
+    return [f"{what} for {', '.join(own)}: {why}." for (what, why), own in models.items() if why]
 
 
 def _without_rank(row: Row) -> str:
@@ -154,12 +143,10 @@ def _without_rank(row: Row) -> str:
 
 
 def _without_bounds(row: Row) -> str:
-    match row.why or (NoValue.TOO_FEW if row.clusters < LEAST_CLUSTERS else None):
-        case NoValue.TOO_FEW:
-            return f"too few independent items ({row.clusters})"
-        case None if row.has_rates:
-            return "its verdicts were not read"
-        case None | NoValue.CONSTANT:
-            return "all answers of a kind are alike, so that nothing shows how far they may vary"
-        case other:
-            return str(other)
+    why = row.why or (NoValue.TOO_FEW if row.clusters < LEAST_CLUSTERS else None)
+    if why is NoValue.TOO_FEW:
+        return f"too few independent items ({row.clusters})"
+    if why is None and row.has_rates:
+        return "its verdicts were not read"
+    alike = "all answers of a kind are alike, so that nothing shows how far they may vary"
+    return alike if why in (None, NoValue.CONSTANT) else str(why)

@@ -9,7 +9,7 @@ from math import isnan
 from typing import Any
 
 from harness.analysis.boards.alarms import Row
-from harness.analysis.boards.views import board_notes, recipe_label
+from harness.analysis.boards.views import board_notes, ranked_on, recipe_label
 from harness.analysis.compare import compare, decided_items, read_items
 from harness.analysis.pairings import Kind, Pairing, between
 from harness.analysis.run_views import ComparedRun
@@ -180,23 +180,8 @@ def leaderboard(page: PageParts, board: DataFrame, pick: str) -> PageTable:
                 "cost USD": known(row.cost_usd),
             }
         )
-    words = {"about": _on_what(board), "notes": board_notes(board)}
+    words = {"about": ranked_on(board), "notes": board_notes(board)}
     return table_of(f"{head.task}: {pick}", lines, task=head.task, pick=pick, **words)
-
-
-def _on_what(board: DataFrame) -> str:
-    count = int(board["rank"].notna().sum())
-    if count < 2:
-        return "Controls have no rank." if board["is_control"].any() else ""
-    items, clusters = map(_whole, (first(board).rank_items, first(board).rank_clusters))
-    if items is None:
-        return "Ranked by value alone; no group is known."
-    models = "both" if count == 2 else f"all {count}"
-    apart = "Models of one group are not" if count == 2 else "Not all models within a group are"
-    return (
-        f"Ranked on the {items} verdicts that {models} have, of {clusters} independent "
-        f"items. {apart} significantly different. Controls have no rank."
-    )
 
 
 def phenomena(page: PageParts, boards: Sequence[tuple[DataFrame, str]]) -> Iterator[PageTable]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from harness.analysis.boards.alarms import Row
 from harness.analysis.boards.alarms import alarms as alarms_of
-from harness.analysis.boards.views import rank_notes
+from harness.analysis.boards.views import board_notes
 from harness.analysis.findings import difference_words
 from harness.analysis.run_views import ComparedRun
 from harness.lazy import DataFrame
@@ -85,7 +85,7 @@ def unranked(boards: Sequence[DataFrame]) -> list[str]:
     tasks: dict[str, dict[str, None]] = {}
     for board in boards:
         is_any = not board["is_control"].all()
-        why = rank_notes(board) if is_any else ["Only controls have answered."]
+        why = board_notes(board, has_ends=False) if is_any else ["Only controls have answered."]
         tasks.setdefault(" ".join(why), {})[first(board).task] = None
     return [f"No model is ranked on {', '.join(own)}. {why}" for why, own in tasks.items()]
 
