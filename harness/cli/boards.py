@@ -80,16 +80,12 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
     return ExitCode.of(lost)
 
 
-def put_joint_boards(folders: Sequence[RunFolder], *, is_whole: bool = False) -> None:
-    """Print the boards of some runs alone, those of one task together.
-
-    `is_whole`: of all tasks, with all alarms, which nothing else has printed.
-    """
+def put_joint_boards(folders: Sequence[RunFolder]) -> None:
+    """Print the boards of some runs alone, those of one task together, with all alarms."""
     scores, boards, verdicts = ranked.leaderboard(folders)
-    left = _put_boards(boards, folders, has_tasks=is_whole)
-    if is_whole:
-        _warn_of_judges(boards, verdicts)
-        _warn_of_alarms(scores)
+    left = _put_boards(boards, folders, has_tasks=True)
+    _warn_of_judges(boards, verdicts)
+    _warn_of_alarms(scores)
     if left:
         say(f"harness leaderboard --all prints {' and '.join(left)}\n", is_prose=True)
 

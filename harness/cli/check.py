@@ -1,6 +1,6 @@
 """The commands check judge, model, reader, scorer: is one of your own built as runs need it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from harness.cli import options
@@ -102,12 +102,10 @@ def _read_made_up(judge: Judge, samples: Sequence[Sample], *, has_model: bool) -
             judge.read([Case(sample, response)])
 
 
-def _report(findings: Iterable[conformance.Finding]) -> int:
-    problems = []
-    for one in findings:
-        problems += [] if one.problem is None else [one.problem]
-        say(f"ok: {one.rule}" if one.problem is None else f"FAILED: {one.rule}: {one.problem}")
-    return ExitCode.CHECK_FAILED if problems else ExitCode.DONE
+def _report(findings: conformance.Findings) -> int:
+    for rule, problem in findings.items():
+        say(f"FAILED: {rule}: {problem}" if problem else f"ok: {rule}")
+    return ExitCode.of(any(findings.values()))
 
 
 def _trials(

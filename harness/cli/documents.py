@@ -1,26 +1,20 @@
 """The commands table and report: the tables of a paper, and one page of runs, also served."""
 
-import textwrap
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harness.cli import options
 from harness.cli.options import HOME, RESULTS, AsJson, ExitCode, Home, Results, argument, option
 from harness.errors import SpecError
 from harness.present.page.items import MOST_ANSWERS
 from harness.present.page.page import REPORT, write_page
-from harness.present.page.server import LiveRuns, PageServer
+from harness.present.page.server import PageServer
 from harness.present.screen import say, show_json, show_rows, warn
-from harness.registry import Registry
 from harness.specs.layouts import LayoutSpec
 from harness.storage.files import refuse_source
 from harness.storage.find_runs import find_runs, run_folders
 from harness.storage.runs import RunFolder
-
-if TYPE_CHECKING:
-    from harness.analysis.tables.pivot import PaperTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,18 +47,6 @@ class TableChoice:
     )
     out: Path | None = option("File to write: .tex, .md, .csv or .html.", None, flags="--out -o")
 
-    def layout(self, found: LayoutSpec | None) -> LayoutSpec:
-        """The layout of a name, or the plain one, as the options change it."""
-        from harness.analysis.tables.build import adapted
-
-        lists = {
-            name: options.names(given, f"--{name}")
-            for name in ("rows", "columns", "groups", "cell")
-            if (given := getattr(self, name)) is not None
-        }
-        where = dict(map(_condition, self.where or ()))
-        return adapted(found, **lists, where=where, digits=self.digits)
-
 
 def table(
     choice: TableChoice, results: Results = RESULTS, home: Home = HOME, is_json: AsJson = False
@@ -81,42 +63,48 @@ def table(
       harness table intent-phenomena -o phenomena.tex
     """
     from harness.analysis.tables.build import TableInput, build
-    from harness.present.document import check_form, to_json, write
+    from harness.present.document import check_form, screen_cells, to_json, write
 
     if choice.out is not None:
         check_form(choice.out)
-    registry = options.registry(home)
-    layout_name, runs = _split(choice.names or [], registry)
-    found = registry.load("configs/layouts", layout_name) if layout_name else None
-    files = [path for path in choice.data or () if not path.is_dir()]
-    folder = next((path for path in choice.data or () if path.is_dir()), None)
-    given = TableInput(
-        find_runs(results, runs) or run_folders(results),
-        choice.ratings,
-        files,
-        options.data_folder(folder or _from_environment(registry)),
-    )
-    tables = build(choice.layout(found), given)
-    if is_json:
-        show_json([to_json(one) for one in tables])
-        return ExitCode.DONE
-    if choice.out is None:
-        _put(tables)
-        return ExitCode.DONE
-    for path in (*files, *([choice.ratings] if choice.ratings else [])):
-        refuse_source(choice.out, path)
-    write(tables, choice.out)
-    say(f"wrote {len(tables)} {'table' if len(tables) == 1 else 'tables'} to {choice.out}")
-    return ExitCode.DONE
-
-
-def _split(names: Sequence[str], registry: Registry) -> tuple[str | None, list[str]]:
-    """The layout among some names, if any, and the runs."""
+    registry, names = options.registry(home), choice.names or []
     known = registry.names("configs/layouts")
     layouts = [name for name in names if name in known or name.endswith((".yaml", ".yml"))]
     if len(layouts) > 1:
         raise SpecError(f"{', '.join(layouts)}: these are layouts; name one at a time")
-    return next(iter(layouts), None), [name for name in names if name not in layouts]
+    found = registry.load("configs/layouts", layouts[0]) if layouts else None
+    runs = find_runs(results, [name for name in names if name not in layouts])
+    files = [path for path in choice.data or () if not path.is_dir()]
+    folders = [path for path in choice.data or () if path.is_dir()]
+    folders += map(Path, filter(None, [registry.environ.get("HARNESS_DATA")]))
+    folder = options.data_folder(next(iter(folders), None))
+    given = TableInput(runs or run_folders(results), choice.ratings, files, folder)
+    tables = build(_adapted(choice, found), given)
+    if is_json:
+        show_json([to_json(one) for one in tables])
+    elif choice.out is None:
+        for one in tables:
+            show_rows(one.caption, *screen_cells(one))
+            say("".join(f"{note}\n" for note in one.notes), is_prose=True)
+    else:
+        for path in (*files, *([choice.ratings] if choice.ratings else [])):
+            refuse_source(choice.out, path)
+        write(tables, choice.out)
+        say(f"wrote {len(tables)} {'table' if len(tables) == 1 else 'tables'} to {choice.out}")
+    return ExitCode.DONE
+
+
+def _adapted(choice: TableChoice, found: LayoutSpec | None) -> LayoutSpec:
+    """The layout of a name, or the plain one, as the options change it."""
+    from harness.analysis.tables.build import adapted
+
+    lists = {
+        name: options.names(given, f"--{name}")
+        for name in ("rows", "columns", "groups", "cell")
+        if (given := getattr(choice, name)) is not None
+    }
+    where = dict(map(_condition, choice.where or ()))
+    return adapted(found, **lists, where=where, digits=choice.digits)
 
 
 def _condition(text: str) -> tuple[str, tuple[str, ...]]:
@@ -126,44 +114,25 @@ def _condition(text: str) -> tuple[str, tuple[str, ...]]:
     return name.strip(), options.names(patterns, "--where")
 
 
-def _from_environment(registry: Registry) -> Path | None:
-    given = registry.environ.get("HARNESS_DATA")
-    return Path(given) if given else None
-
-
-def _put(tables: Sequence["PaperTable"]) -> None:
-    from harness.present.document import screen_cells
-
-    for one in tables:
-        head, rows = screen_cells(one)
-        show_rows(one.caption, head, rows)
-        for note in one.notes:
-            say(textwrap.fill(note, 79, break_long_words=False, break_on_hyphens=False))
-        say("")
-
-
-_RUNS = options.SOME_RUNS + " Default: all runs of RESULTS."
-_ANSWERS = "Show about so many answers of a run that has more; tables are of all of them."
-_MEGABYTE = 2**20
-
-
 @dataclass(frozen=True, kw_only=True)
 class PageChoice:
     """Which runs a page shows, with what, and whether it is served."""
 
-    runs: list[str] | None = argument("RUN", _RUNS, None)
-    answers: int = option(_ANSWERS, MOST_ANSWERS)
+    runs: list[str] | None = argument(
+        "RUN", options.SOME_RUNS + " Default: all runs of RESULTS.", None
+    )
+    answers: int = option(
+        "Show about so many answers of a run that has more; tables are of all of them.",
+        MOST_ANSWERS,
+    )
     serve: bool = option("Show the page in a browser while runs go on, until Ctrl+C.", False)
     port: int = option("With --serve: port on this machine; 0 takes a free one.", 0)
-
-
-def report(
-    choice: PageChoice,
     out: Path | None = option(
         "File to write. Default: RESULTS/report.html.", None, flags="-o --out"
-    ),
-    results: Results = RESULTS,
-) -> int:
+    )
+
+
+def report(choice: PageChoice, results: Results = RESULTS) -> int:
     """Write one HTML page of runs: what was asked, who is better, and every answer.
 
     The page opens from disk, needs no server and asks nothing of any host. It holds prompts and
@@ -179,19 +148,19 @@ def report(
     def folders() -> list[RunFolder]:
         return find_runs(results, choice.runs or ()) or run_folders(results)
 
+    if choice.serve and choice.out is not None:
+        raise SpecError("--serve writes no file: leave -o out")
     if choice.serve:
-        if out is not None:
-            raise SpecError("--serve writes no file: leave -o out")
-        live = LiveRuns(results, folders, choice.answers)
-        folders()
-        with PageServer(choice.port, live) as server:
+        folders()  # what is named wrongly is refused at once
+        with PageServer(choice.port, results, folders, choice.answers) as server:
             say(f"{server.url} shows the runs of {results}; end with Ctrl+C")
-            server.serve_until_interrupted()
+            with suppress(KeyboardInterrupt):
+                server.serve_forever(poll_interval=0.2)
         return ExitCode.DONE
-    path = out or results / REPORT
+    path = choice.out or results / REPORT
     data, size = write_page(folders(), results, path, answers=choice.answers)
     for note in data.notes:
         warn(note)
-    megabytes = f"{size / _MEGABYTE:.1f} MB"
+    megabytes = f"{size / 2**20:.1f} MB"
     say(f"wrote {len(data.runs)} runs, {megabytes}, to {path}; open it in a browser")
     return ExitCode.DONE

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from harness.analysis import exports
 from harness.cli import options
@@ -28,9 +28,6 @@ from harness.storage.find_runs import find_run, find_runs
 from harness.storage.runs import RunFolder, ScoreRow, StoredRun, read_table
 from harness.storage.tables import column_of
 from harness.text.dedup import near_copies
-
-if TYPE_CHECKING:
-    from harness.pipeline.bundle import BundleProof
 
 
 def export_inspect(
@@ -134,7 +131,7 @@ def bundle(
     folders = find_runs(where.results, runs)
     results = folders[0].results(where.results)
     count, size = write_bundle(where.workspace(OFFLINE, results), folders, out)
-    proofs = prove_bundle(out, ProgressLine()).runs
+    _, proofs = prove_bundle(out, ProgressLine())
     for proof in proofs:
         for line in (*proof.unproven, *proof.differences):
             warn(f"{proof.run}: {line}")
@@ -159,21 +156,16 @@ def prove(file: Path = argument("FILE", "Bundle to prove."), is_json: AsJson = F
     from harness.pipeline.bundle import prove_bundle
 
     with limited(str(file)):  # its prompts are templates, which may compute anything
-        found = prove_bundle(file, ProgressLine())
+        changed, proofs = prove_bundle(file, ProgressLine())
     if is_json:
-        show_json(found)
-    else:
-        _put(found)
-    return ExitCode.of(not found.is_same)
-
-
-def _put(found: "BundleProof") -> None:
-    for fault in found.changed:
+        show_json({"changed": changed, "runs": proofs})
+    for fault in [] if is_json else changed:
         say(f"changed: {fault}")
-    for proof in found.runs:
+    for proof in [] if is_json else proofs:
         if proof.is_same:
             say(f"{proof.run}: the same (derived again from {proof.calls} calls)")
         for line in proof.differences:
             say(f"{proof.run}: differs: {line}")
         for line in proof.unproven:
             say(f"{proof.run}: not derived: {line}")
+    return ExitCode.of(changed or not all(proof.is_same for proof in proofs))

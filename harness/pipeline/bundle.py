@@ -1,24 +1,21 @@
-"""Stored runs to a bundle, all that derives their numbers again, and a bundle to its proof.
+"""Stored runs to a zip with all that derives their numbers again, and such a zip to its proof.
 
-Of the ledger only the lines of the runs' own calls; of prompts and judges only what they used.
-Keys and paths of this machine are looked for before anything is written. A proof renders the
-prompts again, so that every call is found by what it asked, and reads, judges and scores the
-answers again, offline. Samples are taken as they are stored; no judge's own code is run.
+A proof renders the prompts again, so that every call is found by what it asked, and reads, judges
+and scores the answers again, offline. Samples are taken as they are stored; no code is run.
 """
 
 import csv
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
-from itertools import chain, pairwise
+from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from harness import __version__
 from harness.core import Sample
@@ -29,12 +26,12 @@ from harness.parts import digest
 from harness.pipeline.calls import call_frame
 from harness.pipeline.execute import answer, with_judge
 from harness.pipeline.plan import Plan, variant_digest
-from harness.pipeline.records import SamplesOf, summed, with_verdicts
+from harness.pipeline.records import SamplesOf, step_keys, summed, with_verdicts
 from harness.pipeline.resolve import stored_responses
 from harness.pipeline.score import rows_of
 from harness.pipeline.setup import joined, stored_setup
 from harness.pipeline.walk import rebuild
-from harness.registry import JUDGES, Registry, Section
+from harness.registry import JUDGES, Registry
 from harness.specs.models import HostedSpec
 from harness.specs.plugins import OWN
 from harness.storage.bundle import changed, pack, unpack
@@ -46,12 +43,13 @@ from harness.storage.run_tables import RunTables, SampleRecord
 from harness.storage.runs import NAMES, RUN, SCORES, SUMS, RunFile, RunFolder, StoredRun
 from harness.workspace import Workspace
 
-HOME, RESULTS, CALLS = "home", "results", "calls.jsonl"
-ABOUT, INDEX = "README.md", "bundle.json"
 IMPORTED = "replay"
 """The kind of a model whose answers were imported: what it was asked is not ours to derive."""
 MOST_SHOWN, LEAST_SECRET = 10, 8
 _LABELS = ("sample", "variant", "decoding", "group", "judge", "metric")
+_DERIVED = re.compile(
+    rf"runs/([^/]+/){{3}}({'|'.join(map(re.escape, (*NAMES, SUMS)))})|calls/[^/]+/calls\.jsonl"
+)
 
 README = """# A bundle of evaluation results
 
@@ -64,14 +62,14 @@ unpacks the zip into a temporary folder, renders every prompt again, finds each 
 it asked, reads, judges and scores the answers again, and compares all values. It says `the same`,
 or what differs.
 
-`bundle.json` names the runs; `results/runs/` has them, each with the versions of the programs that
-made it in `run.json`, `results/calls/` the calls behind them alone, `home/` the task, judges and
-prompts (Python code is never run), `SHA256SUMS` the sum of every file.
+`results/runs/` has the runs, each with its task, the sums of its data files and the versions of the
+programs that made it in `run.json`; `results/calls/` the calls behind them alone, `home/` the
+judges and prompts (Python code is never run), `SHA256SUMS` the sum of every file.
 
 What it shows: that these numbers follow from these calls. What it does not show: that the calls
-are what a model said, or that the texts are those of the data set; `bundle.json` has the sums of
-the data files, to compare with the release. The texts of the samples and the answers are in the
-bundle: mind the licence of the data, and that some of it may offend.
+are what a model said, or that the texts are those of the data set: compare the sums of the data
+files with the release. The texts of the samples and the answers are in the bundle: mind the licence
+of the data, and that some of it may offend.
 
 ## Runs
 
@@ -97,19 +95,6 @@ class Proof:
         return not self.differences and not self.unproven
 
 
-@dataclass(frozen=True, slots=True)
-class BundleProof:
-    """The files of a bundle that are not as its sums say, and each of its runs derived again."""
-
-    changed: tuple[str, ...]
-    runs: tuple[Proof, ...]
-
-    @property
-    def is_same(self) -> bool:
-        """Whether no file was changed, and every run came out the same."""
-        return not self.changed and all(proof.is_same for proof in self.runs)
-
-
 def write_bundle(workspace: Workspace, folders: Sequence[RunFolder], out: Path) -> tuple[int, int]:
     """Write the bundle of some runs; how many files and how many bytes it has.
 
@@ -118,24 +103,19 @@ def write_bundle(workspace: Workspace, folders: Sequence[RunFolder], out: Path) 
     """
     found = [(folder, StoredRun.read(folder)) for folder in folders]
     runs = sorted(found, key=lambda pair: (pair[1].file.run.task, pair[1].file.digest))
-    files = dict[str, bytes]()
+    files, lines, made = dict[str, bytes](), list[str](), [run.file for _, run in runs]
     for folder, run in runs:
-        place = f"{RESULTS}/runs/{_place(run.file)}"
         names = [name for name in (*NAMES, SUMS) if (folder.path / name).exists()]
+        place = f"results/runs/{_place(run.file)}"
         files |= {f"{place}/{name}": (folder.path / name).read_bytes() for name in names}
-        files |= _specs(workspace.registry, run.file)
-    files |= _calls(workspace, runs)
-    made = [run.file for _, run in runs]
-    index = {"bundle": 1, "runs": [*map(_entry, made)]}
-    files[INDEX] = msgspec.json.format(msgspec.json.encode(index), indent=2) + b"\n"
-    lines = [
-        f"- {file.run.task}, {file.model.name}: {file.samples} samples, {file.planned} answers, "
-        f"judged by {', '.join(entry.name for entry in file.judges) or 'nobody'}"
-        for file in made
-    ]
+        files |= _home(workspace.registry, run.file)
+        judges = ", ".join(entry.name for entry in run.file.judges) or "nobody"
+        answers = f"{run.file.samples} samples, {run.file.planned} answers, judged by {judges}"
+        lines.append(f"- {run.file.run.task}, {run.file.model.name}: {answers}")
     count = f"{len(made)} run{'s' * (len(made) != 1)}"
+    files |= _calls(workspace, runs)
     about = README.format(count=count, version=__version__, runs="\n".join(lines))
-    files[ABOUT] = about.encode()
+    files["README.md"] = about.encode()
     _refuse_secrets(workspace, made, files)
     data = pack(files)
     write_whole(out, data)
@@ -152,7 +132,7 @@ def _calls(workspace: Workspace, runs: Sequence[tuple[RunFolder, StoredRun]]) ->
             ledger = Ledger(results / "calls" / name)
             stored |= ledger.find(keys).keys()
             for moment, line in ledger.stored_lines(keys):
-                found.setdefault(f"{RESULTS}/calls/{name}/{CALLS}", {})[line] = moment
+                found.setdefault(f"results/calls/{name}/calls.jsonl", {})[line] = moment
         if lost := sorted(keys - stored):
             raise StoreError(
                 f"{folder.path}: {len(lost)} of its calls are not in the ledger (first: "
@@ -166,12 +146,11 @@ def _calls(workspace: Workspace, runs: Sequence[tuple[RunFolder, StoredRun]]) ->
 def _call_keys(records: Sequence[SampleRecord]) -> set[str]:
     """The keys of every call behind some records: of their steps and of their judges."""
     verdicts = (verdict for record in records for verdict in record.verdicts.values())
-    steps = (step.key for record in records for step in record.steps)
-    return {*steps, *chain.from_iterable(verdict.keys for verdict in verdicts)}
+    return {*step_keys(records), *(key for verdict in verdicts for key in verdict.keys)}
 
 
-def _specs(registry: Registry, file: RunFile) -> dict[str, bytes]:
-    """The task, column map, judges and prompts of a run, by their paths in the bundle."""
+def _home(registry: Registry, file: RunFile) -> dict[str, bytes]:
+    """The judges and prompts of a run, by their paths in the bundle."""
     files, prompts, templates = dict[str, bytes](), registry.prompts, set[str]()
     texts: dict[str, str] = {}
     if file.model.kind != IMPORTED:
@@ -182,39 +161,14 @@ def _specs(registry: Registry, file: RunFile) -> dict[str, bytes]:
     named = {JudgeLabel.parse(entry.name).name for entry in file.judges}
     for name in sorted(named & {*registry.names("configs/judges")}):
         path, spec = registry.file("configs/judges", name), registry.load("configs/judges", name)
-        files[f"{HOME}/configs/judges/{name}.yaml"] = path.read_bytes()
+        files[f"home/configs/judges/{name}.yaml"] = path.read_bytes()
         templates |= {getattr(spec, "template", ""), *getattr(spec, "slots", {}).values()}
-        if _kind(spec) == OWN:
-            own = Path(str(getattr(spec, "entry", "")).rpartition(":")[0])
-            if own.suffix == ".py" and own.parent == path.parent and own.is_file():
-                files[f"{HOME}/configs/judges/{own.name}"] = own.read_bytes()
+        own = path.parent / str(getattr(spec, "entry", "")).rpartition(":")[0]
+        if own.suffix == ".py" and own.parent == path.parent and own.is_file():
+            files[f"home/configs/judges/{own.name}"] = own.read_bytes()
     for template in filter(None, templates):
         texts |= prompts.sources(template)
-    places: dict[Section, str | None] = {
-        "tasks": file.run.task,
-        "configs/tables": file.task.data.map,
-    }
-    for section, one in places.items():
-        with suppress(SpecError):  # it may be gone: a run holds its task, and needs neither
-            if one is not None and (path := registry.file(section, one)).is_file():
-                files[f"{HOME}/{section}/{path.stem}.yaml"] = path.read_bytes()
-    return files | {f"{HOME}/prompts/{name}": text.encode() for name, text in texts.items()}
-
-
-def _kind(spec: Any) -> str:  # noqa: ANN401 - a spec of any plugin
-    return str(type(spec).__struct_config__.tag)
-
-
-def _entry(file: RunFile) -> dict[str, Any]:
-    """What bundle.json says of a run."""
-    return {
-        "task": file.run.task,
-        "model": file.model.name,
-        "digest": file.digest,
-        "harness": file.version,
-        "judges": [entry.name for entry in file.judges],
-        "data": {"source": file.data.source, "files": dict(file.data.files)},
-    }
+    return files | {f"home/prompts/{name}": text.encode() for name, text in texts.items()}
 
 
 def _place(file: RunFile) -> str:
@@ -248,8 +202,8 @@ def _refuse_secrets(
                 raise SpecError(f"{fact}; repeat the run without it")
 
 
-def prove_bundle(path: Path, progress: Progress) -> BundleProof:
-    """Derive every run of a bundle again, offline, in a temporary folder.
+def prove_bundle(path: Path, progress: Progress) -> tuple[list[str], list[Proof]]:
+    """The files of a bundle that are not as its sums say, and each of its runs derived again.
 
     Only what the bundle brings is used: no file of a home folder, and no key. Raises StoreError
     for what is no bundle, or not safe to unpack.
@@ -257,32 +211,15 @@ def prove_bundle(path: Path, progress: Progress) -> BundleProof:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     with tempfile.TemporaryDirectory(prefix="harness-prove-") as place:
         unpack(path, folder := Path(place).resolve())
-        folders = run_folders(folder / RESULTS)
-        if not folders or not (folder / INDEX).is_file():
-            raise StoreError(f"{path}: no {INDEX} or no run in it; name what `harness bundle` made")
-        (home := folder / HOME).mkdir(exist_ok=True)
+        if not (folders := run_folders(results := folder / "results")):
+            raise StoreError(f"{path}: no run in it; name what `harness bundle` made")
+        (home := folder / "home").mkdir(exist_ok=True)
         registry = replace(Registry.open(home), homes=(home,), environ={})
-        space = Workspace(registry, folder / RESULTS, None, "corrected", progress)
-        proofs = tuple(_prove(space, one) for one in folders)
-        return BundleProof((*changed(folder), *_unlisted(folder, folders)), proofs)
-
-
-def _unlisted(folder: Path, folders: Sequence[RunFolder]) -> Iterator[str]:
-    """Where the index says otherwise than its runs, and results that nothing derives."""
-    with suppress(StoreError):  # the proof of a run that cannot be read says so
-        found, listed = sorted(repr(_entry(run.read())) for run in folders), list[str]()
-        with suppress(msgspec.DecodeError, KeyError, TypeError):
-            listed = sorted(map(repr, decode_json((folder / INDEX).read_bytes())["runs"]))
-        if found != listed:
-            yield f"{INDEX}: its runs are not those of the bundle, as their {RUN} has them"
-    for path in sorted(p for p in (folder / RESULTS).rglob("*") if p.is_file()):
-        match path.relative_to(folder / RESULTS).parts:
-            case ("runs", _, _, _, file) if file in (*NAMES, SUMS):
-                pass
-            case ("calls", _, file) if file == CALLS:
-                pass
-            case _:
-                yield f"{path.relative_to(folder).as_posix()}: nothing derives this file"
+        space = Workspace(registry, results, None, "corrected", progress)
+        files = sorted(p.relative_to(results) for p in results.rglob("*") if p.is_file())
+        others = [name for p in files if not _DERIVED.fullmatch(name := p.as_posix())]
+        faults = [*changed(folder), *(f"results/{n}: nothing derives this file" for n in others)]
+        return faults, [_prove(space, one) for one in folders]
 
 
 def _prove(workspace: Workspace, folder: RunFolder) -> Proof:
@@ -293,6 +230,8 @@ def _prove(workspace: Workspace, folder: RunFolder) -> Proof:
         file, records = _derived(workspace, run, unproven)
         calls = len(_call_keys(run.rows))
         lines = list(_compared(folder, file, records))
+        if not folder.path.as_posix().endswith(_place(file)):
+            lines.insert(0, f"{RUN}: is of run {_place(file)}")
         found += lines[:MOST_SHOWN]
         if len(lines) > MOST_SHOWN:
             found.append(f"and {len(lines) - MOST_SHOWN} more values")
@@ -332,7 +271,8 @@ def _derived(
         try:
             if (name := JudgeLabel.parse(entry.name).name) not in registry.names("configs/judges"):
                 raise SpecError("it has no YAML, so that its verdicts are kept as stored")
-            if (kind := _kind(registry.load("configs/judges", name))) == OWN or kind not in JUDGES:
+            kind = str(type(registry.load("configs/judges", name)).__struct_config__.tag)
+            if kind == OWN or kind not in JUDGES:
                 said = f"it is code of its own (kind {kind}), which is not run"
                 raise SpecError(f"{said}; read it, then run it")
             setup = stored_setup(workspace, entry, SamplesOf(records))

@@ -1,7 +1,6 @@
 """Unchanged runs, recognised by digests of what made them and of what they wrote.
 
-No sample is read for it. Anything that differs, or is not known, makes a repeat an ordinary run,
-which reads the ledger. What is recorded holds for one machine, so it lies outside the run folders.
+What is recorded holds for one machine, so it lies outside the run folders.
 """
 
 import logging
@@ -25,8 +24,6 @@ from harness.storage.run_tables import SampleRecord
 from harness.storage.runs import SUMS, RunFolder
 
 _log = logging.getLogger(__name__)
-PLACE = "repeats"
-"""The folder of what is recorded, below the results."""
 Segment = tuple[str, int, str]
 """A file of stored calls: its name, its size in bytes and a digest of its last bytes."""
 TAIL = 4096
@@ -38,7 +35,7 @@ class Repeat(msgspec.Struct, frozen=True):
 
     `inputs` has a digest for each judge, and one for all under "". `wrote` is the sha256 of the
     run's list of sums, `retried` the ways of retrying that would make calls, `truncated` the number
-    of answers cut at their token limit, `program` the digest of the source that read the replies.
+    of answers cut at their token limit.
     """
 
     inputs: Mapping[str, str]
@@ -46,7 +43,6 @@ class Repeat(msgspec.Struct, frozen=True):
     wrote: str
     retried: frozenset[str]
     truncated: int
-    program: str = ""
 
 
 def program_digest(*parts: object) -> str:
@@ -94,29 +90,33 @@ def _segment(path: Path, size: int | None = None) -> Segment:
 
 def record(
     folder: RunFolder,
-    plan_inputs: Mapping[str, str],
+    inputs: Mapping[str, str],
     before: Mapping[str, list[Segment]],
     *,
     retried: Iterable[str],
     truncated: int,
 ) -> None:
-    """Record what a run was made of; the run is whole also where this cannot be written.
+    """Record what a run was made of, unless another process added calls since `before`.
 
-    `before` are the segments as the run began. Where another process added to one meanwhile,
-    nothing is recorded: it may have stored the reply that counts first.
+    Its reply may be the one that counts. The run is whole also where this cannot be written.
     """
-    now, path = stored_segments(folder.path.parents[3], before), _place(folder)
+    now = stored_segments(folder.path.parents[3], before)
+    path = records_of(folder.path.parent) / f"{folder.path.name}.json"
     added = {name for model, own in now.items() for name, *_ in set(own) - set(before[model])}
     try:
         if any(not name.endswith(f"-{os.getpid()}.jsonl") for name in added):
             path.unlink(missing_ok=True)
             return
-        wrote = sum_of(folder.path / SUMS)
-        found = Repeat(plan_inputs, now, wrote, frozenset(retried), truncated, program_digest())
+        found = Repeat(inputs, now, sum_of(folder.path / SUMS), frozenset(retried), truncated)
         write_whole(path, msgspec.json.encode(found) + b"\n")
     except (OSError, StoreError) as error:
         why = str(error).partition(";")[0]
         _log.warning("%s; the run is whole, and a repeat goes through it again", why)
+
+
+def records_of(runs: Path) -> Path:
+    """The folder of what is recorded of the runs of a task and a model."""
+    return runs.parents[2] / "repeats" / runs.parent.name / runs.name
 
 
 def recognised(
@@ -126,7 +126,7 @@ def recognised(
 
     `retry` says which stored failures would be asked again.
     """
-    for path in _records(runs):
+    for path in sorted(records_of(runs).glob("*.json")):
         folder = RunFolder(runs / path.stem)
         with suppress(OSError, msgspec.MsgspecError, StoreError):
             known = msgspec.json.decode(path.read_bytes(), type=Repeat)
@@ -136,62 +136,13 @@ def recognised(
     return None
 
 
-def is_read_by_this_program(folder: RunFolder) -> bool:
-    """Whether a run, its stored calls and the program's source are as when it was written."""
-    with suppress(OSError, msgspec.MsgspecError, StoreError):
-        known = msgspec.json.decode(_place(folder).read_bytes(), type=Repeat)
-        return known.program == program_digest() and _is_unchanged(folder, known)
-    return False
-
-
-def has_any(runs: Path) -> bool:
-    """Whether anything is recorded of the runs of a task and a model."""
-    return bool(_records(runs))
-
-
 def _is_unchanged(folder: RunFolder, known: Repeat) -> bool:
     for model, before in known.ledgers.items():
         found = segments(folder.path.parents[3] / "calls" / model)
-        # Later runs only add calls. Of two replies to one key the first stored counts, so what
-        # follows the last segment's end cannot change a run that has all of its replies.
-        now = [*map(_segment, found)]
+        # Of two replies to one key the first stored counts: what was added since changes no run
+        # that has all of its replies.
         began = [_segment(path, size) for path, (_, size, _) in zip(found, before, strict=False)]
-        is_added_to = before and began == before and now[: len(before) - 1] == before[:-1]
-        if now != before and (known.retried or not is_added_to):
+        is_begun = bool(before) and began == before
+        if [*map(_segment, found)] != before and (known.retried or not is_begun):
             return False
     return sum_of(folder.path / SUMS) == known.wrote and not folder.changed()
-
-
-def _place(folder: RunFolder) -> Path:
-    results, (task, model, name) = folder.path.parents[3], folder.path.parts[-3:]
-    return results / PLACE / task / model / f"{name}.json"
-
-
-def _records(runs: Path) -> list[Path]:
-    return sorted(_place(RunFolder(runs / "any")).parent.glob("*.json"))
-
-
-def record_plan(
-    results: Path, name: str, folders: Iterable[RunFolder], files: Iterable[Path]
-) -> None:
-    """Record the runs of a plan, with their tags, and the files made of them."""
-    with suppress(OSError, StoreError):
-        write_whole(_of_plan(results, name), _plan_digest(folders, files).encode())
-
-
-def is_plan_unchanged(
-    results: Path, name: str, folders: Iterable[RunFolder], files: Iterable[Path]
-) -> bool:
-    """Whether a plan's runs and the files made of them are as they were recorded."""
-    with suppress(OSError, StoreError):
-        return _of_plan(results, name).read_text("utf-8") == _plan_digest(folders, files)
-    return False
-
-
-def _of_plan(results: Path, name: str) -> Path:
-    return results / PLACE / "plans" / f"{name}.json"
-
-
-def _plan_digest(folders: Iterable[RunFolder], files: Iterable[Path]) -> str:
-    runs = [(folder.place, sum_of(folder.path / SUMS), folder.tag) for folder in folders]
-    return digest((runs, [sum_of(file) for file in files]))

@@ -1,8 +1,4 @@
-"""Files to one zip with the same bytes everywhere, and a zip of somebody else's to a folder.
-
-What comes out of a zip is not trusted: no name leads out of the folder, nothing is a link, and
-sizes are counted as they are unpacked, not as the zip states them.
-"""
+"""Files to one zip with the same bytes everywhere, and a zip of somebody else's to a folder."""
 
 import io
 import re
@@ -20,26 +16,18 @@ from harness.errors import StoreError
 
 SUMS = "SHA256SUMS"
 MOST_FILES, MOST_BYTES = 10_000, 2 << 30
-"""A zip with more is refused, and what was unpacked of it removed by the caller."""
-_BLOCK = 1 << 20
 _PART = re.compile(r"[^\\/:*?\"<>|\x00-\x1f\x7f]{1,255}")
-_WHEN = (1980, 1, 1, 0, 0, 0)
-_UNIX, _MODE = 3, 0o100644 << 16
 
 
 def pack(files: Mapping[str, bytes]) -> bytes:
-    """A zip of some files, by their paths, and of their sums; equal files give equal bytes.
-
-    Neither clock, owner nor order enters it. Compression is zlib's, as this Python has it.
-    """
+    """A zip of some files, by their paths, and of their sums; equal files give equal bytes."""
     sums = "".join(f"{sha256(files[name]).hexdigest()}  {name}\n" for name in sorted(files))
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, data in sorted({**files, SUMS: sums.encode()}.items()):
-            entry = zipfile.ZipInfo(name, _WHEN)
-            entry.create_system, entry.external_attr = _UNIX, _MODE
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, data)
+            entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            entry.create_system, entry.external_attr = 3, 0o100644 << 16  # a plain file of Unix
+            archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
     return out.getvalue()
 
 
@@ -49,10 +37,9 @@ def unpack(path: Path, folder: Path, *, most_bytes: int = MOST_BYTES) -> None:
         raise StoreError(f"{path}: no such file; name a bundle")
     try:
         with zipfile.ZipFile(path) as archive:
-            entries = _checked(path, archive.infolist())
             left = most_bytes
-            for entry in entries:
-                left -= _written(archive, entry, folder / entry.filename, left, path)
+            for entry in _checked(path, archive.infolist()):
+                left -= _written(archive, entry, folder / entry.filename, left)
     except (OSError, RuntimeError, NotImplementedError) as error:
         raise StoreError(f"{path}: cannot be unpacked ({error}); get it again") from error
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError) as error:
@@ -92,22 +79,19 @@ def _checked(path: Path, entries: list[zipfile.ZipInfo]) -> list[zipfile.ZipInfo
     return [entry for entry in entries if not entry.is_dir()]
 
 
-def _written(
-    archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path, left: int, path: Path
-) -> int:
+def _written(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path, left: int) -> int:
     """Unpack one file of at most `left` bytes; how many it had."""
     target.parent.mkdir(parents=True, exist_ok=True)
     size = 0
     with archive.open(entry) as source, target.open("xb") as file:
-        while block := source.read(_BLOCK):
-            size += len(block)
-            if size > left:
-                raise _unsafe(path, f"unpacks to more than {MOST_BYTES >> 20} MiB")
+        while block := source.read(1 << 20):
+            if (size := size + len(block)) > left:
+                raise _unsafe(archive.filename, f"unpacks to more than {MOST_BYTES >> 20} MiB")
             file.write(block)
     return size
 
 
-def _unsafe(path: Path, fact: str) -> StoreError:
+def _unsafe(path: object, fact: str) -> StoreError:
     return StoreError(f"{path}: {fact}; that is no bundle of this program: do not use it")
 
 
@@ -118,10 +102,7 @@ MOST_MEMORY, MOST_SECONDS = 16 << 30, 1_800
 def limited(
     what: str, *, most_bytes: int = MOST_MEMORY, most_seconds: int = MOST_SECONDS
 ) -> Iterator[None]:
-    """Raise StoreError where a block takes more CPU seconds or memory; None on systems without.
-
-    `what` names what is computed. The limits of the process are set back afterwards.
-    """
+    """Raise StoreError where a block takes more CPU seconds or memory; `what` names it."""
     try:
         import resource
     except ImportError:  # not a POSIX system
@@ -133,19 +114,17 @@ def limited(
 
     used = resource.getrusage(resource.RUSAGE_SELF)
     spent = int(used.ru_utime + used.ru_stime) + 1
-    known = {kind: resource.getrlimit(kind) for kind in (resource.RLIMIT_CPU, resource.RLIMIT_AS)}
+    wanted = {resource.RLIMIT_CPU: spent + most_seconds, resource.RLIMIT_AS: most_bytes}
+    known = {kind: resource.getrlimit(kind) for kind in wanted}
     before = signal.signal(signal.SIGXCPU, refuse)
     try:
-        wanted = {resource.RLIMIT_CPU: spent + most_seconds, resource.RLIMIT_AS: most_bytes}
-        for kind, limit in wanted.items():
-            hard = known[kind][1]
-            is_lower = hard == resource.RLIM_INFINITY or limit <= hard
-            resource.setrlimit(kind, (limit if is_lower else hard, hard))
+        for kind, (_, hard) in known.items():
+            most = wanted[kind] if hard == resource.RLIM_INFINITY else min(wanted[kind], hard)
+            resource.setrlimit(kind, (most, hard))
         yield
     except MemoryError as error:
-        raise StoreError(
-            f"{what}: took more than {most_bytes >> 30} GB; do not trust it"
-        ) from error
+        fact = f"{what}: took more than {most_bytes >> 30} GB; do not trust it"
+        raise StoreError(fact) from error
     finally:
         for kind, limits in known.items():
             resource.setrlimit(kind, limits)

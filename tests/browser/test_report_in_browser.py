@@ -15,7 +15,7 @@ from support.packages import needs
 from support.report_runs import Sketch, write_runs
 
 from harness.present.page.page import page_data, page_text
-from harness.present.page.server import LiveRuns, PageServer
+from harness.present.page.server import PageServer
 from harness.storage.find_runs import run_folders
 
 pytestmark = [pytest.mark.browser, needs("selenium")]
@@ -336,8 +336,7 @@ def test_everything_that_can_be_pressed_has_a_name(opened: Driver) -> None:
 
 
 def test_the_live_page_shows_a_run_when_it_ends(driver: Driver, tmp_path: Path) -> None:
-    runs = LiveRuns(tmp_path, lambda: run_folders(tmp_path))
-    with PageServer(0, runs) as server:
+    with PageServer(0, tmp_path, lambda: run_folders(tmp_path)) as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         driver.get_log("browser")
@@ -348,7 +347,7 @@ def test_the_live_page_shows_a_run_when_it_ends(driver: Driver, tmp_path: Path) 
         write_runs(tmp_path, Sketch(samples=6))
 
         ready(driver)
-        wait(driver, "return document.querySelector('#live').textContent.includes('umpire')")
+        wait(driver, "return document.querySelector('#live').textContent.includes('4 runs')")
         assert texts(driver, "#title") == ["4 runs of posed, stress"]
         asked = requests(driver)
         driver.get("about:blank")

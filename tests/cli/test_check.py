@@ -12,7 +12,7 @@ from harness.cli import main
 from harness.core import Case, Request, Response, Sample, Verdict
 from harness.models.scripted import ScriptedModel
 from harness.parts import Decoding, Message, Mode
-from harness.pipeline.conformance import Finding, check_judge, check_model
+from harness.pipeline.conformance import Findings, check_judge, check_model
 
 OFFLINE = (
     *("gold", "minilm-bertscore", "minilm-contrast", "minilm-cosine", "minilm-cosine-intentions"),
@@ -96,8 +96,8 @@ class Odd:
 SAMPLES = (Sample("a", {"text": "t"}), Sample("b", {"text": "u"}))
 
 
-def problems(found: "Sequence[Finding]") -> list[str]:
-    return [f"{part.rule}: {part.problem}" for part in found if part.problem]
+def problems(found: Findings) -> list[str]:
+    return [f"{rule}: {problem}" for rule, problem in found.items() if problem]
 
 
 @each(
@@ -118,13 +118,13 @@ def problems(found: "Sequence[Finding]") -> list[str]:
     ],
 )
 def test_a_broken_rule_is_reported(judge: Odd, facts: Sequence[str]) -> None:
-    found = problems(list(check_judge(lambda: judge, "odd", SAMPLES, model="m")))
+    found = problems(check_judge(lambda: judge, "odd", SAMPLES, model="m"))
 
     assert [fact for fact in facts if not any(fact in line for line in found)] == []
 
 
 def test_a_judge_that_gives_lost_replies_a_value_is_reported() -> None:
-    found = problems(list(check_judge(Odd, "odd", SAMPLES, model="m")))
+    found = problems(check_judge(Odd, "odd", SAMPLES, model="m"))
 
     assert found == ["gives lost replies of its model a reason: it gives them the value [1.0]"]
 
@@ -132,14 +132,10 @@ def test_a_judge_that_gives_lost_replies_a_value_is_reported() -> None:
 @each(
     ("reply", "modes", "fact"),
     [
-        (lambda asked: Response(asked.key, ("a",)), {Mode.GENERATE}, "1 texts of 2"),
+        (lambda asked: Response(asked.key, ("a",)), {Mode.GENERATE}, "1 answers of 2"),
         (lambda asked: Response("other", ("a",)), {Mode.GENERATE}, "keys of other requests"),
-        (
-            lambda asked: Response(asked.key, ("a",)),
-            {Mode.EMBED},
-            "asked to embed, it gives 0 vectors",
-        ),
-        (lambda asked: Response(asked.key, ("a",)), {Mode.CHOOSE}, "0 scores of 2"),
+        (lambda asked: Response(asked.key, ("a",)), {Mode.EMBED}, "it gives 0 answers of 1"),
+        (lambda asked: Response(asked.key, ("a",)), {Mode.CHOOSE}, "0 answers of 2"),
         (lambda asked: 1 / 0, {Mode.GENERATE}, "ZeroDivisionError"),
         (lambda asked: Response(asked.key, ("a",)), set(), "its modes are frozenset()"),
     ],
@@ -149,8 +145,6 @@ def test_a_broken_rule_of_a_model_is_reported(
 ) -> None:
     model = ScriptedModel("m", reply, modes=frozenset(modes))
 
-    found = problems(
-        list(check_model(lambda: model, "m", place=("a", "base", "step"), may_ask=True))
-    )
+    found = problems(check_model(lambda: model, "m", place=("a", "base", "step"), may_ask=True))
 
     assert any(fact in line for line in found), found

@@ -19,7 +19,7 @@ from support.toy import Lines, Toy, lines
 
 from harness.cli import main
 from harness.core import Sample
-from harness.pipeline.studies.shards import Shard, share_of
+from harness.pipeline.studies.shards import Shard
 
 PAGE = Path(__file__).parents[2] / "docs" / "clusters.md"
 JUDGED = ("--judge", "choice", "--judge", "near")
@@ -293,12 +293,6 @@ def test_a_budget_is_shared_by_shards_and_never_passed(toy: Toy, stub: StubServe
 
     cost = paid((toy.results / "calls").rglob("*.jsonl"))
     assert (codes, 0 < cost <= 0.003) == ([130] * 3, True)
-
-
-def test_shares_of_a_budget_leave_what_a_shard_has_cost_before() -> None:
-    assert share_of(3.0, [0, 0, 0], 2) == 1
-    assert [share_of(3.0, [2.0, 0.5, 0], n) for n in (1, 2, 3)] == [2.0, 0.5, 0.5]
-    assert [share_of(1.0, [2.0, 0.0], n) for n in (1, 2)] == [2.0, 0.0]
 
 
 def test_a_shard_of_which_a_run_failed_is_no_success_that_a_merge_may_follow(

@@ -192,21 +192,3 @@ def test_other_code_and_other_packages_make_another_digest(tmp_path: Path) -> No
 
     assert first == second
     assert len({first, with_package, told(code)}) == 3
-
-
-def test_a_run_is_read_again_only_where_calls_or_program_changed(toy: Toy) -> None:
-    toy.run()
-    before, [run] = toy.bytes(), toy.runs()
-    stamp = (run / "verdicts.parquet").stat().st_mtime_ns
-    assert toy.main("read", str(run)) == 0
-    assert (run / "verdicts.parquet").stat().st_mtime_ns == stamp
-
-    [known] = toy.results.glob(REPEATS)
-    known.write_text(known.read_text("utf-8").replace('"program":"', '"program":"another'), "utf-8")
-
-    assert toy.main("read", str(run)) == 0
-    assert (run / "verdicts.parquet").stat().st_mtime_ns > stamp
-    known.unlink()
-    assert {path: toy.bytes()[path] for path in before if "repeats" not in str(path)} == {
-        path: data for path, data in before.items() if "repeats" not in str(path)
-    }

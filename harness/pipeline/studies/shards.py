@@ -1,19 +1,13 @@
-"""A run in parts that several machines answer: what each asks and may spend, what is left.
-
-A shard makes the calls of its own clusters, answers and questions of judges, and writes no run:
-the same command computes it offline from the ledgers of all shards.
-"""
+"""A run in parts that several machines answer; a part makes calls, and writes no run."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from math import inf
 from typing import Self
 
 from harness.core import Sample
 from harness.errors import SpecError, StoreError
-from harness.models.client.cached import Budget
 from harness.parts import NO_REPLY, digest
 from harness.pipeline import execute
 from harness.pipeline.plan import parted, samples_at
@@ -33,7 +27,7 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The shard that is written i/N; SpecError for another text."""
+        """The shard that is written i/N."""
         found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
         if found is None or not 1 <= int(found[1]) <= int(found[2]):
             raise SpecError(f"--shard {text!r}: give i/N, i from 1 to N, as in 2/4")
@@ -57,13 +51,6 @@ class ShardResult:
     answers: int
     questions: int
     missing: int
-
-
-def run_each(plans: Sequence[RunPlan], shard: Shard) -> Iterator[ShardResult]:
-    """Make the calls of a shard of some runs, one after the other."""
-    share_budget(plans, shard)
-    for plan in plans:
-        yield run_part(plan, shard)
 
 
 def run_part(plan: RunPlan, shard: Shard) -> ShardResult:
@@ -112,42 +99,19 @@ def _asked(plan: JudgePlan, chunks: Iterable[Sequence[SampleRecord]], shard: Sha
 
 
 def share_budget(plans: Sequence[RunPlan | JudgePlan], shard: Shard) -> None:
-    """Lower the budget that some runs share to a shard's share, what it has stored counted.
-
-    All shares together are the whole, whatever order and machines the shards are run in.
-    """
+    """Give a shard its equal share of the budget of some runs, and count what it has stored."""
     budget = next(filter(None, map(budget_of, plans)), None)
     if budget is None:
         return
-    counted = {n: budget if n == shard.number else Budget(inf) for n in range(1, shard.count + 1)}
+    budget.cap_usd /= shard.count
     for plan in plans:
         for client, asked in (pair for some in planned_calls(plan) for pair in by_client(some)):
-            for number, into in counted.items():
-                part, seed = Shard(number, shard.count), plan.file.run.seed
-                own = [one.longest for one in asked if part.has(one.sample, seed)]
-                replace(client, terms=replace(client.terms, budget=into)).count(own)
-    budget.cap_usd = share_of(
-        budget.cap_usd, [one.spent_usd for one in counted.values()], shard.number
-    )
-
-
-def share_of(cap_usd: float, spent_usd: Sequence[float], number: int) -> float:
-    """The share of a budget that shard `number`, from 1, may cost, by what is stored of each.
-
-    One that has cost more than an equal share keeps that; the others share what is left.
-    """
-    left, others = cap_usd, len(spent_usd)
-    for spent in sorted(spent_usd, reverse=True):
-        if spent > left / others:
-            left, others = left - spent, others - 1
-    return max(spent_usd[number - 1], left / others if others else 0.0)
+            own = (one for one in asked if shard.has(one.sample, plan.file.run.seed))
+            client.count([one.longest for one in own])
 
 
 def refuse_missing(plans: Iterable[RunPlan | JudgePlan]) -> None:
-    """Raise StoreError where calls of some runs are not stored.
-
-    There may be more: what a second step asks is known when the first is answered.
-    """
+    """Raise StoreError where calls of some runs are not stored; later steps may need more."""
     lost = {f"{p.file.run.task}, {p.file.model.name}": _count_missing(p) for p in plans}
     if each := ", ".join(f"{count} of {run}" for run, count in lost.items() if count):
         raise StoreError(
@@ -163,6 +127,5 @@ def _count_missing(plan: RunPlan | JudgePlan) -> int:
     for client, asked in (pair for some in planned_calls(plan) for pair in by_client(some)):
         known = {one.longest.key for one in asked if not one.is_open}
         if client.ledger.is_missing_any(known):
-            lost = known - client.ledger.find(known).keys()
-            missing |= {(id(client), key) for key in lost}
+            missing |= {(id(client), key) for key in known - client.ledger.find(known).keys()}
     return len(missing)

@@ -7,13 +7,13 @@ of a record in their order, as `assets/report.js` reads them:
 - an item: run, sample, variant, decoding, answer, served, steps, verdicts;
 - a step: name, prompt, text, reason, note, stop, scores of the choices;
 - a verdict: judge (of its run), value, reason, note, details by name, shares, calls and replies.
-
-What the tables need of each run is kept as columns, so that many runs fit into memory.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -37,9 +37,7 @@ from harness.text.cleanup import repair_surrogates
 NONE = -1
 MOST_ANSWERS = 20_000
 """The answers of a run up to which a page shows all of them."""
-_LOT, _SHORT, _CHUNK = 16, 8, 10_000
-_ALL = 16**_LOT
-"""Lots are drawn below this number."""
+_LOT, _CHUNK = 16, 10_000
 Cell = tuple[float | None, float | None, float | None, int]
 """A number with its interval and the place of what is behind it; None where it has none."""
 Value = Cell | str | float | int | None
@@ -65,23 +63,23 @@ class PageTable(Struct, frozen=True):
 class PageParts:
     """The parts of a page that grow run by run.
 
-    `places_of` has each text with its place. `runs` are facts for the script: the `label` of a run
-    within its task, `task`, `model`, `kind`, `digest`, `is_control`, its `judges`, and `orders`,
-    which maps variants to their average. `prompts` are lists of messages, each its role and its
-    lines. `cut` counts the answers of each run that ended at their token limit, `called` has its
-    tag and the day on which it was written. `whys` are what is behind numbers, `chosen` lists of
-    samples that numbers name.
+    `places_of` has each text with its place; `runs` are facts for the script; `prompts` are lists
+    of messages, each its role and its lines. Of each run `cut` has how many answers ended at their
+    token limit, of how many; `called` is its tag and day, `compared` reads its verdicts. `whys` are
+    what is behind numbers, `chosen` lists of samples that numbers name.
     """
 
     scores: DataFrame
+    files: Sequence[RunFile] = ()
+    called: Sequence[str] = ()
+    folders: Mapping[str, int] = field(default_factory=dict)
+    compared: Callable[[int], ComparedRun] = NotImplemented
     places_of: dict[str, int] = field(default_factory=dict)
     runs: list[dict[str, object]] = field(default_factory=list)
     items: list[Raw] = field(default_factory=list)
     samples: list[Array] = field(default_factory=list)
-    stored: list[ComparedRun] = field(default_factory=list)
-    cut: list[int] = field(default_factory=list)
-    called: list[str] = field(default_factory=list)
-    folders: dict[str, int] = field(default_factory=dict)
+    cut: list[tuple[int, int]] = field(default_factory=list)
+    decodings: list[set[str]] = field(default_factory=list)
     by_sample: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
     prompts: dict[tuple[tuple[int, ...], ...], int] = field(default_factory=dict)
     keys: dict[str, int] = field(default_factory=dict)
@@ -92,12 +90,7 @@ class PageParts:
 
     def text(self, text: str | None) -> int:
         """The place of a text, -1 for None."""
-        if text is None:
-            return NONE
-        found = self.places_of.get(text)
-        if found is None:
-            found = self.places_of[text] = len(self.places_of)
-        return found
+        return NONE if text is None else self.places_of.setdefault(text, len(self.places_of))
 
     def places(self, texts: Iterable[str]) -> tuple[int, ...]:
         """The places of some texts."""
@@ -107,9 +100,9 @@ class PageParts:
         """The texts in the order of their places; half a character becomes U+FFFD."""
         return [*map(repair_surrogates, self.places_of)]
 
-    def run_of(self, row: Row) -> ComparedRun:
+    def file_of(self, row: Row) -> RunFile:
         """The run that a row of a board is of."""
-        return self.stored[self.folders[row.run]]
+        return self.files[self.folders[row.run]]
 
     def behind(self, signature: str, counts: tuple[int, int], **more: object) -> int:
         """The place of what is behind a number: its recipe, its `n` and clusters, and `more`.
@@ -124,11 +117,10 @@ class PageParts:
 
     def listed(self, runs: Iterable[int], names: Iterable[str]) -> int:
         """The place of a list: the samples of some ids in some runs, as far as they are shown."""
-        names, found = list(names), set()
-        for file in (self.stored[run].file for run in runs):
-            known = self.by_sample.get((file.run.task, file.data.label), {})
-            found |= {known[name] for name in names if name in known}
-        self.chosen.append(sorted(found))
+        kinds = {(self.files[run].run.task, self.files[run].data.label) for run in runs}
+        known = [self.by_sample.get(kind, {}) for kind in kinds]
+        names = list(names)
+        self.chosen.append(sorted({own[name] for own in known for name in names if name in own}))
         return len(self.chosen) - 1
 
     def calls(self) -> list[tuple[int, int] | None]:
@@ -138,18 +130,17 @@ class PageParts:
             for folder, keys in self.wanted.items()
             for key, request in Ledger(folder).asked(keys).items()
         }
-        # Placed in the order of the verdicts: a ledger's own order is that of arrival.
-        found = {
-            key: (self.text(asked[key].step), self.prompt(asked[key].messages))
+        # In the order of the verdicts: a ledger's own order is that of arrival.
+        found = [
+            (self.text(asked[key].step), self.prompt(asked[key].messages)) if key in asked else None
             for key in self.keys
-            if key in asked
-        }
-        if lost := len(self.keys) - len(found):
+        ]
+        if lost := found.count(None):
             self.notes.append(
                 f"The prompts of {lost} of {len(self.keys)} calls of judges are not shown: the "
                 "calls ledger is not below the results folder, or does not hold them."
             )
-        return [found.get(key) for key in self.keys]
+        return found
 
     def prompt(self, messages: Sequence[Message]) -> int:
         """The place of a prompt, -1 where none is stored."""
@@ -163,30 +154,34 @@ def collect_items(
     folders: Sequence[RunFolder], results: Path, answers: int, scores: DataFrame
 ) -> PageParts:
     """The items of some runs, and what their tables are made of; about `answers` items a run."""
-    made = PageParts(scores)
+    days = [datetime.fromtimestamp(folder.written, UTC).date().isoformat() for folder in folders]
+    tags = [f"@{folder.tag}" if folder.tag else "" for folder in folders]
+    files = [folder.read() for folder in folders]
+    made = PageParts(
+        scores,
+        files,
+        [f"{tag}, {day}" if tag else day for tag, day in zip(tags, days, strict=True)],
+        {folder.path.name: place for place, folder in enumerate(folders)},
+        cache(lambda place: ComparedRun.read(folders[place])),
+    )
     for place, folder in enumerate(folders):
-        day = datetime.fromtimestamp(folder.written, UTC).date().isoformat()
-        made.folders[folder.path.name] = place
-        made.called.append(f"@{folder.tag}, {day}" if folder.tag else day)
-        _collect(made, folder, answers, folder.results(results) / "calls")
-    files = [run.file for run in made.stored]
-    labels = zip(files, _labels(files, made.called), strict=True)
+        _collect(made, place, StoredRows(folder), answers, folder.results(results) / "calls")
+    labels = zip(files, _labels(files, tags), strict=True)
     made.runs += [_facts(made, file, label) for file, label in labels]
     return made
 
 
-def _collect(made: PageParts, folder: RunFolder, answers: int, calls: Path) -> None:
+def _collect(made: PageParts, run: int, rows: StoredRows, answers: int, calls: Path) -> None:
     """Go through the records of one run once."""
-    file, rows = folder.read(), StoredRows(folder)
-    shown, left, cut = list[Array](), iter(rows), 0
+    file, shown, left, cut = made.files[run], list[Array](), iter(rows), 0
+    made.decodings.append(set())
     # By the sample, so that a page shows the same samples in all variants and runs of a size.
-    bound = _ALL if len(rows) <= answers else _ALL * answers // len(rows)
+    bound = 16**_LOT * answers // max(len(rows), answers)
     while part := list(islice(left, _CHUNK)):
         cut += sum(row.answer is not None and row.steps[-1].stop == "length" for row in part)
-        chosen = [
-            row for row in part if bound == _ALL or int(digest(row.sample.id)[:_LOT], 16) < bound
-        ]
-        shown += [_item(made, file, row, calls) for row in rows.prompted(chosen)]
+        made.decodings[run] |= {row.decoding for row in part}
+        chosen = [row for row in part if int(digest(row.sample.id)[:_LOT], 16) < bound]
+        shown += [_item(made, run, row, calls) for row in rows.prompted(chosen)]
     if len(shown) < len(rows):
         made.notes.append(
             f"Of the {len(rows)} answers of {file.model.name} on {file.run.task} the page shows "
@@ -194,8 +189,7 @@ def _collect(made: PageParts, folder: RunFolder, answers: int, calls: Path) -> N
             "answered. Tables are of all answers; `harness report --answers N` shows about N a run."
         )
     made.items.append(Raw(msgspec.json.encode(shown)))
-    made.cut.append(cut)
-    made.stored.append(ComparedRun.of(file, folder.tables()))
+    made.cut.append((cut, len(rows)))
 
 
 def _facts(made: PageParts, file: RunFile, label: str) -> dict[str, object]:
@@ -222,24 +216,21 @@ def _facts(made: PageParts, file: RunFile, label: str) -> dict[str, object]:
     }
 
 
-def _labels(files: Sequence[RunFile], called: Sequence[str]) -> list[str]:
+def _labels(files: Sequence[RunFile], tags: Sequence[str]) -> list[str]:
     """The model of each run; with its tag, its data or its digest where a task has others of it."""
     names = [file.model.name for file in files]
-    for further in (
-        [one.partition(", ")[0] if "@" in one else "" for one in called],
-        [data_words(file) for file in files],
-        [file.digest[:_SHORT] for file in files],
-    ):
+    for further in (tags, map(data_words, files), [file.digest[:8] for file in files]):
         keys = [(file.run.task, name) for file, name in zip(files, names, strict=True)]
+        counts = Counter(keys)
         names = [
-            f"{name} {own}".strip() if keys.count(key) > 1 else name
-            for name, own, key in zip(names, further, keys, strict=True)
+            f"{name} {own}".strip() if counts[key] > 1 else name
+            for key, name, own in zip(keys, names, further, strict=True)
         ]
     return names
 
 
-def _item(made: PageParts, file: RunFile, row: SampleRecord, calls: Path) -> Array:
-    verdicts = list[Array]()
+def _item(made: PageParts, run: int, row: SampleRecord, calls: Path) -> Array:
+    file, verdicts = made.files[run], list[Array]()
     for place, judge in enumerate(file.judges):
         if (verdict := row.verdicts.get(judge.name)) is not None:
             if judge.asks is not None and verdict.keys:
@@ -247,8 +238,7 @@ def _item(made: PageParts, file: RunFile, row: SampleRecord, calls: Path) -> Arr
             verdicts.append(_verdict(made, place, verdict))
     sample = _sample(made, file, row.sample)
     names = [*map(made.text, (row.variant, row.decoding, row.answer, row.served))]
-    steps = [_step(made, step) for step in row.steps]
-    return (len(made.stored), sample, *names, steps, verdicts)
+    return (run, sample, *names, [_step(made, step) for step in row.steps], verdicts)
 
 
 def _step(made: PageParts, step: StepRecord) -> Array:

@@ -61,11 +61,7 @@ class PageData(Struct, frozen=True):
 
 
 def write_page(
-    folders: Sequence[RunFolder],
-    results: Path,
-    out: Path,
-    *,
-    answers: int = MOST_ANSWERS,
+    folders: Sequence[RunFolder], results: Path, out: Path, *, answers: int = MOST_ANSWERS
 ) -> tuple[PageData, int]:
     """Write the page of some runs as one file; what it shows, and its size in bytes."""
     if out.is_dir():
@@ -77,10 +73,7 @@ def write_page(
 
 
 def page_data(
-    folders: Sequence[RunFolder],
-    results: Path,
-    *,
-    answers: int = MOST_ANSWERS,
+    folders: Sequence[RunFolder], results: Path, *, answers: int = MOST_ANSWERS
 ) -> PageData:
     """All that a page shows of some runs; their calls ledger is below `results`.
 
@@ -93,24 +86,22 @@ def page_data(
     rows, boards, verdicts = leaderboard(folders)
     made = collect_items(folders, results, answers, rows)
     ordered = tables.in_order(made, [own for _, own in boards.groupby("board")])
-    alarms = [*words.alarms(made, judge_fitness(boards, verdicts))]
-    sections = _sections(made, ordered, alarms)
-    tasks = list(dict.fromkeys(str(run["task"]) for run in made.runs))
+    sections = _sections(made, ordered, [*words.alarms(made, judge_fitness(boards, verdicts))])
+    tasks = list(dict.fromkeys(file.run.task for file in made.files))
     shown = ", ".join(tasks[:3]) + (f" and {len(tasks) - 3} more" if len(tasks) > 3 else "")
-    calls = made.calls()
     return PageData(
         title=f"{len(made.runs)} run{'s' * (len(made.runs) != 1)} of {shown}",
         version=__version__,
         runs=made.runs,
         sections=sections,
         samples=made.samples,
+        calls=made.calls(),
         prompts=list(made.prompts),
-        calls=calls,
         items=made.items,
         whys=made.whys,
         chosen=made.chosen,
         notes=made.notes,
-        texts=made.texts(),
+        texts=made.texts(),  # the last: the others place texts
     )
 
 
@@ -121,8 +112,7 @@ def compressed(data: PageData) -> bytes:
 
 def page_text(data: PageData) -> str:
     """The whole page in one file."""
-    block = base64.b64encode(compressed(data)).decode()
-    return _html(data.title, block, connect="'none'")
+    return _html(data.title, base64.b64encode(compressed(data)).decode(), connect="'none'")
 
 
 def shell_text() -> str:
@@ -132,10 +122,11 @@ def shell_text() -> str:
 
 def policy(*, connect: str) -> str:
     """The content security policy of a page: its own script and style, and no other source."""
-    script, style = (_digest(_asset(name)) for name in ("report.js", "report.css"))
+    sums = (hashlib.sha256(_asset(f"report.{name}").encode()).digest() for name in ("js", "css"))
+    script, style = (base64.b64encode(one).decode() for one in sums)
     return (
-        f"default-src 'none'; script-src '{script}'; style-src '{style}'; img-src data:; "
-        f"connect-src {connect}; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; "
+        f"img-src data:; connect-src {connect}; base-uri 'none'; form-action 'none'"
     )
 
 
@@ -148,7 +139,7 @@ def _html(title: str, block: str, *, connect: str) -> str:
         "SCRIPT": _asset("report.js"),
         "DATA": block,
     }
-    # Each mark stands once, and the data, which is base64, holds none.
+    # Each mark is there once, and the data, which is base64, holds none.
     page = _asset("report.html")
     for name, text in parts.items():
         page = page.replace(f"@@{name}@@", text, 1)
@@ -159,20 +150,13 @@ def _asset(name: str) -> str:
     return (files("harness.present.page") / "assets" / name).read_text("utf-8")
 
 
-def _digest(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
 def _sections(
-    made: PageParts,
-    boards: Sequence[tuple[DataFrame, str]],
-    alarms: Sequence[str],
+    made: PageParts, boards: Sequence[tables.Named], alarms: Sequence[str]
 ) -> list[PageSection]:
     lines, differences = _headlines(made, boards)
     ranked = [tables.leaderboard(made, board, pick) for board, pick in boards]
-    asked = [*words.asked([run.file for run in made.stored], made.called)]
     found = [
-        PageSection("asked", "What was asked", asked),
+        PageSection("asked", "What was asked", [*words.asked(made.files, made.called)]),
         PageSection("headline", "The result in words", lines),
         PageSection("alarms", "Alarms", alarms),
         PageSection("leaderboard", "Leaderboard", tables=ranked),
@@ -186,14 +170,14 @@ def _sections(
 
 
 def _headlines(
-    made: PageParts, boards: Sequence[tuple[DataFrame, str]]
+    made: PageParts, boards: Sequence[tables.Named]
 ) -> tuple[list[str], list[PageTable]]:
     """A sentence and a table of differences for each task's main board by each of its judges."""
     lines, found = list[str](), list[PageTable]()
     ranked, unranked = set[str](), list[DataFrame]()
     for board, pick in boards:
         row = tables.first(board)
-        is_main = row.variant == tables.main_variant(made.run_of(row))
+        is_main = row.variant == tables.main_variant(made.file_of(row))
         if row.judge.endswith(":swapped") or not is_main:
             continue
         if board["rank"].isna().all():

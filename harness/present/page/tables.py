@@ -12,18 +12,17 @@ from harness.analysis.boards.alarms import Row
 from harness.analysis.boards.views import board_notes, ranked_on, recipe_label
 from harness.analysis.compare import compare, decided_items, read_items
 from harness.analysis.pairings import Kind, Pairing, between
-from harness.analysis.run_views import ComparedRun
 from harness.errors import HarnessError
 from harness.judges.custom import JudgeLabel
 from harness.lazy import DataFrame
 from harness.parts import Reason
 from harness.pipeline.choice_scores import MACRO
 from harness.pipeline.verdict_frame import ALL, averages
-from harness.present.page.items import NONE, Cell, PageParts, PageTable, Value
-from harness.specs.tasks import TaskSpec
+from harness.present.page.items import NONE, PageParts, PageTable, Value
 from harness.stats.comparison import holm
 from harness.stats.estimate import BootstrapSettings
 from harness.storage.frames import records
+from harness.storage.runs import RunFile
 
 RANKED = {MACRO: "macro F1", "tpr_less_fpr": "TPR less FPR"}
 _COUNTS = {
@@ -37,33 +36,29 @@ _COUNTS = {
 _MOST = 12
 """So many models are compared with the leader."""
 _SETTINGS = BootstrapSettings(0, 1000)
+Line = Mapping[str, Value]
+Named = tuple[DataFrame, str]
+"""A board and its short name."""
 
 
-def table_of(title: str, lines: Sequence[Mapping[str, Value]], **more: Any) -> PageTable:  # noqa: ANN401 - fields of a table
+def table_of(title: str, lines: Sequence[Line], **more: Any) -> PageTable:  # noqa: ANN401 - fields of a table
     """Rows by the names of their columns as a table; a column that is empty is left out."""
     names = dict.fromkeys(name for line in lines for name in line)
     cells = {name: [line.get(name) for line in lines] for name in names}
-    kinds = {
-        name: _kind(name, [one[0] if isinstance(one, tuple) else one for one in own])
-        for name, own in cells.items()
-        if any(one not in (None, "") for one in own)
-    }
-    columns = [{"name": name, "kind": kind} for name, kind in kinds.items()]
-    rows = [[line.get(name) for name in kinds] for line in lines]
+    bare = {n: [c[0] if isinstance(c, tuple) else c for c in own] for n, own in cells.items()}
+    kept = [name for name, own in bare.items() if any(one not in (None, "") for one in own)]
+    columns = [{"name": name, "kind": _kind(name, bare[name])} for name in kept]
+    rows = [list(row) for row in zip(*(cells[name] for name in kept), strict=True)]
     return PageTable(title, columns, rows, **more)
 
 
 def _kind(name: str, values: Sequence[object]) -> str:
     """How the script shows a column: text, number, count, missing, usd or p."""
-    if name == "missing":
-        return name
     if any(isinstance(one, str) for one in values):
         return "text"
-    if name.startswith("p ("):
-        return "p"
-    if name.endswith("USD"):
-        return "usd"
-    return "number" if any(isinstance(one, float) for one in values) else "count"
+    known = {"missing": "missing", "p (Holm)": "p", "cost USD": "usd", "total USD": "usd"}
+    is_number = any(isinstance(one, float) for one in values)
+    return known.get(name, "number" if is_number else "count")
 
 
 def known(number: float) -> float | None:
@@ -82,42 +77,39 @@ def first(board: DataFrame) -> Row:
 
 def best(board: DataFrame) -> list[Row]:
     """The ranked rows of a board, the first rank first."""
-    ranked = board[board["rank"].notna()].sort_values("rank", kind="stable")
-    return [*ranked.itertuples()]
+    return [*board[board["rank"].notna()].sort_values("rank", kind="stable").itertuples()]
 
 
-def members(task: TaskSpec, variant: str) -> tuple[str, ...]:
+def members(file: RunFile, variant: str) -> tuple[str, ...]:
     """The variants that a variant or an average is of."""
-    return averages(task).get(variant, (variant,))
+    return averages(file.task).get(variant, (variant,))
 
 
 def why(page: PageParts, row: Row) -> int:
     """The place of what is behind a score."""
-    run = page.run_of(row)
+    run = page.folders[row.run]
     counts = {reason: int(getattr(row, f"missing_{reason}")) for reason in Reason}
-    missing = [(page.text(reason), n) for reason, n in counts.items() if n]
-    is_one = row.decoding in set(run.verdicts["decoding"])
     return page.behind(
         row.signature,
         (int(row.n), int(row.clusters)),
-        missing=missing,
-        runs=[page.folders[row.run]],
-        variants=page.places(members(run.file.task, row.variant)),
+        missing=[(page.text(reason), n) for reason, n in counts.items() if n],
+        runs=[run],
+        variants=page.places(members(page.files[run], row.variant)),
         judge=page.text(row.judge),
-        decoding=page.text(row.decoding) if is_one else NONE,
+        decoding=page.text(row.decoding) if row.decoding in page.decodings[run] else NONE,
         group=NONE if row.group == ALL else page.text(row.group),
     )
 
 
-def main_variant(run: ComparedRun) -> str:
+def main_variant(file: RunFile) -> str:
     """The variant or average that stands for a run: that of its task's first variant."""
-    task, own = run.file.task, run.file.run.variants
+    task, own = file.task, file.run.variants
     first = next((name for name in task.default_variants if name in own), own[0])
     average = task.variants[first].averaged_over
-    return average if average and set(members(task, average)) <= set(own) else first
+    return average if average and set(members(file, average)) <= set(own) else first
 
 
-def in_order(page: PageParts, boards: Sequence[DataFrame]) -> list[tuple[DataFrame, str]]:
+def in_order(page: PageParts, boards: Sequence[DataFrame]) -> list[Named]:
     """The boards with short names, task by task.
 
     Main variants and the task's own judges are first, swapped judges last. A name has what differs
@@ -126,33 +118,32 @@ def in_order(page: PageParts, boards: Sequence[DataFrame]) -> list[tuple[DataFra
 
     def key(board: DataFrame) -> tuple[object, ...]:
         row = first(board)
-        run, label = page.run_of(row), JudgeLabel.parse(row.judge)
-        task, variant, order = run.file.task, row.variant, [*run.file.task.variants]
+        file, label = page.file_of(row), JudgeLabel.parse(row.judge)
+        order, judges = [*file.task.variants], file.task.judges
         return (
             row.task,
             label.is_swapped,
-            variant != main_variant(run),
+            row.variant != main_variant(file),
             -min(int(board["rank"].notna().sum()), 2),  # of two recipes, the one that ranks models
-            order.index(variant) if variant in order else -1,
-            task.judges.index(label.name) if label.name in task.judges else len(task.judges),
+            order.index(row.variant) if row.variant in order else -1,
+            judges.index(label.name) if label.name in judges else len(judges),
             row.recipe,
         )
 
     ordered = sorted(boards, key=key)
     heads = [first(board) for board in ordered]
-    named = [(row.task, row.variant, row.judge) for row in heads]
-    found = []
-    for board, row, names in zip(ordered, heads, named, strict=True):
-        alike = [other for other, own in zip(heads, named, strict=True) if own == names]
-        label = _label(page, row, alike)
-        name = f"{row.variant}, by {row.judge}"
-        found.append((board, f"{name}, {label}" if label else name))
-    return found
+    labels = [_label(page, row, heads, ("task", "variant", "judge")) for row in heads]
+    names = [f"{row.variant}, by {row.judge}" for row in heads]
+    return [
+        (board, f"{name}, {label}" if label else name)
+        for board, name, label in zip(ordered, names, labels, strict=True)
+    ]
 
 
-def _label(page: PageParts, row: Row, alike: Sequence[Row]) -> str:
-    files = {other.run: page.run_of(other).file for other in alike}
-    return recipe_label(row, alike, files)
+def _label(page: PageParts, row: Row, heads: Sequence[Row], same: Sequence[str]) -> str:
+    """What differs between the recipe of a board and of those that are the same in some columns."""
+    alike = [one for one in heads if all(getattr(one, n) == getattr(row, n) for n in same)]
+    return recipe_label(row, alike, {one.run: page.file_of(one) for one in alike})
 
 
 def leaderboard(page: PageParts, board: DataFrame, pick: str) -> PageTable:
@@ -160,7 +151,7 @@ def leaderboard(page: PageParts, board: DataFrame, pick: str) -> PageTable:
     head = first(board)
     is_rate = head.ranked_by == "tpr_less_fpr"
     is_shared = bool((board["shared"].notna() & (board["shared"] != board["value"])).any())
-    lines: list[dict[str, Value]] = []
+    lines: list[Line] = []
     for row in board.itertuples():
         place = why(page, row)
         kind = " (control)" if row.is_control else " (constant answer)" * row.is_constant
@@ -184,34 +175,28 @@ def leaderboard(page: PageParts, board: DataFrame, pick: str) -> PageTable:
     return table_of(f"{head.task}: {pick}", lines, task=head.task, pick=pick, **words)
 
 
-def phenomena(page: PageParts, boards: Sequence[tuple[DataFrame, str]]) -> Iterator[PageTable]:
+def phenomena(page: PageParts, boards: Sequence[Named]) -> Iterator[PageTable]:
     """Models by the groups of samples, for each board that has groups."""
-    scores = page.scores
     for board, pick in boards:
-        head = first(board)
-        own = scores[scores["signature"].isin(board["signature"])]
-        own = own[own["metric"] == head.metric]
-        named = sorted(set(own["group"]) - {ALL})
-        if len(named) < 2:
+        head, scores = first(board), page.scores
+        is_own = scores["signature"].isin(board["signature"]) & (scores["metric"] == head.metric)
+        found = {(row.signature, row.group): row for row in scores[is_own].itertuples()}
+        groups = sorted({group for _, group in found} - {ALL})
+        if len(groups) < 2:
             continue
-        found = {(row.signature, row.group): row for row in own.itertuples()}
-        lines = [
-            {"model": row.model}
-            | {
-                group: _score(page, part) if (part := found.get((row.signature, group))) else None
-                for group in (ALL, *named)
-            }
-            for row in board.itertuples()
-        ]
+        lines: list[dict[str, Value]] = [{"model": model} for model in board["model"]]
+        for line, signature in zip(lines, board["signature"], strict=True):
+            own = {group: found.get((signature, group)) for group in (ALL, *groups)}
+            line |= {group: _score(page, row) if row else None for group, row in own.items()}
         title = f"{head.task}, {head.metric} by group: {pick}"
         yield table_of(title, lines, task=head.task, pick=pick)
 
 
-def _score(page: PageParts, row: Row) -> Cell:
+def _score(page: PageParts, row: Row) -> Value:
     return known(row.value), known(row.low), known(row.high), why(page, row)
 
 
-def levels(page: PageParts, boards: Sequence[tuple[DataFrame, str]]) -> Iterator[PageTable]:
+def levels(page: PageParts, boards: Sequence[Named]) -> Iterator[PageTable]:
     """Models by variants, for each task and judge that were asked under several."""
     grouped: dict[tuple[str, ...], list[DataFrame]] = {}
     for board, _ in boards:
@@ -227,8 +212,7 @@ def levels(page: PageParts, boards: Sequence[tuple[DataFrame, str]]) -> Iterator
             ends = known(row.score), known(row.score_low), known(row.score_high)
             line = lines.setdefault(row.model, {"model": row.model})
             line.setdefault(row.variant, (*ends, why(page, row)))
-        alike = [row for row in heads if (row.task, row.judge) == (head.task, head.judge)]
-        label = _label(page, head, alike)
+        label = _label(page, head, heads, ("task", "judge"))
         pick = f"by {head.judge} ({label})" if label else f"by {head.judge}"
         title = f"{head.task}, {head.metric} by variant: {pick}"
         yield table_of(title, [*lines.values()], task=head.task, pick=pick)
@@ -244,20 +228,17 @@ def differences(
     """
     lead, *others = best(board)
     pairs: list[tuple[Pairing, list[int]]] = []
-    notes = []
+    notes, wanted = [], (Kind.RUNS, lead.variant, lead.decoding)
     for other in others[:_MOST]:
+        runs = list(dict.fromkeys((page.folders[lead.run], page.folders[other.run])))
         try:
-            found, _, _ = between(page.run_of(lead), page.run_of(other), (lead.judge, lead.judge))
+            sides = page.compared(runs[0]), page.compared(runs[-1])
+            found, _, _ = between(*sides, (lead.judge, lead.judge))
         except HarnessError as error:
             notes.append(f"{lead.model} and {other.model} are not compared: {error}")
             continue
-        runs = list(dict.fromkeys((page.folders[lead.run], page.folders[other.run])))
-        wanted = (Kind.RUNS, lead.variant, lead.decoding)
-        pairs += [
-            (one, runs)
-            for one in found
-            if (one.kind, one.second.variant, one.decodings[0]) == wanted
-        ]
+        kept = [one for one in found if (one.kind, one.second.variant, one.decodings[0]) == wanted]
+        pairs += [(one, runs) for one in kept]
     if not pairs:
         return [], [], notes
     rows = iter(records(compare([pairing for pairing, _ in pairs], _SETTINGS)))
@@ -276,32 +257,27 @@ def differences(
     return corrected, [table], notes
 
 
-def _difference(page: PageParts, row: Row, pairing: Pairing, runs: Sequence[int]) -> dict[str, Any]:
+def _difference(page: PageParts, row: Row, pairing: Pairing, runs: Sequence[int]) -> Line:
     """A line of differences; each count names its samples."""
     items = pairing.items
     items = items if row.group == ALL else items[items["group"] == row.group]
-    variants = dict.fromkeys(
-        name
-        for side in (pairing.first, pairing.second)
-        for name in members(side.file.task, side.variant)
-    )
-    missing = [("in A", row.missing_a), ("in B", row.missing_b)]
+    sides = (pairing.first, pairing.second)
+    variants = dict.fromkeys(name for side in sides for name in members(side.file, side.variant))
+    missing = (("in A", row.missing_a), ("in B", row.missing_b))
+    facts = {
+        "other": page.text(row.signature_b),
+        "missing": [(page.text(side), count) for side, count in missing if count],
+        "runs": runs,
+        "variants": page.places(variants),
+        "judge": page.text(row.judge_a) if row.judge_a == row.judge_b else NONE,
+        "group": NONE if row.group == ALL else page.text(row.group),
+    }
 
-    def behind(chosen: int = NONE) -> int:
-        return page.behind(
-            row.signature_a,
-            (row.n, row.clusters),
-            other=page.text(row.signature_b),
-            missing=[(page.text(side), count) for side, count in missing if count],
-            runs=runs,
-            variants=page.places(list(variants)),
-            judge=page.text(row.judge_a) if row.judge_a == row.judge_b else NONE,
-            group=NONE if row.group == ALL else page.text(row.group),
-            chosen=chosen,
-        )
+    def behind(**more: object) -> int:
+        return page.behind(row.signature_a, (row.n, row.clusters), **facts, **more)
 
     place = behind()
-    line: dict[str, Any] = {"A": row.model_a, "B": row.model_b, "group": row.group}
+    line: dict[str, Value] = {"A": row.model_a, "B": row.model_b, "group": row.group}
     line["n"] = (row.n, None, None, place)
     for name, (words, rights) in _COUNTS.items() if row.both is not None else ():
         if rights is None:
@@ -309,7 +285,7 @@ def _difference(page: PageParts, row: Row, pairing: Pairing, runs: Sequence[int]
         else:
             own = items[(items["a"] == rights[0]) & (items["b"] == rights[1])]
         listed = page.listed(runs, own["id"])
-        line[words] = (getattr(row, name), None, None, behind(listed))
+        line[words] = (getattr(row, name), None, None, behind(chosen=listed))
     right = (row.both or 0) + (row.only_a or 0)
     line["A less B"] = (row.value, row.low, row.high, place)
     line["B right if A is"] = (row.both or 0) / right if right else None
@@ -318,10 +294,10 @@ def _difference(page: PageParts, row: Row, pairing: Pairing, runs: Sequence[int]
 
 def costs(page: PageParts) -> PageTable:
     """Calls, tokens and dollars of each run; a cost that is not all known is missing."""
-    lines: list[dict[str, Value]] = []
-    for facts, run in zip(page.runs, page.stored, strict=True):
-        line: dict[str, Value] = {"task": str(facts["task"]), "run": str(facts["label"])}
-        if (found := run.file.costs) is not None:
+    lines: list[Line] = []
+    for facts, file in zip(page.runs, page.files, strict=True):
+        line: dict[str, Value] = {"task": file.run.task, "run": str(facts["label"])}
+        if (found := file.costs) is not None:
             total, tokens = found.total, found.total.reported
             line |= {"calls": total.calls, "tokens in": tokens.prompt_tokens}
             line |= {"tokens out": tokens.completion_tokens, "total USD": total.cost_usd}

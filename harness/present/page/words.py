@@ -1,13 +1,12 @@
 """Boards to sentences: what was asked, who is better by how much, and what to beware of."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from harness.analysis.boards.alarms import Row
 from harness.analysis.boards.alarms import alarms as alarms_of
 from harness.analysis.boards.views import board_notes
 from harness.analysis.findings import difference_words
-from harness.analysis.run_views import ComparedRun
 from harness.lazy import DataFrame
 from harness.parts import Mode
 from harness.present.page.items import PageParts
@@ -30,23 +29,19 @@ def asked(files: Sequence[RunFile], called: Sequence[str] = ()) -> Iterator[str]
 
     `called` has the tag and the day of each run.
     """
-    by_task: dict[str, list[RunFile]] = {}
-    for file in files:
-        by_task.setdefault(file.run.task, []).append(file)
-    days: dict[str, dict[str, None]] = {}
-    for file, day in zip(files, called, strict=False):
-        days.setdefault(file.run.task, {})[day] = None
-    for task, own in by_task.items():
-        variants = list(dict.fromkeys(name for file in own for name in file.run.variants))
-        models = list(dict.fromkeys(file.model.name for file in own))
-        judges = list(dict.fromkeys(judge.name for file in own for judge in file.judges))
-        data = _sources(own)
-        yield (
-            f"{task}: {own[0].task.about} {_listed('Data', data)} "
-            f"{_listed('Variants', variants)} {_listed('Models', models)} "
-            f"{_listed('Answers', _answered(own))} "
-            f"{_listed('Judges', judges)} {_listed('Dates', sorted(days.get(task, ())))}"
-        ).removesuffix(" Dates: none.")
+    for task in dict.fromkeys(file.run.task for file in files):
+        own = [file for file in files if file.run.task == task]
+        parts: dict[str, Iterable[str]] = {
+            "Data": _sources(own),
+            "Variants": dict.fromkeys(name for file in own for name in file.run.variants),
+            "Models": dict.fromkeys(file.model.name for file in own),
+            "Answers": _answered(own),
+            "Judges": dict.fromkeys(judge.name for file in own for judge in file.judges),
+        }
+        days = {day for file, day in zip(files, called, strict=False) if file.run.task == task}
+        parts |= {"Dates": sorted(days)} if days else {}
+        said = [f"{name}: {', '.join(found) or 'none'}." for name, found in parts.items()]
+        yield " ".join([f"{task}: {own[0].task.about}", *said])
 
 
 def _answered(files: Sequence[RunFile]) -> list[str]:
@@ -67,17 +62,12 @@ def _sources(files: Sequence[RunFile]) -> list[str]:
 
 
 def _source(file: RunFile) -> str:
-    data = file.data
-    _, _, scorer = data.label.partition("+")
+    scorer = file.data.label.partition("+")[2].partition("@")[0]
     made = data_words(file)
-    if data.mode == "sample":
-        made = f"{owner(data.files)}'s own{', for trying and not for measuring' * is_trial(file)}"
-    measured = f", implicitness by {scorer.partition('@')[0]}" if scorer else ""
-    return f"{file.samples} samples of {made}{measured}"
-
-
-def _listed(name: str, parts: Sequence[str]) -> str:
-    return f"{name}: {', '.join(parts) or 'none'}."
+    if file.data.mode == "sample":
+        made = f"{owner(file.data.files)}'s own"
+        made += ", for trying and not for measuring" * is_trial(file)
+    return f"{file.samples} samples of {made}" + (f", implicitness by {scorer}" if scorer else "")
 
 
 def unranked(boards: Sequence[DataFrame]) -> list[str]:
@@ -116,42 +106,32 @@ def _alone(row: Row) -> str:
     low, high, chance = known(row.score_low), known(row.score_high), known(row.chance)
     if chance is None or low is None or high is None:
         return f"{said}."
-    if low > chance:
-        return f"{said}: above chance, which is {chance:.3f}."
     side = "below" if high < chance else "not significantly different from"
-    return f"{said}: {side} chance, which is {chance:.3f}."
+    return f"{said}: {'above' if low > chance else side} chance, which is {chance:.3f}."
 
 
 def alarms(made: PageParts, fitness: DataFrame) -> Iterator[str]:
     """What makes a number untrustworthy: constant, cut or missing answers, and unfit judges."""
     for alarm in alarms_of(made.scores).itertuples():
-        yield f"{_where(made, alarm)}: {alarm.words}."
+        yield f"{_where(made.files, alarm)}: {alarm.words}."
     for one in fitness[fitness["finding"] != "fit"].itertuples():
         yield f"Judge {one.judge} {one.words}: {one.task}, {one.variant}."
-    for run, cut in zip(made.stored, made.cut, strict=True):
-        if cut > ALARMING_CUT * run.answers:
-            where = f"{run.file.model.name} on {run.file.run.task}"
+    for file, (cut, answers) in zip(made.files, made.cut, strict=True):
+        where = f"{file.model.name} on {file.run.task}"
+        if cut > ALARMING_CUT * answers:
             yield (
-                f"{where}: {cut} of {run.answers} answers reached their token limit and were "
+                f"{where}: {cut} of {answers} answers reached their token limit and were "
                 "cut; they are judged as they are."
             )
-        yield from _gaps(run)
+        for gap in file.missing or ():
+            what = f"verdicts by {gap.judge}" if gap.judge else "answers"
+            said = f" (most often: {gap.said[0].message})" if gap.said else ""
+            yield f"{where}: {gap.count} {what} are missing, {gap.reason}{said}."
 
 
-def _where(made: PageParts, row: Row) -> str:
+def _where(files: Sequence[RunFile], row: Row) -> str:
     """The model, task and variant of a score, and its data where the task was asked on several."""
-    data = {
-        run.file.data.label: data_words(run.file)
-        for run in made.stored
-        if run.file.run.task == row.task
-    }
-    own = f", {data.get(row.data, '')}" if len(data) > 1 else ""
-    return f"{row.model} on {row.task}, {row.variant}{own}"
-
-
-def _gaps(run: ComparedRun) -> Iterator[str]:
-    where = f"{run.file.model.name} on {run.file.run.task}"
-    for gap in run.file.missing or ():
-        what = f"verdicts by {gap.judge}" if gap.judge else "answers"
-        said = f" (most often: {gap.said[0].message})" if gap.said else ""
-        yield f"{where}: {gap.count} {what} are missing, {gap.reason}{said}."
+    own = [file for file in files if file.run.task == row.task]
+    data: Mapping[str, str] = {file.data.label: data_words(file) for file in own}
+    more = f", {data.get(row.data, '')}" if len(data) > 1 else ""
+    return f"{row.model} on {row.task}, {row.variant}{more}"

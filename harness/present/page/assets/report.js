@@ -567,13 +567,11 @@ function show(made) {
   if (!fromHash()) { apply(); const target = location.hash && $(location.hash.slice(1)); if (target) target.scrollIntoView(); }
   document.documentElement.dataset.ready = "yes";
 }
-function seconds(n) { return n < 90 ? `${Math.round(n)} s ago` : `${Math.round(n / 60)} min ago`; }
 async function poll() {
   try {
     const now = await (await fetch("state", { cache: "no-store" })).json();
-    const busy = now.calls.filter((c) => c.ago < 120);
     $("live").hidden = false;
-    $("live").textContent = `Live. ${now.runs} runs; ${busy.length ? busy.map((c) => `${c.model}: ${plural(c.calls, "call")} stored, the last ${seconds(c.ago)}`).join("; ") : "no call in the last two minutes"}.`;
+    $("live").textContent = `Live. ${plural(now.runs, "run")}.`;
     if (now.stamp !== stamp) {
       if (now.runs) { const made = await inflate(await (await fetch("data", { cache: "no-store" })).arrayBuffer()); stamp = now.stamp; const [where, wasAt, wasOpen, wasPage] = [scrollY, at, isOpen, page]; show(made); if (wasAt >= 0 || wasPage) { page = wasPage; at = wasAt; isOpen = wasOpen; drawList(); } scrollTo({ top: where, behavior: "instant" }); }
       else $("loading").textContent = "No run is finished yet; it will show up here.";
