@@ -308,8 +308,8 @@ def _put_verified(papers: Mapping[str, GoldenSpec], cells: DataFrame, *, has_all
     states = cells["status"].to_numpy()
     for name, spec in papers.items() if has_all else ():
         _put_cells(f"{name}: {spec.paper}", cells[cells["paper"] == name])
-        for rest in spec.unlisted:
-            say(f"not listed: {rest.table}, {rest.cells} ({rest.reason})")
+        for cells_left, reason in spec.unlisted.items():
+            say(f"not listed: {cells_left} ({reason})")
     if not has_all:
         by = cells.groupby(["paper", "status"]).size().unstack(fill_value=0)
         counts = by.reindex(index=list(papers), columns=list(STATES), fill_value=0)

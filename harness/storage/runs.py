@@ -470,4 +470,4 @@ class StoredRun:
     @property
     def by_group(self) -> bool:
         """Whether the samples' groups are the systems, which the run's model judges."""
-        return self.file.task.unit.system == "group"
+        return self.file.task.system == "group"

@@ -323,7 +323,8 @@ def group_exchange(text: str, spec: tasks.GroupNamesSpec, draw: Random) -> Group
         own = spec.groups.get(kind, ())
         for group in (*own, *spec.found.get(kind, ())):
             if _is_named(pieces, group):
-                others = [o for o in own if o.shape == group.shape and not _is_named(pieces, o)]
+                alike = [o for o in own if [*map(o.index, o)] == [*map(group.index, group)]]
+                others = [other for other in alike if not _is_named(pieces, other)]
                 pairs += [(group, others)] if others else []
     if not pairs:
         return None
@@ -344,7 +345,7 @@ def _is_named(pieces: Sequence[Piece], group: tasks.GroupName) -> bool:
 def _group_spans(pieces: Sequence[Piece], group: tasks.GroupName) -> Iterator[tuple[int, int, int]]:
     """Where each form of a name is, the longest first: start, end, and the form's number."""
     forms: dict[tuple[str, ...], int] = {}
-    for number, form in enumerate(group.forms):
+    for number, form in enumerate(group):
         forms.setdefault(tuple(piece.plain for piece in split_pieces(form)[0]), number)
     plain = [_base(piece).casefold().replace("\u2019", "'") for piece in pieces]
     at, longest = 0, max(map(len, forms))
@@ -361,7 +362,7 @@ def _with_group(
 ) -> list[Piece]:
     edited = list(pieces)
     for at, end, number in reversed([*_group_spans(pieces, group)]):
-        run, new = pieces[at:end], other.forms[number]
+        run, new = pieces[at:end], other[number]
         if all(piece.word.islower() for piece in run):
             new = new.lower()
         elif all(piece.is_shouted for piece in run):

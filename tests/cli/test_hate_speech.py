@@ -195,12 +195,12 @@ def test_rows_that_repeat_a_text_are_listed_in_a_file_that_is_named(
 @pytest.mark.parametrize(
     ("task", "options", "told"),
     [
-        ("hate_speech", ("--map", "toxigen"), "--map toxigen: its data is not at hand"),
+        ("hate_speech", ("--map", "toxigen"), "--map toxigen: no table of its data"),
         ("hate_speech", ("--map", "toxygen"), "did you mean toxigen"),
         ("toy", ("--map", "toxigen"), "task toy reads no table"),
-        ("toy", ("--data", "FILE"), "a file, and this task reads a folder"),
+        ("toy", ("--data", "FILE"), "no folder 'toys' in it"),
         ("hate_speech", ("--data", "FILE", "--map", "dghsd"), "no column 'label'"),
-        ("hate_speech", ("--data", "EMPTY", "--map", "toxigen"), "no table in it"),
+        ("hate_speech", ("--data", "EMPTY", "--map", "toxigen"), "no table of its data"),
     ],
 )
 def test_data_that_does_not_fit_is_refused_with_the_remedy(

@@ -239,7 +239,7 @@ def test_text_of_a_model_is_escaped_in_a_notebook(served: Path) -> None:
         (lambda: ph.FunctionModel("mine"), "give a function"),
         (lambda: ph.FunctionModel("mine", reply=silent, concurrency=0), "at least 1"),
         (lambda: ph.load_runs("nowhere"), "no such folder"),
-        (lambda: ph.score_implicitness("one text"), "a list of texts"),
+        (lambda: ph.score_implicitness("one text"), "give a list"),
         (lambda: ph.agreement("ratings.csv", level="cardinal"), "nominal, ordinal, interval"),  # type: ignore[arg-type]  # the mistake
         (lambda: ph.agreement("ratings.csv", orders="third"), "both, first, second"),  # type: ignore[arg-type]  # the mistake
         (lambda: ph.evaluate("intent_resolutoin", model="oracle"), "intent_resolution"),
