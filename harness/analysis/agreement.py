@@ -1,7 +1,7 @@
 """Panels to frames of agreement: that of each judge with people, and of people with each other."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from harness.stats import comparison, correlation, reliability
 from harness.stats import estimate as estimates
 from harness.stats.agreement import Scale, Spread
 from harness.stats.comparison import Statistic
-from harness.stats.estimate import Estimate, Floats, NoValue, Resamples, Significance
+from harness.stats.estimate import Estimate, Floats, NoValue, Resamples
 from harness.storage.runs import RunFolder
 from harness.storage.signature import JudgeRecipe
 
@@ -134,12 +134,9 @@ def _of_values(analysis: _Analysis, judge: JudgeTable) -> Iterator[_Row]:
     ratings, values, level = panel.ratings, judge.values, settings.level
     known = values[~np.isnan(values) & ~np.isnan(analysis.human)]
     note = _unmatched_values(ratings, judge, known)
-    together = np.concatenate([ratings, values[:, :, None]], axis=2)
-    whole = agreements.alpha_ci(together, resamples, scale=level)
     each = agreements.alpha_with_each(ratings, values, resamples, scale=level)
     pairs = _pairwise(ratings, values, resamples)
     rows = [
-        _row("alpha_judge_with_raters", whole, sd=None, note=note),
         _row("alpha_judge_with_each", each.result, sd=each.sd, note=note),
         _row("agreement_pairwise_judge", pairs.result, sd=pairs.sd, note=note),
     ]
@@ -238,7 +235,6 @@ def _through(result: Estimate, change: Callable[[Estimate], Estimate]) -> Estima
     return estimate.between(low, high, clusters=result.clusters)
 
 
-_INDEPENDENT = "assumes independent cells; difference_pearson does not"
 _Without = Callable[[Floats, Floats, Resamples], Floats]
 
 
@@ -255,28 +251,15 @@ _TESTED: tuple[tuple[str, Callable[[Floats], Statistic], _Without], ...] = (
 def _differences(analysis: _Analysis) -> list[_Row]:
     """For each pair of judges the difference of their correlations; p corrected for all of them."""
     pairs = [*combinations(analysis.panel.judges, 2)]
-    families = (
-        [{**_blank(analysis, pair), **_williams(analysis.human, *pair)} for pair in pairs],
-        [
-            {**_blank(analysis, pair), **_permuted(analysis, pair, *kind)}
-            for kind in _TESTED
-            for pair in pairs
-        ],
-    )
+    rows = [
+        {**_blank(analysis, pair), **_permuted(analysis, pair, *kind)}
+        for kind in _TESTED
+        for pair in pairs
+    ]
     return [
         {**row, "p_holm": p}
-        for rows in families
         for row, p in zip(rows, comparison.holm([row["p"] for row in rows]), strict=True)
     ]
-
-
-def _tested(name: str, test: Significance, ends: Estimate | None = None) -> _Row:
-    """A difference with its test, and its interval where it has both."""
-    found: _Row = {"low": None, "high": None, "reason": test.reason}
-    if ends is not None and test.p is not None:
-        found = {"low": ends.low, "high": ends.high, "reason": ends.why_no_interval}
-    of_test = {"value": test.statistic, "p": test.p, "n": test.n, "skipped": test.skipped}
-    return {"statistic": name, **of_test, **found}
 
 
 def _permuted(
@@ -297,25 +280,12 @@ def _permuted(
         clusters=analysis.panel.clusters,
     )
     rests = [without(*estimates.complete(shared, judge), resamples) for judge in (first, second)]
-    estimate = Estimate(test.statistic, n=test.n, reason=test.reason)
+    estimate = Estimate(test.statistic, n=test.n, reason=test.reason, skipped=test.skipped)
     found = agreements.jackknife_ci(estimate, rests[0] - rests[1], "any")
-    return _tested(name, test, agreements.interval_with_test(found, test.p, resamples.clusters))
-
-
-def _williams(human: Floats, *judges: JudgeTable) -> _Row:
-    """Williams' test on the cells that all have; its statistic here is the difference of r."""
-    tables = [human, *(judge.values for judge in judges)]
-    missing = np.isnan(tables).any(axis=0)
-    shared = [np.where(missing, np.nan, cells) for cells in tables]
-    results = [correlation.dataset_pearson(*pair) for pair in combinations(shared, 2)]
-    n, skipped, (r1, r2, r12) = results[0].n, results[0].skipped, [r.value for r in results]
-    if r1 is None or r2 is None or r12 is None:
-        reason = next(result.reason for result in results if result.reason)
-        test = Significance(None, None, n=n, skipped=skipped, reason=reason)
-    else:
-        test = comparison.williams_test(r1, r2, r12, n=n)
-        test = replace(test, statistic=None if test.p is None else r1 - r2, skipped=skipped)
-    return {**_tested("difference_pearson_williams", test), "note": _INDEPENDENT}
+    found = agreements.interval_with_test(found, test.p, resamples.clusters)
+    if test.p is None:
+        return _row(name, found, p=None) | {"low": None, "high": None, "reason": test.reason}
+    return _row(name, found, p=test.p) | {"reason": found.why_no_interval}
 
 
 def _blank(analysis: _Analysis, judges: Sequence[JudgeTable]) -> _Row:

@@ -118,7 +118,7 @@ def of_one_task(first: ComparedRun, second: ComparedRun, judge: str | None) -> P
 
 def unpaired(run: ComparedRun, pairings: Sequence[Pairing], judge: str | None) -> list[str]:
     """What the first of two runs has and no pairing is of, in words: judges, and ways of asking."""
-    entries = [judge_named(run.file, judge)] if judge else _unswapped(run.file)
+    entries = [judge_named(run.file, judge)] if judge else run.file.judges
     own = {e.name: ways(run.verdicts[run.verdicts["judge"] == e.name]) for e in entries}
     paired = {(p.first.judge.name, (p.first.variant, p.first.decoding)) for p in pairings}
     have = {name for name, _ in paired}
@@ -142,7 +142,7 @@ def judge_named(file: RunFile, name: str) -> JudgeEntry:
 def response_judges(file: RunFile) -> list[JudgeEntry]:
     """The judges whose verdict on a response is right or wrong, the task's own first."""
     order = {name: place for place, name in enumerate(file.task.judges)}
-    judges = [one for one in _unswapped(file) if one.metric == RIGHT_OR_WRONG and not one.step]
+    judges = [one for one in file.judges if one.metric == RIGHT_OR_WRONG and not one.step]
     return sorted(judges, key=lambda e: order.get(JudgeLabel.parse(e.name).name, len(order)))
 
 
@@ -151,10 +151,6 @@ def describe_differences(*files: RunFile) -> str:
     facts = zip(files, run_differences(files), strict=True)
     named = [f"{describe_run(file)} has {own}" for file, own in facts if own]
     return f" ({', while '.join(named)})" if named else ""
-
-
-def _unswapped(file: RunFile) -> list[JudgeEntry]:
-    return [entry for entry in file.judges if not JudgeLabel.parse(entry.name).is_swapped]
 
 
 def _right_or_wrong_judges(file: RunFile, name: str | None) -> list[JudgeEntry]:
@@ -234,7 +230,7 @@ def _judges_of_both(
         pairs = [(judge_named(ours, names[0]), judge_named(theirs, names[1]))]
     else:
         known = {entry.name: entry for entry in theirs.judges}
-        pairs = [(own, known[own.name]) for own in _unswapped(ours) if own.name in known]
+        pairs = [(own, known[own.name]) for own in ours.judges if own.name in known]
     alike = [pair for pair in pairs if len({(e.recipe, e.identity, e.step) for e in pair}) == 1]
     notes = [
         f"recipes differ: {one.recipe} read {describe_run(ours)}, {other.recipe} read "
@@ -258,7 +254,7 @@ def _within(run: ComparedRun, judge: str | None) -> Iterator[Pairing]:
         for name, (first, second) in run.file.task.gaps.items():
             yield from _paired(Kind.CONTRAST, name, _same_decoding(own, own, first, second))
     others = [entry for entry in entries if entry in responses]
-    for entry in (one for one in _unswapped(run.file) if one.step and others):
+    for entry in (one for one in run.file.judges if one.step and others):
         # The judge most like it: one that asks the same model, then one of the same method.
         way = JudgeRecipe.parse(entry.recipe).way
         likeness = {

@@ -239,10 +239,3 @@ def test_a_mistake_is_one_message_and_ratings_of_nothing_have_an_exit_code(
     assert code == (2 if more else 1)
     assert message in capsys.readouterr().err
     assert more or {row["value"] for row in table(ran)} == {""}
-
-
-def test_label_studio_takes_and_gives_csv(tmp_path: Path, capsys: Lines) -> None:
-    words = [str(tmp_path / "w.json"), "-o", str(tmp_path / "r"), "--format", "labelstudio"]
-
-    assert main(["sheet", "read-ratings", *words]) == 2
-    assert "which Label Studio imports" in capsys.readouterr().err

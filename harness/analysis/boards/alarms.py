@@ -169,9 +169,8 @@ def judge_fitness(boards: DataFrame, verdicts: DataFrame) -> DataFrame:
     interval of their gap on the same items, `low` to `high`, NaN without one; `words`, which follow
     the judge's name.
     """
-    controls = boards[~boards["judge"].astype(str).str.endswith(":swapped")]
     first, second = (
-        controls[controls["model"] == model].drop_duplicates("recipe", keep="last")
+        boards[boards["model"] == model].drop_duplicates("recipe", keep="last")
         for model in (CEILING, FLOOR)
     )
     recipes = [one for one in first["recipe"] if one in set(second["recipe"])]

@@ -112,7 +112,7 @@ def main_variant(file: RunFile) -> str:
 def in_order(page: PageParts, boards: Sequence[DataFrame]) -> list[Named]:
     """The boards with short names, task by task.
 
-    Main variants and the task's own judges are first, swapped judges last. A name has what differs
+    Main variants and the task's own judges are first. A name has what differs
     where a task has two of one name.
     """
 
@@ -122,7 +122,6 @@ def in_order(page: PageParts, boards: Sequence[DataFrame]) -> list[Named]:
         order, judges = [*file.task.variants], file.task.judges
         return (
             row.task,
-            label.is_swapped,
             row.variant != main_variant(file),
             -min(int(board["rank"].notna().sum()), 2),  # of two recipes, the one that ranks models
             order.index(row.variant) if row.variant in order else -1,
