@@ -21,9 +21,9 @@ from harness.errors import DataError, SpecError
 from harness.implicitness.pairs import read_items, read_pairs
 from harness.implicitness.scorer import Flag, text_of
 from harness.judges.asking import Orders
-from harness.lazy import DataFrame, Series, pandas
+from harness.lazy import DataFrame, pandas
 from harness.present.document import form as filled_form
-from harness.present.screen import folded, p_value, say, show, warn
+from harness.present.screen import folded, say, show, warn
 from harness.stats.agreement import Scale
 from harness.storage.files import refuse_source, write_new, write_whole
 from harness.storage.find_runs import find_runs, run_folders
@@ -41,11 +41,7 @@ MAIN = {
     "agreement_pairwise_judge": "equal",
     "annotator_winning_rate": "wins",
 }
-"""The statistics of a judge that are printed without --all, and what their columns are called."""
-EVERY = [
-    *("judge", "statistic", "value", "sd", "interval", "n", "skipped", "p", "p_holm", "epsilon"),
-    "note",
-]
+"""The statistics of a judge that are printed, and what their columns are called."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +66,6 @@ class AgreeChoice:
     )
     seed: options.Seed = 0
     draws: int = option("Draws for each test and for intervals of systems.", 1000, min=1)
-    is_all: bool = option("Print every statistic of every judge.", False, flags="--all")
 
 
 def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = False) -> int:
@@ -99,27 +94,20 @@ def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = Fal
         )
         if not is_json:
             say(title, is_prose=True)
-            _show_panel(found[-1], is_all=choice.is_all)
+            _show_panel(found[-1])
         if panel.unmatched:
             warn(f"{panel.unmatched} of {panel.offered} ratings match no response: {title}")
         lost += panel.unmatched
-    made = pandas.concat(found, ignore_index=True)
-    table = results / "agreement.csv"
-    text = frame_csv(made) + _rows_of_others(table, made.task)
+    made, table = pandas.concat(found, ignore_index=True), results / "agreement.csv"
+    text = frame_csv(made)
+    if table.is_file():  # the rows of other tasks stay as they are
+        stored = pandas.read_csv(table, dtype=str, keep_default_na=False).reindex(columns=COLUMNS)
+        text += stored[~stored.task.isin(made.task)].to_csv(index=False, header=False)
     put_rows(plain_rows(made), {table: text}, lambda: None, is_json=is_json)
     return ExitCode.of(lost)
 
 
-def _rows_of_others(table: Path, tasks: Series) -> str:
-    """The rows of a stored table that are of other tasks, as they are."""
-    if not table.is_file():
-        return ""
-    stored = pandas.read_csv(table, dtype=str, keep_default_na=False).reindex(columns=COLUMNS)
-    text: str = stored[~stored.task.isin(tasks)].to_csv(index=False, header=False)
-    return text
-
-
-def _show_panel(rows: DataFrame, *, is_all: bool) -> None:
+def _show_panel(rows: DataFrame) -> None:
     """The raters once, a sentence for each judge, which judges differ, and a table."""
     found = records(rows)
     judges = findings.by_judge(found)
@@ -130,37 +118,21 @@ def _show_panel(rows: DataFrame, *, is_all: bool) -> None:
         say(line, is_prose=True)
     names = {own[0].signature: judge for judge, own in judges.items()}
     rows = rows.assign(judge=[names.get(row.signature, findings.who(row)) for row in found])
-    remarks = rows[rows.statistic.isin([*MAIN]) & (rows.note != "")]
-    for note, own in remarks.groupby("note", sort=False).judge:
+    main = rows[rows.statistic.isin([*MAIN])]
+    for note, own in main[main.note != ""].groupby("note", sort=False).judge:
         say(f"note on {folded([*own.unique()])}: {note}", is_prose=True)
     for line in rows.averaging.unique():
         say(f"averaged: {line}", is_prose=True)
     say("")
-    if not is_all:
-        _show_main(rows[rows.value.notna() & rows.statistic.isin([*MAIN])])
+    if (main := main[main.value.notna()]).empty:
         return
-    of_raters = rows.statistic.isin(findings.PEOPLE)
-    first = rows[of_raters].drop_duplicates("statistic").assign(judge="raters")
-    every = pandas.concat([first, rows[~of_raters]])
-    every["interval"] = [*zip(every["low"], every["high"], strict=True)]
-    notes = every[["reason", "note"]].fillna("")
-    every["note"] = (notes["reason"] + "; " + notes["note"]).str.strip("; ")
-    title = "every statistic; those of raters once"
-    show(every[EVERY], title, keys=2, p=p_value, p_holm=p_value)
-
-
-def _show_main(rows: DataFrame) -> None:
-    """A line for each judge, of the statistics that have a value."""
-    if not len(rows):
-        return
-    table = rows.pivot(index="judge", columns="statistic", values="value")
+    table = main.pivot(index="judge", columns="statistic", values="value")
     table = table[[name for name in MAIN if name in table]].rename(columns=MAIN)
-    r = rows[rows.statistic == "pearson_dataset"].set_index("judge")
+    r = main[main.statistic == "pearson_dataset"].set_index("judge")
     if len(r):
-        ends = [(one.low, one.high) for one in records(r)]
-        table.insert(1, "interval", pandas.Series(ends, r.index))
-    table = table.reindex(rows.judge.unique()).reset_index()
-    show(table, "statistics of each judge; --all prints every one, with its interval")
+        table.insert(1, "interval", pandas.Series([*zip(r.low, r.high, strict=True)], r.index))
+    table = table.reindex(main.judge.unique()).reset_index()
+    show(table, "statistics of each judge; agreement.csv has every one, with its interval")
 
 
 @dataclass(frozen=True, kw_only=True)
