@@ -34,10 +34,9 @@ def curve_rows(
 ) -> DataFrame:
     """Every bin and curve of one run by one judge; of some variants where named.
 
-    The columns are COLUMNS. A row is a `rate` in one bin, from `at` to `to`, or of one curve at one
-    place, where `to` is NaN. `value`, 0 to 1, is NaN with the reason in `note`; `n` and `clusters`
-    count the answered texts of the kind that the rate is of, in the bin or behind the whole curve.
-    Each served snapshot that answered has bins and curves, and a `signature`, of its own.
+    A row is a `rate` in one bin, from `at` to `to`, or of one curve at one place, with `to` NaN.
+    `n` and `clusters` count the answered texts of its kind. Each served snapshot has bins and curves
+    of its own.
     """
     spec = file.task.implicitness
     entry = next((one for one in file.judges if one.name == judge), None)

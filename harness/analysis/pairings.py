@@ -1,8 +1,4 @@
-"""Two stored runs, or one, to pairings: the same items with two verdicts each.
-
-What is paired: a task answered by choices against one answered in words; two runs of one task;
-variants of one run; the intention that a model spelled out against its response.
-"""
+"""Two stored runs, or one, to pairings: the same items with two verdicts each."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -37,9 +33,8 @@ class Kind(StrEnum):
 class Pairing:
     """Two views and their common items; `is_pooled` for those of several decodings together.
 
-    `name` is the comparison's in tables: its kind, or the name of the contrast. `items` has a row
-    a sample and decoding: `id`, `cluster`, `group`, `sample_choices`, and the scores `a` and `b`,
-    NaN where one is missing.
+    `name` is the comparison's in tables. `items` has a row a sample and decoding: `id`, `cluster`,
+    `group`, `sample_choices`, and the scores `a` and `b`, NaN where one is missing.
     """
 
     kind: Kind
@@ -106,10 +101,7 @@ def between(first: ComparedRun, second: ComparedRun, judges: Judges = (None, Non
 
 
 def of_one_task(first: ComparedRun, second: ComparedRun, judge: str | None) -> Pairings:
-    """The pairings of two runs of one task, by one judge or by all that have read both.
-
-    They may be of one recipe and model, such as one that was run again on another day.
-    """
+    """The pairings of two runs of one task, by one judge or by all that have read both."""
     if first.file.run.task != second.file.run.task:
         names = f"{describe_run(first.file)} and {describe_run(second.file)}"
         raise SpecError(f"{names} are of two tasks; name two runs of one task")
@@ -299,10 +291,7 @@ def _paired(
 
 
 def _common(runs: _Runs) -> tuple["Index[str]", int, list[str]]:
-    """The samples that say the same in both runs, the number of the others, and a note on these.
-
-    A text that one of the two samples has not makes no difference.
-    """
+    """The samples that say the same in both runs, the number of the others, and a note on these."""
     ours, theirs = (run.said for run in runs)
     both = ours.index.intersection(theirs.index)
     names = ours.columns.intersection(theirs.columns)

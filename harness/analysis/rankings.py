@@ -1,9 +1,4 @@
-"""People's rankings of graded sentences and choices of the nearest, and a scorer's.
-
-People who share a set form a part: a study that gave half of its sets to one group and half to
-another has two. Correlations are computed for each set and averaged, for ranks of two sets have
-nothing to do with each other. A set that somebody ranked in part counts as missing for them.
-"""
+"""People's rankings of graded sentences and choices of the nearest, and a scorer's."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -105,11 +100,10 @@ def scorer_judged(items: Items, result: Evaluation) -> Judged:
 def people_and_metric(items: Items, people: Sequence[Judged], scorer: Judged) -> DataFrame:
     """How each person orders sets and chooses, all people of a part, and the scorer on its sets.
 
-    A row each, named in `part` and `who`. `tau` (Kendall's tau-b) and `rho` (Spearman's) are means
-    over sets of the correlation with the order of the levels, -1 to 1; `tau_people` and
-    `rho_people` over sets and people, with the ranks of each other person. `closest` is the share
-    of choices made right, 0 to 1. `sets` and `choices` count those behind them, `missing` the sets
-    ranked in part or all alike, and the sentences without one choice. NaN without any.
+    `tau` (Kendall's tau-b) and `rho` (Spearman's) are means over sets of the correlation with the
+    order of the levels; `tau_people` and `rho_people` over sets and people, with the ranks of each
+    other person. `closest` is the share of choices made right. `missing` counts the sets ranked in
+    part or all alike, and the sentences without one choice.
     """
     levels = {
         name: tuple(sorted(ranking.levels))

@@ -21,10 +21,9 @@ ABSENT = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComparedRun:
-    """A run with the frame of its verdicts (`verdict_frame`, and the sample's `id`).
+    """A run with its `verdict_frame` (and the sample's `id`), and the number of its answers.
 
-    `answers` is the number of answers; `said` has a row a sample, by its id: hashes of its fields
-    and references, which hold in this process alone.
+    `said` has a row a sample, by its id: hashes of its fields and references, in this process.
     """
 
     file: RunFile
@@ -71,9 +70,8 @@ def ways(verdicts: DataFrame) -> list[tuple[str, str]]:
 class RunView:
     """One judge's scores of a run under a variant or pool, a row a sample.
 
-    `scores` has `id`, `cluster`, `group`, `sample_choices` and `value`, NaN where the verdict is
-    missing. `snapshots` are those of the model under test and of the judge model, empty where
-    unknown.
+    `scores` has `id`, `cluster`, `group`, `sample_choices` and `value`. `snapshots` are those of
+    the model under test and of the judge model, empty where unknown.
     """
 
     file: RunFile
@@ -113,11 +111,7 @@ def views(run: ComparedRun, judge: JudgeEntry) -> list[RunView]:
 
 
 def _scores(verdicts: DataFrame, *, is_pool: bool) -> DataFrame:
-    """A row a sample with its score; over several orders, by averaged probability.
-
-    Without probabilities, as of written answers, it is the mean of its verdicts. It is missing
-    where any of them is.
-    """
+    """A row a sample with its score; over several orders, by averaged probability if known."""
     codes, samples = verdicts["sample"].factorize()
     sums, sizes = Clusters(codes, len(samples)).exact_sums(verdicts["value"].to_numpy())
     found, is_first = sums / sizes, ~verdicts["sample"].duplicated()

@@ -1,15 +1,10 @@
 """The tables of a run to one frame of verdicts, with what scores need of each sample, and no text.
 
-A row is a verdict. Its columns, besides those that judges add as details:
-
-- `row`, `variant`, `decoding`, `group`, `judge`, `value`, `reason`, `served`, `model_served` as in
-  docs/frames.md;
-- `sample`, `cluster`: numbers in the alphabetical order of the names;
-- `is_own`: false where the verdict is of other snapshots than the score; it counts as missing;
-- `sample_choices`: how many choices there are; `sample_gold`: the place of the right one, or -1;
-- `sample_labels`: the labels of the choices, `sample_parts`: the texts of the reference by which
-  missed samples are counted, both tuples; `sample_implicitness`: NaN where it was not measured;
-- `probabilities`: how many choices have a probability, `probability_0` and so on: each of them.
+Its columns, besides those of docs/frames.md: `sample` and `cluster` are numbers in the order of the
+names; `is_own` is false where the verdict is of other snapshots than the score; `sample_choices` is
+how many choices there are, `sample_gold` the place of the right one, or -1, `sample_labels` their
+labels; `sample_parts` are the texts of the reference by which missed samples are counted;
+`probabilities` is how many choices have a probability, `probability_0` and so on each of them.
 """
 
 import re
