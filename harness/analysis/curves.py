@@ -35,8 +35,7 @@ def curve_rows(
     """Every bin and curve of one run by one judge; of some variants where named.
 
     A row is a `rate` in one bin, from `at` to `to`, or of one curve at one place, with `to` NaN.
-    `n` and `clusters` count the answered texts of its kind. Each served snapshot has bins and curves
-    of its own.
+    `n` and `clusters` count the answered texts of its kind. Snapshots have curves of their own.
     """
     spec = file.task.implicitness
     entry = next((one for one in file.judges if one.name == judge), None)

@@ -20,7 +20,7 @@ from harness.storage.environment import other_versions
 from harness.storage.find_runs import find_run, find_runs
 from harness.storage.frames import plain_rows, records
 
-MOST_SENTENCES = 12
+MOST_SENTENCES = 6
 """So many differences are printed without --all."""
 
 
@@ -175,19 +175,8 @@ def gate(choice: GateChoice, results: Results = RESULTS, is_json: AsJson = False
 
 def _put_gate(found: DataFrame) -> None:
     rows, metrics = records(found), found["metric"].unique()
-    of = f" of {metrics[0]}" if len(metrics) == 1 else ""
-    screen.show_records(
-        f"{rows[0].task}, drop{of} from BASE to NEW",
-        rows,
-        "variant, judge; decision, base, new, drop, interval, would be seen=seen, n, missing",
-        missing=lambda row: f"{row.missing:.1%}",
-        seen=lambda row: None if row.decision == gates.Decision.REGRESSION else row.seen,
-    )
-    if (level := rows[0].level) > gates.LEVEL:
-        words = f"a regression is decided at {level:.1%}: corrected for {len(rows)} rows"
-        say(f"{words} (Bonferroni)", is_prose=True)
+    say(f"{rows[0].task}, drop of {', '.join(metrics)} from BASE to NEW")
     for row in rows:
-        if row.decision != gates.Decision.PASS or row.reason == gates.SAME:
-            words = "" if row.reason == gates.SAME else f"; {gates.gate_words(row)}"
-            say(f"{row.variant} by {row.judge}: {row.decision}: {row.reason}{words}", is_prose=True)
+        words = f"{row.variant} by {row.judge}: {row.decision}: {row.reason}"
+        say(f"{words}; {gates.gate_words(row)}", is_prose=True)
     say(f"gate: {found.attrs['decision']}")

@@ -85,17 +85,12 @@ def _is_of_signature(
     known = found.loc[found["value"].notna(), ["run", "judge", *sides]].drop_duplicates()
     known = known[known.duplicated(["run", "judge"], keep=False)].astype(object).fillna("")
     is_own = pandas.Series(data=True, index=made.index)
-    for (run, name), pairs in known.groupby(["run", "judge"]):
-        judge = next(entry for entry in runs[run].judges if entry.name == name)
-        for head in wanted[(wanted["run"] == run) & (wanted["judge"] == name)].itertuples():
-            way = {"variant": head.variant, "decoding": head.decoding}
+    for head in wanted.merge(known, on=["run", "judge"]).itertuples():
+        judge = next(entry for entry in runs[head.run].judges if entry.name == head.judge)
+        way, pair = {"variant": head.variant, "decoding": head.decoding}, [*head[-2:]]
+        if signature(runs[head.run], judge, **way, snapshots=(pair[0], pair[1])) == head.signature:
             rows = made.loc[made["signature"] == head.signature, sides].astype(object).fillna("")
-            made_by = (
-                pair
-                for pair in pairs[sides].itertuples(index=False, name=None)
-                if signature(runs[run], judge, **way, snapshots=pair) == head.signature
-            )
-            is_own[rows.index] = (rows == next(made_by, ("?", "?"))).all(axis=1)
+            is_own[rows.index] = (rows == pair).all(axis=1)
     return is_own | made["value"].isna()
 
 
