@@ -355,12 +355,6 @@ class RandomSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="r
             raise ValueError("`groups` go with the operations insertion and synonyms")
 
 
-class WordNetSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="wordnet"):
-    """Exchanges one word for a synonym that an installed WordNet gives it as `part_of_speech`."""
-
-    part_of_speech: Literal["adjective", "adverb", "noun", "verb"] = "adjective"
-
-
 class AskedSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="asked"):
     """Asks a model to rewrite the text; the answer of the last step replaces it.
 
@@ -375,7 +369,5 @@ class AskedSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="as
     postprocess: Literal["none", "blank_line", "lead_in"] = "blank_line"
 
 
-LocalSpec = (
-    InsertSpec | DegreeSpec | SwapSpec | NamesSpec | GroupNamesSpec | RandomSpec | WordNetSpec
-)
+LocalSpec = InsertSpec | DegreeSpec | SwapSpec | NamesSpec | GroupNamesSpec | RandomSpec
 PerturbationSpec = LocalSpec | AskedSpec

@@ -371,7 +371,6 @@ def test_a_grid_that_goes_on_trains_nothing_again(with_made: Talk, capsys: Caps)
         (["--model", "grams-svm", "--task", "hate_speech"], "no classes to score"),
         (["--model", "fixed", "--task", "talk"], "leave `trained` out"),
         (["--model", "grams-svm", "--task", "talk", "--augment", "ecco"], "no method 'ecco'"),
-        (["--model", "grams-svm", "--task", "talk", "--map", "talk,other"], "2 column maps for 1"),
     ],
 )
 def test_a_grid_that_cannot_be_is_refused(
