@@ -13,7 +13,7 @@ from harness.lazy import DataFrame, pandas
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, IMPLICITNESS
 from harness.pipeline.score import ALL
 from harness.stats.clustered import ShareRows, share_interval
-from harness.stats.shift import Numbers, mean_shift, shift_test
+from harness.stats.shift import mean_shift, shift_test
 
 FLAGGED: Final = "flagged"
 ALARM: Final = 0.05
@@ -78,14 +78,14 @@ def _implicitness(old: DataFrame, new: DataFrame, seed: int) -> list[dict[str, o
     known = [side[side["implicitness"].notna()] for side in (old, new)]
     if not all(map(len, known)):
         return []
-    before, after = (Numbers(k["implicitness"].tolist(), k["cluster"].tolist()) for k in known)
+    before, after = ((k["implicitness"].tolist(), k["cluster"].tolist()) for k in known)
     found, test = mean_shift(before, after), shift_test(before, after, seed=str(seed))
-    means = [sum(side.values) / len(side.values) for side in (before, after)]
+    means = [sum(values) / len(values) for values, _ in (before, after)]
     row = {
         **{"what": IMPLICITNESS, "column": "", "group": ALL, "old": means[0], "new": means[1]},
         **{"change": found.value, "low": found.low, "high": found.high},
-        **{"distance": test.statistic, "p": test.p},
-        **{"n_old": len(before.values), "n_new": len(after.values)},
+        **{"distance": test.value, "p": test.p},
+        **{"n_old": len(before[0]), "n_new": len(after[0])},
         "note": str(found.why or test.reason or ""),
     }
     return [row]

@@ -13,7 +13,7 @@ import numpy as np
 from harness.data.choices import LABELS
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.lazy import DataFrame, Series, pandas
-from harness.parts import UNBATCHED, digest
+from harness.parts import digest
 from harness.pipeline import choice_scores
 from harness.pipeline.choice_scores import IMPLICITNESS
 from harness.pipeline.score import signed_blocks
@@ -170,7 +170,7 @@ def _answer_numbers(folder: RunFolder, rows: "Series[int]") -> dict[str, Any]:
     table = arrow_table(folder.tables()["answers"], columns).take(rows.to_numpy())
     cells = zip(*(column.to_pylist() for column in table.columns), strict=True)
     details = [list(step_usages(row))[-1][3] for row in cells]
-    frame = pandas.DataFrame(details, index=rows.index).drop(columns=UNBATCHED, errors="ignore")
+    frame = pandas.DataFrame(details, index=rows.index)
     return {str(name): frame[name].astype(float) for name in frame}
 
 

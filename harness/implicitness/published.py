@@ -50,16 +50,16 @@ class TunedEncoder(SentenceTransformers):
 
     weights: Mapping[str, Tensor] = field(default_factory=dict, compare=False, repr=False)
 
-    name: ClassVar[str] = "impscore-encoder"
+    kind: ClassVar[str] = "impscore-encoder"
     is_scaled: ClassVar[bool] = False
 
     @cached_property
-    def digest(self) -> str:
+    def _own_digest(self) -> str:
         """Digest of the pipeline and of the weights that replace its own."""
         pipeline = SentenceTransformers(self.model, self.revision).digest
         arrays = ((n, self.weights[n].float().contiguous().numpy()) for n in sorted(self.weights))
         sums = [(name, hashlib.sha256(array.tobytes()).hexdigest()) for name, array in arrays]
-        return digest((self.name, pipeline, sums))
+        return digest((self.kind, pipeline, sums))
 
     def _loaded(self) -> "SentenceTransformer":
         model = super()._loaded()

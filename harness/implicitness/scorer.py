@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from harness.errors import ModelError
 from harness.implicitness.formula import PUBLISHED, Maps, Matrix, distance, features, implicitness
-from harness.models.encoders.encoders import Encoder, Limited, Reading
+from harness.models.encoders.encoders import Encoder, Reading
 from harness.models.local.heads import read_arrays, write_arrays
 from harness.models.vectors import Progress, Vectors, chunks, reported_chunks
 from harness.parts import digest
@@ -310,10 +310,10 @@ class Scorer:
 
     def limits(self, texts: Sequence[str]) -> dict[str, Flag]:
         """Flag the texts whose score says little: CUT, or THIN, which also a cut text may be."""
-        cut = self.encoder.cut(texts) if isinstance(self.encoder, Limited) else ()
-        unread = self.encoder.unread(texts) if isinstance(self.encoder, Reading) else ()
-        found = dict.fromkeys(compress(texts, cut), Flag.CUT)
-        found |= dict.fromkeys(compress(texts, unread), Flag.THIN)
+        found: dict[str, Flag] = {}
+        if isinstance(self.encoder, Reading):
+            found |= dict.fromkeys(compress(texts, self.encoder.cut(texts)), Flag.CUT)
+            found |= dict.fromkeys(compress(texts, self.encoder.unread(texts)), Flag.THIN)
         return found | dict.fromkeys(filter(is_one_word, texts), Flag.THIN)
 
 

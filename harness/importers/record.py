@@ -249,7 +249,7 @@ def matches(record: ImportedRecord, lookup: SampleLookup, spec: MapSpec | None) 
             f"{other.id}; correct the file, or the map"
         )
     for own, other in kept:
-        if not applicable(lookup.task.variants[own], [other]):
+        if not [*applicable(lookup.task.variants[own], [other])]:
             raise DataError(
                 f"{record.place}: sample {other.id} is not asked under {own}; correct the variant"
             )
