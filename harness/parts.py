@@ -105,18 +105,6 @@ class ChoiceScore:
             raise ValueError(f"a choice's log-probability is a finite number, not {self.logprob}")
 
 
-UNBATCHED = "unbatched_diff"
-"""In the detail of a response: how far, in nats, its choices are from those scored one by one."""
-
-
-@dataclass(frozen=True, slots=True)
-class UnbatchedCheck:
-    """Requests whose choices were also scored one by one, and the largest difference, in nats."""
-
-    items: int
-    max_abs_diff: float
-
-
 @dataclass(frozen=True, slots=True)
 class Option:
     """One choice as a prompt shows it: its index, from 0, among the sample's, and its answer.

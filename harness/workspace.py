@@ -146,8 +146,7 @@ class Workspace:
             raise DataError(f"nothing to train on: give --data DIR, or fetch {table.source} first")
         entry = _entry(spec, files, overlay=None, is_sample=False, table=table)
         self._compare(entry, files)
-        repeats = self.repeats_of(entry)
-        return labelled_table.read(files, table, spec.choices, repeats=repeats), entry
+        return labelled_table.read(files, table, spec.choices), entry
 
     def samples(self, spec: DataSpec) -> tuple[Sequence[Sample], DataEntry]:
         """Read a task's samples, or the choice samples made of them; say where they came from."""
@@ -176,9 +175,7 @@ class Workspace:
         """The samples of a task's data, or the choice samples made of them."""
         spec, files = source.spec, source.files
         if source.table:
-            repeats = self.repeats_of(source.entry)
-            samples = labelled_table.read(files, source.table, spec.choices, repeats=repeats)
-            read = StoredSamples(samples)
+            read = StoredSamples(labelled_table.read(files, source.table, spec.choices))
         elif spec.reader == SAMPLES_JSONL or source.entry.mode == "sample":
             read = StoredSamples(samples_jsonl.each(files, source.overlay))
             if read.repeated():
@@ -220,10 +217,6 @@ class Workspace:
         table = self.registry.load("configs/tables", spec.map) if spec.map else None
         declared = (table.language if table else UNSET) or spec.language
         return declared or None
-
-    def repeats_of(self, entry: DataEntry) -> Path:
-        """Where the rows of some data are listed that repeat others."""
-        return self.results / "left_out" / f"{entry.source}-{entry.label}.csv"
 
     def measured(
         self, samples: Sequence[Sample], data: DataEntry, spec: ImplicitnessSpec | None

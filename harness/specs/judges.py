@@ -107,8 +107,6 @@ class BertScoreSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind",
     layer: Annotated[int, Meta(ge=1)] | None = None
     reference: str
     over: Literal["mean", "max"] = "mean"
-    has_idf: bool = False
-    is_rescaled: bool = False
 
 
 class ContrastSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind", tag="contrast"):
