@@ -27,7 +27,6 @@ from harness.stats.agreement import Scale
 from harness.storage.files import refuse_source, write_new, write_whole
 from harness.storage.find_runs import find_runs, run_folders
 from harness.storage.frames import frame_csv, plain_rows, records
-from harness.storage.runs import RunFile
 from harness.storage.tables import column_of
 
 STEPS = option("Steps of labelling: a name in configs/annotations/.")
@@ -165,8 +164,11 @@ class Writing:
         packets = sheet.packets(raters, each=each, size=size, seed=self.seed)
         for ending, (rater, rows) in packets.items():
             files[f"{ending}.csv"] = sheet.text(rater, rows)
-            files |= {f"{ending}.html": _page(sheet, rater, rows)} if sheet.is_by_block else {}
             said.append(f"wrote {len(rows)} rows to {stem}{ending}.csv")
+            if sheet.is_by_block:  # a page to print: the guide, then a table a block
+                blocks = [records(own) for _, own in rows.groupby(level=0, sort=False)]
+                page = filled_form("sheet.html", rater=rater, guide=sheet.guide, blocks=blocks)
+                files[f"{ending}.html"] = "".join(page)
         files |= {".guide.txt": sheet.guide} if sheet.guide else {}
         files |= {".config.xml": sheet.config()} if sheet.steps else {}
         for name, text in files.items():
@@ -180,12 +182,6 @@ class Writing:
         if sheet.lost:
             warn(f"{sheet.lost} have no text to show and are left out")
         return ExitCode.of(sheet.lost)
-
-
-def _page(sheet: Sheet, rater: str, rows: DataFrame) -> str:
-    """A file of a sheet as a page to print: the guide, then a table a block."""
-    blocks = [records(own) for _, own in rows.groupby(level=0, sort=False)]
-    return "".join(filled_form("sheet.html", rater=rater, guide=sheet.guide, blocks=blocks))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,32 +206,27 @@ def export_ratings(choice: AnswerChoice, to: Writing, results: Results = RESULTS
     Label Studio imports them, too: the labelling config is in NAME.config.xml. Export CSV there.
     """
     folders = find_runs(results, choice.runs)
-    drawn = options.names(choice.temperature, "--temperature")
+    drawn, file = options.names(choice.temperature, "--temperature"), folders[0].read()
+    known, own = (
+        options.registry(to.home).names("configs/sheets"),
+        (file.run.task, file.task.made_of),
+    )
+    # The form of the task, or that of the task it was made of.
+    if (form := next((name for name in own if name in known), None)) is None:
+        warn(f"no configs/sheets/{file.run.task}.yaml: each field of a sample is a column")
     sheet = sheets.answers_sheet(
         folders,
-        _sheet_form(folders[0].read(), to.home),
+        _form_of(form, to.home) if form else None,
         variants=options.names(choice.variant),
         decodings=[one if one == "all" else f"T{one.removeprefix('T')}" for one in drawn],
         limit=choice.limit,
         seed=to.seed,
     )
-    code = to.write(sheet, each=choice.per_answer, size=choice.per_file)
-    key, rows = sheet.key, len(sheet.rows)
-    if key is not None:
+    if (key := sheet.key) is not None:
         names = ", ".join([*key.variant.unique(), *key.decoding.unique()])
-        equal = f"; {len(key)} answers, equal ones in one row" if len(key) > rows else ""
+        equal = f"; {len(key)} answers, equal ones in one row" * (len(key) > len(sheet.rows))
         warn(f"variant {names}{equal} (others: --variant, --temperature)")
-    return code
-
-
-def _sheet_form(file: RunFile, home: Path) -> SheetForm | None:
-    """The task's form in configs/sheets/, or that of the task it was made of; None without one."""
-    known = options.registry(home).names("configs/sheets")
-    for name in (file.run.task, file.task.made_of):
-        if name is not None and name in known:
-            return _form_of(name, home)
-    warn(f"no configs/sheets/{file.run.task}.yaml: each field of a sample is a column")
-    return None
+    return to.write(sheet, each=choice.per_answer, size=choice.per_file)
 
 
 def _form_of(name: str, home: Path) -> SheetForm:
@@ -283,8 +274,6 @@ def export_annotation(
 ) -> int:
     """Write sheets on which people label texts step by step, and a config for Label Studio.
 
-    The sheets are shuffled and show ids and texts alone; their key is a file of its own.
-
     \b
     Example:
       harness sheet labels posts.csv --steps ishate -o sheet.csv
@@ -305,12 +294,7 @@ def export_stress(
     to: Annotated[Writing, options.Only("raters out")],
     file: Path = argument("FILE", "Turns, such as `harness build turns` chooses: JSON lines."),
 ) -> int:
-    """Write sheets on which people mark stressed words and say what the stress brings out.
-
-    \b
-    Example:
-      harness sheet stress turns.jsonl --raters ann,bob -o stress.csv
-    """
+    """Write sheets on which people mark stressed words and say what the stress brings out."""
     return to.write(sheets.stress_sheet(read_samples([file], None)))
 
 
@@ -378,10 +362,6 @@ def import_stress(
 
     A part that several annotators stress is one sample with the meanings of all; `harness build
     agreement` then keeps those that agree.
-
-    \b
-    Example:
-      harness sheet read-stress ann.csv bob.csv --turns turns.jsonl -o out.jsonl
     """
     for file in (*files, turns):
         refuse_source(out, file)
