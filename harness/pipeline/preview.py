@@ -293,7 +293,7 @@ def _price(
     return shared(least), shared(most)
 
 
-def check_tokens(plan: Plan, spec: LocalSpec, checkpoints: Path) -> dict[str, dict[str, Any]]:
+def check_tokens(plan: Plan, spec: LocalSpec, checkpoints: Path) -> dict[str, dict[str, float]]:
     """How the tokenizer of a local model reads a task's choices, by variant.
 
     `checkpoints` is the folder of fetched checkpoints.
