@@ -123,10 +123,7 @@ _LEFT = 1e-9  # a cluster that leaves less to the others decides alone, and has 
 
 
 def line(x: Floats, y: Floats) -> tuple[float, float] | NoValue:
-    """Intercept and slope of greatest likelihood of a logistic regression, by Newton's method.
-
-    "too few" below three rows, "constant" where x or y is, "degenerate" where x separates y.
-    """
+    """Intercept and slope of a logistic regression; "degenerate" where x separates y."""
     if len(x) < _LEAST:
         return NoValue.TOO_FEW
     if np.ptp(x) == 0 or np.ptp(y) == 0:

@@ -39,10 +39,7 @@ _MOST_PERMUTED = 8  # 40,320 orders; nine would be 362,880
 
 
 def pearson(x: ArrayLike, y: ArrayLike) -> Estimate:
-    """Pearson's r of two vectors, -1 to 1; `n` counts complete pairs.
-
-    None: "too few" below two pairs, "constant" where a side has no spread.
-    """
+    """Pearson's r of the complete pairs of two vectors; None: "too few" below two, "constant"."""
     return _of_pairs(x, y, lambda rows: float(row_correlations(rows[:1], rows[1:], "pearson")[0]))
 
 
@@ -110,11 +107,9 @@ def system_means(human: ArrayLike, judge: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def permutation_p(x: ArrayLike, y: ArrayLike, coefficient: Coefficient) -> Estimate:
-    """The exact two-sided p-value of a correlation.
+    """The exact two-sided p-value of a correlation, over all orders of `y` (Fisher 1935).
 
-    The share of orders of `y` that give a coefficient at least as far from zero (Fisher 1935, "The
-    Design of Experiments", section 21). None: as the coefficient, or "too many" above eight
-    complete pairs.
+    None: as the coefficient, or "too many" above eight complete pairs.
     """
     observed = (pearson if coefficient == "pearson" else spearman)(x, y)
     n, skipped = observed.n, observed.skipped
@@ -130,10 +125,9 @@ def permutation_p(x: ArrayLike, y: ArrayLike, coefficient: Coefficient) -> Estim
 
 
 def discordant_pairs(x: ArrayLike, y: ArrayLike) -> Estimate:
-    """How many pairs the two vectors put in opposite orders, 0 to `n`.
+    """How many of the `n` untied pairs of two vectors are in opposite orders (Kocmi et al. 2021).
 
-    `n` counts the pairs that neither ties, `skipped` the others (Kocmi et al. 2021). None: "too
-    few" below two complete values, "constant" where every pair is tied.
+    None: "too few" below two complete values, "constant" where every pair is tied.
     """
     first, second, _ = complete_pairs(x, y)
     if len(first) < 2:
@@ -296,10 +290,7 @@ def cross_fitted_acc_eq(
 
 
 def tie_rate(ratings: ArrayLike) -> Estimate:
-    """The share of pairs of one document's ratings that are equal, over all documents, 0 to 1.
-
-    `n` counts pairs. None: "one system", or "too few" where no document has two ratings.
-    """
+    """The share of pairs of one document's ratings that are equal; None without any pair."""
     pairs = _pairs(ratings, ratings)
     if not (n := len(pairs.document)):
         return Estimate(None, 0, reason=_why_no_pair(ratings))

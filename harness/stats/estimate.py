@@ -148,10 +148,7 @@ _NEAREST = 1e-12  # rounding of a mean, as a share of the largest value
 
 
 def snapped(values: ArrayLike) -> Floats:
-    """The values, those that differ by the rounding of a mean alone made one.
-
-    Neighbours nearer than 1e-12 of the largest magnitude become the least of them.
-    """
+    """The values, neighbours nearer than 1e-12 of the largest magnitude made the least of them."""
     given = np.asarray(values, dtype=np.float64)
     return snapped_rows(given.reshape(1, -1)).reshape(given.shape)
 
@@ -171,10 +168,7 @@ def snapped_rows(rows: Floats) -> Floats:
 
 
 def pair_directions(rows: Floats) -> NDArray[np.int8]:
-    """For each row and each pair of its columns: 1 if the first is greater, -1 if smaller.
-
-    0 is a tie or a missing cell; rounding alone breaks no tie.
-    """
+    """For each row and pair of its columns: 1 if the first is greater, -1 if smaller, else 0."""
     first, second = np.triu_indices(rows.shape[1], 1)
     values = snapped(rows)
     left, right = values[:, first], values[:, second]
@@ -293,11 +287,10 @@ def flip_p(
 
 
 def drawn_interval(estimate: Estimate, values: Floats, resamples: Resamples) -> Estimate:
-    """An estimate with its percentile interval: `values` are its draws, NaN where one has none.
+    """An estimate with the percentile interval of its draws (Efron & Tibshirani 1993, chapter 13).
 
-    After Efron & Tibshirani (1993, chapter 13). No interval: the estimate's reason; "too few" for
-    fewer than two clusters or where more than one draw in twenty has no value; "constant" where the
-    draws do not differ.
+    No interval: the estimate's reason; "too few" for fewer than two clusters or where more than one
+    draw in twenty is NaN; "constant" where the draws do not differ.
     """
     defined = values[~np.isnan(values)]
     if estimate.value is None:

@@ -24,11 +24,10 @@ def reliability_of_means(ratings: ArrayLike, resamples: Resamples) -> Estimate:
     """The share of the variance of the cells' mean ratings that is no noise of raters.
 
     1 - (s + e m) / v: v is the variance of the means over cells, e that of a rating's error, m
-    the mean of 1 / number of raters, s the variance over cells of the mean severity of their
-    raters. ICC(3,k) of Shrout & Fleiss (1979) where all raters rate all cells. 0 to 1. The interval
-    is the jackknife's over clusters, of -log(1 - value). `n` counts cells with a rating. None: "one
-    rater"; "too few" where ratings do not separate error from raters, "constant" where all means
-    are one, "unreliable" where the noise exceeds the variance.
+    the mean of 1 / number of raters, s the variance of the mean severity of a cell's raters; 0 to
+    1. The interval is the jackknife's over clusters, of -log(1 - value). `n` counts cells. None:
+    "one rater"; "too few" where ratings do not separate error from raters, "constant" where all
+    means are one, "unreliable" where the noise exceeds the variance.
     """
     cells = np.asarray(ratings, dtype=np.float64)
     known = cells[~np.isnan(cells)]

@@ -13,6 +13,7 @@ from warnings import catch_warnings, simplefilter
 
 from harness.errors import ModelError, SpecError
 from harness.lazy import PreTrainedModel, PreTrainedTokenizerBase, torch
+from harness.models.encoders.networks import padded
 from harness.models.extras import require
 from harness.models.local import checkpoints
 from harness.models.local.checkpoints import Checkpoint, ResolvedCheckpoint, explain
@@ -177,18 +178,15 @@ class Llm2Vec(Spreadable):
 def _pool(model: PreTrainedModel, batch: Sequence[Tokens]) -> Vectors:
     """The mean state of each text's pooled tokens, of length 1; only the padding is masked."""
     device, dtype = model.device, model.dtype
-    lengths = torch.tensor([len(ids) for ids, _ in batch], device=device)[:, None]
+    ids, lengths = padded([ids for ids, _ in batch], device)
     pooled = torch.tensor([last for _, last in batch], device=device)[:, None]
-    padded = torch.nn.utils.rnn.pad_sequence(
-        [torch.tensor(ids, device=device) for ids, _ in batch], batch_first=True
-    )
-    places = torch.arange(padded.shape[1], device=device)
+    places = torch.arange(ids.shape[1], device=device)
     is_padding, is_text = places >= lengths, (places >= lengths - pooled) & (places < lengths)
-    mask = torch.zeros(*padded.shape, dtype=dtype, device=device)
+    mask = torch.zeros(*ids.shape, dtype=dtype, device=device)
     mask = mask.masked_fill(is_padding, torch.finfo(dtype).min)[:, None, None, :]
-    whole = mask.expand(-1, 1, padded.shape[1], -1)
+    whole = mask.expand(-1, 1, ids.shape[1], -1)
     with torch.inference_mode():
-        states = model(input_ids=padded, attention_mask=whole, use_cache=False)[0].float()
+        states = model(input_ids=ids, attention_mask=whole, use_cache=False)[0].float()
         sums = (states * is_text[:, :, None]).sum(dim=1)
         rows: Vectors = torch.nn.functional.normalize(sums, dim=1).cpu().numpy()
     return rows

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.errors import ModelError, install
-from harness.lazy import PreTrainedModel, PreTrainedTokenizerBase, torch
+from harness.lazy import PreTrainedModel, PreTrainedTokenizerBase, Tensor, torch
 from harness.models.local.checkpoints import device_of
 from harness.models.spread import Elsewhere
 from harness.models.vectors import Vectors, rows_in_batches, without_surrogates
@@ -61,14 +61,11 @@ class Network:
         from torch.nn.functional import normalize
 
         device = self._model.device
-        lengths = torch.tensor([len(ids) for ids in batch], device=device)
-        padded = torch.nn.utils.rnn.pad_sequence(
-            [torch.tensor(ids, device=device) for ids in batch], batch_first=True
-        )
-        mask = torch.arange(padded.shape[1], device=device) < lengths[:, None]
+        ids, lengths = padded(batch, device)
+        mask = torch.arange(ids.shape[1], device=device) < lengths
         with torch.inference_mode():
             output = self._model(
-                input_ids=padded,
+                input_ids=ids,
                 attention_mask=mask.long(),
                 output_hidden_states=bool(self._layers),
             )
@@ -78,3 +75,10 @@ class Network:
                 parts.append(torch.ones(len(batch), 1, device=device))
             rows: Vectors = normalize(torch.cat(parts, dim=1), dim=1).cpu().numpy()
         return rows
+
+
+def padded(batch: Sequence[Sequence[int]], device: Any) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+    """Token ids padded on the right, and the lengths of the rows."""
+    rows = [torch.tensor(ids, device=device) for ids in batch]
+    ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    return ids, torch.tensor([len(row) for row in rows], device=device)[:, None]

@@ -182,7 +182,7 @@ class TreeAttention:
         scaling: float | None = None,
         **options: object,
     ) -> tuple["Tensor", None]:
-        """Attend from each node of the pass to its ancestors; transformers calls it in each layer."""
+        """Attend from each node of the pass to its ancestors: transformers asks each layer."""
         wanted = [
             name for name, given in options.items() if given is not None and given is not False
         ]
