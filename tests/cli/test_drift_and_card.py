@@ -100,7 +100,7 @@ def test_a_card_says_what_was_run_rates_and_limits(ran: Toy, capsys: Lines) -> N
     assert "| all | 0.000 (0.000 to 0.088), n 40 | 0.000 (0.000 to 0.088), n 40 |" in page
     assert "## Limits" in page
     assert "50% of the texts are to be detected" in page
-    assert "&lt;b>\\|right" in page
+    assert "&lt;b&gt;\\|right" in page
     assert "<b>" not in page
     assert "Text 3" not in page
     assert "| Model | constant-no (a control, no model): scripted:constant-no@" in page

@@ -235,13 +235,12 @@ def _titles(boards: Sequence[DataFrame]) -> tuple[list[str], str]:
     own = [name for name in names if heads[name].nunique() > 1] or names
     shared = "; ".join(f"{name} {heads[name].iat[0]}" for name in names if name not in own)
     titles = heads[own].agg(", ".join, axis=1)
-    recipes = heads.signature.map(
-        lambda text: str(replace(Signature.parse(text), model="", kind="", version=""))
-    )
-    for title in titles[titles.duplicated()].unique():
-        labels = short_labels(dict.fromkeys(recipes[titles == title], ""))
-        more = recipes[titles == title].map(labels).str.removeprefix(", ")
-        titles[titles == title] = title + " (" + more + ")"
+    bare = {"model": "", "kind": "", "version": ""}
+    recipes = heads.signature.map(lambda text: str(replace(Signature.parse(text), **bare)))
+    for _, alike in recipes.groupby(titles):
+        labels = short_labels(dict.fromkeys(alike, "")) if len(alike) > 1 else {}
+        for at, recipe in alike.items() if labels else ():
+            titles[at] += f" ({labels[recipe].removeprefix(', ')})"
     return titles.tolist(), shared
 
 
