@@ -95,7 +95,7 @@ def _of_people(analysis: _Analysis) -> Iterator[_Row]:
     yield _row("alpha_raters", agreements.alpha_ci(ratings, resamples, scale=level))
     yield _row("agreement_pairwise_raters", _pairwise(ratings, None, resamples))
     ceiling = reliability.reliability_of_means(ratings, resamples)
-    root = _through(ceiling, lambda one: agreements.attainable_r(one, Estimate(1.0, n=one.n)))
+    root = _through(ceiling, agreements.attainable_r)
     notes = [_CONFOUNDED] if reliability.is_severity_confounded(ratings) else []
     notes += [_GROUPS] if reliability.rater_groups(ratings) > 1 else []
     for row in (
