@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 
 from harness.core import Case, Judge, Model, Response, Sample
 from harness.errors import ModelError, NoServerError, SpecError, did_you_mean, of_model
-from harness.judges.custom import JudgeLabel, SourcedJudge, Swapped, partners
+from harness.judges.custom import JudgeLabel, SourcedJudge
 from harness.models.client.cached import CachedClient, CallPolicy, OfflineModel
 from harness.models.encoders.encoders import CachedEncoder, Encoder
 from harness.models.labels import LabelQuestions
@@ -219,26 +219,19 @@ def check_judges(workspace: Workspace, options: RunOptions, task: TaskSpec) -> N
             fact = f"cannot read the answers to task {options.task}, which are {what}"
             can = f"the task's own judges can: {', '.join(task.judges)}"
             raise SpecError(f"judge {judge} {fact}; {can}")
-        if reads_choices(spec) and judge.is_swapped:
-            fact = "choices are laid out for one sample, and mean nothing under another"
-            raise SpecError(f"judge {judge}: {fact}; name {judge.name} alone")
         if (step := step_read(spec)) not in (None, *steps):
             fact = f"reads step {step!r}, which no variant of task {options.task} has"
             raise SpecError(f"judge {judge} {fact}{did_you_mean(str(step), sorted(steps))}")
 
 
 def set_up_judges(
-    workspace: Workspace,
-    options: RunOptions,
-    *,
-    tested: Model | ModelEntry,
-    samples: Iterable[Sample],
+    workspace: Workspace, options: RunOptions, *, tested: Model | ModelEntry
 ) -> tuple[JudgeSetup, ...]:
     """Build the judges of a run, each with the cached client of its judge model, if any."""
     setups = []
     for judge in options.judges:
         if isinstance(judge, str):
-            setup = _set_up(workspace, JudgeLabel.parse(judge), samples, options.judge_model)
+            setup = _set_up(workspace, JudgeLabel.parse(judge), options.judge_model)
             is_self = setup.client and setup.entry.identity == tested.identity
             if is_self and not options.is_self_judge_allowed:
                 fact = f"judge {judge} would ask {setup.entry.asks}, the model under test"
@@ -282,16 +275,14 @@ def ready_judges(
             said = "%s reads %s, and the data is %s: its values may mean nothing there; correct "
             said += "`languages` in its YAML or `language` in that of the data, or choose another"
             _log.warning(said, name, ", ".join(reads), why, extra={"is_once": True})
-    setups = set_up_judges(workspace, options, tested=tested, samples=samples)
+    setups = set_up_judges(workspace, options, tested=tested)
     for setup in setups if not task.has_choices else ():
         if setup.entry.asks:
             _try(setup, task, options.task, samples)
     return setups
 
 
-def _set_up(
-    workspace: Workspace, label: JudgeLabel, samples: Iterable[Sample], judge_model: str | None
-) -> JudgeSetup:
+def _set_up(workspace: Workspace, label: JudgeLabel, judge_model: str | None) -> JudgeSetup:
     spec = workspace.registry.load("configs/judges", label.name)
     own = asked_model(spec)
     if own is None and label.model:
@@ -300,7 +291,7 @@ def _set_up(
     model = _judge_model(workspace, asked, spec, judge=label) if asked else None
     label = replace(label, model=None if asked == own else asked)
     identity = model.identity if model else None
-    judge = _judge(workspace, label, identity=identity, samples=samples)
+    judge = workspace.registry.judge(str(label), spec, identity=identity)
     facts = (str(label), judge.metric, judge.recipe, asked, identity, step_read(spec))
     setup = JudgeSetup(judge, JudgeEntry(*facts, chance=_chance(judge, UNSET)))
     if model is None or asked is None:
@@ -312,10 +303,10 @@ def _set_up(
     return replace(setup, client=workspace.desk(model))
 
 
-def stored_setup(workspace: Workspace, entry: JudgeEntry, samples: Iterable[Sample]) -> JudgeSetup:
+def stored_setup(workspace: Workspace, entry: JudgeEntry) -> JudgeSetup:
     """A judge that has read a run, as its YAML now has it, with the replies it was given then."""
-    label = JudgeLabel.parse(entry.name)
-    judge = _judge(workspace, label, identity=entry.identity, samples=samples)
+    spec = workspace.registry.load("configs/judges", JudgeLabel.parse(entry.name).name)
+    judge = workspace.registry.judge(entry.name, spec, identity=entry.identity)
     if entry.asks is None:
         return JudgeSetup(judge, entry)
     model = OfflineModel(entry.asks, "stored", entry.identity or "", frozenset())
@@ -342,9 +333,7 @@ def smoke_test_judges(plan: Plan, judges: Sequence[JudgeSetup]) -> None:
 
 def _try(setup: JudgeSetup, task: TaskSpec, name: str, samples: Iterable[Sample]) -> None:
     """Show a judge a made-up answer to a sample; say of a judge of another task which can read."""
-    judge = setup.judge
-    known = judge.partners if isinstance(judge, Swapped) else None
-    sample = next((one for one in samples if known is None or one.id in known), None)
+    judge, sample = setup.judge, next(iter(samples), None)
     try:
         if sample is not None and setup.entry.asks:
             judge.ask(sample, _MADE_UP)
@@ -359,14 +348,13 @@ def _try(setup: JudgeSetup, task: TaskSpec, name: str, samples: Iterable[Sample]
 
 def _chance(judge: Judge, default: UnsetType | None) -> float | UnsetType | None:
     """What a judge says a blind answer gets; `default` if it says nothing of it."""
-    made = judge.judge if isinstance(judge, Swapped) else judge
-    own, missing = (made.judge, None) if isinstance(made, SourcedJudge) else (made, default)
+    own, missing = (judge.judge, None) if isinstance(judge, SourcedJudge) else (judge, default)
     chance = getattr(own, "chance", missing)
     if chance is None or chance is UNSET:
         return chance
     if isinstance(chance, bool) or not isinstance(chance, int | float) or not isfinite(chance):
         number = f"give the number that a blind answer gets on {judge.metric}, or leave it out"
-        raise SpecError(f"judge {made.name}: `chance` is {chance!r}; {number}")
+        raise SpecError(f"judge {judge.name}: `chance` is {chance!r}; {number}")
     return float(chance)
 
 
@@ -378,18 +366,3 @@ def _judge_model(workspace: Workspace, asked: str, spec: JudgeSpec, *, judge: Ju
         fact = f"asks {asked} to {wanted}, which a model of kind {model.kind} cannot"
         raise SpecError(f"judge {judge} {fact}; choose another with --judge-model (docs/models.md)")
     return resolved(workspace, model, model_spec)
-
-
-def _judge(
-    workspace: Workspace, label: JudgeLabel, *, identity: str | None, samples: Iterable[Sample]
-) -> Judge:
-    spec = workspace.registry.load("configs/judges", label.name)
-    plain = str(replace(label, is_swapped=False))
-    judge = workspace.registry.judge(plain, spec, identity=identity)
-    if not label.is_swapped:
-        return judge
-    if not (swapped := partners(samples)):
-        fact = f"no two of these {sum(1 for _ in samples)} samples are in one cluster"
-        own = "with references of their own; leave it out, or raise --limit"
-        raise SpecError(f"judge {label}: {fact} {own}")
-    return Swapped(judge, swapped)
