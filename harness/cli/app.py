@@ -128,7 +128,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> object:
-    """Carry out the command that some words call, or print what there is below them."""
     name, rest = command_of(words)
     has_all = ALL_OPTIONS in rest
     if name in COMMANDS:
@@ -158,7 +157,6 @@ def command_of(words: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def _overview(*, has_all: bool) -> str:
-    """The commands, in groups: a line for each of the daily ones, or for all."""
     lines = ["Usage: harness COMMAND [OPTIONS]", "", ABOUT, ""]
     lines += [] if has_all else [*(f"  {name:11}  {TOP[name][1]}" for name in DAILY), ""]
     for title, entries in PANELS.items():
@@ -170,7 +168,6 @@ def _overview(*, has_all: bool) -> str:
 
 
 def _below(name: str) -> str:
-    """The commands below one."""
     own = [(key.split()[1], about) for key, (_, about) in BELOW.items() if key.split()[0] == name]
     lines = [f"Usage: harness {name} COMMAND [OPTIONS]", "", TOP[name][1], ""]
     return "\n".join([*lines, *(f"  {word:15}  {about}" for word, about in own)])

@@ -106,7 +106,6 @@ def show(
 
 
 def _show_run(folder: RunFolder, *, has_all: bool) -> int:
-    """Print what was run, its headline scores, its cost and what is missing."""
     from harness.cli.run_report import cost_line, gap_lines, put_scores
 
     file = folder.read()

@@ -107,7 +107,6 @@ def _parameter(name: str, kind: object, default: object) -> inspect.Parameter:
 
 
 def _placeholder(kind: object, about: str) -> str:
-    """What help calls the value of an option."""
     if "Path" in (words := str(kind)):
         return "FOLDER" if about.startswith("Folder") else "FILE"
     if re.search(r"\b(int|float)\b", words):

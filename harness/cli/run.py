@@ -97,7 +97,6 @@ class RunChoice:
             raise SpecError(f"{fact}; write the keys of these into {self.plan} (docs/money.md)")
 
     def _options(self, asking: JudgeOptions, table: str | None) -> "list[RunOptions]":
-        """The options of each run: of every model, task by task."""
         from harness.pipeline.plan import AnswerMode
         from harness.pipeline.resolve import RunOptions
 

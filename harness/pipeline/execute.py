@@ -209,7 +209,6 @@ def _all_judged(
     opened: ExitStack,
     responses: ResponsesOf = lambda _: {},
 ) -> tuple[Iterable[Chunk], RunFile]:
-    """The chunks with the verdicts of more judges, and the file of the run that has these."""
     for one in setups:
         opened.enter_context(one.client or nullcontext())
         chunks = _judged(chunks, file.task, one, responses)

@@ -181,9 +181,7 @@ def options(task: TaskSpec, variant: str, sample: Sample) -> tuple[Option, ...]:
     """
     spec = task.variants[variant].choice
     laid_out = lay_out(sample, spec) if spec else ()
-    texts = [as_data(option.answer) for option in laid_out]
-    pairs = zip(laid_out, texts, strict=True)
-    return tuple(o if o.answer == text else Option(o.index, text) for o, text in pairs)
+    return tuple(Option(option.index, as_data(option.answer)) for option in laid_out)
 
 
 def subsample(
@@ -294,11 +292,9 @@ def template_values(
         slots |= {"options": texts} | {f"option_{n}": text for n, text in enumerate(texts, 1)}
     for name in variant.reveals:
         if not sample.references.get(name):
-            fact = (
-                f"variant {cell.variant} reveals {name!r}, which sample {sample.id} does not have"
-            )
+            fact = f"{cell.variant} reveals {name!r}, which sample {sample.id} does not have"
             hint = did_you_mean(name, list(sample.references))
-            raise SpecError(f"tasks/{plan.run.task}.yaml: {fact} have{hint}")
+            raise SpecError(f"tasks/{plan.run.task}.yaml: variant {fact}{hint}")
         slots[name] = "\n".join(sample.references[name])
     wanted = _wanted(variant, step, plan.prompts)
     for phrase in wanted.intersection(plan.task.phrases):

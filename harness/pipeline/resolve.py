@@ -104,7 +104,6 @@ def unchanged(workspace: Workspace, options: RunOptions) -> RunPlan | None:
 
 
 def _retry(workspace: Workspace) -> Retry:
-    """Which stored failures would be asked again."""
     return "none" if workspace.is_offline else workspace.terms.retry
 
 
@@ -127,7 +126,6 @@ def _parts(workspace: Workspace, options: RunOptions) -> _Parts:
 
 
 def _recognised(workspace: Workspace, parts: _Parts, retry: Retry) -> RunPlan | None:
-    """The end of the run that these options made, if nothing differs since."""
     name, spec = parts.options.model, parts.spec
     place = workspace.results / "runs" / parts.options.task / str(name)
     if not isinstance(name, str) or not _is_known_by_files(parts):
@@ -181,7 +179,6 @@ def _inputs(
 
 
 def _words(workspace: Workspace, parts: _Parts, task: TaskSpec) -> dict[str, str]:
-    """The digest of each variant that is asked, of the task as the model is asked it."""
     of = partial(planning.variant_digest, prompts=workspace.registry.prompts)
     return {name: of(task, name, name=parts.options.task) for name in parts.options.variants}
 
@@ -219,7 +216,6 @@ def _resolved(workspace: Workspace, parts: _Parts) -> RunPlan:
 def _model(
     workspace: Workspace, parts: _Parts, samples: Sequence[Sample], chosen: Sequence[Sample]
 ) -> tuple[Model, TaskSpec]:
-    """The model that is asked, and the task as it is asked of it."""
     options = parts.options
     as_asked = partial(planning.with_mode, parts.task, wanted=options.answers)
     if not isinstance(options.model, str):

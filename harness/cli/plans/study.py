@@ -138,7 +138,6 @@ class Study:
         return _worst(self.cells)
 
     def _ended(self, files: Mapping[str, Path]) -> object:
-        """The runs for JSON."""
         done = [cell.result for cell in self.cells]
         if not self.name:
             return [facts_of(one) for one in done if one]
@@ -148,7 +147,6 @@ class Study:
         return {"cells": cells, **{name: str(path) for name, path in files.items()}}
 
     def _carry_out(self, part: Shard | None, tag: str | None = None) -> None:
-        """Carry out the runs, and print each as it ends."""
         names = [str(cell.options.model) for cell in self.cells]
         ended = self.line.each(names, plans.carry_out(self.cells, part))
         for place, cell in enumerate(ended, 1):
@@ -195,7 +193,6 @@ def put_judging(plan: JudgePlan, part: Shard | None, space: Workspace, *, is_jso
 
 
 def _facts(cells: Sequence[Cell], names: str) -> list[dict[str, Any]]:
-    """The options of cells and some more facts, for JSON."""
     return [
         {name: getattr(cell.options, name) for name in FACTS}
         | {"map": cell.options.table}

@@ -113,7 +113,6 @@ def _own(value: _T | UnsetType, shared: _T) -> _T:
 
 
 def _check(workspace: Workspace, part: PlannedTask) -> None:
-    """Refuse what is wrong with a task of a plan whatever its models are."""
     task = workspace.registry.load("tasks", part.task)
     with_options(task, name=part.task, table=part.column_map, scorer=part.scorer)
     if part.column_map is not None:
