@@ -134,6 +134,6 @@ def barely_read(
             return True
         letters = sum(map(str.isalpha, text))
         is_spelled = 2 * unknown >= len(tokens) or len(tokens) >= SPELLED * letters
-        return is_spelled and is_foreign(text)
+        return is_spelled and is_foreign([text])
 
     return [is_barely(text) for text in texts]
