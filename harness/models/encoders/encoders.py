@@ -116,7 +116,7 @@ class TokenEncoder(Spreadable):
         tokens = read["input_ids"]
         unknown, letters = tokens.count(tokenizer.unk_token_id), sum(map(str.isalpha, text))
         is_spelled = 2 * unknown >= len(tokens) or len(tokens) >= SPELLED * letters
-        return unknown == len(tokens) or (is_spelled and is_foreign(text))
+        return unknown == len(tokens) or (is_spelled and is_foreign([text]))
 
     def _read(self, texts: Sequence[str]) -> Sequence[str]:
         return [*map(bare, texts)] if self.is_bare else texts
