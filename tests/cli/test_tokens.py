@@ -49,14 +49,12 @@ def tokens(toy: Toy, *options: str, task: str = "pick", model: str = "tiny-rando
     )
 
 
-def test_a_table_has_a_row_a_variant_and_three_examples(picks: Toy, capsys: Lines) -> None:
+def test_a_table_has_a_row_a_variant(picks: Toy, capsys: Lines) -> None:
     assert tokens(picks, "--variant", "all") == 0
 
     out = capsys.readouterr().out
     rows = [line.split() for line in out.splitlines() if line.startswith(("number ", "words "))]
     assert [(row[0], row[2]) for row in rows] == [("number", "8"), ("words", "8")]
-    assert out.count("  scored ") == out.count("  apart ") == 3
-    assert "  scored [Ġ] [1]" in out
 
 
 @pytest.mark.parametrize(
@@ -88,10 +86,10 @@ def test_a_model_that_vllm_runs_is_read_by_its_tokenizer(picks: Toy, capsys: Lin
 @pytest.mark.parametrize(
     ("task", "model", "words"),
     [
-        ("toy", "tiny-random", ["task toy has no choices"]),
-        ("pick", "alpha", ["model alpha is of kind openai", "kind transformers or vllm"]),
-        ("pick", "claude-3-sonnet", ["of kind anthropic", "kind transformers or vllm"]),
-        ("pick", "oracle", ["of kind scripted", "kind transformers or vllm"]),
+        ("toy", "tiny-random", ["task toy, model tiny-random", "a task with choices"]),
+        ("pick", "alpha", ["model alpha", "kind transformers or vllm"]),
+        ("pick", "claude-3-sonnet", ["kind transformers or vllm"]),
+        ("pick", "oracle", ["kind transformers or vllm"]),
         ("picks", "tiny-random", ["no task 'picks'"]),
     ],
 )
