@@ -3,7 +3,6 @@
 A column is a name or, for nested content, a path such as `doc.id`.
 """
 
-from ast import literal_eval
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +22,6 @@ from harness.text.prompts import Prompts
 LEAST = log(5e-324)
 """The log-probability of a choice whose probability is printed as 0: about -744.44 nats."""
 _SLACK = 1e-3  # the most that rounding may add to a probability or a sum of them
-_LONGEST = 10_000
 Match = tuple[str, Sample]
 """The variant and the sample that an answer belongs to."""
 
@@ -57,24 +55,6 @@ class StoredAnswer:
 
 FileAnswers = tuple[Sequence[StoredAnswer], Mapping[str, int]]
 """The answers that a format reads from a file, and counts of rows that need a word, by it."""
-
-
-def numbers_by_option(text: str, count: int) -> list[float]:
-    """The numbers of options 1 to `count` in a mapping, in the notation of Python or JSON.
-
-    The keys are the options' numbers, with or without quotes. Raises ValueError for other text.
-    """
-    if len(text) > _LONGEST:
-        raise ValueError(f"{len(text)} characters, more than {_LONGEST}")
-    try:
-        found = literal_eval(text.strip())  # literals alone: no name is looked up, nothing runs
-        numbers = {str(place): float(value) for place, value in found.items()}
-    except (ValueError, TypeError, AttributeError, SyntaxError, MemoryError, RecursionError):
-        raise ValueError(f"{text[:80]!r} is no mapping of places to numbers") from None
-    wanted = [str(place) for place in range(1, count + 1)]
-    if numbers.keys() != {*wanted}:
-        raise ValueError(f"it has numbers for places {', '.join(numbers)}, not for 1 to {count}")
-    return [numbers[place] for place in wanted]
 
 
 def scores_of_probabilities(

@@ -52,11 +52,10 @@ class PaperTable:
 
     @property
     def text_style(self) -> CellStyle:
-        """What a cell shows in text: without n, where a note says the one of each column."""
-        own = self.cells[self.cells["row"].map(dict(enumerate(self.blocks))) < 2]
-        is_said = (own.groupby("column")["n"].nunique() < 2).all()
+        """What a cell shows in text: without n, where a note says the one of all cells."""
+        own = self.cells["n"][self.cells["row"].map(dict(enumerate(self.blocks))) < 2]
         rest = tuple(name for name in self.style.shows if name != "n")
-        return replace(self.style, shows=rest) if is_said and rest else self.style
+        return replace(self.style, shows=rest) if own.nunique() < 2 and rest else self.style
 
     @property
     def headings(self) -> Key:
