@@ -1,7 +1,4 @@
-"""One row, line or entry of a file to its values, and to the variant and sample that it answers.
-
-A column is a name or, for nested content, a path such as `doc.id`.
-"""
+"""One row, line or entry of a file to its values, and to the variant and sample that it answers."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -84,10 +81,7 @@ def scores_of_logprobs(values: Sequence[float], choices: Sequence[str]) -> tuple
 
 @dataclass(frozen=True)
 class SampleLookup:
-    """The samples of a task, and the prompt of each under each variant.
-
-    Errors name the task `name`, and its data by `data`.
-    """
+    """The samples of a task, and the prompt of each under each variant."""
 
     name: str
     task: TaskSpec
@@ -104,10 +98,7 @@ class SampleLookup:
         return {sample.id: sample for sample in self.samples}
 
     def having(self, fields: Mapping[str, str], group: str | None = None) -> list[Sample]:
-        """The samples of a group, by default of all, with these texts in these fields.
-
-        Outer white space does not count.
-        """
+        """The samples of a group, by default of all, with these texts in these fields."""
         names = tuple(sorted(fields))
         if names not in self._by_fields:
             index = self._by_fields[names] = defaultdict(list)
@@ -145,10 +136,7 @@ def prompt_text(messages: Sequence[Message]) -> str:
 
 @dataclass(frozen=True)
 class ImportedRecord:
-    """The values of one row of a file; `place` is its file and line, for errors.
-
-    `prompts` are texts of what was asked, as far as the file has them.
-    """
+    """The values of one row of a file; `place` is its file and line, for errors."""
 
     place: str
     content: Mapping[str, Any]
@@ -199,11 +187,7 @@ def matched(
 
 
 def matches(record: ImportedRecord, lookup: SampleLookup, spec: MapSpec | None) -> list[Match]:
-    """All variants and samples that a record may answer: one, or those that share its prompt.
-
-    Without a map its prompts decide; where they are not this program's prompts, the log's `id` and
-    `variant` do.
-    """
+    """All variants and samples that a record may answer: one, or those that share its prompt."""
     prompts = record.prompts
     if spec is not None and spec.sample is not None and spec.sample.prompt:
         prompts = (record.text(spec.sample.prompt),)

@@ -1,8 +1,4 @@
-"""Scores of runs to facts: one number each, with the names that rows and columns are made of.
-
-Facts are a frame, a row a number. Its columns below `dim` are names (None where a number has not
-this name), those below `cell` are CELL. Nothing here knows where in a table a fact will be.
-"""
+"""Scores of runs to facts: one number each, with the names that rows and columns are made of."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -50,7 +46,7 @@ rule: 1 for controls, or totals of data, 2 for statistics of judges.
 
 
 def facts(dims: DataFrame, **known: object) -> DataFrame:
-    """Facts, each of its names and of what is known of it, by CELL."""
+    """Facts, a row a number: below `dim` its names, None without one, and below `cell` CELL."""
     dims = dims.astype(object).reset_index(drop=True)
     cell = pandas.DataFrame({**CELL, **known}, index=dims.index, columns=[*CELL])
     cell = cell.astype(dict.fromkeys(NUMBERS, float))
@@ -152,11 +148,7 @@ Ranks = Callable[[DataFrame], DataFrame]
 
 
 def ranks_of(scores: DataFrame, folders: Sequence[RunFolder]) -> Ranks:
-    """Rank scores by the verdicts of their runs, which are read once, when they are needed.
-
-    Nothing is ranked by other metrics than means of verdicts and macro F1, nor where there is one
-    model alone, or scores are of several recipes.
-    """
+    """Rank scores by the verdicts of their runs, which are read once, when they are needed."""
     read: dict[str, DataFrame] = {}
     none = pandas.DataFrame(columns=["rank", "is_best", "items"])
 

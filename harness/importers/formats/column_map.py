@@ -104,11 +104,7 @@ def _chosen(record: ImportedRecord, column: str, named: Named) -> str:
 
 
 def _by_index(content: Any, named: Named, start: int) -> dict[int, float]:  # noqa: ANN401 - any JSON
-    """The number of each option, by the place of its choice in the sample.
-
-    An object, nested or written as JSON or Python do, has the numbers or the texts of the choices
-    as keys.
-    """
+    """The number of each option, by the place of its choice in the sample."""
     by_number, by_text = named
     for parse in (read_json, literal_eval) if isinstance(content, str) else ():
         # Literals alone: no name is looked up, nothing runs.
