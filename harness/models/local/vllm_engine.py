@@ -1,7 +1,4 @@
-"""A checkpoint and its YAML to vLLM's engine in this process, and the queue that feeds it rows.
-
-The only module that opens vLLM, which is kept quiet and sends no telemetry.
-"""
+"""A checkpoint to vLLM's engine in this process, quiet and without telemetry, and its feeding."""
 
 import os
 import warnings
@@ -45,8 +42,7 @@ def answered(
 ) -> Generator[Response, None, None]:
     """Yield each request's response once it is complete; a response passes through.
 
-    Rows are added as long as there is room, so that the engine never waits. `open_engine` returns
-    the engine for a row. Closing the generator drops its rows.
+    The engine never waits for rows. Closing the generator drops its rows.
     """
     waiting: _Waiting = {}
     try:
@@ -86,6 +82,10 @@ def _stepped(
 
 CPU_CACHE_BYTES = 4 << 30
 """The cache of prompts on a CPU, unless the YAML or VLLM_CPU_KVCACHE_SPACE sets another size."""
+PASSED_ON = (
+    *("quantization", "max_model_len", "gpu_memory_utilization", "trust_remote_code"),
+    *("tensor_parallel_size", "pipeline_parallel_size", "enforce_eager"),
+)
 SETTINGS = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_LOGGING_LEVEL": "ERROR",
@@ -114,11 +114,6 @@ class VllmEngine:
         self.stop = weakref.finalize(self, engine.engine_core.shutdown)
         _RUNNING.add(self)
 
-    @property
-    def is_running(self) -> bool:
-        """Whether it has not been stopped."""
-        return self.stop.alive
-
     def add(self, row: EngineRow) -> str:
         """Add a row; return its name."""
         name, (prompt, wanted) = str(next(_NAMES)), row
@@ -139,12 +134,12 @@ class VllmEngine:
 
     def drop(self, name: str) -> None:
         """Remove a row."""
-        if self.done.pop(name, None) is None and self.is_running:
+        if self.done.pop(name, None) is None and self.stop.alive:
             self._engine.abort_request([name])
 
     def give_way(self) -> None:
         """Stop, unless there are rows to work on."""
-        if self.is_running and self._engine.has_unfinished_requests():
+        if self.stop.alive and self._engine.has_unfinished_requests():
             raise ModelError(
                 "two models of kind vllm cannot answer at the same time in one process; start a "
                 "server for one of them and add --backend server (docs/vllm.md)"
@@ -190,33 +185,18 @@ def _options(spec: VllmSpec, checkpoint: Checkpoint) -> dict[str, Any]:
     """The engine's arguments; vLLM decides what the YAML leaves open."""
     from vllm.platforms import current_platform
 
-    on_cpu: dict[str, Any] = {}
+    given = {name: getattr(spec, name) for name in PASSED_ON}
+    given |= {"revision": checkpoint.commit, "tokenizer_revision": checkpoint.commit}
+    options = {name: value for name, value in given.items() if value is not None}
+    options |= {"model": checkpoint.source, "runner": "generate", "generation_config": "vllm"}
+    options |= {"disable_log_stats": True, "use_tqdm_on_load": False}
     if current_platform.is_cpu():
         # Sampling with a seed fails there where a prompt is read in two pieces (vLLM 0.32), and
         # vLLM would take nearly all memory.
-        on_cpu = {"enable_chunked_prefill": False}
+        options["enable_chunked_prefill"] = False
         if not (spec.gpu_memory_utilization or os.environ.get("VLLM_CPU_KVCACHE_SPACE")):
-            on_cpu["kv_cache_memory_bytes"] = CPU_CACHE_BYTES
-    limits = {
-        "revision": checkpoint.commit,
-        "tokenizer_revision": checkpoint.commit,
-        "quantization": spec.quantization,
-        "max_model_len": spec.max_model_len,
-        "gpu_memory_utilization": spec.gpu_memory_utilization,
-    }
-    return {
-        **on_cpu,
-        **{name: value for name, value in limits.items() if value is not None},
-        "runner": "generate",
-        "model": checkpoint.source,
-        "trust_remote_code": checkpoint.trust_remote_code,
-        "tensor_parallel_size": spec.tensor_parallel_size,
-        "pipeline_parallel_size": spec.pipeline_parallel_size,
-        "enforce_eager": spec.enforce_eager,
-        "generation_config": "vllm",
-        "disable_log_stats": True,
-        "use_tqdm_on_load": False,
-    }
+            options["kv_cache_memory_bytes"] = CPU_CACHE_BYTES
+    return options
 
 
 def _fact(error: Exception) -> str:
