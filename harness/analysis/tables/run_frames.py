@@ -38,7 +38,7 @@ def samples_frame(folders: Sequence[RunFolder]) -> DataFrame:
 
 def items_frame(folders: Sequence[RunFolder]) -> DataFrame:
     """One row an answer, with the columns of items.csv and of the judges of all runs."""
-    read = [(folder.read(), StoredRows(folder, with_prompts=True)) for folder in folders]
+    read = [(folder.read(), StoredRows(folder)) for folder in folders]
     judges = tuple({entry.name: entry for file, _ in read for entry in file.judges}.values())
     cells = (item_cells(file, record, judges) for file, rows in read for record in rows)
     return pandas.DataFrame(cells, columns=item_columns(judges))
