@@ -35,7 +35,6 @@ from harness.parts import digest
 from harness.registry import Registry
 from harness.specs.data import OverlaySpec, TableSpec
 from harness.specs.tasks import DataSpec, ImplicitnessSpec
-from harness.storage.find_runs import owner
 from harness.storage.ledger import Ledger
 from harness.storage.runs import DataEntry
 from harness.storage.stored_samples import StoredSamples
@@ -192,7 +191,7 @@ class Workspace:
         if not is_sample:
             self._compare(entry, files)
         elif spec.files or table:
-            self._warn_of_sample_set(spec, entry)
+            self._warn_of_sample_set(spec)
         table = None if is_sample else table
         return DataSource(spec, tuple(files), table, overlay, entry, is_own=bool(code))
 
@@ -301,15 +300,15 @@ class Workspace:
                     f"{expected[:8]}...): `harness data fetch {entry.source}` brings that one"
                 )
 
-    def _warn_of_sample_set(self, spec: DataSpec, entry: DataEntry) -> None:
+    def _warn_of_sample_set(self, spec: DataSpec) -> None:
         """Warn, once a command, that samples are used in place of the data, and how to get that."""
         if self.warned is None or spec.sample in self.warned:
             return
         self.warned.add(spec.sample)
         is_fetched = spec.source in self.registry.names("configs/data")
         fetch = f"`harness data fetch {spec.source}` or " if is_fetched else ""
-        name, whose = spec.sample.removeprefix("samples/"), owner(entry.files)
-        _log.warning("%s's sample set %s is used (%s--data DIR for other data)", whose, name, fetch)
+        name = spec.sample.removeprefix("samples/")
+        _log.warning("the sample set %s is used (%s--data DIR for other data)", name, fetch)
 
     def _folder(self, source: str) -> Path | None:
         if self.data is not None:

@@ -15,7 +15,7 @@ from harness.analysis.flags import RateQuery, unknown_columns
 from harness.data.readers.labelled_table import OriginalRows, texts_of
 from harness.data.split import picked
 from harness.errors import DataError, SpecError, did_you_mean
-from harness.lazy import DataFrame
+from harness.lazy import DataFrame, pandas
 from harness.pipeline.choice_scores import IMPLICITNESS
 from harness.storage.cells import cell_text, filled, json_text
 from harness.storage.environment import read_data_paths
@@ -23,7 +23,6 @@ from harness.storage.frames import load, plain_rows
 from harness.storage.runs import RunFolder
 from harness.storage.tables import (
     ENDINGS,
-    Column,
     FileFormat,
     Table,
     extended,
@@ -94,8 +93,7 @@ def _whole(originals: OriginalRows) -> tuple[Table, dict[str, int]]:
     lines = [line for table in tables for line in table.lines]
     if len({table.file_format for table in tables}) > 1:
         return Table(FileFormat.PARQUET, columns, lines, cells), rows
-    json_lines = tuple(line for table in tables for line in table.json_lines)
-    return Table(first.file_format, columns, lines, cells, json_lines=json_lines), rows
+    return Table(first.file_format, columns, lines, cells), rows
 
 
 def original_table(errors: DataFrame, originals: OriginalRows) -> Table:
@@ -131,19 +129,17 @@ def error_file(errors: DataFrame, originals: OriginalRows | None, target: FileFo
     """
     table = original_table(errors, originals) if originals else sample_table(errors)
     rows = error_cells(errors, originals.places if originals else {})
-    added = [
-        Column(_free(f"{OURS}{name}", table.columns), [row[name] for row in rows], is_number)
-        for name, is_number in COLUMNS.items()
-    ]
-    return extended(table, added, target)
+    added = pandas.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
+    names = {name: _free(f"{OURS}{name}", table.columns) for name in COLUMNS}
+    return extended(table, added.rename(columns=names), target)
 
 
 COLUMNS: Final = {
-    **dict.fromkeys(("error", "answer", "verdict"), False),
-    **dict.fromkeys(("score", IMPLICITNESS), True),
-    **dict.fromkeys(("label", "variant", "decoding", "id", "row", "same_words"), False),
+    **dict.fromkeys(("error", "answer", "verdict"), "object"),
+    **dict.fromkeys(("score", IMPLICITNESS), "float64"),
+    **dict.fromkeys(("label", "variant", "decoding", "id", "row", "same_words"), "object"),
 }
-"""The columns that are added, and whether they hold numbers."""
+"""The columns that are added, and their types."""
 
 
 def error_cells(errors: DataFrame, places: Mapping[str, tuple[str, ...]]) -> list[dict[str, Any]]:

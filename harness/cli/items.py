@@ -20,7 +20,7 @@ from harness.analysis.items import (
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, option
 from harness.present.screen import say, show_json_rows
-from harness.storage.cells import csv_lines, csv_text
+from harness.storage.cells import csv_lines
 from harness.storage.files import write_whole
 from harness.storage.find_runs import find_runs
 from harness.text.cleanup import without_controls
@@ -88,7 +88,7 @@ def items(
     whole = select_items(find_runs(results, choice.runs), query)
     found = whole.first(choice.limit)
     if csv is not None:
-        texts = chain([csv_text(found.columns, ())], (csv_lines([row]) for row in found.rows()))
+        texts = csv_lines(chain([found.columns], found.rows()))
         write_whole(csv, (text.encode("utf-8", "replace") for text in texts))
     if is_json:
         show_json_rows(dict(zip(found.columns, row, strict=True)) for row in found.rows())

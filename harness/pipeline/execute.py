@@ -32,7 +32,7 @@ from harness.pipeline.score import rows_of
 from harness.pipeline.setup import JudgeSetup, joined, smoke_test_judges, warn_left_out
 from harness.pipeline.walk import Call, cases_of, questions, sample_record, walk
 from harness.specs.tasks import TaskSpec
-from harness.storage.environment import packages_of, write_data_paths
+from harness.storage.environment import versions_here, write_data_paths
 from harness.storage.run_tables import RunTables, SampleRecord, VerdictRecord
 from harness.storage.runs import NAMES, SCORES, RunFile, RunFolder, ScoreRow, StoredRows
 
@@ -318,7 +318,7 @@ def put_run(folder: RunFolder, file: RunFile, tables: RunTables) -> RunResult:
     files = tables.files
     calls = call_frame(files)
     scores = tuple(rows_of(file, files, calls))
-    file = replace(summed(file, files, calls), packages=packages_of(file))
+    file = replace(summed(file, files, calls), packages=versions_here())
     if SCORES in folder.changed():  # the tables are checked when they are read
         _log.warning("%s: changed since it was written; computed again", folder.scores)
     truncated = truncated_of(files)

@@ -1,7 +1,6 @@
 """The ledger of finished calls: requests and responses to append-only JSON lines, and back.
 
-Each process writes its own segment, and readers take the union of all segments in a model's
-folder. There is no lock and no server, so folders merge by copying.
+Each process writes its own segment; readers take the union of all segments in a model's folder.
 """
 
 import json
@@ -11,7 +10,7 @@ import socket
 import time
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock, Timer
 
@@ -20,44 +19,11 @@ import msgspec
 from harness.core import Request, Response
 from harness.errors import StoreError
 from harness.parts import NO_REPLY, Failure, Reason, Superseded, Usage, vector_fault
-from harness.storage.ledger_index import (
-    CallHead,
-    LedgerIndex,
-    raw_lines,
-    segments,
-    writer_of,
-)
+from harness.storage.ledger_index import LedgerIndex, raw_lines, segments, writer_of
 from harness.text.cleanup import repair_surrogates
 
 _log = logging.getLogger(__name__)
 _SYNC_S = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class CallRecord:
-    """One finished call; `time` is in seconds since 1970, the cost is in the response's usage."""
-
-    key: str
-    request: Request
-    response: Response
-    time: float
-
-
-class _Answer(CallHead):  # without the request, whose prompt may be long
-    response: Response
-
-
-class _Model(msgspec.Struct):
-    model: str
-
-
-class _Asked(msgspec.Struct):
-    request: _Model
-
-
-class _Question(msgspec.Struct):  # without the response, whose vectors may be long
-    key: str
-    request: Request
 
 
 class Ledger:
@@ -127,10 +93,11 @@ class Ledger:
         """
         wanted, found = set(keys), dict[str, list[tuple[float, str, int, Response]]]()
         for line in self._index.lines(wanted) if wanted else ():
-            answer = line.decoded(_Answer)
-            if answer.key in wanted:
-                place = (answer.time, line.path.name, line.number, _checked(answer.response))
-                found.setdefault(answer.key, []).append(place)
+            call = line.call
+            response = _checked(line.decoded(call.response, Response))
+            if call.key in wanted:
+                place = (call.time, line.path.name, line.number, response)
+                found.setdefault(call.key, []).append(place)
         valid: dict[str, Response] = {}
         for key, stored in found.items():
             valid[key], later = _counting([stored[0][3]] if len(stored) == 1 else _in_order(stored))
@@ -144,29 +111,31 @@ class Ledger:
 
     def asked(self, keys: Collection[str]) -> dict[str, Request]:
         """The stored requests of these keys, in the order of the lines."""
-        found: dict[str, Request] = {}
-        for question in (line.decoded(_Question) for line in self._index.lines(keys)):
-            found.setdefault(question.key, question.request)
-        return {key: found[key] for key in found if key in keys}
+        wanted, found = set(keys), dict[str, Request]()
+        for line in self._index.lines(wanted):
+            if (call := line.call).key in wanted and call.key not in found:
+                found[call.key] = line.decoded(call.request, Request)
+        return found
 
     def stored_lines(self, keys: Collection[str]) -> list[tuple[float, bytes]]:
         """The lines of these keys as they are, with their times, in the order they count in."""
-        found = [(line.decoded(CallHead), line) for line in self._index.lines(keys)]
+        found = [(line.call, line) for line in self._index.lines(keys)]
         ordered = sorted(
-            (head.time, line.path.name, line.number, line.data)
-            for head, line in found
-            if head.key in keys
+            (call.time, line.path.name, line.number, line.data)
+            for call, line in found
+            if call.key in keys
         )
         return [(when, data) for when, _, _, data in ordered]
 
     def identities(self) -> set[str]:
         """The identities of the models whose calls are stored here."""
         lines = (line for path in segments(self._folder) for line in raw_lines(path))
-        return {line.decoded(_Asked).request.model for line in lines}
+        return {line.decoded(line.call.request, Request).model for line in lines}
 
     def add(self, request: Request, response: Response) -> None:
         """Write one finished call; it is synced to disk at most 0.1 seconds later."""
-        line = _encoded(CallRecord(response.key, request, response, time.time()))
+        key, now = response.key, time.time()
+        line = _encoded({"key": key, "request": request, "response": response, "time": now})
         try:
             if self._sync_error is not None:
                 raise self._sync_error
@@ -215,7 +184,7 @@ class Ledger:
         )
 
 
-def _encoded(record: CallRecord) -> bytes:
+def _encoded(record: dict[str, object]) -> bytes:
     """The line of a record; U+FFFD replaces half a character, which no file can hold."""
     try:
         return msgspec.json.encode(record) + b"\n"

@@ -1,8 +1,4 @@
-"""Signatures, the recipes of scores in one line, to their fields and back, and to short names.
-
-A signature has eight fields, some with parts: task and prompts, data and limit, variant,
-model, decoding, judge, way of judging, version of the program.
-"""
+"""Signatures, the recipes of scores in one line, to their fields and back, and to short names."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,7 +9,6 @@ from harness.errors import SpecError, StoreError
 from harness.text.cleanup import TURNING
 
 _UNFIT = re.compile(rf"[|\s\x00-\x1f\x7f-\x9f\ud800-\udfff{TURNING}]")
-
 _SCALE = re.compile(r"(?:ratings|strict)-(-?\d+)-(-?\d+)(?:-x\d+)?")
 
 
@@ -48,12 +43,7 @@ class JudgeRecipe:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """All that a score depends on.
-
-    `prompts` is a digest of the words a task asks in, `limit` the number of samples or `all`,
-    `kind` that of the model's back end, `repeats` the replies to one prompt, `judge` its recipe's
-    name and digest, then its model's snapshot, `version` and `harness` those of model and program.
-    """
+    """All that a score depends on (docs/storage.md); `version` is the model's."""
 
     task: str
     prompts: str
@@ -115,15 +105,12 @@ class Signature:
 
 
 def clean(field: str) -> str:
-    """A field that ends neither itself nor the line, and that a terminal does not obey.
-
-    A server may name a snapshot as it likes.
-    """
+    """A field that ends neither itself nor the line, and that a terminal does not obey."""
     return _UNFIT.sub("_", field)
 
 
 def clean_signature(text: str) -> str:
-    """A stored signature, of an earlier version as well, with each field clean."""
+    """A stored signature with each field clean."""
     return "|".join(map(clean, text.split("|")))
 
 
@@ -139,11 +126,7 @@ _ALIKE: Final[Mapping[str, Sequence[str]]] = {
 
 
 def short_labels(sources: Mapping[str, str]) -> dict[str, str]:
-    """A name for each signature, which is given with the source of its data.
-
-    The name of the model, then whatever is not alike in all of them; signatures that differ have
-    names that differ.
-    """
+    """A name for each signature, given with its source: the model, then whatever differs."""
     parts = {text: _parts(Signature.parse(text), source) for text, source in sources.items()}
 
     def is_named(key: str) -> bool:
@@ -157,7 +140,6 @@ def short_labels(sources: Mapping[str, str]) -> dict[str, str]:
 
 def _parts(signature: Signature, source: str) -> dict[str, str]:
     texts, _, scale = signature.data.partition("+")
-    limit = signature.limit
     return {
         MODEL: signature.model,
         "kind": signature.kind,
@@ -167,7 +149,7 @@ def _parts(signature: Signature, source: str) -> dict[str, str]:
         "source": source,
         "data": f"data {texts}",
         "scale": scale or "no implicitness",
-        "limit": "all samples" if limit == "all" else f"{limit} samples",
+        "limit": f"{signature.limit} samples",
         "variant": signature.variant,
         "prompts": f"prompts {signature.prompts}",
         "decoding": signature.decoding,

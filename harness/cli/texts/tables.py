@@ -15,11 +15,12 @@ from harness.data import split as parting
 from harness.data.split import Parts, SplitRows, leaks, split_rows
 from harness.errors import DataError, SpecError, did_you_mean
 from harness.implicitness.scorer import Flag, text_of
+from harness.lazy import pandas
 from harness.present.screen import say, show, show_json, show_rows, warn
 from harness.storage.cells import cell_text, json_text
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.frames import plain_rows
-from harness.storage.tables import Column, FileFormat, Table, column_of, extended
+from harness.storage.tables import FileFormat, Table, column_of, extended
 from harness.text.cleaning import RELEASED_STEPS, STEPS, CleanedText, chosen_steps
 from harness.text.cleaning import clean as clean_text
 
@@ -84,7 +85,7 @@ def split(choice: SplitChoice, is_json: AsJson = False) -> int:
     paths = [choice.out / f"{name}.{target}" for name in names]
     for path, part in zip(paths, found.rows, strict=True):
         refuse_source(path, Path(where))
-        write_whole(path, extended(parting.picked(table, part), (), target))
+        write_whole(path, extended(parting.picked(table, part), pandas.DataFrame(), target))
     pairs = zip(names, found.rows, strict=True)
     shared = leaks([(name, [rows.texts[row] for row in part]) for name, part in pairs])
     card = _card(choice, rows, found, names) | {"leaks": plain_rows(shared)}
@@ -229,7 +230,7 @@ def clean(choice: CleanChoice, is_json: AsJson = False) -> int:
     found = [_cleaned(cell, steps) for cell in column_of(table, choice.column, where=where)]
     notes = [_note(one) for one in found]
     texts = [one.text if isinstance(one, CleanedText) else None for one in found]
-    added = [Column(choice.name, texts, False), Column(f"{choice.name}_note", notes, False)]
+    added = pandas.DataFrame({choice.name: texts, f"{choice.name}_note": notes}, dtype=object)
     write_whole(out, extended(table, added, target))
     changed = Counter(n for one in found if isinstance(one, CleanedText) for n in one.changed_by)
     missing = Counter(note for note in notes if note)

@@ -24,7 +24,7 @@ from harness.parts import digest
 from harness.specs.data import NEGATIVE, POSITIVE, LabelSpec, OriginalsSpec, TableSpec
 from harness.storage.cells import REPLACED, cell_text, csv_text, decode_json
 from harness.storage.files import write_whole
-from harness.storage.tables import NoColumn, Quotes, TableRow, Value, read_columns
+from harness.storage.tables import Quotes, TableRow, Value, read_columns, read_file
 from harness.text.cleanup import without_controls
 from harness.text.dedup import fingerprint, nearest_originals, normal
 
@@ -123,12 +123,13 @@ def _asked(
 
 def _of_file(path: Path, spec: TableSpec) -> DataFrame:
     needed = [name for name in spec.columns if name not in spec.optional]
+    table = read_file(path, quotes=spec.quotes)
     try:
-        read = read_columns(path, needed, optional=spec.optional, quotes=spec.quotes)
-    except NoColumn as error:
+        read = read_columns(path, needed, optional=spec.optional, table=table)
+    except DataError as error:
         raise DataError(
             f"{error}; or, for a table of your own, fill in this map and name its file with --map "
-            f"FILE.yaml:\n\n{table_map(path, error.table, spec.label.names)}\n"
+            f"FILE.yaml:\n\n{table_map(path, table, spec.label.names)}\n"
         ) from error
     if spec.cluster and spec.cluster not in read[0].cells:
         _log.warning(

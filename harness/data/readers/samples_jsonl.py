@@ -159,7 +159,7 @@ def _parsed(line: bytes, path: Path, number: int) -> SampleLine | None:
         raise
     if not text.strip():
         return None
-    [(_, _, content)] = json_objects(str(path), text, first=number)
+    [(_, content)] = json_objects(str(path), text, first=number)
     return _spec(content, f"{path}:{number}")
 
 

@@ -48,7 +48,7 @@ def recognises(text: str) -> bool:
 
 def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = None) -> FileAnswers:
     """The answers of a log; of several filters of one reply the first one counts."""
-    records = [ImportedRecord(f"{path}:{n}", one) for n, _, one in json_objects(str(path), text)]
+    records = [ImportedRecord(f"{path}:{n}", one) for n, one in json_objects(str(path), text)]
     lines = [_line(record) for record in records]
     pairs = zip(records, lines, strict=True)
     kept = [(r, one) for r, one in pairs if one.filter == lines[0].filter and r.is_selected(spec)]

@@ -12,7 +12,7 @@ from harness.parts import Mode
 from harness.present.page.items import PageParts
 from harness.present.page.tables import best, first, known
 from harness.specs.models import CLASSIFIERS
-from harness.storage.find_runs import data_words, is_trial, owner
+from harness.storage.find_runs import data_words, is_trial
 from harness.storage.runs import RunFile
 
 _ANSWERED = {
@@ -65,7 +65,7 @@ def _source(file: RunFile) -> str:
     scorer = file.data.label.partition("+")[2].partition("@")[0]
     made = data_words(file)
     if file.data.mode == "sample":
-        made = f"{owner(file.data.files)}'s own"
+        made = "the task's own"
         made += ", for trying and not for measuring" * is_trial(file)
     return f"{file.samples} samples of {made}" + (f", implicitness by {scorer}" if scorer else "")
 
