@@ -25,7 +25,7 @@ from harness.errors import HarnessError, SpecError, StoreError, did_you_mean
 from harness.judges.asking import Orders
 from harness.lazy import DataFrame, pandas
 from harness.pipeline.bundle import write_bundle
-from harness.pipeline.execute import judge, run_each
+from harness.pipeline.execute import judge, run
 from harness.pipeline.resolve import RunOptions, resolve, resolve_stored
 from harness.pipeline.score import ALL, all_scores
 from harness.present.document import frame_of, write
@@ -236,7 +236,7 @@ def evaluate(
     )
     opened = _opened(workspace)
     try:
-        [result] = run_each([resolve(opened.with_budget(budget_usd), options, is_shown_again=True)])
+        result = run(resolve(opened.with_budget(budget_usd), options, is_shown_again=True))
     except HarnessError as error:  # the errors behind it hide what it says
         raise error from None
     if tag is not None:

@@ -8,7 +8,6 @@ import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -41,10 +40,6 @@ from harness.storage.stored_samples import StoredSamples
 from harness.storage.tables import is_table
 
 _log = logging.getLogger(__name__)
-SOON = timedelta(days=30)
-"""How long before its end a model is warned of."""
-STALE = timedelta(days=90)
-"""The age from which on a price is said to be old."""
 SAMPLES_JSONL = "samples_jsonl"
 DataMode = Literal["corrected", "released"]
 
@@ -112,14 +107,8 @@ class Workspace:
         """Whether no call may be made."""
         return self.terms.is_offline
 
-    def have_patience(self, model: Model) -> None:
-        """Let a model behind a server wait for it as long as the command says."""
-        if hasattr(model, "patience_s"):
-            model.patience_s = 0.0 if self.is_offline else self.terms.wait_s
-
     def desk(self, model: Model) -> CachedClient:
         """Open the cached client of a model, with its ledger of calls and its price, if known."""
-        self.have_patience(model)
         ledger = Ledger(self.results / "calls" / model.name)
         price, priced_as = None, None
         if model.kind in HOSTED:
@@ -127,8 +116,6 @@ class Workspace:
             spec = self.registry.hosted(model.name)
             is_unpaid = self.registry.is_unpaid(model.name)
             priced_as = spec.model if spec and not is_unpaid else None
-            if spec and not self.is_offline:
-                _warn_of_dates(model.name, spec.ends, price.read if price else None)
             if price is None and self.terms.budget and spec and spec.key_env is not None:
                 raise SpecError(
                     f"--budget: no price is known of model {model.name}; put it under "
@@ -353,22 +340,6 @@ class DataSource:
 @cache
 def _warn_once(message: str) -> None:
     _log.warning("%s", message)
-
-
-def _warn_of_dates(model: str, ends: date | None, priced: date | None) -> None:
-    """Warn that a model has ended or soon will, and that its price is an old one."""
-    today = date.today()
-    if ends and ends - today <= SOON:
-        when = "shut it down on" if ends <= today else "shuts it down on"
-        _warn_once(
-            f"model {model}: its provider {when} {ends}; choose another with --model or "
-            "--judge-model"
-        )
-    if priced and today - priced > STALE:
-        _warn_once(
-            f"model {model}: its price was read on {priced}, {(today - priced).days} days ago; "
-            "put today's into configs/prices.yaml of your own folder"
-        )
 
 
 def _are_those(files: Sequence[Path], entry: DataEntry) -> bool:

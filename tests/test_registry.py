@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 
 import pytest
@@ -240,7 +239,7 @@ def test_a_price_covers_what_a_reply_may_have_beside_its_answer(
     alpha = toy.home / "configs/models/alpha.yaml"
     alpha.write_text(yaml.safe_dump(yaml.safe_load(alpha.read_text()) | yaml.safe_load(settings)))
 
-    assert toy.space().registry.price("alpha") == Price(2, 4, 0.5, beside, date(2026, 1, 1))
+    assert toy.space().registry.price("alpha") == Price(2, 4, 0.5, beside)
 
 
 def test_a_model_that_needs_no_key_is_not_asked_for_one() -> None:
@@ -253,11 +252,11 @@ def test_a_model_that_needs_no_key_is_not_asked_for_one() -> None:
     [
         ("reader: samples_jsonl", "reader: samples", "no reader 'samples'.*samples_jsonl"),
         ("[base, think]", "[base, thnik]", "default variant 'thnik' is not defined; .*think"),
-        ("cut: none", "cut: nnoe", "cut"),
+        ("postprocess: none", "postprocess: nnoe", "postprocess"),
     ],
 )
 def test_a_task_is_checked_when_it_is_read(toy: Toy, old: str, new: str, fact: str) -> None:
-    toy.edit("tasks/toy.yaml", "judges:", "cut: none\njudges:")
+    toy.edit("tasks/toy.yaml", "judges:", "postprocess: none\njudges:")
     toy.edit("tasks/toy.yaml", old, new)
 
     with pytest.raises(SpecError, match=fact):

@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Mapping
-from datetime import date
 from difflib import get_close_matches
 from textwrap import shorten
 from typing import Annotated, Any
@@ -97,14 +96,12 @@ def _about(registry: Registry, section: Section, name: str) -> tuple[str, str]:
     lines = registry.file(section, name).read_text("utf-8", "replace").splitlines()
     values = {
         key: line.removeprefix(f"{key}:").partition(" #")[0].strip().strip("\"'")
-        for key in ("about", "kind", "ends")
+        for key in ("about", "kind")
         for line in reversed(lines)
         if line.startswith(f"{key}:")
     }
-    kind, ends = values.get("kind", ""), values.get("ends", "")
-    when = "shut" if ends <= date.today().isoformat() else "shuts"
-    end = f" Its provider {when} it down on {ends}." if ends else ""
-    return kind, f"{values.get('about', '')}{end}{NOT_HERE.get(kind, '')}"
+    kind = values.get("kind", "")
+    return kind, values.get("about", "") + NOT_HERE.get(kind, "")
 
 
 def show(

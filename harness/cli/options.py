@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T", bound=str)
 _RARE = """
 answers backend data data_mode executor home is_batch is_self_judge_allowed is_status judge_model
-prompts ray_address ray_workers results retry scorer seed shard table wait_s
+prompts ray_address ray_workers results retry scorer seed shard table
 """
 RARE = frozenset(_RARE.split())
 """The parameters that help shows last, if there is room on a screen."""
@@ -201,27 +201,9 @@ class Calling(Computing):
     is_batch: bool = option(
         "Send calls in batches: this is cheaper; a batch may take a day.", False, flags="--batch"
     )
-    wait_s: float = option(
-        "Wait so many seconds for a server to answer.", 0.0, flags="--wait-for-server", min=0
-    )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shown:
-    """How results are printed, and how much of them; the files have everything."""
-
-    metrics: str = option(
-        "headline: print the headline metric, with its groups. all: print every metric.", "headline"
-    )
-    is_json: bool = option("Print JSON, for programs.", False, flags="--json")
-
-    @property
-    def has_all_metrics(self) -> bool:
-        """Whether every metric is printed."""
-        return one_of("--metrics", self.metrics, "headline", "all") == "all"
-
-
-OFFLINE = Calling(is_offline=True, retry="failed", budget=None, is_batch=False, wait_s=0.0)
+OFFLINE = Calling(is_offline=True, retry="failed", budget=None, is_batch=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,7 +252,7 @@ class Where:
             return found
         retry = one_of("--retry", calling.retry, *get_args(Retry))
         budget = None if calling.budget is None else Budget(calling.budget)
-        policy = CallPolicy(calling.is_offline, retry, budget, calling.is_batch, calling.wait_s)
+        policy = CallPolicy(calling.is_offline, retry, budget, calling.is_batch)
         return replace(found, terms=policy, registry=calling.placed(found.registry))
 
 

@@ -66,7 +66,8 @@ def plot(
         return ExitCode.DONE
     if choice.out is None:
         raise SpecError("-o: name the file to write, as in -o figure.pdf")
-    endings, table = _endings(choice.out), choice.out.with_suffix(".csv")
+    out, endings = choice.out, _endings(choice.out)
+    table = out.with_suffix(".csv")
     for read in [*map(Path, words), *filter(None, [choice.ratings])]:
         refuse_source(table, read)
     kept = ("panel", "series", "metric", "ratings", "column", "label", "encoder", "seed")
@@ -86,16 +87,13 @@ def plot(
     write_whole(table, data_csv(drawing).encode())
     say(f"wrote the data to {table}")
     for ending, data in pictures(drawing, endings, width_cm=choice.width).items():
-        path = choice.out.with_suffix(ending)
-        write_whole(path, data)
-        say(f"wrote a figure to {path}")
+        write_whole(out.with_suffix(ending), data)
+        say(f"wrote a figure to {out.with_suffix(ending)}")
     return ExitCode.DONE
 
 
 def _endings(out: Path) -> list[Ending]:
-    """The files that are asked for; SpecError for an ending that is no picture's."""
     if out.is_dir() or not out.name:
         raise SpecError(f"-o {out}: is a folder; name a file in it")
-    if not out.suffix:
-        return list(ENDINGS)
-    return [options.one_of("-o: the ending", out.suffix, *ENDINGS)]
+    endings = [options.one_of("-o: the ending", out.suffix, *ENDINGS)] if out.suffix else ENDINGS
+    return list(endings)

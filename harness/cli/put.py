@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.errors import ModelError
 from harness.lazy import DataFrame
 from harness.present.screen import say, show_json, warn
 from harness.storage.files import write_whole
@@ -52,11 +53,12 @@ def put_frame(
 
 def draw_beside(table: Path, chart: "Figure") -> str:
     """Write the figure of a table as SVG next to it, and say so; or what to install first."""
-    from harness.present.figures.figure import missing_package, pictures
+    from harness.present.figures.figure import pictures
 
-    if why := missing_package():
-        warn(why)
-        return ""
     path = table.with_suffix(".svg")
-    write_whole(path, pictures(chart, [".svg"])[".svg"])
+    try:
+        write_whole(path, pictures(chart, [".svg"])[".svg"])
+    except ModelError as error:
+        warn(f"no figure is drawn: {error}")
+        return ""
     return f", a figure to {path}"

@@ -1,22 +1,20 @@
-"""The commands run, judge, merge, read, import: options become RunOptions of the pipeline."""
+"""The commands run, judge, merge, read, import: options become runs of the pipeline."""
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from harness.cli import options
-from harness.cli.options import AsJson, ExitCode, Only, Shown, Where, argument, one_of, option
-from harness.cli.plans.shards import part_of, put_parts
+from harness.cli.options import AsJson, ExitCode, Only, Where, argument, one_of, option
 from harness.errors import SpecError
 from harness.present.screen import ProgressLine, say, show_json, warn
 from harness.storage.find_runs import find_run
 from harness.storage.frames import plain_rows
 
 if TYPE_CHECKING:
-    from harness.cli.plans.plan import PlanCommand
-    from harness.importers.import_files import Imported
-    from harness.pipeline import execute, resolve
+    from harness.cli.plans.study import Study
+    from harness.pipeline.resolve import RunOptions
+    from harness.pipeline.studies.shards import Shard
 
 
 ASKED = "plan task model judge variant limit seed backend answers scorer"
@@ -25,7 +23,7 @@ ASKED = "plan task model judge variant limit seed backend answers scorer"
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeOptions:
-    """How judges that ask a model ask it."""
+    """How judges that ask a model ask it, and how much of a run is made."""
 
     judge_model: str | None = option(
         "Model that the judges ask, instead of their own: of the judge JUDGE/MODEL.", None
@@ -42,6 +40,17 @@ class JudgeOptions:
         None,
         metavar="I/N",
     )
+
+    def part(self, calling: options.Calling) -> "Shard | None":
+        """The shard, None for all calls; SpecError for options that exclude each other."""
+        from harness.pipeline.studies.shards import Shard
+
+        options.checked_tag(self.tag)
+        if self.shard is not None and (calling.is_batch or self.is_dry):
+            raise SpecError(
+                "--shard: not with --batch or --dry-run, which are of all calls of a run"
+            )
+        return None if self.shard is None else Shard.parse(self.shard)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,12 +82,31 @@ class RunChoice:
         "Scorer of implicitness: a name in configs/scorers/, column (of the data) or none.", None
     )
 
-    def opened(
-        self, asking: JudgeOptions, where: Where, calling: options.Calling, shown: Shown
-    ) -> "PlanCommand":
-        """The plan; SpecError for options that its file has the keys for."""
-        from harness.cli.plans.plan import PlanCommand
+    def study(
+        self, asking: JudgeOptions, where: Where, calling: options.Calling, *, is_json: bool
+    ) -> "Study":
+        """The runs of the plan, or of the options."""
+        from harness.cli.plans.study import Study
+        from harness.pipeline.studies.plans import Cell, plan_cells
 
+        options.checked_tag(asking.tag)
+        line = ProgressLine()
+        if self.plan is None:
+            wanted = self._options(asking, where.table)
+            space = where.workspace(calling, progress=line)
+            cells = [Cell(one, is_strict=True) for one in wanted]
+            return Study("", space, cells, line, "--budget", is_json)
+        self._refuse_with_plan(asking, where)
+        space = where.workspace(calling, progress=line)
+        spec = space.registry.load("configs/plans", self.plan)
+        name = options.plain_name(Path(self.plan).stem, option="plan")
+        if calling.budget is None:
+            space = space.with_budget(spec.budget_usd)
+        cells = plan_cells(space, spec, name=name, allows_self=asking.is_self_judge_allowed)
+        cap = "budget_usd" if calling.budget is None else "--budget"
+        return Study(name, space, cells, line, cap, is_json)
+
+    def _refuse_with_plan(self, asking: JudgeOptions, where: Where) -> None:
         names = ("task", "model", "judge", "variant", "limit", "backend", "answers", "scorer")
         given = {f"--{name}": getattr(self, name) for name in names}
         given |= {"--seed": self.seed or None, "--judge-model": asking.judge_model}
@@ -88,12 +116,8 @@ class RunChoice:
                 f"{', '.join(others)}: not with a plan; write the keys of these into {self.plan}, "
                 "where all of its commands read them (docs/money.md)"
             )
-        allowed, is_json = asking.is_self_judge_allowed, shown.is_json
-        return PlanCommand.open(
-            self.plan or "", where, calling, is_self_judge=allowed, is_json=is_json
-        )
 
-    def resolved(self, asking: JudgeOptions, table: str | None) -> "list[resolve.RunOptions]":
+    def _options(self, asking: JudgeOptions, table: str | None) -> "list[RunOptions]":
         """The options of each run: of every model, task by task."""
         from harness.pipeline.plan import AnswerMode
         from harness.pipeline.resolve import RunOptions
@@ -129,7 +153,7 @@ def run(
     asking: JudgeOptions,
     where: Where,
     calling: options.Calling,
-    shown: Shown,
+    is_json: AsJson = False,
 ) -> int:
     """Answer a task with models, judge the answers and score them.
 
@@ -141,31 +165,16 @@ def run(
       harness run --task intent_resolution --model gpt-4o --limit 20 --dry-run
       harness run demo --status
     """
-    from harness.cli.run_report import put_dry_runs, put_runs
-    from harness.pipeline import execute, resolve
-    from harness.pipeline.studies import shards
-
-    options.checked_tag(asking.tag)
-    part = part_of(asking.shard, calling, is_dry=asking.is_dry)
-    if choice.plan is not None:
-        plan = choice.opened(asking, where, calling, shown)
-        if choice.is_status or asking.is_dry:
-            return plan.status() if choice.is_status else plan.dry_run()
-        return plan.run_part(part) if part is not None else plan.run(asking.tag)
-    wanted, line = choice.resolved(asking, where.table), ProgressLine()
-    space = where.workspace(calling, progress=line)
-    for task in () if choice.judge else dict.fromkeys(one.task for one in wanted):
-        judges = ", ".join(space.registry.load("tasks", task).judges)
-        warn(f"judges of task {task}: {judges} (choose others with --judge)")
-    is_run = part is None and not asking.is_dry
-    plans = [resolve.resolve(space, one, is_shown_again=is_run) for one in wanted]
-    named = [plan.client.model.name for plan in plans]
-    if part is not None:
-        return put_parts(line.each(named, shards.run_each(plans, part)), shown)
-    if asking.is_dry:
-        return put_dry_runs(plans, space, is_json=shown.is_json)
-    runs = tagged(line.each(named, execute.run_each(plans)), asking.tag)
-    return put_runs(runs, shown, is_several=len(plans) > 1)
+    part = asking.part(calling)
+    study = choice.study(asking, where, calling, is_json=is_json)
+    by_task = {cell.options.task: cell.options.judges for cell in study.cells if not study.name}
+    for task, judges in by_task.items():
+        if not judges:
+            names = ", ".join(study.space.registry.load("tasks", task).judges)
+            warn(f"judges of task {task}: {names} (choose others with --judge)")
+    if choice.is_status or asking.is_dry:
+        return study.status() if choice.is_status else study.dry_run()
+    return study.run(asking.tag) if part is None else study.run_part(part)
 
 
 def judge(
@@ -175,7 +184,7 @@ def judge(
     asking: JudgeOptions,
     where: Annotated[Where, Only("prompts results home")],
     calling: options.Calling,
-    shown: Shown,
+    is_json: AsJson = False,
 ) -> int:
     """Judge a stored run with more judges; the model under test is not loaded.
 
@@ -183,12 +192,11 @@ def judge(
     Example:
       harness judge 3f9a --judge contextual --budget 5
     """
-    from harness.cli.run_report import put_dry_runs, put_runs
+    from harness.cli.plans.study import put_judging
+    from harness.cli.run_report import put_run
     from harness.pipeline import execute, resolve
-    from harness.pipeline.studies import shards
 
-    options.checked_tag(asking.tag)
-    part = part_of(asking.shard, calling, is_dry=asking.is_dry)
+    part = asking.part(calling)
     folder = find_run(where.results, run)
     space = where.workspace(calling, folder.results(where.results))
     plan = resolve.resolve_stored(
@@ -198,18 +206,16 @@ def judge(
         judge_model=asking.judge_model,
         allows_self=asking.is_self_judge_allowed,
     )
-    if part is not None:
-        return put_parts((shards.judge_part(one, part) for one in [plan]), shown)
-    if asking.is_dry:
-        return put_dry_runs([plan], space, is_json=shown.is_json)
-    return put_runs(tagged([execute.judge(plan)], asking.tag), shown)
+    if part is not None or asking.is_dry:
+        return put_judging(plan, part, space, is_json=is_json)
+    return put_run(execute.judge(plan), is_json=is_json, tag=asking.tag)
 
 
 def merge(
     choice: Annotated[RunChoice, Only(ASKED)],
     asking: Annotated[JudgeOptions, Only("judge_model is_self_judge_allowed tag")],
     where: Where,
-    shown: Shown,
+    is_json: AsJson = False,
 ) -> int:
     """Make the runs of shards from their stored calls; no model is called.
 
@@ -222,18 +228,7 @@ def merge(
       harness merge night.yaml
       harness merge --task intent_resolution --model gpt-4o
     """
-    from harness.cli.run_report import put_runs
-    from harness.pipeline import execute, resolve
-    from harness.pipeline.studies import shards
-
-    options.checked_tag(asking.tag)
-    if choice.plan is not None:
-        return choice.opened(asking, where, options.OFFLINE, shown).merge(asking.tag)
-    wanted, space = choice.resolved(asking, where.table), where.workspace(options.OFFLINE)
-    plans = [resolve.resolve(space.of_stored(), one) for one in wanted]
-    shards.refuse_missing(plans)  # before any run is written
-    runs = tagged(execute.run_each(plans), asking.tag)
-    return put_runs(runs, shown, is_several=len(plans) > 1)
+    return choice.study(asking, where, options.OFFLINE, is_json=is_json).merge(asking.tag)
 
 
 def read(
@@ -291,7 +286,7 @@ class ImportChoice:
 def import_files(
     choice: ImportChoice,
     where: Annotated[Where, Only("data results home")],
-    shown: Shown,
+    is_json: AsJson = False,
 ) -> int:
     """Make a run from answers that another program stored; the task's judges then read them.
 
@@ -301,39 +296,30 @@ def import_files(
     Example:
       harness import mine.csv --task intent_detection --model mine --map mine.yaml
     """
-    from harness.cli.run_report import put_runs
+    from harness.cli.run_report import facts_of, put_run
     from harness.importers import import_files as importer
 
     options.checked_tag(choice.tag)
-    space = where.workspace(options.OFFLINE)
     found = importer.import_answers(
-        space, choice.files, choice.task, choice.model, choice.column_map
+        where.workspace(options.OFFLINE),
+        choice.files,
+        choice.task,
+        choice.model,
+        choice.column_map,
     )
-    [_] = tagged([found.done], choice.tag)
+    if choice.tag is not None:
+        found.done.folder.write_tag(choice.tag)
     for path, what, rows in found.notes.to_numpy().tolist():
         warn(f"{path}: {rows} row{'s' * (rows != 1)} {what}")
-    if shown.is_json:
-        result = {"folder": found.done.folder.path, "scores": found.done.scores}
-        result |= {"counts": _totals(found), "groups": plain_rows(found.counts)}
-        show_json(result | {"ratings": found.ratings, "notes": plain_rows(found.notes)})
+    by = found.counts.groupby("variant", sort=False)[["found", "samples"]]
+    totals = plain_rows(by.sum().reset_index())
+    if is_json:
+        facts = {"counts": totals, "groups": plain_rows(found.counts), "ratings": found.ratings}
+        show_json(facts_of(found.done) | facts | {"notes": plain_rows(found.notes)})
         return ExitCode.of(found.done.missing)
-    code = put_runs([found.done], shown)
-    for part in _totals(found):
+    code = put_run(found.done, is_json=False)
+    for part in totals:
         say(f"{part['variant']}: answers to {part['found']} of {part['samples']} samples")
     if found.ratings is not None:
         say(f"ratings {found.ratings}")
     return code
-
-
-def _totals(found: "Imported") -> list[dict[str, Any]]:
-    """How many answers were found of each variant."""
-    by = found.counts.groupby("variant", sort=False)[["found", "samples"]]
-    return plain_rows(by.sum().reset_index())
-
-
-def tagged(runs: "Iterable[execute.RunResult]", tag: str | None) -> "Iterator[execute.RunResult]":
-    """The runs as they end, each named by the tag."""
-    for done in runs:
-        if tag is not None:
-            done.folder.write_tag(tag)
-        yield done

@@ -212,9 +212,9 @@ class ImportedRecord:
         return [text for text in found if text]
 
     def is_selected(self, spec: MapSpec | None) -> bool:
-        """Whether a map's `only` keeps this record."""
-        only = spec.only if spec else None
-        return only is None or self.text(only.column) == only.value
+        """Whether a map's `where` keeps this record."""
+        where = spec.where if spec else {}
+        return all(self.text(column) in values for column, values in where.items())
 
 
 def read_answers(

@@ -1,11 +1,9 @@
 """Plans to records, scores and run folders: answer what is not stored, then judge and score.
 
-Every stage is what is planned minus what is stored, so that repeating a run resumes it. Knows no
-workspace, no back end and no way of judging.
+Every stage is what is planned minus what is stored, so that repeating a run resumes it.
 """
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
@@ -13,33 +11,35 @@ from functools import partial
 from itertools import islice
 
 from harness.core import Case, Judge, Request, Response, Verdict
-from harness.errors import HarnessError, SpecError, StoreError
+from harness.errors import SpecError, StoreError
 from harness.judges.custom import reads_each_alone
 from harness.models.client.cached import CachedClient, Progress, Stage
+from harness.pipeline import records, repeats, setup
 from harness.pipeline.calls import call_frame
 from harness.pipeline.plan import Plan, PlannedResponse, check_templates, parted, request
 from harness.pipeline.preview import charge_stored
-from harness.pipeline.records import (
-    summed,
-    truncated_of,
-    verdict_record,
-    with_earlier_verdicts,
-    with_verdicts,
-)
-from harness.pipeline.repeats import record, retried_ways, stored_segments
 from harness.pipeline.resolve import JudgePlan, ResponsesOf, RunPlan
 from harness.pipeline.score import rows_of
-from harness.pipeline.setup import JudgeSetup, joined, smoke_test_judges, warn_left_out
+from harness.pipeline.setup import JudgeSetup
 from harness.pipeline.walk import Call, cases_of, questions, sample_record, walk
 from harness.specs.tasks import TaskSpec
 from harness.storage.environment import versions_here, write_data_paths
 from harness.storage.run_tables import RunTables, SampleRecord, VerdictRecord
-from harness.storage.runs import NAMES, SCORES, RunFile, RunFolder, ScoreRow, StoredRows
+from harness.storage.runs import (
+    NAMES,
+    SCORES,
+    JudgeEntry,
+    RunFile,
+    RunFolder,
+    ScoreRow,
+    StoredRows,
+)
 
 _log = logging.getLogger(__name__)
 CHUNK = 8_000
 """The responses that are asked, judged and written together."""
 Chunk = list[SampleRecord]
+Counts = tuple[float, ...]
 _NOTHING = (0.0,) * 4
 
 
@@ -58,21 +58,10 @@ class RunResult:
         return sum(gap.count for gap in self.file.missing or ())
 
 
-def run_each(plans: Iterable[RunPlan]) -> Iterator[RunResult]:
-    """Carry out plans one after the other, all made before the first call.
-
-    What is stored of any of them counts against the budget first.
-    """
-    left = deque(plans)
-    for plan in left:
-        prepare(plan)
-    while left:
-        # Taken off first: a plan may hold weights, which are freed when its run ends.
-        try:
-            yield run_one(left.popleft())
-        except HarnessError as error:
-            rest = ", ".join(f"{p.client.model.name} on {p.file.run.task}" for p in left)
-            raise type(error)(f"{error}; not run: {rest}" if rest else str(error)) from error
+def run(plan: RunPlan) -> RunResult:
+    """Carry out a plan, what is stored of it counted against the budget first."""
+    prepare(plan)
+    return run_one(plan)
 
 
 def prepare(plan: RunPlan) -> None:
@@ -89,69 +78,70 @@ def run_one(plan: RunPlan) -> RunResult:
         scores = tuple(plan.folder.read_scores())
         return RunResult(plan.folder, plan.file, scores, plan.repeat.truncated)
     models = [client.ledger.name for client in plan.clients]
-    segments = stored_segments(plan.folder.path.parents[3], models)
-    file, rows, again = plan.file, None, plan.again
-    if any((plan.folder.path / name).exists() for name in NAMES):
-        try:
-            earlier, rows = plan.folder.read(), StoredRows.whole(plan.folder)
-            file, again = replace(file, judges=earlier.judges), ()
-        except StoreError as error:
-            _log.warning("%s; rebuilt from the stored calls", str(error).partition(";")[0])
-    result, retried = _carried_out(plan, file, rows, again)
+    segments = repeats.stored_segments(plan.folder.path.parents[3], models)
+    result, retried = _carried_out(plan, _stored(plan))
     write_data_paths(plan.folder, plan.sources)
     if plan.inputs is not None:
         truncated = result.truncated
-        record(plan.folder, plan.inputs, segments, retried=retried, truncated=truncated)
+        repeats.record(plan.folder, plan.inputs, segments, retried=retried, truncated=truncated)
     return result
 
 
-def _carried_out(
-    plan: RunPlan, before: RunFile, rows: StoredRows | None, again: tuple[JudgeSetup, ...]
-) -> tuple[RunResult, set[str]]:
+def _stored(plan: RunPlan) -> StoredRows | None:
+    """The records of the run as they are stored; None where there are none, or changed ones."""
+    folder = plan.folder
+    if not any((folder.path / name).exists() for name in NAMES):
+        return None
+    try:
+        return StoredRows.whole(folder)
+    except StoreError as error:
+        _log.warning("%s; rebuilt from the stored calls", str(error).partition(";")[0])
+        _warn_left_out(_others(plan, folder.judges_before()), "the run was changed")
+        return None
+
+
+def _others(plan: RunPlan, entries: Iterable[JudgeEntry]) -> list[JudgeEntry]:
+    named = {setup.entry.name for setup in plan.judges}
+    return [entry for entry in entries if entry.name not in named]
+
+
+def _warn_left_out(judges: Iterable[JudgeEntry], why: str) -> None:
+    said = "judge %s: its verdicts are left out (%s); have it judge again with `harness judge`"
+    for entry in judges:
+        _log.warning(said, entry.name, why)
+
+
+def _carried_out(plan: RunPlan, rows: StoredRows | None) -> tuple[RunResult, set[str]]:
     """The run as it is written, and the ways of retrying that would make calls.
 
-    Verdicts of other judges, in `rows`, are kept, or those of `again` derived again. If that fails,
-    which is known after the last chunk, the run is made once more without them: the answers are
-    stored by then.
+    Verdicts of other judges, in `rows`, are kept if all answers are those that they read; else the
+    run is made once more without them: the answers are stored by then.
     """
-    lost, retried = dict[str, HarnessError | str](), set[str]()
+    others = [] if rows is None else _others(plan, plan.folder.read().judges)
+    retried, changed, earlier = set[str](), list[Chunk](), iter(rows or ())
     tables = RunTables(plan.folder.path)
+
+    def kept(chunk: Chunk) -> Chunk:
+        judged = records.with_earlier_verdicts(chunk, list(islice(earlier, len(chunk))))
+        changed.extend([chunk] if judged is None else [])
+        return chunk if judged is None else judged
+
     with ExitStack() as opened:
         client = opened.enter_context(plan.client)
         smoked = () if client.terms.is_offline else plan.judges
-        first = partial(smoke_test_judges, plan.plan, smoked)
+        first = partial(setup.smoke_test_judges, plan.plan, smoked)
         chunks: Iterable[Chunk] = answered(plan.plan, client, first=first)
-        if rows is not None:
-            others = {e.name for e in before.judges} - {setup.entry.name for setup in plan.judges}
-            chunks = _with_earlier(chunks, rows, others, lost)
-        chunks, file = _all_judged(chunks, before, again, opened, lost=lost)
+        if others:
+            chunks = map(kept, chunks)
+        file = replace(plan.file, judges=tuple(others))
         chunks, file = _all_judged(chunks, file, plan.judges, opened)
         for chunk in chunks:
-            retried |= retried_ways(chunk)
+            retried |= repeats.retried_ways(chunk)
             tables.add(chunk)
-    if not lost:
-        for setup in again:
-            _log.warning("judge %s: its verdicts are derived again", setup.entry.name)
-        return put_run(plan.folder, file, tables), retried
-    for name, why in lost.items():
-        warn_left_out(name, why)
-    again = tuple(setup for setup in again if setup.entry.name not in lost)
-    return _carried_out(plan, before if rows is None else replace(before, judges=()), None, again)
-
-
-def _with_earlier(
-    chunks: Iterable[Chunk],
-    rows: Iterable[SampleRecord],
-    others: Iterable[str],
-    lost: dict[str, HarnessError | str],
-) -> Iterator[Chunk]:
-    """The chunks with earlier verdicts of other judges; these are `lost` if an answer differs."""
-    earlier = iter(rows)
-    for chunk in chunks:
-        judged = with_earlier_verdicts(chunk, list(islice(earlier, len(chunk))))
-        if judged is None:
-            lost |= dict.fromkeys(others, "they are of other answers than are stored now")
-        yield chunk if judged is None else judged
+    if changed:
+        _warn_left_out(others, "they are of other answers than are stored now")
+        return _carried_out(plan, None)
+    return put_run(plan.folder, file, tables), retried
 
 
 def answer(plan: Plan, client: CachedClient) -> list[SampleRecord]:
@@ -165,9 +155,8 @@ def answered(
 ) -> Iterator[Chunk]:
     """The records of every planned response, in chunks; `first` is called before any call is made.
 
-    The templates are checked: a plan may have a part of its samples. If there are several chunks
-    and ways of asking, all are asked first: those of a sample together, which share most of their
-    prompts.
+    If there are several chunks and ways of asking, all are asked first: those of a sample
+    together, which share most of their prompts.
     """
     planned, todo = plan.planned, [first]
     steps = max((len(plan.task.variants[name].steps) for name in plan.run.variants), default=1)
@@ -204,13 +193,13 @@ def judge(plan: JudgePlan) -> RunResult:
     """Have further judges read a stored run; the model under test is neither loaded nor called."""
     plan.folder.check()
     charge_stored(plan)
+    tables = RunTables(plan.folder.path)
     with ExitStack() as opened:
         stored = parted(plan.records, CHUNK)
-        chunks, file = _all_judged(stored, plan.file, plan.judges, opened, responses=plan.responses)
-        tables = RunTables(plan.folder.path)
+        chunks, file = _all_judged(stored, plan.file, plan.judges, opened, plan.responses)
         for chunk in chunks:
             tables.add(chunk)
-        return put_run(plan.folder, file, tables)
+    return put_run(plan.folder, file, tables)
 
 
 def _all_judged(
@@ -218,58 +207,44 @@ def _all_judged(
     file: RunFile,
     setups: Sequence[JudgeSetup],
     opened: ExitStack,
-    *,
     responses: ResponsesOf = lambda _: {},
-    lost: dict[str, HarnessError | str] | None = None,
 ) -> tuple[Iterable[Chunk], RunFile]:
     """The chunks with the verdicts of more judges, and the file of the run that has these."""
-    for setup in setups:
-        opened.enter_context(setup.client or nullcontext())
-        chunks = _judged(chunks, file.task, setup, responses, lost)
-        file = replace(file, judges=joined(file.judges, setup.entry))
+    for one in setups:
+        opened.enter_context(one.client or nullcontext())
+        chunks = _judged(chunks, file.task, one, responses)
+        file = replace(file, judges=setup.joined(file.judges, one.entry))
     return chunks, file
 
 
 def _judged(
-    chunks: Iterable[Chunk],
-    task: TaskSpec,
-    setup: JudgeSetup,
-    responses: ResponsesOf,
-    lost: dict[str, HarnessError | str] | None,
+    chunks: Iterable[Chunk], task: TaskSpec, asked: JudgeSetup, responses: ResponsesOf
 ) -> Iterator[Chunk]:
-    """The chunks with the verdicts of one more judge, in one where it compares answers.
-
-    With `lost` an error of the judge is put there under its name and ends its verdicts alone.
-    """
-    if not reads_each_alone(setup.judge):
+    """The chunks with the verdicts of one more judge, in one where it compares answers."""
+    if not reads_each_alone(asked.judge):
         chunks = [[record for chunk in chunks for record in chunk]]
-    shown = GatheredProgress(setup.client.progress if setup.client else lambda *_: None)
-    if setup.client is not None:
-        setup = replace(setup, client=replace(setup.client, progress=shown))
+    if asked.client is not None:
+        shown = GatheredProgress(asked.client.progress)
+        asked = replace(asked, client=replace(asked.client, progress=shown))
     for chunk in chunks:
-        shown.next_chunk()
-        try:
-            yield with_judge(chunk, task, setup, responses(chunk))
-        except HarnessError as error:
-            if lost is None:
-                raise
-            lost.setdefault(setup.entry.name, error)
-            yield chunk
+        if asked.client is not None:
+            shown.next_chunk()
+        yield with_judge(chunk, task, asked, responses(chunk))
 
 
 def with_judge(
-    records: Sequence[SampleRecord],
+    rows: Sequence[SampleRecord],
     task: TaskSpec,
-    setup: JudgeSetup,
+    asked: JudgeSetup,
     responses: Mapping[str, Response],
 ) -> list[SampleRecord]:
     """The records with the verdicts of one more judge, whose model is asked if need be.
 
     `responses` are whole ones by key, for records with several texts of a step.
     """
-    cases = cases_of(records, task, step=setup.entry.step, responses=responses)
-    verdicts = ask(list(cases.values()), setup.judge, setup.client)
-    return with_verdicts(records, setup.judge.name, dict(zip(cases, verdicts, strict=True)))
+    cases = cases_of(rows, task, step=asked.entry.step, responses=responses)
+    verdicts = ask(list(cases.values()), asked.judge, asked.client)
+    return records.with_verdicts(rows, asked.judge.name, dict(zip(cases, verdicts, strict=True)))
 
 
 def ask(cases: Sequence[Case], judge: Judge, client: CachedClient | None) -> list[VerdictRecord]:
@@ -309,7 +284,7 @@ def read(
             verdict = next(verdicts)
         else:
             verdict = Verdict(case.response.key, judge.name, None, why.reason, note=why.message)
-        found.append(verdict_record(verdict, asked, own))
+        found.append(records.verdict_record(verdict, asked, own))
     return found
 
 
@@ -318,10 +293,10 @@ def put_run(folder: RunFolder, file: RunFile, tables: RunTables) -> RunResult:
     files = tables.files
     calls = call_frame(files)
     scores = tuple(rows_of(file, files, calls))
-    file = replace(summed(file, files, calls), packages=versions_here())
+    file = replace(records.summed(file, files, calls), packages=versions_here())
     if SCORES in folder.changed():  # the tables are checked when they are read
         _log.warning("%s: changed since it was written; computed again", folder.scores)
-    truncated = truncated_of(files)
+    truncated = records.truncated_of(files)
     folder.put(file, tables, scores)
     return RunResult(folder, file, scores, truncated)
 
@@ -332,8 +307,8 @@ class GatheredProgress:
     def __init__(self, show: Progress, planned: int = 0) -> None:
         """Report to `show`; `planned` is how many responses there are, 0 if not known."""
         self._show, self._rest = show, planned
-        self._before = dict[str, tuple[float, ...]]()
-        self._now = dict[str, tuple[float, ...]]()
+        self._before = dict[str, Counts]()
+        self._now = dict[str, Counts]()
 
     def next_chunk(self, responses: int = 0) -> None:
         """Go on to a chunk of so many responses."""
@@ -341,9 +316,9 @@ class GatheredProgress:
         self._before |= {stage: self._so_far(stage) for stage in self._now}
         self._now = {}
 
-    def _so_far(self, stage: str) -> tuple[float, ...]:
-        pair = (self._before.get(stage, _NOTHING), self._now.get(stage, _NOTHING))
-        return tuple(map(sum, zip(*pair, strict=True)))
+    def _so_far(self, stage: str) -> Counts:
+        before, now = self._before.get(stage, _NOTHING), self._now.get(stage, _NOTHING)
+        return tuple(map(sum, zip(before, now, strict=True)))
 
     def __call__(
         self,
@@ -352,10 +327,9 @@ class GatheredProgress:
         total: int,
         failed: int = 0,
         spent_usd: float | None = None,
-        /,
     ) -> None:
         """Show how far a stage is, with the chunks before; those to come count as planned."""
         self._now[str(stage)] = (done, total, failed, spent_usd or 0.0)
-        found, known, lost, spent = self._so_far(str(stage))
-        usd = None if spent_usd is None else spent
-        self._show(stage, int(found), int(known) + self._rest, int(lost), usd)
+        found, known, lost, usd = self._so_far(str(stage))
+        spent = None if spent_usd is None else usd
+        self._show(stage, int(found), int(known) + self._rest, int(lost), spent)

@@ -7,14 +7,14 @@ cannot answer is refused before the first call. References reach a prompt only w
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from heapq import nsmallest
-from itertools import accumulate, combinations, islice, product
+from itertools import accumulate, islice, product
 from types import MappingProxyType
 from typing import TypeVar
 
-from msgspec import structs
+from msgspec import defstruct, structs
 
 from harness.core import Request, Run, Sample
 from harness.data.choices import display_texts, lay_out
@@ -27,8 +27,10 @@ from harness.text.prompts import Prompts, Slot, as_data
 SCORED = (Mode.CHOOSE, Mode.CHOOSE_TOKEN)
 SCORING = Decoding(max_tokens=1)
 _NONE: Mapping[str, str] = MappingProxyType({})
-_OTHER = "(other words)"
 _T = TypeVar("_T")
+_FIELDS = [(field.name, field.type) for field in structs.fields(StepSpec)]
+# Digests have the key by its first name.
+_Digested = defstruct("_Digested", _FIELDS, rename={"is_unconditional": "is_neutral"})
 
 
 class AnswerMode(StrEnum):
@@ -336,16 +338,14 @@ def check_templates(plan: Plan) -> None:
     """Refuse what cannot be asked, or would ask nothing of its own, before the first call.
 
     A template may ask for a slot that the step does not have, or show a list as if it were a text;
-    a prompt may lack what its variant reveals or has the model spell out, or equal another one's.
+    no prompt may show what its variant reveals or has the model spell out.
     """
-    asked = dict[str, list[PlannedResponse]]()
     for name in plan.run.variants:
         variant = plan.task.variants[name]
         first = dict[object, Sample]()  # of each group, set of fields and number of choices
         for sample in _applicable(variant, plan.samples):
             first.setdefault((sample.group, frozenset(sample.fields), len(sample.choices)), sample)
-        drawn = plan.task.decodings[0]
-        asked[name] = cells = [PlannedResponse(s, name, drawn) for s in first.values()]
+        cells = [PlannedResponse(s, name, plan.task.decodings[0]) for s in first.values()]
         if not cells:
             raise SpecError(
                 f"variant {name}: none of the {len(plan.samples)} samples has the fields it needs "
@@ -356,15 +356,9 @@ def check_templates(plan: Plan) -> None:
             _check_step(plan, cells, step, earlier)
             # A step that scores choices leaves no text to show.
             earlier |= {} if _is_scored(plan.task) else {step.name: step.name}
+        _check_shown(plan, name)
         for cell in cells:
-            _check_shown(plan, cell)
-    for one, other in combinations(plan.run.variants, 2):
-        if _is_alike(plan, asked[one], other):
-            raise SpecError(
-                f"variants {one} and {other} of task {plan.run.task} ask the same in the same "
-                f"words, with {_files(plan, one, other)}; show there what sets them apart, or "
-                "leave one out with --variant"
-            )
+            _check_turns(plan, cell)
 
 
 def _check_step(
@@ -385,65 +379,34 @@ def _check_step(
         prompts.render(step.template, part)
 
 
-def _check_shown(plan: Plan, cell: PlannedResponse) -> None:
-    """Refuse a variant whose prompts stay as they are whatever it reveals, or had spelled out."""
-    variant, plain = plan.task.variants[cell.variant], _asked(plan, cell)
-    hidden = list[tuple[str, str]]()
-    for name in variant.reveals:
-        references = {**cell.sample.references, name: (_OTHER,)}
-        changed = replace(cell, sample=replace(cell.sample, references=references))
-        if _asked(plan, changed) == plain:
-            hidden.append((f"reveals {name!r}", name))
-    steps = [step.name for step in variant.steps if not step.is_unconditional]
-    for place, name in enumerate(steps[:-1] if not _is_scored(plan.task) else (), 1):
-        if _asked(plan, cell, said={name: _OTHER})[place:] == plain[place:]:
-            hidden.append((f"has step {name!r} answered first", name))
-    for fact, name in hidden:
+def _check_shown(plan: Plan, name: str) -> None:
+    """Refuse a variant whose prompts do not show what it reveals, or has the model spell out."""
+    variant = plan.task.variants[name]
+    steps = [step for step in variant.steps if not step.is_unconditional]
+    shown = [_wanted(variant, step, plan.prompts) for step in steps]
+    every = frozenset().union(*shown)
+    hidden = [(f"reveals {one!r}", one) for one in variant.reveals if one not in every]
+    for place, step in enumerate(steps[:-1] if not _is_scored(plan.task) else (), 1):
+        is_seen = any(part.is_follow_up for part in steps[place:])
+        if not is_seen and not any(step.name in part for part in shown[place:]):
+            hidden.append((f"has step {step.name!r} answered first", step.name))
+    for fact, one in hidden:
+        templates = [*(step.template for step in variant.steps), *variant.slots.values()]
+        own = [file for part in templates for file in plan.prompts.overriding(part)]
+        files = ", ".join(dict.fromkeys(own or map(plan.prompts.place, templates)))
         raise SpecError(
-            f"variant {cell.variant} of task {plan.run.task} {fact}, and no prompt shows it, with "
-            f"{_files(plan, cell.variant)}; put {{{{ {name} }}}} in there, or leave the variant "
-            "out with --variant"
+            f"variant {name} of task {plan.run.task} {fact}, and no prompt shows it, with {files}; "
+            f"put {{{{ {one} }}}} in there, or leave the variant out with --variant"
         )
 
 
-def _is_alike(plan: Plan, cells: Sequence[PlannedResponse], other: str) -> bool:
-    """Whether another variant asks the same as some cells, whatever the samples say.
-
-    Variants of the same templates and slots are made alike on purpose, to differ in their limits,
-    and those of different choices differ in what is answered.
-    """
-    specs = [plan.task.variants[name] for name in (cells[0].variant, other)]
-    words = [([(s.template, s.is_follow_up) for s in spec.steps], spec.slots) for spec in specs]
-    shared = [one for one in cells if applicable(specs[1], [one.sample])]
-    if words[0] == words[1] or specs[0].choice != specs[1].choice or not shared:
-        return False
-    # A sample whose fields are all different from those of others.
-    fields = {name: f"{name} {_OTHER}" for name in shared[0].sample.fields}
-    full = replace(shared[0], sample=replace(shared[0].sample, fields=fields))
-    pairs = ((one, replace(one, variant=other)) for one in (full, *shared))
-    return all(_asked(plan, one) == _asked(plan, changed) for one, changed in pairs)
-
-
-def _files(plan: Plan, *variants: str) -> str:
-    """The files of a pack that word some variants; without any, the templates of their steps."""
-    specs = [plan.task.variants[name] for name in variants]
-    templates = [step.template for spec in specs for step in spec.steps]
-    slots = [template for spec in specs for template in spec.slots.values()]
-    own = [file for part in (*templates, *slots) for file in plan.prompts.overriding(part)]
-    return ", ".join(dict.fromkeys(own or map(plan.prompts.place, templates)))
-
-
-def _asked(
-    plan: Plan, cell: PlannedResponse, *, said: Mapping[str, str] = _NONE
-) -> list[tuple[Message, ...]]:
-    """The turns of each step; what is not `said` of earlier answers is called by its number."""
-    asked, earlier = [], dict[str, str]()
+def _check_turns(plan: Plan, cell: PlannedResponse) -> None:
+    """Word every step of a planned response: SpecError for turns that do not go together."""
+    earlier = dict[str, str]()
     for step in plan.task.variants[cell.variant].steps:
-        if not step.is_unconditional:
-            asked.append(_messages(plan, cell, step, earlier))
-            if not _is_scored(plan.task):
-                earlier[step.name] = said.get(step.name, f"answer {len(asked)}")
-    return asked
+        _messages(plan, cell, step, earlier)
+        if not _is_scored(plan.task):
+            earlier[step.name] = step.name
 
 
 def variant_digest(task: TaskSpec, variant: str, *, prompts: Prompts, name: str) -> str:
@@ -454,5 +417,6 @@ def variant_digest(task: TaskSpec, variant: str, *, prompts: Prompts, name: str)
     words += [prompts.digest(template) for template in spec.slots.values()]
     below = task.origin(name)
     words += [prompts.digest_below(f"{below}/{slot}") for slot in task.phrases if slot in wanted]
-    shape = (spec.steps, spec.slots, spec.reveals, spec.choice, spec.needs)
+    steps = [_Digested(*structs.astuple(step)) for step in spec.steps]
+    shape = (steps, spec.slots, spec.reveals, spec.choice, spec.needs)
     return digest((task.mode, task.postprocess, task.decodings, *shape, words))

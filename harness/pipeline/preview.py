@@ -220,17 +220,6 @@ class CallSummary:
         return replace(self, example=example, choices=choices, **sums)
 
 
-def dry_runs(plans: Sequence[RunPlan | JudgePlan]) -> list[list[CallSummary]]:
-    """Every kind of call of some runs, one list a run; a call that two share is the first one's.
-
-    What is stored of them counts against the budget.
-    """
-    seen: set[str] = set()
-    for plan in plans:
-        charge_stored(plan)
-    return [dry_run(plan, seen) for plan in plans]
-
-
 def dry_run(plan: RunPlan | JudgePlan, seen: set[str]) -> list[CallSummary]:
     """Every kind of call of one run that is not `seen` yet; its calls are added to these."""
     found: dict[tuple[str, str, str], CallSummary] = {}

@@ -1,12 +1,11 @@
 """Specs to models of known identity, and judges by name or as objects to judges ready to read.
 
-A judge comes with the cached client of the model it asks, if any. What keeps it from judging is
-found before the model under test is paid for. Nothing here trains, and no model is asked.
+What keeps a judge from judging is found before the model under test is paid for; none is asked.
 """
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import isfinite
@@ -15,14 +14,7 @@ from pathlib import Path
 from msgspec import UNSET, UnsetType
 
 from harness.core import Case, Judge, Model, Response, Sample
-from harness.errors import (
-    HarnessError,
-    ModelError,
-    NoServerError,
-    SpecError,
-    did_you_mean,
-    of_model,
-)
+from harness.errors import ModelError, NoServerError, SpecError, did_you_mean, of_model
 from harness.judges.custom import JudgeLabel, SourcedJudge, Swapped, partners
 from harness.models.client.cached import CachedClient, CallPolicy, OfflineModel
 from harness.models.encoders.encoders import CachedEncoder, Encoder
@@ -30,9 +22,10 @@ from harness.models.labels import LabelQuestions
 from harness.models.local.classifiers import TrainedClassifier, check_fit, read_trained
 from harness.models.spread import placed
 from harness.parts import Mode
-from harness.pipeline.plan import Plan
+from harness.pipeline.plan import AnswerMode, Plan
 from harness.specs.judges import CosineSpec, JudgeSpec, asked_model, reads_choices, step_read
 from harness.specs.models import (
+    Backend,
     ClassifierSpec,
     HostedSpec,
     LabellingSpec,
@@ -55,6 +48,32 @@ VECTORS = "vectors"
 """The folder of vectors that are kept between commands, below the cache."""
 JudgeSource = str | Judge
 """A judge by the name of its YAML, or as an object."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What to run: a task, a model, judges, and what to leave out.
+
+    Models and judges are names, or objects that implement `core.Model` and `core.Judge`.
+    """
+
+    task: str
+    model: str | Model
+    judges: tuple[JudgeSource, ...] = ()
+    variants: tuple[str, ...] = ()
+    backend: Backend | None = None
+    judge_model: str | None = None
+    seed: int = 0
+    limit: int | None = None
+    is_self_judge_allowed: bool = False
+    answers: AnswerMode | None = None
+    table: str | None = None
+    scorer: str | None = None
+
+    @property
+    def labels(self) -> list[JudgeLabel]:
+        """The judges that are given by name."""
+        return [JudgeLabel.parse(one) for one in self.judges if isinstance(one, str)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +133,6 @@ def resolved(workspace: Workspace, model: Model, spec: ModelSpec) -> Model:
 
     Without a server it is the one whose calls are stored, if there is just one.
     """
-    workspace.have_patience(model)
     try:
         model.resolve()
         return model
@@ -194,40 +212,105 @@ class JudgeSetup:
     key_error: str | None = None
 
 
+def check_judges(workspace: Workspace, options: RunOptions, task: TaskSpec) -> None:
+    """Refuse a judge that cannot read a task's answers, or that reads a step no variant has.
+
+    Judges given as objects have plain names of their own, which are no YAML's.
+    """
+    names = [one if isinstance(one, str) else one.name for one in options.judges]
+    taken = workspace.registry.names("configs/judges")
+    for own in (one.name for one in options.judges if not isinstance(one, str)):
+        if names.count(own) > 1 or own in taken or not re.fullmatch(r"[\w.+-]+", own):
+            raise SpecError(
+                f"judge {own!r} is an object: give it a name of letters, digits, `.+-_` that no "
+                "other judge has"
+            )
+    steps = {step.name for variant in task.variants.values() for step in variant.steps}
+    for judge in options.labels:
+        spec = workspace.registry.load("configs/judges", judge.name)
+        if reads_choices(spec) != task.has_choices:
+            what = "choices" if task.has_choices else "texts"
+            raise SpecError(
+                f"judge {judge} cannot read the answers to task {options.task}, which are {what}; "
+                f"the task's own judges can: {', '.join(task.judges)}"
+            )
+        if reads_choices(spec) and judge.is_swapped:
+            raise SpecError(
+                f"judge {judge}: choices are laid out for one sample, and mean nothing under "
+                f"another; name {replace(judge, is_swapped=False)} alone"
+            )
+        if (step := step_read(spec)) not in (None, *steps):
+            hint = did_you_mean(str(step), sorted(steps))
+            raise SpecError(
+                f"judge {judge} reads step {step!r}, which no variant of task {options.task} "
+                f"has{hint}"
+            )
+
+
 def set_up_judges(
     workspace: Workspace,
-    judges: Sequence[JudgeSource],
+    options: RunOptions,
     *,
     tested: Model | ModelEntry,
     samples: Iterable[Sample],
-    judge_model: str | None = None,
-    allows_self: bool = False,
 ) -> tuple[JudgeSetup, ...]:
-    """Build judges by name, each with the cached client of its judge model, if any.
-
-    Judges given as objects are taken as they are; `samples` are those of the run. `judge_model`
-    is asked in place of the judges' own; `allows_self` lets it be the one that is tested.
-    """
+    """Build the judges of a run, each with the cached client of its judge model, if any."""
     setups = []
-    for judge in judges:
+    for judge in options.judges:
         if isinstance(judge, str):
-            setup = _set_up(workspace, JudgeLabel.parse(judge), samples, judge_model)
-            if setup.client and setup.entry.identity == tested.identity and not allows_self:
+            setup = _set_up(workspace, JudgeLabel.parse(judge), samples, options.judge_model)
+            is_self = setup.client and setup.entry.identity == tested.identity
+            if is_self and not options.is_self_judge_allowed:
                 raise SpecError(
                     f"judge {judge} would ask {setup.entry.asks}, the model under test; choose "
                     "another with --judge-model, or add --allow-self-judge"
                 )
-            setups.append(setup)
         else:
             JudgeRecipe.parse(judge.recipe)
             facts = (judge.name, judge.metric, judge.recipe)
-            entry = JudgeEntry(*facts, chance=_chance(judge, None))
-            setups.append(JudgeSetup(judge, entry))
-    if judge_model and not any(setup.client for setup in setups):
-        names = ", ".join(one if isinstance(one, str) else one.name for one in judges)
-        fact = f"--judge-model {judge_model}: none of the judges {names} asks a model"
+            setup = JudgeSetup(judge, JudgeEntry(*facts, chance=_chance(judge, None)))
+        setups.append(setup)
+    if options.judge_model and not any(setup.client for setup in setups):
+        names = ", ".join(setup.entry.name for setup in setups)
+        fact = f"--judge-model {options.judge_model}: none of the judges {names} asks a model"
         raise SpecError(f"{fact}; leave it out")
     return tuple(setups)
+
+
+def ready_judges(
+    workspace: Workspace,
+    options: RunOptions,
+    task: TaskSpec,
+    *,
+    tested: Model | ModelEntry,
+    samples: Iterable[Sample],
+    language: str | None,
+) -> tuple[JudgeSetup, ...]:
+    """The judges of a run, tried on its samples; `language` is what its data is declared to be in.
+
+    SpecError where a question needs what the samples lack; warns of judges of another language.
+    """
+    registry, scorer = workspace.registry, task.implicitness.scorer if task.implicitness else ""
+    names = [label.name for label in options.labels]
+    specs: dict[str, object] = {f"judge {n}": registry.load("configs/judges", n) for n in names}
+    if scorer in registry.names("configs/scorers"):
+        specs[f"scorer {scorer}"] = registry.load("configs/scorers", scorer)
+    for name, spec in specs.items():
+        languages: tuple[str, ...] = getattr(spec, "languages", ())
+        texts = (text for sample in samples for text in sample.fields.values())
+        if (why := mismatch(languages, language, texts)) is not None:
+            _log.warning(
+                "%s reads %s, and the data is %s: its values may mean nothing there; choose one "
+                "that reads this language, or correct `languages` in its YAML or `language` in "
+                "that of the data",
+                *(name, ", ".join(languages), why),
+                extra={"is_once": True},
+            )
+    setups = set_up_judges(workspace, options, tested=tested, samples=samples)
+    for setup in setups if not task.has_choices else ():
+        if setup.entry.asks:
+            _try(setup, task, options.task, samples)
+    return setups
 
 
 def _set_up(
@@ -254,33 +337,6 @@ def _set_up(
     return replace(setup, client=workspace.desk(model))
 
 
-def warn_of_languages(
-    workspace: Workspace,
-    task: TaskSpec,
-    judges: Sequence[JudgeSource],
-    *,
-    samples: Iterable[Sample],
-    declared: str | None,
-) -> None:
-    """Warn, once each, of judges and a scorer that do not read the language of the samples."""
-    registry, scorer = workspace.registry, task.implicitness.scorer if task.implicitness else ""
-    names = (JudgeLabel.parse(one).name for one in judges if isinstance(one, str))
-    specs: dict[str, object] = {f"judge {n}": registry.load("configs/judges", n) for n in names}
-    if scorer in registry.names("configs/scorers"):
-        specs[f"scorer {scorer}"] = registry.load("configs/scorers", scorer)
-    for name, spec in specs.items():
-        languages: tuple[str, ...] = getattr(spec, "languages", ())
-        texts = (text for sample in samples for text in sample.fields.values())
-        if (why := mismatch(languages, declared, texts)) is not None:
-            _log.warning(
-                "%s reads %s, and the data is %s: its values may mean nothing there; choose one "
-                "that reads this language, or correct `languages` in its YAML or `language` in "
-                "that of the data",
-                *(name, ", ".join(languages), why),
-                extra={"is_once": True},
-            )
-
-
 def stored_setup(workspace: Workspace, entry: JudgeEntry, samples: Iterable[Sample]) -> JudgeSetup:
     """A judge that has read a run, as its YAML now has it, with the replies it was given then."""
     label = JudgeLabel.parse(entry.name)
@@ -293,87 +349,10 @@ def stored_setup(workspace: Workspace, entry: JudgeEntry, samples: Iterable[Samp
     return JudgeSetup(judge, entry, CachedClient(model, ledger, workspace.progress, policy))
 
 
-def setups_again(
-    workspace: Workspace, entries: Iterable[JudgeEntry], samples: Iterable[Sample]
-) -> Iterator[JudgeSetup]:
-    """The judges of a run whose verdicts were changed, each with its stored replies alone.
-
-    One that cannot judge again is left out, with a warning.
-    """
-    for entry in entries:
-        try:
-            setup = stored_setup(workspace, entry, samples)
-            own = replace(entry, recipe=setup.judge.recipe, metric=setup.judge.metric)
-            yield replace(setup, entry=own)
-        except HarnessError as error:
-            warn_left_out(entry.name, error)
-
-
-def warn_left_out(judge: str, error: HarnessError | str) -> None:
-    """Say that a judge's verdicts are no longer in a run, and why."""
-    said = "judge %s: its verdicts are left out (%s); have it judge again with `harness judge`"
-    _log.warning(said, judge, error)
-
-
 def joined(judges: Sequence[JudgeEntry], new: JudgeEntry) -> tuple[JudgeEntry, ...]:
-    """The judges of a run by name, with one that has read it now in place of one of its name.
-
-    Warns where that one asked another model, as before its YAML was changed.
-    """
-    known = {entry.name: entry for entry in judges}
-    old = known.get(new.name, new)
-    if old.asks != new.asks:
-        _log.warning(
-            "judge %s asked %s when it read this run before, and asks %s now: its new verdicts "
-            "take the place of those",
-            *(old.name, old.asks, new.asks),
-        )
-    return tuple(sorted((known | {new.name: new}).values(), key=lambda entry: entry.name))
-
-
-def check_judges(
-    workspace: Workspace, judges: Sequence[JudgeSource], *, task: TaskSpec, name: str
-) -> None:
-    """Refuse a judge that cannot read a task's answers, or that reads a step no variant has.
-
-    Judges given as objects have plain names of their own, which are no YAML's.
-    """
-    names = [one if isinstance(one, str) else one.name for one in judges]
-    taken = workspace.registry.names("configs/judges")
-    for own in (one.name for one in judges if not isinstance(one, str)):
-        if names.count(own) > 1 or own in taken or not re.fullmatch(r"[\w.+-]+", own):
-            raise SpecError(
-                f"judge {own!r} is an object: give it a name of letters, digits, `.+-_` that no "
-                "other judge has"
-            )
-    steps = {step.name for variant in task.variants.values() for step in variant.steps}
-    for judge in (JudgeLabel.parse(one) for one in judges if isinstance(one, str)):
-        spec = workspace.registry.load("configs/judges", judge.name)
-        if reads_choices(spec) != task.has_choices:
-            what = "choices" if task.has_choices else "texts"
-            raise SpecError(
-                f"judge {judge} cannot read the answers to task {name}, which are {what}; "
-                f"the task's own judges can: {', '.join(task.judges)}"
-            )
-        if reads_choices(spec) and judge.is_swapped:
-            raise SpecError(
-                f"judge {judge}: choices are laid out for one sample, and mean nothing under "
-                f"another; name {replace(judge, is_swapped=False)} alone"
-            )
-        if (step := step_read(spec)) not in (None, *steps):
-            hint = did_you_mean(str(step), sorted(steps))
-            raise SpecError(
-                f"judge {judge} reads step {step!r}, which no variant of task {name} has{hint}"
-            )
-
-
-def check_questions(
-    task: TaskSpec, name: str, judges: Sequence[JudgeSetup], samples: Iterable[Sample]
-) -> None:
-    """Refuse a judge whose question needs what the samples of a task lack; no model is asked."""
-    for setup in judges if not task.has_choices else ():
-        if setup.entry.asks:
-            _try(setup, task, name, samples)
+    """The judges of a run by name, with one that has read it now in place of one of its name."""
+    known = {entry.name: entry for entry in (*judges, new)}
+    return tuple(known[name] for name in sorted(known))
 
 
 def smoke_test_judges(plan: Plan, judges: Sequence[JudgeSetup]) -> None:
@@ -437,15 +416,14 @@ def _judge_model(workspace: Workspace, asked: str, spec: JudgeSpec, *, judge: Ju
 def _judge(
     workspace: Workspace, label: JudgeLabel, *, identity: str | None, samples: Iterable[Sample]
 ) -> Judge:
-    plain = replace(label, is_swapped=False)
     spec = workspace.registry.load("configs/judges", label.name)
-    judge = workspace.registry.judge(str(plain), spec, identity=identity)
+    plain = str(replace(label, is_swapped=False))
+    judge = workspace.registry.judge(plain, spec, identity=identity)
     if not label.is_swapped:
         return judge
     if not (swapped := partners(samples)):
-        count = sum(1 for _ in samples)
         raise SpecError(
-            f"judge {label}: no two of these {count} samples are in one cluster with "
-            "references of their own; leave it out, or raise --limit"
+            f"judge {label}: no two of these {sum(1 for _ in samples)} samples are in one cluster "
+            "with references of their own; leave it out, or raise --limit"
         )
     return Swapped(judge, swapped)

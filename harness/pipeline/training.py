@@ -355,7 +355,7 @@ def evaluate(
     """
     train(workspace, options, progress)
     wanted = resolve.RunOptions(task=options.task, model=options.label, table=options.table)
-    [done] = execute.run_each([resolve.resolve(workspace, wanted)])
+    done = execute.run(resolve.resolve(workspace, wanted))
     task = done.file.task
     scores = {row.score.metric: row.score for row in done.scores if row.score.group == ALL}
     values = {metric: score.value for metric, score in scores.items()}

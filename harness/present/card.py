@@ -23,7 +23,7 @@ from harness.storage.frames import load
 from harness.storage.runs import RunFolder
 from harness.text.cleanup import for_display
 
-MOST_GROUPS, MOST_MISSED, LEAST_MISSED, LEVEL = 20, 8, 5, 0.05
+MOST_GROUPS, LEVEL = 20, 0.05
 _HEADS = {HITS: "found (TPR)", FALSE_ALARMS: "flagged falsely (FPR)", "precision": "precision"}
 _SPECIAL = re.compile(r"([\\`*_\[\]|#~])")
 _OURS = ("label", "perturbed_from", "perturbed_by", "keeps_meaning")
@@ -71,7 +71,6 @@ def card_markdown(
             plain=plain,
             facts=_facts(folder, query, texts, rates),
             rates=_rates(rates),
-            missed=_missed(rates),
             tested=len(tested),
             sure=sure,
             **_limits(folder, texts, rates, gaps),
@@ -94,10 +93,9 @@ def _facts(
     kind = "a control, no model" if model.kind == CONTROL else model.kind
     # Digests are as long as elsewhere.
     identity = re.sub(r"[0-9a-f]{40,}", lambda found: found[0][:16], model.identity)
-    revision = f", revision {model.revision}" if model.revision else ""
     files = ", ".join(f"{name} (sha256 {digest[:16]})" for name, digest in data.files.items())
     is_set = data.mode == "sample"
-    source = data_words(file) if is_set else f"{data.source}, {data.label}"
+    source = f"{data_words(file)}, " if is_set else f"{data.source}, {data.label}: "
     asked = f"asked by the prompt of variant{'s' * (len(variants) > 1)} {', '.join(variants)}"
     if model.kind in CLASSIFIERS:
         asked = "read as they are, without a prompt"
@@ -105,19 +103,19 @@ def _facts(
         if left_out := int((~own["is_measured"]).sum()):
             measured = len(own) - left_out
             asked += f"; {measured} answers measured, {left_out} left out to choose the threshold"
+    points = rates[rates["threshold"].notna()].to_dict("records")
     facts = {
-        "Model": f"{model.name} ({kind}): {identity}{revision}",
+        "Model": f"{model.name} ({kind}): {identity}"
+        + (f", revision {model.revision}" if model.revision else ""),
         "Task": f"{file.run.task}: {file.task.about}",
-        "Data": source + (f"{', ' if is_set else ': '}{files}" if files else ""),
+        "Data": f"{source}{files}".rstrip(" :,"),
         "Texts": f"{file.samples}, {asked}",
         "To detect": ", ".join(query.positive or positive_labels(folder)),
         "Judge": query.judge,
         "Run": f"{file.digest[:16]}, harness {file.version}",
+        "Operating point": "; ".join(sorted({point_words(row) for row in points})),
     }
-    chosen = rates[rates["threshold"].notna()].to_dict("records")
-    if chosen:
-        facts["Operating point"] = "; ".join(sorted({point_words(row) for row in chosen}))
-    return [(name, plain(said)) for name, said in facts.items()]
+    return [(name, plain(said)) for name, said in facts.items() if said]
 
 
 def _rates(rates: DataFrame) -> Iterator[tuple[str, list[str], list[tuple[str, ...]]]]:
@@ -137,21 +135,6 @@ def _rate(row: Mapping[Hashable, Any]) -> str:
     ends = "" if isnan(row["low"]) else f" ({row['low']:.3f} to {row['high']:.3f})"
     lost = f", {row['missing']} missing" if row["missing"] else ""
     return f"{row['value']:.3f}{ends}, n {row['n']}{lost}"
-
-
-def _missed(rates: DataFrame) -> list[tuple[str, ...]]:
-    """The kinds of texts with the greatest shares of missed ones."""
-    is_known = (rates["column"] != "") & (rates["rate"] == HITS) & (rates["n"] >= LEAST_MISSED)
-    missed = rates[is_known & (rates["value"] < 1)].sort_values("value", kind="stable")
-    return [
-        (
-            plain(f"{row.column}: {row.group}"),
-            f"{1 - row.value:.3f} "
-            + (f"({row.note})" if isnan(row.low) else f"({1 - row.high:.3f} to {1 - row.low:.3f})"),
-            f"{row.n}",
-        )
-        for row in missed[:MOST_MISSED].itertuples()
-    ]
 
 
 def _limits(

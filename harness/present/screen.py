@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from io import TextIOWrapper, UnsupportedOperation
-from math import ceil, floor, fsum, isnan, log10
+from math import floor, fsum, isnan, log10
 from operator import attrgetter
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
@@ -28,7 +28,7 @@ from harness.text.cleanup import TURNING, for_display
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.live import Live
+    from rich.progress import Progress
 
     from harness.models.client.cached import Stage
 
@@ -64,8 +64,8 @@ def prepare_streams() -> None:
 def stream_fault(stream: TextIO, *, is_tried: bool = False) -> str | None:
     """Why a stream cannot be written to, as when a disk is full; None if it can.
 
-    With `is_tried` an empty line is written to it: without a buffer there is nothing to flush. The
-    buffer of a stream at fault is dropped, so that the end of the program does not try again.
+    With `is_tried` an empty line is written: without a buffer there is nothing to flush. The buffer
+    of a stream at fault is dropped, so that the end of the program does not try again.
     """
     try:
         stream.flush()
@@ -80,11 +80,7 @@ def stream_fault(stream: TextIO, *, is_tried: bool = False) -> str | None:
 
 
 def screen_width(stream: TextIO | None = None) -> int | None:
-    """The columns that fit on a stream, by default stdout; None for no limit.
-
-    COLUMNS goes before what a terminal says, and without either a terminal has 80. A file or a
-    pipe has a limit only by COLUMNS.
-    """
+    """The columns of COLUMNS, else of a stream's terminal; None, no limit, for a file or pipe."""
     stream, given = stream or sys.stdout, os.environ.get("COLUMNS", "")
     found = int(given) if given.isdecimal() else 0
     if not found and not stream.isatty():
@@ -127,11 +123,7 @@ def warn(message: str) -> None:
 
 
 class Messages(logging.Handler):
-    """Shows what the parts of the program log, as `warn` shows messages of the commands.
-
-    Messages about data are shown once a command, since several models read the same data; so are
-    others whose record has `is_once`.
-    """
+    """Shows what is logged as `warn` does; messages on data, or with `is_once`, once a command."""
 
     once = ("harness.workspace", "harness.data", "harness.implicitness.open")
 
@@ -187,11 +179,7 @@ def show(
     keys: int = 1,
     **shown: Callable[[Any], Cell],
 ) -> None:
-    """Print a frame as a table with its title above and its notes below.
-
-    Underscores of column names become spaces; `shown` has a function of a value, by column. A
-    value that is missing is a dash.
-    """
+    """Print a frame with its title above and its notes below; `shown` words values, by column."""
     head = [HEADINGS.get(name, str(name).replace("_", " ")) for name in frame.columns]
     values = frame.astype(object).where(frame.notna(), None)
     cells = [map(shown[n], values[n]) if n in shown else values[n] for n in frame.columns]
@@ -212,8 +200,7 @@ def show_records(
 ) -> None:
     """Print a table of records; `columns` names fields, comma-separated, or `heading=field`.
 
-    Key columns, which each block of a wide table repeats, end in a semicolon; the first is one.
-    `interval` is the 95 % interval, from low to high; `shown` has functions of other cells.
+    Key columns end in a semicolon. `interval` is from low to high; `shown` has other cells.
     """
     keys = columns.partition(";")[0].count(",") + 1 if ";" in columns else 1
     pairs = [part.strip().rpartition("=") for part in columns.replace(";", ",").split(",")]
@@ -229,10 +216,9 @@ def show_records(
 def show_rows(
     title: str, head: Sequence[str], rows: Iterable[Sequence[Cell]], keys: int = 1
 ) -> None:
-    """Print a table: numbers to the right.
+    """Print a table: if it is too wide, with its long texts wrapped, or in blocks of columns.
 
-    If it is too wide for the screen, long texts are wrapped; if that is not enough, it is split
-    into blocks of columns, each with the first `keys` columns.
+    Each block has the first `keys` columns.
     """
     from rich.cells import cell_len
     from rich.table import Table
@@ -262,10 +248,7 @@ def show_rows(
 
 
 def _blocks(texts: Sequence[Sequence[str]], room: int | None, keys: int) -> list[list[int]]:
-    """The columns of each block of a table that fits into `room`; the key columns are in each.
-
-    Of key columns that are too wide next to another one only the first ones are repeated.
-    """
+    """The columns of each block that fits into `room`; as many key columns as fit are in each."""
     from rich.cells import cell_len
 
     widths = [max(map(cell_len, column)) + _GAP for column in texts]
@@ -347,24 +330,22 @@ def _stderr() -> "Console":
 class ProgressLine:
     """Shows the progress of a stage: a live line on a terminal, else a plain line now and then.
 
-    The live line has the rate and the time left; it is erased when its stage ends.
+    The live line has the time left; it is erased when its stage ends.
     """
 
-    _line: "Live | None" = None  # of the process: a terminal has one
+    _line: "Progress | None" = None  # of the process: a terminal has one
 
     def __init__(self, verb: str = "stored") -> None:
         """Nothing is shown before the first call; `verb` follows counts: `2 of 3 stored`."""
-        self._verb = verb
-        self._printed = 0.0
+        self._verb, self._printed = verb, 0.0
         self._stage, self._run = "", ""
         self._spent: dict[str, float] = {}
-        self._first = 0.0, 0  # when the stage was first shown, and what was done then
 
     def each(self, names: Sequence[str], runs: Iterable[_T]) -> Iterator[_T]:
         """The runs of some names as they end; meanwhile a live line names the current one."""
         ended = iter(runs)
         for place, name in enumerate(names, 1):
-            self._run = f"[{place}/{len(names)} {name}] "
+            self.of(f"[{place}/{len(names)} {name}] ")
             yield next(ended)
 
     def of(self, run: str) -> None:
@@ -386,38 +367,42 @@ class ProgressLine:
         name, now = f"{self._run}{stage}", time.monotonic()
         is_new, self._stage = name != self._stage, name
         self._spent[name] = spent_usd or 0.0
-        if is_new:
-            self._first = now, done
         if _is_live():
-            self._show_live(stage, done, total, failed)
+            words = f"{self._run}{stage if isinstance(stage, str) else stage.short}"
+            self._show_live(_one_line(words), done, total, failed, is_new=is_new)
         elif is_new or done >= total or now - self._printed >= EVERY_S:
             self._printed = now
             lost = f", {failed} failed" if failed else ""
             warn(_one_line(f"{stage}: {done - failed} of {total} {self._verb}{lost}"))
 
-    def _show_live(self, stage: "Stage | str", done: int, total: int, failed: int) -> None:
-        from rich.live import Live
-        from rich.text import Text
+    def _show_live(self, words: str, done: int, total: int, failed: int, *, is_new: bool) -> None:
+        from rich.progress import Progress, TextColumn, TimeRemainingColumn
 
-        if done >= total:
+        if is_new or done >= total:
             self.close()
+        if done >= total:
             return
-        words = _one_line(f"{self._run}{stage if isinstance(stage, str) else stage.short}")
-        parts = [f"{words} {done}/{total}"]
-        start, before = self._first
-        if done > before:
-            rate = (done - before) / max(time.monotonic() - start, 1e-6)
-            parts.append(f"{rate:.0f}/s" if rate >= 1 else f"{60 * rate:.0f}/min")
-            parts.append(f"{duration((total - done) / rate)} left")
+        if ProgressLine._line is None:
+            count = "{task.description} {task.completed}/{task.total}"
+            columns = (
+                TextColumn(count, markup=False),
+                TimeRemainingColumn(),
+                TextColumn("{task.fields[facts]}"),
+            )
+            line = Progress(
+                *columns,
+                console=_stderr(),
+                transient=True,
+                redirect_stdout=False,
+                speed_estimate_period=600,
+            )
+            line.add_task(words, total=total, facts="")
+            line.start()
+            ProgressLine._line = line
         spent = sum(self._spent.values())
         facts = [f"{spent:.2f} USD"] * bool(spent) + [f"{failed} failed"] * bool(failed)
-        text = Text("  ".join([*parts, ", ".join(facts)]).rstrip(), no_wrap=True, overflow="crop")
-        if ProgressLine._line is None or self._first == (start, done):
-            self.close()
-            live = Live(text, console=_stderr(), transient=True, redirect_stdout=False)
-            ProgressLine._line = live
-            live.start(refresh=True)
-        ProgressLine._line.update(text)
+        [task] = ProgressLine._line.task_ids
+        ProgressLine._line.update(task, completed=done, facts=", ".join(facts), refresh=True)
 
     @staticmethod
     def close() -> None:
@@ -429,14 +414,3 @@ class ProgressLine:
 
 def _one_line(text: str) -> str:
     return for_display(text).replace("\n", " ")
-
-
-def duration(seconds: float) -> str:
-    """A time to wait in its two largest units: 55 s, 3 min 20 s, 2 h 5 min."""
-    whole = ceil(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s" if minutes < 10 and rest else f"{minutes} min"
-    return f"{minutes // 60} h {minutes % 60} min"

@@ -241,63 +241,33 @@ class VariantColumn(Spec, frozen=True, kw_only=True):
     values: dict[str, str] = field(default_factory=dict)
 
 
-class OnlyRows(Spec, frozen=True, kw_only=True):
-    """The rows to read: those with this value in this column."""
+class AnswerSpec(Spec, frozen=True, kw_only=True):
+    """What answers a prompt: a `text`, the `chosen` choice, or a number for each choice.
 
-    column: str
-    value: str
-
-
-class TextSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="text"):
-    """The written reply: a text, or in JSON lines a list of several replies."""
-
-    column: str
-
-
-Order = Literal["shown", "own"]
-Start = Literal[0, 1]
-
-
-class ChosenSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="chosen"):
-    """The choice that the model made: its number or its text.
-
-    Numbers count from `counted_from`, in the order the variant shows the choices in or in the
-    sample's own.
+    `column` has the text, the number or the text of the choice, or a JSON list or object of
+    numbers; `columns` has those of one choice each. A list, and columns, go by `order`; numbers of
+    choices, also as keys of an object, count from `counted_from`. `probabilities` lie in [0, 1],
+    `logprobs` are in nats.
     """
 
-    column: str
-    order: Order = "shown"
-    counted_from: Start = 1
-
-
-class ScoresSpec(Spec, frozen=True, kw_only=True):
-    """A number for each choice: in one column as a JSON list or object, or in a column for each.
-
-    A list, and the columns, go by `order`; where a sample has fewer choices, columns are empty. The
-    keys of an object are numbers, as in ChosenSpec, or the texts of the choices.
-    """
-
+    kind: Literal["text", "chosen", "probabilities", "logprobs"]
     column: str | None = None
     columns: tuple[str, ...] = ()
-    order: Order = "shown"
-    counted_from: Start = 1
+    order: Literal["shown", "own"] = "shown"
+    counted_from: Literal[0, 1] = 1
 
     def __post_init__(self) -> None:
         if (self.column is None) == (not self.columns):
             raise ValueError("give `column`, or `columns` with one for each choice, not both")
+        if self.columns and not self.is_scored:
+            raise ValueError(f"`columns` is of numbers; a {self.kind} is in one `column`")
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether there is a number for each choice."""
+        return self.kind in ("probabilities", "logprobs")
 
 
-class ProbabilitiesSpec(
-    ScoresSpec, frozen=True, kw_only=True, tag_field="kind", tag="probabilities"
-):
-    """The probability of each choice."""
-
-
-class LogprobsSpec(ScoresSpec, frozen=True, kw_only=True, tag_field="kind", tag="logprobs"):
-    """The log-probability of each choice, in nats."""
-
-
-AnswerSpec = TextSpec | ChosenSpec | ProbabilitiesSpec | LogprobsSpec
 Temperature = Annotated[float, Meta(ge=0)]
 
 
@@ -306,15 +276,16 @@ class MapSpec(Spec, frozen=True, kw_only=True):
 
     In JSON lines and Parquet a column is a path such as `doc.id`. Logs (`lm_eval`, `inspect`)
     contain prompts and answers; for them a map states only the model. `variant` is a fixed
-    one, a column, or null where the prompt or the task's only variant says it. `prompt` is the
-    column of what was asked, null where it is not known; `temperature` that of written answers.
+    one, a column, or null where the prompt or the task's only variant says it. Rows with other
+    values than those of `where` in its columns are left out. `prompt` is the column of what was
+    asked, null where it is not known; `temperature` that of written answers.
     """
 
     about: str
     format: Literal["csv", "jsonl", "parquet", "lm_eval", "inspect"]
     sample: SampleColumns | None = None
     variant: str | VariantColumn | None = None
-    only: OnlyRows | None = None
+    where: dict[str, Columns] = field(default_factory=dict)
     prompt: str | None = None
     answer: AnswerSpec | None = None
     temperature: Temperature | None = None

@@ -142,8 +142,8 @@ class RecipeSpec(Spec, frozen=True, kw_only=True):
     """
 
     about: str
-    encoder: LocalEncoderSpec = field(default_factory=MiniLMSpec)
-    settings: SettingsSpec = field(default_factory=SettingsSpec)
+    encoder: LocalEncoderSpec = MiniLMSpec()
+    settings: SettingsSpec = SettingsSpec()
     seed: int = 0
     members: AtLeastOne = 1
     split: tuple[AtLeastOne, Annotated[int, Meta(ge=0)], Annotated[int, Meta(ge=0)]] = (8, 1, 1)

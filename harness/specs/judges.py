@@ -95,7 +95,7 @@ class CosineSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind", ta
     encoder: EncoderSpec
     options: Contrast
     step: str | None = None
-    prepend: Prepended = field(default_factory=Prepended)
+    prepend: Prepended = Prepended()
 
 
 class BertScoreSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind", tag="bertscore"):

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Mapping
-from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,21 +12,19 @@ from harness.errors import SpecError
 from harness.specs.implicitness import LocalEncoderSpec
 from harness.specs.schema import Spec, kinds_of, load_spec
 
-_OWN = ("model", "messages", "max_tokens", "temperature", "tools", "tool_choice", "stream")
-_OPENAI = (
-    *(*_OWN, "best_of", "encoding_format", "functions", "function_call", "input", "logprobs", "n"),
-    *("max_completion_tokens", "max_output_tokens", "prompt", "response_format", "seed", "stop"),
-    *("stream_options", "top_logprobs"),
+OWN_FIELDS = frozenset(
+    {
+        *("best_of", "encoding_format", "function_call", "functions", "input", "instructions"),
+        *("logprobs", "max_completion_tokens", "max_output_tokens", "max_tokens", "messages"),
+        *("model", "n", "output_config.format", "prompt", "response_format", "seed", "stop"),
+        *("stop_sequences", "store", "stream", "stream_options", "system", "temperature"),
+        *("text.format", "tool_choice", "tools", "top_logprobs"),
+    }
 )
-OWN_FIELDS: Mapping[str, frozenset[str]] = {
-    "chat": frozenset(_OPENAI),
-    "responses": frozenset({*_OPENAI, "instructions", "store", "text.format"}),
-    "anthropic": frozenset({*_OWN, "output_config.format", "stop_sequences", "system"}),
-}
-"""The fields of a request's body that the program fills itself, by the form of the API."""
+"""The fields of a request's body that the program fills itself."""
 
 
-def check_body(extra: Mapping[str, Any], api: Literal["chat", "responses", "anthropic"]) -> None:
+def check_body(extra: Mapping[str, Any]) -> None:
     """Refuse further fields that no JSON can hold, or that are the request's own."""
     try:
         json.dumps(extra, allow_nan=False)
@@ -36,11 +33,10 @@ def check_body(extra: Mapping[str, Any], api: Literal["chat", "responses", "anth
         raise ValueError(f"{fact}; write finite numbers, texts, true, false and null") from error
     nested = {name: value for name, value in extra.items() if isinstance(value, dict)}
     inner = {f"{name}.{part}" for name, value in nested.items() for part in value}
-    if found := sorted(OWN_FIELDS[api] & (extra.keys() | inner)):
+    if found := sorted(OWN_FIELDS & (extra.keys() | inner)):
         raise ValueError(
             f"extra_body would override what each request says ({', '.join(found)}); leave it out: "
-            "prompts/ has the words, the YAML of the task or judge the decoding, the form and the "
-            "number of replies, and other keys here the rest (docs/models.md)"
+            "prompts and the YAML of the task, the judge and the model say it (docs/models.md)"
         )
 
 
@@ -50,7 +46,7 @@ Usd = Annotated[float, Meta(ge=0)]
 class PriceSpec(Spec, frozen=True, kw_only=True):
     """US dollars for a million tokens of one model; null if no price is known.
 
-    `source` had this price on the day `read`. `batch_share` is a batch's, as a share of it.
+    `source` had this price on the day `read`. `batch_share` is a batch's share of it.
     """
 
     input_usd: Usd | None = None
@@ -73,25 +69,19 @@ class PricesSpec(Spec, frozen=True, kw_only=True):
 
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+AtLeastOne = Annotated[int, Meta(ge=1)]
+NotNegative = Annotated[int, Meta(ge=0)]
+Positive = Annotated[float, Meta(gt=0)]
 
 
-class ReplicaSpec(Spec, frozen=True, kw_only=True):
-    """What one copy of a model takes of a machine of a cluster.
+class TransformersSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="transformers"):
+    """A checkpoint run through transformers: a hub name or a folder.
 
-    Null `gpus`: on a GPU as many as its engine uses, else none. Null `cpus`: on a GPU one, else
-    as many as torch uses threads; a copy computes with as many threads as it has cores.
-    """
-
-    gpus: Annotated[float, Meta(ge=0)] | None = None
-    cpus: Annotated[int, Meta(ge=1)] | None = None
-
-
-class LocalSpec(Spec, frozen=True, kw_only=True):
-    """A checkpoint run on this machine, or in copies on those of a cluster: a hub name or a folder.
-
-    `revision`, `dtype`, `build` and `choice_prompt` change answers and belong to the identity;
-    `device`, `batch_tokens` (prompt and answer tokens in one batch) and `replica` do not. Choices
-    follow the `plain` text of a prompt, as published, or open the model's turn, as `chat`.
+    `revision`, `dtype`, `build` and `choice_prompt` change answers and belong to the identity; the
+    rest does not. Choices follow the `plain` text of a prompt, as published, or open the model's
+    turn, as `chat`. `batch_tokens` are those of prompts and answers in one batch. A copy of it on a
+    cluster takes `cpus`, each with a thread, and `gpus`; null: on a GPU one core and as many GPUs
+    as its engine uses, else as many cores as torch uses threads.
     """
 
     model: str
@@ -102,16 +92,13 @@ class LocalSpec(Spec, frozen=True, kw_only=True):
     build: Literal["tiny-llama"] | None = None
     choice_prompt: Literal["plain", "chat"] = "plain"
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    batch_tokens: Annotated[int, Meta(ge=1)] = 16384
-    replica: ReplicaSpec = ReplicaSpec()
+    batch_tokens: AtLeastOne = 16384
+    cpus: AtLeastOne | None = None
+    gpus: Annotated[float, Meta(ge=0)] | None = None
     server_url: str = "http://localhost:8000/v1"
 
 
-class TransformersSpec(LocalSpec, frozen=True, kw_only=True, tag_field="kind", tag="transformers"):
-    """A checkpoint run through transformers."""
-
-
-class VllmSpec(LocalSpec, frozen=True, kw_only=True, tag_field="kind", tag="vllm"):
+class VllmSpec(TransformersSpec, frozen=True, kw_only=True, tag_field="kind", tag="vllm"):
     """A checkpoint run through vLLM in this process.
 
     `quantization` and `lora`, an adapter's folder or hub name, change answers and belong to the
@@ -122,8 +109,8 @@ class VllmSpec(LocalSpec, frozen=True, kw_only=True, tag_field="kind", tag="vllm
     quantization: str | None = None
     lora: str | None = None
     max_model_len: Annotated[int, Meta(ge=2)] | None = None
-    tensor_parallel_size: Annotated[int, Meta(ge=1)] = 1
-    pipeline_parallel_size: Annotated[int, Meta(ge=1)] = 1
+    tensor_parallel_size: AtLeastOne = 1
+    pipeline_parallel_size: AtLeastOne = 1
     gpu_memory_utilization: Annotated[float, Meta(gt=0, le=1)] | None = None
     enforce_eager: bool = False
 
@@ -136,8 +123,6 @@ _OWN_HEADERS = frozenset(
         *("content-length", "content-type", "cookie", "host", "transfer-encoding", "x-api-key"),
     }
 )
-
-
 _USUAL = re.compile(r"[A-Z][A-Z0-9]{0,15}(?:_[A-Z0-9]{1,15})+|[A-Z]{1,6}")
 
 
@@ -149,39 +134,38 @@ def is_usual_variable(name: str) -> bool:
 class ServerSpec(Spec, frozen=True, kw_only=True):
     """A model behind a server: its name there, timeouts and attempts.
 
-    `base_url_env` names an environment variable that overrides `base_url`. `timeout_s` is for one
-    attempt, `total_s` for all of a request, in seconds. `ends` is the day from which its provider
-    answers no more, as `2027-01-14`. `headers_env` names further headers, and for each the variable
-    of the environment that holds its value; no other is sent.
+    `base_url_env` names an environment variable that overrides `base_url`, `key_env` the one that
+    holds the key, null for a server without one. `timeout_s` is for one attempt, `total_s` for all
+    of a request, in seconds. `headers_env` names further headers, and for each the variable that
+    holds its value; no other is sent.
     """
 
     model: str
     about: str = ""
-    ends: date | None = None
+    base_url: str
     base_url_env: str | None = None
-    concurrency: Annotated[int, Meta(ge=1)] = 64
-    timeout_s: Annotated[float, Meta(gt=0)] = 120.0
-    total_s: Annotated[float, Meta(gt=0)] = 900.0
-    attempts: Annotated[int, Meta(ge=1)] = 6
+    key_env: str | None
+    concurrency: AtLeastOne = 64
+    timeout_s: Positive = 120.0
+    total_s: Positive = 900.0
+    attempts: AtLeastOne = 6
     headers_env: dict[str, str] = field(default_factory=dict)
 
-
-def check_variables(spec: "OpenAISpec | AnthropicSpec | ModerationSpec") -> None:
-    """Refuse what cannot be the name of an environment variable, without a word of it."""
-    named = {f"headers_env.{header}": name for header, name in spec.headers_env.items()}
-    named |= {"key_env": spec.key_env or "_"}
-    for place, name in named.items():
-        if not _VARIABLE.fullmatch(name):
-            raise ValueError(
-                f"`{place}` is no name of an environment variable; name there the variable that "
-                "holds the key, and never write the key itself into a file"
-            )
-    for header in spec.headers_env:
-        if not _HEADER.fullmatch(header) or header.lower() in _OWN_HEADERS:
-            raise ValueError(
-                f"`headers_env` has {header!r}, which is no header of yours to set; name others, "
-                "such as OpenAI-Organization, and the key's variable as key_env"
-            )
+    def __post_init__(self) -> None:
+        """Refuse what cannot be the name of an environment variable, without a word of it."""
+        named = {f"headers_env.{header}": name for header, name in self.headers_env.items()}
+        for place, name in (named | {"key_env": self.key_env or "_"}).items():
+            if not _VARIABLE.fullmatch(name):
+                raise ValueError(
+                    f"`{place}` is no name of an environment variable; name there the variable "
+                    "that holds the key, and never write the key itself into a file"
+                )
+        for header in self.headers_env:
+            if not _HEADER.fullmatch(header) or header.lower() in _OWN_HEADERS:
+                raise ValueError(
+                    f"`headers_env` has {header!r}, which is no header of yours to set; name "
+                    "others, such as OpenAI-Organization, and the key's variable as key_env"
+                )
 
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -190,14 +174,12 @@ OPENAI_URL = "https://api.openai.com/v1"
 class OpenAISpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", tag="openai"):
     """A model behind an OpenAI-compatible server.
 
-    `model: auto` takes the only model that the server lists. `key_env` names the variable of the
-    environment that holds the key; null for servers without one. `sends_n` is false for
-    servers that return only one reply for each call: these get one call for each reply.
-    `is_structured_output` is false for servers that cannot enforce a JSON schema. `choices`
-    says what log-probabilities the server returns: `echo`, those of the prompt; `top_logprobs`,
-    those of the most probable next tokens of a chat; or `none`, as with `api: responses`.
-    `reasoning_max_tokens` are the tokens a reply may have for reasoning, besides the max_tokens of
-    its decoding.
+    `model: auto` takes the only model that the server lists. `sends_n` is false for servers that
+    return one reply a call. `is_structured_output` is false for those that cannot enforce a JSON
+    schema. `choices` says what log-probabilities the server returns: `echo`, those of the prompt;
+    `top_logprobs`, those of the most probable next tokens of a chat; or `none`, as with
+    `api: responses`. `reasoning_max_tokens` are tokens for reasoning, besides the max_tokens of a
+    decoding.
     """
 
     base_url: str = OPENAI_URL
@@ -205,7 +187,7 @@ class OpenAISpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", tag="o
     api: Literal["chat", "responses"] = "chat"
     extra_body: dict[str, Any] = field(default_factory=dict)
     reasoning_effort: Effort | None = None
-    reasoning_max_tokens: Annotated[int, Meta(ge=0)] = 0
+    reasoning_max_tokens: NotNegative = 0
     token_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"  # noqa: S105 - a field name, no secret
     sends_temperature: bool = True
     sends_seed: bool = True
@@ -214,8 +196,8 @@ class OpenAISpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", tag="o
     choices: Literal["none", "echo", "top_logprobs"] = "top_logprobs"
 
     def __post_init__(self) -> None:
-        check_variables(self)
-        check_body(self.extra_body, self.api)
+        ServerSpec.__post_init__(self)
+        check_body(self.extra_body)
         if self.api == "responses" and self.choices == "echo":
             raise ValueError("api: responses says nothing of choices; leave out choices: echo")
         if self.reasoning_effort and {"reasoning", "reasoning_effort"} & set(self.extra_body):
@@ -238,14 +220,14 @@ class AnthropicSpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", tag
     base_url: str = "https://api.anthropic.com"
     key_env: str | None = "ANTHROPIC_API_KEY"
     extra_body: dict[str, Any] = field(default_factory=dict)
-    reasoning_max_tokens: Annotated[int, Meta(ge=0)] = 0
+    reasoning_max_tokens: NotNegative = 0
     sends_temperature: bool = True
     is_structured_output: bool = True
     form: Literal["tool", "schema"] = "tool"
 
     def __post_init__(self) -> None:
-        check_variables(self)
-        check_body(self.extra_body, "anthropic")
+        ServerSpec.__post_init__(self)
+        check_body(self.extra_body)
 
 
 class ScriptedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="scripted"):
@@ -259,20 +241,20 @@ class SklearnSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="sklear
     """A classifier of scikit-learn on the vectors of an encoder; `harness train` trains it.
 
     `head` is a support vector machine, linear or with a radial kernel (`svm-rbf`), which has
-    decision scores and no probabilities, or a logistic regression, which has probabilities.
-    `class_weight: balanced` weighs each class by the inverse of its frequency. `c` is the inverse
-    strength of regularisation. `gamma` is the radial kernel's, null for 1 / (width x variance of
-    the vectors). `max_iter` ends the training of a linear head. `trained` is the folder of the
-    trained model; null: the folder in the results folder, by model and task.
+    decision scores and no probabilities, or a logistic regression. `class_weight: balanced` weighs
+    each class by the inverse of its frequency. `c` is the inverse strength of regularisation.
+    `gamma` is the radial kernel's, null for 1 / (width x variance of the vectors). `max_iter` ends
+    the training of a linear head. `trained` is the folder of the trained model, null for that in
+    the results folder.
     """
 
     head: Literal["svm", "svm-rbf", "logistic"]
     encoder: LocalEncoderSpec
     about: str = ""
     class_weight: Literal["none", "balanced"] = "none"
-    c: Annotated[float, Meta(gt=0)] = 1.0
-    gamma: Annotated[float, Meta(gt=0)] | None = None
-    max_iter: Annotated[int, Meta(ge=1)] = 1000
+    c: Positive = 1.0
+    gamma: Positive | None = None
+    max_iter: AtLeastOne = 1000
     trained: str | None = None
 
     def __post_init__(self) -> None:
@@ -305,9 +287,9 @@ class ClassifierSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="cla
     revision: str | None = None
     labels: dict[str, str] = field(default_factory=dict)
     flags: FlagSpec | None = None
-    epochs: Annotated[int, Meta(ge=1)] = 4
-    learning_rate: Annotated[float, Meta(gt=0)] = 2e-5
-    batch: Annotated[int, Meta(ge=1)] = 32
+    epochs: AtLeastOne = 4
+    learning_rate: Positive = 2e-5
+    batch: AtLeastOne = 32
     weight_decay: Annotated[float, Meta(ge=0)] = 0.01
     max_tokens: Annotated[int, Meta(ge=8)] = 256
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -331,13 +313,10 @@ class ModerationSpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", ta
     """
 
     positive: str = "hateful"
-    base_url: str = "https://api.openai.com/v1"
+    base_url: str = OPENAI_URL
     key_env: str | None = "OPENAI_API_KEY"
-    concurrency: Annotated[int, Meta(ge=1)] = 16
-    timeout_s: Annotated[float, Meta(gt=0)] = 60.0
-
-    def __post_init__(self) -> None:
-        check_variables(self)
+    concurrency: AtLeastOne = 16
+    timeout_s: Positive = 60.0
 
 
 class PythonModelSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="python"):
@@ -352,55 +331,41 @@ class PythonModelSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="py
     settings: dict[str, Any] = field(default_factory=dict)
 
 
+LocalSpec = TransformersSpec | VllmSpec
+"""Models that answer prompts on this machine."""
 TrainedSpec = SklearnSpec | ClassifierSpec
 """Models that `harness train` trains."""
 HostedSpec = OpenAISpec | AnthropicSpec
 """Models that answer prompts elsewhere, mostly for money."""
-LabellingSpec = SklearnSpec | ClassifierSpec | ModerationSpec
+LabellingSpec = TrainedSpec | ModerationSpec
 """Models that read a text and give it a label: they answer the choices of tasks, and no prompt."""
 CLASSIFIERS = frozenset(kinds_of(LabellingSpec))
 """Their kinds."""
-ModelSpec = (
-    TransformersSpec
-    | VllmSpec
-    | OpenAISpec
-    | AnthropicSpec
-    | ScriptedSpec
-    | LabellingSpec
-    | PythonModelSpec
-)
+ModelSpec = LocalSpec | HostedSpec | ScriptedSpec | LabellingSpec | PythonModelSpec
 """Plugins add specs to these."""
 Backend = Literal["transformers", "vllm", "server"]
-VLLM_ALONE = frozenset(VllmSpec.__struct_fields__) - set(TransformersSpec.__struct_fields__)
-CHANGE_ANSWERS = ("lora", "quantization")
 
 
 def rebacked(content: Mapping[str, Any], backend: Backend, *, where: Path) -> dict[str, Any]:
     """A local model's YAML, to be run by another back end."""
-    if content.get("kind") not in ("transformers", "vllm"):
+    if (kind := content.get("kind")) not in ("transformers", "vllm"):
         raise SpecError(
-            f"{where}: --backend {backend} is for kinds transformers and vllm, not for "
-            f"{content.get('kind')!r}; leave it out"
+            f"{where}: --backend {backend} is for kinds transformers and vllm, not for {kind!r}; "
+            "leave it out"
         )
-    if backend == "vllm":
-        return {**content, "kind": backend}
-    for key in CHANGE_ANSWERS:
-        if content.get("kind") == "vllm" and content.get(key) is not None:
-            raise SpecError(
-                f"{where}: --backend {backend} knows no {key}, which changes answers; run the "
-                "model as it is, or serve it so and write a model of kind openai"
-            )
+    changed = [key for key in ("lora", "quantization") if content.get(key) is not None]
+    if kind == "vllm" != backend and changed:
+        raise SpecError(
+            f"{where}: --backend {backend} knows no {changed[0]}, which changes answers; run the "
+            "model as it is, or serve it so and write a model of kind openai"
+        )
     if backend == "server":
         local = load_spec(dict(content), ModelSpec, where=str(where))
-        return {
-            "kind": "openai",
-            "about": local.about,
-            "model": local.model,
-            "base_url": local.server_url,
-            "base_url_env": "HARNESS_SERVER_URL",
-            "key_env": None,
-            # A server is given no chat template for choices.
-            "choices": "echo" if local.choice_prompt == "plain" else "none",
-        }
-    kept = {key: value for key, value in content.items() if key not in VLLM_ALONE}
-    return (kept if content["kind"] == "vllm" else dict(content)) | {"kind": backend}
+        # A server is given no chat template for choices.
+        choices = "echo" if local.choice_prompt == "plain" else "none"
+        address = {"base_url": local.server_url, "base_url_env": "HARNESS_SERVER_URL"}
+        own = {"kind": "openai", "about": local.about, "model": local.model}
+        return {**own, **address, "key_env": None, "choices": choices}
+    alone = {*VllmSpec.__struct_fields__} - {*TransformersSpec.__struct_fields__}
+    left = alone if kind == "vllm" != backend else set[str]()
+    return {key: value for key, value in content.items() if key not in left} | {"kind": backend}

@@ -28,7 +28,7 @@ class StepSpec(Spec, frozen=True, kw_only=True):
     name: str
     template: str
     max_tokens: Annotated[int, Meta(ge=1)] | None = None
-    is_unconditional: bool = field(default=False, name="is_neutral")
+    is_unconditional: bool = False
     is_follow_up: bool | UnsetType = UNSET
     postprocess: Literal["none", "blank_line", "lead_in", "answer_line"] | UnsetType = UNSET
 
@@ -64,7 +64,7 @@ class VariantSpec(Spec, frozen=True, kw_only=True):
     template_source: Literal["paper", "reconstructed", "own"] = "own"
     choice: ChoiceSpec | None = None
     needs: tuple[str, ...] = ()
-    averaged_over: str | None = field(default=None, name="pool")
+    averaged_over: str | None = None
 
     def __post_init__(self) -> None:
         is_unconditional = [step.is_unconditional for step in self.steps]
@@ -187,8 +187,8 @@ class TaskSpec(Spec, frozen=True, kw_only=True):
     judges: tuple[str, ...]
     controls: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
     phrases: tuple[str, ...] = ()
-    postprocess: Literal["none", "blank_line", "lead_in"] = field(default="none", name="cut")
-    unit: UnitSpec = field(default_factory=UnitSpec)
+    postprocess: Literal["none", "blank_line", "lead_in"] = "none"
+    unit: UnitSpec = UnitSpec()
     imports: tuple[str, ...] = ()
     rated: tuple[str, ...] = ()
     gaps: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -281,7 +281,7 @@ class BuildSpec(Spec, frozen=True, kw_only=True):
     steps: Annotated[tuple[BuildStepSpec, ...], Meta(min_length=1)]
     decoding: DecodingSpec
     takes: TurnRuleSpec | None = None
-    postprocess: Literal["none", "blank_line", "lead_in"] = field(default="none", name="cut")
+    postprocess: Literal["none", "blank_line", "lead_in"] = "none"
 
     def __post_init__(self) -> None:
         for step in self.steps:
@@ -433,7 +433,7 @@ class AskedSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="as
     decoding: DecodingSpec = field(
         default_factory=lambda: DecodingSpec(temperature=0.0, max_tokens=400)
     )
-    postprocess: Literal["none", "blank_line", "lead_in"] = field(default="blank_line", name="cut")
+    postprocess: Literal["none", "blank_line", "lead_in"] = "blank_line"
 
 
 LocalSpec = (

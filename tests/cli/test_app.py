@@ -72,7 +72,7 @@ def test_one_command_runs_several_models_on_several_tasks(toy: Toy, capsys: Line
     assert toy.main("run", "--task", "toy,more", "--model", "oracle, literal", "--limit", "2") == 0
 
     lines = capsys.readouterr().out.splitlines()
-    runs = [tuple(line.split("/")[-3:-1]) for line in lines if line.startswith("run ")]
+    runs = [tuple(line.split("/")[-3:-1]) for line in lines if ": done; run " in line]
     assert runs == [(task, model) for task in ("toy", "more") for model in ("oracle", "literal")]
     boards = {line.split()[0].strip(":,") for line in lines if " accuracy by near" in line}
     assert boards <= {"more", "toy"}

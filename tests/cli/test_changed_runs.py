@@ -115,7 +115,7 @@ def test_repeating_a_run_rebuilds_whatever_lies_in_its_folder(
 
 
 @pytest.mark.parametrize("kind", ["verdicts", "row gone", "answers cut", "verdicts gone", "answer"])
-def test_edited_verdicts_of_another_judge_are_derived_anew(
+def test_verdicts_of_another_judge_than_is_named_are_left_out_until_it_judges_again(
     toy: Toy, judged: Path, capsys: Lines, kind: str
 ) -> None:
     before = toy.bytes()
@@ -123,8 +123,10 @@ def test_edited_verdicts_of_another_judge_are_derived_anew(
 
     assert toy.run("--judge", "far") == 0
 
+    assert "judge near: its verdicts are left out" in capsys.readouterr().err
+    assert "near" not in (judged / "scores.csv").read_text("utf-8")
+    assert toy.main("judge", str(judged), "--judge", "near") == 0
     assert toy.bytes() == before
-    assert "judge near: its verdicts are derived again" in capsys.readouterr().err
 
 
 def test_edited_verdicts_of_a_judge_that_asked_are_read_from_the_ledger(
@@ -144,18 +146,6 @@ def test_edited_verdicts_of_a_judge_that_asked_are_read_from_the_ledger(
     after = stored_tables.rows(folder, "verdicts")
     known = [(row["row"], row["value"], row["keys"]) for row in stored]
     assert [(r["row"], r["value"], r["keys"]) for r in after if r["judge"] == "choice"] == known
-
-
-def test_verdicts_that_cannot_be_derived_are_left_out_and_told(
-    toy: Toy, judged: Path, capsys: Lines
-) -> None:
-    edit_verdicts(judged)
-    (toy.home / "configs/judges/near.yaml").unlink()
-
-    assert toy.run("--judge", "far") == 0
-
-    assert "judge near: its verdicts are left out" in capsys.readouterr().err
-    assert "near" not in (judged / "scores.csv").read_text("utf-8")
 
 
 @pytest.mark.parametrize("kind", ["verdicts", "answer"])

@@ -28,12 +28,12 @@ CHOICES = """
       order0:
         about: one order
         choice: {order: 0}
-        pool: all
+        averaged_over: all
         steps: [{name: answer, template: toy/choose}]
       order1:
         about: the other
         choice: {order: 1}
-        pool: all
+        averaged_over: all
         steps: [{name: answer, template: toy/choose}]
     judges: [gold]
     controls:

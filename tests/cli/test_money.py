@@ -1,6 +1,7 @@
 """What was paid, and what may have to be, is told by run, its files, the dry run and the table."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -303,19 +304,19 @@ def test_a_dry_run_of_several_models_names_each_and_sums_them(
     told = {}
     for model in ("alpha", "umpire", "alpha,umpire"):
         toy.run("--variant", "base", "--judge", "near", "--dry-run", "--json", model=model)
-        parts = json.loads(capsys.readouterr().out)
-        told[model] = [part for run in parts for part in (run if "," in model else [run])]
+        runs = json.loads(capsys.readouterr().out)
+        own = [part for run in runs for part in run["calls"]] if "," in model else runs
+        told[model] = own
     toy.run("--variant", "base", "--judge", "near", "--dry-run", model="alpha,umpire")
 
     out = capsys.readouterr().out
-    assert "toy, alpha: planned calls, at most" in out
-    assert "toy, umpire: planned calls, at most" in out
+    for name in ("alpha", "umpire"):
+        assert re.search(rf"\ntoy +{name} +12 +0 +", out)
     assert told["alpha,umpire"] == told["alpha"] + told["umpire"]
     least, most = (
         usd(sum(part[end] for part in told["alpha,umpire"])) for end in ("least_usd", "most_usd")
     )
     assert f"in all: 24 calls at most; price: {least} to {most} USD\n" in out
-    assert out.count(": an example") == 1
 
 
 @pytest.mark.parametrize(
@@ -369,8 +370,7 @@ def test_an_unknown_part_is_said_to_be_unknown() -> None:
     judge, total = cost(Usage(8, 2, 0.5), is_whole=True), cost(Usage(17, 6, 0.5), is_whole=False)
 
     assert cost_line(Costs(total, answers, {"j": judge})) == (
-        "cost: at least 0.5000 USD: answers unknown, judge j 0.5000; "
-        "tokens in/out: 17/6: answers 9/4, judge j 8/2"
+        "cost: at least 0.5000 USD: answers unknown, judge j 0.5000; tokens in/out: 17/6"
     )
 
 

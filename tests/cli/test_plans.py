@@ -346,23 +346,6 @@ def test_a_finished_plan_keeps_its_bytes_when_the_server_of_auto_is_off(
     assert capsys.readouterr().err.count("whose answers are stored") == 1
 
 
-def test_a_run_that_is_not_found_again_stays_on_the_stored_board(
-    toy: Toy, stub: StubServer, capsys: Lines, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    toy.edit("configs/models/beta.yaml", "model: beta", "model: auto")
-    text = "about: One.\nmodels: [beta]\ncontrols: [oracle]\ntasks: [{task: toy, judges: [near]}]\n"
-    assert plan(toy, text=text) == 0
-    stub.script = replace(stub.script, models=({"id": "another"},))
-    toy.run("--variant", "base", model="beta")  # now calls of two models are stored
-    before = [path.read_bytes() for path in sorted(toy.results.glob("plans/*/*"))]
-    monkeypatch.setenv("HARNESS_SERVER_URL", "http://127.0.0.1:9/v1")
-
-    assert plan(toy, text=text) == 1
-
-    assert [path.read_bytes() for path in sorted(toy.results.glob("plans/*/*"))] == before
-    assert "left as they were: they have the run of toy, beta, which" in capsys.readouterr().err
-
-
 def test_without_its_server_auto_is_asked_nothing_new(
     toy: Toy, stub: StubServer, capsys: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -113,7 +113,7 @@ def test_several_data_sets_stand_in_one_figure(name: str, texts: Path) -> None:
 
 @pytest.mark.slow
 @needs("sklearn")
-@pytest.mark.parametrize("name", ["impscore-12", "ishate-2"])
+@pytest.mark.parametrize("name", ["impscore-11", "ishate-2"])
 def test_features_and_embeddings_are_placed_by_label(name: str, texts: Path) -> None:
     arguments = ("ferries.csv", "--label", "kind", "--scorer", "./random.json", "-o", "f.svg")
 

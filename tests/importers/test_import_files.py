@@ -134,12 +134,12 @@ def test_log_probabilities_are_taken_as_they_are(quiz: Quiz) -> None:
 
 
 def test_only_the_rows_of_one_model_are_taken(quiz: Quiz) -> None:
-    found = take(
-        quiz, "item,who,said\ntea,a,1\ntea,b,2\n", f"{BY_ID}, only: {{column: who, value: b}}"
-    )
+    found = take(quiz, "item,who,said\ntea,a,1\ntea,b,2\n", f"{BY_ID}, where: {{who: [b]}}")
 
     assert quiz.answers() == {("order0", "tea"): "2"}
-    assert found.notes.iloc[:, 1:].to_numpy().tolist() == [["not of the map's `only`: left out", 1]]
+    assert found.notes.iloc[:, 1:].to_numpy().tolist() == [
+        ["not of the map's `where`: left out", 1]
+    ]
 
 
 def test_a_row_without_an_answer_is_missing(quiz: Quiz) -> None:

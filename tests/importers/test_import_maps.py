@@ -9,7 +9,7 @@ from support.each import each
 
 from harness.errors import SpecError
 from harness.registry import Registry, shipped_home
-from harness.specs.data import MapSpec, OnlyRows, ProbabilitiesSpec, SampleColumns
+from harness.specs.data import AnswerSpec, MapSpec, SampleColumns
 from harness.specs.schema import Spec, load_spec
 
 PAGE = (Path(__file__).parents[2] / "docs/importing.md").read_text("utf-8")
@@ -37,13 +37,14 @@ def read(**changes: object) -> MapSpec:
         ({"sample": {}}, "not by none"),
         ({"sample": {"id": "a", "group": "b"}}, "`group` goes with `fields`"),
         ({"variant": {"colum": "a"}}, "did you mean column?"),
-        ({"only": {"column": "a"}}, "missing required key `value`"),
+        ({"where": {"a": "b"}}, "Expected `array`, got `str` - at `$.where[a]`"),
         ({"answer": {"kind": "txt", "column": "a"}}, "did you mean text?"),
         ({"answer": {"kind": "probabilities"}}, "give `column`, or `columns`"),
         (
             {"answer": {"kind": "logprobs", "column": "a", "columns": ["b"]}},
             "give `column`, or `columns`",
         ),
+        ({"answer": {"kind": "text", "columns": ["a"]}}, "a text is in one `column`"),
         ({"answer": {"kind": "chosen", "column": "a", "counted_from": 2}}, "enum value 2"),
         ({"answer": {"kind": "chosen", "column": "a", "order": "mine"}}, "known: own, shown"),
         ({"answer": None}, "a file in format csv needs `sample` and `answer`"),
@@ -85,6 +86,6 @@ def test_the_map_on_the_page_is_the_one_that_ships(tmp_path: Path) -> None:
     assert on_page == registry.load("configs/imports", "option_probabilities")
 
 
-@pytest.mark.parametrize("spec", [MapSpec, SampleColumns, OnlyRows, ProbabilitiesSpec])
+@pytest.mark.parametrize("spec", [MapSpec, SampleColumns, AnswerSpec])
 def test_every_key_of_a_map_is_on_its_page(spec: type[Spec]) -> None:
     assert [name for name in spec.__struct_fields__ if not re.search(rf"`{name}\b", PAGE)] == []

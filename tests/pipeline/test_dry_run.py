@@ -13,7 +13,7 @@ from support.toy import DECODINGS, PRICES, SAMPLES, Lines, Toy
 from harness.cli import main
 from harness.models.client.cached import CallPolicy
 from harness.parts import Message
-from harness.pipeline.preview import CallSummary, dry_runs
+from harness.pipeline.preview import CallSummary, charge_stored, dry_run
 from harness.pipeline.resolve import RunOptions, resolve
 
 EACH = SAMPLES * DECODINGS
@@ -41,7 +41,8 @@ def planned(
 ) -> list[CallSummary]:
     space = replace(toy.space(), terms=terms or CallPolicy())
     ready = resolve(space, RunOptions("toy", model, judges=judges))
-    return dry_runs([ready])[0]
+    charge_stored(ready)
+    return dry_run(ready, set())
 
 
 def test_every_step_of_every_variant_is_counted(toy: Toy) -> None:

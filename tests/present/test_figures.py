@@ -19,7 +19,7 @@ from harness.analysis.panels import AgreementQuery, Panel
 from harness.errors import SpecError
 from harness.present.figures import marks, people, scores
 from harness.present.figures.figure import Figure, Subplot, data_csv, drawable, values
-from harness.present.figures.named import ALIASES, FIGURES, figure_of
+from harness.present.figures.named import FIGURES, figure_of
 from harness.present.figures.scores import ScoreFilter
 from harness.storage.runs import RunFolder, StoredRun
 from harness.workspace import Workspace
@@ -236,10 +236,9 @@ def test_a_matrix_has_each_pair_of_raters_and_judges_once() -> None:
 # Names
 
 
-def test_every_alias_is_of_a_figure_and_the_list_fits_a_terminal() -> None:
+def test_the_list_of_figures_fits_a_terminal() -> None:
     widest = max(map(len, FIGURES))
 
-    assert set(ALIASES.values()) <= set(FIGURES)
     assert [name for name, one in FIGURES.items() if widest + 2 + len(one[1]) > 80] == []
     with pytest.raises(SpecError, match="no figure 'impscore-99'; did you mean"):
         figure_of("impscore-99", [], Workspace.open())

@@ -11,7 +11,7 @@ from support.terminal import on_terminal
 from support.toy import Toy
 
 from harness.models.client.cached import Stage
-from harness.present.screen import ProgressLine, cell, duration, show, show_rows
+from harness.present.screen import ProgressLine, cell, show, show_rows
 
 PROGRESS = """
 import time
@@ -134,12 +134,12 @@ def test_an_alarm_is_coloured_if_colours_are_wanted(
     assert err[0].endswith(": all alike")
 
 
-def test_a_live_line_says_which_run_how_far_how_fast_how_long_and_at_what_cost() -> None:
+def test_a_live_line_says_which_run_how_far_how_long_and_at_what_cost() -> None:
     _, err = on_terminal("-c", PROGRESS, columns=100)
 
     text = "\n".join(err)
     assert re.search(
-        r"\[1/1 oracle\] step 1/2 answers 1\d0/896  \d+/s  \d+ s left  0\.12 USD, 2 failed", text
+        r"\[1/1 oracle\] step 1/2 answers 1\d0/896 0:00:\d\d 0\.12 USD, 2 failed", text
     )
     assert "a message meanwhile" in text
     assert "896/896" not in text
@@ -169,17 +169,3 @@ def test_a_run_on_a_terminal_names_its_models_and_steps_and_leaves_no_line(toy: 
     assert "[2/2 literal] step 2/2 answers 0/12" in text
     assert text.rstrip().endswith("\x1b[2K")
     assert not any("stored" in line for line in (*out, *err))
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.2, "1 s"),
-        (59.1, "1 min"),
-        (200, "3 min 20 s"),
-        (1500, "25 min"),
-        (7500, "2 h 5 min"),
-    ],
-)
-def test_a_duration_has_its_two_largest_units(seconds: float, text: str) -> None:
-    assert duration(seconds) == text

@@ -24,17 +24,17 @@ def read(path: Path, kind: Any = ModelSpec) -> Any:  # noqa: ANN401 - a spec or 
 @each(
     ("text", "told"),
     [
-        (f"{MODEL}me: &me {{again: *me}}", "alias *me is within what it names"),
-        (f"{MODEL}me: &me [1, [*me]]", "alias *me is within what it names"),
-        ("&top\nabout: *top", "alias *top is within what it names"),
+        (f"{MODEL}me: &me {{again: *me}}", "alias *me; write out"),
+        (f"{MODEL}me: &me [1, [*me]]", "alias *me; write out"),
+        ("&top\nabout: *top", "alias *top; write out"),
         (f"{MODEL}a: " + "{a: " * 3_000 + "1" + "}" * 3_000, "nests more than 100 deep"),
         (f"{MODEL}a: " + "[" * 200_000 + "]" * 200_000, "nests more than 100 deep"),
         (f"{MODEL}a: " + "[" * 200_000, "nests more than 100 deep"),
         (f"{MODEL}a: " + "- " * 5_000 + "1", "not valid YAML"),
         ("\n".join(" " * n + "a:" for n in range(2_000)), "nests more than 100 deep"),
-        ("a: &l0 [1]\nb:\n" + LAUGHS, "more than 1000000 values"),
-        (f"{MODEL}l0: &l0 [1]\n{LAUGHS}", "more than 1000000 values"),
-        (f"{MODEL}<<: &x {{a: 1, <<: *x}}", "alias *x is within what it names"),
+        ("a: &l0 [1]\nb:\n" + LAUGHS, "alias *l0; write out"),
+        (f"{MODEL}l0: &l0 [1]\n{LAUGHS}", "alias *l0; write out"),
+        (f"{MODEL}<<: &x {{a: 1, <<: *x}}", "alias *x; write out"),
         (f"{MODEL}a: *nobody", "not valid YAML"),
         (f"{MODEL}a: {'9' * 10_000}", "not valid YAML"),
         (f"{MODEL}a: !!python/object/apply:os.getpid []", "not valid YAML"),
@@ -55,16 +55,6 @@ def test_what_is_recursive_deep_or_endless_is_one_message(text: str, told: str) 
             assert str(path) in str(caught.value)
             assert told in str(caught.value)
             assert len(str(caught.value)) < 1_000
-
-
-def test_a_modest_alias_and_a_modest_nest_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "toy.yaml"
-    path.write_text(f"{MODEL}a: &a {{x: [[[[1]]]]}}\n  b: *a\n  c: [*a, *a]\n", "utf-8")
-
-    body = read(path).extra_body
-
-    assert body["b"] == body["a"] == {"x": [[[[1]]]]}
-    assert body["c"] == [body["a"]] * 2
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "device", "no access"])

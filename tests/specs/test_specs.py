@@ -220,7 +220,7 @@ def test_a_wrong_task_is_named_with_the_nearest_key(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{about: a}", ("missing required key `kind`", "known: preference, rating")),
+        ("{about: a}", ("missing required key `kind`", "known: bertscore, contrast")),
         (
             "{kind: cosin}",
             ("unknown kind 'cosin'", "mean cosine?", "contrast, cosine, gold, preference"),
@@ -229,7 +229,11 @@ def test_a_wrong_task_is_named_with_the_nearest_key(
         (JUDGE.replace("about", "abuot"), ("unknown key `abuot`", "did you mean about?")),
         (
             JUDGE.replace("minilm", "minlim"),
-            ("unknown kind 'minlim' at `$.encoder`", "did you mean minilm?", "hosted, llm2vec"),
+            (
+                "unknown kind 'minlim' - at `$.encoder.kind`",
+                "did you mean minilm?",
+                "hosted, llm2vec",
+            ),
         ),
         (JUDGE.replace("kind: minilm", "name: a"), ("missing required key `kind`", "char-ngrams")),
         (
@@ -303,14 +307,14 @@ def test_a_choice_that_may_be_null_lists_its_values() -> None:
         ("!!python/object:harness.core.Sample {id: a}", "not valid YAML"),
         ("about: [1, 2", "not valid YAML"),
         ("about: a\n\tdata: b", "not valid YAML"),
-        ("? [a, b]\n: c", "a key is not a plain word"),
-        ("? {a: b}\n: c", "a key is not a plain word"),
+        ("? [a, b]\n: c", "a key is no word"),
+        ("? {a: b}\n: c", "a key is no word"),
         ("about: 2024-13-45", "not valid YAML: month must be in 1..12"),
         ("about: a\n---\nabout: b", "not valid YAML"),
         (b"about: caf\xe9", "not UTF-8 at byte 10; save it as UTF-8"),
         (b"about: \x00", "not valid YAML"),
-        ("", "is empty"),
-        ("# nothing\n", "is empty"),
+        ("", "expected keys and values, found nothing"),
+        ("# nothing\n", "found nothing"),
         ("- a\n- b", "expected keys and values, found list"),
         ("just words", "expected keys and values, found str"),
     ],
@@ -377,7 +381,7 @@ def test_of_many_names_the_message_says_how_to_list_all(name: str, expected: str
     assert found.endswith("(`harness list tasks` lists all)")
 
 
-CHOICE = "choice: {order: 0}, pool: all, "
+CHOICE = "choice: {order: 0}, averaged_over: all, "
 NEUTRAL = "{name: neutral, template: toy/neutral, is_unconditional: true}"
 
 
@@ -397,7 +401,7 @@ NEUTRAL = "{name: neutral, template: toy/neutral, is_unconditional: true}"
         ("about: plain, ", "about: plain, choice: {ordr: 0}, ", "did you mean order"),
         (
             "about: plain, ",
-            "about: plain, choice: {}, pool: base, ",
+            "about: plain, choice: {}, averaged_over: base, ",
             "both called 'base'; rename",
         ),
         (

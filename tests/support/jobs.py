@@ -12,8 +12,7 @@ from harness.workspace import Workspace
 
 
 def run(workspace: Workspace, options: RunOptions) -> RunResult:
-    [result] = execute.run_each([resolve(workspace, options)])
-    return result
+    return execute.run(resolve(workspace, options))
 
 
 def judge(workspace: Workspace, folder: RunFolder, names: Sequence[JudgeSource]) -> RunResult:

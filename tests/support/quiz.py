@@ -61,8 +61,8 @@ STORIES = (
     },
 )
 VARIANTS = {
-    **{f"order{n}": ("number", n, "pool: all", "number") for n in range(3)},
-    "text:order0": ("text", 0, "pool: text", "text"),
+    **{f"order{n}": ("number", n, "averaged_over: all", "number") for n in range(3)},
+    "text:order0": ("text", 0, "averaged_over: text", "text"),
     "bare:order0": ("number", 0, "needs: [bare]", "bare"),
 }
 SOURCE = "reader: samples_jsonl, files: [{0}.jsonl], sample: samples/{0}.jsonl"

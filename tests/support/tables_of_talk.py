@@ -36,7 +36,7 @@ variants:
     about: x
     choice: {order: null, answers: text}
     steps:
-      - {name: neutral, template: talk/neutral, is_neutral: true}
+      - {name: neutral, template: talk/neutral, is_unconditional: true}
       - {name: answer, template: talk/ask}
 """
 MAP = """\

@@ -73,21 +73,21 @@ QUIZ: Mapping[str, str] = {
           order0:
             about: a number
             choice: {order: 0}
-            pool: all
+            averaged_over: all
             steps:
-              - {name: neutral, template: quiz/neutral, is_neutral: true}
+              - {name: neutral, template: quiz/neutral, is_unconditional: true}
               - {name: answer, template: quiz/number}
           order1:
             about: a number, in another order
             choice: {order: 1}
-            pool: all
+            averaged_over: all
             steps:
-              - {name: neutral, template: quiz/neutral, is_neutral: true}
+              - {name: neutral, template: quiz/neutral, is_unconditional: true}
               - {name: answer, template: quiz/number}
           "text:own":
             about: words, in the samples' own order
             choice: {answers: text}
-            pool: "text:all"
+            averaged_over: "text:all"
             steps: [{name: answer, template: quiz/text}]
           hinted:
             about: with a hint, where there is one

@@ -127,16 +127,6 @@ def test_a_level_that_no_longer_shows_what_it_reveals_is_refused(tmp_path: Path)
     assert str(tmp_path / "intent_resolution" / "cot6.user.j2") in error
 
 
-def test_two_variants_of_the_same_words_are_refused_by_name_and_file(tmp_path: Path) -> None:
-    words = '{% include "intent_resolution/base.user.j2" %}'
-    made = with_pack(pack(tmp_path, cot1=words))
-
-    with pytest.raises(SpecError) as caught:
-        check_templates(made)
-    assert "variants base and cot1 of task intent_resolution ask the same" in str(caught.value)
-    assert str(tmp_path / "intent_resolution" / "cot1.user.j2") in str(caught.value)
-
-
 def test_an_emptied_level_is_refused_before_the_first_call(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,21 +184,6 @@ def generate(folder: Path, words: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(words)
     return folder
-
-
-def test_explained_and_bare_markers_that_read_alike_are_refused(tmp_path: Path) -> None:
-    folder = generate(tmp_path, "{{ context }} {{ current }} What is stressed?")
-    made = other_plan("emphasized_talk", folder, of=stressed("that"))
-
-    with pytest.raises(SpecError, match="variants marker:quotes and marker:quotes:bare of task"):
-        check_templates(made)
-    check_templates(replace(made, run=replace(made.run, variants=("marker:quotes",))))
-
-
-def test_samples_without_what_sets_variants_apart_are_not_blamed_on_words(tmp_path: Path) -> None:
-    # A number has no capitals: the two ask the same of it, and of no other sample.
-    names = ("marker:caps:bare", "marker:none:bare")
-    check_templates(other_plan("emphasized_talk", tmp_path, *names, of=stressed("12")))
 
 
 def test_orders_of_choices_that_coincide_are_no_fault(tmp_path: Path) -> None:

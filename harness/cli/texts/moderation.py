@@ -249,7 +249,7 @@ def card(
     point: PointChoice,
     where: Annotated[Where, Only("data table results home")],
 ) -> int:
-    """Write the card of a moderation model: what it was run on, its rates, kinds missed, limits.
+    """Write the card of a moderation model: what it was run on, its rates, limits.
 
     Rates have intervals over originals; gaps between groups are corrected together by Holm's
     method. The card holds none of the texts.

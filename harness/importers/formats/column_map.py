@@ -20,19 +20,11 @@ from harness.importers.record import (
 )
 from harness.parts import Message, Option
 from harness.pipeline.plan import options as options_of
-from harness.specs.data import (
-    AnswerSpec,
-    ChosenSpec,
-    LogprobsSpec,
-    MapSpec,
-    ProbabilitiesSpec,
-    TextSpec,
-)
+from harness.specs.data import AnswerSpec, MapSpec
 from harness.storage.cells import filled, read_json
 from harness.storage.tables import FileFormat, read_table
 
 LOOKS_FOR = "a CSV file, JSON lines or Parquet, with --map"
-_Scored = ProbabilitiesSpec | LogprobsSpec
 
 
 def recognises(text: str) -> bool:
@@ -46,9 +38,7 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
         raise DataError(f"{path}: no map says which column holds the answer; give one with --map")
     how, records = spec.answer, _records(path, text, FileFormat(spec.format))
     selected = [record for record in records if record.is_selected(spec)]
-    columns: Sequence[str] = (how.column or "",)
-    if isinstance(how, _Scored):
-        columns = how.columns or columns
+    columns = how.columns or (how.column or "",)
     answered = [r for r in selected if any([r.has(name) for name in columns])]
 
     def prompts(record: ImportedRecord) -> list[str]:
@@ -59,7 +49,7 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
         return _answer(record, lookup, how=how, match=match, messages=messages)
 
     return read_answers(answered, lookup, spec, prompts=prompts, answer=answer), {
-        "not of the map's `only`: left out": len(records) - len(selected),
+        "not of the map's `where`: left out": len(records) - len(selected),
         "without an answer: missing": len(selected) - len(answered),
     }
 
@@ -85,19 +75,20 @@ def _answer(
     variant, sample = match
     options = options_of(lookup.task, variant, sample)
     answer = partial(StoredAnswer, record.place, sample.id, variant, messages)
-    if isinstance(how, TextSpec):
-        value = record.value(how.column)
+    column = how.column or ""
+    if how.kind == "text":
+        value = record.value(column)
         if isinstance(value, list) and value and all(isinstance(text, str) for text in value):
             return answer(texts=tuple(value))
-        return answer(texts=(record.text(how.column),))
+        return answer(texts=(record.text(column),))
     if not options:
         raise DataError(
             f"{record.place}: the samples have no choices under {variant}; map the answer as `text`"
         )
-    if isinstance(how, ChosenSpec):
+    if how.kind == "chosen":
         return answer(texts=(_chosen(record, how, options=options, sample=sample),))
     choices = tuple(option.answer for option in options)
-    convert = scores_of_probabilities if isinstance(how, ProbabilitiesSpec) else scores_of_logprobs
+    convert = scores_of_probabilities if how.kind == "probabilities" else scores_of_logprobs
     try:
         scores = convert(_values(record, how, options=options, sample=sample), choices)
     except ValueError as error:
@@ -106,9 +97,9 @@ def _answer(
 
 
 def _chosen(
-    record: ImportedRecord, spec: ChosenSpec, *, options: Sequence[Option], sample: Sample
+    record: ImportedRecord, spec: AnswerSpec, *, options: Sequence[Option], sample: Sample
 ) -> str:
-    chosen = record.text(spec.column).strip()
+    chosen = record.text(spec.column or "").strip()
     by_number, by_text = _by_name(spec, options, sample)
     option = by_text.get(chosen) or by_number.get(chosen.removesuffix(".0"))
     if option is None:
@@ -121,7 +112,7 @@ def _chosen(
 
 
 def _by_name(
-    spec: ChosenSpec | _Scored, options: Sequence[Option], sample: Sample
+    spec: AnswerSpec, options: Sequence[Option], sample: Sample
 ) -> tuple[dict[str, Option], dict[str, Option]]:
     """The options of a sample by their numbers in a file, and by their texts."""
     ordered = options if spec.order == "shown" else sorted(options, key=lambda o: o.index)
@@ -130,7 +121,7 @@ def _by_name(
 
 
 def _values(
-    record: ImportedRecord, spec: _Scored, *, options: Sequence[Option], sample: Sample
+    record: ImportedRecord, spec: AnswerSpec, *, options: Sequence[Option], sample: Sample
 ) -> list[float]:
     """The numbers of the options, in the order they are shown in.
 

@@ -57,7 +57,7 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
 
     records = [_record(parts[0], path) for parts in epochs.values()]
     return read_answers(records, lookup, spec, prompts=prompts, answer=answer), {
-        "not of the map's `only`: left out": len(samples) - len(selected),
+        "not of the map's `where`: left out": len(samples) - len(selected),
         "ended in an error, without an answer: missing": len(selected) - len(answered),
     }
 

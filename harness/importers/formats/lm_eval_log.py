@@ -61,7 +61,7 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
         answer=lambda record, match: _answer(record.place, asked[record.place], lookup, match),
     )
     return answers, {
-        "of another filter, or not of the map's `only`: left out": len(lines) - len(kept)
+        "of another filter, or not of the map's `where`: left out": len(lines) - len(kept)
     }
 
 

@@ -5,7 +5,6 @@ The only place that calls a model. Nothing here knows a task, a judge or a back 
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import date
 from math import fsum
 from threading import Lock
 from typing import Literal, Self
@@ -33,11 +32,7 @@ def price_of(spec: PriceSpec, *, reasoning_max_tokens: int = 0) -> "Price | None
     if spec.input_usd is None:
         return None
     usd = spec.input_usd, spec.output_usd or 0.0
-    try:
-        read = date.fromisoformat(spec.read or "")
-    except ValueError:  # such as "spring", whose age is unknown
-        read = None
-    return Price(*usd, spec.batch_share, reasoning_max_tokens, read)
+    return Price(*usd, spec.batch_share, reasoning_max_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +40,13 @@ class Price:
     """US dollars a million tokens, and the share of the full price that a batch costs.
 
     `reasoning_max_tokens` are the reasoning tokens that a reply may have in addition to the
-    max_tokens of its decoding. `read` is the day on which the price was read, if known.
+    max_tokens of its decoding.
     """
 
     input_usd: float
     output_usd: float
     batch_share: float | None = None
     reasoning_max_tokens: int = 0
-    read: date | None = None
 
     def cost(self, usage: Usage, *, is_batch: bool = False) -> float | None:
         """The cost of some tokens in US dollars; None where a count or the batch's price is."""
@@ -156,15 +150,13 @@ class CallPolicy:
 
     `retry` says which stored failures are asked again: `failed` those without a reply, `all` also
     those that were refused, filtered or cut, `none` none. With `is_batch`, hosted models are called
-    in their providers' batches. `wait_s` is for how long a server is waited for that cannot be
-    reached yet.
+    in their providers' batches.
     """
 
     is_offline: bool = False
     retry: Retry = "failed"
     budget: Budget | None = None
     is_batch: bool = False
-    wait_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

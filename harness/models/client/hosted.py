@@ -1,8 +1,6 @@
 """What the models of all providers share: a server, its key and models, calls with retries."""
 
 import asyncio
-import logging
-import time
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -14,12 +12,7 @@ from urllib.parse import urlsplit
 from harness.core import Request, Response
 from harness.errors import ModelError, NoServerError
 from harness.models.client.endpoint import Endpoint
-from harness.models.client.http import (
-    Connection,
-    HttpError,
-    connected,
-    wait_for,
-)
+from harness.models.client.http import Connection, HttpError, connected, wait_for
 from harness.models.client.retry import (
     Call,
     PermanentError,
@@ -34,17 +27,12 @@ from harness.specs.models import HostedSpec, ModerationSpec
 
 PASSING = frozenset({408, 409, 425, 429})
 """HTTP statuses below 500 that may pass."""
-STARTING = frozenset({502, 503, 504})
-"""HTTP statuses of a server, or of a proxy before it, that is not ready yet."""
 PREFLIGHT_S = 10.0
-POLLING_S = 0.5
-"""Between two looks at a server that is waited for."""
-_log = logging.getLogger(__name__)
 _Spec = TypeVar("_Spec", bound=HostedSpec | ModerationSpec)
 
 
 class HostedModel(Resolvable, Generic[_Spec]):
-    """A model behind a provider's API; a server is waited for `patience_s` at most."""
+    """A model behind a provider's API."""
 
     kind: str
     models_path = "/models"
@@ -56,7 +44,6 @@ class HostedModel(Resolvable, Generic[_Spec]):
         """Keep the settings; nothing is read or called yet."""
         self.name, self.spec, self._environ = name, spec, environ
         self._is_checked = False
-        self.patience_s = 0.0
 
     @classmethod
     def build(cls, name: str, spec: _Spec, context: ModelContext) -> Self:
@@ -101,33 +88,8 @@ class HostedModel(Resolvable, Generic[_Spec]):
         self._is_checked = True
 
     def listed(self) -> list[dict[str, Any]] | Exception:
-        """The models that the server lists, or why it lists none; NoServerError without a server.
-
-        The first call waits until there is a server, for `patience_s` at most.
-        """
-        patience_s, self.patience_s = self.patience_s, 0.0
-        address, remedy = self.server.address, self.server.remedy
-        found, end_s = self._list(), time.monotonic() + patience_s
-        if patience_s and _is_away(found):
-            _log.warning("waiting for %s, %g s at most", address, patience_s)
-            while _is_away(found) and time.monotonic() < end_s:
-                time.sleep(POLLING_S)
-                found = self._list()
-            if _is_away(found):
-                raise NoServerError(
-                    f"no server at {address} answered within {patience_s:g} s: see whether it has "
-                    f"started, give --wait-for-server more seconds, or {remedy}"
-                )
-        if isinstance(found, RetryableError) and found.usage == UNCHARGED:
-            why = str(found).removeprefix(f"{address}: ")
-            raise NoServerError(
-                f"no server at {address} ({why}): start it, or {remedy}; "
-                "`run` and `judge` wait for one that is starting with --wait-for-server SECONDS"
-            )
-        return found
-
-    def _list(self) -> list[dict[str, Any]] | Exception:
-        timeout_s = min(PREFLIGHT_S, self.spec.timeout_s)
+        """The models that the server lists, or why it lists none; NoServerError without one."""
+        timeout_s, address = min(PREFLIGHT_S, self.spec.timeout_s), self.server.address
 
         async def call() -> bytes:
             async with self.connected() as connection, asyncio.timeout(timeout_s):
@@ -136,8 +98,13 @@ class HostedModel(Resolvable, Generic[_Spec]):
         try:
             body = self.server.read(wait_for(call()))
         except TimeoutError:
-            return RetryableError(f"{self.server.address}: no answer within {timeout_s:g} s")
+            return RetryableError(f"{address}: no answer within {timeout_s:g} s")
         except (HttpError, RetryableError, PermanentError, ValueError, RecursionError) as error:
+            if isinstance(error, RetryableError) and error.usage == UNCHARGED:
+                why = str(error).removeprefix(f"{address}: ")
+                raise NoServerError(
+                    f"no server at {address} ({why}): start it, or {self.server.remedy}"
+                ) from None
             return error
         entries = body.get("data") if isinstance(body, dict) else None
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
@@ -223,9 +190,3 @@ class HostedModel(Resolvable, Generic[_Spec]):
         except HttpError as error:
             # The reply may repeat the key: it is not chained.
             raise self.translated(error, has_form=request.schema is not None) from None
-
-
-def _is_away(found: list[dict[str, Any]] | Exception) -> bool:
-    """Whether a server could not be reached, or says that it is still starting (502 to 504)."""
-    is_starting = isinstance(found, HttpError) and found.status in STARTING
-    return is_starting or isinstance(found, RetryableError)

@@ -354,8 +354,7 @@ class CheckpointModel(Resolvable, Spreadable, Generic[AnySpec]):
     @property
     def needs(self) -> Needs:
         """What a copy of the model takes, as its YAML says."""
-        own = self._spec.replica
-        return Needs.on(self._device, cpus=own.cpus, gpus=own.gpus)
+        return Needs.on(self._device, cpus=self._spec.cpus, gpus=self._spec.gpus)
 
     def prompt_size(self, request: Request) -> int:
         """Count the tokens of a request's prompt; no weights are loaded."""

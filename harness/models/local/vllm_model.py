@@ -147,8 +147,8 @@ class VllmModel(CheckpointModel[VllmSpec]):
         spec = self._spec
         on_gpu = self._device.startswith("cuda")
         split = float(spec.tensor_parallel_size * spec.pipeline_parallel_size) if on_gpu else None
-        gpus = split if spec.replica.gpus is None else spec.replica.gpus
-        return Needs.on(self._device, cpus=spec.replica.cpus, gpus=gpus)
+        gpus = split if spec.gpus is None else spec.gpus
+        return Needs.on(self._device, cpus=spec.cpus, gpus=gpus)
 
     def close(self) -> None:
         """Stop the engine; another request would start another."""

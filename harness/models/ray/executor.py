@@ -134,8 +134,8 @@ class RayExecutor(Executor):
         have = "; ".join(f"{n.get('CPU', 0):g} CPUs and {n.get('GPU', 0):g} GPUs" for n in nodes)
         raise ModelError(
             f"a copy takes {needs.cpus} CPUs and {needs.gpus:g} GPUs, and the machines of the Ray "
-            f"cluster have {have}; set `replica` in the model's YAML (or OMP_NUM_THREADS for the "
-            "threads of an encoder)"
+            f"cluster have {have}; set `cpus` and `gpus` in the model's YAML (or "
+            "OMP_NUM_THREADS for the threads of an encoder)"
         )
 
     def make_room(self, needs: Needs) -> None:

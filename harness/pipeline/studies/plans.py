@@ -1,7 +1,7 @@
-"""A plan's YAML to its cells, each a run: counted before it is carried out, one by one.
+"""A study to its cells, each a run: counted before they are carried out, one by one.
 
 All of a model's runs follow each other and share it, so that weights are loaded once; all calls
-share one budget. A cell that fails stops no other. Nothing here prints.
+share one budget. A cell that fails stops no other.
 """
 
 import traceback
@@ -12,19 +12,18 @@ from weakref import WeakValueDictionary
 
 from msgspec import UNSET, UnsetType, structs
 
-from harness.errors import BudgetReached, HarnessError, SpecError
+from harness.errors import BudgetReached, HarnessError, SpecError, StoreError
 from harness.implicitness.open import with_options
-from harness.judges.custom import JudgeLabel
 from harness.pipeline import execute, preview
 from harness.pipeline.execute import RunResult
 from harness.pipeline.plan import AnswerMode, chosen_variants
 from harness.pipeline.preview import CallSummary
-from harness.pipeline.resolve import RunOptions, RunPlan, is_whole, resolve, unchanged
-from harness.pipeline.setup import check_judges
+from harness.pipeline.resolve import RunPlan, resolve, unchanged
+from harness.pipeline.setup import RunOptions, check_judges
 from harness.pipeline.studies.shards import Shard, ShardResult, run_part, share_budget
 from harness.specs.models import ScriptedSpec
 from harness.specs.plans import PlannedTask, PlanSpec
-from harness.storage.runs import RunFile, RunFolder
+from harness.storage.runs import RunFile, RunFolder, StoredRows
 from harness.workspace import Workspace
 
 DONE, FAILED, OUT_OF_BUDGET, BUG = "done", "failed", "out of budget", "bug"
@@ -34,19 +33,20 @@ _T = TypeVar("_T")
 
 @dataclass(slots=True)
 class Cell:
-    """One run of a plan, and how far it has come; `words` has its other settings, as its seed.
+    """One run of a study, and how far it has come; `words` has its other settings, as its seed.
 
     `plan` is None before it is resolved, where `error` says why it cannot run, and from its end
-    on: it holds a model's weights, as an error itself would. `calls` that an earlier cell makes
-    are not counted. `stored` is the run of an earlier command, where this one did not end.
+    on, as it holds a model's weights. `calls` that an earlier cell makes are not counted. `stored`
+    is the run of an earlier command, where this one did not end.
 
     Of a status `done` calls are stored and `left` would be made; `missing` counts missing answers
-    and verdicts of the stored run, None before it is written. `is_whole` says that nothing is left,
-    and that all of its judges have read what is stored.
+    and verdicts, None before the run is written. `is_whole`: nothing is left, and all judges have
+    read what is stored. An error of a cell that `is_strict` is raised.
     """
 
     options: RunOptions
     words: str = ""
+    is_strict: bool = False
     plan: RunPlan | None = None
     error: str = ""
     calls: Sequence[CallSummary] = ()
@@ -71,28 +71,27 @@ def plan_cells(
 ) -> list[Cell]:
     """Every run of a plan: controls first, then model by model, task by task, seed by seed.
 
-    SpecError for a name, in any of its tasks, that is none; `name` is that of the plan.
-    `allows_self` lets a model judge its own answers, as the plan itself may.
+    SpecError for a name, in any of its tasks, that is none; `allows_self` lets a model judge its
+    own answers, as the plan itself may.
     """
     spec = structs.replace(spec, allow_self_judge=allows_self or spec.allow_self_judge)
-    parts = [(part, _own(part.controls, spec.controls)) for part in spec.planned]
-    for part, _ in parts:
+    parts = [
+        (part, _own(part.controls, spec.controls), _own(part.models, spec.models))
+        for part in spec.planned
+    ]
+    for part, *_ in parts:
         _check(workspace, part)
-    asked = {(m, at): None for at, (_, own) in enumerate(parts) for m in own}
-    controls = [model for model, _ in asked]
-    asked |= {(m, at): None for at, (p, _) in enumerate(parts) for m in _own(p.models, spec.models)}
+    names = [m for _, own, _ in parts for m in own] + [m for *_, own in parts for m in own]
+    asked = {name: workspace.registry.load("configs/models", name) for name in names}
     if not asked:
         raise SpecError(f"plan {name}: it names no model; list some under `models` or `controls`")
-    known = list(dict.fromkeys([*controls, *(model for model, _ in asked)]))
-    specs = {model: workspace.registry.load("configs/models", model) for model in known}
     cells = list[Cell]()
-    for model, at in sorted(asked, key=lambda pair: (known.index(pair[0]), pair[1])):
-        part, own = parts[at]
-        sources = workspace.registry.load("tasks", part.task).controls
-        made = specs[model]
-        if model in own and isinstance(made, ScriptedSpec) and made.policy not in sources:
-            continue
-        cells += _cells(spec, part, model)
+    for model, made in asked.items():
+        for part, controls, models in parts:
+            sources = workspace.registry.load("tasks", part.task).controls
+            is_undefined = isinstance(made, ScriptedSpec) and made.policy not in sources
+            if model in models if model not in controls else not is_undefined:
+                cells += _cells(spec, part, model)
     if not cells:
         raise SpecError(f"plan {name}: none of its controls is defined by one of its tasks")
     return cells
@@ -131,8 +130,9 @@ def _check(workspace: Workspace, part: PlannedTask) -> None:
     chosen_variants(task, part.variants, name=part.task)
     if part.answers is not None and not task.has_choices:
         raise SpecError(f"task {part.task} has no choices: leave out `answers: {part.answers}`")
-    check_judges(workspace, part.judges, task=task, name=part.task)
-    for label in map(JudgeLabel.parse, part.judges):
+    options = RunOptions(part.task, "", judges=part.judges)
+    check_judges(workspace, options, task)
+    for label in options.labels:
         if label.model is not None:
             workspace.registry.load("configs/models", label.model)
 
@@ -149,6 +149,8 @@ def resolve_cells(
         try:
             cell.plan = resolve(space, cell.options, is_shown_again=is_shown_again)
         except HarnessError as error:
+            if cell.is_strict:
+                raise
             cell.error = str(error)
 
 
@@ -162,8 +164,12 @@ def carry_out(cells: Sequence[Cell], shard: Shard | None = None) -> Iterator[Cel
         _prepare(cells)
     else:
         share_budget([cell.plan for cell in cells if cell.plan], shard)
-    for cell in cells:
-        _carry_out(cell, shard)
+    for place, cell in enumerate(cells, 1):
+        try:
+            _carry_out(cell, shard)
+        except HarnessError as error:
+            rest = ", ".join(f"{one.options.model} on {one.options.task}" for one in cells[place:])
+            raise type(error)(f"{error}; not run: {rest}" if rest else str(error)) from error
         yield cell
 
 
@@ -173,6 +179,8 @@ def _prepare(cells: Sequence[Cell]) -> None:
             if cell.plan is not None:
                 execute.prepare(cell.plan)
         except HarnessError as error:
+            if cell.is_strict:
+                raise
             cell.plan, cell.error = None, str(error)
 
 
@@ -186,19 +194,25 @@ def _carry_out(cell: Cell, shard: Shard | None) -> None:
         else:
             cell.result = execute.run_one(plan)
         cell.end = DONE
-        return
-    except BudgetReached as error:
-        cell.end, cell.error = OUT_OF_BUDGET, str(error)
-    except HarnessError as error:
-        cell.error = str(error)
     # A bug, also one of a model or judge of one's own, stops its cell alone, and is shown whole.
-    except Exception:
-        cell.end, cell.error = BUG, traceback.format_exc()
-    cell.stored = plan.folder if _is_stored(plan.folder) else None
+    except Exception as error:
+        if cell.is_strict:
+            raise
+        is_known, is_spent = isinstance(error, HarnessError), isinstance(error, BudgetReached)
+        cell.end = OUT_OF_BUDGET if is_spent else FAILED if is_known else BUG
+        cell.error = str(error) if is_known else traceback.format_exc()
+        cell.stored = plan.folder if _file_of(plan.folder) else None
 
 
-def _is_stored(folder: RunFolder) -> bool:
-    return (folder.path / "run.json").is_file() and is_whole(folder)
+def _file_of(folder: RunFolder) -> RunFile | None:
+    """The file of a stored run; None where there is none, or it was changed."""
+    if not (folder.path / "run.json").is_file():
+        return None
+    try:
+        StoredRows.whole(folder)
+        return folder.read()
+    except StoreError:
+        return None
 
 
 def count_calls(cells: Sequence[Cell]) -> None:
@@ -227,8 +241,7 @@ def _look_up(cell: Cell, plan: RunPlan) -> None:
     calls = preview.dry_run(plan, set())
     cell.done = sum(part.stored or 0 for part in calls)
     cell.left = sum(part.calls for part in calls) - cell.done
-    if _is_stored(plan.folder):
-        file = plan.folder.read()
+    if file := _file_of(plan.folder):
         have = {entry.name: entry.recipe for entry in file.judges}
         is_read = all(have.get(one.entry.name) == one.entry.recipe for one in plan.judges)
         cell.missing, cell.is_whole = _missing(file), is_read and not cell.left

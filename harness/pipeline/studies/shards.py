@@ -1,7 +1,7 @@
 """A run in parts that several machines answer; a part makes calls, and writes no run."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Self
@@ -51,12 +51,6 @@ class ShardResult:
     answers: int
     questions: int
     missing: int
-
-
-def run_each(plans: Sequence[RunPlan], shard: Shard) -> Iterator[ShardResult]:
-    """Make the calls of a shard of some runs, one after the other."""
-    share_budget(plans, shard)
-    yield from (run_part(plan, shard) for plan in plans)
 
 
 def run_part(plan: RunPlan, shard: Shard) -> ShardResult:

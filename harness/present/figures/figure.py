@@ -12,8 +12,9 @@ from functools import partial
 from math import ceil, isfinite, nan
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from harness.errors import SpecError, install
+from harness.errors import SpecError
 from harness.lazy import Axes, DataFrame, Series, pandas
+from harness.models.extras import require
 from harness.present.figures import marks
 from harness.present.figures.marks import LOOKS, SMALL, TEXT, TITLE, Look, fitted, width_cm
 from harness.storage.cells import csv_text
@@ -59,11 +60,6 @@ class Subplot:
     shape: Literal["wide", "square", "forest", "cells"] = "wide"
     bins: DataFrame | None = None
 
-    @property
-    def names_cm(self) -> float:
-        """How wide the names of its rows are."""
-        return max(map(width_cm, self.y_names), default=0.0)
-
 
 @dataclass(frozen=True, slots=True)
 class Figure:
@@ -99,33 +95,27 @@ def together(parts: Iterable[DataFrame]) -> DataFrame:
     return pandas.concat([values("", [], [], ""), *parts], ignore_index=True)
 
 
-def data_of(figure: Figure) -> DataFrame:
-    """All values of a figure, also those that are not drawn, with the reason in `note`."""
+def data_csv(figure: Figure) -> str:
+    """All values of a figure as CSV, also those that are not drawn, with the reason in `note`."""
     parts = []
     for panel in figure.panels:
-        notes = _is_few(panel.rows).map({True: f"not drawn: fewer than {FEWEST} texts", False: ""})
-        parts.append((panel, panel.rows.assign(note=notes.astype("object"))))
-    for panel in figure.panels:
-        if (counts := panel.bins) is not None:
-            bins = values("texts", counts.x, nan, "", to=counts.to, n=counts.n)
-            parts.append((panel, bins.assign(note="texts from x to `to`")))
-    named = [
-        rows.assign(
-            panel=panel.title,
-            x_name=[_name(panel.x_names, x) for x in rows.x],
-            y_name=[_name(panel.y_names, y) for y in rows.y],
+        few = {True: f"not drawn: fewer than {FEWEST} texts", False: ""}
+        parts.append((panel, panel.rows.assign(note=_is_few(panel.rows).map(few).astype("object"))))
+    for panel, bins in ((one, one.bins) for one in figure.panels):
+        if bins is not None:
+            rows = values("texts", bins.x, nan, "", to=bins.to, n=bins.n)
+            parts.append((panel, rows.assign(note="texts from x to `to`")))
+    lines: list[Sequence[object]] = []
+    for panel, rows in parts:
+        x_name, y_name = (
+            [_name(names, place) for place in rows[axis]]
+            for axis, names in (("x", panel.x_names), ("y", panel.y_names))
         )
-        for panel, rows in parts
-    ]
-    return pandas.concat(named, ignore_index=True)[[*COLUMNS]] if named else pandas.DataFrame()
-
-
-def data_csv(figure: Figure) -> str:
-    """The data of a figure as CSV."""
-    data = data_of(figure)
-    data["n"] = data["n"].astype("Int64")
-    data = data.astype("object").where(data.notna(), None)
-    return csv_text(COLUMNS, data.itertuples(index=False))
+        named = rows.assign(panel=panel.title, x_name=x_name, y_name=y_name)[[*COLUMNS]]
+        named["n"] = named["n"].astype("Int64")
+        cells = named.astype("object")
+        lines += cells.where(cells.notna(), None).to_numpy().tolist()
+    return csv_text(COLUMNS, lines)
 
 
 def _name(names: Sequence[str], place: float) -> str:
@@ -152,35 +142,19 @@ def drawable(figure: Figure) -> Figure:
         panels.append(replace(panel, rows=kept))
     what = "value" if lost == 1 else "values"
     note = (f"{lost} {what} of fewer than {FEWEST} texts not drawn",) if lost else ()
-    made = replace(figure, panels=tuple(panels), notes=(*figure.notes, *note))
-    if len(made.labels) <= MOST_SERIES:
-        return made
-    return replace(made, panels=tuple(part for panel in panels for part in _split(panel)))
-
-
-def _split(panel: Subplot) -> list[Subplot]:
-    """A panel for each series."""
-    if panel.rows.series.nunique() < 2:
-        return [panel]
-    return [
-        replace(panel, title=" | ".join(filter(None, (panel.title, str(label)))), rows=own)
-        for label, own in panel.rows.groupby("series", sort=False)
-    ]
-
-
-def missing_package() -> str:
-    """What to install before anything can be drawn; empty if matplotlib is there."""
-    try:
-        import matplotlib  # noqa: F401 - only whether it is there
-    except ImportError:
-        return f"no figure is drawn: matplotlib is not installed; run: {install('plots')}"
-    return ""
+    if len(replace(figure, panels=tuple(panels)).labels) > MOST_SERIES:  # a panel for each series
+        panels = [
+            replace(one, title=f"{one.title} | {label}".removeprefix(" | "), rows=own)
+            for one in panels
+            for label, own in one.rows.groupby("series", sort=False)
+        ]
+    return replace(figure, panels=tuple(panels), notes=(*figure.notes, *note))
 
 
 def pictures(
     figure: Figure, endings: Iterable[Ending], *, width_cm: float = WIDTH
 ) -> dict[Ending, bytes]:
-    """The file of a figure for each ending; SpecError without matplotlib."""
+    """The file of a figure for each ending."""
     drawn = draw(figure, width_cm=width_cm)
     return {ending: _saved(drawn, ending) for ending in endings}
 
@@ -194,8 +168,7 @@ def _saved(drawn: "Drawn", ending: str) -> bytes:
 
 def draw(figure: Figure, *, width_cm: float = WIDTH) -> "Drawn":
     """The figure by matplotlib, which a notebook shows; SpecError for more than can be read."""
-    if why := missing_package():
-        raise SpecError(why)
+    require("matplotlib", extra="plots", what="figures need")
     if not width_cm >= LEAST_WIDTH:
         raise SpecError(f"a width of {width_cm:g} cm: give {LEAST_WIDTH:g} or more")
     figure = drawable(figure)
@@ -216,8 +189,7 @@ def _drawn(figure: Figure, width: float) -> "Drawn":
     from matplotlib.figure import Figure as Drawn
 
     panels, labels = figure.panels, figure.labels
-    is_split = len(labels) > MOST_SERIES
-    looks = {name: LOOKS[0 if is_split else at] for at, name in enumerate(labels)}
+    looks = {name: LOOKS[at if len(labels) <= MOST_SERIES else 0] for at, name in enumerate(labels)}
     columns = _columns(panels, width)
     bodies = [_body(panel, width / columns) for panel in panels] or [1.0]
     heights = [max(bodies[at : at + columns]) for at in range(0, len(bodies), columns)]
@@ -231,15 +203,14 @@ def _drawn(figure: Figure, width: float) -> "Drawn":
     # Bold letters are wider than those that are measured.
     title = fitted(figure.title, (width - 0.6) / 1.15, TITLE, most=3)
     drawn.suptitle(title, x=0.3 / width, ha="left", size=TITLE, weight="bold")
-    _add_legend(drawn, figure, looks, width - 0.6)
+    _add_legend(drawn, figure.notes, looks, width - 0.6)
     for _ in range(2):  # texts are wrapped to the width of the axes, and the height follows
         drawn.draw_without_rendering()
         for one, panel in zip(axes, panels, strict=True):
             _fit_texts(one, panel)
         drawn.draw_without_rendering()
-        firsts = axes[::columns]
-        found = [one.get_position(original=True).height * height for one in firsts] or heights
-        height = round(height + sum(heights) - sum(found), 2)
+        found = [one.get_position(original=True).height * height for one in axes[::columns]]
+        height = round(height + sum(heights) - sum(found or heights), 2)
         drawn.set_figheight(height * _CM)
     drawn.draw_without_rendering()
     drawn.set_layout_engine("none")
@@ -249,12 +220,16 @@ def _drawn(figure: Figure, width: float) -> "Drawn":
     return drawn
 
 
+def _names_cm(panel: Subplot) -> float:
+    """How wide the names of its rows are."""
+    return max(map(width_cm, panel.y_names), default=0.0)
+
+
 def _columns(panels: Sequence[Subplot], width: float) -> int:
     """As many panels side by side as leave their titles and the names of rows and cells whole."""
     least = _NARROWEST
     for panel in panels:
-        names = panel.names_cm
-        title = width_cm(marks.shown(panel.title), TEXT) / 2.5
+        names, title = _names_cm(panel), width_cm(panel.title, TEXT) / 2.5
         cells = 0.62 * len(panel.x_names) if panel.shape == "cells" else 0.0
         least = max(least, names / _NAMES, names + 1.5 + max(title, cells))
     count = max(len(panels), 1)
@@ -263,13 +238,13 @@ def _columns(panels: Sequence[Subplot], width: float) -> int:
 
 def _body(panel: Subplot, room: float) -> float:
     """How high the axes are, in cm."""
-    if panel.shape == "forest":
-        return 0.45 * len(panel.y_names) + 0.5
-    if panel.shape == "cells":
-        return max(0.55 * len(panel.y_names), 2.0)
-    if panel.shape == "square":
-        return min(max(room - 1.7 - min(panel.names_cm, _NAMES * room), 3.0), 8.0)
-    return min(max(3.4, 0.36 * room), 5.5)
+    square = room - 1.7 - min(_names_cm(panel), _NAMES * room)
+    return {
+        "forest": 0.45 * len(panel.y_names) + 0.5,
+        "cells": max(0.55 * len(panel.y_names), 2.0),
+        "square": min(max(square, 3.0), 8.0),
+        "wide": min(max(3.4, 0.36 * room), 5.5),
+    }[panel.shape]
 
 
 def _draw_panel(axes: Axes, panel: Subplot, looks: Mapping[str, Look], room: float) -> None:
@@ -301,34 +276,33 @@ def _draw_panel(axes: Axes, panel: Subplot, looks: Mapping[str, Look], room: flo
 def _fit_texts(axes: Axes, panel: Subplot) -> None:
     """Wrap the texts around some axes to the width that these have."""
     room = axes.get_window_extent().width / axes.get_figure(root=True).dpi / _CM  # type: ignore[union-attr]  # it is drawn
-    texts = [fitted(panel.title, room, TEXT, most=3)]
-    texts += [fitted(panel.note, room, TEXT, most=2)] if panel.note else []
+    texts = (fitted(panel.title, room, TEXT, most=3), fitted(panel.note, room, TEXT, most=2))
     axes.set_title("\n".join(filter(None, texts)), loc="left")
     axes.set(xlabel="", ylabel=fitted(panel.axes.get("ylabel", ""), 4.5, TEXT, most=2))
     lowest = [axes, *axes.child_axes][-1]
     lowest.set_xlabel(fitted(panel.axes.get("xlabel", ""), 0.95 * room, TEXT, most=2))
     if not panel.x_names:
         return
-    each, places = room / len(panel.x_names), range(1, len(panel.x_names) + 1)
-    if all(marks.is_whole(name, each - 0.08, most=3) for name in panel.x_names):
-        axes.set_xticks(places, [fitted(name, each - 0.08, most=3) for name in panel.x_names])
-        return
-    turned: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
-    turned = {"rotation": 90} if each < 0.5 else turned
-    axes.set_xticks(places, [fitted(name, 3.2) for name in panel.x_names], **turned)
+    each, turned = room / len(panel.x_names), dict[str, Any]()
+    names = [fitted(name, each - 0.08, most=3) for name in panel.x_names]
+    if not all(marks.is_whole(name, each - 0.08, most=3) for name in panel.x_names):
+        turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+        turned = {"rotation": 90} if each < 0.5 else turned
+        names = [fitted(name, 3.2) for name in panel.x_names]
+    axes.set_xticks(range(1, len(names) + 1), names, **turned)
 
 
-def _add_legend(drawn: "Drawn", figure: Figure, looks: Mapping[str, Look], room: float) -> None:
+def _add_legend(
+    drawn: "Drawn", notes: Sequence[str], looks: Mapping[str, Look], room: float
+) -> None:
     """The notes, and below them the names of the series; one series alone needs no name."""
     found: dict[str, Any] = {}
     for axes in drawn.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
-    if not 2 <= len(looks) <= MOST_SERIES:
-        found = {label: handle for label, handle in found.items() if label not in looks}
-    order = [*looks, *sorted(found)]  # series first, in the order of their colours
-    names = sorted(found, key=order.index)
-    notes = [fitted(note, room, SMALL, most=3) for note in figure.notes]
+    is_named = 2 <= len(looks) <= MOST_SERIES
+    # Series first, in the order of their colours.
+    names = [name for name in looks if name in found and is_named] + sorted({*found} - {*looks})
     if not names and not notes:
         return
     # 1.1 cm for the mark of each name and the space to the next.
@@ -336,7 +310,8 @@ def _add_legend(drawn: "Drawn", figure: Figure, looks: Mapping[str, Look], room:
     legend = drawn.legend(
         [found[name] for name in names], [fitted(name, room - 1.1) for name in names],
         loc="outside lower left", ncols=max(1, min(len(names), int(room // widest))),
-        title="\n".join(notes), title_fontsize=SMALL, alignment="left", frameon=False,
+        title="\n".join(fitted(note, room, SMALL, most=3) for note in notes),
+        title_fontsize=SMALL, alignment="left", frameon=False,
         borderpad=0.1, labelspacing=0.55, handlelength=2.4, columnspacing=1.4,
     )  # fmt: skip
     legend.get_title().set_color("#444444")

@@ -38,11 +38,6 @@ from harness.storage.runs import RunFolder
 from harness.storage.tables import Table, column_of
 from harness.workspace import Workspace
 
-_ENCODERS: Final[dict[str, LocalEncoderSpec]] = {
-    "minilm": MiniLMSpec(),
-    "char-ngrams": CharNgramsSpec(),
-}
-
 
 class FigureOptions(TypedDict, total=False):
     """What a figure shows: properties of scores, choices among them, and files."""
@@ -78,28 +73,20 @@ class Inputs:
     progress: Progress
 
     @property
-    def judge(self) -> str:
-        """The one judge of figures of verdicts: the first that was chosen, else gold."""
-        return self.choice.judges[0] if self.choice.judges else "gold"
-
-    @property
     def seed(self) -> int:
         """Of random draws."""
         return self.options.get("seed", 0)
 
-    @property
     def scorer(self) -> Scorer:
         """The scorer of texts, opened now."""
         return self.workspace.registry.scorer(self.options.get("scorer", "impscore-minilm"))
 
     def folders(self) -> list[RunFolder]:
         """The runs that are named, else all, of the tasks that were chosen."""
-        results = self.workspace.results
-        if self.given:
-            found = find_runs(results, self.given)
-        elif not (found := run_folders(results)):
+        results, tasks = self.workspace.results, self.choice.tasks
+        found = find_runs(results, self.given) or run_folders(results)
+        if not found:
             raise StoreError(f"no run below {results}/runs; `harness run` makes one")
-        tasks = self.choice.tasks
         return [one for one in found if not tasks or one.read().run.task in tasks]
 
     def scores(self) -> DataFrame:
@@ -107,20 +94,6 @@ class Inputs:
         found = board_scores({f.path.name: score_text(f, is_every=True) for f in self.folders()})
         names = [name for name in found if found[name].dtype == "category"]
         return found.astype({**dict.fromkeys(names, "object"), "n": "float64"})
-
-    def panels(self) -> list[Panel]:
-        """People's ratings with the judges of the runs; SpecError without ratings."""
-        ratings = self.options.get("ratings")
-        if ratings is None:
-            raise SpecError("this figure is of ratings by people: give --ratings FILE")
-        query = AgreementQuery(self.choice.judges, self.choice.variants)
-        known = {folder.read().run.task for folder in self.folders()}
-        rated = read_ratings(Path(ratings))
-        rated = rated[rated.task.isin(known)]
-        found = [panel for panel in panels(rated, self.folders(), query) if panel.rows]
-        if not found:
-            raise StoreError(f"{ratings}: no rating is of a response of these runs")
-        return found
 
     def tables(self) -> list[tuple[str, Table]]:
         """The files that are named, each with a short name; SpecError without any."""
@@ -159,11 +132,6 @@ class Inputs:
             raise DataError(f"{', '.join(self.given)}: no text to draw")
         return found
 
-    def profile(self) -> Profile:
-        """The implicitness and the distances of the texts of each file or label."""
-        cells, labels = zip(*self.labelled(), strict=True)
-        return profile(cells, labels, self.scorer, seed=self.seed, progress=self.progress)
-
 
 def _table(path: str, *, has_column: bool) -> Table:
     try:
@@ -182,13 +150,34 @@ def _cells(table: Table, column: str, remedy: str) -> Sequence[object]:
     return ["" if cell is None else cell for cell in cells]
 
 
+def _panels(inputs: Inputs) -> list[Panel]:
+    """People's ratings with the judges of the runs; SpecError without ratings."""
+    ratings, folders = inputs.options.get("ratings"), inputs.folders()
+    if ratings is None:
+        raise SpecError("this figure is of ratings by people: give --ratings FILE")
+    query = AgreementQuery(inputs.choice.judges, inputs.choice.variants)
+    rated = read_ratings(Path(ratings))
+    rated = rated[rated.task.isin({folder.read().run.task for folder in folders})]
+    found = [panel for panel in panels(rated, folders, query) if panel.rows]
+    if not found:
+        raise StoreError(f"{ratings}: no rating is of a response of these runs")
+    return found
+
+
+def _profile(inputs: Inputs, figure: Callable[[Profile], Figure]) -> Figure:
+    """A figure of the implicitness and the distances of the texts of each file or label."""
+    cells, labels = zip(*inputs.labelled(), strict=True)
+    scorer, seed, progress = inputs.scorer(), inputs.seed, inputs.progress
+    return figure(profile(cells, labels, scorer, seed=seed, progress=progress))
+
+
 def _bins(inputs: Inputs, *, with_curves: bool = False) -> Figure:
-    variants, folders = inputs.choice.variants, inputs.folders()
-    found = [curve_rows(f.read(), f.tables(), inputs.judge, variants=variants) for f in folders]
+    judge, variants = next(iter(inputs.choice.judges), "gold"), inputs.choice.variants
+    found = [curve_rows(f.read(), f.tables(), judge, variants=variants) for f in inputs.folders()]
     rows = joined(found)
     if not len(rows):
         raise StoreError(
-            f"nothing to draw: judge {inputs.judge} has read no text whose implicitness is known; "
+            f"nothing to draw: judge {judge} has read no text whose implicitness is known; "
             "run hate_speech, or another task that measures it"
         )
     return scores.curve_figure(rows, scale_of(rows["data"].iat[0]), with_curves=with_curves)
@@ -201,7 +190,7 @@ def _intentions(inputs: Inputs) -> Figure:
 
 def _violins(inputs: Inputs) -> Figure:
     pairs = [pair for name, table in inputs.tables() for pair in read_pairs(table, where=name)]
-    return texts.pair_violins(pairs, inputs.scorer, inputs.progress)
+    return texts.pair_violins(pairs, inputs.scorer(), inputs.progress)
 
 
 def _margins(inputs: Inputs, metric: str) -> Figure:
@@ -220,34 +209,34 @@ def _margins(inputs: Inputs, metric: str) -> Figure:
 def _raters(inputs: Inputs) -> Figure:
     """Agreement on the responses of runs; of a file, on the ranks of its sets of sentences."""
     if not inputs.given or not all(Path(name).is_file() for name in inputs.given):
-        panels = inputs.panels()
-        if len(panels) > 1:
-            known = ", ".join(panel.variant for panel in panels)
+        first, *more = _panels(inputs)
+        if more:
+            known = ", ".join(panel.variant for panel in (first, *more))
             raise SpecError(
                 f"several variants or tasks were rated ({known}): give --variant, --task"
             )
-        return people.rater_agreement(panels[0])
+        return people.rater_agreement(first)
     ratings = inputs.options.get("ratings")
     if ratings is None or len(inputs.given) > 1:
         raise SpecError("this figure is of one file of graded sentences: give --ratings FILE, too")
-    path = inputs.given[0]
-    items = read_items(_table(path, has_column=True), where=path)
-    result = evaluate(items, inputs.scorer, progress=inputs.progress)
+    items = read_items(_table(inputs.given[0], has_column=True), where=inputs.given[0])
+    result = evaluate(items, inputs.scorer(), progress=inputs.progress)
     judged = [*read_people([Path(ratings)], items), scorer_judged(items, result)]
     return people.ranking_agreement([one for one in judged if one.ranks])
 
 
 def _features(inputs: Inputs) -> Figure:
-    return texts.features_map(inputs.labelled(), inputs.scorer, inputs.progress, seed=inputs.seed)
+    return texts.features_map(inputs.labelled(), inputs.scorer(), inputs.progress, seed=inputs.seed)
 
 
 def _embeddings(inputs: Inputs, task: str) -> Figure:
     """The embeddings of texts, by the encoder that is named, else by the scorer's."""
     labelled, name = inputs.labelled(task), inputs.options.get("encoder")
+    known: dict[str, LocalEncoderSpec] = {"minilm": MiniLMSpec(), "char-ngrams": CharNgramsSpec()}
     if name is None:
-        encoder = inputs.scorer.encoder
+        encoder = inputs.scorer().encoder
     else:
-        spec = _ENCODERS.get(name) or SentenceTransformerSpec(model=name)
+        spec = known.get(name) or SentenceTransformerSpec(model=name)
         encoder = inputs.workspace.registry.encoder(spec)
     return texts.embedding_map(labelled, encoder, inputs.progress, seed=inputs.seed)
 
@@ -260,11 +249,11 @@ def _of_scores(figure: Callable[[DataFrame, ScoreFilter], Figure]) -> Make:
 
 
 def _of_profile(figure: Callable[[Profile], Figure]) -> Make:
-    return lambda inputs: figure(inputs.profile())
+    return partial(_profile, figure=figure)
 
 
 def _of_people(inputs: Inputs) -> Figure:
-    return people.judges_against_people(inputs.panels())
+    return people.judges_against_people(_panels(inputs))
 
 
 _ISHATE_1 = partial(_embeddings, task="ishate_implicit")
@@ -303,17 +292,6 @@ FIGURES: Final[Mapping[str, tuple[str, str, Make]]] = {
     )
 }  # fmt: skip
 """Of each name: what it is drawn from, what it shows, and how it is made."""
-ALIASES: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("impscore-12", "impscore-13"), "impscore-11"),
-    **dict.fromkeys(("impscore-15", "impscore-16"), "impscore-7"),
-}
-"""Figures of the same form on other texts or models."""
-
-
-def _names(option: str, given: object) -> tuple[str, ...]:
-    if isinstance(given, str):
-        raise SpecError(f"{option} {given!r}: give a list of names")
-    return tuple(given) if isinstance(given, Sequence) else ()
 
 
 def figure_of(
@@ -324,18 +302,19 @@ def figure_of(
     **options: Unpack[FigureOptions],
 ) -> Figure:
     """The figure of a name, or of scores by `x`; SpecError for neither and for both."""
-    x, known = options.get("x", ""), [*FIGURES, *ALIASES]
+    x = options.get("x", "")
     if bool(figure) == bool(x):
         raise SpecError(f"plot: give x, or one figure of {', '.join(FIGURES)}")
-    if figure and figure not in known:
-        close = did_you_mean(figure, known)
+    if figure and figure not in FIGURES:
+        close = did_you_mean(figure, [*FIGURES])
         raise SpecError(f"no figure {figure!r}{close}; `harness plot` lists all")
-    judges, variants, tasks = (
-        _names(name, options.get(name)) for name in ("judges", "variants", "tasks")
-    )
+    names = [options.get("judges", ()), options.get("variants", ()), options.get("tasks", ())]
+    if alone := [one for one in names if isinstance(one, str)]:
+        raise SpecError(f"{alone[0]!r}: give a list of names")
+    judges, variants, tasks = map(tuple[str, ...], names)
     choice = ScoreFilter(judges, variants, tasks, options.get("metric", ""))
     inputs = Inputs(tuple(given), workspace, choice, options, progress)
     if figure:
-        return FIGURES[ALIASES.get(figure, figure)][2](inputs)
+        return FIGURES[figure][2](inputs)
     places = x, options.get("panel", ""), options.get("series", "")
     return scores.comparison(choice.select(inputs.scores(), by_group="group" in places), *places)

@@ -78,42 +78,46 @@ def comparison(
     metrics = ", ".join(scores.metric.unique()).replace("_", " ")
     axes: dict[str, Any] = {"xlabel": x, "ylabel": metrics}
     axes |= {"ylim": SHARES if is_line else (0.0, SHARES[1])} if _are_shares(scores) else {}
+    placed = scores.assign(place=scores[x].map(places.index).astype(float) + 1)
+    placed = placed.sort_values("place", kind="stable")
     panels = []
     for name in scores[panel].unique() if panel else [""]:
-        own = scores[scores[panel] == name] if panel else scores
-        rows = []
-        for at, label in enumerate(labels):
-            one = own[own[series] == label] if series else own
-            place = one[x].map(places.index).astype(float) + 1
-            one = one.assign(place=place).sort_values("place", kind="stable")
-            rows.append(_series(one, label, at, len(labels), is_line=is_line))
-        chance = _chance(own)
+        own = placed[placed[panel] == name] if panel else placed
+        parts = [own[own[series] == label] if series else own for label in labels]
+        count = len(labels)
+        rows = [
+            _series(one, labels[at], (at + 0.5) / count - 0.5, count, is_line=is_line)
+            for at, one in enumerate(parts)
+        ]
+        chance = _chance(scores[scores[panel] == name] if panel else scores)
         panels.append(Subplot(name, together(rows), axes, chance, x_names=places))
-    return Figure(title, tuple(panels), (_shared(scores, used),))
+    shared = [
+        f"{name} {', '.join(found)}"
+        for name in ("task", "variant", "judge", "data", "seed")
+        if name not in used and len(found := scores[name].unique()) <= 2
+    ]
+    return Figure(title, tuple(panels), ("; ".join([*shared, "95% intervals"]),))
 
 
-def _series(own: DataFrame, label: str, at: int, count: int, *, is_line: bool) -> DataFrame:
-    """The points or bars of one series, side by side with those of the others."""
-    place, bounds = own.place.to_numpy(), own[_BOUNDS].to_dict("list")
-    y = own.value.to_numpy(float)
+def _series(own: DataFrame, label: str, aside: float, count: int, *, is_line: bool) -> DataFrame:
+    """The points or bars of one series, `aside` of their place by a share of its width."""
+    bounds, y = own[_BOUNDS].to_dict("list"), own.value.to_numpy(float)
     if is_line:
-        return values(label, place + (at - (count - 1) / 2) * 0.12, y, "curve", **bounds)
-    start = place - 0.4 + 0.8 / count * at
+        return values(label, own.place + aside * count * 0.12, y, "curve", **bounds)
+    start = own.place + 0.8 * (aside - 0.5 / count)
     return values(label, start, y, "bars", to=start + 0.8 / count, **bounds)
 
 
 def _are_shares(scores: DataFrame) -> bool:
-    ends = scores[["value", "low", "high"]].astype(float)
-    return bool(
-        ends.notna().any(axis=None) and ends.min(axis=None) >= 0 and ends.max(axis=None) <= 1
-    )
+    ends = scores[["value", "low", "high"]].astype(float).stack()
+    return bool(len(ends) and ends.between(0, 1).all())
 
 
 def _chance(scores: DataFrame, axis: str = "y") -> Callable[..., None] | None:
     """Draws a line at chance if all scores have the same."""
-    chances = scores.chance.astype(float).unique()
-    is_one = len(chances) == 1 and chances[0] == chances[0]
-    return partial(marks.reference, value=float(chances[0]), axis=axis) if is_one else None
+    chances = scores.chance.astype(float)
+    is_one = bool(chances.notna().all()) and chances.nunique() == 1
+    return partial(marks.reference, value=float(chances.iloc[0]), axis=axis) if is_one else None
 
 
 def _refuse_several(scores: DataFrame, used: list[str]) -> None:
@@ -123,25 +127,16 @@ def _refuse_several(scores: DataFrame, used: list[str]) -> None:
         return
     row = again.iloc[0]
     other = scores[(scores[used] == row[used]).all(axis=1)].iloc[0]
-    differs = [name for name in PROPERTIES if row[name] != other[name]]
-    name = differs[0] if differs else "recipe"
-    known = ", ".join(scores[name].unique()[:6]) if differs else "see `harness leaderboard`"
-    options = {"judge", "variant", "task", "metric"}
-    choose = f"give --{name}" if name in options else "name the runs to draw"
+    name = next((name for name in PROPERTIES if row[name] != other[name]), "recipe")
+    known = (
+        "see `harness leaderboard`" if name == "recipe" else ", ".join(scores[name].unique()[:6])
+    )
+    is_option = name in ("judge", "variant", "task", "metric")
+    choose = f"give --{name}" if is_option else "name the runs to draw"
     raise SpecError(
         f"several scores at one place: the runs differ in {name} ({known}); {choose}, or "
         f"put {name} on --x, --panel or --series"
     )
-
-
-def _shared(scores: DataFrame, used: list[str]) -> str:
-    """What all scores share and the axes do not say."""
-    shared = [
-        f"{name} {', '.join(found)}"
-        for name in ("task", "variant", "judge", "data", "seed")
-        if name not in used and len(found := scores[name].unique()) <= 2
-    ]
-    return "; ".join([*shared, "95% intervals"])
 
 
 def understanding(scores: DataFrame, choice: ScoreFilter) -> Figure:

@@ -25,9 +25,7 @@ from harness.storage.frames import records
 
 Numbers = NDArray[np.float64]
 Labelled = Sequence[tuple[str, str]]
-"""Texts with the label of each."""
-MOST_TEXTS: Final = 3000
-"""How many texts t-SNE places at most, drawn at random."""
+MOST_TEXTS: Final = 3000  # that t-SNE places
 _TOP = BINS * WIDTH
 
 
@@ -135,12 +133,14 @@ def embedding_map(
 
 def _some(texts: Labelled, seed: int) -> Labelled:
     """At most MOST_TEXTS of them, drawn at random, in their order; equal texts once."""
-    first = {text: at for at, (text, _) in reversed([*enumerate(texts)])}
-    places = sorted(first.values())
-    if len(places) > MOST_TEXTS:
-        drawn = generator(f"{seed}:t-SNE").permutation(len(places))[:MOST_TEXTS]
-        places = sorted(places[at] for at in drawn.tolist())
-    return [texts[at] for at in places]
+    first: dict[str, str] = {}
+    for text, label in texts:
+        first.setdefault(text, label)
+    known = [*first.items()]
+    if len(known) > MOST_TEXTS:
+        drawn = generator(f"{seed}:t-SNE").permutation(len(known))[:MOST_TEXTS]
+        known = [known[at] for at in sorted(drawn.tolist())]
+    return known
 
 
 def _vectors(texts: Labelled, encoder: Encoder, progress: Progress) -> NDArray[np.float32]:

@@ -1,8 +1,6 @@
-"""A server that is not there, or not yet; what a later step knows of it."""
+"""A server that is not there; what a later step knows of it."""
 
 import socket
-import time
-from threading import Thread
 
 import pytest
 from support.stub_script import Script
@@ -48,10 +46,9 @@ def test_no_server_at_the_address_is_said_before_anything_is_asked() -> None:
     model = model_at(f"http://127.0.0.1:{free_port()}/v1")
 
     with pytest.raises(
-        ModelError, match=r"no server at http://127\.0\.0\.1.*set base_url;"
+        ModelError, match=r"no server at http://127\.0\.0\.1.*set base_url$"
     ) as caught:
         list(model.answer(asked(model, 3)))
-    assert "--wait-for-server SECONDS" in str(caught.value)
     assert "ssl" not in str(caught.value)
 
 
@@ -63,31 +60,3 @@ def test_a_call_that_reaches_no_server_costs_nothing() -> None:
 
     assert response.usage == UNCHARGED
     assert "no reply (Cannot connect to host 127.0.0.1:" in str(response.failure)
-
-
-def test_a_server_that_starts_late_is_waited_for() -> None:
-    port = free_port()
-    model = model_at(f"http://127.0.0.1:{port}/v1", model="auto")
-    model.patience_s = 20
-
-    def later() -> None:
-        time.sleep(0.2)
-        with StubServer(port=port) as stub:
-            while stub.stats()["requests"] < 3:
-                time.sleep(0.01)
-
-    starting = Thread(target=later)
-    starting.start()
-    answers = list(model.answer(asked(model, 3)))
-    starting.join()
-
-    assert [answer.failure for answer in answers] == [None] * 3
-
-
-def test_a_server_that_never_starts_is_given_up_in_time() -> None:
-    model = model_at(f"http://127.0.0.1:{free_port()}/v1")
-    requests = asked(model, 3)
-    model.patience_s = 0.2
-
-    with pytest.raises(ModelError, match=r"answered within 0\.2 s: .* --wait-for-server"):
-        list(model.answer(requests))

@@ -1,0 +1,302 @@
+"""The runs of a plan, or of options: what they would ask, how far they are, how they end."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import fsum
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+from harness.analysis.boards import ranked
+from harness.analysis.boards.scores import board_text, ranked_metrics
+from harness.cli.boards import put_joint_boards
+from harness.cli.options import ExitCode
+from harness.cli.plans.prices import put_calls, put_sums
+from harness.cli.run_report import facts_of, gap_lines, put_run
+from harness.pipeline import execute, preview
+from harness.pipeline.resolve import JudgePlan
+from harness.pipeline.studies import plans, shards
+from harness.pipeline.studies.plans import Cell
+from harness.pipeline.studies.shards import Shard, ShardResult
+from harness.present.page.page import REPORT, write_page
+from harness.present.screen import Cell as Value
+from harness.present.screen import ProgressLine, say, show_json, show_rows, usd, warn
+from harness.storage.files import refuse_unwritable, write_whole
+from harness.storage.runs import RunFolder
+from harness.workspace import Workspace
+
+BOARD, STATE = "leaderboard.csv", "state"
+FACTS = ("task", "model", "seed", "limit", "answers")
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """Runs that are ready to be counted or carried out; `name` is that of a plan, if any.
+
+    `cap` is the option or key that the budget comes from.
+    """
+
+    name: str
+    space: Workspace
+    cells: Sequence[Cell]
+    line: ProgressLine
+    cap: str
+    is_json: bool
+
+    @property
+    def _only(self) -> Cell | None:
+        """The run, if options ask for one alone."""
+        return self.cells[0] if len(self.cells) == 1 and not self.name else None
+
+    def dry_run(self) -> int:
+        """Print a line a run, or more of one alone, and the sum; make no call."""
+        plans.resolve_cells(self.space, self.cells)
+        plans.count_calls(self.cells)
+        if (one := self._only) is not None:
+            return put_dry_run(one.title, one.calls, self.space, is_json=self.is_json)
+        if self.is_json:
+            show_json(_facts(self.cells, "calls error"))
+            return ExitCode.of(any(cell.error for cell in self.cells))
+        _put_prices(self._title, self.cells)
+        every = [part for cell in self.cells for part in cell.calls]
+        put_sums(every, self.space.terms, start="in all: ", cap=self.cap)
+        return _put_errors(self.cells)
+
+    def status(self) -> int:
+        """Print what is done, left and missing of each run; make no call, and ask no server."""
+        plans.look_up(self.space, self.cells)
+        if self.is_json:
+            show_json(_facts(self.cells, "done left missing is_whole error"))
+            return ExitCode.of(any(cell.error for cell in self.cells))
+        columns: dict[str, Callable[[Cell], Value]] = {STATE: _state}
+        columns |= {name: attrgetter(name) for name in ("done", "left", "missing")}
+        _put_cells(self._title, self.cells, columns)
+        left, missing = (sum(getattr(c, n) or 0 for c in self.cells) for n in ("left", "missing"))
+        say(
+            f"in all: {sum(c.is_whole for c in self.cells)} of {len(self.cells)} runs done; {left} "
+            f"calls left at most; {missing} answers or verdicts missing (what the rest costs: "
+            "--dry-run)",
+            is_prose=True,
+        )
+        return _put_errors(self.cells)
+
+    def run_part(self, part: Shard) -> int:
+        """Make the calls of a shard of every run; no run is written, and no leaderboard."""
+        plans.resolve_cells(self.space, self.cells)
+        self._carry_out(part)
+        made = [cell.part for cell in self.cells if cell.part]
+        if self.is_json:
+            show_json({"cells": _facts(self.cells, "end error part")} if self.name else made)
+        else:
+            _put_next(part)
+        return _worst(self.cells, is_part=True)
+
+    def merge(self, tag: str | None) -> int:
+        """Make every run from stored calls alone; StoreError where some are not stored."""
+        merged = replace(self, space=self.space.of_stored())
+        plans.resolve_cells(merged.space, self.cells)
+        shards.refuse_missing(cell.plan for cell in self.cells if cell.plan)
+        return merged._run_resolved(tag)
+
+    def run(self, tag: str | None) -> int:
+        """Carry out every run, then rank all of them together; those of a plan have a report."""
+        plans.resolve_cells(self.space, self.cells, is_shown_again=True)
+        return self._run_resolved(tag)
+
+    def _run_resolved(self, tag: str | None) -> int:
+        if (one := self._only) is not None and one.plan is not None:
+            return put_run(execute.run(one.plan), is_json=self.is_json, tag=tag)
+        files = self._files()
+        self._carry_out(None, tag)
+        each = (c.result.folder if c.result else c.stored for c in self.cells)
+        runs = [run for run in each if run is not None]
+        files = files if runs else {}
+        if files:
+            self._write(runs, **files)
+        if self.is_json:
+            show_json(self._ended(files))
+        elif runs:
+            say("")
+            put_joint_boards(runs, is_whole=True)
+            if self.name and (budget := self.space.terms.budget) is not None:
+                say(f"cost: {usd(budget.spent_usd)} of {budget.cap_usd:g} USD", is_prose=True)
+            for name, path in files.items():
+                say(f"{name} {path}", is_prose=True)
+        _put_failed([] if self.is_json else self.cells)
+        return _worst(self.cells)
+
+    @property
+    def _title(self) -> str:
+        return f"plan {self.name}" if self.name else "runs"
+
+    def _files(self) -> dict[str, Path]:
+        """Where leaderboard and report of a plan are written."""
+        if not self.name:
+            return {}
+        folder = self.space.results / "plans" / self.name
+        refuse_unwritable(folder, (BOARD, REPORT))
+        return {"leaderboard": folder / BOARD, "report": folder / REPORT}
+
+    def _ended(self, files: Mapping[str, Path]) -> object:
+        if not self.name:
+            return [facts_of(cell.result) for cell in self.cells if cell.result]
+        ended = _facts(self.cells, "end error")
+        for facts, done in zip(ended, (cell.result for cell in self.cells), strict=True):
+            facts["folder"] = done and str(done.folder.path)
+            facts["missing"] = done and done.missing
+        return {"cells": ended, **{name: str(path) for name, path in files.items()}}
+
+    def _carry_out(self, part: Shard | None, tag: str | None = None) -> None:
+        """Carry out the runs, and print each as it ends."""
+        names = [str(cell.options.model) for cell in self.cells]
+        ended = self.line.each(names, plans.carry_out(self.cells, part))
+        for place, cell in enumerate(ended, 1):
+            if tag is not None and cell.result is not None:
+                cell.result.folder.write_tag(tag)
+            head = f"[{place}/{len(names)}] {cell.title}: "
+            if cell.end != plans.DONE:
+                if part is not None or not self.is_json:
+                    warn(f"{head}{cell.end}: {cell.error}")
+            elif not self.is_json:
+                _put_done(cell, head)
+
+    def _write(self, folders: Sequence[RunFolder], leaderboard: Path, report: Path) -> None:
+        own = list({folder.path: folder for folder in folders}.values())
+        rows, boards, _ = ranked.leaderboard(own)
+        rows = ranked_metrics(ranked.placed(rows, boards))
+        write_whole(leaderboard, board_text(rows).encode())
+        data, _ = write_page(own, self.space.results, report)
+        for note in data.notes:
+            warn(note)
+
+
+def put_dry_run(
+    title: str, calls: Sequence[preview.CallSummary], space: Workspace, *, is_json: bool
+) -> int:
+    """Print the planned calls of one run."""
+    if is_json:
+        show_json(calls)
+    else:
+        put_calls(title, calls)
+        put_sums(calls, space.terms)
+    return ExitCode.DONE
+
+
+def put_judging(plan: JudgePlan, part: Shard | None, space: Workspace, *, is_json: bool) -> int:
+    """Print what judges of a stored run would ask, or have them ask a part of it."""
+    title = f"{plan.file.run.task}, {plan.file.model.name}"
+    if part is None:
+        preview.charge_stored(plan)
+        return put_dry_run(title, preview.dry_run(plan, set()), space, is_json=is_json)
+    made = shards.judge_part(plan, part)
+    if is_json:
+        show_json([made])
+    else:
+        say(f"{title}: {_part_line(made)}", is_prose=True)
+        _put_next(part)
+    return ExitCode.of(made.missing)
+
+
+def _facts(cells: Sequence[Cell], names: str) -> list[dict[str, Any]]:
+    """The options of cells and some more facts, for JSON."""
+    return [
+        {name: getattr(cell.options, name) for name in FACTS}
+        | {"map": cell.options.table}
+        | {name: getattr(cell, name) for name in names.split()}
+        for cell in cells
+    ]
+
+
+def _put_cells(
+    title: str, cells: Sequence[Cell], columns: Mapping[str, Callable[[Cell], Value]]
+) -> None:
+    """Print a row a cell, begun with its task, its model and, where there are any, its settings."""
+    has_words = any(cell.words for cell in cells)
+    rows = list[list[Value]]()
+    for cell in cells:
+        known = {n: None if cell.error and n != STATE else of(cell) for n, of in columns.items()}
+        words = [cell.words] * has_words
+        rows.append([cell.options.task, str(cell.options.model), *words, *known.values()])
+    head = ["task", "model", *(["with"] * has_words), *columns]
+    show_rows(title, head, rows, keys=2 + has_words)
+
+
+def _put_prices(title: str, cells: Sequence[Cell]) -> None:
+    def tokens(cell: Cell) -> str:
+        count = sum(part.prompt_tokens for part in cell.calls)
+        return f"{'~' * any(part.is_estimate for part in cell.calls)}{count}"
+
+    def price(cell: Cell) -> str:
+        known = [part.most_usd for part in cell.calls if part.most_usd is not None]
+        return usd(fsum(known)) if known else "-"
+
+    columns: dict[str, Callable[[Cell], Value]] = {
+        "calls": lambda cell: sum(part.calls for part in cell.calls),
+        "stored": lambda cell: sum(part.stored or 0 for part in cell.calls),
+        "in": tokens,
+        "out": lambda cell: sum(part.max_tokens for part in cell.calls),
+    }
+    has_price = any(part.is_priced for cell in cells for part in cell.calls)
+    columns |= {"USD": price} if has_price else {}
+    words = ", US dollars for what is not stored" * has_price
+    _put_cells(f"{title}: calls, tokens in and out{words}, at most", cells, columns)
+
+
+def _state(cell: Cell) -> str:
+    is_begun = "begun" if cell.done else "to do"
+    return "cannot run" if cell.error else "done" if cell.is_whole else is_begun
+
+
+def _put_errors(cells: Sequence[Cell]) -> int:
+    lost = [cell for cell in cells if cell.error]
+    for cell in lost:
+        warn(f"{cell.title}: cannot run: {cell.error}")
+    return ExitCode.of(lost)
+
+
+def _put_done(cell: Cell, head: str) -> None:
+    if cell.part is not None:
+        say(f"{head}{_part_line(cell.part)}", is_prose=True)
+    elif cell.result is not None:
+        counts = {"missing": cell.result.missing, "cut": cell.result.truncated}
+        lost = "".join(f", {count} {what}" for what, count in counts.items() if count)
+        say(f"{head}done{lost}; run {cell.result.folder.path}", is_prose=True)
+        for line in gap_lines(cell.result.file, has_remedy=True):
+            warn(line)
+
+
+def _part_line(part: ShardResult) -> str:
+    asked = f", {part.questions} questions of judges" if part.questions else ""
+    lost = f", {part.missing} without an answer" if part.missing else ""
+    return f"shard {part.shard}, {part.answers} answers{asked} stored{lost}"
+
+
+def _put_next(part: Shard) -> None:
+    then = "`harness merge`, or of judges `harness judge --offline`, makes it of them"
+    say(f"no run is written: when all {part.count} shards are done, {then}", is_prose=True)
+
+
+def _put_failed(cells: Sequence[Cell]) -> None:
+    """Say again at the end, where it is seen, what did not end."""
+    failed = [cell for cell in cells if cell.end != plans.DONE]
+    for cell in failed:
+        kept = "; the leaderboard has its run as it was stored before" if cell.stored else ""
+        warn(f"{cell.title}: {cell.end}, see above{kept}")
+    if failed:
+        warn(
+            f"{len(failed)} of {len(cells)} runs of the plan are not done; repeat the command to "
+            "go on with them: what is stored is not asked again"
+        )
+
+
+def _worst(cells: Sequence[Cell], *, is_part: bool = False) -> int:
+    """The exit code of a study. No merge may follow a shard with a failed run: that is no 1."""
+    ends = {cell.end for cell in cells}
+    if plans.BUG in ends:
+        return ExitCode.OUR_BUG
+    if plans.OUT_OF_BUDGET in ends:
+        return ExitCode.INTERRUPTED
+    if is_part and plans.FAILED in ends:
+        return ExitCode.USER_MISTAKE
+    made = [cell.result or cell.part for cell in cells]
+    return ExitCode.of(any(one is None or one.missing for one in made))
