@@ -4,7 +4,6 @@ A proof renders the prompts again, so that every call is found by what it asked,
 and scores the answers again, offline. Samples are taken as they are stored; no code is run.
 """
 
-import csv
 import os
 import re
 import tempfile
@@ -15,12 +14,12 @@ from graphlib import TopologicalSorter
 from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 from harness import __version__
 from harness.core import Sample
 from harness.errors import HarnessError, SpecError, StoreError
 from harness.judges.custom import JudgeLabel
+from harness.lazy import DataFrame, pandas
 from harness.models.client.cached import CachedClient, CallPolicy, OfflineModel, Progress
 from harness.parts import digest
 from harness.pipeline.calls import call_frame
@@ -39,6 +38,7 @@ from harness.storage.cells import decode_json
 from harness.storage.files import write_whole
 from harness.storage.find_runs import run_folders
 from harness.storage.ledger import Ledger
+from harness.storage.read_tables import arrow_table
 from harness.storage.run_tables import RunTables, SampleRecord
 from harness.storage.runs import NAMES, RUN, SCORES, SUMS, RunFile, RunFolder, StoredRun
 from harness.workspace import Workspace
@@ -184,22 +184,18 @@ def _refuse_secrets(
     for spec in (registry.load("configs/models", n) for n in registry.names("configs/models")):
         if isinstance(spec, HostedSpec):
             named |= {*filter(None, [spec.key_env]), *spec.headers_env.values()}
-    found = {
-        value: f"the key in {key}"
-        for key in sorted(named)
-        if len(value := registry.environ.get(key, "")) >= LEAST_SECRET
-    }
+    keys = {registry.environ.get(key, ""): f"the key in {key}" for key in sorted(named)}
+    found = {value: what for value, what in keys.items() if len(value) >= LEAST_SECRET}
     for place in (Path.home(), Path.cwd(), workspace.results.resolve(), *registry.homes):
         if len(place.parts) > 2:
             found.setdefault(str(place), f"a path of this machine ({place})")
-    for run in runs:
-        if (table := run.task.data.map) and Path(table).is_absolute():
+    for table in (run.task.data.map for run in runs):
+        if table and Path(table).is_absolute():
             found[table] = "the path of a column map (name one in configs/tables/)"
     for text, what in found.items():
-        for name, data in files.items():
-            if text.encode() in data:
-                fact = f"{name} has {what} in it, which is not to be handed on"
-                raise SpecError(f"{fact}; repeat the run without it")
+        if has := [name for name, data in files.items() if text.encode() in data]:
+            fact = f"{has[0]} has {what} in it, which is not to be handed on"
+            raise SpecError(f"{fact}; repeat the run without it")
 
 
 def prove_bundle(path: Path, progress: Progress) -> tuple[list[str], list[Proof]]:
@@ -229,12 +225,11 @@ def _prove(workspace: Workspace, folder: RunFolder) -> Proof:
         run = StoredRun.read(folder)
         file, records = _derived(workspace, run, unproven)
         calls = len(_call_keys(run.rows))
-        lines = list(_compared(folder, file, records))
         if not folder.path.as_posix().endswith(_place(file)):
-            lines.insert(0, f"{RUN}: is of run {_place(file)}")
-        found += lines[:MOST_SHOWN]
-        if len(lines) > MOST_SHOWN:
-            found.append(f"and {len(lines) - MOST_SHOWN} more values")
+            found.append(f"{RUN}: is of run {_place(file)}")
+        found += _compared(folder, file, records)
+        if len(found) > MOST_SHOWN:
+            found[MOST_SHOWN:] = [f"and {len(found) - MOST_SHOWN} more values"]
         if found and file.version != __version__:
             found.append(f"version {file.version} scored it, and this is {__version__}; try that")
     except HarnessError as error:
@@ -312,40 +307,32 @@ def _compared(folder: RunFolder, file: RunFile, records: Sequence[SampleRecord])
         has_scores = folder.scores.exists() or bool(file.judges)
         other.put(file, tables, rows_of(file, tables.files, called) if has_scores else None)
         for name in NAMES:
-            stored, derived = (_columns(one.path / name) for one in (folder, other))
-            yield from _unlike(name, stored, derived)
+            yield from _unlike(name, *(_values(one.path / name) for one in (folder, other)))
 
 
-def _columns(path: Path) -> dict[str, list[Any]]:
-    """The values of a file by column: of run.json the parts, of scores sorted rows."""
+def _values(path: Path) -> DataFrame:
+    """The values of a file: of run.json one row of its parts, of scores sorted rows."""
     if not path.is_file():
-        return {}
+        return pandas.DataFrame()
     if path.name == RUN:
-        return {name: [value] for name, value in decode_json(path.read_bytes()).items()}
+        return pandas.DataFrame([decode_json(path.read_bytes())], dtype=object)
     if path.name == SCORES:
-        with path.open(encoding="utf-8", newline="") as file:
-            head, *rows = csv.reader(file)
-        return dict(zip(head, map(list, zip(*sorted(rows), strict=True)), strict=False))
-    from pyarrow.parquet import read_table
-
-    found: dict[str, list[Any]] = read_table(path).to_pydict()
-    return found
+        scores = pandas.read_csv(path, dtype=str, keep_default_na=False)
+        return scores.sort_values([*scores.columns], ignore_index=True)
+    return pandas.DataFrame(arrow_table(path).to_pydict(), dtype=object)
 
 
-def _unlike(
-    file: str, stored: Mapping[str, list[Any]], derived: Mapping[str, list[Any]]
-) -> Iterator[str]:
+def _unlike(file: str, stored: DataFrame, derived: DataFrame) -> Iterator[str]:
     """The columns that differ, each with its first row that does."""
-    sizes = [len(next(iter(columns.values()), [])) for columns in (stored, derived)]
-    if sizes[0] != sizes[1]:
-        yield f"{file}: {sizes[0]} rows are stored, {sizes[1]} derived"
+    if len(stored) != len(derived):
+        yield f"{file}: {len(stored)} rows are stored, {len(derived)} derived"
         return
     for name in sorted({*stored, *derived}):
-        pair = [columns.get(name) or [None] * sizes[0] for columns in (stored, derived)]
-        rows = [at for at in range(sizes[0]) if repr(pair[0][at]) != repr(pair[1][at])]
-        if rows:
-            where = " ".join(str(stored[part][rows[0]]) for part in _LABELS if part in stored)
-            one, other = (values[rows[0]] for values in pair)
+        none = [None] * len(stored)
+        pairs = zip(stored.get(name, none), derived.get(name, none), strict=True)
+        rows = [(at, *pair) for at, pair in enumerate(pairs) if repr(pair[0]) != repr(pair[1])]
+        for at, one, other in rows[:1]:
+            where = " ".join(str(stored[part][at]) for part in _LABELS if part in stored)
             more = f" (and {len(rows) - 1} more rows)" if len(rows) > 1 else ""
             said = f"{one!r:.60} is stored, {other!r:.60} derived{more}"
             yield f"{file}: {name}{' of ' * bool(where)}{where}: {said}"

@@ -27,10 +27,7 @@ _SYNC_S = 0.1
 
 
 class Ledger:
-    """Finished calls of one model, found by key and added one by one.
-
-    `twice` has the usage of calls that were made though their key had an answer, by key.
-    """
+    """Finished calls of one model; `twice`: the usage of calls whose key had an answer, by key."""
 
     def __init__(self, folder: Path) -> None:
         """Use the segments below `folder`; reading creates nothing."""
@@ -49,10 +46,9 @@ class Ledger:
         return self._folder.name
 
     def check(self) -> None:
-        """Raise StoreError, before a call is paid for, where the folder is not writable.
+        """Raise StoreError where the folder is not writable; warn if another process adds to it.
 
-        Logs a warning where another process of this machine adds to it. The segment is begun before
-        it looks for those of others: of two processes that begin at once, one sees the other.
+        The segment is begun first: of two processes that begin at once, one sees the other.
         """
         try:
             self._begin()
@@ -72,24 +68,22 @@ class Ledger:
             timer.cancel()
             if timer.is_alive():  # an interrupt may have come before it was started
                 timer.join()
-        self._timer = None
-        self._sync()
+        self._sync_on_time()
         with self._lock:
             if self._file is not None:
                 os.close(self._file)
-            if self._file is not None and not self._size:
-                with suppress(OSError):  # an empty segment is in nobody's way
-                    self._segment.unlink()
+                if not self._size:
+                    with suppress(OSError):  # an empty segment is in nobody's way
+                        self._segment.unlink()
             self._file, self._size = None, 0
-        if (error := self._sync_error) is not None:
-            self._sync_error = None
+        error, self._sync_error = self._sync_error, None
+        if error is not None:
             raise self._refused(error) from error
 
     def find(self, keys: Collection[str]) -> dict[str, Response]:
         """The stored responses to these keys, each with the usage of the attempts before it.
 
-        Of several answers to a key the earliest one counts, so that all readers agree. Without an
-        answer the latest reply counts, and without a reply the latest failure.
+        Of several answers the earliest counts, else the latest reply, else the latest failure.
         """
         wanted, found = set(keys), dict[str, list[tuple[float, str, int, Response]]]()
         for line in self._index.lines(wanted) if wanted else ():
@@ -164,12 +158,9 @@ class Ledger:
         return self._file
 
     def _sync_on_time(self) -> None:
+        """Sync the segment; an error is kept, because the system reports it only once."""
         # Reset first: a call that is added while the disk works starts another timer.
         self._timer = None
-        self._sync()
-
-    def _sync(self) -> None:
-        """Sync the segment; an error is kept, because the system reports it only once."""
         with self._lock:
             try:
                 if self._file is not None:
@@ -195,11 +186,8 @@ def _encoded(record: dict[str, object]) -> bytes:
 
 def _in_order(stored: list[tuple[float, str, int, Response]]) -> list[Response]:
     """The responses by time, without copies of a call, as of a segment under another name."""
-    found: list[tuple[float, Response]] = []
-    for moment, _, _, response in sorted(stored, key=lambda one: one[:3]):
-        if (moment, response) not in found:
-            found.append((moment, response))
-    return [response for _, response in found]
+    timed = [(moment, one) for moment, _, _, one in sorted(stored, key=lambda one: one[:3])]
+    return [one for at, (moment, one) in enumerate(timed) if (moment, one) not in timed[:at]]
 
 
 def _counting(responses: list[Response]) -> tuple[Response, list[Response]]:
@@ -207,10 +195,9 @@ def _counting(responses: list[Response]) -> tuple[Response, list[Response]]:
     reasons = [one.failure.reason if one.failure else None for one in responses]
     end = reasons.index(None) + 1 if None in reasons else len(responses)
     tries = responses[:end]
-    replies = [at for at in range(end) if reasons[at] not in NO_REPLY]
-    valid = replies[-1] if replies else end - 1
     if end == 1:
         return tries[0], responses[1:]
+    valid = max((at for at in range(end) if reasons[at] not in NO_REPLY), default=end - 1)
     others = (Superseded(one.usage, reasons[at]) for at, one in enumerate(tries) if at != valid)
     usage = replace(tries[valid].usage, superseded=tuple(others))
     return replace(tries[valid], usage=usage), responses[end:]

@@ -1,7 +1,6 @@
 """Where each call of a ledger is: segments of JSON lines to sorted arrays of keys and places.
 
-One pass over the bytes, in which no line of the usual form is decoded; 24 bytes a call are held. A
-later look-up reads only what was added to the segments since.
+No line of the usual form is decoded; 24 bytes a call are held.
 """
 
 import logging
@@ -197,14 +196,11 @@ def segments(folder: Path) -> list[Path]:
 
 
 def raw_lines(path: Path, *, start: int = 0, before: int = 0) -> Iterator[Line]:
-    """The whole lines of a segment from `start` on, which `before` others precede.
-
-    An incomplete last line is dropped, with one warning if nobody is still writing it.
-    """
+    """The whole lines of a segment from `start` on, which `before` others precede."""
     with _opened(path) as file:
         file.seek(start)
         for number, data in enumerate(file, before + 1):
-            # It ends there: another process may write the rest meanwhile.
+            # It ends before an incomplete line: another process may write the rest meanwhile.
             if data[-1:] != b"\n":
                 return _warn_torn(path, number)
             yield Line(path, number, data)
@@ -218,10 +214,7 @@ def _warn_torn(path: Path, number: int) -> None:
 
 
 def writer_of(segment: Path) -> int | None:
-    """The id of another process of this machine that seems to add to a segment; None without one.
-
-    None also for a segment unchanged for 600 seconds: its process id may be reused by now.
-    """
+    """The id of another process of this machine that added to a segment in the last 600 s."""
     host, _, pid = segment.stem.partition("-")[2].rpartition("-")
     if host != socket.gethostname() or not pid.isdigit() or int(pid) == os.getpid():
         return None

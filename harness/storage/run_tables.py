@@ -4,7 +4,9 @@ The digest of a table depends neither on the sizes of chunks nor on the library'
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import sha256
 from io import BufferedRandom
 from pathlib import Path
@@ -67,7 +69,6 @@ class SampleRecord:
 
 Values = dict[str, list[Any]]
 """The values of some rows by column, None where empty."""
-_BLOCK = 1 << 20
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
@@ -80,8 +81,10 @@ class TableFile:
         self._folder = next(one for one in (folder, *folder.parents) if one.is_dir())
         self._kinds = {**STORED[table]}
         self._sums = {name: sha256() for name in self._kinds}
-        self._opened: list[tuple[BufferedRandom, Any]] = []  # a file and its writer, at most one
-        finalize(self, _close, self._opened)
+        self._stack = ExitStack()
+        self._file: Any = None  # a file and its writer
+        self._writer: Any = None
+        finalize(self, self._stack.close)
 
     def add(self, values: Values) -> None:
         """Add some rows; a column that is not in the schema begins where it first has a value."""
@@ -96,9 +99,7 @@ class TableFile:
         for name, column in columns.items():
             self._sums[name].update(_ENCODER.encode(column)[1:-1] + b",")
         self.rows += count
-        schema = self._schema()
-        arrays = [pyarrow.array(columns[name], type=schema.field(name).type) for name in columns]
-        self._put(pyarrow.Table.from_arrays(arrays, schema=schema))
+        self._put(pyarrow.Table.from_pydict(columns, self._schema()))
 
     @property
     def digest(self) -> str:
@@ -109,66 +110,56 @@ class TableFile:
     @property
     def file(self) -> BufferedRandom:
         """The whole file, from its beginning; nothing can be added after that."""
-        try:
-            file, writer = self._open()
-            writer.close()
-            file.seek(0)
-        except OSError as error:
-            raise _full(error) from error
+        with _disk():
+            self._open().close()
+            self._file.seek(0)
+        file: BufferedRandom = self._file
         return file
 
     def blocks(self) -> Iterator[bytes]:
         """The file, in parts of at most a megabyte, which is then gone."""
-        (file := self._opened[0][0]).seek(0)
-        while block := file.read(_BLOCK):
-            yield block
-        _close(self._opened)
+        self._file.seek(0)
+        yield from iter(partial(self._file.read, 1 << 20), b"")
+        self._stack.close()
 
     def _schema(self) -> Any:  # noqa: ANN401 - pyarrow has no types
         return pyarrow.schema([(name, arrow_type(kind)) for name, kind in self._kinds.items()])
 
-    def _open(self) -> tuple[BufferedRandom, Any]:
+    def _open(self) -> Any:  # noqa: ANN401 - pyarrow has no types
         from pyarrow.parquet import ParquetWriter
 
-        if not self._opened:
-            file = TemporaryFile(dir=self._folder)  # noqa: SIM115 - see `_close`
-            self._opened.append((file, ParquetWriter(file, self._schema(), compression="zstd")))
-        return self._opened[0]
+        if self._writer is None:
+            file = TemporaryFile(dir=self._folder)  # noqa: SIM115 - the stack closes it
+            self._file = self._stack.enter_context(file)
+            writer = ParquetWriter(self._file, self._schema(), compression="zstd")
+            self._writer = self._stack.enter_context(writer)
+        return self._writer
 
     def _put(self, rows: Any) -> None:  # noqa: ANN401 - pyarrow has no types
-        try:
-            self._open()[1].write_table(rows)
-        except OSError as error:
-            raise _full(error) from error
+        with _disk():
+            self._open().write_table(rows)
 
     def _copy(self) -> None:
         """Copy what was added to a file that has further columns, empty so far."""
         from pyarrow.parquet import ParquetFile
 
-        schema, earlier = self._schema(), list(self._opened)
-        self._opened.clear()
-        earlier[0][1].close()
-        with ParquetFile(earlier[0][0]) as source:
+        empty = pyarrow.Table.from_pylist([], self._schema())
+        with self._stack.pop_all(), ParquetFile(self.file) as source:
+            self._writer = None
             for place in range(source.num_row_groups):
-                rows = source.read_row_group(place)
-                empty = pyarrow.Table.from_pylist([], schema)
-                self._put(pyarrow.concat_tables([empty, rows], promote_options="default"))
-        _close(earlier)
+                rows = [empty, source.read_row_group(place)]
+                self._put(pyarrow.concat_tables(rows, promote_options="default"))
 
 
-def _close(opened: list[tuple[BufferedRandom, Any]]) -> None:
-    for file, writer in opened:
-        if not file.closed:
-            writer.close()
-        file.close()
-    opened.clear()
-
-
-def _full(error: OSError) -> StoreError:
-    return StoreError(
-        f"the tables of a run cannot be kept on the disk ({error.strerror}); free some space, then "
-        "repeat the command"
-    )
+@contextmanager
+def _disk() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(
+            f"the tables of a run cannot be kept on the disk ({error.strerror}); free some space, "
+            "then repeat the command"
+        ) from error
 
 
 class RunTables:
