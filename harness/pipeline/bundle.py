@@ -53,25 +53,15 @@ _DERIVED = re.compile(
 
 README = """# A bundle of evaluation results
 
-{count} of the pragmatics harness, version {version}, and all that derives their numbers again,
-without a key, without the internet and without asking a model:
+{count} of the pragmatics harness, version {version}, and all that derives their numbers again:
 
     harness bundle --check FILE.zip
 
-unpacks the zip into a temporary folder, renders every prompt again, finds each stored call by what
-it asked, reads, judges and scores the answers again, and compares all values. It says `the same`,
-or what differs.
-
-`results/runs/` has the runs, each with its task, the sums of its data files and the versions of the
-programs that made it in `run.json`; `results/calls/` the calls behind them alone, `home/` the
-judges and prompts (Python code is never run), `SHA256SUMS` the sum of every file.
-
-What it shows: that these numbers follow from these calls. What it does not show: that the calls
-are what a model said, or that the texts are those of the data set: compare the sums of the data
-files with the release. The texts of the samples and the answers are in the bundle: mind the licence
-of the data, and that some of it may offend.
-
-## Runs
+renders every prompt again, finds each stored call by what it asked, reads, judges and scores the
+answers again, without a key or a model, and compares all values. That shows that these numbers
+follow from these calls. It does not show that the calls are what a model said, or that the texts
+are those of the data set: compare the sums of the data files in `run.json` with the release. Mind
+the licence of the texts, and that some may offend.
 
 {runs}
 """

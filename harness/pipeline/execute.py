@@ -93,7 +93,7 @@ def _stored(plan: RunPlan) -> StoredRows | None:
     if not any((folder.path / name).exists() for name in NAMES):
         return None
     try:
-        return StoredRows.whole(folder)
+        return StoredRows(folder)
     except StoreError as error:
         _log.warning("%s; rebuilt from the stored calls", str(error).partition(";")[0])
         _warn_left_out(_others(plan, folder.judges_before()), "the run was changed")

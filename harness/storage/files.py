@@ -97,8 +97,7 @@ _T = TypeVar("_T")
 def found_sum(path: Path) -> str:
     """The sha256 of a file in hex; "none" where there is no plain one that can be read."""
     with suppress(OSError):
-        if path.is_file():
-            return sum_of(path)
+        return sum_of(path) if path.is_file() else "none"
     return "none"
 
 

@@ -377,24 +377,15 @@ class StoredRows(Iterable[SampleRecord]):
     def __init__(
         self, folder: RunFolder, *, is_checked: bool = True, with_prompts: bool = False
     ) -> None:
-        """Check the tables first: StoreError where one was changed since it was written."""
+        """StoreError where a table was changed, or a planned response is not there."""
+        planned = folder.read().planned
         if is_checked:
             folder.tables()
-        self._folder = folder
+        self._folder, self._with_prompts = folder, with_prompts
         self._places = places_of(folder.path / SAMPLES, folder.path / ANSWERS)
-        self._with_prompts = with_prompts
-
-    @classmethod
-    def whole(
-        cls, folder: RunFolder, *, is_checked: bool = True, with_prompts: bool = False
-    ) -> "StoredRows":
-        """The records; StoreError where a response that was planned is not there."""
-        file = folder.read()
-        rows = cls(folder, is_checked=is_checked, with_prompts=with_prompts)
-        if len(rows) != file.planned:
-            fact = f"{len(rows)} of {file.planned} planned responses"
+        if len(self) != planned:
+            fact = f"{len(self)} of {planned} planned responses"
             raise refused(f"{folder.path / ANSWERS}: {fact}")
-        return rows
 
     def __len__(self) -> int:
         return len(self._places)
@@ -412,10 +403,9 @@ class StoredRows(Iterable[SampleRecord]):
         ledger = Ledger(path.parents[3] / "calls" / path.parent.name)
         asked = ledger.asked([step.key for row in rows for step in row.steps])
         for row in rows:
-            steps = (
-                replace(step, messages=asked[step.key].messages) if step.key in asked else step
-                for step in row.steps
-            )
+            known = [asked.get(step.key) for step in row.steps]
+            pairs = zip(row.steps, known, strict=True)
+            steps = (replace(step, messages=one.messages) if one else step for step, one in pairs)
             found.append(replace(row, steps=tuple(steps)))
         return found
 
@@ -430,10 +420,4 @@ class StoredRun:
     @classmethod
     def read(cls, folder: RunFolder, *, with_prompts: bool = False) -> "StoredRun":
         """The run of a folder; StoreError where a response that was planned is not there."""
-        rows = StoredRows.whole(folder, with_prompts=with_prompts)
-        return cls(folder.read(), list(rows))
-
-    @property
-    def by_group(self) -> bool:
-        """Whether the samples' groups are the systems, which the run's model judges."""
-        return self.file.task.unit.system == "group"
+        return cls(folder.read(), folder.read_rows(with_prompts=with_prompts))

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final, Self
 
 from harness.errors import SpecError, StoreError
@@ -116,6 +116,13 @@ def clean_signature(text: str) -> str:
 
 MODEL: Final = "model"
 _CONTROL: Final = "samples of a control"
+_FORMS: Final[Mapping[str, str]] = {
+    **dict.fromkeys((MODEL, "kind", "version", _CONTROL, "source"), "{}"),
+    **{"data": "data {}", "scale": "{}", "limit": "{} samples", "variant": "{}"},
+    **{"prompts": "prompts {}", "decoding": "{}", "repeats": "n{}", "seed": "seed {}"},
+    **{"judge": "{}", "way": "{}", "harness": "v{}"},
+}
+"""How each part is written in a name, in the order of the parts."""
 _ALIKE: Final[Mapping[str, Sequence[str]]] = {
     "kind": (MODEL,),
     "version": (MODEL, "kind", _CONTROL),
@@ -139,23 +146,9 @@ def short_labels(sources: Mapping[str, str]) -> dict[str, str]:
 
 
 def _parts(signature: Signature, source: str) -> dict[str, str]:
-    texts, _, scale = signature.data.partition("+")
-    return {
-        MODEL: signature.model,
-        "kind": signature.kind,
-        "version": signature.version,
-        # A control is built with its samples, so that its version changes with them.
-        _CONTROL: signature.data if signature.kind == "scripted" else "",
-        "source": source,
-        "data": f"data {texts}",
-        "scale": scale or "no implicitness",
-        "limit": f"{signature.limit} samples",
-        "variant": signature.variant,
-        "prompts": f"prompts {signature.prompts}",
-        "decoding": signature.decoding,
-        "repeats": f"n{signature.repeats}",
-        "seed": f"seed {signature.seed}",
-        "judge": signature.judge,
-        "way": signature.way,
-        "harness": f"v{signature.harness}",
-    }
+    known = asdict(signature)
+    known["data"], _, scale = signature.data.partition("+")
+    # A control is built with its samples, so that its version changes with them.
+    known[_CONTROL] = signature.data if signature.kind == "scripted" else ""
+    known |= {"source": source, "scale": scale or "no implicitness"}
+    return {name: form.format(known[name]) for name, form in _FORMS.items()}

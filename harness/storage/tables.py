@@ -210,8 +210,8 @@ def _refuse_columns(where: object, known: Sequence[str], needed: Sequence[str]) 
     if missing := [name for name in needed if name not in named]:
         hint = did_you_mean(missing[0], named) if len(missing) == 1 else ""
         raise DataError(
-            f"{where}: no column {', '.join(map(repr, missing))}{hint}; name another file, rename it, "
-            "or correct its name in the column map or option"
+            f"{where}: no column {', '.join(map(repr, missing))}{hint}; name another file, rename "
+            "it, or correct its name in the column map or option"
         )
     if repeated := sorted({name for name in needed if named.count(name) > 1}):
         raise DataError(f"{where}: columns named twice: {', '.join(repeated)}; rename one of each")

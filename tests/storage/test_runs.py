@@ -74,7 +74,7 @@ def test_the_order_in_which_verdicts_came_changes_no_digest(tmp_path: Path) -> N
 def test_a_hostile_answer_is_stored_as_it_came(tmp_path: Path, text: str) -> None:
     rows = [row(right(1.0), answer=text), row(right(0.0), "s2")]
 
-    RunFolder(tmp_path).write(run_file(), rows)
+    RunFolder(tmp_path).write(run_file(2), rows)
 
     assert [row.answer for row in RunFolder(tmp_path).read_rows()] == [text, rows[1].answer]
 
