@@ -72,9 +72,9 @@ class Ledger:
         with self._lock:
             if self._file is not None:
                 os.close(self._file)
-                if not self._size:
-                    with suppress(OSError):  # an empty segment is in nobody's way
-                        self._segment.unlink()
+            if self._file is not None and not self._size:
+                with suppress(OSError):  # an empty segment is in nobody's way
+                    self._segment.unlink()
             self._file, self._size = None, 0
         error, self._sync_error = self._sync_error, None
         if error is not None:

@@ -103,16 +103,16 @@ def problems(found: Findings) -> list[str]:
 @each(
     ("judge", "facts"),
     [
-        (Odd(name="other"), ["its name is 'other', not 'odd'"]),
+        (Odd(name="other"), ["is called 'odd', then 'other'"]),
         (Odd(metric="two words"), ["its metric is 'two words'"]),
         (Odd(recipe="odd"), ["write name:digest|way"]),
         (Odd(metric="restless"), ["asks [("]),
-        (Odd(model="other"), ["asks model 'other', and its own is 'm'"]),
-        (Odd(reads=lambda verdicts: verdicts[1:]), ["verdicts on 16 cases"]),
-        (Odd(reads=lambda verdicts: verdicts[::-1]), ["was to be read"]),
+        (Odd(model="other"), ["asks models {'other'}, and its own is 'm'"]),
+        (Odd(reads=lambda verdicts: verdicts[1:]), ["is to give [('odd', 'a:0')"]),
+        (Odd(reads=lambda verdicts: verdicts[::-1]), ["then [('odd', 'b:7')"]),
         (
             Odd(reads=lambda verdicts: [replace(part, judge="me") for part in verdicts]),
-            ["a verdict by 'me'; write self.name"],
+            ["then [('me', 'a:0')"],
         ),
         (Odd(reads=lambda verdicts: verdicts[: int(1 / 0)]), ["ZeroDivisionError"]),
     ],

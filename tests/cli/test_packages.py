@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from support import stored_tables
-from support.stub_server import StubServer
 from support.toy import Toy
 
 from harness.cli import main
@@ -38,18 +37,6 @@ def test_a_run_names_python_and_what_can_change_its_numbers(toy: Toy) -> None:
     assert found["python"] == python_version()
     assert {"numpy", "scipy", "torch"} <= found.keys() <= {"python", *PACKAGES}
     assert found["torch"] == version("torch")
-
-
-def test_a_resumed_run_names_the_same_as_one_that_was_not(toy: Toy, stub: StubServer) -> None:
-    toy.run(*JUDGED, model="alpha")
-    before = toy.bytes()
-    [folder] = toy.runs()
-    for path in folder.iterdir():
-        path.unlink()
-
-    toy.run(*JUDGED, "--offline", model="alpha")  # without a call that could load a package
-
-    assert toy.bytes() == before
 
 
 def test_show_and_compare_name_in_one_line_what_has_other_versions(

@@ -11,7 +11,7 @@ from support.each import each
 
 from harness.errors import DataError
 from harness.storage.cells import cell_text
-from harness.storage.tables import TableRow, is_table, read_columns, read_file, read_rows, read_text
+from harness.storage.tables import TableRow, is_table, read_columns, read_file, read_rows
 
 ROWS: list[dict[str, str | None]] = [
     {"text": 'He said "no", twice.', "label": "1", "note": None},
@@ -163,15 +163,3 @@ def test_a_faulty_file_is_named_with_its_fault(
 
     assert str(path) in str(caught.value)
     assert fact in str(caught.value)
-
-
-def test_every_missing_column_is_named(tmp_path: Path) -> None:
-    path = written(tmp_path, "word\nrain\n")
-
-    with pytest.raises(DataError, match=r"no column 'note', 'tone'"):
-        read_rows(path, ["word", "note", "tone"])
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"absent\.csv: no such file"):
-        read_text(tmp_path / "absent.csv")

@@ -160,14 +160,6 @@ def test_numbers_that_json_cannot_say_are_null_there_and_nan_is_empty_in_csv() -
     assert extended(table, NONE, FileFormat.CSV) == b"n,m\n,[null]\ninf,[1.5]\n1.5,\n"
 
 
-def test_lines_become_csv_with_every_line_kept() -> None:
-    table = read_table("file", b"one\r\n\ntwo, three\n", FileFormat.LINES)
-
-    out = extended(table, scores(1.0, None, 2.0), FileFormat.LINES)
-
-    assert out.decode() == 'text,score\none,1.0\n,\n"two, three",2.0\n'
-
-
 @each(
     ("name", "data", "has_column", "layout"),
     [
