@@ -1,8 +1,4 @@
-"""Measures how well language models handle meaning beyond the literal.
-
-The public library: `import harness as ph`, then `ph.evaluate(...)` (docs/python.md). What is named
-in `__all__` is public; each name is imported when it is first used.
-"""
+"""Measures how well language models handle meaning beyond the literal (docs/python.md)."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -32,17 +28,11 @@ __all__ = [
     "table",
 ]
 _MODULES = {
-    "harness.core": ("Case", "Response", "Sample", "Verdict"),
-    "harness.errors": ("HarnessError",),
-    "harness.judges.custom": ("ComputedJudge",),
-    "harness.library": (
-        *("EvaluatedRun", "agreement", "evaluate", "items", "leaderboard", "load_runs", "names"),
-        *("plot", "report", "samples", "score_implicitness", "table"),
-    ),
-    "harness.models.function": ("FunctionModel",),
-    "harness.parts": ("Reason",),
-    "harness.workspace": ("Workspace",),
+    **dict.fromkeys(("Case", "Response", "Sample", "Verdict"), "core"),
+    **{"HarnessError": "errors", "Judge": "judges.custom", "FunctionModel": "models.function"},
+    **{"Reason": "parts", "Workspace": "workspace"},
 }
+"""Of all that is not in the library."""
 
 if TYPE_CHECKING:
     from harness.core import Case, Response, Sample, Verdict
@@ -68,11 +58,10 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name is
-    own = {"Judge": "ComputedJudge"}.get(name, name)
-    for module, names in _MODULES.items():
-        if name in __all__ and own in names:
-            return getattr(import_module(module), own)
-    raise AttributeError(f"module 'harness' has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module 'harness' has no attribute {name!r}")
+    module = import_module(f"harness.{_MODULES.get(name, 'library')}")
+    return getattr(module, "ComputedJudge" if name == "Judge" else name)
 
 
 def __dir__() -> list[str]:

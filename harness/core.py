@@ -1,7 +1,4 @@
-"""The nine nouns, from samples to scores; read this file first.
-
-Frozen records that check themselves, a protocol for models and one for judges.
-"""
+"""The nine nouns, from samples to scores; read this file first."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -64,8 +61,8 @@ class Response:
     """The answer to one request: texts, choice scores, vectors or a failure.
 
     `stop` is "length" where an answer was cut at max_tokens; it still counts. `served` is the
-    snapshot the server names, or None; `detail` has further numbers, as of moderation categories.
-    Of several replies, `texts` has those with an answer, and `lost` why each other has none.
+    snapshot the server names; `detail` has further numbers. Of several replies, `texts` has those
+    with an answer, and `lost` why each other has none.
     """
 
     key: str
@@ -87,7 +84,7 @@ class Response:
     @classmethod
     def failed(cls, key: str, reason: Reason, message: str) -> "Response":
         """The response to a request that has no answer."""
-        return cls(key=key, failure=Failure(reason, message))
+        return cls(key, failure=Failure(reason, message))
 
 
 @dataclass(frozen=True, slots=True)

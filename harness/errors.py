@@ -1,7 +1,4 @@
-"""The errors that a user can mend, by what is wrong: a spec, data, stored files or a model.
-
-Every message names the fact, the value and the remedy.
-"""
+"""The errors that a user can mend; every message names the fact, the value and the remedy."""
 
 import difflib
 

@@ -1,7 +1,4 @@
-"""Packages that take long to import: each is loaded when something of it is first used.
-
-So `harness --help`, `list` and an unchanged run wait for none of them.
-"""
+"""Packages that take long to import: each is loaded when something of it is first used."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -1,12 +1,9 @@
-"""The library: evaluate models, read stored runs and get frames, from a notebook or a script.
-
-The same engine as the command line: same files, same ledger, same numbers. Every table is a pandas
-frame; its `attrs` may have `title`, `notes` and `signatures`. `import harness as ph` exports it.
-"""
+"""The library: evaluate models, read stored runs and get pandas frames, by the same engine."""
 
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, Unpack, get_args
 
@@ -35,7 +32,7 @@ from harness.present.page.page import REPORT, write_page
 from harness.specs.layouts import LayoutSpec
 from harness.stats.agreement import Scale
 from harness.storage.find_runs import find_run, find_runs, run_folders
-from harness.storage.runs import COLUMNS, RunFile, RunFolder, cells_of
+from harness.storage.runs import COLUMNS, RunFile, RunFolder, ScoreRow, cells_of
 from harness.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -49,7 +46,7 @@ class EvaluatedRun:
     """One run: its scores, its answers, and judges that may still read them."""
 
     def __init__(self, workspace: Workspace, folder: RunFolder) -> None:
-        """Use the files of a run folder; `evaluate` and `load_runs` make these."""
+        """Use the files of a run folder."""
         self._workspace, self._folder = workspace, folder
         self._file: RunFile = folder.read()
 
@@ -80,9 +77,9 @@ class EvaluatedRun:
 
     @property
     def missing(self) -> DataFrame:
-        """What is missing: by judge (empty: no answer at all) and reason, with its count."""
+        """Counts by judge (empty: no answer at all) and reason."""
         found = [(one.judge, str(one.reason), one.count) for one in self._file.missing or ()]
-        return _frame(("judge", "reason", "count"), found)
+        return pandas.DataFrame(found, columns=["judge", "reason", "count"])
 
     @property
     def cost_usd(self) -> float | None:
@@ -92,12 +89,12 @@ class EvaluatedRun:
     @property
     def scores(self) -> DataFrame:
         """The headline scores, one a row, with the columns of scores.csv."""
-        return _frame(COLUMNS, map(cells_of, self._folder.read_scores()))
+        return _scores(self._folder.read_scores())
 
     @property
     def all_scores(self) -> DataFrame:
         """The scores by every metric, bin and class, computed from the verdicts."""
-        return _frame(COLUMNS, map(cells_of, all_scores(self._folder)))
+        return _scores(all_scores(self._folder))
 
     @property
     def samples(self) -> DataFrame:
@@ -106,11 +103,7 @@ class EvaluatedRun:
 
     @property
     def items(self) -> DataFrame:
-        """One row an answer, with the columns of items.csv: `value_J` is judge J's, NaN if missing.
-
-        `item` has the texts of the item, `expected` the right answers, `missing` says why there is
-        no answer, `reason_J` why there is no value.
-        """
+        """One row an answer: judge J's `value_J`, or NaN and `reason_J`; `missing`: no answer."""
         return items([self])
 
     def judge(
@@ -126,14 +119,8 @@ class EvaluatedRun:
         Raises BudgetReached before a call that might cost more than `budget_usd`.
         """
         workspace = self._workspace.with_budget(budget_usd)
-        made = resolve_stored(
-            workspace,
-            self._folder,
-            judges,
-            judge_model=judge_model,
-            allows_self=allow_self_judge,
-        )
-        judge(made)
+        asked = partial(resolve_stored, judge_model=judge_model, allows_self=allow_self_judge)
+        judge(asked(workspace, self._folder, judges))
         return EvaluatedRun(self._workspace, self._folder)
 
     def rates(
@@ -146,10 +133,9 @@ class EvaluatedRun:
     ) -> DataFrame:
         """TPR, FPR and precision of all texts and by columns of the data, with intervals.
 
-        Columns that the run did not keep are read from its table, if it read one, or from the file
-        `data`. With `fpr` a text is flagged from the threshold on that keeps the FPR so low on one
-        half of the benign originals; the other half is measured, and in precision each benign text
-        of it counts for about two.
+        Columns that the run did not keep are read from its table or from the file `data`. With
+        `fpr` the threshold keeps the FPR so low on one half of the benign originals; the other half
+        is measured.
         """
         space = self._with_data(data)
         return rates_frame(space, self._folder, _names(by, "by"), judge=judge, fpr=fpr)
@@ -159,14 +145,12 @@ class EvaluatedRun:
     ) -> DataFrame:
         """The texts that were missed or flagged falsely: `kind` is missed, false-alarm or all.
 
-        All columns of the run's table, as texts, and what the run says of each text. The table is
-        the one that the run read, or the file `data`; one of its columns that has the name of one
-        of ours is called `data_` and its name.
+        All columns of the table that the run read, or of the file `data`, and what the run says of
+        each text, in columns whose names begin with `harness_`.
         """
         return errors_frame(self._with_data(data), self._folder, kind, judge)
 
     def _with_data(self, data: str | Path | None) -> Workspace:
-        """The workspace of this run, with a file of data in place of its own."""
         if data is not None and not Path(data).exists():
             raise SpecError(f"data {data}: no such file; name the table that the run read")
         return self._workspace if data is None else replace(self._workspace, data=Path(data))
@@ -198,7 +182,7 @@ def names(
     registry = _opened(workspace).registry
     if kind not in ("tasks", "models", "judges"):
         raise SpecError(f"names {kind!r}: give one of tasks, models, judges")
-    return registry.names("tasks" if kind == "tasks" else f"configs/{kind}")  # type: ignore[arg-type]  # a section
+    return registry.names("tasks" if kind == "tasks" else f"configs/{kind}")
 
 
 def evaluate(
@@ -217,10 +201,9 @@ def evaluate(
 ) -> EvaluatedRun:
     """Answer a task with a model, have judges read the answers, and score them.
 
-    Models and judges are names, or Python objects (`FunctionModel`, a subclass of `Judge`).
-    Without judges, those of the task read. Finished calls are stored below `results/` and never
-    asked again: call it again to resume. `limit` takes a seeded subset of the samples; `tag` names
-    the run, which commands then take as `@TAG`.
+    Models and judges are names, or Python objects (`FunctionModel`, a subclass of `Judge`); without
+    judges, those of the task. Finished calls are stored below `results/`: call it again to resume.
+    `limit` takes a seeded subset of the samples; commands take the run as `@TAG`.
     """
     if isinstance(judges, str) or isinstance(variants, str) or (limit is not None and limit < 1):
         raise SpecError("judges and variants are lists of names, and limit is at least 1")
@@ -250,9 +233,9 @@ def load_runs(
     *,
     name: str | None = None,
 ) -> list[EvaluatedRun]:
-    """The stored runs below a results folder; one run if `results` is a run's folder.
+    """The stored runs below a results folder, or in a run's folder; with `name` the one so named.
 
-    With `name` the one run that commands know by it: TASK/MODEL, @TAG, the start of a digest.
+    A name is TASK/MODEL, @TAG or the start of a digest.
     """
     path = Path(results)
     folders = [RunFolder(path)] if (path / "run.json").is_file() else run_folders(path)
@@ -303,19 +286,17 @@ def table(
 ) -> DataFrame:
     """A table of stored runs, of people's ratings or of data, as `harness table` makes it.
 
-    The values in full precision, NaN if missing; several tables one below the other, with their
-    titles in the column `table`. `out` also writes it, to .tex, .md, .html or .csv.
-    `layout` is a name in configs/layouts/, the path of a YAML file, or a spec; without it, models
-    by judges. `rows`, `columns` and `groups` replace the layout's; `where` keeps some
-    values of a name, by patterns; `cell` is some of value, interval, sd, n, rank, and `digits`
-    those after the point; `ratings` is a file of people's; `files` replaces those that the layout
-    names.
+    The values in full precision, NaN if missing; several tables have their titles in the column
+    `table`. `out` also writes it, to .tex, .md, .html or .csv. `layout` is a name in
+    configs/layouts/, the path of a YAML file, or a spec; without it, models by judges. `changes`
+    are keys of a layout; `ratings` is a file of people's; `files` replaces the layout's.
     """
     opened = _opened(workspace)
     if isinstance(layout, str):
         layout = opened.registry.load("configs/layouts", layout) if layout else None
     data = opened.data or opened.registry.cache / "data"
-    given = TableInput(_folders(runs, results), _path(ratings), tuple(map(Path, files)), data)
+    people = Path(ratings) if ratings else None
+    given = TableInput(_folders(runs, results), people, tuple(map(Path, files)), data)
     made = build(adapted(layout, **changes), given)
     if out is not None:
         write(made, Path(out))
@@ -333,11 +314,8 @@ def plot(
 ) -> "Figure":
     """A figure of runs, ratings or texts for matplotlib, as `harness plot` draws it.
 
-    `figure` is a name that `harness plot` lists; without it, `x` is what scores are drawn by:
-    model, variant, group, judge, task, metric. `of` are runs, by default all, or files. `panel`,
-    `series` and `metric` go with `x`; `judges`, `variants` and `tasks` choose scores; `ratings` is
-    a file of people's; `column`, `label`, `seed` and `scorer` are for texts. Raises HarnessError
-    without matplotlib (extra `plots`).
+    `figure` is a name that `harness plot` lists; without it, `x` is what scores are drawn by. `of`
+    are runs, by default all, or files. Raises HarnessError without matplotlib (extra `plots`).
     """
     if of is not None and not of:
         raise StoreError("no run to draw; `load_runs` has those below a results folder")
@@ -353,10 +331,7 @@ def report(
     *,
     results: str | Path = "results",
 ) -> Path:
-    """Write one HTML page of stored runs, as `harness report` does; its path.
-
-    `out` is the file, by default report.html in `results`.
-    """
+    """Write one HTML page of stored runs, by default report.html in `results`; its path."""
     path = Path(out) if out else Path(results) / REPORT
     data, _ = write_page(_folders(runs, results), Path(results), path)
     for note in data.notes:
@@ -377,17 +352,13 @@ def agreement(
 ) -> DataFrame:
     """How far each judge agrees with people's ratings: the columns of agreement.csv.
 
-    `ratings` is a CSV file with the columns task, sample_id, model, rater, value, scale. `level`
-    is nominal, ordinal or interval; `rater_kind` expert, skilled or crowd; `orders` both, first or
-    second: which orders of a judge that was asked in two.
+    `ratings` is a CSV file with the columns task, sample_id, model, rater, value, scale. `orders`
+    says which orders of a judge that was asked in two.
     """
-    if orders not in get_args(Orders):
-        raise SpecError(f"orders {orders!r}: give one of {', '.join(get_args(Orders))}")
-    if level not in (levels := get_args(Scale)) or rater_kind not in EPSILONS:
-        raise SpecError(
-            f"level {level!r}, rater_kind {rater_kind!r}: give one of {', '.join(levels)}, and one "
-            f"of {', '.join(EPSILONS)}"
-        )
+    known = {"orders": get_args(Orders), "level": get_args(Scale), "rater_kind": (*EPSILONS,)}
+    for name, value in (("orders", orders), ("level", level), ("rater_kind", rater_kind)):
+        if value not in known[name]:
+            raise SpecError(f"{name} {value!r}: give one of {', '.join(known[name])}")
     settings = AgreementSettings(seed, draws, level, EPSILONS[rater_kind])
     query = AgreementQuery(tuple(judges), orders=orders)
     return agreement_with(Path(ratings), _folders(None, results), query, settings)
@@ -398,44 +369,32 @@ def score_implicitness(texts: Iterable[str], scorer: str = "impscore-minilm") ->
 
     `value` is NaN if a text has no score; `flag` says why, or what limits the score.
     """
-    given = list(texts)
-    if isinstance(texts, str):
-        raise SpecError("score_implicitness takes a list of texts, not one text")
+    given = _names(texts, "texts")
     scored = _opened(None).registry.scorer(scorer).score(given)
-    rows = (
-        (text, one.value, None if one.flag is None else str(one.flag))
-        for text, one in zip(given, scored, strict=True)
-    )
-    return _frame(("text", "value", "flag"), rows)
+    flags = [None if one.flag is None else str(one.flag) for one in scored]
+    values = [one.value for one in scored]
+    return pandas.DataFrame({"text": given, "value": values, "flag": flags})
 
 
 def _opened(workspace: Workspace | None) -> Workspace:
-
     return workspace or Workspace.open()
 
 
 def _folders(runs: Runs | None, results: str | Path) -> list[RunFolder]:
-
-    if isinstance(runs, str):
-        raise SpecError(f"runs {runs!r}: give a list of names or of runs")
     if runs is None:
         return run_folders(Path(results))
     found = [
         [one._folder] if isinstance(one, EvaluatedRun) else find_runs(Path(results), [one])
-        for one in runs
+        for one in _names(runs, "runs")
     ]
     return [folder for folders in found for folder in folders]
 
 
-def _frame(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> DataFrame:
-    return pandas.DataFrame([list(row) for row in rows], columns=list(columns))
+def _scores(rows: Iterable[ScoreRow]) -> DataFrame:
+    return pandas.DataFrame([[*cells_of(row)] for row in rows], columns=list(COLUMNS))
 
 
-def _path(given: str | Path | None) -> Path | None:
-    return None if given is None else Path(given)
-
-
-def _names(given: Sequence[_T] | None, name: str) -> tuple[_T, ...]:
+def _names(given: Iterable[_T] | None, name: str) -> tuple[_T, ...]:
     if isinstance(given, str):
         raise SpecError(f"{name} {given!r}: give a list of names")
     return tuple(given or ())

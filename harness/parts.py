@@ -30,8 +30,8 @@ NO_REPLY = frozenset({Reason.FAILED, Reason.UNSUPPORTED})
 class Mode(StrEnum):
     """What a request asks for: texts, the log-probability of each choice, or vectors.
 
-    CHOOSE_TOKEN is the less exact mode for servers that return only the most likely next tokens.
-    Each choice must be one token, and no table mixes its answers with those of CHOOSE.
+    CHOOSE_TOKEN is the less exact mode for servers that return only the most likely next tokens;
+    no table mixes its answers with those of CHOOSE.
     """
 
     GENERATE = "generate"
@@ -88,11 +88,10 @@ class Decoding:
 class ChoiceScore:
     """The log-probability of one choice given its context: the sum over its tokens, in nats.
 
-    `tokens` is None where their number is unknown, as in imported answers. `bytes` counts the
-    choice in UTF-8 with its leading space; it is 0 where a class was scored, not a text. `spanned`
-    counts the characters of the context that a token across the boundary scores with it; it is
-    equal for all choices of a response. `is_bound` marks an upper bound: the server did not return
-    this choice among its most likely ones.
+    `tokens` is None where their number is unknown. `bytes` counts the choice in UTF-8 with its
+    leading space, and is 0 for a class. `spanned` counts the characters of the context that a token
+    across the boundary scores with it, equal for all choices of a response. `is_bound` marks an
+    upper bound: the server did not return this choice among its most likely ones.
     """
 
     logprob: float
@@ -106,23 +105,11 @@ class ChoiceScore:
             raise ValueError(f"a choice's log-probability is a finite number, not {self.logprob}")
 
 
-UNBATCHED = "unbatched_diff"
-"""In the detail of a response: how far, in nats, its choices are from those scored one by one."""
-
-
-@dataclass(frozen=True, slots=True)
-class UnbatchedCheck:
-    """Requests whose choices were also scored one by one, and the largest difference, in nats."""
-
-    items: int
-    max_abs_diff: float
-
-
 @dataclass(frozen=True, slots=True)
 class Option:
     """One choice as a prompt shows it: its index, from 0, among the sample's, and its answer.
 
-    `answer` is the text that is scored or generated: " 1", or " " and the words of the choice.
+    `answer` is the text that is scored or generated, with the space before it.
     """
 
     index: int
@@ -152,10 +139,8 @@ class Usage:
     """The tokens a call was charged for, and their cost in US dollars; None where unknown.
 
     `reasoning_tokens` are part of `completion_tokens`. `unanswered` counts further calls for the
-    same answer that timed out or were cut off, and may have been charged; it is absent, also from
-    what is stored, where there were none or nobody counted them. `superseded` are stored calls
-    that this one replaces; absent where there are none. A count or a cost that none can be, below
-    zero or absurdly large, becomes None: an earlier version may have stored one.
+    same answer that were cut off and may have been charged; `superseded` are stored calls that this
+    one replaces. Both are absent where there are none. An impossible count or cost becomes None.
     """
 
     prompt_tokens: int | None = None
@@ -212,14 +197,9 @@ UNCHARGED = Usage(0, 0, reasoning_tokens=0)
 
 def total_usage(usages: Sequence[Usage]) -> Usage:
     """The usage of several calls together; a count is None where one call's is."""
-    return Usage(
-        _total([usage.prompt_tokens for usage in usages]),
-        _total([usage.completion_tokens for usage in usages]),
-        reasoning_tokens=_total([usage.reasoning_tokens for usage in usages]),
-        unanswered=sum(usage.unanswered or 0 for usage in usages) or UNSET,
-    )
-
-
-def _total(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+    totals: dict[str, int | None] = {}
+    for name in ("prompt_tokens", "completion_tokens", "reasoning_tokens"):
+        counts = [getattr(usage, name) for usage in usages]
+        totals[name] = None if None in counts else sum(counts)
+    unanswered = sum(usage.unanswered or 0 for usage in usages)
+    return Usage(**totals, unanswered=unanswered or UNSET)  # type: ignore[arg-type]  # by name

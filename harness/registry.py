@@ -1,8 +1,4 @@
-"""Names to files to specs to objects: the folders are the registry.
-
-`--model NAME` means configs/models/NAME.yaml, looked for in the user's home folder first. The
-kind of a spec picks its class from a table here, from an installed package, or from its `entry`.
-"""
+"""Names to files to specs to objects: the folders are the registry, the user's own first."""
 
 import os
 import re
@@ -50,24 +46,8 @@ if TYPE_CHECKING:
     from harness.models.client.endpoint import Endpoint
     from harness.models.encoders.encoders import Encoder
 
-Section = Literal[
-    "tasks",
-    "configs/annotations",
-    "configs/builds",
-    "configs/data",
-    "configs/golden",
-    "configs/imports",
-    "configs/judges",
-    "configs/layouts",
-    "configs/models",
-    "configs/pairs",
-    "configs/perturbations",
-    "configs/plans",
-    "configs/recipes",
-    "configs/scorers",
-    "configs/sheets",
-    "configs/tables",
-]
+Section = str
+"""A key of SPECS: the folder of a kind of YAML files in each home."""
 SPECS: Mapping[Section, Any] = {
     "tasks": TaskSpec,
     "configs/annotations": AnnotationSpec,
@@ -86,11 +66,8 @@ SPECS: Mapping[Section, Any] = {
     "configs/sheets": SheetSpec,
     "configs/tables": TableSpec,
 }
-BY_PATH: frozenset[Section] = frozenset(
-    {
-        *("configs/imports", "configs/layouts", "configs/pairs", "configs/plans"),
-        *("configs/recipes", "configs/tables"),
-    }
+BY_PATH = frozenset(
+    f"configs/{name}" for name in ("imports", "layouts", "pairs", "plans", "recipes", "tables")
 )
 """Sections whose files may also be named by a path; what runs code is named by its home alone."""
 MODELS = {
@@ -182,26 +159,23 @@ class Registry:
         """
         if section in BY_PATH and name.endswith((".yaml", ".yml")):
             return Path(name).expanduser()
-        is_variant = section == "configs/models" and AUGMENTED.fullmatch(name)
-        if is_variant and name not in self.names(section):
+        known, is_model = self.names(section), section == "configs/models"
+        if is_model and name not in known and AUGMENTED.fullmatch(name):
             return self.file(section, name.partition("+")[0])
-        for home in self.homes:
-            if name in {path.stem for path in (home / section).glob("*.yaml")}:
-                path = home / section / f"{name}.yaml"
-                if not name.isprintable() or name != name.strip() or "|" in name or ":" in name:
+        for path in (home / section / f"{name}.yaml" for home in self.homes if name in known):
+            if path.is_file():
+                if not name.isprintable() or name != name.strip() or {*"|:"} & {*name}:
                     raise SpecError(
                         f"{path}: {name!r} is no name that a table or a signature can hold; rename "
                         "the file: no line ends, control characters, bars or colons"
                     )
                 return path
-        if section == "configs/models" and ("/" in name or (name and Path(name).is_dir())):
-            stem = re.sub(r"[^A-Za-z0-9._-]+", "-", name.rstrip("/").rpartition("/")[2])
-            own = stem.lstrip("-._") or "my-model"
+        if is_model and "/" in name:
             raise SpecError(
                 f"no model {name!r}: a model goes by the name of its file; write configs/models/"
-                f"{own}.yaml with `kind: transformers` and `model: {name}`, and name {own}"
+                f"NAME.yaml with `kind: transformers` and `model: {name}`, and give that name"
             )
-        kind, known = section.removeprefix("configs/"), self.names(section)
+        kind = section.removeprefix("configs/")
         searched = ", ".join(str(home / section) for home in self.homes)
         listing = "" if kind in ("golden", "recipes") else f"harness list {kind}"
         hint = did_you_mean(name, known, listing)
@@ -210,39 +184,17 @@ class Registry:
     @overload
     def load(self, section: Literal["tasks"], name: str) -> TaskSpec: ...
     @overload
-    def load(self, section: Literal["configs/builds"], name: str) -> BuildSpec: ...
-    @overload
-    def load(self, section: Literal["configs/data"], name: str) -> SourceSpec: ...
-    @overload
-    def load(self, section: Literal["configs/golden"], name: str) -> GoldenSpec: ...
-    @overload
-    def load(self, section: Literal["configs/imports"], name: str) -> MapSpec: ...
-    @overload
     def load(self, section: Literal["configs/judges"], name: str) -> JudgeSpec: ...
-    @overload
-    def load(self, section: Literal["configs/layouts"], name: str) -> LayoutSpec: ...
     @overload
     def load(
         self, section: Literal["configs/models"], name: str, backend: Backend | None = None
     ) -> ModelSpec: ...
     @overload
-    def load(self, section: Literal["configs/pairs"], name: str) -> PairMapSpec: ...
-    @overload
-    def load(self, section: Literal["configs/perturbations"], name: str) -> PerturbationSpec: ...
-    @overload
-    def load(self, section: Literal["configs/plans"], name: str) -> PlanSpec: ...
-    @overload
-    def load(self, section: Literal["configs/recipes"], name: str) -> RecipeSpec: ...
-    @overload
-    def load(self, section: Literal["configs/scorers"], name: str) -> ScorerSpec: ...
-    @overload
-    def load(self, section: Literal["configs/annotations"], name: str) -> AnnotationSpec: ...
-    @overload
-    def load(self, section: Literal["configs/sheets"], name: str) -> SheetSpec: ...
-    @overload
     def load(self, section: Literal["configs/tables"], name: str) -> TableSpec: ...
+    @overload
+    def load(self, section: Section, name: str) -> Any: ...  # noqa: ANN401 - by SPECS
 
-    def load(self, section: Section, name: str, backend: Backend | None = None) -> Struct:
+    def load(self, section: Section, name: str, backend: Backend | None = None) -> Any:
         """Return the spec of a name, checked; a local model's as run by another back end."""
         path = self.file(section, name)
         content = read_yaml(path)
@@ -253,11 +205,10 @@ class Registry:
         if section in EXTENDED and isinstance(kind, str) and kind not in known:
             added = plugins.plugin(EXTENDED[section], kind, known=known, where=str(path))
             spec_type = plugins.spec_of(added, kind, where=str(path))
-        spec: Struct = load_spec(content, spec_type, where=str(path))
+        spec = load_spec(content, spec_type, where=str(path))
         if isinstance(spec, TaskSpec):
             _check_task(spec, path)
-        is_other = section == "configs/models" and path.stem != name
-        if is_other and not isinstance(spec, TrainedSpec):
+        if "+" in name and path.stem != name and not isinstance(spec, TrainedSpec):
             raise SpecError(f"no model {name!r}: {path.stem} is not trained here; name it alone")
         entry = content.get("entry", "") if kind == plugins.OWN else ""
         if entry.partition(":")[0].endswith(".py"):  # counts from the YAML's folder
@@ -346,7 +297,8 @@ class Registry:
         spec = self.load("configs/models", name)
         return spec if isinstance(spec, HostedSpec) else None
 
-    def _endpoint(self, name: str) -> "Endpoint | None":
+    def endpoint(self, name: str) -> "Endpoint | None":
+        """Return the server of a hosted model; None for another."""
         from harness.models.client.endpoint import Endpoint
 
         spec = self.hosted(name)
@@ -354,42 +306,35 @@ class Registry:
 
     def check_key(self, name: str) -> None:
         """Refuse a hosted model whose key is not in the environment."""
-        _ = (endpoint := self._endpoint(name)) and endpoint.key
+        _ = (endpoint := self.endpoint(name)) and endpoint.key
 
     def is_unpaid(self, name: str) -> bool:
         """Whether a hosted model is a server on this machine without a key, and has no price."""
-        spec, endpoint = self.hosted(name), self._endpoint(name)
-        is_open = spec is not None and spec.key_env is None and self.price(name) is None
-        return is_open and endpoint is not None and endpoint.remote_host is None
+        endpoint = self.endpoint(name)
+        is_open = endpoint is not None and not endpoint.key_env and not endpoint.remote_host
+        return is_open and self.price(name) is None
 
     def price(self, name: str) -> "Price | None":
         """Return what the tokens of a hosted model cost; None where no price is known."""
         from harness.models.client.cached import price_of
+        from harness.models.openai.bodies import LEAST_TOKENS
 
         if (spec := self.hosted(name)) is None:
             return None
-        reasoning = spec.reasoning_max_tokens
-        if isinstance(spec, OpenAISpec) and spec.api == "responses":
-            from harness.models.openai.bodies import LEAST_TOKENS
-
-            reasoning = max(reasoning, LEAST_TOKENS - 1)
-        for home in self.homes:
-            if (path := home / "configs" / "prices.yaml").is_file():
-                listed: PricesSpec = load_spec(read_yaml(path), PricesSpec, where=str(path))
-                if (found := listed.prices.get(spec.model)) is not None:
-                    return price_of(found, reasoning_max_tokens=reasoning)
+        is_wide = isinstance(spec, OpenAISpec) and spec.api == "responses"
+        reasoning = max(spec.reasoning_max_tokens, LEAST_TOKENS - 1 if is_wide else 0)
+        for path in filter(Path.is_file, (home / "configs/prices.yaml" for home in self.homes)):
+            listed: PricesSpec = load_spec(read_yaml(path), PricesSpec, where=str(path))
+            if (found := listed.prices.get(spec.model)) is not None:
+                return price_of(found, reasoning_max_tokens=reasoning)
         return None
 
     def scorer(self, name: str) -> "Scorer":
         """Open the scorer of implicitness of a name, or of the path of its files."""
         from harness.implicitness.open import open_scorer
 
-        return open_scorer(
-            name,
-            lambda known: self.file("configs/scorers", known),
-            encoders=self.encoder,
-            executor=self.executor,
-        )
+        find = partial(self.file, "configs/scorers")
+        return open_scorer(name, find, encoders=self.encoder, executor=self.executor)
 
     def text_scorer(self, name: str) -> "TextScorer":
         """Open the scorer of a task's texts, which may be one of the user's own."""
@@ -400,9 +345,7 @@ class Registry:
             return self.scorer(name)
         where, context = f"scorer {name}", ModelContext(self.environ, self.cache)
         made_by = plugins.own_entry(spec.entry, Path(), where=where)
-        scorer: ScoresTexts = plugins.build(
-            made_by, name, spec, context, protocol=ScoresTexts, where=where
-        )
+        scorer = plugins.build(made_by, name, spec, context, protocol=ScoresTexts, where=where)
         return OwnScorer(name, spec, scorer, made_by)
 
     def encoder(self, spec: LocalEncoderSpec) -> "Encoder":
@@ -426,13 +369,11 @@ def _kind(spec: Struct) -> str:
 
 
 def _check_task(spec: TaskSpec, path: Path) -> None:
-    reader = spec.data.reader
-    known = [*READERS, *plugins.plugin_kinds("harness.readers")] if reader not in READERS else []
-    if known and reader not in known and ":" not in reader:
-        raise SpecError(f"{path}: no reader {reader!r}{did_you_mean(reader, known)}")
-    for variant in spec.default_variants:
-        if variant not in spec.variants:
-            raise SpecError(
-                f"{path}: default variant {variant!r} is not defined"
-                f"{did_you_mean(variant, list(spec.variants))}"
-            )
+    reader, known = spec.data.reader, [*READERS]
+    if reader not in known and ":" not in reader:
+        known += plugins.plugin_kinds("harness.readers")
+        if reader not in known:
+            raise SpecError(f"{path}: no reader {reader!r}{did_you_mean(reader, known)}")
+    if strange := [name for name in spec.default_variants if name not in spec.variants]:
+        near = did_you_mean(strange[0], list(spec.variants))
+        raise SpecError(f"{path}: default variant {strange[0]!r} is not defined{near}")

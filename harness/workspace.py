@@ -1,8 +1,4 @@
-"""Where a command finds its specs and data, and where it keeps its results.
-
-Finds a task's samples in the data folder, the fetched cache or our own sample set, and says
-which. Nothing here asks, judges or prints.
-"""
+"""Where a command finds its specs and data, and where it keeps its results."""
 
 import logging
 import os
@@ -48,9 +44,8 @@ DataMode = Literal["corrected", "released"]
 class Workspace:
     """Where things are found and kept, and whether calls may be made.
 
-    `opened` are the models that runs share, by name, each as long as one of them has it; None
-    where each run opens its own. `warned` are the sample sets that a warning has named, None where
-    an earlier command has named them all.
+    `opened` are the models that runs share, by name; None where each run opens its own. `warned`
+    are the sample sets that a warning has named; None where nobody is to be warned.
     """
 
     registry: Registry
@@ -73,13 +68,12 @@ class Workspace:
         prompts: Path | str | None = None,
         progress: Progress | None = None,
     ) -> "Workspace":
-        """Open the folders of a project; what ships is found wherever this is.
+        """Open the folders of a project.
 
         `home` has the user's own tasks/, configs/ and prompts/. `data` is a folder with a subfolder
         for each source, or a table's file; None takes the folder that HARNESS_DATA names, else the
-        fetched data, else the samples that ship. `prompts` is a folder of templates that replace
-        shipped ones. `progress` is called with a stage and how many of its calls are done, planned
-        and failed; None shows nothing.
+        fetched data, else the samples that ship. `prompts` has templates that replace shipped ones.
+        `progress` is called with a stage and how many of its calls are done, planned and failed.
         """
         given = data or os.environ.get("HARNESS_DATA")
         path = Path(given) if given else None
@@ -109,37 +103,34 @@ class Workspace:
 
     def desk(self, model: Model) -> CachedClient:
         """Open the cached client of a model, with its ledger of calls and its price, if known."""
-        ledger = Ledger(self.results / "calls" / model.name)
-        price, priced_as = None, None
-        if model.kind in HOSTED:
+        folder, price, priced_as = self.results / "calls" / model.name, None, None
+        if model.kind in HOSTED and (spec := self.registry.hosted(model.name)):
             price = self.registry.price(model.name)
-            spec = self.registry.hosted(model.name)
-            is_unpaid = self.registry.is_unpaid(model.name)
-            priced_as = spec.model if spec and not is_unpaid else None
-            if price is None and self.terms.budget and spec and spec.key_env is not None:
+            priced_as = None if self.registry.is_unpaid(model.name) else spec.model
+            if price is None and self.terms.budget and spec.key_env is not None:
                 raise SpecError(
                     f"--budget: no price is known of model {model.name}; put it under "
                     f"{spec.model!r} (the model of its YAML) into configs/prices.yaml of your own "
                     "folder, or leave the budget out"
                 )
-        files = BatchFiles(self.results / "calls" / model.name / "batches")
+        files = BatchFiles(folder / "batches")
         waiting = [record.keys for record in files.read() if record.state != "collected"]
         client = CachedClient(
-            *(model, ledger, self.progress, self.terms, price),
+            *(model, Ledger(folder), self.progress, self.terms, price),
             priced_as=priced_as,
             waiting=frozenset(key for keys in waiting for key in keys),
         )
-        if not self.terms.is_batch or self.is_offline or isinstance(model, OfflineModel):
-            if waiting:
-                _warn_once(
-                    f"model {model.name}: {len(waiting)} batches with {sum(map(len, waiting))} "
-                    "requests were handed in and not collected; the command that did so collects "
-                    "them, with --batch"
-                )
-            return client
-        server = self.registry.batch_server(model)
-        batches = BatchModel(server, files=files, progress=self.progress)
-        return replace(client, model=batches, is_batch=True)
+        if self.terms.is_batch and not self.is_offline and not isinstance(model, OfflineModel):
+            server = self.registry.batch_server(model)
+            batches = BatchModel(server, files=files, progress=self.progress)
+            return replace(client, model=batches, is_batch=True)
+        if waiting:
+            _warn_once(
+                f"model {model.name}: {len(waiting)} batches with {sum(map(len, waiting))} "
+                "requests were handed in and not collected; the command that did so collects "
+                "them, with --batch"
+            )
+        return client
 
     def training(self, spec: DataSpec, table: TableSpec) -> tuple[list[Sample], DataEntry]:
         """Read the samples of a table to train a classifier on; say where they came from."""
@@ -154,8 +145,7 @@ class Workspace:
             raise DataError(f"nothing to train on: give --data DIR, or fetch {table.source} first")
         entry = _entry(spec, files, overlay=None, is_sample=False, table=table)
         self._compare(entry, files)
-        repeats = self.repeats_of(entry)
-        return labelled_table.read(files, table, spec.choices, repeats=repeats), entry
+        return labelled_table.read(files, table, spec.choices), entry
 
     def samples(self, spec: DataSpec) -> tuple[Sequence[Sample], DataEntry]:
         """Read a task's samples, or the choice samples made of them; say where they came from."""
@@ -166,37 +156,31 @@ class Workspace:
         """Where a task's samples come from; they are not read yet."""
         table = self.registry.load("configs/tables", spec.map) if spec.map else None
         files = self._files(spec, table)
-        is_sample = files is None
-        files = [self.registry.resource(spec.sample)] if files is None else files
-        overlay = None
-        if spec.overlay and self.data_mode == "corrected" and not is_sample:
-            overlay = self.registry.overlay(spec.overlay)
-        entry = _entry(spec, files, overlay=overlay, is_sample=is_sample, table=table)
-        code = "" if is_sample else self.registry.reader(spec.reader).source
-        if code:  # a reader of one's own is part of the data
+        if files is None:
+            files = [self.registry.resource(spec.sample)]
+            entry = _entry(spec, files, overlay=None, is_sample=True, table=table)
+            if spec.files or table:
+                self._warn_of_sample_set(spec)
+            return DataSource(spec, tuple(files), None, None, entry, is_own=False)
+        is_corrected = spec.overlay and self.data_mode == "corrected"
+        overlay = self.registry.overlay(spec.overlay or "") if is_corrected else None
+        entry = _entry(spec, files, overlay=overlay, is_sample=False, table=table)
+        if code := self.registry.reader(spec.reader).source:  # one's own is part of the data
             entry = replace(entry, label=digest((entry.label, code))[:8])
-        if not is_sample:
-            self._compare(entry, files)
-        elif spec.files or table:
-            self._warn_of_sample_set(spec)
-        table = None if is_sample else table
+        self._compare(entry, files)
         return DataSource(spec, tuple(files), table, overlay, entry, is_own=bool(code))
 
     def read(self, source: "DataSource") -> StoredSamples:
         """The samples of a task's data, or the choice samples made of them."""
-        spec, files, reader = source.spec, source.files, source.spec.reader
-        if source.entry.mode == "sample":
-            reader = SAMPLES_JSONL
+        spec, files = source.spec, source.files
         if source.table:
-            repeats = self.repeats_of(source.entry)
-            samples = labelled_table.read(files, source.table, spec.choices, repeats=repeats)
-            read = StoredSamples(samples)
-        elif reader == SAMPLES_JSONL:
+            read = StoredSamples(labelled_table.read(files, source.table, spec.choices))
+        elif spec.reader == SAMPLES_JSONL or source.entry.mode == "sample":
             read = StoredSamples(samples_jsonl.each(files, source.overlay))
             if read.repeated():
                 samples_jsonl.read(files, source.overlay)  # which says where they are
         else:
-            read = StoredSamples(self.registry.read(reader, files, source.overlay))
+            read = StoredSamples(self.registry.read(spec.reader, files, source.overlay))
         _check_ids(read, files)
         if spec.derive is not None:
             read = StoredSamples(derive(list(read), spec.derive))
@@ -223,8 +207,7 @@ class Workspace:
             raise DataError(
                 f"the data of this run ({', '.join(entry.files)}) is not at hand: at {places} it "
                 "is absent or was changed; name that file with --data FILE (in Python data=FILE), "
-                "or add `keep: {NAME: COLUMN}` to the column map and run again: what is kept is in "
-                "the run itself"
+                "or add `keep: {NAME: COLUMN}` to the column map and run again"
             )
         return labelled_table.original_rows(files, table, spec.choices)
 
@@ -233,10 +216,6 @@ class Workspace:
         table = self.registry.load("configs/tables", spec.map) if spec.map else None
         declared = (table.language if table else UNSET) or spec.language
         return declared or None
-
-    def repeats_of(self, entry: DataEntry) -> Path:
-        """Where the rows of some data are listed that repeat others."""
-        return self.results / "left_out" / f"{entry.source}-{entry.label}.csv"
 
     def measured(
         self, samples: Sequence[Sample], data: DataEntry, spec: ImplicitnessSpec | None
@@ -258,20 +237,16 @@ class Workspace:
         if self.data is not None and self.data.is_file():
             return [self.data]
         folder = self._folder(table.source)
-        if folder is None:
-            if table.source != spec.source:
-                raise DataError(
-                    f"--map {spec.map}: its data is not at hand; name its file with --data FILE, "
-                    f"or a folder with a subfolder {table.source} with --data DIR"
-                )
+        if folder is None and table.source == spec.source:
             return None
-        below = folder / table.source
+        below = (folder or Path()) / table.source
         named = [below / name for name in table.files]
-        paths = named or sorted(path for path in below.iterdir() if is_table(path))
-        if not paths:
+        paths = named or sorted(filter(is_table, below.iterdir() if folder else ()))
+        if folder is None or not paths:
             raise DataError(
-                f"{below}: no table in it (CSV, TSV, JSON lines or Parquet); put one there, or "
-                "name it with --data FILE"
+                f"--map {spec.map}: no table of its data (CSV, TSV, JSON lines or Parquet) is at "
+                f"hand; name its file with --data FILE, or put it into a folder {table.source} and "
+                "name the folder above with --data DIR"
             )
         return paths
 
@@ -299,30 +274,21 @@ class Workspace:
 
     def _folder(self, source: str) -> Path | None:
         if self.data is not None:
-            if self.data.is_file():
-                raise DataError(
-                    f"--data {self.data}: a file, and this task reads a folder that has one "
-                    "subfolder a source; name that"
-                )
             if not (self.data / source).is_dir():
                 raise DataError(
                     f"{self.data}: no folder {source!r} in it; name a folder that has one "
                     f"subfolder a source, or run `harness data fetch {source}`"
                 )
             return self.data
-        if source not in self.registry.names("configs/data"):
-            return None
         cached = self.registry.cache / "data"
-        is_fetched = is_complete(source, self.registry.load("configs/data", source), cached)
-        return cached if is_fetched else None
+        is_known = source in self.registry.names("configs/data")
+        spec = self.registry.load("configs/data", source) if is_known else None
+        return cached if spec and is_complete(source, spec, cached) else None
 
 
 @dataclass(frozen=True, slots=True)
 class DataSource:
-    """The files of a task's data, how they are read, and how they are described.
-
-    `is_own` says that a reader of one's own reads them.
-    """
+    """The files of a task's data, and how they are read and described; `is_own`: by own code."""
 
     spec: DataSpec
     files: tuple[Path, ...]

@@ -108,13 +108,13 @@ class _Rated:
         self._query = query
         self._files = {folder.path.name: folder.read() for folder in folders}
         self._last = [*self._files.values()][-1]
-        unit = self._last.task.unit
-        self._by_group = unit.system == "group"
+        task = self._last.task
+        self._by_group = task.system == "group"
         answers = load(folders, "answers", ["row", "sample", "variant", "decoding"])
         samples = load(folders, "samples", ["sample", "cluster", "group"])
         answers = answers.merge(samples, on=["task", "model", "run", "sample"]).astype(object)
         self._answers = answers.assign(
-            document=answers["sample" if unit.document == "sample" else "cluster"],
+            document=answers[task.document],
             system=answers["group" if self._by_group else "model"],
             sample_id=answers["sample"],
             model="" if self._by_group else answers["model"],

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from harness.analysis import error_table
 from harness.analysis import rates as rated
-from harness.analysis.flags import OperatingPoint, RateQuery, flags, sample_cells
+from harness.analysis.flags import PROBABILITY, RateQuery, flags
 from harness.cli import options
 from harness.cli.options import AsJson, ExitCode, Only, Where, one_of, option
 from harness.errors import SpecError
@@ -17,6 +17,7 @@ from harness.stats.estimate import NoValue
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.find_runs import find_run, find_runs
 from harness.storage.frames import frame_csv, plain_rows
+from harness.storage.tables import extended
 
 WORDS = {"tpr": "TPR", "fpr": "FPR", "precision": "precision"}
 
@@ -49,18 +50,22 @@ class PointChoice:
     )
     seed: options.Seed = 0
 
-    def query(self, results: Path) -> RateQuery:
+    def query(self, results: Path, by: tuple[str, ...] = ()) -> RateQuery:
         """The query of these options."""
-        point = None
-        other = find_run(results, self.chosen_on) if self.chosen_on is not None else None
-        if self.threshold is not None or self.fpr is not None:
-            score = self.score or "probability"
-            point = OperatingPoint(score, self.threshold, self.fpr, other, self.seed)
-        elif self.score is not None or other is not None:
-            given = "--score" if self.score is not None else "--chosen-on"
+        given = "--score" if self.score else "--chosen-on" if self.chosen_on else ""
+        if given and self.threshold is None and self.fpr is None:
             raise SpecError(f"{given}: give --threshold or --fpr with it")
-        positive = options.names(self.positive, "--positive") if self.positive else ()
-        return RateQuery((), self.judge, options.names(self.variant), positive, point)
+        return RateQuery(
+            by=by,
+            judge=self.judge,
+            variants=options.names(self.variant),
+            positive=options.names(self.positive, "--positive"),
+            score=self.score or PROBABILITY,
+            threshold=self.threshold,
+            fpr=self.fpr,
+            chosen_on=find_run(results, self.chosen_on) if self.chosen_on else None,
+            seed=self.seed,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,10 +77,7 @@ class RateChoice:
         "Columns of the data, comma-separated; one+other crosses two. Default: all texts only.",
         None,
     )
-    gaps: str = option(
-        "rest: compare each group with the texts of all others; pairs: each two groups.", "rest"
-    )
-    least: int = option("Originals that a gap needs on each side.", 10, min=3)
+    least: options.Least = 10
     out: Path | None = option(
         "Folder for the files. Default: RESULTS/rates/.", None, flags="-o --out"
     )
@@ -99,14 +101,12 @@ def rates(
     """
     if choice.out is not None:
         refuse_file(choice.out)
-    is_paired = one_of("--gaps", choice.gaps, "rest", "pairs") == "pairs"
-    by = options.names(choice.by, "--by") if choice.by else ()
-    shared = point.query(where.results)
-    shared = replace(shared, by=by, is_paired=is_paired, least=choice.least)
-    tables = []
-    for folder in find_runs(where.results, choice.runs):
-        query = error_table.joined_query(where.workspace(), folder, shared, where.table)
-        tables.append((flags(folder, query), query, sample_cells(folder, query.columns)))
+    by, space = options.names(choice.by, "--by"), where.workspace()
+    query = replace(point.query(where.results, by), least=choice.least)
+    tables = [
+        error_table.read_rate_texts(space, folder, query, where.table)
+        for folder in find_runs(where.results, choice.runs)
+    ]
     rows, found = pandas.concat([rated.rates(*table) for table in tables]), rated.gaps(tables)
     path = (choice.out or where.results / "rates") / rated.rates_name(rows)
     files = {path.with_name(f"{path.name}.csv"): rows}
@@ -208,7 +208,8 @@ def export_errors(
     originals = error_table.originals_of(where.workspace(), folder, where.table)
     for path in originals.files if originals else ():
         refuse_source(choice.out, path)
-    write_whole(choice.out, error_table.error_file(errors, originals, target))
+    table, added = error_table.error_table(errors, originals)
+    write_whole(choice.out, extended(table, added, target))
     kinds = errors["error"].value_counts()
     counts = [f"{kinds[kind]} {kind}" for kind in error_table.KINDS if kind in kinds]
     ties = int((errors["verdict"] == "tie").sum())

@@ -6,8 +6,7 @@ replaced.
 A row is a call of an answer or of a judge: `row`, the place of the answer; `judge`, "" for calls of
 the answer itself; `step`; `key`, a hash of 64 bits; `part`, 0, or from 1 for calls replaced;
 `prompt_tokens`, `completion_tokens` and `cost_usd`, NaN where unknown; `unanswered`, how many calls
-broke off before; `is_redrawn`, whether it was a reply without an answer that was asked for again;
-`unbatched`, how far the choice is from one scored by itself, or NaN.
+broke off before; `is_redrawn`, whether it was a reply without an answer that was asked for again.
 """
 
 import re
@@ -16,11 +15,10 @@ from math import fsum
 
 import msgspec
 import numpy as np
-from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
 from harness.lazy import DataFrame, pandas
-from harness.parts import NO_REPLY, UNBATCHED, UnbatchedCheck, Usage
+from harness.parts import NO_REPLY, Usage
 from harness.pipeline.verdict_frame import Files
 from harness.storage.read_tables import arrow_table, step_usages
 from harness.storage.runs import Cost, Costs, JudgeEntry, RunFile
@@ -30,11 +28,11 @@ UNPAID = frozenset({"scripted", "transformers", "vllm", "sklearn", "classifier"}
 _NO_KEYS = np.zeros(0, np.uint64)
 _COUNTS = ("prompt_tokens", "completion_tokens", "cost_usd")
 _ZERO = np.int32(0)
-_PLAIN = {"judge": "", "part": _ZERO, "unanswered": _ZERO, "is_redrawn": False, "unbatched": np.nan}
+_PLAIN = {"judge": "", "part": _ZERO, "unanswered": _ZERO, "is_redrawn": False}
 _KINDS = {
     **{"row": "int32", "judge": object, "step": object, "key": object, "part": "int32"},
     **dict.fromkeys(_COUNTS, "float64"),
-    **{"unanswered": "int32", "is_redrawn": bool, "unbatched": "float64"},
+    **{"unanswered": "int32", "is_redrawn": bool},
 }
 
 
@@ -59,9 +57,9 @@ def _answer_calls(files: Files) -> DataFrame:
         return frame[list(_KINDS)]
     columns = (column.to_pylist() for column in table.take(places).columns)
     parsed = (
-        (row, "", step, key, *cells, detail.get(UNBATCHED, np.nan))
+        (row, "", step, key, *cells)
         for row, *own in zip(places.tolist(), *columns, strict=True)
-        for step, key, usage, detail in step_usages(own)
+        for step, key, usage, _ in step_usages(own)
         for cells in _parts(usage)
     )
     rest = frame[~is_odd.to_numpy()][list(_KINDS)]
@@ -75,7 +73,7 @@ def _judge_calls(files: Files) -> DataFrame:
     decoder = msgspec.json.Decoder(tuple[Usage, ...])
     columns = (table.column(name).to_pylist() for name in table.column_names)
     return _framed(
-        (row, judge, "", key, *cells, np.nan)
+        (row, judge, "", key, *cells)
         for row, judge, keys, usages in zip(*columns, strict=True)
         # The usage is unknown if none was stored.
         for key, usage in zip(
@@ -140,12 +138,6 @@ def dollars(calls: DataFrame, verdicts: DataFrame) -> float | None:
 def redrawn(calls: DataFrame) -> int:
     """How many replies without an answer were asked for again."""
     return int(_once(calls[calls["part"] > 0])["is_redrawn"].sum())
-
-
-def unbatched_check(calls: DataFrame) -> UnbatchedCheck | UnsetType:
-    """How far choices are from those that were also scored one by one; UNSET for none."""
-    apart = _once(calls[calls["unbatched"].notna() & (calls["part"] == 0)])["unbatched"]
-    return UnbatchedCheck(len(apart), float(apart.max())) if len(apart) else UNSET
 
 
 def costs(calls: DataFrame, run: RunFile) -> Costs:

@@ -33,9 +33,8 @@ class SourceSpec(Spec, frozen=True, kw_only=True):
 class Repair(Spec, frozen=True, kw_only=True):
     """One correction of released data: the row, the defect and the right values of its columns.
 
-    A column is corrected in one way: `set` gives the whole cell; `swap` gives fragments of the
-    released cell, each followed by its replacement; `take` gives the number, from 1, of
-    the row's cell under no column name that belongs there.
+    `set` gives the whole cell; `swap` gives fragments of it, each followed by its replacement;
+    `take` gives the number, from 1, of the row's cell under no column name that belongs there.
     """
 
     row: dict[str, str]
@@ -47,15 +46,10 @@ class Repair(Spec, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not self.columns:
             raise ValueError(f"the repair of {self.row} changes nothing; give set, swap or take")
-        for column in self.columns:
-            if self.columns.count(column) > 1:
-                raise ValueError(f"column {column!r} is mended in two ways; choose one")
-        for column, texts in self.swap.items():
-            if not texts or len(texts) % 2 or "" in texts[::2]:
-                raise ValueError(
-                    f"swap of column {column!r} says {list(texts)}; give a fragment as released, "
-                    "then as it should be"
-                )
+        if twice := [name for name in self.columns if self.columns.count(name) > 1]:
+            raise ValueError(f"column {twice[0]!r} is mended in two ways; choose one")
+        if any(not texts or len(texts) % 2 or "" in texts[::2] for texts in self.swap.values()):
+            raise ValueError("`swap` is a fragment as released, then as it should be, and so on")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -76,9 +70,9 @@ POSITIVE, NEGATIVE = "hateful", "benign"
 class LabelSpec(Spec, frozen=True, kw_only=True):
     """How a row gets its label: from the values of a column, or from a threshold on its number.
 
-    `classes` names each label and the values that mean it; an empty value, "", is an empty cell.
-    With `at_least` a row is hateful from this number on, and benign below. Rows with a value of
-    `left_out` are no samples; a value that the map does not name is an error.
+    `classes` names each label and the values that mean it, "" an empty cell. With `at_least` a row
+    is hateful from this number on, and benign below. Rows with a value of `left_out` are no
+    samples; another value is an error.
     """
 
     column: str
@@ -88,10 +82,7 @@ class LabelSpec(Spec, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if bool(self.classes) == (self.at_least is not None):
-            raise ValueError(
-                f"the label in column {self.column!r} is given by `classes` or by `at_least`, one "
-                "of the two; give that one"
-            )
+            raise ValueError(f"give `classes` or `at_least` of column {self.column!r}, not both")
         if self.at_least is not None and not isfinite(self.at_least):
             raise ValueError(f"`at_least` is {self.at_least}; give a number that texts can reach")
         named = [value for part in self.classes.values() for value in part] + [*self.left_out]
@@ -108,9 +99,8 @@ class OriginalsSpec(Spec, frozen=True, kw_only=True):
     """Which rows were derived from others: all rows without `value` in `column`.
 
     They are samples only if `with_made` is true. Each then joins the cluster of the most similar
-    original with the same label, if the Jaccard similarity of their words is at least `likeness`;
-    otherwise, or if `likeness` is null, it is its own cluster. A derived row with an empty label
-    cell has no label: each released augmentation has one layer of labels.
+    original with the same label, if the Jaccard similarity of their words is at least `likeness`
+    (null: none). A derived row with an empty label cell has no label.
     """
 
     column: str
@@ -122,13 +112,11 @@ class OriginalsSpec(Spec, frozen=True, kw_only=True):
 class TableSpec(Spec, frozen=True, kw_only=True):
     """A table of labelled texts by its columns.
 
-    `source` names the folder in the data folder, `files` its files; without `files`, all tables
-    in it. `train` are the files that a classifier is trained on. `group` is what scores
-    are given for in addition to all rows, `origin` where a text comes from, `keep` further
-    columns by the names they are kept under. `cluster` names what rows of one original share. Of
-    columns in `optional` a file may lack some; any other that is named must be there. `rows:
-    ratings`: each row is one rater's, and rows of equal text are one item, labelled by their mean
-    or majority.
+    `source` names the folder in the data folder, `files` its files, by default all tables in it.
+    `train` are the files that a classifier is trained on. `group` is what scores are given for in
+    addition to all rows, `origin` where a text comes from, `keep` further columns by the names they
+    are kept under. `cluster` names what rows of one original share. Columns of `optional` may be
+    absent. `rows: ratings`: rows of equal text are one item, labelled by their mean or majority.
     `duplicates: drop` keeps the first of texts with the same words. `language` is that of the
     texts, such as en.
     """
@@ -155,16 +143,12 @@ class TableSpec(Spec, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.rows == "ratings" and self.duplicates == "keep":
-            raise ValueError(
-                "`rows: ratings` makes one item of rows of equal text; leave out `duplicates: keep`"
-            )
+            raise ValueError("`rows: ratings` joins equal texts; leave out `duplicates: keep`")
         reserved = {"label", "labels", "subtlety", "properties", "origin", "implicitness", "text"}
         if taken := sorted(reserved & set(self.keep)):
             raise ValueError(f"`keep` may not name {taken[0]!r}, which has a key of its own")
         if unknown := sorted(set(self.optional) - set(self.columns)):
-            raise ValueError(
-                f"`optional` names {unknown[0]!r}, which no other key does; correct it"
-            )
+            raise ValueError(f"`optional` names {unknown[0]!r}, which no other key does")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -182,11 +166,10 @@ class PairMapSpec(Spec, frozen=True, kw_only=True):
     """Where the tables of a public data set have sentences that imply something.
 
     `sentence` has the columns of the sentence, `counterpart` those of the text that says the same
-    outright, if the data set has one; texts of several columns are joined by a blank. `fields`
-    names further columns that a build job shows, such as the question that is answered. Rows with
+    outright; texts of several columns are joined by a blank. `job` is the build job that writes a
+    counterpart where there is none, and `fields` names further columns that it shows. Rows with
     other values than those of `where` in its columns are left out. `cluster` names what rows of
-    one original share. `job` is the build job that writes a counterpart where there is none.
-    `licence` is that of the data, `tried` what the map was tried on.
+    one original share. `tried` says what the map was tried on.
     """
 
     about: str
@@ -228,8 +211,7 @@ class SampleColumns(Spec, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         ways = [name for name in ("id", "fields", "prompt") if getattr(self, name)]
         if len(ways) != 1:
-            names = "`id`, `fields` and `prompt`"
-            raise ValueError(f"a sample is identified by one of {names}, not by {ways or 'none'}")
+            raise ValueError(f"give one of `id`, `fields` and `prompt`, not {ways or 'none'}")
         if self.group is not None and not self.fields:
             raise ValueError("`group` goes with `fields`; leave it out")
 
@@ -293,10 +275,7 @@ class MapSpec(Spec, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         is_log = self.format in ("lm_eval", "inspect")
         if is_log and (self.answer or self.prompt):
-            raise ValueError(
-                f"a log in format {self.format} says itself what was asked and answered; leave "
-                "out `prompt` and `answer`"
-            )
+            raise ValueError(f"a log of {self.format} has both; leave out `prompt` and `answer`")
         if not is_log and not (self.answer and self.sample):
             raise ValueError(f"a file in format {self.format} needs `sample` and `answer`")
 
@@ -316,9 +295,9 @@ def half_unit(printed: Printed) -> float:
 class CellSpec(Spec, frozen=True, kw_only=True):
     """One published number, with the recomputed value that should equal it, or why there is none.
 
-    `table` names the place that prints it; DERIVED where it only follows from printed numbers and
-    RELEASE where it was counted in the released files: such a number is printed nowhere.
-    `known_difference` says why the recomputed value is `found` and not the published one.
+    `table` names the place that prints it, DERIVED where it follows from printed numbers, RELEASE
+    where it was counted in the released files. `known_difference` says why the recomputed value is
+    `found` and not the published one.
     """
 
     table: str
@@ -367,22 +346,17 @@ class PrintedTable(Spec, frozen=True, kw_only=True):
         )
 
 
-class UnlistedCells(Spec, frozen=True, kw_only=True):
-    """Printed numbers of a table that are not listed cell by cell, and why."""
-
-    table: str
-    cells: str
-    reason: str
-
-
 class GoldenSpec(Spec, frozen=True, kw_only=True):
-    """The published numbers of one paper or source, and the inputs of their recomputation."""
+    """The published numbers of one paper or source, and the inputs of their recomputation.
+
+    `unlisted` says of printed numbers that are not listed here why.
+    """
 
     paper: str
     about: str
     cells: tuple[CellSpec, ...] = ()
     printed: tuple[PrintedTable, ...] = ()
-    unlisted: tuple[UnlistedCells, ...] = ()
+    unlisted: dict[str, str] = field(default_factory=dict)
     inputs: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property

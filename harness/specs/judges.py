@@ -1,7 +1,4 @@
-"""What a judge's YAML may say, one class a kind.
-
-A judge that asks has a `model`: a name in configs/models.
-"""
+"""What a judge's YAML may say, one class a kind."""
 
 from typing import Annotated, Any, Literal
 
@@ -37,9 +34,9 @@ class Scale(Spec, frozen=True, kw_only=True):
 class PreferenceSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind", tag="preference"):
     """A model chooses which of two references a response is closest to.
 
-    `shows` are the references its prompt may contain besides the two options. `orders: single`
-    asks once, in an order drawn for each sample; `both` asks twice. `step` names an earlier step
-    whose response is read in place of the last one's.
+    `model` is a name in configs/models; `shows` are the references its prompt may contain besides
+    the two options. `orders: single` asks once, in an order drawn for each sample; `both` asks
+    twice. `step` names an earlier step whose response is read in place of the last one's.
     """
 
     about: str
@@ -55,9 +52,9 @@ class PreferenceSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind"
 class RatingSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind", tag="rating"):
     """A model rates a response on a scale in one or more replies; readable ratings are averaged.
 
-    `shows` are the references its prompt may contain, one a line; `slots` words slots by
-    templates, without .j2, that only fields fill. `is_structured` makes the server
-    enforce the form of replies, if it can.
+    `model` is a name in configs/models; `shows` are the references its prompt may contain, one a
+    line; `slots` words slots by templates, without .j2, that only fields fill. `is_structured` has
+    the server enforce the form of replies, if it can.
     """
 
     about: str
@@ -102,7 +99,7 @@ class BertScoreSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind",
     """BERTScore F1 of a response with each text of a reference, their mean or their maximum.
 
     `encoder` is minilm (packaged), a hub name or a folder; `layer` counts from 1, null takes the
-    layer that bert-score recommends, or the last.
+    one that bert-score recommends, or the last.
     """
 
     about: str
@@ -110,8 +107,6 @@ class BertScoreSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind",
     layer: Annotated[int, Meta(ge=1)] | None = None
     reference: str
     over: Literal["mean", "max"] = "mean"
-    has_idf: bool = False
-    is_rescaled: bool = False
 
 
 class ContrastSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind", tag="contrast"):
@@ -125,8 +120,7 @@ class ContrastSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind", 
 class GoldSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="gold"):
     """Compares the choice of a model with the right one; it asks no model and no encoder.
 
-    `normalisation` is how the headline metric normalises log-probabilities; the others are
-    further metrics.
+    `normalisation` is that of the headline metric; the others are further metrics.
     """
 
     about: str

@@ -13,9 +13,8 @@ Names = tuple[str, ...]
 class CellStyle(Spec, frozen=True, kw_only=True):
     """How a number is printed.
 
-    `shows` lists what a cell has: value, interval (95 %), sd (of numbers that are
-    averaged), n (what the value counts) and rank.
-    `digits` are those after the point. `percent: true` prints 0.5 as 50.
+    `shows` lists what a cell has: value, interval (95 %), sd (of numbers that are averaged), n and
+    rank. `digits` are those after the point. `percent: true` prints 0.5 as 50.
     """
 
     shows: tuple[Shown, ...] = ("value",)
@@ -28,9 +27,8 @@ class TableLayout(Spec, frozen=True, kw_only=True):
 
     `rows`, `columns` and `groups` name what the numbers differ in; each value of `groups` has a
     table of its own, and so has whatever else would put two numbers into one cell. `where` keeps
-    some values, by patterns such as `cot*`, for each name. `names` has words for values, in the
-    order in which they are printed. `cell` is how a number is printed. `about` is the caption,
-    `note` a further line below the table, `legend` explains values, those alone that it has.
+    some values, by patterns such as `cot*`, for each name. `names` has words for values, in their
+    order. `about` is the caption, `note` a further line, `legend` explains values.
     """
 
     about: str
@@ -61,10 +59,9 @@ class RunsLayout(TableLayout, frozen=True, kw_only=True, tag="runs", tag_field="
     """Scores of stored runs, by model, task, variant, level, decoding, group, judge and metric.
 
     Where `where` and the axes do not name them, only the main metric is shown, over all samples
-    and all decodings together. `level` is the number at the end of a variant's name.
-    `people` is the heading of a column with the means of people's ratings, `agreement` lists
-    statistics of `harness agree` that follow as rows; both need `--ratings`. `controls: false`
-    leaves out the models that are built with the answers, or with none.
+    and all decodings together. A level is the number at the end of a variant's name. `people` is
+    the heading of a column with the means of people's ratings, `agreement` lists statistics of
+    `harness agree` that follow as rows; both need `--ratings`. `controls: false` leaves those out.
     """
 
     people: str = ""
@@ -73,19 +70,16 @@ class RunsLayout(TableLayout, frozen=True, kw_only=True, tag="runs", tag_field="
 
 
 class AgreementLayout(TableLayout, frozen=True, kw_only=True, tag="agreement", tag_field="kind"):
-    """Statistics of `harness agree`, by judge, statistic, task, variant and model.
-
-    It needs `--ratings`.
-    """
+    """Statistics of `harness agree`, by judge, statistic, task, variant and model."""
 
 
 class FilesLayout(TableLayout, frozen=True, kw_only=True):
     """A table that is made of files.
 
-    `source` is a folder in the data folder, `files` the files in it, each after the name of its
-    split; `--data FILE` reads other files, and `needs` says which. `dims` has, for a name in
-    `rows`, `columns` or `where`, the columns it is read from; without it, the column of that name.
-    `defaults` has the value of an empty or absent cell, by column.
+    `source` is a folder in the data folder, `files` the files in it by the names of their splits;
+    `needs` says which others `--data FILE` may give. `dims` has, for a name in `rows`, `columns` or
+    `where`, the columns it is read from, by default that of its name. `defaults` has the value of
+    an empty or absent cell, by column.
     """
 
     source: str = ""
@@ -103,9 +97,9 @@ class CountsLayout(FilesLayout, frozen=True, kw_only=True, tag="data", tag_field
     """Counts of rows by the values of columns; the name `split` means the file.
 
     A row counts for each value of a list, and for each column of a name that has several.
-    `share_of` prints shares of their row, column or table in place of counts. `totals` adds a
-    row, a column or both, in which each row of data counts once. `always` has, for a name, the
-    value whose rows are counted under each of its values: originals, with what was made of them.
+    `share_of` prints shares of a row, column or table. `totals` adds a row, a column or both, in
+    which each row of data counts once. `always` has, for a name, the value whose rows are counted
+    under each of its values, as originals are.
     """
 
     share_of: Literal["row", "column", "table"] | None = None
@@ -122,8 +116,8 @@ class CountsLayout(FilesLayout, frozen=True, kw_only=True, tag="data", tag_field
 class LayerSpec(Spec, frozen=True, kw_only=True):
     """What coders said of a unit, as a number.
 
-    `column` has their words, `values` the number of each word; other words are `otherwise`.
-    Or `sum` adds up other layers, each with a weight.
+    `column` has their words, `values` the number of each, `otherwise` that of others. Or `sum` adds
+    up other layers, each with a weight.
     """
 
     column: str = ""
@@ -135,9 +129,8 @@ class LayerSpec(Spec, frozen=True, kw_only=True):
 class CodersLayout(FilesLayout, frozen=True, kw_only=True, tag="coders", tag_field="kind"):
     """Agreement of coders, by `layer`, `statistic` and further columns.
 
-    `unit` and `coder` are columns; each row of data is what one coder said of one unit. `layers`
-    has what was said. The statistics are kappa (two coders), alpha_nominal, alpha_ordinal,
-    alpha_interval and percent.
+    Each row of data is what one coder said of one unit, both columns; `layers` has what was said.
+    Statistics: kappa (two coders), alpha_nominal, alpha_ordinal, alpha_interval, percent.
     """
 
     unit: str
@@ -148,11 +141,10 @@ class CodersLayout(FilesLayout, frozen=True, kw_only=True, tag="coders", tag_fie
 class ValuesLayout(FilesLayout, frozen=True, kw_only=True, tag="file", tag_field="kind"):
     """Numbers of a file, such as one that `harness impscore` wrote.
 
-    `values` names the columns of numbers; their names are the values of `measure`. `lengths: true`
-    counts the characters of texts instead. A list of numbers counts from 1 in `place`. `records`
-    is the key of the rows in a JSON file. `pairs: true` reads sentence pairs in each form that
-    `impscore train` reads, as rows of source, topic, implicit and explicit. Numbers
-    that share a cell are averaged.
+    `values` names the columns of numbers, as `measure` does; `lengths: true` counts the characters
+    of texts instead. A list of numbers counts from 1 in `place`. `records` is the key of the rows
+    in a JSON file. `pairs: true` reads the sentence pairs of `impscore train` as rows of source,
+    topic, implicit and explicit. Numbers that share a cell are averaged.
     """
 
     values: Names

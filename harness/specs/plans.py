@@ -15,11 +15,10 @@ Seeds = Annotated[tuple[int, ...], Meta(min_length=1)]
 class PlannedTask(Spec, frozen=True, kw_only=True):
     """A task of a plan: how it is run, and what it has in place of what the plan says.
 
-    `task` is a name in tasks/. `judges` and `variants` are names, by default the task's own; a
-    judge may name the model it asks, as in contextual/gpt-4o. `answers` says how models answer
-    choices, as `harness run --answers`. `column_map` is the column map of a table, and `scorer` the
-    scorer of implicitness. `models`, `controls`, `limit` and `seeds` replace the plan's for this
-    task; `limit: null` takes all samples.
+    `judges` and `variants` are by default the task's own; a judge may name the model it asks, as in
+    contextual/gpt-4o. `answers` says how models answer choices, `map` is the column map of a table,
+    `scorer` the scorer of implicitness. `models`, `controls`, `limit` and `seeds` replace the
+    plan's; `limit: null` takes all samples.
     """
 
     task: str
@@ -38,10 +37,9 @@ class PlanSpec(Spec, frozen=True, kw_only=True):
     """A plan: every model answers every task, once a seed.
 
     `models` and `controls` are names in configs/models/; a control that a task does not define is
-    left out of it. `tasks` are names, or mappings that say how a task is run. `limit` is how many
-    samples of each task are asked about, all without it, and `seeds` are those of the random draws,
-    each with runs of its own. `budget_usd` is what all calls of the plan may cost together, in US
-    dollars. `allow_self_judge` lets a model judge its own answers.
+    left out of it. `limit` is how many samples of each task are asked about, by default all;
+    `seeds` are those of the random draws, each with runs of its own. `budget_usd` is what all calls
+    may cost together. `allow_self_judge` lets a model judge its own answers.
     """
 
     about: str

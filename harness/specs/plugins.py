@@ -1,7 +1,6 @@
 """Classes and functions that others add: by an entry point, or by the path of a Python file.
 
-An entry point's name is the kind it adds. The digest of the source goes into signatures. Only an
-entry that a YAML of a home folder names is ever run; none of a results folder or a data file.
+Only what a YAML of a home folder names is ever run; nothing of a results folder or a data file.
 """
 
 import inspect
@@ -33,10 +32,7 @@ OWN = "python"
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """An object to be used as it is, where it comes from, and the sha256 of its source.
-
-    `source` is empty for an object of this package, which the version identifies.
-    """
+    """An object, where it comes from, and the sha256 of its source, empty for one of ours."""
 
     value: Any
     origin: str
@@ -55,11 +51,7 @@ def plugin_kinds(group: Group) -> list[str]:
 
 
 def plugin(group: Group, kind: str, *, known: Iterable[str], where: str) -> Extension:
-    """Import what an installed package adds under a kind.
-
-    Raises SpecError for a kind that nobody adds (naming the nearest of `known` and of the plugins),
-    for a kind of two packages, and for a package that cannot be imported.
-    """
+    """Import what one installed package adds under a kind, else raise SpecError."""
     # A package that is on the path twice, as a checkout and installed, is one.
     found = {(_package(p), p.value): p for p in entry_points(group=group, name=kind)}
     points = tuple(found.values())
@@ -69,9 +61,7 @@ def plugin(group: Group, kind: str, *, known: Iterable[str], where: str) -> Exte
         raise SpecError(f"{where}: {fact}{did_you_mean(kind, names)}")
     packages = " and ".join(sorted(map(_package, points)))
     if len(points) > 1:
-        raise SpecError(
-            f"{where}: kind {kind!r} is added by {packages}; uninstall all of them but one"
-        )
+        raise SpecError(f"{where}: kind {kind!r} is added by {packages}; uninstall all but one")
     with foreign_code(f"{where}: kind {kind!r} of {packages}"):
         value = points[0].load()
     return Extension(value, packages, _source(value, points[0].module, where=where))
@@ -83,9 +73,8 @@ def own_entry(entry: str, folder: Path, *, where: str) -> Extension:
     if not place or not name.isidentifier():
         raise SpecError(f"{where}: entry {entry!r}; write path/to/file.py:Name or module:Name")
     if place.endswith(".py"):
-        path = folder / Path(place).expanduser()
-        module, source = _file_module(path, where=where)
-        origin = str(path)
+        origin = str(folder / Path(place).expanduser())
+        module, source = _file_module(Path(origin), where=where)
     else:
         origin = f"module {place}"
         with foreign_code(f"{where}: {origin}"):
@@ -98,10 +87,7 @@ def own_entry(entry: str, folder: Path, *, where: str) -> Extension:
 
 
 def build(made_by: Extension, *arguments: object, protocol: type, where: str) -> Any:  # noqa: ANN401 - one of ours by its protocol
-    """Call the `build` of a class, which gives an object of a protocol.
-
-    Raises SpecError for a foreign object that is no class, that raises, or has a member missing.
-    """
+    """Call the `build` of a class, which gives an object of a protocol, else raise SpecError."""
     if not made_by.source:
         return made_by.value.build(*arguments)
     if not isinstance(made_by.value, type):
@@ -134,17 +120,15 @@ def spec_of(made_by: Extension, kind: str, *, where: str) -> type[Struct]:
 def spec_digest(spec: Struct) -> str:
     """Digest what a spec says, but for keys that change no answer and no verdict."""
     content, left_out = structs.asdict(spec), {"about", "entry"}
-    if isinstance(spec, ReadsLanguages):
-        left_out.add("languages")
+    left_out |= {"languages"} if isinstance(spec, ReadsLanguages) else set()
     return digest({key: v for key, v in content.items() if key not in left_out})
 
 
 def source_digest(item: object, *, is_strict: bool = True) -> str:
     """The sha256, in hex, of the compiled code of a function or class, and of the state it holds.
 
-    Defaults, closures, the arguments of partials, attributes of objects and base classes count;
-    what the code reads from elsewhere (globals, files, weights) does not. Raises SpecError for
-    state that has no digest, such as a loaded network, unless not `is_strict`.
+    What the code reads from elsewhere (globals, files, weights) does not count. Raises SpecError
+    for state that has no digest, such as a loaded network, unless not `is_strict`.
     """
     return digest(_content(item, is_strict, ()))
 
@@ -202,13 +186,10 @@ def foreign_code(what: str) -> Iterator[None]:
     except HarnessError:
         raise
     except Exception as error:  # whatever code of others raises, it is no bug of ours
-        [*_, last] = extract_tb(error.__traceback__)
+        last = error if isinstance(error, SyntaxError) else extract_tb(error.__traceback__)[-1]
         place = f"{last.filename}, line {last.lineno}"
-        if isinstance(error, SyntaxError):
-            place = f"{error.filename}, line {error.lineno}"
-        raise SpecError(
-            f"{what} failed ({type(error).__name__}: {error}; {place}); correct it there"
-        ) from error
+        fact = f"{what} failed ({type(error).__name__}: {error}; {place})"
+        raise SpecError(f"{fact}; correct it there") from error
 
 
 def _package(point: EntryPoint) -> str:

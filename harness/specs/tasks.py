@@ -20,9 +20,8 @@ class DecodingSpec(Spec, frozen=True, kw_only=True):
 class StepSpec(Spec, frozen=True, kw_only=True):
     """One call of a variant: a template below prompts/, without .user.j2 or .system.j2.
 
-    A step that `is_follow_up` is asked in one conversation with the step before it, behind its
-    prompt and its answer. `postprocess` takes the place of the task's; `answer_line` takes the
-    answer after the last `Answer:`. Both are absent from what is stored where they are not given.
+    A step that `is_follow_up` is asked in one conversation with the step before it. `postprocess`
+    takes the place of the task's; `answer_line` takes the answer after the last `Answer:`.
     """
 
     name: str
@@ -36,10 +35,9 @@ class StepSpec(Spec, frozen=True, kw_only=True):
 class ChoiceSpec(Spec, frozen=True, kw_only=True):
     """How a variant orders and shows the choices of a sample, and what counts as an answer.
 
-    `order` counts the orders of the choices from 0: those a sample brings as references order0,
-    order1, ..., else all orders there are, shuffled by the sample's id; null keeps the sample's
-    own. The answer is the `number` a choice is shown at, or its `text`, behind `lead`, which is
-    part of the answer.
+    `order` counts the orders of the choices from 0: those of the references order0, order1, ...,
+    else all orders, shuffled by the sample's id; null keeps the sample's own. `answers` are the
+    `number` a choice is shown at, or its `text`, behind `lead`, which is part of the answer.
     """
 
     order: Annotated[int, Meta(ge=0)] | None = None
@@ -48,39 +46,31 @@ class ChoiceSpec(Spec, frozen=True, kw_only=True):
 
 
 class VariantSpec(Spec, frozen=True, kw_only=True):
-    """The steps of a variant, the references its prompts may show, and slots of its own.
+    """The steps of a variant; its prompts may show the references that it `reveals`.
 
-    `slots` maps a slot to the template that words it, without .j2; it may show what the step's own
-    template may. A sample without a field of `needs` is not asked under the variant.
-    `averaged_over` names the rows of tables that average over all variants of that name. A step
-    that `is_unconditional` scores the choices without what the sample says; it is left out where
-    answers are written.
+    `slots` maps a slot to the template that words it, without .j2. A sample without a field of
+    `needs` is not asked under the variant. `averaged_over` names the rows of tables that average
+    over all variants of that name. A step that `is_unconditional` scores the choices without what
+    the sample says; it is left out where answers are written.
     """
 
     about: str
     steps: Annotated[tuple[StepSpec, ...], Meta(min_length=1)]
     slots: dict[str, str] = field(default_factory=dict)
     reveals: tuple[str, ...] = ()
-    template_source: Literal["paper", "reconstructed", "own"] = "own"
     choice: ChoiceSpec | None = None
     needs: tuple[str, ...] = ()
     averaged_over: str | None = None
 
     def __post_init__(self) -> None:
-        is_unconditional = [step.is_unconditional for step in self.steps]
-        if any(is_unconditional) and self.choice is None:
+        if any(step.is_unconditional for step in self.steps) and self.choice is None:
+            raise ValueError("`is_unconditional` is for steps of a variant with a `choice`")
+        if self.steps[-1].is_unconditional:
+            raise ValueError("the last step answers, and cannot be `is_unconditional`")
+        is_first = self.steps[0].is_follow_up
+        if is_first or (self.choice and any(step.is_follow_up for step in self.steps)):
             raise ValueError(
-                "`is_unconditional` is for steps of a variant with a `choice`; leave it out"
-            )
-        if is_unconditional[-1]:
-            raise ValueError(
-                "the last step answers, and cannot be `is_unconditional`; add one after it"
-            )
-        follow_ups = [step.name for step in self.steps if step.is_follow_up]
-        if follow_ups and (self.choice is not None or self.steps[0].is_follow_up):
-            raise ValueError(
-                f"step {follow_ups[0]!r}: `is_follow_up` is for a step behind another one, in a "
-                "variant without a `choice`; leave it out"
+                "`is_follow_up` is for a step behind another one, in a variant without a `choice`"
             )
 
 
@@ -103,12 +93,11 @@ class ReferenceChoiceSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag
 
 
 class DataSpec(Spec, frozen=True, kw_only=True):
-    """Where a task's samples come from: a released source, or our own sample set.
+    """Where a task's samples come from: a released source, or our own set, `sample`.
 
-    Without `files` and `map`, the sample set is the only data. `derive` makes choice samples from
-    the data; only these are asked. `map` names the column map of a table of labelled texts, whose
-    source and files replace these keys. `choices` maps each label of the table to its answer.
-    `language` is that of the texts, such as en, for judges and scorers that read some alone.
+    `derive` makes choice samples from the data; only these are asked. `map` names the column map of
+    a table of labelled texts, whose source and files replace these keys. `choices` maps each label
+    of the table to its answer. `language` is that of the texts, such as en.
     """
 
     source: str
@@ -122,12 +111,8 @@ class DataSpec(Spec, frozen=True, kw_only=True):
     language: LanguageCode | UnsetType = UNSET  # where it is unset, stored runs do not have it
 
     def __post_init__(self) -> None:
-        if (self.reader == LABELLED) != (self.map is not None) or bool(self.map) != bool(
-            self.choices
-        ):
-            raise ValueError(
-                f"reader {LABELLED!r}, `map` and `choices` go together; give all three, or none"
-            )
+        if len({self.reader == LABELLED, bool(self.map), bool(self.choices)}) > 1:
+            raise ValueError(f"give reader {LABELLED!r}, `map` and `choices`, or none of them")
 
 
 class ImplicitnessSpec(Spec, frozen=True, kw_only=True):
@@ -157,26 +142,18 @@ class ClassesSpec(Spec, frozen=True, kw_only=True):
     by: str = "properties"
 
 
-class UnitSpec(Spec, frozen=True, kw_only=True):
-    """What counts as a document and as a system when agreement with people is measured."""
-
-    document: Literal["sample", "cluster"] = "sample"
-    system: Literal["model", "group"] = "model"
-
-
 class TaskSpec(Spec, frozen=True, kw_only=True):
     """A task: its data, its variants, how answers are drawn and postprocessed, its judges.
 
     `controls` says which field or references each control model answers with at each step, one
     drawn where there are several: `one+other` joins two, `cluster:name` takes all samples of a
-    cluster for the first of them by id;
-    `phrases` names slots whose wording depends on a sample's group; `chance` is the expected
-    headline value of an answer given blindly, null where there is none. `imports` are the
-    layouts in which others store answers to it; `rated` the variants whose samples hold
-    people's mean rating as the reference of that name; `gaps` names differences of two variants
-    or averages, the first less the second; `implicitness` says what scores are compared with,
-    `classes` that each label has scores of its own. `made_of` names the task that this one was
-    made of by changing its samples: its phrases, and what was trained for it, serve this one too.
+    cluster for the first of them by id. `phrases` names slots whose wording depends on a sample's
+    group. `chance` is the expected headline value of an answer given blindly, null where there is
+    none. `imports` are the layouts in which others store answers to it. `rated` are variants whose
+    samples hold people's mean rating as the reference of that name. `gaps` names differences of two
+    variants or averages, the first less the second. `document` and `system` are the units of
+    agreement with people. `implicitness` says what scores are compared with, `classes` that each
+    label has scores of its own. `made_of` names the task whose samples were changed for this one.
     """
 
     about: str
@@ -188,7 +165,8 @@ class TaskSpec(Spec, frozen=True, kw_only=True):
     controls: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
     phrases: tuple[str, ...] = ()
     postprocess: Literal["none", "blank_line", "lead_in"] = "none"
-    unit: UnitSpec = UnitSpec()
+    document: Literal["sample", "cluster"] = "sample"
+    system: Literal["model", "group"] = "model"
     imports: tuple[str, ...] = ()
     rated: tuple[str, ...] = ()
     gaps: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -201,23 +179,19 @@ class TaskSpec(Spec, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         temperatures = [decoding.temperature for decoding in self.decodings]
         if len(set(temperatures)) < len(temperatures):
-            raise ValueError(
-                f"a temperature is given twice in `decodings` ({temperatures}), "
-                "and tables distinguish decodings by it; keep one"
-            )
-        with_choices = [name for name, spec in self.variants.items() if spec.choice]
-        if len(with_choices) not in (0, len(self.variants)):
-            other = next(name for name in self.variants if name not in with_choices)
-            raise ValueError(f"some variants have a `choice` and {other!r} has none; give it one")
-        if with_choices and len(self.decodings) > 1:
+            raise ValueError(f"a temperature is given twice in `decodings` ({temperatures})")
+        has_choice = {spec.choice is not None for spec in self.variants.values()}
+        if len(has_choice) > 1:
+            raise ValueError("some variants have a `choice` and others have none")
+        if self.has_choices and len(self.decodings) > 1:
             raise ValueError("choices are drawn in one way: give one decoding")
-        if not with_choices and self.mode is not Mode.GENERATE:
+        if not self.has_choices and self.mode is not Mode.GENERATE:
             raise ValueError(f"mode {self.mode} is for variants with a `choice`; give each one")
-        if both := set(self.variants) & {spec.averaged_over for spec in self.variants.values()}:
-            raise ValueError(f"an average and a variant are both called {min(both)!r}; rename one")
-        known = {*self.variants, *(spec.averaged_over for spec in self.variants.values())}
-        named = [variant for pair in self.gaps.values() for variant in pair]
-        if unknown := [name for name in named if name not in known]:
+        averages = {spec.averaged_over for spec in self.variants.values()}
+        if both := averages & {*self.variants}:
+            raise ValueError(f"an average and a variant are both called {min(map(str, both))!r}")
+        named = {variant for pair in self.gaps.values() for variant in pair}
+        if unknown := sorted(named - averages - {*self.variants}):
             raise ValueError(f"`gaps` names {unknown[0]!r}, no variant and no average; correct it")
 
     def origin(self, name: str) -> str:
@@ -235,12 +209,10 @@ class BuildStepSpec(Spec, frozen=True, kw_only=True):
 
     `sees` maps each slot to a field, a reference (its texts one a line) or an earlier step.
     `makes: reference` adds the answer to the sample's references under the step's name; `makes:
-    verdict` reads yes or no and drops the reference `judges` of a sample answered with no.
-    `makes: choice` drops such a sample whole. `at_least` is how many texts that reference must have
-    to be asked about. `makes: lines` adds the `count` lines of the answer as the texts of one
-    reference, without the numbers before them; an answer with more or fewer lines counts as
-    unparsed. `refusals: missing` counts an answer that opens like a refusal as missing; by default
-    it is a text like others, for people decline in such words, too.
+    verdict` reads yes or no and drops the reference `judges` of a sample answered with no, if it
+    has `at_least` so many texts; `makes: choice` drops the sample. `makes: lines` adds the `count`
+    numbered lines of the answer as the texts of one reference. `refusals: missing` counts an answer
+    that opens like a refusal as missing.
     """
 
     name: str
@@ -254,14 +226,11 @@ class BuildStepSpec(Spec, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if (self.makes == "lines") != (self.count is not None):
-            raise ValueError(
-                f"step {self.name}: `count` is how many lines it makes; give it with `makes: "
-                "lines`, and only there"
-            )
+            raise ValueError(f"step {self.name}: `count` goes with `makes: lines`")
 
 
 class TurnRuleSpec(Spec, frozen=True, kw_only=True):
-    """The samples that a job takes, by a rule: the others are dropped before anything is asked.
+    """Which samples a job takes: the others are dropped before anything is asked.
 
     The field `context` must have `least_turns` lines, and `turn` `least_words` words that are none
     of `function_words`.
@@ -284,12 +253,8 @@ class BuildSpec(Spec, frozen=True, kw_only=True):
     postprocess: Literal["none", "blank_line", "lead_in"] = "none"
 
     def __post_init__(self) -> None:
-        for step in self.steps:
-            if (step.makes == "verdict") != (step.judges is not None):
-                raise ValueError(
-                    f"step {step.name}: `judges` names the reference a verdict is about; give it "
-                    "with `makes: verdict`, and only there"
-                )
+        if any((step.makes == "verdict") != (step.judges is not None) for step in self.steps):
+            raise ValueError("`judges`, what a verdict is about, goes with `makes: verdict`")
 
 
 Words = tuple[str, ...]
@@ -305,10 +270,10 @@ class ChangeSpec(Spec, frozen=True, kw_only=True):
 
 
 class InsertSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="insert"):
-    """Puts one adverb in: of `middle` behind an auxiliary of `after`, else at start or end.
+    """Puts one adverb in: of `middle` behind an auxiliary of `after`, else at `start` or `end`.
 
-    A sentence's first word is made small for an adverb of `start` only where it is one of
-    `small`; any other may be a name. `not_before` are words that no adverb of `middle` precedes.
+    Of a sentence's first words those of `small` are made small for it. `not_before` are words that
+    no adverb of `middle` precedes.
     """
 
     start: Words
@@ -322,9 +287,8 @@ class InsertSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="i
 class DegreeSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="degree"):
     """Exchanges a degree modifier for another of its group, else puts one before an adjective.
 
-    Those of `groups` are exchanged before one of `adjectives` alone, those of `anywhere` at any
-    place. Those put in are of the first group; they go before one of `adjectives` that follows
-    one of `behind` or an indefinite article.
+    Those of `groups` are exchanged before one of `adjectives` alone, those of `anywhere` anywhere.
+    One of the first group is put before one of `adjectives` behind one of `behind` or an article.
     """
 
     groups: Groups
@@ -334,11 +298,7 @@ class DegreeSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="d
 
 
 class SwapSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="swap"):
-    """Exchanges one expression for another of its group; an expression is one word or several.
-
-    Of groups that share an expression the first counts. `not_before` are words, or marks, before
-    which no expression is exchanged.
-    """
+    """Exchanges one expression for another of its group, but before a word of `not_before`."""
 
     groups: Groups
     not_before: Words = ()
@@ -348,9 +308,8 @@ class NamesSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="na
     """Exchanges one name, wherever it is, for an invented one of its kind.
 
     A capitalised name is a person's after one of `titles` or if it is one of `known_people`, an
-    organisation's before one of `ends`, a place's after one of `near`. Words of `not_names` are no
-    names, nor are those before a word of `not_before`. A place is followed by a mark or a word of
-    `places_before`, as others may be names of peoples. A name of unknown kind is left alone.
+    organisation's before one of `ends`, a place's after one of `near` and before a mark or a word
+    of `places_before`. Words of `not_names` are no names, nor are those before `not_before`.
     """
 
     people: Words
@@ -365,32 +324,16 @@ class NamesSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="na
     places_before: Words
 
 
-class GroupName(Spec, frozen=True, kw_only=True):
-    """The name of a group of people in three forms: its `many`, `one` of them, and an adjective.
-
-    Forms may be equal, as of a place that people come from.
-    """
-
-    many: str
-    one: str
-    adjective: str
-
-    @property
-    def forms(self) -> Words:
-        """The three forms."""
-        return self.many, self.one, self.adjective
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Which forms are equal: names of one shape fit in each other's places."""
-        return tuple(self.forms.index(form) for form in self.forms)
+GroupName = tuple[str, str, str]
+"""The name of a group of people: many of them, one of them, and the adjective."""
 
 
 class GroupNamesSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="group_names"):
     """Exchanges one named group, wherever it is, for another of its kind, such as a faith.
 
-    `groups` are found and put in, those of `found` are found alone. A group is exchanged for one
-    of the same kind whose forms are equal where its own are.
+    `groups` are found and put in, those of `found` are found alone; each has the words for many,
+    for one, and the adjective. A group is exchanged for one whose words are equal where its own
+    are.
     """
 
     groups: dict[str, tuple[GroupName, ...]]
@@ -409,23 +352,13 @@ class RandomSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="r
 
     def __post_init__(self) -> None:
         if (self.operation in ("insertion", "synonyms")) != bool(self.groups):
-            raise ValueError(
-                f"operation {self.operation}: `groups` go with insertion and synonyms, and with "
-                "them alone; correct one of the two"
-            )
-
-
-class WordNetSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="wordnet"):
-    """Exchanges one word for a synonym that an installed WordNet gives it as `part_of_speech`."""
-
-    part_of_speech: Literal["adjective", "adverb", "noun", "verb"] = "adjective"
+            raise ValueError("`groups` go with the operations insertion and synonyms")
 
 
 class AskedSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="asked"):
     """Asks a model to rewrite the text; the answer of the last step replaces it.
 
-    Steps see the text as `text`, the answers of earlier steps under their names, and `words`,
-    such as the language to translate into.
+    Steps see the text as `text`, earlier answers by their names, and `words`, such as a language.
     """
 
     steps: Annotated[tuple[BuildStepSpec, ...], Meta(min_length=1)]
@@ -436,7 +369,5 @@ class AskedSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="as
     postprocess: Literal["none", "blank_line", "lead_in"] = "blank_line"
 
 
-LocalSpec = (
-    InsertSpec | DegreeSpec | SwapSpec | NamesSpec | GroupNamesSpec | RandomSpec | WordNetSpec
-)
+LocalSpec = InsertSpec | DegreeSpec | SwapSpec | NamesSpec | GroupNamesSpec | RandomSpec
 PerturbationSpec = LocalSpec | AskedSpec

@@ -16,7 +16,7 @@ import msgspec
 
 from harness.core import Run, Score
 from harness.errors import StoreError
-from harness.parts import Reason, UnbatchedCheck, Usage, possible
+from harness.parts import Reason, Usage, possible
 from harness.specs.tasks import TaskSpec
 from harness.storage import files
 from harness.storage.cells import csv_text, finite, formula_text, long_cells
@@ -130,7 +130,7 @@ class RunFile:
     """run.json: what was run, resolved, how much of it was planned, and what it cost.
 
     `redrawn` counts replies without an answer that were asked for again, `tables` has the digest of
-    the values of each table. `unbatched_check` is UNSET where none was made.
+    the values of each table.
     """
 
     digest: str
@@ -147,7 +147,6 @@ class RunFile:
     costs: Costs | None = None
     redrawn: int = 0
     missing: tuple[MissingCount, ...] | None = None
-    unbatched_check: UnbatchedCheck | msgspec.UnsetType = msgspec.UNSET
     packages: Mapping[str, str] = field(default_factory=dict)
     tables: Mapping[str, str] = field(default_factory=dict)
 

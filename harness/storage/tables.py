@@ -204,15 +204,18 @@ def _records(name: str, text: str, separator: str, quotes: Quotes = "standard") 
         ) from error
 
 
-def _refuse_columns(where: object, known: Sequence[str], needed: Sequence[str]) -> None:
+def _refuse_columns(
+    where: object,
+    known: Sequence[str],
+    needed: Sequence[str],
+    remedy: str = "or correct its name in the column map",
+) -> None:
     """DataError where a table has some columns not at all, or twice."""
     named = [name for name in known if name]
     if missing := [name for name in needed if name not in named]:
         hint = did_you_mean(missing[0], named) if len(missing) == 1 else ""
-        raise DataError(
-            f"{where}: no column {', '.join(map(repr, missing))}{hint}; name another file, rename "
-            "it, or correct its name in the column map or option"
-        )
+        fact = f"no column {', '.join(map(repr, missing))}{hint}"
+        raise DataError(f"{where}: {fact}; name another file, rename it, {remedy}")
     if repeated := sorted({name for name in needed if named.count(name) > 1}):
         raise DataError(f"{where}: columns named twice: {', '.join(repeated)}; rename one of each")
 
@@ -347,12 +350,14 @@ def _arrow_cells(table: ArrowTable, index: int) -> list[object]:
     return values
 
 
-def column_of(table: Table, name: str | None, *, where: str) -> list[object]:
-    """The cells of the column of this name, by default `text`; DataError where it has no text."""
+def column_of(
+    table: Table, name: str | None, *, where: str, option: str = "--column"
+) -> list[object]:
+    """The cells of the column of this name, by default `text`; of --column one with texts."""
     wanted = TEXT if name is None else name
-    _refuse_columns(where, table.columns, [wanted])
+    _refuse_columns(where, table.columns, [wanted], f"or name another by {option}")
     cells = table.cells(table.columns.index(wanted))
-    if not any(isinstance(cell, str) for cell in cells):
+    if option == "--column" and not any(isinstance(cell, str) for cell in cells):
         others = ", ".join(column for column in table.columns if column != wanted)
         known = f"--column names another: {others}" if others else "give a file with texts"
         raise DataError(f"{where}: column {wanted!r} holds no text; {known}")

@@ -1,7 +1,6 @@
 """Texts of social media to cleaned texts, by named steps in a fixed order.
 
-A step removes or spells out one kind of sign and leaves all others as they are. A text that a step
-leaves without anything visible is no text: the step is named in its place.
+A text that a step leaves without anything visible is no text: the step is named in its place.
 """
 
 import re
@@ -48,14 +47,6 @@ _ENDINGS: Final = {"re": "are", "ve": "have", "ll": "will", "m": "am"}
 
 
 @dataclass(frozen=True, slots=True)
-class CleaningStep:
-    """One step: what it does, in words, and the function that does it."""
-
-    about: str
-    change: Callable[[str], str]
-
-
-@dataclass(frozen=True, slots=True)
 class CleanedText:
     """A cleaned text, or None with the step that left nothing of it; and the steps that changed it.
 
@@ -75,7 +66,7 @@ def clean(text: str, steps: Sequence[str]) -> CleanedText:
     for name in STEPS:
         if name not in steps:
             continue
-        before, text = text, STEPS[name].change(text)
+        before, text = text, STEPS[name][1](text)
         changed += [name] if text != before else []
         if is_blank(text):
             return CleanedText(None, tuple(changed), name)
@@ -120,21 +111,21 @@ def _without_marks(text: str) -> str:
     return "".join(" " if category(letter)[0] in "PS" else letter for letter in text)
 
 
-STEPS: Final[Mapping[str, CleaningStep]] = {
-    "entities": CleaningStep("&amp; and the like become the signs they stand for", unescape),
-    "urls": CleaningStep("addresses of pages go", lambda text: _URL.sub("", text)),
-    "mentions": CleaningStep("@name goes", lambda text: _MENTION.sub("", text)),
-    "mention_marks": CleaningStep("@name becomes name", lambda text: _MENTION.sub(r"\1", text)),
-    "hashtag_marks": CleaningStep("#word becomes word", lambda text: _HASHTAG.sub(r"\1", text)),
-    "emojis": CleaningStep("emojis go", lambda text: _EMOJI.sub("", text)),
-    "contractions": CleaningStep("don't becomes do not; possessives and 'd stay", _expanded),
-    "elongations": CleaningStep("three or more of one letter become two", _shortened),
-    "numbers": CleaningStep("numbers go", lambda text: _NUMBER.sub("", text)),
-    "marks": CleaningStep("punctuation and symbols become spaces", _without_marks),
-    "lowercase": CleaningStep("capitals become small letters", str.lower),
-    "spaces": CleaningStep("one space between words", lambda text: " ".join(text.split())),
+STEPS: Final[Mapping[str, tuple[str, Callable[[str], str]]]] = {
+    "entities": ("&amp; and the like become the signs they stand for", unescape),
+    "urls": ("addresses of pages go", lambda text: _URL.sub("", text)),
+    "mentions": ("@name goes", lambda text: _MENTION.sub("", text)),
+    "mention_marks": ("@name becomes name", lambda text: _MENTION.sub(r"\1", text)),
+    "hashtag_marks": ("#word becomes word", lambda text: _HASHTAG.sub(r"\1", text)),
+    "emojis": ("emojis go", lambda text: _EMOJI.sub("", text)),
+    "contractions": ("don't becomes do not; possessives and 'd stay", _expanded),
+    "elongations": ("three or more of one letter become two", _shortened),
+    "numbers": ("numbers go", lambda text: _NUMBER.sub("", text)),
+    "marks": ("punctuation and symbols become spaces", _without_marks),
+    "lowercase": ("capitals become small letters", str.lower),
+    "spaces": ("one space between words", lambda text: " ".join(text.split())),
 }
-"""All steps, in the order in which they are taken."""
+"""All steps in the order in which they are taken: what each does, and its function."""
 RELEASED_STEPS: Final = (
     *("urls", "mention_marks", "emojis", "contractions", "elongations", "numbers", "lowercase"),
     "spaces",

@@ -17,7 +17,9 @@ LAYERS = ("hateful_layer", "target", "implicit_layer", "subtlety_layer", "implic
 
 
 def ishate() -> AnnotationSpec:
-    return Registry((shipped_home(),), {}, Path("cache")).load("configs/annotations", "ishate")
+    registry = Registry((shipped_home(),), {}, Path("cache"))
+    spec: AnnotationSpec = registry.load("configs/annotations", "ishate")
+    return spec
 
 
 def filled(sheet: Path, labels: list[tuple[str, ...]]) -> None:

@@ -27,7 +27,7 @@ cells:
   - {table: data, cell: rows, published: 2, recompute: ishate_dev, value: rows}
   - {table: people, cell: alpha, published: "0.5", reason: not released}
 unlisted:
-  - {table: Table 2, cells: the other rows, reason: their numbers are not at hand}
+  "Table 2: the other rows": their numbers are not at hand
 """
 Lines = pytest.CaptureFixture[str]
 
@@ -76,7 +76,7 @@ def test_every_cell_is_printed_with_its_status(toy: Toy, capsys: Lines) -> None:
     assert "data rows 2 - - no data (no folder 'ishate' in the data)" in out
     assert "people alpha 0.5 - - not recomputable (not released)" in out
     assert "3 cells: 1 ok, 0 differs, 0 known difference, 1 not recomputable, 1 no data" in out
-    assert "not listed: Table 2, the other rows (their numbers are not at hand)" in out
+    assert "not listed: Table 2: the other rows (their numbers are not at hand)" in out
 
 
 def test_without_all_papers_are_counted_and_only_differences_are_listed(

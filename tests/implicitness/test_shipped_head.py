@@ -44,9 +44,9 @@ def pairs() -> list[TrainingPair]:
 
 @pytest.fixture(scope="module")
 def recipe(head: Head, tmp_path_factory: pytest.TempPathFactory) -> RecipeSpec:
-    return Registry((shipped_home(),), {}, tmp_path_factory.mktemp("cache")).load(
-        "configs/recipes", head.name
-    )
+    registry = Registry((shipped_home(),), {}, tmp_path_factory.mktemp("cache"))
+    spec: RecipeSpec = registry.load("configs/recipes", head.name)
+    return spec
 
 
 def test_the_pairs_are_many_and_their_sentences_clean(pairs: list[TrainingPair]) -> None:

@@ -57,7 +57,7 @@ def test_orders_that_coincide_are_separated_by_the_seed(quiz: Quiz, seed: int) -
 
 
 def test_a_seed_that_is_not_that_of_the_order_is_refused(quiz: Quiz) -> None:
-    with pytest.raises(DataError, match=r"0\.csv:\d+: options in order \[3, 1, 2\], while order 1"):
+    with pytest.raises(DataError, match=r"0\.csv:\d+: options in order 3, 1, 2, while order 1"):
         take(quiz, [answered(0) | {"seed": "1"}])
 
     assert not quiz.results.exists()

@@ -239,7 +239,7 @@ def test_text_of_a_model_is_escaped_in_a_notebook(served: Path) -> None:
         (lambda: ph.FunctionModel("mine"), "give a function"),
         (lambda: ph.FunctionModel("mine", reply=silent, concurrency=0), "at least 1"),
         (lambda: ph.load_runs("nowhere"), "no such folder"),
-        (lambda: ph.score_implicitness("one text"), "a list of texts"),
+        (lambda: ph.score_implicitness("one text"), "give a list"),
         (lambda: ph.agreement("ratings.csv", level="cardinal"), "nominal, ordinal, interval"),  # type: ignore[arg-type]  # the mistake
         (lambda: ph.agreement("ratings.csv", orders="third"), "both, first, second"),  # type: ignore[arg-type]  # the mistake
         (lambda: ph.evaluate("intent_resolutoin", model="oracle"), "intent_resolution"),
@@ -417,7 +417,7 @@ def test_rates_errors_and_a_bundle_come_from_a_run_of_labelled_texts(
 
     [tpr] = rates.query("column == '' and rate == 'tpr'").itertuples()
     assert len(missed) == round((1 - tpr.value) * tpr.n)
-    assert set(missed["error"]) == {"missed"}
+    assert set(missed["harness_error"]) == {"missed"}
     assert missed["text"].str.len().min() > 0
     assert main(["bundle", "--check", str(run.bundle("x.zip"))]) == 0
     with pytest.raises(ph.HarnessError, match="kind 'false': give one of missed"):

@@ -201,7 +201,7 @@ WRONG_TASKS = [
     (
         "max_tokens: 5}",
         "max_tokens: 5}, {temperature: 0.0, max_tokens: 9}",
-        ("given twice in `decodings`", "keep one"),
+        ("given twice in `decodings`",),
     ),
 ]
 
@@ -402,12 +402,12 @@ NEUTRAL = "{name: neutral, template: toy/neutral, is_unconditional: true}"
         (
             "about: plain, ",
             "about: plain, choice: {}, averaged_over: base, ",
-            "both called 'base'; rename",
+            "both called 'base'",
         ),
         (
             "  base:",
             f"  more: {{about: a, {CHOICE}steps: [{{name: a, template: b}}]}}\n  base:",
-            "'base'",
+            "others have none",
         ),
         ("max_tokens: 5}]", "max_tokens: 5}, {temperature: 1, max_tokens: 5}]", None),
     ],

@@ -12,7 +12,6 @@ from msgspec import structs
 from harness.analysis.panels import AgreementQuery, Panel, panels
 from harness.core import Sample
 from harness.parts import Reason
-from harness.specs.tasks import UnitSpec
 from harness.storage.run_tables import VerdictRecord
 from harness.storage.runs import JudgeEntry, ModelEntry, RunFolder, StoredRun
 from support.sketches import lost, right, row, run_file
@@ -79,11 +78,10 @@ def ratings(scale: str = "quality", **raters: Table) -> list[Rating]:
 
 def group_runs(**models: Table) -> list[StoredRun]:
     """A run of each model that rated systems: samples are a document's systems, by group."""
-    unit = UnitSpec(document="cluster", system="group")
     made = []
     for name, table in models.items():
         base = run(name, {"stated": [0.0] * 4})
-        task = structs.replace(base.file.task, unit=unit)
+        task = structs.replace(base.file.task, document="cluster", system="group")
         rows = [
             replace(
                 base.rows[0],

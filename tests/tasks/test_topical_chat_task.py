@@ -129,7 +129,7 @@ def test_no_prompt_shows_what_people_gave() -> None:
 
 
 def test_agreement_takes_conversations_for_documents_and_groups_for_systems() -> None:
-    assert (TASK.unit.document, TASK.unit.system) == ("cluster", "group")
+    assert (TASK.document, TASK.system) == ("cluster", "group")
 
 
 @pytest.mark.slow

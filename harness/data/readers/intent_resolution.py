@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.core import Sample
-from harness.data.readers.released import refuse_repeats
 from harness.errors import DataError, did_you_mean
 from harness.parts import digest
 from harness.specs.data import OverlaySpec, Repair
@@ -48,7 +47,6 @@ def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
     rows = [row for path in files for row in read_rows(path, COLUMNS)]
     repaired = _repaired(rows, overlay.repairs if overlay else ())
     samples = [_sample(row, old) for row, old in zip(repaired, rows, strict=True)]
-    refuse_repeats((row.place, sample.id) for row, sample in zip(rows, samples, strict=True))
     for at, sample in enumerate(samples) if overlay else ():
         fields = {name: re.sub(" {2,}", " ", text) for name, text in sample.fields.items()}
         if fields["prefix"].endswith(" "):
