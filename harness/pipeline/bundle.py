@@ -33,7 +33,7 @@ from harness.pipeline.walk import rebuild
 from harness.registry import JUDGES, Registry
 from harness.specs.models import HostedSpec
 from harness.specs.plugins import OWN
-from harness.storage.bundle import changed, pack, unpack
+from harness.storage.bundle import pack, unpack
 from harness.storage.cells import decode_json
 from harness.storage.files import write_whole
 from harness.storage.find_runs import run_folders
@@ -48,7 +48,8 @@ IMPORTED = "replay"
 MOST_SHOWN, LEAST_SECRET = 10, 8
 _LABELS = ("sample", "variant", "decoding", "group", "judge", "metric")
 _DERIVED = re.compile(
-    rf"runs/([^/]+/){{3}}({'|'.join(map(re.escape, (*NAMES, SUMS)))})|calls/[^/]+/calls\.jsonl"
+    rf"results/(runs/([^/]+/){{3}}({'|'.join(map(re.escape, (*NAMES, SUMS)))})|"
+    r"calls/[^/]+/calls\.jsonl)|home/(configs/judges|prompts)/.+|README\.md"
 )
 
 README = """# A bundle of evaluation results
@@ -109,7 +110,7 @@ def write_bundle(workspace: Workspace, folders: Sequence[RunFolder], out: Path) 
     _refuse_secrets(workspace, made, files)
     data = pack(files)
     write_whole(out, data)
-    return len(files) + 1, len(data)
+    return len(files), len(data)
 
 
 def _calls(workspace: Workspace, runs: Sequence[tuple[RunFolder, StoredRun]]) -> dict[str, bytes]:
@@ -189,7 +190,7 @@ def _refuse_secrets(
 
 
 def prove_bundle(path: Path, progress: Progress) -> tuple[list[str], list[Proof]]:
-    """The files of a bundle that are not as its sums say, and each of its runs derived again.
+    """The files of a bundle that nothing derives, and each of its runs derived again.
 
     Only what the bundle brings is used: no file of a home folder, and no key. Raises StoreError
     for what is no bundle, or not safe to unpack.
@@ -197,15 +198,14 @@ def prove_bundle(path: Path, progress: Progress) -> tuple[list[str], list[Proof]
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     with tempfile.TemporaryDirectory(prefix="harness-prove-") as place:
         unpack(path, folder := Path(place).resolve())
-        if not (folders := run_folders(results := folder / "results")):
+        if not (folders := run_folders(folder / "results")):
             raise StoreError(f"{path}: no run in it; name what `harness bundle` made")
         (home := folder / "home").mkdir(exist_ok=True)
         registry = replace(Registry.open(home), homes=(home,), environ={})
-        space = Workspace(registry, results, None, "corrected", progress)
-        files = sorted(p.relative_to(results) for p in results.rglob("*") if p.is_file())
+        space = Workspace(registry, folder / "results", None, "corrected", progress)
+        files = sorted(p.relative_to(folder) for p in folder.rglob("*") if p.is_file())
         others = [name for p in files if not _DERIVED.fullmatch(name := p.as_posix())]
-        faults = [*changed(folder), *(f"results/{n}: nothing derives this file" for n in others)]
-        return faults, [_prove(space, one) for one in folders]
+        return [f"{n}: nothing derives it" for n in others], [_prove(space, o) for o in folders]
 
 
 def _prove(workspace: Workspace, folder: RunFolder) -> Proof:

@@ -1,4 +1,4 @@
-"""Judges, models, readers and scorers to what breaks the contract that runs rely on.
+"""Judges and models to what breaks the contract that runs rely on.
 
 Each check gives the rules by name, with what breaks them, or "". A judge's model is not asked.
 """
@@ -6,12 +6,10 @@ Each check gives the rules by name, with what breaks them, or "". A judge's mode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from math import isfinite
 from typing import Final
 
 from harness.core import Case, Judge, Model, Request, Response, Sample
 from harness.errors import HarnessError, SpecError
-from harness.implicitness.open import TextScorer
 from harness.parts import ChoiceScore, Decoding, Failure, Message, Mode, Option, Reason
 
 Findings = dict[str, str]
@@ -119,38 +117,6 @@ def check_model(
     for mode in sorted(model.modes):
         with _rule(found, f"gives one response a request to {mode}"):
             _answers(model, _requests(model, mode, place))
-    return found
-
-
-def check_reader(read: Callable[[], list[Sample]]) -> Findings:
-    """Try a reader's contract on some files."""
-    found = Findings()
-    with _rule(found, "gives samples, each with an id of its own"):
-        samples = read()
-        _need(samples, "it gives no samples")
-        twice = len(samples) - len({sample.id for sample in samples})
-        _need(not twice, f"{twice} ids are given twice")
-    with _rule(found, "reads the same each time"):
-        _same("reads", read(), read())
-    return found
-
-
-def check_scorer(build: Callable[[], TextScorer]) -> Findings:
-    """Try the contract of a scorer of texts."""
-    found, scorer, texts = Findings(), build(), [*TEXTS, None, 3]
-    with _rule(found, "has one signature, however often it is built"):
-        _same("is", scorer.signature, build().signature)
-    with _rule(found, "gives a finite value or a flag for each text"):
-        _same("scores no texts as", [], list(scorer.score([])))
-        scores = scorer.score(texts)
-        _need(len(scores) == len(texts), f"{len(scores)} scores of {len(texts)} texts")
-        for text, score in zip(texts, scores, strict=True):
-            is_flagged = score.value is not None or score.flag
-            _need(is_flagged, f"{text!r:.40} has no value and no flag that says why")
-            fact = f"the value of {text!r:.40} is {score.value}"
-            _need(score.value is None or isfinite(score.value), fact)
-    with _rule(found, "scores the same each time"):
-        _same("gives", list(scorer.score(texts)), list(scorer.score(texts)))
     return found
 
 

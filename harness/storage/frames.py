@@ -6,8 +6,6 @@ Missing numbers are NaN, missing texts None; names are categories. Nothing here 
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-import numpy as np
-
 from harness.errors import SpecError
 from harness.lazy import DataFrame, pandas
 from harness.storage.cells import csv_text
@@ -34,6 +32,8 @@ def load(
     Answers begin with `row`, their place. Of samples, `fields` and `references` are dicts of the
     columns that begin so. StoreError where a file of a run was changed since it was written.
     """
+    import numpy as np
+
     facts, parts = list[tuple[str, ...]](), []
     for folder in folders:
         file = folder.read()

@@ -21,7 +21,6 @@ from harness.specs.tasks import TaskSpec
 from harness.storage import files
 from harness.storage.cells import csv_text, finite, formula_text, long_cells
 from harness.storage.files import refused, write_whole
-from harness.storage.ledger import Ledger
 from harness.storage.read_tables import places_of, read_records
 from harness.storage.run_tables import RunTables, SampleRecord
 from harness.storage.schema import STORED
@@ -396,6 +395,8 @@ class StoredRows(Iterable[SampleRecord]):
 
     def prompted(self, rows: Sequence[SampleRecord]) -> list[SampleRecord]:
         """Some of the records with the prompts of their steps, as far as the ledger has them."""
+        from harness.storage.ledger import Ledger
+
         path, found = self._folder.path, []
         if len(path.parents) < 4:
             return list(rows)
