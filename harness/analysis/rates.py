@@ -19,6 +19,7 @@ from harness.pipeline.verdict_frame import ALL
 from harness.stats.clustered import ShareRows, share_gap, share_interval
 from harness.stats.comparison import holm
 from harness.stats.estimate import NoValue
+from harness.storage.frames import plain_rows
 from harness.storage.signature import short_labels
 
 PRECISION = "precision"
@@ -53,7 +54,7 @@ GAP_COLUMNS = (
 p: shares of texts to detect differ between groups, and move it whatever the model does. Else both p
 are NaN with the interval, and `note` says why: "too few" originals on a side, or "constant".
 """
-_POINT = ("score", "threshold", "chosen_on", "texts", "measured", "benign_weight")
+_POINT = ("score_name", "threshold", "chosen_on", "texts", "measured", "benign_weight")
 
 
 def _groups(texts: DataFrame, cells: DataFrame, column: str) -> DataFrame:
@@ -105,7 +106,7 @@ def rates(texts: DataFrame, query: RateQuery, cells: DataFrame | None = None) ->
     """
     rows = [
         [*(own[name].iloc[0] for name in BLOCK), column, group, rate, *_rate(part, rate)]
-        + [own[name].iloc[0] for name in ("score_name", *_POINT[1:])]
+        + [own[name].iloc[0] for name in _POINT]
         for _, own in texts.groupby("signature", sort=False)
         for measured in [own[own["is_measured"]]]
         for column, values in (("", {ALL: measured}), *_split(measured, query, cells))
@@ -119,24 +120,19 @@ def rates(texts: DataFrame, query: RateQuery, cells: DataFrame | None = None) ->
 
 def _rate(part: DataFrame, rate: str) -> tuple[object, ...]:
     found = share_interval(shares(part, rate))
-    is_answered = part["flagged"].notna()
+    is_answered, note = part["flagged"].notna(), str(found.why or "")
     missing = int((_is_of(part, rate) & ~is_answered).sum())
-    is_mixed = part["is_positive"][is_answered].nunique() == 2
-    nothing = {
-        HITS: "no positive text",
-        FALSE_ALARMS: "no negative text",
-        PRECISION: NONE_FLAGGED if is_mixed else "texts of one kind",
-    }
-    note = nothing[rate] if found.value is None else str(found.why or "")
-    if found.value is None and missing and rate != PRECISION:
-        note = "none answered"
+    if found.value is None and rate == PRECISION:
+        is_mixed = part["is_positive"][is_answered].nunique() == 2
+        note = NONE_FLAGGED if is_mixed else "texts of one kind"
+    elif found.value is None:
+        kind = "positive" if rate == HITS else "negative"
+        note = "none answered" if missing else f"no {kind} text"
     return found.value, found.low, found.high, found.n, found.clusters, missing, note
 
 
 def _is_of(part: DataFrame, rate: str) -> Any:  # noqa: ANN401 - a boolean column
-    if rate == PRECISION:
-        return part["is_positive"].notna()
-    return part["is_positive"] == (rate == HITS)
+    return part["is_positive"].isin([True, False] if rate == PRECISION else [rate == HITS])
 
 
 def shares(part: DataFrame, rate: str) -> ShareRows:
@@ -159,9 +155,7 @@ def _of_mean_one(weights: Sequence[float]) -> Any:  # noqa: ANN401 - an array
     return np.array(weights) / (fsum(weights) / len(weights))
 
 
-def gaps(
-    tables: Sequence[RateTexts],
-) -> DataFrame:
+def gaps(tables: Sequence[RateTexts]) -> DataFrame:
     """The gaps between a column's groups: GAP_COLUMNS.
 
     Each table is what `rates` takes. Those of TPR and FPR are tested, corrected together by Holm.
@@ -244,8 +238,4 @@ def point_words(row: Mapping[str, Any]) -> str:
 def rates_name(rows: DataFrame) -> str:
     """The name of the files of some rates: the task, and a digest of what they are split by."""
     cells = rows[["signature", "column", "score", "threshold"]].drop_duplicates()
-    of = sorted(
-        (made, column, score, repr(None if np.isnan(threshold) else float(threshold)))
-        for made, column, score, threshold in cells.itertuples(index=False)
-    )
-    return f"{rows['task'].iloc[0]}-{digest(of)[:8]}"
+    return f"{rows['task'].iloc[0]}-{digest(sorted(map(repr, plain_rows(cells))))[:8]}"

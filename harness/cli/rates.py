@@ -10,9 +10,9 @@ from harness.analysis.flags import PROBABILITY, RateQuery, flags
 from harness.cli import options
 from harness.cli.options import AsJson, ExitCode, Only, Where, one_of, option
 from harness.errors import SpecError
-from harness.lazy import DataFrame, Series, pandas
+from harness.lazy import DataFrame, pandas
 from harness.pipeline.score import ALL
-from harness.present.screen import cell, p_value, say, show, show_json, warn
+from harness.present.screen import cell, intervals, p_value, say, show, show_json, warn
 from harness.stats.estimate import NoValue
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.find_runs import find_run, find_runs
@@ -136,8 +136,8 @@ def _put(rows: DataFrame, found: DataFrame) -> None:
             by = f" by {column}" if column else ", all texts"
             _put_rates(f"{label}{by}", of_column, column or "texts")
             is_own = (found["signature"] == signature) & (found["column"] == column)
-            for rate, of_rate in found[is_own].groupby("rate", sort=False):
-                _put_gaps(f"{label}: gaps of {WORDS[rate]} by {column}", of_rate)
+            if is_own.any():
+                _put_gaps(f"{label}: gaps by {column}", found[is_own])
     for row in rows[(rows["group"] == ALL) & (rows["missing"] > 0)].itertuples():
         say(f"{called[row.signature]}: {row.missing} texts of {WORDS[row.rate]} are missing")
     if tests := int(found["p"].notna().sum()):
@@ -146,27 +146,19 @@ def _put(rows: DataFrame, found: DataFrame) -> None:
 
 
 def _put_rates(title: str, rows: DataFrame, heading: str) -> None:
-    cells = _figures(rows, "value") + ", " + rows["n"].map(str)
+    ends = [f" ({cell(one)})" * (one[0] == one[0]) for one in intervals(rows)]
+    cells = rows["value"].map(cell) + ends + ", " + rows["n"].map(str)
     table = rows.assign(cell=cells).pivot(index="group", columns="rate", values="cell")
     table = table.loc[rows["group"].unique(), list(WORDS)].reset_index(names=heading)
     show(table.rename(columns={n: f"{word} (95% interval), n" for n, word in WORDS.items()}), title)
 
 
 def _put_gaps(title: str, found: DataFrame) -> None:
-    is_rest = (found["against"] == rated.REST).all()
-    heading = "group, less the rest" if is_rest else "groups"
-    groups = found["group"] if is_rest else found["group"] + " - " + found["against"]
-    table = pandas.DataFrame({heading: groups, "gap (95% interval)": _figures(found, "gap")})
-    if found["rate"].iloc[0] != rated.PRECISION:
-        table = table.assign(p=found["p"], Holm=found["p_holm"])
-    show(table, title, p=p_value, Holm=p_value)
-
-
-def _figures(rows: DataFrame, name: str) -> "Series[str]":
-    """The values of a column, each with its interval where it has one."""
-    ends = zip(rows["low"], rows["high"], strict=True)
-    spans = pandas.Series([cell(pair) for pair in ends], index=rows.index)
-    return rows[name].map(cell) + (" (" + spans + ")").where(rows["low"].notna(), "")
+    pair = found["group"] + " - " + found["against"]
+    shown = {"rate": found["rate"].map(WORDS), "gap": pair, "less": found["gap"]}
+    table = pandas.DataFrame(shown | {"p": found["p"], "Holm": found["p_holm"]})
+    table.insert(3, "interval", intervals(found))
+    show(table.rename(columns={"gap": "groups", "less": "gap"}), title, p=p_value, Holm=p_value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,9 +203,7 @@ def export_errors(
     table, added = error_table.error_table(errors, originals)
     write_whole(choice.out, extended(table, added, target))
     kinds = errors["error"].value_counts()
-    counts = [f"{kinds[kind]} {kind}" for kind in error_table.KINDS if kind in kinds]
-    ties = int((errors["verdict"] == "tie").sum())
-    said = " and ".join(counts) + (f" ({ties} of them ties)" if ties else "")
+    said = " and ".join(f"{kinds[one]} {one}" for one in error_table.KINDS if one in kinds)
     say(f"wrote {said} among {counted} to {choice.out}")
     if missing:
         warn(f"{missing} answers are missing or have no score: they are no errors and not written")

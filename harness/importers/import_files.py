@@ -27,7 +27,7 @@ from harness.workspace import Workspace
 
 # A layout is a module with LOOKS_FOR, recognises(text) and read(path, text, lookup, spec). Those of
 # released data are named by the tasks they answer; logs of other harnesses answer any.
-RELEASED = {"rated_replies": "topical_chat", "hu_choices": "hu2022"}
+RELEASED = {"rated_replies": "topical_chat"}
 LOGS = {"lm_eval": "lm_eval_log", "inspect": "inspect_log"}
 _log = logging.getLogger(__name__)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")

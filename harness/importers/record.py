@@ -124,13 +124,16 @@ class SampleLookup:
         return {sample.id: sample for sample in self.samples}
 
     def having(self, fields: Mapping[str, str], group: str | None = None) -> list[Sample]:
-        """The samples of a group, by default of all, with exactly these texts in these fields."""
+        """The samples of a group, by default of all, with these texts in these fields.
+
+        Outer white space does not count.
+        """
         names = tuple(sorted(fields))
         if names not in self._by_fields:
             index = self._by_fields[names] = defaultdict(list)
             for sample in (one for one in self.samples if one.fields.keys() >= {*names}):
-                index[tuple(sample.fields[name] for name in names)].append(sample)
-        same = self._by_fields[names].get(tuple(fields[name] for name in names), [])
+                index[tuple(sample.fields[name].strip() for name in names)].append(sample)
+        same = self._by_fields[names].get(tuple(fields[name].strip() for name in names), [])
         return [sample for sample in same if group in (None, sample.group)]
 
     def unknown(self, place: str, what: str) -> DataError:
@@ -288,7 +291,7 @@ def _sample(record: ImportedRecord, lookup: SampleLookup, spec: MapSpec | None) 
         return lookup.by_id[name]
     if columns.prompt:
         return None
-    texts = {name: record.text(column) for name, column in columns.fields.items()}
+    texts = {name: record.text(column).strip() for name, column in columns.fields.items()}
     same = lookup.having(texts, record.text(columns.group) if columns.group else None)
     if len(same) == 1:
         return same[0]

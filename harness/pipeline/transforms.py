@@ -7,7 +7,7 @@ cluster. What has no answer, or cannot be changed, is left out and counted, neve
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from random import Random
 from typing import Any, Final
@@ -191,15 +191,10 @@ class PerturbationPlan:
 def field_of(samples: Sequence[Sample], wanted: str | None) -> str:
     """The field to perturb: the one wanted, else `text`, else the one with the longest texts."""
     known = sorted({name for sample in samples for name in sample.fields})
-    if wanted is not None:
-        if wanted not in known:
-            raise SpecError(
-                f"--field: samples have no field {wanted!r}{did_you_mean(wanted, known)}"
-            )
-        return wanted
-    if TEXT in known:
-        return TEXT
-    return max(known, key=lambda name: sum(len(s.fields.get(name, "")) for s in samples))
+    if wanted is not None and wanted not in known:
+        raise SpecError(f"--field: samples have no field {wanted!r}{did_you_mean(wanted, known)}")
+    longest = partial(max, known, key=lambda n: sum(len(s.fields.get(n, "")) for s in samples))
+    return wanted or (TEXT if TEXT in known else longest())
 
 
 def perturbed(
@@ -218,14 +213,13 @@ def perturbed(
         if isinstance(spec, AskedSpec):
             texts, missing = _written(samples, spec, plan.field, ask)
         else:
-            texts = _changed(samples, name, spec, plan)
-        found += [
-            _sample(sample, texts[sample.id], task, plan=plan, name=name)
-            for sample in samples
-            if sample.id in texts
-        ]
-        left = len(samples) - len(texts) - missing.total()
-        counts.append((name, spec.keeps_meaning, len(texts), left, missing))
+            pairs = [(one, one.fields.get(plan.field, "")) for one in samples]
+            made = {one.id: edit_text(text, spec, _draw(one, name, plan)) for one, text in pairs}
+            texts = {id_: text for id_, text in made.items() if text is not None}
+        changed = [one for one in samples if one.id in texts]
+        found += [_sample(one, texts[one.id], task, plan=plan, name=name) for one in changed]
+        left = len(samples) - len(changed) - missing.total()
+        counts.append((name, spec.keeps_meaning, len(changed), left, missing))
     heads = ["perturbation", "keeps_meaning", "changed", "unchanged", "missing"]
     return found, pandas.DataFrame(counts, columns=heads)
 
@@ -240,30 +234,9 @@ def perturbed_task(task: TaskSpec, *, name: str, of: str, about: str) -> TaskSpe
 def sample_line(sample: Sample, sources: Sources | None = None) -> dict[str, Any]:
     """A sample as a line of the sample format, which has no place for blank references."""
     kept = {n: [text for text in texts if text.strip()] for n, texts in sample.references.items()}
-    line = {
-        "id": sample.id,
-        "group": sample.group,
-        "cluster": sample.cluster,
-        "fields": dict(sample.fields),
-        "references": {name: texts for name, texts in kept.items() if texts},
-        "choices": sample.choices,
-        "gold": sample.gold,
-        "flags": sample.flags,
-    }
+    line = {field.name: getattr(sample, field.name) for field in fields(Sample)}
+    line["references"] = {name: texts for name, texts in kept.items() if texts}
     return line | ({"provenance": sources} if sources else {})
-
-
-def _changed(
-    samples: Sequence[Sample], name: str, spec: tasks.LocalSpec, plan: PerturbationPlan
-) -> dict[str, str]:
-    """The texts that word lists change, by sample id; each drawn by its sample's id alone."""
-    pairs = [(one, one.fields.get(plan.field, "")) for one in samples]
-    made = {one.id: edit_text(text, spec, _draw(one, name, plan)) for one, text in pairs}
-    return {name: text for name, text in made.items() if text is not None}
-
-
-def _draw(sample: Sample, name: str, plan: PerturbationPlan) -> Random:
-    return Random(f"{plan.seed}:{name}:{sample.id}")  # noqa: S311 - a reproducible draw
 
 
 def _written(
@@ -290,45 +263,31 @@ def _written(
 def _sample(
     sample: Sample, text: str, task: TaskSpec, *, plan: PerturbationPlan, name: str
 ) -> Sample:
-    sample = _about_other_group(sample, plan, name)
-    measured = {n: texts for n, texts in sample.references.items() if n != IMPLICITNESS}
-    if taken := {FROM, BY, KEEPS} & {*measured, *sample.fields}:
-        raise SpecError(
-            f"sample {sample.id} has {min(taken)!r} already: it is perturbed; perturb its original"
-        )
-    keeps = "yes" if plan.specs[name].keeps_meaning else "no"
+    """A perturbed sample: what was measured of the original's text is not kept."""
+    spec, kept, references = plan.specs[name], sample.fields, sample.references
+    if taken := {FROM, BY, KEEPS} & {*references, *kept}:
+        fact = f"sample {sample.id} has {min(taken)!r} already: it is perturbed"
+        raise SpecError(f"{fact}; perturb its original")
+    if isinstance(spec, tasks.GroupNamesSpec):
+        pair = group_exchange(kept.get(plan.field, ""), spec, _draw(sample, name, plan))
+        exchanged = partial(with_group_exchanged, pair=pair) if pair else str
+        references = {n: tuple(map(exchanged, texts)) for n, texts in references.items()}
+        kept = {n: exchanged(own) for n, own in kept.items()}
+    layouts = [variant.choice for variant in task.variants.values() if variant.choice]
+    numbers = {one.order for one in layouts if one.order is not None and sample.choices}
+    orders = {n: tuple(str(at + 1) for at in permutation(sample, n)) for n in sorted(numbers)}
     return replace(
         sample,
         id=f"{sample.id}~{name}",
-        fields={**sample.fields, plan.field: text},
+        fields={**kept, plan.field: text},
         references={
-            **measured,
-            **_orders(sample, task),
-            FROM: (sample.id,),
-            BY: (name,),
-            KEEPS: (keeps,),
+            **{n: texts for n, texts in references.items() if n != IMPLICITNESS},
+            **{f"{ORDER}{number}": order for number, order in orders.items()},
+            **{FROM: (sample.id,), BY: (name,), KEEPS: ("yes" if spec.keeps_meaning else "no",)},
         },
         group=sample.group if task.phrases else name,
     )
 
 
-def _about_other_group(sample: Sample, plan: PerturbationPlan, name: str) -> Sample:
-    """The sample with the group exchanged in all its fields and references, where one was."""
-    spec, text = plan.specs[name], sample.fields.get(plan.field, "")
-    if not isinstance(spec, tasks.GroupNamesSpec):
-        return sample
-    if (pair := group_exchange(text, spec, _draw(sample, name, plan))) is None:
-        return sample
-    exchanged = partial(with_group_exchanged, pair=pair)
-    references = {n: tuple(map(exchanged, texts)) for n, texts in sample.references.items()}
-    fields = {n: exchanged(text) for n, text in sample.fields.items()}
-    return replace(sample, fields=fields, references=references)
-
-
-def _orders(sample: Sample, task: TaskSpec) -> dict[str, tuple[str, ...]]:
-    layouts = [variant.choice for variant in task.variants.values() if variant.choice]
-    orders = sorted({one.order for one in layouts if one.order is not None})
-    return {
-        f"{ORDER}{order}": tuple(str(at + 1) for at in permutation(sample, order))
-        for order in (orders if sample.choices else ())
-    }
+def _draw(sample: Sample, name: str, plan: PerturbationPlan) -> Random:
+    return Random(f"{plan.seed}:{name}:{sample.id}")  # noqa: S311 - a reproducible draw

@@ -304,26 +304,6 @@ class SwapSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="swa
     not_before: Words = ()
 
 
-class NamesSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="names"):
-    """Exchanges one name, wherever it is, for an invented one of its kind.
-
-    A capitalised name is a person's after one of `titles` or if it is one of `known_people`, an
-    organisation's before one of `ends`, a place's after one of `near` and before a mark or a word
-    of `places_before`. Words of `not_names` are no names, nor are those before `not_before`.
-    """
-
-    people: Words
-    places: Words
-    organisations: Words
-    titles: Words
-    known_people: Words
-    near: Words
-    ends: Words
-    not_names: Words
-    not_before: Words
-    places_before: Words
-
-
 GroupName = tuple[str, str, str]
 """The name of a group of people: many of them, one of them, and the adjective."""
 
@@ -369,5 +349,5 @@ class AskedSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="as
     postprocess: Literal["none", "blank_line", "lead_in"] = "blank_line"
 
 
-LocalSpec = InsertSpec | DegreeSpec | SwapSpec | NamesSpec | GroupNamesSpec | RandomSpec
+LocalSpec = InsertSpec | DegreeSpec | SwapSpec | GroupNamesSpec | RandomSpec
 PerturbationSpec = LocalSpec | AskedSpec

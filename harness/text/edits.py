@@ -1,9 +1,8 @@
 """A text to the text that a perturbation makes of it by word lists, or to None without a change."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from random import Random
 from typing import Final, TypeVar
 
@@ -83,16 +82,6 @@ def _put(pieces: Sequence[Piece], at: int, end: int, new: Piece) -> list[Piece]:
     return edited
 
 
-def _put_names(pieces: Sequence[Piece], spans: Iterable[tuple[int, int, str]]) -> list[Piece]:
-    """The pieces with names in place of spans, each with the possessive ending that was there."""
-    edited = list(pieces)
-    for at, end, name in reversed([*spans]):
-        last = edited[end - 1]
-        new = Piece(edited[at].space, name + last.word[len(last.base) :])
-        edited = _put(edited, at, end, new)
-    return edited
-
-
 def _found(
     plain: Sequence[str], known: Mapping[tuple[str, ...], _T]
 ) -> Iterator[tuple[int, int, _T]]:
@@ -106,7 +95,6 @@ def _found(
         at = end or at + 1
 
 
-_Names = tuple[str, ...]
 _Edited = list[Piece] | None
 _Span = tuple[int, int, tuple[str, ...]]
 """The start and the end of some pieces, and the expressions that may replace them."""
@@ -122,8 +110,6 @@ def edit_text(text: str, spec: tasks.LocalSpec, draw: Random) -> str | None:
             edited = _change_degree(pieces, spec, draw)
         case tasks.SwapSpec():
             edited = _swap_expression(pieces, spec, draw)
-        case tasks.NamesSpec():
-            edited = _replace_name(pieces, spec, draw)
         case tasks.GroupNamesSpec():
             pair = group_exchange(text, spec, draw)
             edited = pair and split_pieces(with_group_exchanged(text, pair))[0]
@@ -227,49 +213,6 @@ def _replace_span(pieces: list[Piece], span: _Span, draw: Random) -> list[Piece]
     return _put(pieces, at, end, Piece(old.space, word))
 
 
-def _replace_name(pieces: list[Piece], spec: tasks.NamesSpec, draw: Random) -> _Edited:
-    if not (named := list(_names(pieces, spec))):
-        return None
-    name, pool = draw.choice(named)
-    there = {piece.word for piece in pieces}
-    new = draw.choice([word for word in pool if word.split()[0] not in there])
-    bases = [piece.base for piece in pieces]
-    return _put_names(pieces, _found(bases, {name: new}))
-
-
-def _names(pieces: Sequence[Piece], spec: tasks.NamesSpec) -> Iterator[tuple[_Names, _Names]]:
-    def is_name(at: int) -> bool:
-        word = pieces[at].base
-        is_title = word[0].isupper() and word[1:].islower()
-        return pieces[at].is_word and is_title and word.casefold() not in spec.not_names
-
-    runs = groupby(range(len(pieces)), key=is_name)
-    for at, end in [(at, at + len([*rest]) + 1) for is_named, (at, *rest) in runs if is_named]:
-        follower = pieces[end].plain if end < len(pieces) else ""
-        pool = _invented_names(pieces, at, end, spec=spec)
-        if pool and follower not in spec.not_before:
-            start = at + (pieces[at].base.casefold() in spec.titles)
-            yield tuple(piece.base for piece in pieces[start:end]), pool
-
-
-def _invented_names(
-    pieces: Sequence[Piece], at: int, end: int, *, spec: tasks.NamesSpec
-) -> _Names | None:
-    words = [piece.base.casefold() for piece in pieces[at:end]]
-    before = pieces[at - 1].plain if at else ""
-    if before == "." and at > 1:  # "Dr. Smith"
-        before = pieces[at - 2].plain
-    if len(words) > 1 and words[-1] in spec.ends:
-        return spec.organisations
-    if words[0] in spec.titles:
-        return spec.people if len(words) > 1 else None
-    if before in spec.titles or words[0] in spec.known_people:
-        return spec.people
-    is_whole = end == len(pieces) or not pieces[end].is_word
-    is_whole = is_whole or pieces[end].plain in spec.places_before
-    return spec.places if before in spec.near and is_whole else None
-
-
 GroupPair = tuple[tasks.GroupName, tasks.GroupName]
 """A group that is named, and the one that is named in its place."""
 
@@ -294,16 +237,15 @@ def group_exchange(text: str, spec: tasks.GroupNamesSpec, draw: Random) -> Group
 def with_group_exchanged(text: str, pair: GroupPair) -> str:
     """A text with every form of the first group's name in that form of the second's."""
     pieces, end = split_pieces(text)
-    group, other = pair
-    spans = []
-    for at, stop, number in _group_spans(pieces, group):
-        new = other[number]
-        if all(piece.word.islower() for piece in pieces[at:stop]):
+    for at, stop, number in reversed(_group_spans(pieces, pair[0])):
+        run, new = pieces[at:stop], pair[1][number]
+        if all(piece.word.islower() for piece in run):
             new = new.lower()
-        elif all(piece.is_shouted for piece in pieces[at:stop]):
+        elif all(piece.is_shouted for piece in run):
             new = new.upper()
-        spans.append((at, stop, new))
-    return join_pieces(_put_names(pieces, spans), end)
+        ending = run[-1].word[len(run[-1].base) :]
+        pieces = _put(pieces, at, stop, Piece(run[0].space, new + ending))
+    return join_pieces(pieces, end)
 
 
 def _group_spans(pieces: Sequence[Piece], group: tasks.GroupName) -> list[tuple[int, int, int]]:

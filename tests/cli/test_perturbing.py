@@ -120,7 +120,7 @@ def test_a_data_folder_for_other_tasks_does_not_matter(
 
 
 def test_what_each_perturbation_came_to_is_told(toy: Toy, capsys: Lines) -> None:
-    assert perturb(toy, "--method", "adverbs,named_entities", "--json") == 0
+    assert perturb(toy, "--method", "adverbs,group_names", "--json") == 0
 
     told = json.loads(capsys.readouterr().out)
     assert told["originals"] == 8

@@ -62,8 +62,8 @@ def test_rates_are_shown_and_written_by_kept_columns_and_by_those_of_the_data(
     out = capsys.readouterr().out
     assert "constant-no by target" in out
     assert "constant-no by source" in out
-    head = out.split("gaps of TPR by target\n")[1].splitlines()[0]
-    assert re.split("  +", head) == ["group, less the rest", "gap (95% interval)", "p", "Holm"]
+    head = out.split("gaps by target\n")[1].splitlines()[0]
+    assert re.split("  +", head) == ["rate", "groups", "gap", "95% interval", "p", "Holm"]
     [table] = [p for p in (toy.results / "rates").glob("*.csv") if "gaps" not in p.name]
     rows = read(table)
     assert {(r["column"], r["group"]) for r in rows} == {

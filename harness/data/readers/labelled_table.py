@@ -4,7 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import fsum, isfinite, nan
+from math import fsum
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from harness.errors import DataError, SpecError, did_you_mean
 from harness.lazy import DataFrame, pandas
 from harness.parts import digest
 from harness.specs.data import NEGATIVE, POSITIVE, LabelSpec, OriginalsSpec, TableSpec
-from harness.storage.cells import REPLACED, cell_text, decode_json
+from harness.storage.cells import cell_text, decode_json, finite
 from harness.storage.tables import (
     FileFormat,
     Table,
@@ -33,9 +33,6 @@ from harness.text.dedup import fingerprint, nearest_originals, normal
 _log = logging.getLogger(__name__)
 Cells = Mapping[str, Value]
 LABEL, IMPLICITNESS = "label", "implicitness"
-LONG = 8_000
-"""A text of more characters is flagged `long`: models and metrics may read only a part of it."""
-CONTROLS, UNREAD, TOO_LONG = "control_characters", "unread_characters", "long"
 DISPUTED, MADE = "disputed_label", "made"
 
 
@@ -156,9 +153,9 @@ def _of_file(path: Path, spec: TableSpec) -> DataFrame:
     pairs = zip(rows["place"], rows["cells"], strict=True)
     rows["label"] = [_label(place, cells, spec) for place, cells in pairs]
     rows = _kept(rows, rows["label"].notna(), "no label", of=path)
-    named = [cell_text(c.get(spec.cluster)) if spec.cluster else "" for c in rows["cells"]]
-    pairs = zip(named, rows["text"], strict=True)
-    rows["cluster"] = [f"{spec.source}-{name or fingerprint(text)}" for name, text in pairs]
+    pairs = zip(rows["cells"], rows["text"], strict=True)
+    named = [cell_text(cells.get(spec.cluster or "")) or fingerprint(t) for cells, t in pairs]
+    rows["cluster"] = [f"{spec.source}-{name}" for name in named]
     rows["flags"] = [()] * len(rows)
     return _with_originals(rows, spec, spec.originals, path) if spec.originals else rows
 
@@ -167,10 +164,8 @@ def _text(row: TableRow, spec: TableSpec) -> str:
     """The text of a row, unchanged; "" where it is missing or has no visible character."""
     value = row.cells[spec.text]
     if value is not None and not isinstance(value, str):
-        raise DataError(
-            f"{row.place}: column {spec.text!r} holds {value!r}, which is no text; correct the "
-            "row, or `text` in the column map"
-        )
+        fact = f"{row.place}: column {spec.text!r} holds {value!r}, which is no text"
+        raise DataError(f"{fact}; correct the row, or `text` in the column map")
     return value if value and without_controls(value).strip() else ""
 
 
@@ -189,10 +184,8 @@ def _label(place: str, cells: Cells, spec: TableSpec) -> str | None:
     found = next((name for name, known in label.classes.items() if _is_any(value, known)), None)
     if found is None and value:
         close = did_you_mean(value, [one for known in label.classes.values() for one in known])
-        raise DataError(
-            f"{place}: column {label.column!r} says {value!r}, which `label` in the column map "
-            f"does not name{close}"
-        )
+        fact = f"{place}: column {label.column!r} says {value!r}"
+        raise DataError(f"{fact}, which `label` in the column map does not name{close}")
     return found
 
 
@@ -210,18 +203,11 @@ def is_same(value: str, other: str) -> bool:
 
 def _number(place: str, cells: Cells, column: str) -> float | None:
     text = cell_text(cells.get(column))
-    if not text:
-        return None
     try:
-        number = float(text)
-    except ValueError:
-        number = nan
-    if not isfinite(number):
-        raise DataError(
-            f"{place}: column {column!r} says {text!r}, which is no number; correct the row, "
-            "or the column map"
-        )
-    return number
+        return finite(text)
+    except ValueError as error:
+        fact = f"{place}: column {column!r} says {text!r}, which is no number"
+        raise DataError(f"{fact}; correct the row, or the column map") from error
 
 
 def _with_originals(rows: DataFrame, spec: TableSpec, rule: OriginalsSpec, path: Path) -> DataFrame:
@@ -235,15 +221,12 @@ def _with_originals(rows: DataFrame, spec: TableSpec, rule: OriginalsSpec, path:
     clusters: dict[object, str] = {}
     for label in spec.label.names:
         made, sources = (rows[(rows["label"] == label) & part] for part in (is_made, ~is_made))
-        nearest = nearest_originals(
-            list(made["text"]), list(sources["text"]), likeness=rule.likeness
-        )
-        pairs = zip(made.index, nearest, strict=True)
+        texts = (part["text"].tolist() for part in (made, sources))
+        pairs = zip(made.index, nearest_originals(*texts, likeness=rule.likeness), strict=True)
         clusters |= {at: sources["cluster"].iloc[to] for at, to in pairs if to is not None}
-    rows["cluster"] = [clusters.get(at, own) for at, own in rows["cluster"].items()]
-    count = is_made.sum()
-    _log.warning("%s: %d of %d made rows are given to originals", path, len(clusters), count)
-    return rows
+    said = "%s: %d of %d made rows are given to originals"
+    _log.warning(said, path, len(clusters), is_made.sum())
+    return rows.assign(cluster=[clusters.get(at, own) for at, own in rows["cluster"].items()])
 
 
 def _rated(rows: DataFrame, spec: LabelSpec) -> DataFrame:
@@ -293,7 +276,7 @@ def _sample(row: Any, name: str, spec: TableSpec, choices: Mapping[str, str]) ->
         gold=choices[row.label],
         group=group or row.label,
         cluster=row.cluster,
-        flags=(*row.flags, *_flags(row.text)),
+        flags=row.flags,
     )
 
 
@@ -306,15 +289,6 @@ def texts_of(value: Value) -> tuple[str, ...]:
             return (value,)
     parts = value if isinstance(value, list) else [value]
     return tuple(filter(None, map(cell_text, parts)))
-
-
-def _flags(text: str) -> Iterable[str]:
-    if without_controls(text) != text:
-        yield CONTROLS
-    if REPLACED in text:
-        yield UNREAD
-    if len(text) > LONG:
-        yield TOO_LONG
 
 
 def _kept(rows: DataFrame, mask: Iterable[bool], why: str, *, of: Path | None = None) -> DataFrame:
