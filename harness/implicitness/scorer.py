@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from harness.errors import ModelError
 from harness.implicitness.formula import PUBLISHED, Maps, Matrix, distance, features, implicitness
-from harness.models.encoders.encoders import Encoder, Reading
+from harness.models.encoders.encoders import Encoder, TokenEncoder
 from harness.models.local.heads import read_arrays, write_arrays
 from harness.models.vectors import Progress, Vectors, chunks, reported_chunks
 from harness.parts import digest
@@ -311,7 +311,7 @@ class Scorer:
     def limits(self, texts: Sequence[str]) -> dict[str, Flag]:
         """Flag the texts whose score says little: CUT, or THIN, which also a cut text may be."""
         found: dict[str, Flag] = {}
-        if isinstance(self.encoder, Reading):
+        if isinstance(self.encoder, TokenEncoder):
             found |= dict.fromkeys(compress(texts, self.encoder.cut(texts)), Flag.CUT)
             found |= dict.fromkeys(compress(texts, self.encoder.unread(texts)), Flag.THIN)
         return found | dict.fromkeys(filter(is_one_word, texts), Flag.THIN)

@@ -1,7 +1,4 @@
-"""Declared languages and letters to whether texts are in a language that something reads.
-
-No language is guessed: a declared one is compared, and without one the script of the letters.
-"""
+"""Declared languages and letters to whether texts are in a language that something reads."""
 
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -28,27 +25,19 @@ def mismatch(languages: Sequence[str], declared: str | None, texts: Iterable[str
         return None
     if declared is not None:
         return None if _base(declared) in known else f"declared as {declared}"
-    if known & NOT_LATIN:
-        return None
-    return "mostly not in Latin letters" if _is_foreign(texts) else None
+    is_read = known & NOT_LATIN or not is_foreign(texts)
+    return None if is_read else "mostly not in Latin letters"
 
 
-def is_foreign(*texts: str) -> bool:
+def is_foreign(texts: Iterable[str]) -> bool:
     """Whether most letters of some texts are of another script than Latin; False without any."""
-    return _is_foreign(texts)
-
-
-def _is_foreign(texts: Iterable[str]) -> bool:
     letters = list(islice((c for text in texts for c in text if c.isalpha()), MOST_LETTERS))
     others = sum(not unicodedata.name(letter, "").startswith("LATIN") for letter in letters)
     return others * 2 > len(letters)
 
 
 def is_one_word(text: str) -> bool:
-    """Whether a text has at most one word: parts between blanks with a letter or a digit.
-
-    A character of a script without blanks between words counts as a word.
-    """
+    """Whether a text has at most one word: parts between blanks with a letter or a digit."""
     words = 0
     for part in text.split():
         unparted = sum(unicodedata.name(c, "").startswith(_WITHOUT_BLANKS) for c in part)
