@@ -110,10 +110,8 @@ class Head:
     def _features(self, embeddings: Vectors) -> list[tuple[Matrix, Matrix]]:
         """The features of each member."""
         if embeddings.ndim != 2 or embeddings.shape[1] != self.width:
-            raise ModelError(
-                f"head {self.name} takes embeddings [n, {self.width}], got "
-                f"{list(embeddings.shape)}; use the encoder that it was trained on"
-            )
+            fact = f"takes embeddings [n, {self.width}], got {list(embeddings.shape)}"
+            raise ModelError(f"head {self.name} {fact}; use the encoder that it was trained on")
         rows = embeddings.astype(np.float64)
         return [features(rows, maps) for maps in self._doubles()]
 
@@ -147,17 +145,12 @@ def save_head(head: Head, path: Path) -> Path:
     }
     seen = np.array(sorted(int(one, 16) for one in head.seen), dtype=np.uint64)
     write_arrays(weights, tensors | {SEEN: seen})
+    same = ("name", "width", "form", "encoder", "encoder_digest", "digest", "card")
     file = _File(
         format=FORMAT,
-        name=head.name,
-        width=head.width,
         features=int(head.members[0].semantic.shape[1]),
         members=len(head.members),
-        form=head.form,
-        encoder=head.encoder,
-        encoder_digest=head.encoder_digest,
-        digest=head.digest,
-        card=head.card,
+        **{name: getattr(head, name) for name in same},
     )
     write_whole(described, msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n")
     return described

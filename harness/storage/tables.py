@@ -350,6 +350,12 @@ def _arrow_cells(table: ArrowTable, index: int) -> list[object]:
     return values
 
 
+def read_any(path: str | Path, *, has_column: bool) -> Table:
+    """The rows of a file, by its name and its content; DataError where it cannot be read."""
+    data = _read_bytes(Path(path))
+    return read_table(str(path), data, detect_format(str(path), data, has_column=has_column))
+
+
 def column_of(
     table: Table, name: str | None, *, where: str, option: str = "--column"
 ) -> list[object]:
