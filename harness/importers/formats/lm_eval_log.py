@@ -1,8 +1,4 @@
-"""Sample logs of lm-evaluation-harness (samples_TASK_*.jsonl) to answers.
-
-Log-likelihoods of continuations become scores of choices, generated texts become texts. The
-context, if it is a prompt of this program, or the id in `doc` decides what was asked.
-"""
+"""Sample logs of lm-evaluation-harness (samples_TASK_*.jsonl) to answers."""
 
 from dataclasses import replace
 from pathlib import Path
