@@ -44,7 +44,7 @@ def test_models_are_listed_by_variants_with_controls_below(ran: Toy, capsys: Lin
     title, words, ranked, head, *lines = board(ran, capsys)
 
     assert title == "toy: accuracy by near"
-    assert words == "data: the user's own samples (6); answers: T0+0.5; seed 0; nothing missing"
+    assert words == "data: the task's own samples (6); answers: T0+0.5; seed 0; nothing missing"
     assert ranked.startswith("a, b, ...: groups in a column, ranked on the 12 verdicts that both")
     assert head.split() == ["model", "base", "think"]
     alpha, beta, oracle, literal = (re.split(" {2,}", line) for line in lines)
