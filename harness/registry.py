@@ -105,6 +105,7 @@ EXTENDED: Mapping[Section, plugins.Group] = {
 }
 AUGMENTED = re.compile(r"[\w.-]+(?:\+[\w.-]+)+")
 """The name of a model with the augmentations that it was trained on."""
+Samples = Sequence[Sample]
 Reader = Callable[[Sequence[Path], OverlaySpec | None], list[Sample]]
 
 
@@ -131,8 +132,9 @@ class Registry:
 
         The cache is the folder in HARNESS_CACHE, else one below the user's cache folder.
         """
-        if not home.is_dir():
-            raise SpecError(f"--home {home}: no such folder")
+        for option, folder in {"--home": home, "--prompts": prompts}.items():
+            if folder is not None and not folder.is_dir():
+                raise SpecError(f"{option} {folder}: no such folder")
         homes = dict.fromkeys([home.resolve(), shipped_home().resolve()])
         own = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         cache = os.environ.get("HARNESS_CACHE") or Path(own) / "pragmatics-harness"
@@ -141,8 +143,6 @@ class Registry:
     @property
     def prompts(self) -> Prompts:
         """The templates of the prompt pack, then those of the homes."""
-        if self.prompt_pack is not None and not self.prompt_pack.is_dir():
-            raise SpecError(f"--prompts {self.prompt_pack}: no such folder")
         packs = [self.prompt_pack] if self.prompt_pack else []
         folders = [*packs, *(home / "prompts" for home in self.homes)]
         return Prompts(folders, shipped_home().resolve() / "prompts")
@@ -215,12 +215,6 @@ class Registry:
             spec = structs.replace(spec, entry=str(path.parent / Path(entry).expanduser()))
         return spec
 
-    def overlay(self, name: str) -> OverlaySpec:
-        """Return the corrections that a task names, as a path below tasks/."""
-        path = self.resource(name)
-        spec: OverlaySpec = load_spec(read_yaml(path), OverlaySpec, where=str(path))
-        return spec
-
     def resource(self, name: str) -> Path:
         """Find a file that a task names, as a path below tasks/."""
         for home in self.homes:
@@ -229,19 +223,11 @@ class Registry:
         raise SpecError(f"tasks/{name} is in none of {', '.join(map(str, self.homes))}")
 
     def model(
-        self,
-        name: str,
-        spec: ModelSpec,
-        *,
-        task: TaskSpec | None = None,
-        samples: Sequence[Sample] = (),
+        self, name: str, spec: ModelSpec, task: TaskSpec | None = None, samples: Samples = ()
     ) -> Model:
         """Build the model of a spec; controls are built with the task and its samples."""
         if isinstance(spec, LabellingSpec):
-            raise SpecError(
-                f"model {name} gives texts the labels of a task and writes nothing; name one "
-                "that answers prompts"
-            )
+            raise SpecError(f"model {name} labels texts; name one that answers prompts")
         where, context = f"model {name}", ModelContext(self.environ, self.cache, task, samples)
         made_by = _made_by("harness.models", spec, where=where)
         if isinstance(spec, LocalSpec) and not made_by.source:

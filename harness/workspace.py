@@ -29,6 +29,7 @@ from harness.models.client.cached import (
 from harness.parts import digest
 from harness.registry import Registry
 from harness.specs.data import OverlaySpec, TableSpec
+from harness.specs.schema import load_spec, read_yaml
 from harness.specs.tasks import DataSpec, ImplicitnessSpec
 from harness.storage.find_runs import owner
 from harness.storage.ledger import Ledger
@@ -135,15 +136,13 @@ class Workspace:
 
     def training(self, spec: DataSpec, table: TableSpec) -> tuple[list[Sample], DataEntry]:
         """Read the samples of a table to train a classifier on; say where they came from."""
-        is_file = self.data is not None and self.data.is_file()
-        if not is_file and not table.train:
+        is_named = table.train or (self.data is not None and self.data.is_file())
+        known = self._files(spec, structs.replace(table, files=table.train)) if is_named else None
+        if (files := known) is None:
             raise DataError(
-                f"column map {spec.map} names no files to train on; name one with --data FILE, or "
-                "write `train: [FILE]` into the map"
+                f"column map {spec.map}: nothing to train on; write `train: [FILE]` into the map, "
+                f"and name the data with --data or fetch {table.source}"
             )
-        files = self._files(spec, structs.replace(table, files=table.train))
-        if files is None:
-            raise DataError(f"nothing to train on: give --data DIR, or fetch {table.source} first")
         entry = _entry(spec, files, overlay=None, is_sample=False, table=table)
         self._compare(entry, files)
         repeats = self.repeats_of(entry)
@@ -164,8 +163,10 @@ class Workspace:
             if spec.files or table:
                 self._warn_of_sample_set(spec, entry)
             return DataSource(spec, tuple(files), None, None, entry, is_own=False)
-        is_corrected = spec.overlay and self.data_mode == "corrected"
-        overlay = self.registry.overlay(spec.overlay or "") if is_corrected else None
+        overlay: OverlaySpec | None = None
+        if spec.overlay and self.data_mode == "corrected":
+            path = self.registry.resource(spec.overlay)
+            overlay = load_spec(read_yaml(path), OverlaySpec, where=str(path))
         entry = _entry(spec, files, overlay=overlay, is_sample=False, table=table)
         if code := self.registry.reader(spec.reader).source:  # one's own is part of the data
             entry = replace(entry, label=digest((entry.label, code))[:8])

@@ -1,8 +1,5 @@
 """Optional packages, and which extra of this project installs each."""
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 
 from harness.errors import ModelError, install
@@ -19,15 +16,3 @@ def require(*packages: str, extra: str = "local", what: str = "local models need
 def _is_installed(package: str) -> bool:
     found = find_spec(package)
     return found is not None and found.origin is not None  # a folder of that name is not enough
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Switch the garbage collector off while large packages are imported: a fifth of the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()

@@ -43,7 +43,7 @@ class FunctionModel:
         concurrency: int = 1,
         version: str = "",
     ) -> None:
-        """Keep the functions; nothing is called yet."""
+        """Keep the arguments."""
         if reply is None and score is None:
             raise SpecError(f"FunctionModel {name}: give a function `reply` or `score`")
         if concurrency < 1:

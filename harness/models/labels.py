@@ -1,8 +1,4 @@
-"""Requests to texts and labels, and labels back to Responses.
-
-For models that label a text and read no prompt: classifiers and moderation. They get the field
-`text` of a sample as a prompt shows it, without the words around it.
-"""
+"""Requests to texts and labels, and labels back to Responses, for models that read no prompt."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,8 +1,4 @@
-"""Models without weights: a function of the request, and the controls of tasks.
-
-A control answers from the task's own samples, so it may use references; that gives each judge
-a known floor and ceiling.
-"""
+"""Models without weights: a function of the request, and the controls of tasks."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -59,12 +55,11 @@ def control(
 ) -> ScriptedModel:
     """The control model of a policy: at each step it answers with a field or a reference.
 
-    `sources` maps a policy to its steps, and these to names of fields and references; for each
-    sample, step and seed one name is selected at random. `one+other` joins two; `cluster:name`
-    takes the first sample, by id, of the sample's cluster. In variants with a choice layout, `gold`
-    is the right choice, `first` and `last` are by displayed order, `fixed` is the first in the
-    sample's own order, `any` is random for each prompt, and any other name gives the choice with
-    that text. At a step that its source does not name, a control has no preference.
+    `sources` maps a policy to its steps, and these to names of fields and references, of which one
+    is drawn for each sample, step and seed. In variants with a choice layout, `gold` is the right
+    choice, `first` and `last` are by displayed order, `fixed` is the first in the sample's own
+    order, `any` is random for each prompt, and any other name gives the choice with that text. At a
+    step that its source does not name, a control has no preference.
     """
     if policy not in sources:
         raise SpecError(

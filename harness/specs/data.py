@@ -313,10 +313,7 @@ class CellSpec(Spec, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         is_lost = self.recompute == NOBODY
         if is_lost == (self.reason is None) or is_lost != (self.value is None):
-            raise ValueError(
-                f"cell {self.cell!r}: give `recompute` and `value`, or `recompute: {NOBODY}` and "
-                "a `reason`"
-            )
+            raise ValueError(f"cell {self.cell!r}: give `recompute` and `value`, or a `reason`")
         if (self.known_difference is None) != (self.found is None):
             raise ValueError(f"cell {self.cell!r}: `known_difference` and `found` go together")
 
@@ -330,11 +327,9 @@ class PrintedTable(Spec, frozen=True, kw_only=True):
     columns: dict[str, tuple[Printed, ...]]
 
     def __post_init__(self) -> None:
-        for name, values in self.columns.items():
-            if len(values) != len(self.rows):
-                raise ValueError(
-                    f"column {name!r} has {len(values)} values for {len(self.rows)} rows"
-                )
+        counts = {name: len(values) for name, values in self.columns.items()}
+        if odd := {name: count for name, count in counts.items() if count != len(self.rows)}:
+            raise ValueError(f"{len(self.rows)} rows, and other numbers of values: {odd}")
 
     @property
     def cells(self) -> tuple[CellSpec, ...]:

@@ -11,7 +11,6 @@ from support.stub_server import StubServer
 
 from harness.core import Response
 from harness.errors import ModelError
-from harness.models.openai.model import SETTINGS
 from harness.parts import UNCHARGED, Decoding, Mode, Reason, Usage
 
 FAILED, FILTERED, REFUSED, TRUNCATED = (
@@ -171,7 +170,7 @@ OPENAI_ERRORS = [
     ("429-quota", "account"),
     ("400-response_format", "set is_structured_output: false for 'stub-model'"),
     ("422-response_format", "set is_structured_output: false for 'stub-model'"),
-    *((f"400-unsupported_parameter={field}", f"set {s} for") for field, s in SETTINGS.items()),
+    ("400-unsupported_parameter=seed", "leave seed out by a setting in the YAML of 'stub-model'"),
 ]
 REMEDIES: Mapping[Api, list[tuple[str, str]]] = {
     "chat": [
@@ -185,7 +184,7 @@ REMEDIES: Mapping[Api, list[tuple[str, str]]] = {
         ("404", "set base_url, or set api: chat"),
         ("405", "or set api: chat"),
         ("400-text.format", "set is_structured_output: false for"),
-        ("400-unsupported_value=reasoning.effort", "set another reasoning_effort, or none"),
+        ("400-unsupported_value=reasoning.effort", "leave reasoning.effort out by a setting"),
     ],
     "anthropic": [
         *KEY_ERRORS,

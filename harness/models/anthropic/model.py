@@ -1,7 +1,4 @@
-"""Requests to Responses through Anthropic's API, one by one or in message batches.
-
-What cannot be read raises RetryableError where another attempt may help, else PermanentError.
-"""
+"""Requests to Responses through Anthropic's API, one by one or in message batches."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,6 @@
 """A server's address and key, and its words as messages and files may hold them.
 
-Every word of a server passes `Endpoint.quote` before it enters a message (no key, no control
-character, no endless page), and every reply `Endpoint.read` before any of it is stored.
+Every word of a server passes `Endpoint.quote`, and every reply `Endpoint.read`.
 """
 
 import ipaddress

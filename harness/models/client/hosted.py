@@ -41,7 +41,7 @@ class HostedModel(Resolvable, Generic[_Spec]):
     is_one_by_one = False  # whether several replies are as many calls
 
     def __init__(self, name: str, spec: _Spec, environ: Mapping[str, str]) -> None:
-        """Keep the settings; nothing is read or called yet."""
+        """Keep the arguments."""
         self.name, self.spec, self._environ = name, spec, environ
         self._is_checked = False
 

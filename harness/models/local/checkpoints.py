@@ -15,7 +15,7 @@ from textwrap import shorten
 
 from harness.errors import ModelError
 from harness.lazy import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, torch
-from harness.models.extras import require, uncollected
+from harness.models.extras import require
 from harness.models.local.tiny_llama import build_tiny_llama
 from harness.parts import digest
 from harness.specs.models import LocalSpec
@@ -72,8 +72,7 @@ def resolve(source: str, *, revision: str | None, file: str = "config.json") -> 
     require("torch", "transformers")
     if (folder := folder_of(source)) is not None:
         return ResolvedCheckpoint(str(folder), None, fingerprint(folder))
-    with uncollected():
-        from transformers.utils.hub import cached_file
+    from transformers.utils.hub import cached_file
 
     with explain(source):
         path = cached_file(source, file, revision=revision or "main")
@@ -86,12 +85,11 @@ def resolve(source: str, *, revision: str | None, file: str = "config.json") -> 
 def open_checkpoint(source: str, *, revision: str | None, trust_remote_code: bool) -> Checkpoint:
     """Resolve the version of a hub name or folder; read its configuration and tokenizer."""
     resolved = resolve(source, revision=revision)
-    with uncollected():
-        from transformers import AutoConfig, AutoTokenizer
+    from transformers import AutoConfig, AutoTokenizer
 
     name, commit = resolved.source, resolved.commit
     options = {"revision": commit or "main", "trust_remote_code": trust_remote_code}
-    with uncollected(), explain(source):
+    with explain(source):
         config = AutoConfig.from_pretrained(name, **options)
         tokenizer = AutoTokenizer.from_pretrained(name, **options)
     return Checkpoint(name, commit, resolved.version, config, tokenizer, trust_remote_code)
@@ -110,13 +108,12 @@ def load_weights(
 
     Without its head the model returns hidden states in place of logits.
     """
-    with uncollected():
-        from transformers import AutoModel, AutoModelForCausalLM
+    from transformers import AutoModel, AutoModelForCausalLM
 
     model: PreTrainedModel
     loading: dict[str, set[str]]
     kind = AutoModelForCausalLM if has_head else AutoModel
-    with uncollected(), explain(checkpoint.source):  # the first load imports more of transformers
+    with explain(checkpoint.source):  # the first load imports more of transformers
         model, loading = kind.from_pretrained(  # type: ignore[misc]  # a pair
             checkpoint.source,
             revision=checkpoint.commit or "main",

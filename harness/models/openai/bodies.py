@@ -1,7 +1,6 @@
 """Requests to bodies of OpenAI-compatible calls; bodies of replies and errors to what they mean.
 
-Chat completions, embeddings and the responses API, whose calls give one reply each. Pure: what
-cannot be read raises RetryableError where another attempt may help, else PermanentError.
+What cannot be read raises RetryableError where another attempt may help, else PermanentError.
 """
 
 from collections.abc import Mapping
