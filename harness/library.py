@@ -9,14 +9,8 @@ from typing import TYPE_CHECKING, Literal, TypeVar, Unpack, get_args
 
 from harness.analysis.agreement import EPSILONS, AgreementSettings, agreement_with
 from harness.analysis.panels import AgreementQuery
+from harness.analysis.tables import run_frames as frames
 from harness.analysis.tables.build import Changes, TableInput, adapted, build
-from harness.analysis.tables.run_frames import (
-    board_frame,
-    errors_frame,
-    items_frame,
-    rates_frame,
-    samples_frame,
-)
 from harness.core import Judge, Model
 from harness.errors import HarnessError, SpecError, StoreError, did_you_mean
 from harness.judges.asking import Orders
@@ -138,7 +132,7 @@ class EvaluatedRun:
         is measured.
         """
         space = self._with_data(data)
-        return rates_frame(space, self._folder, _names(by, "by"), judge=judge, fpr=fpr)
+        return frames.rates_frame(space, self._folder, _names(by, "by"), judge=judge, fpr=fpr)
 
     def errors(
         self, kind: str = "all", *, judge: str = "gold", data: str | Path | None = None
@@ -148,7 +142,7 @@ class EvaluatedRun:
         All columns of the table that the run read, or of the file `data`, with what the run says; a
         column with a name of ours is called `data_` and its name.
         """
-        return errors_frame(self._with_data(data), self._folder, kind, judge)
+        return frames.errors_frame(self._with_data(data), self._folder, kind, judge)
 
     def _with_data(self, data: str | Path | None) -> Workspace:
         if data is not None and not Path(data).exists():
@@ -253,12 +247,12 @@ def samples(runs: Runs | None = None, *, results: str | Path = "results") -> Dat
     Columns: task, model, sample_id, cluster, group, variant, decoding, answer, gold, judge, value,
     reason, note. An answer that no judge has read has one row without a judge.
     """
-    return samples_frame(_folders(runs, results))
+    return frames.samples_frame(_folders(runs, results))
 
 
 def items(runs: Runs | None = None, *, results: str | Path = "results") -> DataFrame:
     """One row an answer, with the columns of items.csv and of the judges of all runs."""
-    return items_frame(_folders(runs, results))
+    return frames.items_frame(_folders(runs, results))
 
 
 def leaderboard(
@@ -269,7 +263,7 @@ def leaderboard(
     known = sorted({folder.read().run.task for folder in folders})
     if task is not None and task not in known:
         raise StoreError(f"no run of task {task!r}{did_you_mean(task, known)}")
-    board = board_frame(folders)
+    board = frames.board_frame(folders)
     return board if task is None else board[board.task == task].reset_index(drop=True)
 
 

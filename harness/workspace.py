@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 from weakref import WeakValueDictionary
 
-from msgspec import UNSET, structs
+from msgspec import structs
 
 from harness.core import Model, Sample
 from harness.data.choices import derive
@@ -17,15 +17,9 @@ from harness.data.download import is_complete, sha256
 from harness.data.readers import labelled_table, samples_jsonl
 from harness.errors import DataError, SpecError
 from harness.implicitness.open import MEASURES, CachedScorer, add_implicitness
+from harness.models.client import cached
 from harness.models.client.batches import BatchFiles, BatchModel
-from harness.models.client.cached import (
-    HOSTED,
-    Budget,
-    CachedClient,
-    CallPolicy,
-    OfflineModel,
-    Progress,
-)
+from harness.models.client.cached import CachedClient, CallPolicy, Progress
 from harness.parts import digest
 from harness.registry import Registry
 from harness.specs.data import OverlaySpec, TableSpec
@@ -92,7 +86,7 @@ class Workspace:
             return self
         if not usd >= 0:
             raise SpecError(f"budget_usd {usd}: give US dollars from 0 on")
-        return replace(self, terms=replace(self.terms, budget=Budget(usd)))
+        return replace(self, terms=replace(self.terms, budget=cached.Budget(usd)))
 
     def of_stored(self) -> "Workspace":
         """The same workspace for what is stored: no call is made, and no sample set warned of."""
@@ -106,7 +100,7 @@ class Workspace:
     def desk(self, model: Model) -> CachedClient:
         """Open the cached client of a model, with its ledger of calls and its price, if known."""
         folder, price, priced_as = self.results / "calls" / model.name, None, None
-        if model.kind in HOSTED and (spec := self.registry.hosted(model.name)):
+        if model.kind in cached.HOSTED and (spec := self.registry.hosted(model.name)):
             price = self.registry.price(model.name)
             priced_as = None if self.registry.is_unpaid(model.name) else spec.model
             if price is None and self.terms.budget and spec.key_env is not None:
@@ -122,7 +116,11 @@ class Workspace:
             priced_as=priced_as,
             waiting=frozenset(key for keys in waiting for key in keys),
         )
-        if self.terms.is_batch and not self.is_offline and not isinstance(model, OfflineModel):
+        if (
+            self.terms.is_batch
+            and not self.is_offline
+            and not isinstance(model, cached.OfflineModel)
+        ):
             server = self.registry.batch_server(model)
             batches = BatchModel(server, files=files, progress=self.progress)
             return replace(client, model=batches, is_batch=True)
@@ -144,7 +142,6 @@ class Workspace:
                 f"and name the data with --data or fetch {table.source}"
             )
         entry = _entry(spec, files, overlay=None, is_sample=False, table=table)
-        self._compare(entry, files)
         repeats = self.repeats_of(entry)
         return labelled_table.read(files, table, spec.choices, repeats=repeats), entry
 
@@ -170,7 +167,6 @@ class Workspace:
         entry = _entry(spec, files, overlay=overlay, is_sample=False, table=table)
         if code := self.registry.reader(spec.reader).source:  # one's own is part of the data
             entry = replace(entry, label=digest((entry.label, code))[:8])
-        self._compare(entry, files)
         return DataSource(spec, tuple(files), table, overlay, entry, is_own=bool(code))
 
     def read(self, source: "DataSource") -> StoredSamples:
@@ -216,12 +212,6 @@ class Workspace:
             )
         return labelled_table.original_rows(files, table, spec.choices)
 
-    def language(self, spec: DataSpec) -> str | None:
-        """The language that a task's data is declared to be in, by its column map or its YAML."""
-        table = self.registry.load("configs/tables", spec.map) if spec.map else None
-        declared = (table.language if table else UNSET) or spec.language
-        return declared or None
-
     def repeats_of(self, entry: DataEntry) -> Path:
         """Where the rows of some data are listed that repeat others."""
         return self.results / "left_out" / f"{entry.source}-{entry.label}.csv"
@@ -259,18 +249,6 @@ class Workspace:
             )
         return paths
 
-    def _compare(self, entry: DataEntry, files: Sequence[Path]) -> None:
-        if entry.source not in self.registry.names("configs/data"):
-            return
-        released = self.registry.load("configs/data", entry.source).files
-        stated = {file.name: file.sha256 for file in released}
-        for (name, found), path in zip(entry.files.items(), files, strict=True):
-            if (expected := stated.get(name)) not in (None, found):
-                _warn_once(
-                    f"{path} is not the file as it was released (sha256 {found[:8]}..., not "
-                    f"{expected[:8]}...): `harness data fetch {entry.source}` brings that one"
-                )
-
     def _warn_of_sample_set(self, spec: DataSpec, entry: DataEntry) -> None:
         """Warn, once a command, that samples are used in place of the data, and how to get that."""
         if self.warned is None or spec.sample in self.warned:
@@ -289,10 +267,10 @@ class Workspace:
                     f"subfolder a source, or run `harness data fetch {source}`"
                 )
             return self.data
-        cached = self.registry.cache / "data"
+        fetched = self.registry.cache / "data"
         is_known = source in self.registry.names("configs/data")
         spec = self.registry.load("configs/data", source) if is_known else None
-        return cached if spec and is_complete(source, spec, cached) else None
+        return fetched if spec and is_complete(source, spec, fetched) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +314,7 @@ def _entry(
     # A task that derives nothing and reads no table keeps the label it always had.
     extra: list[object] = [spec.derive] if spec.derive else []
     if table and not is_sample:
-        columns = structs.replace(table, about="", files=(), train=(), language=UNSET)
+        columns = structs.replace(table, about="", files=(), train=())
         extra += [columns, spec.choices]
     version = digest((found, overlay, *extra))[:8]
     source = table.source if table else spec.source

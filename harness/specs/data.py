@@ -3,9 +3,9 @@
 from math import isfinite
 from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, UnsetType, field
+from msgspec import Meta, field
 
-from harness.specs.schema import LanguageCode, Spec
+from harness.specs.schema import Spec
 
 PositiveInt = Annotated[int, Meta(ge=1)]
 
@@ -117,8 +117,7 @@ class TableSpec(Spec, frozen=True, kw_only=True):
     addition to all rows, `origin` where a text comes from, `keep` further columns by the names they
     are kept under. `cluster` names what rows of one original share. Columns of `optional` may be
     absent. `rows: ratings`: rows of equal text are one item, labelled by their mean or majority.
-    `duplicates: drop` keeps the first of texts with the same words. `language` is that of the
-    texts, such as en.
+    `duplicates: drop` keeps the first of texts with the same words.
     """
 
     about: str
@@ -139,7 +138,6 @@ class TableSpec(Spec, frozen=True, kw_only=True):
     rows: Literal["texts", "ratings"] = "texts"
     duplicates: Literal["drop", "keep"] = "drop"
     quotes: Literal["standard", "none"] = "standard"
-    language: LanguageCode | UnsetType = UNSET  # where it is unset, digests of maps lack it
 
     def __post_init__(self) -> None:
         if self.rows == "ratings" and self.duplicates == "keep":

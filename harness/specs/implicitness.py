@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
-from harness.specs.schema import ReadsLanguages, Spec
+from harness.specs.schema import Spec
 
 
 class MiniLMSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="minilm"):
@@ -152,7 +152,7 @@ class RecipeSpec(Spec, frozen=True, kw_only=True):
     licence: str = ""
 
 
-class HeadSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind", tag="head"):
+class HeadSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="head"):
     """A head in our format: NAME.json and NAME.safetensors.
 
     `head` is a path, from this file's folder where it is not absolute, or the name of a head
@@ -164,7 +164,7 @@ class HeadSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind", tag=
     encoder: LocalEncoderSpec | None = None
 
 
-class PublishedSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind", tag="published"):
+class PublishedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="published"):
     """Weights as the metric's authors publish them: a torch state dict and its configuration.
 
     `model` is a hub name or a folder, for the user to fill in where those weights are gated (null
@@ -188,7 +188,7 @@ class PublishedSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind",
     trained_on: str | None = None
 
 
-class PythonScorerSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind", tag="python"):
+class PythonScorerSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="python"):
     """Your own scorer for tasks: a class in a Python file, or in an installed module.
 
     `entry: file.py:Class` counts from this file's folder, `entry: package.module:Class` is

@@ -22,7 +22,6 @@ from msgspec import Struct, structs
 
 from harness.errors import HarnessError, SpecError, did_you_mean
 from harness.parts import digest
-from harness.specs.schema import ReadsLanguages
 
 Group = Literal["harness.models", "harness.judges", "harness.readers"]
 _NOT_OWN = frozenset({"__dict__", "__weakref__", "__module__", "__doc__", "__annotations__"})
@@ -116,9 +115,8 @@ def spec_of(made_by: Extension, kind: str, *, where: str) -> type[Struct]:
 
 def spec_digest(spec: Struct) -> str:
     """Digest what a spec says, but for keys that change no answer and no verdict."""
-    content, left_out = structs.asdict(spec), {"about", "entry"}
-    left_out |= {"languages"} if isinstance(spec, ReadsLanguages) else set()
-    return digest({key: v for key, v in content.items() if key not in left_out})
+    content = structs.asdict(spec)
+    return digest({key: v for key, v in content.items() if key not in ("about", "entry")})
 
 
 def source_digest(item: object, *, is_strict: bool = True) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, UnsetType, field
 
 from harness.parts import Mode
-from harness.specs.schema import LanguageCode, Spec
+from harness.specs.schema import Spec
 
 LABELLED = "labelled_table"
 
@@ -97,7 +97,7 @@ class DataSpec(Spec, frozen=True, kw_only=True):
 
     `derive` makes choice samples from the data; only these are asked. `map` names the column map of
     a table of labelled texts, whose source and files replace these keys. `choices` maps each label
-    of the table to its answer. `language` is that of the texts, such as en.
+    of the table to its answer.
     """
 
     source: str
@@ -108,7 +108,6 @@ class DataSpec(Spec, frozen=True, kw_only=True):
     derive: PairsSpec | ReferenceChoiceSpec | None = None
     map: str | None = None
     choices: dict[str, str] = field(default_factory=dict)
-    language: LanguageCode | UnsetType = UNSET  # where it is unset, stored runs do not have it
 
     def __post_init__(self) -> None:
         if len({self.reader == LABELLED, bool(self.map), bool(self.choices)}) > 1:
