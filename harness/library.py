@@ -26,7 +26,7 @@ from harness.present.page.page import REPORT, write_page
 from harness.specs.layouts import LayoutSpec
 from harness.stats.agreement import Scale
 from harness.storage.find_runs import find_run, find_runs, run_folders
-from harness.storage.runs import COLUMNS, RunFile, RunFolder, ScoreRow, cells_of
+from harness.storage.runs import COLUMNS, RunFolder, ScoreRow, cells_of
 from harness.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -37,48 +37,25 @@ _log = logging.getLogger(__name__)
 
 
 class EvaluatedRun:
-    """One run: its scores, its answers, and judges that may still read them."""
+    """One run: its scores, its answers, and judges that may still read them.
+
+    `path` is its folder, `task` and `model` names, `tag` its own name or None, `judges` those that
+    have read it, and `cost_usd` what all of its calls cost, None if one is not known.
+    """
 
     def __init__(self, workspace: Workspace, folder: RunFolder) -> None:
         """Use the files of a run folder."""
-        self._workspace, self._folder = workspace, folder
-        self._file: RunFile = folder.read()
-
-    @property
-    def path(self) -> Path:
-        """The run's folder."""
-        return self._folder.path
-
-    @property
-    def task(self) -> str:
-        """The name of the task."""
-        return self._file.run.task
-
-    @property
-    def model(self) -> str:
-        """The name of the model under test."""
-        return self._file.model.name
-
-    @property
-    def tag(self) -> str | None:
-        """The name that was given to this run; None without one."""
-        return self._folder.tag
-
-    @property
-    def judges(self) -> tuple[str, ...]:
-        """The judges that have read this run."""
-        return tuple(entry.name for entry in self._file.judges)
+        self._workspace, self._folder, self._file = workspace, folder, folder.read()
+        self.path, self.tag, self.task = folder.path, folder.tag, self._file.run.task
+        self.model = self._file.model.name
+        self.judges = tuple(entry.name for entry in self._file.judges)
+        self.cost_usd = self._file.costs.total.cost_usd if self._file.costs else None
 
     @property
     def missing(self) -> DataFrame:
         """Counts by judge (empty: no answer at all) and reason."""
         found = [(one.judge, str(one.reason), one.count) for one in self._file.missing or ()]
         return pandas.DataFrame(found, columns=["judge", "reason", "count"])
-
-    @property
-    def cost_usd(self) -> float | None:
-        """What all calls of the run cost in US dollars; None if one of them is not known."""
-        return self._file.costs.total.cost_usd if self._file.costs else None
 
     @property
     def scores(self) -> DataFrame:
@@ -165,8 +142,8 @@ class EvaluatedRun:
         return html
 
 
+# Runs, or names of runs as commands take them; without them, all below the results folder.
 Runs = Sequence[str | EvaluatedRun]
-"""Runs, or names of runs as commands take them; without them, all below the results folder."""
 
 
 def names(
@@ -174,9 +151,9 @@ def names(
 ) -> list[str]:
     """The names of all tasks, models or judges."""
     registry = _opened(workspace).registry
-    if kind not in ("tasks", "models", "judges"):
-        raise SpecError(f"names {kind!r}: give one of tasks, models, judges")
-    return registry.names("tasks" if kind == "tasks" else f"configs/{kind}")
+    if kind in ("tasks", "models", "judges"):
+        return registry.names("tasks" if kind == "tasks" else f"configs/{kind}")
+    raise SpecError(f"names {kind!r}: give one of tasks, models, judges")
 
 
 def evaluate(
@@ -202,10 +179,7 @@ def evaluate(
     if isinstance(judges, str) or isinstance(variants, str) or (limit is not None and limit < 1):
         raise SpecError("judges and variants are lists of names, and limit is at least 1")
     options = RunOptions(
-        task=task,
-        model=model,
-        judges=tuple(judges),
-        variants=tuple(variants),
+        *(task, model, tuple(judges), tuple(variants)),
         judge_model=judge_model,
         seed=seed,
         limit=limit,

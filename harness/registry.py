@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from harness.models.client.endpoint import Endpoint
     from harness.models.encoders.encoders import Encoder
 
-Section = str
-"""A key of SPECS: the folder of a kind of YAML files in each home."""
+Section = str  # a key of SPECS: the folder of a kind of YAML files in each home
 SPECS: Mapping[Section, Any] = {
     "tasks": TaskSpec,
     "configs/annotations": sheets.AnnotationSpec,
@@ -50,10 +49,10 @@ SPECS: Mapping[Section, Any] = {
     "configs/sheets": sheets.SheetSpec,
     "configs/tables": data.TableSpec,
 }
+# Sections whose files may also be named by a path; what runs code is named by its home alone.
 BY_PATH = frozenset(
     f"configs/{name}" for name in ("imports", "layouts", "pairs", "plans", "recipes", "tables")
 )
-"""Sections whose files may also be named by a path; what runs code is named by its home alone."""
 MODELS = {
     "anthropic": "harness.models.anthropic.model:AnthropicModel",
     "openai": "harness.models.openai.model:OpenAIModel",
@@ -87,8 +86,8 @@ EXTENDED: Mapping[Section, plugins.Group] = {
     "configs/models": "harness.models",
     "configs/judges": "harness.judges",
 }
+# The name of a model with the augmentations that it was trained on.
 AUGMENTED = re.compile(r"[\w.-]+(?:\+[\w.-]+)+")
-"""The name of a model with the augmentations that it was trained on."""
 Samples = Sequence[Sample]
 Reader = Callable[[Sequence[Path], OverlaySpec | None], list[Sample]]
 

@@ -15,7 +15,7 @@ from harness.core import Run, Sample
 from harness.errors import DataError, did_you_mean
 from harness.parts import ChoiceScore, Message
 from harness.pipeline.plan import Plan, PlannedResponse, applicable, request
-from harness.specs.data import MapSpec, VariantColumn
+from harness.specs.data import MapSpec
 from harness.specs.tasks import TaskSpec
 from harness.storage.cells import cell_text, filled
 from harness.text.prompts import Prompts
@@ -262,7 +262,7 @@ def matches(
         asked = [(variant or next(iter(lookup.task.variants)), sample)]
     of_sample = [pair for pair in asked if sample is None or sample.id == pair[1].id]
     of_variant = [pair for pair in of_sample if pair[0] == variant]
-    is_variant_mapped = spec is not None and spec.variant is not None
+    is_variant_mapped = spec is not None and bool(spec.variant or spec.variant_column)
     if not of_sample or (is_variant_mapped and not of_variant):
         own, other = (of_sample or asked)[0]
         claimed = f"{variant or 'a variant'} of sample {(sample or other).id}"
@@ -326,16 +326,14 @@ def _sample(record: ImportedRecord, lookup: SampleLookup, spec: MapSpec | None) 
 
 
 def _variant(record: ImportedRecord, lookup: SampleLookup, spec: MapSpec | None) -> str | None:
-    if spec is None or spec.variant is None:
+    if spec is None or not (spec.variant or spec.variant_column):
         own = record.first("doc.variant", "metadata.variant")
         return own[0] if own and own[0] in lookup.task.variants else None
-    if not isinstance(spec.variant, VariantColumn):
-        return lookup.variant(spec.variant, place=record.place)
-    name = record.text(spec.variant.column)
-    if spec.variant.values and name not in spec.variant.values:
-        known = did_you_mean(name, list(spec.variant.values))
-        raise DataError(f"{record.place}: {name!r} is not among the map's `values`{known}")
-    return lookup.variant(spec.variant.values.get(name, name), place=record.place)
+    name = spec.variant or record.text(spec.variant_column or "")
+    if spec.variants and name not in spec.variants:
+        known = did_you_mean(name, list(spec.variants))
+        raise DataError(f"{record.place}: {name!r} is not among the map's `variants`{known}")
+    return lookup.variant(spec.variants.get(name, name), place=record.place)
 
 
 def _paths(content: Mapping[str, Any], depth: int = 3) -> list[str]:

@@ -6,8 +6,8 @@ them, or from the first token in which they differ, if that comes earlier (docs/
 
 from collections.abc import Hashable, Sequence
 
+# First character of each token in the text and the one after its last; (n, n) for markers.
 Offsets = Sequence[tuple[int, int]]
-"""First character of each token in the text and the one after its last; (n, n) for markers."""
 
 
 def choice_starts(

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 from harness.lazy import torch
 from harness.models.custom import Resolvable
 
+# What one call of `Spreadable.compute` gets: texts, token ids, rows, whatever it composes.
 Part = Any
-"""What one call of `Spreadable.compute` gets: texts, token ids, rows, whatever it composes."""
+# Computes parts elsewhere: one result a part, in the order of the parts.
 Elsewhere = Callable[[Iterable[Part]], Iterator[Any]]
-"""Computes parts elsewhere: one result a part, in the order of the parts."""
 Built = TypeVar("Built")
 
 

@@ -196,10 +196,7 @@ class PairMapSpec(Spec, frozen=True, kw_only=True):
 
 
 class SampleColumns(Spec, frozen=True, kw_only=True):
-    """What identifies the sample: its id; some fields, with its group if given; or its prompt.
-
-    Each names a column. A prompt must be that of this program, to the letter.
-    """
+    """The columns that identify the sample: its id; some fields, with its group; or its prompt."""
 
     id: str | None = None
     fields: dict[str, str] = field(default_factory=dict)
@@ -212,13 +209,6 @@ class SampleColumns(Spec, frozen=True, kw_only=True):
             raise ValueError(f"give one of `id`, `fields` and `prompt`, not {ways or 'none'}")
         if self.group is not None and not self.fields:
             raise ValueError("`group` goes with `fields`; leave it out")
-
-
-class VariantColumn(Spec, frozen=True, kw_only=True):
-    """The column with the variant; `values` maps its cells to names of variants."""
-
-    column: str
-    values: dict[str, str] = field(default_factory=dict)
 
 
 class AnswerSpec(Spec, frozen=True, kw_only=True):
@@ -255,8 +245,9 @@ class MapSpec(Spec, frozen=True, kw_only=True):
     """A file of stored answers by its columns.
 
     In JSON lines and Parquet a column is a path such as `doc.id`. Logs (`lm_eval`, `inspect`)
-    contain prompts and answers; for them a map states only the model. `variant` is a fixed
-    one, a column, or null where the prompt or the task's only variant says it. Rows with other
+    contain prompts and answers; for them a map states only the model. `variant` is that of
+    all rows, `variant_column` has it for each, `variants` its names by what that column says; by
+    default the prompt or the task's only variant says it. Rows with other
     values than those of `where` in its columns are left out. `prompt` is the column of what was
     asked, null where it is not known; `temperature` that of written answers.
     """
@@ -264,7 +255,9 @@ class MapSpec(Spec, frozen=True, kw_only=True):
     about: str
     format: Literal["csv", "jsonl", "parquet", "lm_eval", "inspect"]
     sample: SampleColumns | None = None
-    variant: str | VariantColumn | None = None
+    variant: str | None = None
+    variants: dict[str, str] = field(default_factory=dict)
+    variant_column: str | None = None
     where: dict[str, Columns] = field(default_factory=dict)
     prompt: str | None = None
     answer: AnswerSpec | None = None
@@ -340,10 +333,7 @@ class PrintedTable(Spec, frozen=True, kw_only=True):
 
 
 class GoldenSpec(Spec, frozen=True, kw_only=True):
-    """The published numbers of one paper or source, and the inputs of their recomputation.
-
-    `unlisted` says of printed numbers that are not listed here why.
-    """
+    """The published numbers of one paper or source, and why those `unlisted` are not here."""
 
     paper: str
     about: str
@@ -359,10 +349,7 @@ class GoldenSpec(Spec, frozen=True, kw_only=True):
 
     @property
     def numbers(self) -> dict[str, tuple[float, ...]]:
-        """The columns of the printed tables and the other inputs, by name.
-
-        Columns of one name follow one another, as in a table that goes on.
-        """
+        """The columns of the printed tables, those of one name joined, and the other inputs."""
         columns: dict[str, tuple[float, ...]] = {}
         for table in self.printed:
             for name, values in table.columns.items():

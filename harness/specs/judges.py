@@ -72,8 +72,8 @@ class RatingSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="rating"
 class StatedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="stated"):
     """The responses are ratings, as imported ones are; the verdict is the mean of readable ones.
 
-    `reading: first_digit` reads them as the scripts of the Topical-Chat release do, off the scale
-    too; `scales` maps variants to their own scales.
+    `reading: first_digit` reads them as the scripts of the Topical-Chat release do. `scales` maps
+    variants to their own scales.
     """
 
     about: str
@@ -83,10 +83,7 @@ class StatedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="stated"
 
 
 class CosineSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="cosine"):
-    """A response is right if its cosine with `accept` is greater than with `reject`.
-
-    `step` names an earlier step whose response is read in place of the last one's.
-    """
+    """A response, of an earlier `step` if one is named, is right if it is nearer to `accept`."""
 
     about: str
     encoder: EncoderSpec
@@ -120,10 +117,7 @@ class ContrastSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="contr
 
 
 class GoldSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="gold"):
-    """Compares the choice of a model with the right one; it asks no model and no encoder.
-
-    `normalisation` is that of the headline metric; the others are further metrics.
-    """
+    """Compares the choice with the right one; `normalisation` is that of the headline metric."""
 
     about: str
     normalisation: Literal["raw", "per_token", "per_byte", "per_character", "pmi"] = "raw"
@@ -145,6 +139,7 @@ class PythonJudgeSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="py
     reads: Literal["texts", "choices"] = "texts"
 
 
+# Plugins add specs to these; their keys `model`, `step` and `reads` mean what they mean here.
 JudgeSpec = (
     PreferenceSpec
     | RatingSpec
@@ -155,7 +150,6 @@ JudgeSpec = (
     | GoldSpec
     | PythonJudgeSpec
 )
-"""Plugins add specs to these; their keys `model`, `step` and `reads` mean what they mean here."""
 
 
 def asked_model(spec: JudgeSpec) -> str | None:

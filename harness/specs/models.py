@@ -12,6 +12,7 @@ from harness.errors import SpecError
 from harness.specs.implicitness import LocalEncoderSpec
 from harness.specs.schema import Spec, kinds_of, load_spec
 
+# The fields of a request's body that the program fills itself.
 OWN_FIELDS = frozenset(
     {
         *("best_of", "encoding_format", "function_call", "functions", "input", "instructions"),
@@ -21,7 +22,6 @@ OWN_FIELDS = frozenset(
         *("text.format", "tool_choice", "tools", "top_logprobs"),
     }
 )
-"""The fields of a request's body that the program fills itself."""
 
 
 def check_body(extra: Mapping[str, Any]) -> None:
@@ -323,18 +323,14 @@ class PythonModelSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="py
     settings: dict[str, Any] = field(default_factory=dict)
 
 
-LocalSpec = TransformersSpec | VllmSpec
-"""Models that answer prompts on this machine."""
-TrainedSpec = SklearnSpec | ClassifierSpec
-"""Models that `harness train` trains."""
-HostedSpec = OpenAISpec | AnthropicSpec
-"""Models that answer prompts elsewhere, mostly for money."""
+LocalSpec = TransformersSpec | VllmSpec  # models that answer prompts on this machine
+TrainedSpec = SklearnSpec | ClassifierSpec  # models that `harness train` trains
+HostedSpec = OpenAISpec | AnthropicSpec  # models that answer prompts elsewhere, mostly for money
+# Models that read a text and give it a label: they answer the choices of tasks, and no prompt.
 LabellingSpec = TrainedSpec | ModerationSpec
-"""Models that read a text and give it a label: they answer the choices of tasks, and no prompt."""
-CLASSIFIERS = frozenset(kinds_of(LabellingSpec))
-"""Their kinds."""
+CLASSIFIERS = frozenset(kinds_of(LabellingSpec))  # their kinds
+# Plugins add specs to these.
 ModelSpec = LocalSpec | HostedSpec | ScriptedSpec | LabellingSpec | PythonModelSpec
-"""Plugins add specs to these."""
 Backend = Literal["transformers", "vllm", "server"]
 
 

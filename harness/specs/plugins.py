@@ -25,8 +25,7 @@ from harness.parts import digest
 
 Group = Literal["harness.models", "harness.judges", "harness.readers"]
 _NOT_OWN = frozenset({"__dict__", "__weakref__", "__module__", "__doc__", "__annotations__"})
-OWN = "python"
-"""The kind of a class of the user's own, which the key `entry` names."""
+OWN = "python"  # the kind of a class of the user's own, which the key `entry` names
 
 
 @dataclass(frozen=True, slots=True)

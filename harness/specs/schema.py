@@ -20,8 +20,7 @@ from msgspec import Struct, structs
 from harness.errors import SpecError, did_you_mean
 
 LONGEST_SHOWN = 60
-DEEPEST = 100
-"""How deep a YAML file may nest."""
+DEEPEST = 100  # how deep a YAML file may nest
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _SENTENCE = re.compile(r"(?<=[.;])\s+")
 _WORDS = {

@@ -38,14 +38,12 @@ from harness.storage.files import write_whole
 
 _T = TypeVar("_T")
 _Spec = TypeVar("_Spec", bound=HostedSpec)
+# The seconds between two looks at a batch: the first, how they grow, and the longest.
 FIRST_S, GROWTH, LONGEST_S = 2.0, 1.5, 60.0
-"""The seconds between two looks at a batch: the first, how they grow, and the longest."""
-LONGEST_NAME = 64
-"""Characters of an entry's name in a batch, at either provider."""
-ENTRY_BYTES = 2**18
-"""Of one result in a file of them, on average: a vector of 10,000 numbers."""
+LONGEST_NAME = 64  # characters of an entry's name in a batch, at either provider
+ENTRY_BYTES = 2**18  # of one result in a file of them, on average: a vector of 10,000 numbers
+# How long the requests of a batch may take to go up, or its results to come down.
 TRANSFER_S = 600.0
-"""How long the requests of a batch may take to go up, or its results to come down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,8 +235,7 @@ class BatchServer(ABC, Generic[_Spec]):
             raise RetryableError(fact) from None
 
 
-_Job = tuple[BatchRecord, list[Request]]
-"""A batch, and what is wanted of it."""
+_Job = tuple[BatchRecord, list[Request]]  # a batch, and what is wanted of it
 
 
 class BatchModel:
@@ -335,13 +332,9 @@ class BatchModel:
         self, requests: list[Request], entries: Sequence[bytes], *, path: str
     ) -> _Job:
         server = self._server
+        keys = tuple(request.key for request in requests)
         record = BatchRecord(
-            nonce=uuid4().hex,
-            provider=server.kind,
-            address=server.address,
-            created=time.time(),
-            keys=tuple(request.key for request in requests),
-            entries=len(entries),
+            *(uuid4().hex, server.kind, server.address), time.time(), keys, len(entries)
         )
 
         def submit() -> str:
@@ -417,13 +410,8 @@ class BatchModel:
             ) from None
 
     def _retry(self, call: Callable[[], _T]) -> _T:
-        retrying = Retrying(
-            retry=retry_if_exception_type(RetryableError),
-            stop=stop_after_attempt(self._attempts),
-            wait=_wait_s,
-            sleep=self._sleep,
-            reraise=True,
-        )
+        passing, stop = retry_if_exception_type(RetryableError), stop_after_attempt(self._attempts)
+        retrying = Retrying(retry=passing, stop=stop, wait=_wait_s, sleep=self._sleep, reraise=True)
         try:
             return retrying(call)
         except PermanentError as error:

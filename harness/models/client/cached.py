@@ -15,13 +15,11 @@ from harness.specs.models import PriceSpec
 from harness.storage.ledger import Ledger
 
 MILLION = 1_000_000
-MESSAGE_TOKENS = 16
-"""What a chat format may put around a message, at most."""
+MESSAGE_TOKENS = 16  # what a chat format may put around a message, at most
+# What a provider may put around a form, at most: Anthropic's page on tool use has up to 530.
 FORM_TOKENS = 600
-"""What a provider may put around a form, at most: Anthropic's page on tool use has up to 530."""
 Retry = Literal["failed", "all", "none"]
-HOSTED = frozenset({"openai", "anthropic"})
-"""The kinds of models whose calls have a price."""
+HOSTED = frozenset({"openai", "anthropic"})  # the kinds of models whose calls have a price
 
 
 def price_of(spec: PriceSpec, *, reasoning_max_tokens: int = 0) -> "Price | None":
@@ -114,9 +112,9 @@ class Budget:
                 self.spent_usd += possible(cost_usd) or 0.0
 
 
+# Receives the words of a stage, how many calls of how many are stored, then, if known, how many of
+# these got no reply, and what those made now have cost in US dollars (None: no price).
 Progress = Callable[..., None]
-"""Receives the words of a stage, how many calls of how many are stored, then, if known, how many
-of these got no reply, and what those made now have cost in US dollars (None: no price)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,7 @@ from harness.models.custom import ModelContext, Resolvable
 from harness.parts import UNCHARGED, Mode, Reason
 from harness.specs.models import HostedSpec, ModerationSpec
 
-PASSING = frozenset({408, 409, 425, 429})
-"""HTTP statuses below 500 that may pass."""
+PASSING = frozenset({408, 409, 425, 429})  # HTTP statuses below 500 that may pass
 PREFLIGHT_S = 10.0
 _Spec = TypeVar("_Spec", bound=HostedSpec | ModerationSpec)
 

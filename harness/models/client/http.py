@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import aiohttp
 
 _T = TypeVar("_T")
+# Of a reply's body. The log-probabilities of a long prompt take a few million.
 MOST_BYTES = 16 * 2**20
-"""Of a reply's body. The log-probabilities of a long prompt take a few million."""
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity"}
 
 

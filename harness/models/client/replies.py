@@ -14,12 +14,10 @@ from harness.parts import Failure, Reason, Usage, digest
 from harness.text.cleanup import repair_surrogates
 
 _T = TypeVar("_T")
+# The longest text of a reply: so many characters, and so many a token (runs of spaces).
 SPARE_CHARACTERS, TOKEN_CHARACTERS = 10_000, 256
-"""The longest text of a reply: so many characters, and so many a token (runs of spaces)."""
-LONGEST_NAME = 200
-"""In characters."""
-MOST_TOKENS = 10**9
-"""Of one call: no model reads or writes as many."""
+LONGEST_NAME = 200  # in characters
+MOST_TOKENS = 10**9  # of one call: no model reads or writes as many
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,19 +20,15 @@ from harness.errors import ModelError
 from harness.parts import NO_REPLY, UNCHARGED, UNKNOWN_USAGE, Failure, Reason, Usage, total_usage
 
 _log = logging.getLogger(__name__)
-LATER = "repeat the command later, or raise total_s in the model's YAML"
-WARN_AFTER = 8
-"""So many calls in a row without a reply are logged."""
-GIVE_UP_AFTER = 20
-"""So many failed requests in a row end the run, or as many as may be in flight."""
-FIRST = 16
-"""The limit of calls in flight while nothing is known of a server."""
+WARN_AFTER = 8  # so many calls in a row without a reply are logged
+GIVE_UP_AFTER = 20  # so many failed requests in a row end the run, or as many as may be in flight
+FIRST = 16  # the limit of calls in flight while nothing is known of a server
+# A good round multiplies the limit by STEEP; after the first cut it adds 1/SHARE of the most.
 STEEP, SHARE = 4, 20
-"""A good round multiplies the limit by STEEP; after the first cut it adds 1/SHARE of the most."""
+# The share of a round that may fail (3 of 16 may be chance); the deepest cut of one round.
 TOLERATED, DEEPEST = 0.2, 0.5
-"""The share of a round that may fail (3 of 16 may be chance); the deepest cut of one round."""
+# One attempt at a request; raises RetryableError or PermanentError where there is no response.
 Call = Callable[[Request], Awaitable[Response]]
-"""One attempt at a request; raises RetryableError or PermanentError where there is no response."""
 Connect = Callable[[], AbstractAsyncContextManager[Call]]
 
 
@@ -309,13 +305,11 @@ class _Session:
     def _given_up(self, request: Request, failed: Sequence[RetryableError]) -> Response:
         """The failure of a request that is not called again."""
         count, most, asked_s, why = len(failed), self.policy.attempts, failed[-1].retry_after_s, ""
-        if count < most and self.closed_by is not None:
-            why = ": nothing more is asked of the server; repeat the command later"
-        elif count < most:
+        if count < most:
             why = f": the server asks to wait {asked_s:.0f} s, and" if asked_s else ":"
-            most_s = f"{self.policy.total_s:g} s in all"
-            why += f" another attempt would take more than {most_s}; {LATER}"
-        fact = f"{failed[-1]}; gave up after attempt {count} of {most}{why}"
+            why += f" another attempt would take more than {self.policy.total_s:g} s in all; "
+        later = "repeat the command later, or raise total_s in the model's YAML" if why else ""
+        fact = f"{failed[-1]}; gave up after attempt {count} of {most}{why}{later}"
         return Response(request.key, failure=Failure(Reason.FAILED, fact), usage=UNCHARGED)
 
     def _record(self, response: Response) -> None:
@@ -326,10 +320,9 @@ class _Session:
         self.failed_requests += 1
         if self.failed_requests == max(GIVE_UP_AFTER, self.policy.concurrency):
             self.closed_by = ModelError(
-                f"the last {self.failed_requests} requests failed one after the other, the "
-                f"last with: {response.failure.message}; nothing more was asked, and what was "
-                "answered is stored: mend that and repeat the command, which asks them again "
-                "(--retry none leaves them out)"
+                f"the last {self.failed_requests} requests failed one after the other, the last "
+                f"with: {response.failure.message}; nothing more was asked, and what was answered "
+                "is stored: mend that and repeat the command (--retry none leaves them out)"
             )
             self.closing.set()
 

@@ -23,8 +23,7 @@ from harness.models.openai.bodies import body_of
 from harness.parts import UNCHARGED, ChoiceScore, Decoding, Mode, Reason
 from harness.specs.models import OpenAISpec
 
-MOST_TOKENS = 20
-"""Next tokens that a server is asked for: the most that OpenAI and vLLM return."""
+MOST_TOKENS = 20  # next tokens that a server is asked for: the most that OpenAI and vLLM return
 NO_ECHO = (
     "the reply holds no log-probabilities of the prompt; serve the model with vLLM, whose "
     "completions echo them, or run it here with kind: vllm or transformers, or set `choices: "
@@ -34,10 +33,9 @@ NO_NEXT = (
     "the reply holds no log-probabilities of next tokens; use a model whose chat completions "
     "return them, or serve an open model with vLLM and set `choices: echo`, or set `choices: none`"
 )
-SLACK = 1e-3
-"""How far above 0 rounding may lift a log-probability."""
+SLACK = 1e-3  # how far above 0 rounding may lift a log-probability
+# What share of the choices' probability a token that begins one may have, to be left out.
 SPILL = 0.01
-"""What share of the choices' probability a token that begins one may have, to be left out."""
 Spans = list[tuple[int, int]]
 
 

@@ -30,8 +30,7 @@ CHOICES: Mapping[str, frozenset[Mode]] = {
 MOST_CATEGORIES = 100
 BATCH_ENDED = frozenset({"completed", "expired", "cancelled", "failed"})
 NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
-ONE_ALONE = "only one completion choice"
-"""What llama.cpp said with status 500 before it knew n."""
+ONE_ALONE = "only one completion choice"  # what llama.cpp said with status 500 before it knew n
 NOT_TAKEN = frozenset({"unsupported_parameter", "unsupported_value", "unknown_parameter"})
 _Spec = TypeVar("_Spec", OpenAISpec, ModerationSpec)
 
@@ -136,8 +135,8 @@ class OpenAIModel(OpenAIServed[OpenAISpec]):
         if request.mode not in self.modes:
             raise PermanentError(
                 Reason.UNSUPPORTED,
-                f"this server is not asked to {request.mode}; use kind: transformers or vllm, or "
-                "for a server that returns log-probabilities set api: chat and choices",
+                f"this server is not asked to {request.mode}; set api: chat and `choices` for one "
+                "that returns log-probabilities, or use kind: transformers or vllm",
                 usage=UNCHARGED,
             )
         if request.mode in (Mode.CHOOSE, Mode.CHOOSE_TOKEN):
@@ -191,13 +190,9 @@ class ModerationModel(labels.TextLabeller, OpenAIServed[ModerationSpec]):
             result = replies.read_list(body, "results", _Result, self.server)[0]
         scores = {n: score for n, score in result.category_scores.items() if score is not None}
         categories = {*result.categories, *scores}  # each is a metric of the tables
-        if (
-            len(categories) > MOST_CATEGORIES
-            or any(
-                len(name) > replies.LONGEST_NAME or not name.isprintable() for name in categories
-            )
-            or not all(map(isfinite, scores.values()))
-        ):
+        most = replies.LONGEST_NAME
+        is_odd = any(len(name) > most or not name.isprintable() for name in categories)
+        if is_odd or len(categories) > MOST_CATEGORIES or not all(map(isfinite, scores.values())):
             fact = f"the reply has more than {MOST_CATEGORIES} categories, or odd names or scores"
             raise PermanentError(Reason.FAILED, fact)
         is_flagged = result.flagged or any(result.categories.values())
@@ -222,10 +217,8 @@ class _Batch(Struct):
     errors: dict[str, Any] | None = None
 
 
-NONCE = "harness_nonce"
-"""The key of our name for a batch in its metadata."""
-CLOCK_S = 24 * 3600.0
-"""How far a server's clock may be behind ours when a lost batch is looked for."""
+NONCE = "harness_nonce"  # the key of our name for a batch in its metadata
+CLOCK_S = 24 * 3600.0  # how far a server's clock may be behind ours when a lost batch is looked for
 
 
 class _Batches(Struct):
@@ -260,21 +253,14 @@ class OpenAIBatches(BatchServer[OpenAISpec]):
         def form() -> object:
             import aiohttp
 
-            whole = aiohttp.FormData({"purpose": "batch"})
-            whole.add_field(
-                "file", lines, filename=f"{nonce}.jsonl", content_type="application/jsonl"
-            )
+            whole, named = aiohttp.FormData({"purpose": "batch"}), f"{nonce}.jsonl"
+            whole.add_field("file", lines, filename=named, content_type="application/jsonl")
             return whole
 
         with attach_usage(UNCHARGED):  # a lost upload may be repeated
             file = self.ask_for(_File, "POST", "/files", form)
-        settings: dict[str, object] = {
-            "input_file_id": file.id,
-            "endpoint": path,
-            "completion_window": "24h",
-        }
-        settings |= {"metadata": {NONCE: nonce}}
-        return self.ask_for(_Batch, "POST", "/batches", settings).id
+        body = {"input_file_id": file.id, "endpoint": path, "completion_window": "24h"}
+        return self.ask_for(_Batch, "POST", "/batches", body | {"metadata": {NONCE: nonce}}).id
 
     def find(self, record: BatchRecord) -> str | None:
         """The batch that has our name for it, among those of our record's age or younger."""

@@ -22,22 +22,17 @@ from harness.models.extras import require
 from harness.models.spread import Executor, Needs, Part, Spreadable
 
 _log = logging.getLogger(__name__)
+# Defaults of the environment, read when Ray is imported: no telemetry, no lines of its own.
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DEDUP_LOGS": "1",
     "RAY_DEDUP_LOGS_SKIP_REGEX": "^",  # every line: else Ray writes of deaths to stdout
 }
-"""Defaults of the environment, read when Ray is imported: no telemetry, no lines of its own."""
-AT_HAND = 2
-"""Parts a worker has: one that it computes, and the next."""
-AHEAD = 4
-"""Parts a worker, on average, that may be handed out beyond the oldest that is not done."""
-DEATHS = 6
-"""How many workers may die with a part in hand before it is taken for the cause."""
-PATIENCE_S = 1.0
-"""How long to wait, in seconds, before looking again for room for workers."""
-WARN_AFTER = 5
-"""So many looks in a row without room for any worker are logged."""
+AT_HAND = 2  # parts a worker has: one that it computes, and the next
+AHEAD = 4  # parts a worker, on average, that may be handed out beyond the oldest that is not done
+DEATHS = 6  # how many workers may die with a part in hand before it is taken for the cause
+PATIENCE_S = 1.0  # how long to wait, in seconds, before looking again for room for workers
+WARN_AFTER = 5  # so many looks in a row without room for any worker are logged
 PACKAGES = ("torch", "transformers", "sentence-transformers", "vllm")
 
 
@@ -257,16 +252,19 @@ class _Pool:
 
         takes = {"CPU": float(self._needs.cpus), "GPU": self._needs.gpus}
         room = placement_group([{name: count for name, count in takes.items() if count}])
-        options = {
-            "num_cpus": self._needs.cpus,
-            "num_gpus": self._needs.gpus,
-            "max_restarts": -1,
-            "max_task_retries": DEATHS - 1,
-            "scheduling_strategy": PlacementGroupSchedulingStrategy(
-                room, placement_group_capture_child_tasks=True
-            ),
-        }
-        return _Seat(_ray().remote(RayWorker).options(**options).remote(*self._given), room)
+        strategy = PlacementGroupSchedulingStrategy(room, placement_group_capture_child_tasks=True)
+        worker = (
+            _ray()
+            .remote(RayWorker)
+            .options(
+                num_cpus=self._needs.cpus,
+                num_gpus=self._needs.gpus,
+                max_restarts=-1,
+                max_task_retries=DEATHS - 1,
+                scheduling_strategy=strategy,
+            )
+        )
+        return _Seat(worker.remote(*self._given), room)
 
 
 def copies(nodes: Sequence[Mapping[str, float]], needs: Needs) -> int:
