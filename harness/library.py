@@ -116,8 +116,8 @@ class EvaluatedRun:
     ) -> DataFrame:
         """The texts that were missed or flagged falsely: `kind` is missed, false-alarm or all.
 
-        All columns of the table that the run read, or of the file `data`, with what the run says; a
-        column with a name of ours is called `data_` and its name.
+        All columns of the table that the run read, or of the file `data`, and what the run says of
+        each text, in columns whose names begin with `harness_`.
         """
         return frames.errors_frame(self._with_data(data), self._folder, kind, judge)
 

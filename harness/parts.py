@@ -102,18 +102,6 @@ class ChoiceScore:
             raise ValueError(f"a choice's log-probability is a finite number, not {self.logprob}")
 
 
-# In the detail of a response: how far, in nats, its choices are from those scored one by one.
-UNBATCHED = "unbatched_diff"
-
-
-@dataclass(frozen=True, slots=True)
-class UnbatchedCheck:
-    """Requests whose choices were also scored one by one, and the largest difference, in nats."""
-
-    items: int
-    max_abs_diff: float
-
-
 @dataclass(frozen=True, slots=True)
 class Option:
     """One choice as a prompt shows it: its index, from 0, and its answer with the space before."""

@@ -142,8 +142,7 @@ class Workspace:
                 f"and name the data with --data or fetch {table.source}"
             )
         entry = _entry(spec, files, overlay=None, is_sample=False, table=table)
-        repeats = self.repeats_of(entry)
-        return labelled_table.read(files, table, spec.choices, repeats=repeats), entry
+        return labelled_table.read(files, table, spec.choices), entry
 
     def samples(self, spec: DataSpec) -> tuple[Sequence[Sample], DataEntry]:
         """Read a task's samples, or the choice samples made of them; say where they came from."""
@@ -173,9 +172,7 @@ class Workspace:
         """The samples of a task's data, or the choice samples made of them."""
         spec, files = source.spec, source.files
         if source.table:
-            repeats = self.repeats_of(source.entry)
-            samples = labelled_table.read(files, source.table, spec.choices, repeats=repeats)
-            read = StoredSamples(samples)
+            read = StoredSamples(labelled_table.read(files, source.table, spec.choices))
         elif spec.reader == SAMPLES_JSONL or source.entry.mode == "sample":
             read = StoredSamples(samples_jsonl.each(files, source.overlay))
             if read.repeated():
@@ -211,10 +208,6 @@ class Workspace:
                 "or add `keep: {NAME: COLUMN}` to the column map and run again"
             )
         return labelled_table.original_rows(files, table, spec.choices)
-
-    def repeats_of(self, entry: DataEntry) -> Path:
-        """Where the rows of some data are listed that repeat others."""
-        return self.results / "left_out" / f"{entry.source}-{entry.label}.csv"
 
     def measured(
         self, samples: Sequence[Sample], data: DataEntry, spec: ImplicitnessSpec | None

@@ -17,15 +17,15 @@ from harness.data.ratings import read_ratings
 from harness.lazy import DataFrame, pandas
 from harness.stats import agreement as agreements
 from harness.stats import comparison, correlation, reliability
-from harness.stats.agreement import Scale, Spread
+from harness.stats.agreement import Scale
 from harness.stats.comparison import Statistic
+from harness.stats.correlation import Coefficient
 from harness.stats.estimate import (
     BootstrapSettings,
     Estimate,
     Floats,
     NoValue,
     Resamples,
-    Significance,
     complete,
     mean_estimate,
     ratio,
@@ -106,7 +106,7 @@ def agreement_with(
 
 
 def _row(statistic: str, found: Estimate, **more: object) -> _Row:
-    taken = {name: getattr(found, name) for name in ("value", "low", "high", "n", "skipped")}
+    taken = {name: getattr(found, name) for name in ("value", "low", "high", "n", "skipped", "sd")}
     reason = found.reason or found.why_no_interval
     return {"statistic": statistic, **taken, "reason": reason, **more}
 
@@ -115,8 +115,7 @@ def _of_people(analysis: _Analysis) -> Iterator[_Row]:
     ratings, resamples = analysis.panel.ratings, analysis.resamples
     level = analysis.settings.level
     yield _row("alpha_raters", agreements.alpha_ci(ratings, resamples, scale=level))
-    shares = _pairwise(ratings, None, resamples)
-    yield _row("agreement_pairwise_raters", shares.result, sd=shares.sd)
+    yield _row("agreement_pairwise_raters", _pairwise(ratings, None, resamples))
     ceiling = reliability.reliability_of_means(ratings, resamples)
     root = _through(ceiling, lambda one: agreements.attainable_r(one, Estimate(1.0, n=one.n)))
     notes = [_CONFOUNDED] if reliability.is_severity_confounded(ratings) else []
@@ -161,18 +160,13 @@ def _of_values(analysis: _Analysis, judge: JudgeTable) -> Iterator[_Row]:
     known = values[~np.isnan(values) & ~np.isnan(analysis.human)]
     note = _unmatched_values(ratings, judge, known)
     together = np.concatenate([ratings, values[:, :, None]], axis=2)
-    found = [
-        (
-            "alpha_judge_with_raters",
-            Spread(agreements.alpha_ci(together, resamples, scale=level), None),
-        ),
-        (
-            "alpha_judge_with_each",
-            agreements.alpha_with_each(ratings, values, resamples, scale=level),
-        ),
-        ("agreement_pairwise_judge", _pairwise(ratings, values, resamples)),
-    ]
-    rows = [_row(name, spread.result, sd=spread.sd, note=note) for name, spread in found]
+    each = agreements.alpha_with_each(ratings, values, resamples, scale=level)
+    found = {
+        "alpha_judge_with_raters": agreements.alpha_ci(together, resamples, scale=level),
+        "alpha_judge_with_each": each,
+        "agreement_pairwise_judge": _pairwise(ratings, values, resamples),
+    }
+    rows = [_row(name, one, note=note) for name, one in found.items()]
     for name, one in _annotator(analysis, values):
         row = _row(name, one, epsilon=settings.epsilon)
         rows.append(row if one.value is None else {**row, "reason": None, "note": note})
@@ -191,32 +185,37 @@ def _unmatched_values(ratings: Floats, judge: JudgeTable, values: Floats) -> str
     return words + halves * (judge.split > 0)
 
 
+_OF_SYSTEMS: dict[str, Coefficient] = {
+    "spearman_system": "spearman",
+    "pearson_system": "pearson",
+}
+
+
 def _correlations(analysis: _Analysis, judge: JudgeTable) -> Iterator[_Row]:
     values, resamples, panel = judge.values, analysis.resamples, analysis.panel
     means = correlation.system_means(analysis.human, values)
     stats = agreements.agreement_stats(analysis.human, values, resamples, documents=panel.documents)
     note = _CONFOUNDED if reliability.is_severity_confounded(panel.ratings) else ""
-    yield _row("pearson_dataset", stats.dataset_pearson)
-    yield _row("kendall_document", stats.document_tau)
-    yield _row("kendall_document_zero", stats.document_tau_zero)
-    # The exact p-values are there where few systems allow them.
-    p = correlation.permutation_p(*means, "spearman").value
-    yield _row("spearman_system", stats.system_spearman, p=p, note=note)
-    p = correlation.permutation_p(*means, "pearson").value
-    yield _row("pearson_system", stats.system_pearson, p=p, note=note)
+    for name, found in stats.items():
+        more: _Row = {}
+        if name in _OF_SYSTEMS:  # the exact p-values are there where few systems allow them
+            more = {"p": correlation.permutation_p(*means, _OF_SYSTEMS[name]).value, "note": note}
+        yield _row(name, found, **more)
     # The folds' epsilons are kept while clusters are left out.
     seed = str(analysis.settings.seed)
-    fit, shares = correlation.cross_fitted_acc_eq(analysis.human, values, panel.clusters, seed=seed)
+    fit, epsilons, shares = correlation.cross_fitted_acc_eq(
+        analysis.human, values, panel.clusters, seed=seed
+    )
     places, shares = agreements.document_means(shares, resamples, panel.documents)
-    mean = mean_estimate(shares, fit.estimate.reason or NoValue.TOO_FEW)
-    epsilon = float(np.mean(fit.epsilons)) if fit.epsilons else None
+    mean = mean_estimate(shares, fit.reason or NoValue.TOO_FEW)
+    epsilon = float(np.mean(epsilons)) if epsilons else None
     found = agreements.mean_jackknife(shares, mean, places, range_="share")
     yield _row("acc_eq", found, epsilon=epsilon)
 
 
 def _annotator(analysis: _Analysis, values: Floats) -> list[tuple[str, Estimate]]:
     panel, settings = analysis.panel, analysis.settings
-    test = comparison.annotator_test(
+    rate, advantage = comparison.annotator_test(
         panel.ratings.reshape(values.size, len(panel.raters)),
         values.ravel(),
         alignment="accuracy" if settings.level == "nominal" else "rmse",
@@ -224,14 +223,13 @@ def _annotator(analysis: _Analysis, values: Floats) -> list[tuple[str, Estimate]
         least_units=_LEAST_UNITS,
         clusters=[name for name in panel.clusters for _ in panel.systems],
     )
-    rate, advantage = test.winning_rate, test.advantage
     if rate.value is not None and rate.n < _LEAST_RATERS:
         few = Estimate(None, n=rate.n, skipped=rate.skipped, reason=NoValue.TOO_FEW)
         rate = advantage = few
     return [("annotator_winning_rate", rate), ("annotator_advantage", advantage)]
 
 
-def _pairwise(ratings: Floats, judge: Floats | None, resamples: Resamples) -> Spread:
+def _pairwise(ratings: Floats, judge: Floats | None, resamples: Resamples) -> Estimate:
     """The share rated alike, over pairs of raters or of the judge with each, with its interval."""
     raters = ratings.shape[2]
     pairs = list(combinations(range(raters), 2))
@@ -241,7 +239,7 @@ def _pairwise(ratings: Floats, judge: Floats | None, resamples: Resamples) -> Sp
     units = ratings.reshape(ratings.shape[0] * ratings.shape[1], ratings.shape[2])
     estimate = agreements.percent_agreement(units, pairs)
     if estimate.value is None:
-        return Spread(agreements.jackknife_ci(estimate, np.zeros(0), "share"), None)
+        return estimate
     total, counted = np.zeros(resamples.clusters), np.zeros(resamples.clusters)
     alone = []
     for one, other in pairs:
@@ -252,8 +250,8 @@ def _pairwise(ratings: Floats, judge: Floats | None, resamples: Resamples) -> Sp
         shares = ratio(*agreements.sums_without(columns, resamples).T)
         total += np.nan_to_num(shares)
         counted += ~np.isnan(shares)
-    spread = agreements.deviation(np.array(alone))
-    return Spread(agreements.jackknife_ci(estimate, ratio(total, counted), "share"), spread)
+    estimate = replace(estimate, sd=agreements.deviation(np.array(alone)))
+    return agreements.jackknife_ci(estimate, ratio(total, counted), "share")
 
 
 def _through(result: Estimate, change: Callable[[Estimate], Estimate]) -> Estimate:
@@ -271,7 +269,8 @@ _Without = Callable[[Floats, Floats, Resamples], Floats]
 
 
 def _taus_without(human: Floats, judge: Floats, resamples: Resamples) -> Floats:
-    return agreements.means_without(correlation.document_taus_zero(human, judge), resamples)
+    taus = correlation.document_taus(human, judge, is_zero_filled=True)
+    return agreements.means_without(taus, resamples)
 
 
 _TESTED: tuple[tuple[str, Callable[[Floats], Statistic], _Without], ...] = (
@@ -298,12 +297,12 @@ def _differences(analysis: _Analysis) -> list[_Row]:
     ]
 
 
-def _tested(name: str, test: Significance, ends: Estimate | None = None) -> _Row:
+def _tested(name: str, test: Estimate, ends: Estimate | None = None) -> _Row:
     """A difference with its test, and its interval where it has both."""
     found: _Row = {"low": None, "high": None, "reason": test.reason}
     if ends is not None and test.p is not None:
         found = {"low": ends.low, "high": ends.high, "reason": ends.why_no_interval}
-    of_test = {"value": test.statistic, "p": test.p, "n": test.n, "skipped": test.skipped}
+    of_test = {"value": test.value, "p": test.p, "n": test.n, "skipped": test.skipped}
     return {"statistic": name, **of_test, **found}
 
 
@@ -325,8 +324,7 @@ def _permuted(
         clusters=analysis.panel.clusters,
     )
     rests = [without(*complete(shared, judge), resamples) for judge in (first, second)]
-    estimate = Estimate(test.statistic, n=test.n, reason=test.reason)
-    found = agreements.jackknife_ci(estimate, rests[0] - rests[1], "any")
+    found = agreements.jackknife_ci(test, rests[0] - rests[1], "any")
     return _tested(name, test, agreements.interval_with_test(found, test.p, resamples.clusters))
 
 
@@ -339,10 +337,10 @@ def _williams(human: Floats, *judges: JudgeTable) -> _Row:
     n, skipped, (r1, r2, r12) = results[0].n, results[0].skipped, [r.value for r in results]
     if r1 is None or r2 is None or r12 is None:
         reason = next(result.reason for result in results if result.reason)
-        test = Significance(None, None, n=n, skipped=skipped, reason=reason)
+        test = Estimate(None, n, skipped, reason)
     else:
         test = comparison.williams_test(r1, r2, r12, n=n)
-        test = replace(test, statistic=None if test.p is None else r1 - r2, skipped=skipped)
+        test = replace(test, value=None if test.p is None else r1 - r2, skipped=skipped)
     return {**_tested("difference_pearson_williams", test), "note": _INDEPENDENT}
 
 

@@ -116,8 +116,7 @@ def _facts(pairing: Pairing, items: DataFrame) -> dict[str, Any]:
         found[f"signature_{side}"] = view.signature(label)
     if pairing.is_right_or_wrong:
         table = fourfold(decided["a"] == 1, decided["b"] == 1)
-        counts = (table.both, table.only_first, table.only_second, table.neither)
-        found |= dict(zip(_COUNTS, (*counts, len(read) - len(decided)), strict=True))
+        found |= dict(zip(_COUNTS, (*table, len(read) - len(decided)), strict=True))
     return found
 
 

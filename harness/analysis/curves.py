@@ -1,7 +1,7 @@
 """A run's tables to hit and false alarm rates along implicitness: rows of a frame.
 
-The bins are those of the scores, with those that hold too few texts; continuous curves, which no
-edge of a bin moves, go with them. Verdicts of one signature make one set of bins and curves.
+The bins are those of the scores, with those that hold too few texts; a continuous curve, which no
+edge of a bin moves, goes with them. Verdicts of one signature make one set of bins and one curve.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, SLOPE, SLOPE_P
 from harness.pipeline.score import signed_blocks
 from harness.pipeline.verdict_frame import ALL, Files, verdict_frame
 from harness.specs.tasks import ImplicitnessSpec
-from harness.stats.classification import effective_n, isotonic_curve, logistic_curve
+from harness.stats.classification import effective_n, logistic_curve
 from harness.stats.estimate import NoValue, mean_interval
 from harness.storage.runs import RunFile
 from harness.storage.signature import short_labels
@@ -130,16 +130,15 @@ def _bin(flags: DataFrame) -> Row:
 def _curves(flags: DataFrame) -> Iterator[Row]:
     x, y, names = (flags[name].to_numpy() for name in ("at", "flagged", "cluster"))
     clusters = choice_scores.originals(flags)
-    row = {"n": len(flags), "clusters": clusters.clusters, "effective_n": effective_n(y, names)}
-    for name, fit in (("logistic", logistic_curve), ("isotonic", isotonic_curve)):
-        curve = fit(x, y, clusters, np.linspace(x.min(), x.max(), PLACES))
-        if isinstance(curve, NoValue):
-            yield row | {"shape": name, "note": str(curve)}
-            continue
-        columns = (curve.at, curve.value, curve.low, curve.high)
-        for point in zip(*(column.tolist() for column in columns), strict=True):
-            found = dict(zip(("at", "value", "low", "high"), point, strict=True))
-            yield row | {"shape": curve.kind} | found
+    row: Row = {"n": len(flags), "clusters": clusters.clusters}
+    row["effective_n"] = effective_n(y, names)
+    row["shape"], at = "logistic", np.linspace(x.min(), x.max(), PLACES)
+    curve = logistic_curve(x, y, clusters, at)
+    if isinstance(curve, NoValue):
+        yield row | {"note": str(curve)}
+        return
+    for point in zip(*(column.tolist() for column in (at, *curve)), strict=True):
+        yield row | dict(zip(("at", "value", "low", "high"), point, strict=True))
 
 
 def curve_name(rows: DataFrame) -> str:

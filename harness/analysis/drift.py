@@ -1,24 +1,19 @@
 """Two sets of texts, or two runs, to how far implicitness and rates have moved, with one alarm.
 
-The distribution of implicitness and every rate are tested; Holm's method corrects all tests
-together, so that data without any drift raises the alarm once in twenty times at most.
+Holm's method corrects all tests together, so that data without any drift raises the alarm once in
+twenty times at most.
 """
 
 from collections.abc import Sequence
-from math import isnan
 from typing import Final
 
-import numpy as np
-
-from harness.analysis.rates import MOST_VALUES
-from harness.errors import SpecError
+from harness.analysis.flags import LEAST
+from harness.analysis.rates import RateTexts, corrected, refuse_many, tested_gap
 from harness.lazy import DataFrame, pandas
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, IMPLICITNESS
 from harness.pipeline.score import ALL
-from harness.stats.clustered import ShareRows, share_gap, share_interval
-from harness.stats.comparison import holm
-from harness.stats.estimate import NoValue
-from harness.stats.shift import Numbers, mean_shift, shift_test
+from harness.stats.clustered import ShareRows, share_interval
+from harness.stats.shift import mean_shift, shift_test
 
 FLAGGED: Final = "flagged"
 ALARM: Final = 0.05
@@ -35,97 +30,83 @@ the two distributions of implicitness, NaN for rates; p is that of the distribut
 change of a rate. `p_holm` is corrected for all `tests`. p is NaN where `note` says why; `is_alarm`
 says that something moved beyond chance over all tests.
 """
-_NUMBERS = ("old", "new", "change", "low", "high", "distance", "p", "p_holm")
+_NUMBERS = ("old", "new", "change", "low", "high", "distance", "p")
 
 
 def drift(
-    old: DataFrame,
-    new: DataFrame,
-    *,
-    by: Sequence[str] = (),
-    seed: int = 0,
-    least: int = 10,
+    old: DataFrame, new: DataFrame, *, by: Sequence[str] = (), seed: int = 0, least: int = LEAST
 ) -> DataFrame:
     """Implicitness first, then each rate of all texts, then by each column's groups: COLUMNS.
 
     A row of `old` and `new` is a text: `cluster`, shared by texts of the same words;
     `implicitness`, `flagged` and `is_positive`, NaN where one is not known, and a column of tuples
     for each of `by`. Texts without a label have one rate, the share that is flagged. A rate needs
-    `least` clusters on both sides to be tested, and a group texts on both. SpecError for a column
-    of more values than groups can have.
+    `least` clusters on both sides to be tested.
     """
-    rows = _implicitness(old, new, seed) + _rates("", ALL, old, new, least=least)
+    rows = _implicitness(old, new, seed) + _rates("", ALL, old, new, least)
     for column in by:
         sides = [side.explode(column) for side in (old, new)]
         groups = sorted({name for side in sides for name in side[column].dropna()})
-        if len(groups) > MOST_VALUES:
-            raise SpecError(
-                f"--by {column}: it has {len(groups)} values, and drift is split by {MOST_VALUES} "
-                "at most; name a column of fewer, such as the target or the source of texts"
-            )
+        refuse_many(column, len(groups))
         for name in groups:
-            own = [side[side[column] == name] for side in sides]
-            rows += _rates(column, name, *own, least=least)
+            before, after = (side[side[column] == name] for side in sides)
+            rows += _rates(column, name, before, after, least)
     found = pandas.DataFrame(rows, columns=[n for n in COLUMNS if n not in _CORRECTED])
-    found = found.astype({name: "float64" for name in _NUMBERS if name != "p_holm"})
-    tested = [None if isnan(p) else float(p) for p in found["p"]]
-    found["p_holm"] = np.array(holm(tested), dtype=float)
-    found["tests"] = int(found["p"].notna().sum())
+    found = corrected(found.astype(dict.fromkeys(_NUMBERS, "float64")))
     return found.assign(is_alarm=found["p_holm"] < ALARM)[list(COLUMNS)]
 
 
 _CORRECTED = ("p_holm", "tests", "is_alarm")
 
 
-def run_texts(texts: DataFrame, cells: DataFrame) -> DataFrame:
-    """The texts of a run as `drift` takes them, from `rates.flags` and `rates.sample_cells`.
+def run_texts(table: RateTexts) -> dict[tuple[str, str], DataFrame]:
+    """The texts of a run as `drift` takes them, by variant and decoding.
 
     Texts that chose a threshold have no part in rates, but in implicitness they have.
     """
-    columns = ["sample", "cluster", "implicitness", "is_positive"]
-    found = texts[columns].assign(flagged=texts["flagged"].where(texts["is_measured"]))
-    return found.astype({"is_positive": float}).join(cells, on="sample")
+    texts, _, cells = table
+    found = texts[["sample", "cluster", "implicitness"]].assign(
+        is_positive=texts["is_positive"].astype(float),
+        flagged=texts["flagged"].where(texts["is_measured"]),
+    )
+    found = found.join(cells, on="sample")
+    parts = texts.groupby(["variant", "decoding"], sort=False).groups
+    return {(str(one), str(other)): found.loc[at] for (one, other), at in parts.items()}
 
 
 def _implicitness(old: DataFrame, new: DataFrame, seed: int) -> list[dict[str, object]]:
     known = [side[side["implicitness"].notna()] for side in (old, new)]
     if not all(map(len, known)):
         return []
-    before, after = (Numbers(k["implicitness"].tolist(), k["cluster"].tolist()) for k in known)
+    before, after = ((k["implicitness"].tolist(), k["cluster"].tolist()) for k in known)
     found, test = mean_shift(before, after), shift_test(before, after, seed=str(seed))
-    means = [sum(side.values) / len(side.values) for side in (before, after)]
+    means = [sum(values) / len(values) for values, _ in (before, after)]
     row = {
         **{"what": IMPLICITNESS, "column": "", "group": ALL, "old": means[0], "new": means[1]},
         **{"change": found.value, "low": found.low, "high": found.high},
-        **{"distance": test.statistic, "p": test.p},
-        **{"n_old": len(before.values), "n_new": len(after.values)},
+        **{"distance": test.value, "p": test.p},
+        **{"n_old": len(before[0]), "n_new": len(after[0])},
         "note": str(found.why or test.reason or ""),
     }
     return [row]
 
 
 def _rates(
-    column: str, group: str, old: DataFrame, new: DataFrame, *, least: int
+    column: str, group: str, old: DataFrame, new: DataFrame, least: int
 ) -> list[dict[str, object]]:
     has_labels = any(side["is_positive"].notna().any() for side in (old, new))
     found: list[dict[str, object]] = []
     for rate in (HITS, FALSE_ALARMS) if has_labels else (FLAGGED,):
         before, after = (_shares(texts, rate) for texts in (old, new))
-        if not before.hits or not after.hits:
-            continue
-        gap = share_gap(after, before)
-        is_enough = min(len({*rows.clusters}) for rows in (before, after)) >= least
-        has_test = is_enough and gap.p is not None
-        row: dict[str, object] = {
-            "what": rate,
-            "column": column,
-            "group": group,
-            "change": gap.value,
-        }
-        row |= {"old": share_interval(before).value, "new": share_interval(after).value}
-        row |= {"low": gap.low, "high": gap.high, "p": gap.p} if has_test else {"p": None}
-        row |= {"n_old": len(before.hits), "n_new": len(after.hits)}
-        found.append(row | {"note": str((gap.why if is_enough else NoValue.TOO_FEW) or "")})
+        if before.hits and after.hits:
+            ends = zip(
+                ("change", "low", "high", "p", "note"),
+                tested_gap(after, before, least),
+                strict=True,
+            )
+            row: dict[str, object] = {"what": rate, "column": column, "group": group, **dict(ends)}
+            row |= {"old": share_interval(before).value, "new": share_interval(after).value}
+            found.append(row | {"n_old": len(before.hits), "n_new": len(after.hits)})
     return found
 
 

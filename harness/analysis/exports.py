@@ -1,7 +1,7 @@
 """Runs to the files of other programs: Inspect, Every Eval Ever.
 
-Each function gives plain JSON values and writes nothing. What is missing is left out, never a
-number: a verdict without a value has no score there.
+Each function gives plain JSON values. What is missing is left out, never a number: a verdict
+without a value has no score there.
 """
 
 from collections.abc import Sequence
@@ -27,45 +27,35 @@ def inspect_log(run: StoredRun, scores: Sequence[ScoreRow], written: float) -> J
 
     A sample is an answer; where a run has several variants or decodings, these are in its id.
     """
-    file = run.file
+    file, digest = run.file, run.file.digest[:22]
     has_one_way = len({(row.variant, row.decoding) for row in run.rows}) == 1
     samples = [_inspect_sample(file, row, is_plain=has_one_way) for row in run.rows]
+    time = datetime.fromtimestamp(written, UTC).isoformat(timespec="seconds")
+    ids = [sample["id"] for sample in samples]
+    counts = {"samples": len(samples), "sample_ids": ids, "shuffled": False}
     spec = {
-        "eval_id": file.digest[:22],
-        "run_id": file.digest[:22],
-        "created": _iso(written),
-        "task": file.run.task,
-        "task_id": file.digest[:22],
-        "task_version": 0,
-        "dataset": {
-            "name": file.data.source,
-            "samples": len(samples),
-            "sample_ids": [sample["id"] for sample in samples],
-            "shuffled": False,
-        },
+        **{"eval_id": digest, "run_id": digest, "created": time},
+        **{"task": file.run.task, "task_id": digest, "task_version": 0},
+        "dataset": {"name": file.data.source, **counts},
         "model": f"{file.model.kind}/{file.model.name}",
         "config": {"limit": file.run.limit, "epochs": 1},
         "packages": {PROGRAM: file.version},
         "metadata": {"run": file.digest, **run_facts(file)},
     }
-    answered = sum("error" not in sample for sample in samples)
     results = {
         "total_samples": len(samples),
-        "completed_samples": answered,
+        "completed_samples": sum("error" not in sample for sample in samples),
         "scores": [_inspect_score(run, judge, scores) for judge in file.judges],
     }
-    times = {"started_at": _iso(written), "completed_at": _iso(written)}
     log: Json = {"version": 2, "status": "success", "eval": spec, "results": results}
-    return {**log, "stats": times, "samples": samples}
+    return {**log, "stats": {"started_at": time, "completed_at": time}, "samples": samples}
 
 
 def _inspect_score(run: StoredRun, judge: JudgeEntry, scores: Sequence[ScoreRow]) -> Json:
-    rows = [row for row in _overall(scores, judge) if row.score.value is not None]
-    is_alone = len(rows) == 1
-    metrics = {}
+    rows, metrics = _overall(scores, judge), {}
     for row in rows:
         one = row.score
-        name = one.metric if is_alone else f"{one.metric} {one.variant} {one.decoding}"
+        name = one.metric if len(rows) == 1 else f"{one.metric} {one.variant} {one.decoding}"
         about = {"low": one.low, "high": one.high, "n": one.n, "signature": row.signature}
         metrics[name] = {"name": name, "value": one.value, "metadata": about}
     verdicts = [row.verdicts.get(judge.name) for row in run.rows]
@@ -77,20 +67,15 @@ def _inspect_score(run: StoredRun, judge: JudgeEntry, scores: Sequence[ScoreRow]
 def _inspect_sample(file: RunFile, row: SampleRecord, *, is_plain: bool) -> Json:
     sample, last = row.sample, row.steps[-1]
     asked = [{"role": turn.role, "content": turn.content} for turn in last.messages]
-    missing = {n: str(v.reason) for n, v in row.verdicts.items() if v.value is None}
+    known = {name: one for name, one in row.verdicts.items() if one.value is not None}
+    missing = {n: str(one.reason) for n, one in row.verdicts.items() if n not in known}
+    output: Json = {"model": file.model.name, "choices": []}
     made: Json = {
         "id": sample.id if is_plain else f"{sample.id} {row.variant} {row.decoding}",
-        "epoch": 1,
-        "input": asked,
-        "choices": list(sample.choices) or None,
+        **{"epoch": 1, "input": asked, "choices": list(sample.choices) or None},
         "target": list(expected_texts(sample, file.task, row.variant)),
-        "messages": asked,
-        "output": {"model": file.model.name, "choices": []},
-        "scores": {
-            name: _inspect_verdict(verdict, row)
-            for name, verdict in row.verdicts.items()
-            if verdict.value is not None
-        },
+        **{"messages": asked, "output": output},
+        "scores": {name: _inspect_verdict(one, row) for name, one in known.items()},
         "metadata": {
             **{"sample_id": sample.id, "cluster": sample.cluster, "group": sample.group},
             **{"variant": row.variant, "decoding": row.decoding, "missing": missing},
@@ -101,8 +86,8 @@ def _inspect_sample(file: RunFile, row: SampleRecord, *, is_plain: bool) -> Json
         return {**made, "error": {"message": fact, "traceback": "", "traceback_ansi": ""}}
     said = {"role": "assistant", "content": last.text if last.text is not None else row.answer}
     stop = "max_tokens" if last.stop == "length" else "stop"
-    output = {"model": file.model.name, "choices": [{"message": said, "stop_reason": stop}]}
-    return {**made, "messages": [*asked, said], "output": output}
+    output["choices"] = [{"message": said, "stop_reason": stop}]
+    return {**made, "messages": [*asked, said]}
 
 
 def _inspect_verdict(verdict: VerdictRecord, row: SampleRecord) -> Json:
@@ -113,35 +98,27 @@ def _inspect_verdict(verdict: VerdictRecord, row: SampleRecord) -> Json:
 
 
 def every_eval_ever(
-    run: StoredRun, scores: Sequence[ScoreRow], written: float, *, organization: str
+    file: RunFile, scores: Sequence[ScoreRow], written: float, organization: str
 ) -> tuple[str, Json]:
     """The path of a record of Every Eval Ever, and the record.
 
     A result is the headline of a variant by a judge.
     """
-    file, stamp = run.file, str(int(written))
-    name = str(UUID(file.digest[:32], version=4))
-    rows = [row for judge in file.judges for row in _overall(scores, judge)]
-    known = [_eee_result(file, row) for row in rows if row.score.value is not None]
-    return f"data/{file.run.task}/{file.model.kind}/{file.model.name}/{name}.json", {
+    stamp, model = str(int(written)), file.model
+    results = [_eee_result(file, j, row) for j in file.judges for row in _overall(scores, j)]
+    source = {"source_name": PROGRAM, "source_type": "evaluation_run"}
+    source |= {"source_organization_name": organization, "evaluator_relationship": "other"}
+    name = UUID(file.digest[:32], version=4)
+    return f"data/{file.run.task}/{model.kind}/{model.name}/{name}.json", {
         "schema_version": EVERY_EVAL_EVER,
-        "evaluation_id": f"{file.run.task}/{file.model.name}/{stamp}",
-        "evaluation_timestamp": stamp,
-        "retrieved_timestamp": stamp,
-        "source_metadata": {
-            "source_name": PROGRAM,
-            "source_type": "evaluation_run",
-            "source_organization_name": organization,
-            "evaluator_relationship": "other",
-        },
+        "evaluation_id": f"{file.run.task}/{model.name}/{stamp}",
+        **{"evaluation_timestamp": stamp, "retrieved_timestamp": stamp},
+        "source_metadata": source,
         "eval_library": {"name": PROGRAM, "version": file.version},
         "model_info": _eee_model(
-            file.model.name,
-            kind=file.model.kind,
-            identity=file.model.identity,
-            revision=file.model.revision,
+            model.name, kind=model.kind, identity=model.identity, revision=model.revision
         ),
-        "evaluation_results": known,
+        "evaluation_results": results,
     }
 
 
@@ -152,37 +129,18 @@ def _eee_model(name: str, **about: str | None) -> Json:
     return {"name": name, "id": name, "additional_details": details}
 
 
-def _eee_result(file: RunFile, row: ScoreRow) -> Json:
+def _eee_result(file: RunFile, judge: JudgeEntry, row: ScoreRow) -> Json:
     score, decodings = row.score, file.run.decodings
     uncertainty: Json = {"num_samples": score.n}
     if score.low is not None and score.high is not None:
         method = "over clusters of items; see the program's statistics.md"
         bounds = {"lower": score.low, "upper": score.high, "confidence_level": LEVEL}
         uncertainty["confidence_interval"] = {**bounds, "method": method}
-    lost = {f"missing_{reason}": str(n) for reason, n in score.missing.items() if n}
-    chance = {} if row.chance is None else {"chance": repr(row.chance)}
+    details = {"signature": row.signature}
+    details |= {f"missing_{reason}": str(n) for reason, n in score.missing.items() if n}
+    details |= {} if row.chance is None else {"chance": repr(row.chance)}
     drawn: Json = {"max_tokens": max(one.max_tokens for one in decodings)}
     drawn |= {"temperature": decodings[0].temperature} if len(decodings) == 1 else {}
-    return {
-        "evaluation_result_id": f"{score.variant} {score.judge} {score.metric}",
-        "evaluation_name": f"{file.run.task}/{score.variant}",
-        "source_data": {
-            **{"dataset_name": file.data.source, "source_type": "other"},
-            "additional_details": {"data": file.data.label, "limit": row.parsed.limit},
-        },
-        "metric_config": _eee_metric(file, row),
-        "score_details": {
-            "score": score.value,
-            "details": {"signature": row.signature, **lost, **chance},
-            "uncertainty": uncertainty,
-        },
-        "generation_config": {"generation_args": drawn},
-    }
-
-
-def _eee_metric(file: RunFile, row: ScoreRow) -> Json:
-    score = row.score
-    [judge] = [entry for entry in file.judges if entry.name == score.judge]
     metric: Json = {
         "evaluation_description": file.task.about,
         **{"metric_id": score.metric, "metric_name": score.metric, "lower_is_better": False},
@@ -194,17 +152,22 @@ def _eee_metric(file: RunFile, row: ScoreRow) -> Json:
         asked = {"model_info": _eee_model(judge.asks, identity=judge.identity)}
         prompt = f"template by its digest: {judge.recipe}"
         metric["llm_scoring"] = {"judges": [asked], "input_prompt": prompt}
-    return metric
+    return {
+        "evaluation_result_id": f"{score.variant} {score.judge} {score.metric}",
+        "evaluation_name": f"{file.run.task}/{score.variant}",
+        "source_data": {
+            **{"dataset_name": file.data.source, "source_type": "other"},
+            "additional_details": {"data": file.data.label, "limit": row.parsed.limit},
+        },
+        "metric_config": metric,
+        "score_details": {"score": score.value, "details": details, "uncertainty": uncertainty},
+        "generation_config": {"generation_args": drawn},
+    }
 
 
 def _overall(scores: Sequence[ScoreRow], judge: JudgeEntry) -> list[ScoreRow]:
-    """The headline of each variant by a judge, over all groups and decodings."""
+    """The headline of each variant by a judge that has a value, over all groups and decodings."""
     rows = [row for row in headlines(scores) if row.score.judge == judge.name]
-    if rows:
-        return rows
     own = [r for r in scores if r.score.judge == judge.name and r.score.metric == judge.metric]
-    return [row for row in own if row.score.group == ALL]
-
-
-def _iso(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    rows = rows or [row for row in own if row.score.group == ALL]
+    return [row for row in rows if row.score.value is not None]

@@ -3,8 +3,8 @@
 Verdicts without an answer, or without the score, are missing: they never count as unflagged.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import floor, inf, isfinite, nan, nextafter
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from harness.data.choices import LABELS
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.lazy import DataFrame, Series, pandas
-from harness.parts import UNBATCHED, digest
+from harness.parts import digest
 from harness.pipeline import choice_scores
 from harness.pipeline.choice_scores import IMPLICITNESS
 from harness.pipeline.score import signed_blocks
@@ -23,25 +23,32 @@ from harness.storage.read_tables import arrow_table, step_usages
 from harness.storage.runs import RunFolder
 
 PROBABILITY, GROUP, AND = "probability", "group", "+"
-Columns = Mapping[str, Mapping[str, tuple[str, ...]]]
-"""Further columns of samples, by the sample's id; the texts of a cell, none if it is empty."""
+LEAST = 10
 BLOCK = ("task", "model", "variant", "decoding", "judge", "signature")
 
 
-@dataclass(frozen=True, slots=True)
-class OperatingPoint:
-    """From which score on a text is flagged; None flags as the model answered.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateQuery:
+    """What rates are split by, by which judge and variants, and from which score on is flagged.
 
-    `score` is probability, implicitness, or a further number of the answer or the verdict. With
-    `fpr` the least threshold is chosen under which the FPR is no greater, on the run `chosen_on`,
-    or on one half of the benign originals, drawn by the seed, which is then not measured.
+    `by` names columns; `one+other` crosses two. `positive` are the labels to detect, by default
+    the task's. `score` is probability, implicitness, or a further number of the answer or the
+    verdict; without `threshold` and `fpr` texts are flagged as the model answered. With `fpr` the
+    least threshold is chosen under which the FPR is no greater, on the run `chosen_on`, or on one
+    half of the benign originals, drawn by the seed, which is then not measured. A gap needs `least`
+    originals on each side to have an interval and a test.
     """
 
+    by: tuple[str, ...] = ()
+    judge: str = "gold"
+    variants: tuple[str, ...] = ()
+    positive: tuple[str, ...] = ()
     score: str = PROBABILITY
     threshold: float | None = None
     fpr: float | None = None
     chosen_on: RunFolder | None = None
     seed: int = 0
+    least: int = LEAST
 
     def __post_init__(self) -> None:
         if self.threshold is not None and self.fpr is not None:
@@ -54,51 +61,20 @@ class OperatingPoint:
             raise SpecError("--chosen-on: goes with --fpr, whose threshold is chosen there")
 
 
-@dataclass(frozen=True, slots=True)
-class RateQuery:
-    """What rates are split by, by which judge and variants, and at which operating point.
+def sample_cells(folder: RunFolder) -> DataFrame:
+    """The columns that a run keeps of its samples, by which rates can be split, by sample.
 
-    `by` names columns; `one+other` crosses two. `positive` are the labels to detect, by default
-    the task's. Without `is_paired` each group is compared with the texts of all other groups.
-    `columns` are those that the run did not keep. A gap needs `least` originals on each side.
-    """
-
-    by: tuple[str, ...] = ()
-    judge: str = "gold"
-    variants: tuple[str, ...] = ()
-    positive: tuple[str, ...] = ()
-    point: OperatingPoint | None = None
-    is_paired: bool = False
-    least: int = 10
-    columns: Columns = field(default_factory=dict)
-
-
-def sample_cells(folder: RunFolder, columns: Columns | None = None) -> DataFrame:
-    """The columns of a run's samples by which rates can be split, by the sample's id.
-
-    A cell is a tuple of texts: `group`, the references but labels and implicitness, and `columns`.
+    A cell is a tuple of texts: `group`, then the references but labels and implicitness.
     """
     found = load([folder], "samples", ["sample", "group", "references"])
-    rows = []
-    for name, group, references in found[["sample", "group", "references"]].itertuples(index=False):
-        kept = {key: tuple(texts) for key, texts in references.items()}
-        rows.append({GROUP: (group,), **kept, **(columns or {}).get(name, {})})
+    rows = [
+        {GROUP: (group,), **{name: tuple(texts) for name, texts in references.items()}}
+        for group, references in zip(found["group"], found["references"], strict=True)
+    ]
     cells = pandas.DataFrame(rows, index=found["sample"].astype(object), dtype=object)
     cells = cells.drop(columns=[LABELS, IMPLICITNESS], errors="ignore")
     cells = cells[[GROUP, *sorted(set(cells.columns) - {GROUP})]]
     return cells.map(lambda cell: cell if isinstance(cell, tuple) else ())
-
-
-def known_columns(folder: RunFolder) -> list[str]:
-    """The columns that the samples of a run keep, by which rates can be split."""
-    return list(sample_cells(folder).columns)
-
-
-def unknown_columns(folder: RunFolder, by: Sequence[str]) -> list[str]:
-    """The columns of `--by` that the samples of a run do not keep."""
-    known = known_columns(folder)
-    wanted = dict.fromkeys(part for name in by for part in crossed(name, known))
-    return [name for name in wanted if name not in known]
 
 
 def crossed(name: str, known: Sequence[str]) -> list[str]:
@@ -163,28 +139,29 @@ def _parts(folder: RunFolder, query: RateQuery, positive: tuple[str, ...]) -> It
     verdicts["sample_cluster"] = names["cluster"].astype(object)
     for made, block in signed_blocks(file, entry, verdicts, has_groups=False):
         if not block.is_average and (not query.variants or block.variant in query.variants):
-            way = (block.variant, block.decoding, entry.name, made)
-            point = query.point or OperatingPoint()
-            yield _part(folder, block.verdicts, point.score, positive).assign(
-                **dict(zip(BLOCK, (file.run.task, file.model.name, *way), strict=True))
-            )
+            cells = (file.run.task, file.model.name, block.variant, block.decoding, entry.name)
+            facts = dict(zip(BLOCK, (*cells, made), strict=True))
+            yield _part(folder, block.verdicts, query, positive).assign(**facts)
 
 
 def _part(
-    folder: RunFolder, verdicts: DataFrame, score: str, positive: tuple[str, ...]
+    folder: RunFolder, verdicts: DataFrame, query: RateQuery, positive: tuple[str, ...]
 ) -> DataFrame:
     found = choice_scores.flags(verdicts, positive).rename(columns={"at": IMPLICITNESS})
-    found["cluster"] = verdicts["sample_cluster"].to_numpy()
-    found["sample"] = verdicts["sample_id"].to_numpy()
-    found["row"] = verdicts["row"].to_numpy()
-    known = {PROBABILITY: found["sure"], IMPLICITNESS: found[IMPLICITNESS]}
+    for name, own in (("sample", "sample_id"), ("cluster", "sample_cluster"), ("row", "row")):
+        found[name] = verdicts[own].to_numpy()
+    known = {PROBABILITY: found.pop("sure"), IMPLICITNESS: found[IMPLICITNESS]}
     known |= {name: verdicts[name].set_axis(found.index) for name in details(verdicts)}
-    if score not in known:
+    if query.score not in known:
         known |= _answer_numbers(folder, found["row"])
-    found["score"] = known.get(score, np.nan)
-    found["weight"], found["is_measured"] = 1.0, True
-    found.attrs["scores"] = sorted(known)
-    return found.drop(columns="sure")
+    found["score"] = known.get(query.score, np.nan)
+    has_point = query.threshold is not None or query.fpr is not None
+    if has_point and found["score"].isna().all():
+        raise SpecError(
+            f"--score {query.score}: no answer of {folder.read().model.name} has it"
+            f"{did_you_mean(query.score, sorted(known))}; answers in writing have no probability"
+        )
+    return found.assign(weight=1.0, is_measured=True)
 
 
 def _answer_numbers(folder: RunFolder, rows: "Series[int]") -> dict[str, Any]:
@@ -193,26 +170,18 @@ def _answer_numbers(folder: RunFolder, rows: "Series[int]") -> dict[str, Any]:
     table = arrow_table(folder.tables()["answers"], columns).take(rows.to_numpy())
     cells = zip(*(column.to_pylist() for column in table.columns), strict=True)
     details = [list(step_usages(row))[-1][3] for row in cells]
-    frame = pandas.DataFrame(details, index=rows.index).drop(columns=UNBATCHED, errors="ignore")
+    frame = pandas.DataFrame(details, index=rows.index)
     return {str(name): frame[name].astype(float) for name in frame}
 
 
 def _at_point(part: DataFrame, query: RateQuery, positive: tuple[str, ...]) -> DataFrame:
-    point, known = query.point, part.attrs.pop("scores")
     facts = {"score_name": "", "threshold": nan, "chosen_on": "", "texts": 0, "measured": 0}
     part = part.assign(**facts, benign_weight=1.0)
-    if point is None:
-        return part.assign(score=part["score"])
-    if part["score"].isna().all():
-        model = part["model"].iloc[0]
-        raise SpecError(
-            f"--score {point.score}: no answer of {model} has it"
-            f"{did_you_mean(point.score, known)}; answers in writing have no probability"
-        )
-    part = part.assign(score_name=point.score)
-    if point.fpr is None:
-        return _flagged_from(part, point.threshold or 0.0)
-    return _chosen(part, query, positive)
+    if query.fpr is not None:
+        return _chosen(part, query, positive).assign(score_name=query.score)
+    if query.threshold is not None:
+        return _flagged_from(part, query.threshold).assign(score_name=query.score)
+    return part
 
 
 def _flagged_from(part: DataFrame, threshold: float) -> DataFrame:
@@ -223,31 +192,30 @@ def _flagged_from(part: DataFrame, threshold: float) -> DataFrame:
 
 def _chosen(part: DataFrame, query: RateQuery, positive: tuple[str, ...]) -> DataFrame:
     """The texts at the least threshold that keeps the FPR where it is chosen."""
-    point, half = query.point or OperatingPoint(), set[str]()
-    if point.chosen_on is not None:
-        others = _other_texts(part, point.chosen_on, query, positive)
-        whose = f"run {point.chosen_on.read().digest[:16]}"
-        tuned = others[~others["is_positive"] & others["score"].notna()]
-        if shared := int(part["sample"].isin(tuned["sample"]).sum()):
-            raise SpecError(
-                f"--chosen-on: {shared} texts of {whose} are measured too; choose the threshold on "
-                "other texts, or leave it out to halve this run"
-            )
-    else:
-        ordered = sorted(_drawn_from(part), key=lambda name: digest((point.seed, name)))
+    fpr, half, drawn = query.fpr or 0.0, set[str](), part
+    if query.chosen_on is not None:
+        whose = f"run {query.chosen_on.read().digest[:16]}"
+        drawn = _other_texts(part, query.chosen_on, query, positive)
+    tuned = drawn[~drawn["is_positive"] & drawn["score"].notna()]
+    if query.chosen_on is None:
+        whose = f"half of this run, by seed {query.seed}"
+        ordered = sorted(tuned["cluster"].unique(), key=lambda name: digest((query.seed, name)))
         half = set(ordered[::2])
-        whose = f"half of this run, by seed {point.seed}"
-        tuned = part[part["cluster"].isin(half) & ~part["is_positive"] & part["score"].notna()]
+        tuned = tuned[tuned["cluster"].isin(half)]
+    elif shared := int(part["sample"].isin(tuned["sample"]).sum()):
+        raise SpecError(
+            f"--chosen-on: {shared} texts of {whose} are measured too; choose the threshold on "
+            "other texts, or leave it out to halve this run"
+        )
     scores = sorted(tuned["score"].tolist(), reverse=True)
     if not scores:
         raise StoreError(f"--fpr: no benign text of {whose} has a score to choose a threshold by")
-    most = floor((point.fpr or 0.0) * len(scores) + 1e-9)
+    most = floor(fpr * len(scores) + 1e-9)
     chosen_on = f"{len(scores)} benign texts of {tuned['cluster'].nunique()} originals ({whose})"
     if most == 0:
-        chosen_on += f", too few for an FPR of {point.fpr:g} above 0: none of them is flagged"
-    return _weighted(_flagged_from(part, nextafter(scores[most], inf)), half).assign(
-        chosen_on=chosen_on, texts=len(part)
-    )
+        chosen_on += f", too few for an FPR of {fpr:g} above 0: none of them is flagged"
+    found = _weighted(_flagged_from(part, nextafter(scores[most], inf)), half)
+    return found.assign(chosen_on=chosen_on, texts=len(part))
 
 
 def _other_texts(
@@ -264,12 +232,6 @@ def _other_texts(
     )
 
 
-def _drawn_from(part: DataFrame) -> list[str]:
-    """The originals with a benign text that has a score."""
-    benign = part[~part["is_positive"] & part["score"].notna()]
-    return list(benign["cluster"].unique())
-
-
 def _weighted(part: DataFrame, half: set[str]) -> DataFrame:
     """The texts, those outside a half weighted as all of them.
 
@@ -280,9 +242,9 @@ def _weighted(part: DataFrame, half: set[str]) -> DataFrame:
     is_counted = ~part["is_positive"] & part["flagged"].notna()
     counts = int(is_counted.sum()), int((is_counted & is_measured).sum())
     weight = counts[0] / counts[1] if half and counts[1] else 1.0
-    drawn = part["cluster"].isin(_drawn_from(part)) & is_measured
+    drawn = part["cluster"].isin(part["cluster"][~part["is_positive"] & part["score"].notna()])
     return part.assign(
-        weight=np.where(drawn, weight, 1.0),
+        weight=np.where(drawn & is_measured, weight, 1.0),
         is_measured=is_measured,
         measured=int(is_measured.sum()),
         benign_weight=weight,

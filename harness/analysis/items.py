@@ -2,29 +2,24 @@
 
 A block is one item with its answers: of one run, of several runs, or of several variants where
 these are compared. Items are chosen on the frames of answers and verdicts; the records of those
-alone are read. Nothing here computes a statistic, prints or asks a model.
+alone are read, some at a time.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Literal
 
+import numpy as np
+
 from harness.analysis.pairings import judge_named
-from harness.analysis.run_views import describe_run
 from harness.data.choices import LABELS
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.judges.custom import JudgeLabel
-from harness.lazy import DataFrame
+from harness.lazy import DataFrame, Series, pandas
+from harness.pipeline import items
 from harness.pipeline.choice_scores import IMPLICITNESS
-from harness.pipeline.items import (
-    choice_text,
-    expected_texts,
-    item_cells,
-    item_columns,
-    item_texts,
-    missing_reason,
-)
 from harness.pipeline.plan import options, parted
 from harness.pipeline.score import RIGHT_OR_WRONG
 from harness.storage.frames import load
@@ -85,45 +80,43 @@ class ItemSelection:
         kept = self.answers["block"].unique()[:count]
         return replace(self, answers=self.answers[self.answers["block"].isin(kept)])
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of the answers, as in items.csv."""
-        return item_columns(self.judges)
-
     def rows(self) -> Iterator[tuple[object, ...]]:
-        """The rows of the answers one by one, as in items.csv.
-
-        Those of one run in its own order are read some at a time.
-        """
-        answers, block = self.answers, self.answers["block"]
-        is_whole = (block != block.shift()).sum() == block.nunique()
-        if len(self.folders) == 1 and answers["row"].is_monotonic_increasing and is_whole:
-            [folder] = self.folders
-            file, stored, wanted = folder.read(), StoredRows(folder), {*answers["row"]}
-            for some in parted((one for at, one in enumerate(stored) if at in wanted), AT_ONCE):
-                for record in stored.prompted(some):
-                    yield item_cells(file, record, self.judges)
-            return
+        """The rows of the answers one by one, as in items.csv."""
         for _, own in self.blocks():
             for file, _, record in own:
-                yield item_cells(file, record, self.judges)
+                yield items.item_cells(file, record, self.judges)
 
     def blocks(self) -> Iterator[tuple[str, list[ItemAnswer]]]:
-        """The title and the answers of each block."""
-        known: dict[tuple[str, int], SampleRecord] = {}
+        """The title and the answers of each block.
+
+        A run is read once, in its order: what it has before its place in this one is held.
+        """
         files = {folder.path.name: folder.read() for folder in self.folders}
-        for folder in self.folders:
-            name, rows = folder.path.name, StoredRows(folder)
-            wanted = {*self.answers.loc[self.answers["run"] == name, "row"]}
-            found = [(at, record) for at, record in enumerate(rows) if at in wanted]
-            prompted = rows.prompted([record for _, record in found])
-            places = [(name, at) for at, _ in found]
-            known |= dict(zip(places, prompted, strict=True))
-        columns = self.answers[["run", "row", "label"]]
-        for _, own in self.answers.groupby("block", sort=False):
-            named = columns.loc[own.index].itertuples(index=False)
-            answers = [(files[run], label, known[run, row]) for run, row, label in named]
-            yield own["title"].iat[0], answers
+        of_run = self.answers.groupby("run", observed=True)["row"]
+        left = {folder.path.name: folder for folder in self.folders}
+        ahead = {str(run): _records(left[str(run)], rows) for run, rows in of_run}
+        held: dict[tuple[str, int], SampleRecord] = {}
+        columns = self.answers[["block", "title", "run", "row", "label"]]
+        rows = columns.itertuples(index=False, name=None)
+        for (_, title), own in groupby(rows, lambda row: row[:2]):
+            answers: list[ItemAnswer] = []
+            for *_, run, row, label in own:
+                while (run, row) not in held:
+                    at, record = next(ahead[run])
+                    held[run, at] = record
+                answers.append((files[run], label, held.pop((run, row))))
+            yield title, answers
+
+
+def _records(folder: RunFolder, rows: "Series[int]") -> Iterator[tuple[int, SampleRecord]]:
+    """The records of some rows, in their order in the run, with their prompts."""
+    stored = StoredRows(folder)
+    is_wanted = np.zeros(len(stored), bool)
+    is_wanted[rows] = True
+    chosen = ((at, record) for at, record in enumerate(stored) if is_wanted[at])
+    for some in parted(chosen, AT_ONCE):
+        prompted = stored.prompted([record for _, record in some])
+        yield from zip([at for at, _ in some], prompted, strict=True)
 
 
 def select_items(folders: Sequence[RunFolder], query: ItemQuery) -> ItemSelection:
@@ -132,71 +125,71 @@ def select_items(folders: Sequence[RunFolder], query: ItemQuery) -> ItemSelectio
     Raises SpecError for names that no run has, and where the query needs other judges.
     """
     files = [folder.read() for folder in folders]
-    answers = _answers(folders, query)
-    judges = _judges(files, query)
-    if not len(answers):
-        raise StoreError(
-            f"{describe_run(files[0])}: no answer of this group and variant; leave out --group or "
-            "--variant"
-        )
-    answers = _in_blocks(answers, files, query)
-    total = int(answers["block"].max()) + 1
-    values = load(folders, "verdicts", ["row", "judge", "value"]).astype({"run": object})
+    entries = {entry.name: entry for file in files for entry in file.judges}
+    if lost := [name for name in query.judges if name not in entries]:
+        judge_named(files[0], lost[0])
+    judges = [entries[name] for name in query.judges or entries]
+    answers = _in_blocks(_answers(folders, query), files, query)
+    values = load(folders, "verdicts", ["row", "judge", "value"])
     values = values[values["judge"].isin([judge.name for judge in judges])]
+    values = values.astype({"run": answers["run"].dtype})
     values = values.merge(answers[[*_KEY, "block", "place"]], on=_KEY)
     kept = answers[answers["block"].isin(_wanted(answers, values, query, judges))]
     if query.has_pairs:
-        pairs = {*zip(kept["cluster"], kept["title"], strict=True)}
-        is_near = [pair in pairs for pair in zip(answers["cluster"], answers["title"], strict=True)]
-        kept = answers[is_near]
-    kept = _sorted(kept, values, query, judges)
+        kept = answers[answers["place"].isin(kept["place"].unique())]
+    if query.sort != "data":
+        # The blocks by the value of the one judge, those without one last; whole clusters in pairs.
+        _one_judge(judges, f"--sort {query.sort}")
+        own = values["value"] if query.sort == "worst" else -values["value"]
+        worst = own.groupby(values["place"]).min()
+        kept = kept.assign(worst=kept["place"].map(worst)).sort_values("worst", kind="stable")
+    total = int(answers["block"].max()) + 1
     return ItemSelection(kept, total, tuple(judges), tuple(folders))
 
 
 def _answers(folders: Sequence[RunFolder], query: ItemQuery) -> DataFrame:
     """The answers of the groups and variants that are named, by default of all."""
-    names = ["row", "sample", "variant", "decoding", "answer"]
-    answers = load(folders, "answers", names)
+    answers = load(folders, "answers", ["row", "sample", "variant", "decoding", "answer"])
+    answers["answer"] = answers["answer"].notna()
     samples = load(folders, "samples", ["sample", "cluster", "group"])
-    found = answers.merge(samples, on=["task", "model", "run", "sample"], how="left").astype(object)
-    for what, wanted in (("group", query.groups), ("variant", query.variants)):
-        known = {*found[what].unique()}
-        for name in (name for name in wanted if name not in known):
-            hint = did_you_mean(name, sorted(known))
+    key = ["run", "sample"]
+    samples = samples.astype({name: answers[name].dtype for name in key})
+    found = answers.merge(samples[[*key, "cluster", "group"]], on=key, how="left")
+    wanted = {"group": query.groups, "variant": query.variants}
+    for what, names in wanted.items():
+        known = sorted({*found[what].unique()})
+        for name in (name for name in names if name not in known):
+            hint = did_you_mean(name, known)
             raise SpecError(f"--{what} {name!r}: no answer of these runs is of it{hint}")
-    for what, wanted in (("group", query.groups), ("variant", query.variants)):
-        found = found[found[what].isin(wanted)] if wanted else found
+    for what, names in wanted.items():
+        found = found[found[what].isin(names)] if names else found
+    if not len(found):
+        raise StoreError("no answer of this group and variant; leave out --group or --variant")
     return found.reset_index(drop=True)
-
-
-def _judges(files: Sequence[RunFile], query: ItemQuery) -> list[JudgeEntry]:
-    """The named judges, or all; each once, in the order of the runs."""
-    found = {entry.name: entry for file in files for entry in file.judges}
-    if lost := [name for name in query.judges if name not in found]:
-        judge_named(files[0], lost[0])
-    return [found[name] for name in query.judges or found]
 
 
 def _in_blocks(answers: DataFrame, files: Sequence[RunFile], query: ItemQuery) -> DataFrame:
     """Every answer with its block: items of one variant together, of these clusters together."""
-    way = answers["variant"] + " " + answers["decoding"]
-    run = answers["run"].map(
-        {f.digest[:16]: name for f, name in zip(files, _run_labels(files), strict=True)}
-    )
+    pair = ["variant", "decoding"]
+    pairs = answers[pair].drop_duplicates().itertuples(index=False, name=None)
+    of_pair = answers.groupby(pair, observed=True, sort=False).ngroup()
+    way = of_pair.map({at: " ".join(names) for at, names in enumerate(pairs)})
+    names = dict(zip((file.digest[:16] for file in files), _run_labels(files), strict=True))
+    run = answers["run"].astype(object).map(names)
     if len(files) == 1 and query.where == "flip":
         title, label = answers["decoding"], answers["variant"]
-    elif len(files) == 1 or set.intersection(*map(set, way.groupby(answers["run"]).unique())):
+    elif len(files) == 1 or set.intersection(*map(set, way.groupby(run).unique())):
         title, label = way, run
     else:
         title, label = way.map(lambda _: ""), run + ", " + way
     found = answers.assign(title=title, label=label)
-    places = {name: found.groupby(name, sort=False).ngroup() for name in ("title", "cluster")}
-    found["first"] = found.groupby(["title", "sample"], sort=False).ngroup()
-    order = found.assign(of_title=places["title"], of_cluster=places["cluster"])
-    found = order.sort_values(["of_title", "of_cluster", "first"], kind="stable")
-    found["block"] = found.groupby("first", sort=False).ngroup()
+    at = {n: found.groupby(n, sort=False, observed=True).ngroup() for n in ("title", "cluster")}
+    found["block"] = found.groupby(["title", "sample"], sort=False, observed=True).ngroup()
+    order = np.lexsort((found["block"], at["cluster"], at["title"]))
+    found = found.iloc[order]
+    found["block"] = found.groupby("block", sort=False).ngroup()
     key = ["cluster" if query.has_pairs else "sample", "title"]
-    found["place"] = found.groupby(key, sort=False).ngroup()
+    found["place"] = found.groupby(key, sort=False, observed=True).ngroup()
     return found
 
 
@@ -214,35 +207,32 @@ def _run_labels(files: Sequence[RunFile]) -> list[str]:
 
 def _wanted(
     answers: DataFrame, values: DataFrame, query: ItemQuery, judges: Sequence[JudgeEntry]
-) -> set[int]:
-    """The blocks that a query wants: by `where` and by `below`."""
-    wanted = {*answers["block"]}
+) -> "Series[int]":
+    """The blocks that a query wants, by `where` and by `below`; some may be named twice."""
     if query.below is not None:
         _one_judge(judges, "--below")
-        wanted &= {*values.loc[values["value"] < query.below, "block"]}
+        below = values.loc[values["value"] < query.below, "block"]
+        answers, values = (one[one["block"].isin(below)] for one in (answers, values))
     if query.where == "missing":
-        lost = answers.loc[answers["answer"].isna(), "block"]
-        return wanted & {*lost, *values.loc[values["value"].isna(), "block"]}
+        lost = answers.loc[~answers["answer"], "block"]
+        return pandas.concat([lost, values.loc[values["value"].isna(), "block"]])
     if query.where == "disagree":
-        kinds = _comparable(judges)
-        own = values[values["judge"].isin(kinds)].assign(
-            kind=values["judge"].astype(object).map(kinds)
-        )
-        by = own.groupby([*_KEY, "block", "kind"])["value"]
-        spread = (by.max() - by.min()).reset_index()
-        room = spread["kind"].map(lambda kind: ROOM[kind.partition("|")[0]])
-        return wanted & {*spread.loc[spread["value"] > room, "block"]}
+        kinds = values["judge"].astype(object).map(_comparable(judges))
+        by = values["value"].groupby([values["run"], values["row"], values["block"], kinds])
+        spread = (by.max() - by.min()).rename("spread").reset_index()
+        room = spread["judge"].map(lambda kind: ROOM[kind.partition("|")[0]])
+        return spread.loc[spread["spread"] > room, "block"]
     if query.where is None:
-        return wanted
+        return answers["block"]
     own = values[values["judge"].isin(_deciding(judges, query))]
-    if query.where == "right":
-        all_right = own["value"].eq(1.0).groupby([own["run"], own["row"], own["block"]]).all()
-        return wanted & {*all_right[all_right].index.get_level_values("block")}
     if query.where == "wrong":
-        return wanted & {*own.loc[own["value"] == 0.0, "block"]}
+        return own.loc[own["value"] == 0.0, "block"]
+    if query.where == "right":
+        by = own["value"].eq(1.0).groupby([own[name] for name in (*_KEY, "block")], observed=True)
+        return by.all().loc[lambda is_right: is_right].reset_index()["block"]
     both = own[own["value"].isin([0.0, 1.0])]
-    both = both.groupby(["block", "judge"], observed=True)["value"].nunique()
-    return wanted & {*both[both > 1].index.get_level_values("block")}
+    counts = both.groupby(["block", "judge"], observed=True)["value"].nunique()
+    return counts[counts > 1].reset_index()["block"]
 
 
 def _named(judges: Iterable[JudgeEntry]) -> str:
@@ -282,22 +272,10 @@ def _one_judge(judges: Sequence[JudgeEntry], option: str) -> None:
         raise SpecError(f"{option} goes by the values of one judge; add --judge NAME ({names})")
 
 
-def _sorted(
-    kept: DataFrame, values: DataFrame, query: ItemQuery, judges: Sequence[JudgeEntry]
-) -> DataFrame:
-    """The blocks by the value of the one judge, those without one last; whole clusters in pairs."""
-    if query.sort == "data":
-        return kept
-    _one_judge(judges, f"--sort {query.sort}")
-    own = values[values["block"].isin(kept["block"])]
-    worst = (own["value"] if query.sort == "worst" else -own["value"]).groupby(own["place"]).min()
-    return kept.assign(worst=kept["place"].map(worst)).sort_values("worst", kind="stable")
-
-
 def entries(answers: Sequence[ItemAnswer], judges: Sequence[JudgeEntry]) -> Iterator[ShownText]:
     """What a reader sees of a block: the item, what was expected, each answer, its verdicts."""
     file, _, first = answers[0]
-    for name, text in item_texts(first).items():
+    for name, text in items.item_texts(first).items():
         yield "text", name, text
     if file.task.data.map is not None and file.data.mode != "sample":
         # The columns of a table that its map keeps with text and label.
@@ -310,7 +288,7 @@ def entries(answers: Sequence[ItemAnswer], judges: Sequence[JudgeEntry]) -> Iter
     else:
         if choices:
             yield "text", "choices", " / ".join(choices)
-        for text in expected_texts(first.sample, file.task, first.variant):
+        for text in items.expected_texts(first.sample, file.task, first.variant):
             yield "text", "expected", text
     for answer in answers:
         yield from _answer_entries(answer, judges, is_alone=len(answers) == 1)
@@ -339,9 +317,9 @@ def _answer_entries(
         yield "text", step.step if is_alone else f"{label}: {step.step}", step.text or "-"
     if record.answer is None:
         said = f": {note}" if (note := record.steps[-1].note) else ""
-        text = f"(no answer: {missing_reason(record, file.task)}{said})"
+        text = f"(no answer: {items.missing_reason(record, file.task)}{said})"
     else:
-        words = choice_text(record, file.task)
+        words = items.choice_text(record, file.task)
         is_more = words is not None and words != record.answer
         text = f"{record.answer}: {words}" if is_more else record.answer
     yield "answer", label, text

@@ -1,7 +1,6 @@
-"""Stored verdicts to rates for moderation: TPR, FPR and precision by columns, and their gaps.
+"""Flagged texts to rates for moderation: TPR, FPR and precision by columns, and their gaps.
 
-A text is flagged as the model answered, or if a score of it reaches a threshold. Verdicts without
-an answer, or without the score, are missing: they never count as unflagged.
+Verdicts without an answer, or without the score, are missing: they never count as unflagged.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from harness.pipeline.verdict_frame import ALL
 from harness.stats.clustered import ShareRows, share_gap, share_interval
 from harness.stats.comparison import holm
 from harness.stats.estimate import NoValue
+from harness.storage.frames import plain_rows
 from harness.storage.signature import short_labels
 
 PRECISION = "precision"
@@ -54,7 +54,7 @@ GAP_COLUMNS = (
 p: shares of texts to detect differ between groups, and move it whatever the model does. Else both p
 are NaN with the interval, and `note` says why: "too few" originals on a side, or "constant".
 """
-_POINT = ("score", "threshold", "chosen_on", "texts", "measured", "benign_weight")
+_POINT = ("score_name", "threshold", "chosen_on", "texts", "measured", "benign_weight")
 
 
 def _groups(texts: DataFrame, cells: DataFrame, column: str) -> DataFrame:
@@ -68,17 +68,22 @@ def _groups(texts: DataFrame, cells: DataFrame, column: str) -> DataFrame:
         )
     values = cells[parts[0]]
     for name in parts[1:]:
-        triples = zip(cells.index, values, cells[name], strict=True)
-        made = {key: tuple(f"{a} {AND} {b}" for a in one for b in two) for key, one, two in triples}
-        values = values.index.to_series().map(made)
+        pairs = zip(values, cells[name], strict=True)
+        made = [tuple(f"{a} {AND} {b}" for a in one for b in two) for one, two in pairs]
+        values = pandas.Series(made, index=cells.index)
     values = values.map(lambda texts: list(dict.fromkeys(texts)))
     found = texts.assign(group=texts["sample"].map(values)).explode("group").dropna(subset="group")
-    if (count := found["group"].nunique()) > MOST_VALUES:
+    refuse_many(column, found["group"].nunique())
+    return found
+
+
+def refuse_many(column: str, count: int) -> None:
+    """Raise SpecError for a column of more values than groups can have."""
+    if count > MOST_VALUES:
         raise SpecError(
             f"--by {column}: it has {count} values, and rates are split by {MOST_VALUES} "
             "at most; name a column of fewer, such as the target or the source of texts"
         )
-    return found
 
 
 def _split(
@@ -90,6 +95,10 @@ def _split(
         yield column, {str(name): own for name, own in found.groupby("group", sort=True)}
 
 
+RateTexts = tuple[DataFrame, RateQuery, DataFrame]
+"""The texts of a run as `flags` gives them, the query, and the cells of `sample_cells`."""
+
+
 def rates(texts: DataFrame, query: RateQuery, cells: DataFrame | None = None) -> DataFrame:
     """TPR, FPR and precision of all texts, then by each column's values: RATE_COLUMNS.
 
@@ -97,7 +106,7 @@ def rates(texts: DataFrame, query: RateQuery, cells: DataFrame | None = None) ->
     """
     rows = [
         [*(own[name].iloc[0] for name in BLOCK), column, group, rate, *_rate(part, rate)]
-        + [own[name].iloc[0] for name in ("score_name", *_POINT[1:])]
+        + [own[name].iloc[0] for name in _POINT]
         for _, own in texts.groupby("signature", sort=False)
         for measured in [own[own["is_measured"]]]
         for column, values in (("", {ALL: measured}), *_split(measured, query, cells))
@@ -111,24 +120,19 @@ def rates(texts: DataFrame, query: RateQuery, cells: DataFrame | None = None) ->
 
 def _rate(part: DataFrame, rate: str) -> tuple[object, ...]:
     found = share_interval(shares(part, rate))
-    is_answered = part["flagged"].notna()
+    is_answered, note = part["flagged"].notna(), str(found.why or "")
     missing = int((_is_of(part, rate) & ~is_answered).sum())
-    is_mixed = part["is_positive"][is_answered].nunique() == 2
-    nothing = {
-        HITS: "no positive text",
-        FALSE_ALARMS: "no negative text",
-        PRECISION: NONE_FLAGGED if is_mixed else "texts of one kind",
-    }
-    note = nothing[rate] if found.value is None else str(found.why or "")
-    if found.value is None and missing and rate != PRECISION:
-        note = "none answered"
+    if found.value is None and rate == PRECISION:
+        is_mixed = part["is_positive"][is_answered].nunique() == 2
+        note = NONE_FLAGGED if is_mixed else "texts of one kind"
+    elif found.value is None:
+        kind = "positive" if rate == HITS else "negative"
+        note = "none answered" if missing else f"no {kind} text"
     return found.value, found.low, found.high, found.n, found.clusters, missing, note
 
 
 def _is_of(part: DataFrame, rate: str) -> Any:  # noqa: ANN401 - a boolean column
-    if rate == PRECISION:
-        return part["is_positive"].notna()
-    return part["is_positive"] == (rate == HITS)
+    return part["is_positive"].isin([True, False] if rate == PRECISION else [rate == HITS])
 
 
 def shares(part: DataFrame, rate: str) -> ShareRows:
@@ -151,59 +155,60 @@ def _of_mean_one(weights: Sequence[float]) -> Any:  # noqa: ANN401 - an array
     return np.array(weights) / (fsum(weights) / len(weights))
 
 
-def gaps(
-    tables: Sequence[tuple[DataFrame, RateQuery, DataFrame | None]],
-) -> DataFrame:
+def gaps(tables: Sequence[RateTexts]) -> DataFrame:
     """The gaps between a column's groups: GAP_COLUMNS.
 
     Each table is what `rates` takes. Those of TPR and FPR are tested, corrected together by Holm.
     """
     rows = [
-        [*(own[name].iloc[0] for name in BLOCK), column, rate, *_gap(sides, rate, query.least)]
+        [*(own[name].iloc[0] for name in BLOCK), column, rate, *_gap(*sides, rate, query.least)]
         for texts, query, cells in tables
         for _, own in texts.groupby("signature", sort=False)
         for column, values in _split(own[own["is_measured"]], query, cells)
-        for sides in _sides(values, is_paired=query.is_paired)
+        for sides in _sides(values)
         for rate in RATES
     ]
     names = [name for name in GAP_COLUMNS if name not in ("p_holm", "tests")]
     found = pandas.DataFrame(rows, columns=names).dropna(subset="gap").reset_index(drop=True)
     found = found.astype(dict.fromkeys(("gap", "low", "high", "p"), "float64"))
-    tested = [None if np.isnan(p) else p for p in found["p"]]
-    found["p_holm"] = np.array(holm(tested), dtype=float)
-    found["tests"] = int(found["p"].notna().sum())
-    return found[list(GAP_COLUMNS)]
+    return corrected(found)[list(GAP_COLUMNS)]
+
+
+def corrected(tests: DataFrame) -> DataFrame:
+    """Rows with `p`, NaN where nothing was tested, and Holm's `p_holm` over all their `tests`."""
+    known = [None if np.isnan(p) else p for p in tests["p"]]
+    p_holm = np.array(holm(known), dtype=float)
+    return tests.assign(p_holm=p_holm, tests=int(tests["p"].notna().sum()))
 
 
 Side = tuple[str, "DataFrame"]
 
 
-def _sides(values: Mapping[str, DataFrame], *, is_paired: bool) -> Iterator[tuple[Side, Side]]:
-    """Each pair of groups, or each group and the rest; of two groups the one pair there is."""
-    if is_paired or len(values) == 2:
+def _sides(values: Mapping[str, DataFrame]) -> Iterator[tuple[Side, Side]]:
+    """Each group and the texts of all others; of two groups the one pair there is."""
+    if len(values) < 3:
         yield from combinations(values.items(), 2)
         return
-    if len(values) < 2:
-        return
-    every = pandas.concat(list(values.values()))
+    every = pandas.concat([*values.values()])
     for group, own in values.items():
         others = every[~every.index.isin(own.index)]
         yield (group, own), (REST, others[~others.index.duplicated()])
 
 
-def _gap(sides: tuple[Side, Side], rate: str, least: int) -> list[object]:
-    (group, own), (against, others) = sides
-    first, second = shares(own, rate), shares(others, rate)
+def _gap(side: Side, other: Side, rate: str, least: int) -> list[object]:
+    first, second = shares(side[1], rate), shares(other[1], rate)
+    value, low, high, p, note = tested_gap(first, second, least)
+    p = None if rate == PRECISION else p
+    return [side[0], other[0], value, low, high, p, len(first.hits), len(second.hits), note]
+
+
+def tested_gap(first: ShareRows, second: ShareRows, least: int) -> tuple[object, ...]:
+    """The first share less the second, its interval, its p, and why these are missing."""
     found = share_gap(first, second)
-    is_enough = min(len(set(first.clusters)), len(set(second.clusters))) >= least
-    has_ends = is_enough and found.p is not None
-    return [
-        *(group, against, found.value),
-        *((found.low, found.high) if has_ends else (None, None)),
-        found.p if has_ends and rate != PRECISION else None,
-        *(len(first.hits), len(second.hits)),
-        str(found.why or "") if is_enough else str(NoValue.TOO_FEW),
-    ]
+    if min(len({*first.clusters}), len({*second.clusters})) < least:
+        return found.value, None, None, None, str(NoValue.TOO_FEW)
+    ends = (None, None) if found.p is None else (found.low, found.high)
+    return found.value, *ends, found.p, str(found.why or "")
 
 
 def names(signatures: Sequence[str]) -> dict[str, str]:
@@ -233,8 +238,4 @@ def point_words(row: Mapping[str, Any]) -> str:
 def rates_name(rows: DataFrame) -> str:
     """The name of the files of some rates: the task, and a digest of what they are split by."""
     cells = rows[["signature", "column", "score", "threshold"]].drop_duplicates()
-    of = sorted(
-        (made, column, score, repr(None if np.isnan(threshold) else float(threshold)))
-        for made, column, score, threshold in cells.itertuples(index=False)
-    )
-    return f"{rows['task'].iloc[0]}-{digest(of)[:8]}"
+    return f"{rows['task'].iloc[0]}-{digest(sorted(map(repr, plain_rows(cells))))[:8]}"

@@ -10,7 +10,7 @@ from functools import cache
 from importlib import import_module
 from io import StringIO
 from textwrap import shorten, wrap
-from typing import Any, NamedTuple
+from typing import Any
 
 import typer
 from typer.core import TyperCommand
@@ -37,97 +37,92 @@ SCREEN = 23
 """The lines of a help that leave room for the prompt on a screen of 80 x 24."""
 
 
-class Entry(NamedTuple):
-    """Where a command's function is, as module:function, and its line in the list of commands."""
-
-    place: str
-    about: str
-
-
+Entry = tuple[str, str]
+"""Where a command's function is, as module:function, and its line in the list of commands."""
 PANELS: Mapping[str, Mapping[str, Entry]] = {
     "Measure": {
-        "run": Entry("run:run", "Answer a task with models, judge the answers and score them."),
-        "judge": Entry("run:judge", "Judge a stored run with more judges."),
-        "read": Entry("run:read", "Parse a run's stored replies again; list changed verdicts."),
-        "merge": Entry("run:merge", "Make the runs of shards from their stored calls."),
+        "run": ("run:run", "Answer a task with models, judge the answers and score them."),
+        "judge": ("run:judge", "Judge a stored run with more judges."),
+        "read": ("run:read", "Parse a run's stored replies again; list changed verdicts."),
+        "merge": ("run:merge", "Make the runs of shards from their stored calls."),
     },
     "See": {
-        "leaderboard": Entry("boards:leaderboard", "Rank the models of all runs."),
-        "items": Entry("items:items", "Show answers with their verdicts, side by side."),
-        "compare": Entry("compare:compare", "Compare two runs, or two parts of a run."),
-        "table": Entry("documents:table", "Make the tables of a paper from runs, ratings or data."),
-        "plot": Entry("plot:plot", "Draw a figure of runs, ratings or texts."),
-        "report": Entry("documents:report", "Write or serve one HTML page of runs and answers."),
+        "leaderboard": ("boards:leaderboard", "Rank the models of all runs."),
+        "items": ("items:items", "Show answers with their verdicts, side by side."),
+        "compare": ("compare:compare", "Compare two runs, or two parts of a run."),
+        "table": ("documents:table", "Make the tables of a paper from runs, ratings or data."),
+        "plot": ("plot:plot", "Draw a figure of runs, ratings or texts."),
+        "report": ("documents:report", "Write or serve one HTML page of runs and answers."),
     },
     "People and judges": {
-        "agree": Entry("ratings:agree", "Measure how well judges agree with people."),
-        "sheet": Entry("", "Write sheets for people to fill in, and read them back."),
+        "agree": ("ratings:agree", "Measure how well judges agree with people."),
+        "sheet": ("", "Write sheets for people to fill in, and read them back."),
     },
     "Moderation": {
-        "rates": Entry("rates:rates", "Show hits and false alarms by columns of the data."),
-        "drift": Entry("texts.moderation:drift", "Test what has moved between tables or runs."),
+        "rates": ("rates:rates", "Show hits and false alarms by columns of the data."),
+        "drift": ("texts.moderation:drift", "Test what has moved between tables or runs."),
     },
     "Metric of implicitness": {
-        "impscore": Entry("", "Measure implicitness; train and evaluate scorers of it."),
+        "impscore": ("", "Measure implicitness; train and evaluate scorers of it."),
     },
     "Data": {
-        "data": Entry("", "Fetch and check released data; split and clean tables."),
-        "build": Entry("make:build", "Let a model make new samples from samples."),
-        "perturb": Entry("make:perturb", "Change texts of a task slightly, to test robustness."),
-        "import": Entry("run:import_files", "Make a run from answers of another program."),
-        "export": Entry("", "Write lists, and runs for other programs."),
+        "data": ("", "Fetch and check released data; split and clean tables."),
+        "build": ("make:build", "Let a model make new samples from samples."),
+        "perturb": ("make:perturb", "Change texts of a task slightly, to test robustness."),
+        "import": ("run:import_files", "Make a run from answers of another program."),
+        "export": ("", "Write lists, and runs for other programs."),
     },
     "Program": {
-        "list": Entry("catalogue:list_names", "List tasks, models, judges, runs and more."),
-        "show": Entry("catalogue:show", "Show the YAML file of a name, or a stored run."),
-        "check": Entry("", "Try a judge, model, reader or scorer of your own."),
-        "train": Entry("make:train", "Train a classifier on a task's training texts."),
-        "verify": Entry("catalogue:verify", "Recompute published numbers from their data."),
-        "bundle": Entry("exports:bundle", "Put runs into a zip that derives their numbers."),
+        "list": ("catalogue:list_names", "List tasks, models, judges, runs and more."),
+        "show": ("catalogue:show", "Show the YAML file of a name, or a stored run."),
+        "check": ("", "Try a judge, model, reader or scorer of your own."),
+        "train": ("make:train", "Train a classifier on a task's training texts."),
+        "verify": ("catalogue:verify", "Recompute published numbers from their data."),
+        "bundle": ("exports:bundle", "Put runs into a zip that derives their numbers."),
     },
 }
 """The commands of the first level, in the groups of `harness --help`."""
 DAILY = ("run", "judge", "leaderboard", "items", "compare", "report", "agree", "list")
 """The commands that have a line of their own there."""
 BELOW: Mapping[str, Entry] = {
-    "compare --gate": Entry("compare:gate", "Fail if a run has dropped against another."),
-    "plot curve": Entry("compare:curve", "Plot hits and false alarms against implicitness."),
-    "rates --card": Entry("texts.moderation:card", "Write the card of a moderation model."),
-    "train --grid": Entry("make:grid", "Train and evaluate models under each augmentation."),
-    "bundle --check": Entry("exports:prove", "Derive the numbers of a bundle again, offline."),
-    "show schema": Entry("catalogue:schema", "Print the JSON schema of a kind of YAML file."),
-    "show tokens": Entry("catalogue:tokens", "Show how a tokenizer reads a task's choices."),
-    "perturb report": Entry("make:report", "Count the verdicts that perturbations change."),
-    "check judge": Entry("check:judge", "Try a judge on made-up answers."),
-    "check model": Entry("check:model", "Try a model on made-up prompts."),
-    "check reader": Entry("check:reader", "Try a reader on some files."),
-    "check scorer": Entry("check:scorer", "Try a scorer of implicitness on made-up texts."),
-    "data fetch": Entry("catalogue:fetch", "Download sources and verify their checksums."),
-    "data check": Entry("catalogue:check", "Verify the checksums of files."),
-    "data split": Entry("texts.tables:split", "Split a table into parts without shared texts."),
-    "data clean": Entry("texts.tables:clean", "Clean the texts of a table by named steps."),
-    "impscore score": Entry("impscore:score", "Score the implicitness of texts."),
-    "impscore profile": Entry("impscore:profile", "Describe how implicit and varied texts are."),
-    "impscore evaluate": Entry("impscore:evaluate", "Evaluate a scorer on human data."),
-    "impscore train": Entry("impscore:train", "Train a scorer on sentence pairs."),
-    "impscore ablate": Entry("impscore:ablate", "Compare settings of the scorer."),
-    "impscore collect": Entry("impscore:collect", "Collect sentences of public data."),
-    "impscore probe": Entry("impscore:probe", "Find what a scorer knows and does not."),
-    "sheet ratings": Entry("ratings:export_ratings", "Write a blind rating sheet."),
-    "sheet labels": Entry("ratings:export_annotation", "Write sheets to label texts."),
-    "sheet stress": Entry("ratings:export_stress", "Write sheets to mark stresses on."),
-    "sheet questions": Entry("ratings:export_sheet", "Write a questionnaire on sentences."),
-    "sheet read-ratings": Entry("ratings:import_ratings", "Convert ratings to long form."),
-    "sheet read-labels": Entry("ratings:import_labels", "Read filled sheets of labels."),
-    "sheet read-stress": Entry("ratings:import_stress", "Read marked stresses as samples."),
-    "export copies": Entry("exports:export_copies", "List the near copies among texts."),
-    "export inspect": Entry("exports:export_inspect", "Write a run as a log of Inspect."),
-    "export every-eval-ever": Entry("exports:export_every_eval_ever", "Write a run for that site."),
-    "export errors": Entry("rates:export_errors", "Write the texts a run missed or flagged."),
+    "compare --gate": ("compare:gate", "Fail if a run has dropped against another."),
+    "plot curve": ("compare:curve", "Plot hits and false alarms against implicitness."),
+    "rates --card": ("texts.moderation:card", "Write the card of a moderation model."),
+    "train --grid": ("make:grid", "Train and evaluate models under each augmentation."),
+    "bundle --check": ("exports:prove", "Derive the numbers of a bundle again, offline."),
+    "show schema": ("catalogue:schema", "Print the JSON schema of a kind of YAML file."),
+    "show tokens": ("catalogue:tokens", "Show how a tokenizer reads a task's choices."),
+    "perturb report": ("make:report", "Count the verdicts that perturbations change."),
+    "check judge": ("check:judge", "Try a judge on made-up answers."),
+    "check model": ("check:model", "Try a model on made-up prompts."),
+    "check reader": ("check:reader", "Try a reader on some files."),
+    "check scorer": ("check:scorer", "Try a scorer of implicitness on made-up texts."),
+    "data fetch": ("catalogue:fetch", "Download sources and verify their checksums."),
+    "data check": ("catalogue:check", "Verify the checksums of files."),
+    "data split": ("texts.tables:split", "Split a table into parts without shared texts."),
+    "data clean": ("texts.tables:clean", "Clean the texts of a table by named steps."),
+    "impscore score": ("impscore:score", "Score the implicitness of texts."),
+    "impscore profile": ("impscore:profile", "Describe how implicit and varied texts are."),
+    "impscore evaluate": ("impscore:evaluate", "Evaluate a scorer on human data."),
+    "impscore train": ("impscore:train", "Train a scorer on sentence pairs."),
+    "impscore ablate": ("impscore:ablate", "Compare settings of the scorer."),
+    "impscore collect": ("impscore:collect", "Collect sentences of public data."),
+    "impscore probe": ("impscore:probe", "Find what a scorer knows and does not."),
+    "sheet ratings": ("ratings:export_ratings", "Write a blind rating sheet."),
+    "sheet labels": ("ratings:export_annotation", "Write sheets to label texts."),
+    "sheet stress": ("ratings:export_stress", "Write sheets to mark stresses on."),
+    "sheet questions": ("ratings:export_sheet", "Write a questionnaire on sentences."),
+    "sheet read-ratings": ("ratings:import_ratings", "Convert ratings to long form."),
+    "sheet read-labels": ("ratings:import_labels", "Read filled sheets of labels."),
+    "sheet read-stress": ("ratings:import_stress", "Read marked stresses as samples."),
+    "export copies": ("exports:export_copies", "List the near copies among texts."),
+    "export inspect": ("exports:export_inspect", "Write a run as a log of Inspect."),
+    "export every-eval-ever": ("exports:export_every_eval_ever", "Write a run for that site."),
+    "export errors": ("rates:export_errors", "Write the texts a run missed or flagged."),
 }
 """The commands below another one: by a second word, or by an option that makes it another."""
 TOP = {name: entry for panel in PANELS.values() for name, entry in panel.items()}
-COMMANDS = {name: one for name, one in {**TOP, **BELOW}.items() if one.place}
+COMMANDS = {name: place for name, (place, _) in {**TOP, **BELOW}.items() if place}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -173,10 +168,10 @@ def command_of(words: Sequence[str]) -> tuple[str, list[str]]:
 def _overview(*, has_all: bool) -> str:
     """The commands, in groups: a line for each of the daily ones, or for all."""
     lines = ["Usage: harness COMMAND [OPTIONS]", "", ABOUT, ""]
-    lines += [] if has_all else [*(f"  {name:11}  {TOP[name].about}" for name in DAILY), ""]
+    lines += [] if has_all else [*(f"  {name:11}  {TOP[name][1]}" for name in DAILY), ""]
     for title, entries in PANELS.items():
         others = ", ".join(name for name in entries if name not in DAILY)
-        each = [f"{title}:", *(f"  {name:11}  {one.about}" for name, one in entries.items()), ""]
+        each = [f"{title}:", *(f"  {name:11}  {about}" for name, (_, about) in entries.items()), ""]
         lines += each if has_all else [f"  {title:23}  {others}"]
     more = [] if has_all else ["", f"All, a line each: harness {ALL_OPTIONS}"]
     return "\n".join([*lines, *more, EPILOG])
@@ -184,11 +179,9 @@ def _overview(*, has_all: bool) -> str:
 
 def _below(name: str) -> str:
     """The commands below one."""
-    own = {
-        key.removeprefix(f"{name} "): one for key, one in BELOW.items() if key.split()[0] == name
-    }
-    lines = [f"Usage: harness {name} COMMAND [OPTIONS]", "", TOP[name].about, ""]
-    return "\n".join([*lines, *(f"  {word:15}  {one.about}" for word, one in own.items())])
+    own = [(key.split()[1], about) for key, (_, about) in BELOW.items() if key.split()[0] == name]
+    lines = [f"Usage: harness {name} COMMAND [OPTIONS]", "", TOP[name][1], ""]
+    return "\n".join([*lines, *(f"  {word:15}  {about}" for word, about in own)])
 
 
 def outcome(command: Callable[[], object]) -> int:
@@ -198,12 +191,10 @@ def outcome(command: Callable[[], object]) -> int:
         sys.stdout.flush()
         if code == ExitCode.INTERRUPTED:  # what typer makes of a KeyboardInterrupt
             raise KeyboardInterrupt
-    except BudgetReached as error:
-        warn(f"harness: {error}")
-        return ExitCode.INTERRUPTED
     except HarnessError as error:
         warn(f"harness: {error}")
-        return ExitCode.USER_MISTAKE
+        is_spent = isinstance(error, BudgetReached)
+        return ExitCode.INTERRUPTED if is_spent else ExitCode.USER_MISTAKE
     except (KeyboardInterrupt, typer.Abort):
         warn("harness: interrupted; finished calls are stored: repeat the command to resume")
         return ExitCode.INTERRUPTED
@@ -228,7 +219,7 @@ def outcome(command: Callable[[], object]) -> int:
 
 @cache  # for a program that calls `main` again and again
 def _command(name: str, *, has_all: bool) -> Callable[..., object]:
-    module, _, function = COMMANDS[name].place.partition(":")
+    module, _, function = COMMANDS[name].partition(":")
     below = ", ".join(f"harness {own}" for own in BELOW if own.startswith(f"{name} "))
     app = typer.Typer(
         add_completion=False,
@@ -259,21 +250,18 @@ class OneScreen(TyperCommand):
         if self.has_all:
             super().format_help(ctx, formatter)
             return
-        about, *_ = (self.help or "").split("\n\n")
-        _, _, examples = (self.help or "").partition("Example")
-        head = [*wrap(" ".join(about.split()), formatter.width), *examples.splitlines()[1:]]
-        rows = [(one, one.get_help_record(ctx)) for one in self.params]
-        known = [(one, record[0]) for one, record in rows if record]
-        asked = [one for one, _ in known if one.name not in RARE]
-        kept = [*asked, *(one for one, _ in known if one.name in RARE)]
-        kept = kept[: SCREEN - len(head) - 5 - bool(self.epilog)]
+        about, _, rest = (self.help or "").partition("\n\n")
+        head = [*wrap(" ".join(about.split()), formatter.width)]
+        head += rest.partition("Example")[2].splitlines()[1:]
+        known = [(one, found[0]) for one in self.params if (found := one.get_help_record(ctx))]
+        room = SCREEN - len(head) - 5 - bool(self.epilog)
+        kept = sorted(known, key=lambda pair: pair[0].name in RARE)[:room]
         self.format_usage(ctx, formatter)
         formatter.write("\n" + "\n".join(head) + "\n\n")
-        width = max(len(names) for one, names in known if one in kept)
-        for one, names in known:
-            if one in kept:
-                about = _brief(getattr(one, "help", None) or "", formatter.width - width - 4)
-                formatter.write(f"  {names:{width}}  {about}\n")
+        width = max(len(names) for _, names in kept)
+        for one, names in (pair for pair in known if pair in kept):
+            about = _brief(getattr(one, "help", None) or "", formatter.width - width - 4)
+            formatter.write(f"  {names:{width}}  {about}\n")
         left = len(known) - len(kept)
         more = f"{left} more options, and more" if left else "More"
         ending = f"\n{more} of each: harness {self.name} {ALL_OPTIONS}\n"

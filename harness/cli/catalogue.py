@@ -24,7 +24,7 @@ from harness.specs.models import PricesSpec, is_usual_variable
 from harness.specs.schema import json_schema
 from harness.storage.environment import other_versions, versions_here
 from harness.storage.find_runs import NoSuchRun, find_run, run_facts
-from harness.storage.frames import plain_rows, records
+from harness.storage.frames import plain_rows
 from harness.storage.runs import RunFolder, read_table
 
 SECTIONS: dict[str, Section] = {
@@ -93,15 +93,12 @@ def list_names(
 
 def _about(registry: Registry, section: Section, name: str) -> tuple[str, str]:
     """A YAML file's lines `kind` and `about`, read without parsing or checking the file."""
-    lines = registry.file(section, name).read_text("utf-8", "replace").splitlines()
-    values = {
-        key: line.removeprefix(f"{key}:").partition(" #")[0].strip().strip("\"'")
-        for key in ("about", "kind")
-        for line in reversed(lines)
-        if line.startswith(f"{key}:")
-    }
-    kind = values.get("kind", "")
-    return kind, values.get("about", "") + NOT_HERE.get(kind, "")
+    text = registry.file(section, name).read_text("utf-8", "replace")
+    found = (
+        re.findall(rf"(?m)^{key}:[ \"']*(.*?)[ \"']*(?: #.*)?$", text) for key in ("kind", "about")
+    )
+    kind, about = ((own or [""])[0] for own in found)
+    return kind, about + NOT_HERE.get(kind, "")
 
 
 def show(
@@ -212,15 +209,13 @@ def tokens(
         show_json(reports)
         return ExitCode.DONE
     frame = pandas.DataFrame.from_dict(reports, orient="index")
-    frame["bos_counts"] = [" or ".join(map(str, counts)) for counts in frame["bos_counts"]]
     show_frame(frame.drop(columns="examples").reset_index(names="variant"), f"{task}, {model}")
     examples = [(name, part) for name, one in reports.items() for part in one["examples"]]
     for name, part in examples[:3]:
         say(f"{name}, sample {part['sample_id']}, choice {part['choice']!r}")
         for what in ("given", "scored", "apart"):
-            more = " ..." if len(part[what]) > WIDEST else ""
             pieces = " ".join(f"[{piece}]" for piece in part[what][:WIDEST])
-            say(f"  {what:<6} {pieces}{more}")
+            say(f"  {what:<6} {pieces}{' ...' * (len(part[what]) > WIDEST)}")
     return ExitCode.DONE
 
 
@@ -305,7 +300,7 @@ def verify(
 def _put_verified(papers: Mapping[str, GoldenSpec], cells: DataFrame, *, has_all: bool) -> None:
     from harness.analysis.verify import DIFFERS, OK, STATES
 
-    states = cells["status"].to_numpy()
+    status = cells["status"]
     for name, spec in papers.items() if has_all else ():
         _put_cells(f"{name}: {spec.paper}", cells[cells["paper"] == name])
         for cells_left, reason in spec.unlisted.items():
@@ -314,11 +309,10 @@ def _put_verified(papers: Mapping[str, GoldenSpec], cells: DataFrame, *, has_all
         by = cells.groupby(["paper", "status"]).size().unstack(fill_value=0)
         counts = by.reindex(index=list(papers), columns=list(STATES), fill_value=0)
         show_frame(counts.reset_index(), "published numbers, recomputed")
-        if DIFFERS in states:
-            _put_cells("not as published", cells[states == DIFFERS])
-    said = ", ".join(f"{(states == state).sum()} {state}" for state in STATES)
-    say(f"{len(cells)} cells: {said}")
-    origins = Counter(cells.loc[states == OK, "origin"])
+        if (status == DIFFERS).any():
+            _put_cells("not as published", cells[status == DIFFERS])
+    say(f"{len(cells)} cells: {', '.join(f'{(status == one).sum()} {one}' for one in STATES)}")
+    origins = Counter(cells.loc[status == OK, "origin"])
     say(
         f"of those ok, {origins['printed']} are printed in a paper, {origins['derived']} follow "
         f"from printed numbers, and {origins['release']} are counts of the released files"
@@ -328,13 +322,13 @@ def _put_verified(papers: Mapping[str, GoldenSpec], cells: DataFrame, *, has_all
 
 
 def _put_cells(title: str, cells: DataFrame) -> None:
+    why = (" (" + cells["reason"].astype(object) + ")").fillna("").replace(" ()", "")
+    shown = cells[["table", "cell", "published", "recomputed"]].assign(
+        difference=cells["recomputed"] - cells["published"], status=cells["status"] + why
+    )
+
     def number(value: float | None) -> str | None:
         is_whole = value is not None and value == round(value)
         return None if value is None else f"{value:.0f}" if is_whole else f"{value:.5g}"
 
-    status = [
-        f"{row.status} ({row.reason})" if row.reason else row.status for row in records(cells)
-    ]
-    cells = cells.assign(difference=cells["recomputed"] - cells["published"], status=status)
-    shown = cells[["table", "cell", "published", "recomputed", "difference", "status"]]
     show_frame(shown, title, published=number, recomputed=number, difference=number)

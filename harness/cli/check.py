@@ -1,11 +1,12 @@
 """The commands check judge, model, reader, scorer: is one of your own built as runs need it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from harness.cli import options
 from harness.cli.options import HOME, ExitCode, Home, argument, option
-from harness.core import Case, Judge, Model, Response, Sample
+from harness.core import Case, Response, Sample
 from harness.data.choices import derive
 from harness.errors import HarnessError, SpecError
 from harness.pipeline import conformance
@@ -18,6 +19,7 @@ from harness.specs.tasks import TaskSpec
 NAME = "Name of its YAML file in configs/."
 TASK = "Try it on this task's sample set. Default: a task that fits."
 SOME = 2  # samples that a judge is tried on
+MADE_UP = Response("made up", texts=("An answer.",))
 
 
 def judge(
@@ -31,14 +33,15 @@ def judge(
     spec = registry.load("configs/judges", name)
     model = asked_model(spec) and "made-up model"
 
-    def build() -> Judge:
-        return registry.judge(name, spec, identity=model)
-
+    build = partial(registry.judge, name, spec, identity=model)
     problem: SpecError | None = None
     for tried, task_spec, samples in _trials(registry, task, prefers=name):
         if task_spec.has_choices == reads_choices(spec):
+            cases = [Case(sample, MADE_UP) for sample in samples]
             try:
-                _read_made_up(build(), samples, has_model=model is not None)
+                made = build()
+                _ = [made.ask(sample, MADE_UP) for sample in samples]
+                made.read(cases if model is None else [])
             except SpecError as error:  # it needs references that these samples lack
                 problem = problem or error
                 continue
@@ -65,13 +68,10 @@ def model(
     variant = task_spec.default_variants[0]
     place = (samples[0].id, variant, task_spec.variants[variant].steps[-1].name)
 
-    def build() -> Model:
-        return registry.model(name, spec, task=task_spec, samples=samples)
-
+    build = partial(registry.model, name, spec, task=task_spec, samples=samples)
     hosted = registry.hosted(name)
-    code = _report(
-        conformance.check_model(build, name, place=place, may_ask=is_asked or hosted is None)
-    )
+    may_ask = is_asked or hosted is None
+    code = _report(conformance.check_model(build, name, place=place, may_ask=may_ask))
     if hosted is not None and not is_asked:
         say(f"not asked: it would call {hosted.base_url}; add --yes")
     return code
@@ -92,14 +92,6 @@ def scorer(name: str = argument("NAME", NAME), home: Home = HOME) -> int:
     """Try a scorer of implicitness on texts of every kind. Exit code 1: a rule is broken."""
     registry = options.registry(home)
     return _report(conformance.check_scorer(lambda: registry.text_scorer(name)))
-
-
-def _read_made_up(judge: Judge, samples: Sequence[Sample], *, has_model: bool) -> None:
-    response = Response("made up", texts=("An answer.",))
-    for sample in samples:
-        judge.ask(sample, response)
-        if not has_model:
-            judge.read([Case(sample, response)])
 
 
 def _report(findings: conformance.Findings) -> int:

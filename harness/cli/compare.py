@@ -277,13 +277,12 @@ def gate(choice: GateChoice, results: Results = RESULTS, is_json: AsJson = False
 def _put_gate(found: DataFrame) -> None:
     rows, metrics = records(found), found["metric"].unique()
     of = f" of {metrics[0]}" if len(metrics) == 1 else ""
-    screen.show_records(
-        f"{rows[0].task}, drop{of} from BASE to NEW",
-        rows,
-        "variant, judge; decision, base, new, drop, interval, would be seen=seen, n, missing",
-        missing=lambda row: f"{row.missing:.1%}",
-        seen=lambda row: None if row.decision == gates.Decision.REGRESSION else row.seen,
-    )
+    is_open = found["decision"] != gates.Decision.REGRESSION
+    shown = found.assign(interval=screen.intervals(found), seen=found["seen"].where(is_open))
+    names = ["variant", "judge", "decision", "base", "new", "drop", "interval", "seen", "n"]
+    title = f"{rows[0].task}, drop{of} from BASE to NEW"
+    shown = shown[[*names, "missing"]].rename(columns={"seen": "would be seen"})
+    screen.show(shown, title, keys=2, missing="{:.1%}".format)
     if (level := rows[0].level) > gates.LEVEL:
         words = f"a regression is decided at {level:.1%}: corrected for {len(rows)} rows"
         say(f"{words} (Bonferroni)", is_prose=True)

@@ -7,17 +7,7 @@ from typing import Annotated, Any
 from harness.analysis import exports
 from harness.cli import options
 from harness.cli.impscore import read_input
-from harness.cli.options import (
-    OFFLINE,
-    RESULTS,
-    AsJson,
-    ExitCode,
-    Only,
-    Results,
-    Where,
-    argument,
-    option,
-)
+from harness.cli.options import RESULTS, ExitCode, Results, argument, option
 from harness.errors import SpecError
 from harness.implicitness.scorer import Flag, text_of
 from harness.present.screen import ProgressLine, say, show_json, warn
@@ -25,7 +15,7 @@ from harness.storage.bundle import limited
 from harness.storage.cells import cell_text, csv_text, json_text
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.find_runs import find_run, find_runs
-from harness.storage.runs import RunFolder, ScoreRow, StoredRun, read_table
+from harness.storage.runs import StoredRun, read_table
 from harness.storage.tables import column_of
 from harness.text.dedup import near_copies
 
@@ -39,8 +29,9 @@ def export_inspect(
     if out.suffix != ".json":
         raise SpecError(f"-o {out}: a log of Inspect ends in .json; name it so")
     folder = find_run(results, run)
-    stored, scores = _read(folder)
-    write_whole(out, _json(exports.inspect_log(stored, scores, folder.written)))
+    stored = StoredRun.read(folder, with_prompts=True)
+    log = exports.inspect_log(stored, read_table(folder.scores), folder.written)
+    write_whole(out, _json(log))
     say(f"wrote {len(stored.rows)} answers to {out}")
     return ExitCode.DONE
 
@@ -50,7 +41,7 @@ def export_copies(
     out: Path = option("CSV file to write.", flags="-o --out"),
     column: str | None = option("Column of the texts. Default: text.", None),
     keep: str | None = option("Further columns of the list, comma-separated.", None),
-    is_json: AsJson = False,
+    is_json: options.AsJson = False,
 ) -> int:
     """List the texts of a table that nearly repeat others, by groups of near copies.
 
@@ -73,11 +64,9 @@ def export_copies(
     groups, largest = (0, 0) if found.empty else map(int, found[["group", "size"]].max())
     if is_json:
         show_json({"rows": len(texts), "copies": len(found), "groups": groups, "largest": largest})
-    else:
-        most = f", the largest of {largest}" if groups else ""
-        copies = f"{groups} group{'s' * (groups != 1)}{most}"
-        say(f"{len(found)} of {len(texts)} texts have near copies: {copies}")
-        say(f"listed in {out}")
+        return ExitCode.DONE
+    of = f"{groups} group{'s' * (groups != 1)}, the largest of {largest}" if groups else "0 groups"
+    say(f"{len(found)} of {len(texts)} texts have near copies: {of}\nlisted in {out}")
     return ExitCode.DONE
 
 
@@ -90,18 +79,11 @@ def export_every_eval_ever(
     """Write a run as a record of Every Eval Ever."""
     refuse_file(out)
     folder = find_run(results, run)
-    stored, scores = _read(folder)
-    path, record = exports.every_eval_ever(
-        stored, scores, folder.written, organization=organization
-    )
+    file, scores = folder.read(), read_table(folder.scores)
+    path, record = exports.every_eval_ever(file, scores, folder.written, organization)
     write_whole(out / path, _json(record))
     say(f"wrote {len(record['evaluation_results'])} results to {out / path}")
     return ExitCode.DONE
-
-
-def _read(folder: RunFolder) -> tuple[StoredRun, list[ScoreRow]]:
-    stored = StoredRun.read(folder, with_prompts=True)
-    return stored, read_table(folder.scores)
 
 
 def _json(value: Any) -> bytes:  # noqa: ANN401 - any JSON value
@@ -111,7 +93,7 @@ def _json(value: Any) -> bytes:  # noqa: ANN401 - any JSON value
 
 def bundle(
     runs: options.RunNames,
-    where: Annotated[Where, Only("prompts results home")],
+    where: Annotated[options.Where, options.Only("prompts results home")],
     *,
     out: Path = option("Zip to write.", flags="-o --out"),
 ) -> int:
@@ -130,21 +112,23 @@ def bundle(
         raise SpecError(f"-o {out}: a bundle is a zip; end its name in .zip")
     folders = find_runs(where.results, runs)
     results = folders[0].results(where.results)
-    count, size = write_bundle(where.workspace(OFFLINE, results), folders, out)
+    count, size = write_bundle(where.workspace(options.OFFLINE, results), folders, out)
     _, proofs = prove_bundle(out, ProgressLine())
     for proof in proofs:
         for line in (*proof.unproven, *proof.differences):
             warn(f"{proof.run}: {line}")
     say(f"wrote {count} files, {size:,} bytes, to {out}")
-    if all(proof.is_same for proof in proofs):
-        say(f"`harness bundle --check {out.name}` derives every number again: the same")
-        return ExitCode.DONE
-    found = f"`harness bundle --check {out.name}` will say so too"
-    warn(f"{found}; repeat the run to mend what differs")
-    return ExitCode.CHECK_FAILED
+    check, is_same = f"`harness bundle --check {out.name}`", all(one.is_same for one in proofs)
+    if is_same:
+        say(f"{check} derives every number again: the same")
+    else:
+        warn(f"{check} will say so too; repeat the run to mend what differs")
+    return ExitCode.of(not is_same)
 
 
-def prove(file: Path = argument("FILE", "Bundle to prove."), is_json: AsJson = False) -> int:
+def prove(
+    file: Path = argument("FILE", "Bundle to prove."), is_json: options.AsJson = False
+) -> int:
     """Derive every number of a bundle again from its calls, offline, and compare all bytes.
 
     Exit code 0: the same. 1: something differs, or was not derived. 2: it is no bundle.

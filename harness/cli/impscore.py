@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -18,7 +18,7 @@ from harness.cli.options import HOME, SCORER, AsJson, ExitCode, Home, ScorerName
 from harness.cli.put import put_frame
 from harness.data.readers import sentence_pairs
 from harness.data.readers.samples_jsonl import with_texts
-from harness.errors import DataError, SpecError, did_you_mean
+from harness.errors import DataError, SpecError
 from harness.implicitness import probe as probes
 from harness.implicitness import train as training
 from harness.implicitness.evaluate import evaluate as evaluate_on
@@ -115,8 +115,14 @@ def score(choice: Scoring, is_json: AsJson = False) -> int:
     overlap, card = scorer.overlap((text,) for text in texts), scorer.head.card
     warn(f"scale: {probes.scale_line(card.metrics if card else {})}")
     if layout is not None:
-        columns = _columns(name, scored, scorer.signature)
-        _write(tables.extended(table, columns, layout), out)
+        data = tables.extended(table, _columns(name, scored, scorer.signature), layout)
+        if out is not None:
+            write_whole(out, data)
+        elif sys.stdout.isatty():
+            say(data.decode("utf-8").removesuffix("\n"))
+        else:
+            sys.stdout.buffer.write(data)
+            sys.stdout.flush()
     _warn(overlap_message(scorer.signature, overlap, len(scored), what="rows"))
     return _summarize(scored, scorer.signature, overlap, out, is_json=is_json)
 
@@ -134,12 +140,14 @@ def _summarize(
         summary |= {"missing": missing, "cut": cut, "thin": thin, "trained_on": overlap, "out": out}
         show_json({"summary": summary, "rows": scored if out is None else None})
         return ExitCode.of(missing)
-    counts = f"{len(values)} of {len(scored)} rows have a value"
-    line = f"{scorer}: {counts}, mean {screen.cell(mean)}"
     without = ", ".join(f"{count} {flag}" for flag, count in missing.items())
-    line += f"; without: {without}" if missing else ""
-    line += f"; {cut} longer than the encoder reads, scored by their beginning" if cut else ""
-    line += f"; {thin} of one word, or of letters that the encoder does not know" if thin else ""
+    facts = {
+        f"{scorer}: {len(values)} of {len(scored)} rows have a value, mean {screen.cell(mean)}": 1,
+        f"without: {without}": missing,
+        f"{cut} longer than the encoder reads, scored by their beginning": cut,
+        f"{thin} of one word, or of letters that the encoder does not know": thin,
+    }
+    line = "; ".join(fact for fact, count in facts.items() if count)
     warn(line) if out is None else say(f"{line}; in {out}")
     return ExitCode.of(missing)
 
@@ -151,12 +159,10 @@ def _warn(message: str) -> None:
 
 def _layout(out: Path | None, table: tables.Table) -> FileFormat:
     """The format in which the rows of a table are written."""
-    if out is None:
-        if table.file_format is FileFormat.PARQUET:
-            raise SpecError("Parquet cannot be printed: name a file with -o")
-        return table.file_format
-    layout = tables.format_by_name(out.name)
-    if layout in (None, FileFormat.LINES):
+    layout = table.file_format if out is None else tables.format_by_name(out.name)
+    if out is None and layout is FileFormat.PARQUET:
+        raise SpecError("Parquet cannot be printed: name a file with -o")
+    if layout is None or (out is not None and layout is FileFormat.LINES):
         known = [ending for ending, kind in tables.ENDINGS.items() if kind is not FileFormat.LINES]
         raise SpecError(
             f"-o {out}: the ending of the name sets the format; give one of {', '.join(known)}"
@@ -170,16 +176,6 @@ def _columns(name: str, scored: Sequence[Scored], scorer: str) -> list[tables.Co
         tables.Column(f"{name}_flag", [one.flag for one in scored], is_number=False),
         tables.Column(f"{name}_scorer", [scorer] * len(scored), is_number=False),
     ]
-
-
-def _write(data: bytes, out: Path | None) -> None:
-    if out is not None:
-        write_whole(out, data)
-    elif sys.stdout.isatty():
-        say(data.decode("utf-8").removesuffix("\n"))
-    else:
-        sys.stdout.buffer.write(data)
-        sys.stdout.flush()
 
 
 def evaluate(
@@ -210,14 +206,12 @@ def evaluate(
         found = asdict(result) | {"measured": plain_rows(result.measured)}
         show_json(found | {"means": plain_rows(result.means), "people": plain_rows(compared)})
     else:
-        columns = "metric, value, interval, chance, n, topics, missing"
-        screen.show_records(f"{result.scorer} on {source}", records(result.measured), columns)
+        show(result.measured, f"{result.scorer} on {source}")
         if len(result.means):
             show(result.means, "means: implicitness of sides, pragmatic distance of pairs")
         if len(compared):
-            names = {"tau_people": "tau with people", "rho_people": "rho with people"}
             title = "and people: order of the levels, agreement with each person, the nearest"
-            show(compared.rename(columns=names), title, keys=2)
+            show(compared, title, keys=2)
     return ExitCode.of(result.measured["missing"].any() or compared["missing"].any())
 
 
@@ -255,50 +249,30 @@ def profile(
     opened = options.registry(home).scorer(scorer)
     found = profiles.profile(
         column_of(table, choice.column, where=source),
-        None if label is None else _labels(table, label, where=source),
+        None if label is None else column_of(table, label, where=source, option="--label"),
         opened,
         pairs=choice.pairs,
         seed=choice.seed,
         progress=ProgressLine("encoded"),
     )
-    name, row = "stdin" if file == STDIN else Path(file).name, records(found.rows)[0]
-    chart = datasets_distribution(found)
+    rows, row = found.rows, records(found.rows)[0]
     target = None if out is None else out / "profile.csv"
-    put = partial(_put_profile, name, found.rows)
-    put_frame(found.rows, target, put, is_json=is_json, chart=chart)
-    reasons = [name for name in found.rows if name.startswith("missing_")]
-    if counts := ", ".join(
-        f"{n} {x.removeprefix('missing_')}" for x in reasons if (n := getattr(row, x))
-    ):
-        warn(f"texts without a score: {counts}; no bin, mean or pair has them")
+    put = partial(_put_profile, "stdin" if file == STDIN else Path(file).name, rows)
+    put_frame(rows, target, put, is_json=is_json, chart=datasets_distribution(found))
+    counts = {flag: getattr(row, f"missing_{flag}") for flag in profiles.MISSING}
+    if missing := ", ".join(f"{count} {flag}" for flag, count in counts.items() if count):
+        warn(f"texts without a score: {missing}; no bin, mean or pair has them")
     _warn(overlap_message(row.scorer, row.trained_on, row.n))
-    if opened.head.card is not None:
-        bins = enumerate(profiles.bins_of(row))
-        reported = [place * profiles.WIDTH for place, count in bins if count]
-        _warn(probes.plain_line(opened.head.card.metrics, reported))
     return ExitCode.of(row.texts - row.n)
 
 
-def _labels(table: tables.Table, name: str, *, where: str) -> list[object]:
-    if table.columns.count(name) != 1:
-        fact = "no column" if name not in table.columns else "several columns"
-        raise DataError(
-            f"{where}: {fact} {name!r}{did_you_mean(name, [*table.columns])}; correct --label"
-        )
-    return table.cells(table.columns.index(name))
-
-
 def _put_profile(name: str, rows: DataFrame) -> None:
-    quantiles = {"q05": "5%", "q25": "25%", "median": "median", "q75": "75%", "q95": "95%"}
-    spread = rows.assign(missing=rows["texts"] - rows["n"]).rename(columns=quantiles)
-    columns = ["label", "n", "mean", "sd", *quantiles.values(), "missing", "cut", "thin"]
-    show(spread[columns], f"implicitness of {name}, by {rows['scorer'].iat[0]}")
+    spread = ["label", "n", "mean", "sd", "q05", "median", "q95", "distance_mean"]
+    known = rows.assign(missing=rows["texts"] - rows["n"])[[*spread, "missing", "cut", "thin"]]
+    show(known, f"implicitness of {name}, by {rows['scorer'].iat[0]}")
     bins = {f"bin_{place}": f"{place * profiles.WIDTH:g} to" for place in range(profiles.BINS)}
     counts = rows[["label", *bins, "outside"]].rename(columns=bins)
     show(counts, "texts by bin of implicitness")
-    apart = {"different": "texts that differ", "distance_mean": "mean", "distance_sd": "sd"}
-    distances = rows[["label", "different", "pairs", "distance_mean", "distance_sd"]]
-    show(distances.rename(columns=apart), "pragmatic distances of random pairs of different texts")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -371,31 +345,22 @@ def ablate(
     (known, spec), encoder = choice.opened()
     if not spec.split[2]:
         raise DataError(f"recipe {known} keeps no pairs to test on; give its split a third share")
-    found = training.ablation(
-        choice.pairs(),
-        (known, spec),
-        encoder,
-        training.trials(spec.settings, is_grid=is_grid),
-        runs=runs,
-        progress=ProgressLine("done"),
-    )
-    tested, graded = found.attrs["pairs"], found.attrs["graded"]
-    title = f"Means over the runs, on {tested} test pairs, {graded} of them with levels"
-    if not is_grid:
-        show_means = partial(_show_means, found, title)
-        put_frame(found, choice.out / "ablation.csv", show_means, is_json=is_json)
+    planned = training.trials(spec.settings, is_grid=is_grid)
+    named, progress = (known, spec), ProgressLine("done")
+    found = training.ablation(choice.pairs(), named, encoder, planned, runs=runs, progress=progress)
+    pairs, graded = found.attrs["pairs"], found.attrs["graded"]
+    if is_grid:
+        found = found.assign(test_pairs=pairs)
+        chart = margins(found)
+        put = partial(say, "\n".join(chart.notes))
+        put_frame(found, choice.out / "grid.csv", put, is_json=is_json, chart=chart)
         return ExitCode.DONE
-    found = found.assign(test_pairs=tested)
-    chart = margins(found)
-    show_best = partial(say, "\n".join(chart.notes))
-    put_frame(found, choice.out / "grid.csv", show_best, is_json=is_json, chart=chart)
-    return ExitCode.DONE
-
-
-def _show_means(trainings: DataFrame, title: str) -> None:
-    each = trainings.groupby(["setting", "value"], sort=False)
+    each = found.groupby(["setting", "value"], sort=False)
     means = each.size().rename("runs").to_frame().join(each[[*training.METRICS]].mean())
-    show(means.reset_index(), title)
+    title = f"Means over the runs, on {pairs} test pairs, {graded} of them with levels"
+    put = partial(show, means.reset_index(), title)
+    put_frame(found, choice.out / "ablation.csv", put, is_json=is_json)
+    return ExitCode.DONE
 
 
 def probe(
@@ -411,7 +376,7 @@ def probe(
     """Find which kinds of implicitness a scorer detects, by sentences that ship.
 
     Prints the AUC of each implicit kind over each plain kind, with 95 % intervals over sets of
-    sentences; a * marks those that begin below .7. Then how high the sentences of each kind score.
+    sentences; a * marks those that begin below .7. The file also has how high each kind scores.
 
     \b
     Example:
@@ -428,70 +393,46 @@ def probe(
 
 
 def _put_probes(found: DataFrame) -> None:
-    rows = records(found)
-    areas = {(row.kind, row.against): _area(row) for row in rows if row.figure == "auc"}
-    kinds, against = (*probes.IMPLICIT, probes.ALL_IMPLICIT), (*probes.PLAIN, probes.ALL_PLAIN)
-    say(f"{rows[0].scorer} on {rows[0].sets} sets of probe sentences\n")
-    lines = [[probes.words(kind), *(areas[kind, one] for one in against)] for kind in kinds]
-    title = f"AUC of implicit over plain kinds, 95% interval; * begins below {probes.WEAK:g}"
-    show_rows(title, ("", *against), lines)
-    edges = [edge for edge in probes.EDGES if edge >= probes.UPPER]
-    reached = {(row.kind, row.at_least): row.value for row in rows if row.figure == "share"}
-    show_rows(
-        "sentences by kind: mean implicitness, and share in the upper bins",
-        ("", "mean", "95% interval", *(f">={edge:g}" for edge in edges)),
-        [
-            [
-                *(probes.words(row.kind), row.value, (row.low, row.high)),
-                *(f"{reached[row.kind, edge]:.0%}" for edge in edges),
-            ]
-            for row in rows
-            if row.figure == "mean"
-        ],
-    )
+    areas = found[found["figure"] == "auc"]
+    ends = areas[["value", "low", "high"]].map(lambda end: f"{end:.2f}".lstrip("0"))
+    weak = areas["is_weak"].map({True: "*", False: ""})
+    words = ends["value"] + " " + ends["low"] + "-" + ends["high"] + weak
+    crossed = areas.assign(words=words).pivot(index="kind", columns="against", values="words")
+    crossed = crossed.loc[areas["kind"].unique(), areas["against"].unique()].reset_index()
+    title = f"{found['scorer'].iat[0]} on {found['sets'].iat[0]} sets of probe sentences: AUC of"
+    title += f" implicit over plain kinds, 95% interval; * begins below {probes.WEAK:g}"
+    show(crossed, title)
 
 
-def _area(row: Any) -> screen.Cell:  # noqa: ANN401 - a row of a frame
-    """An AUC in two decimals with its interval, as .83 .79-.87; * where it is weak."""
-    numbers = [f"{one:.2f}".lstrip("0") for one in (row.value, row.low, row.high)]
-    text = f"{numbers[0]} {numbers[1]}-{numbers[2]}"
-    return f"{text}*" if row.is_weak else text
-
-
-@dataclass(frozen=True, kw_only=True)
-class CollectChoice:
-    """The sentences to collect, of one public data set, and where they go."""
-
-    name: str = argument("MAP", "Map: a name in configs/pairs/, or the path of a YAML file.")
-    files: list[Path] = argument("FILE", "Tables of the data set: CSV, TSV, JSON lines, Parquet.")
-    out: Path = option("File for the sentences: JSON lines.", flags="-o --out")
-    limit: options.Limit = None
-    seed: options.Seed = 0
-    home: Home = HOME
-
-
-def collect(choice: CollectChoice, is_json: AsJson = False) -> int:
+def collect(
+    name: str = argument("MAP", "Map: a name in configs/pairs/, or the path of a YAML file."),
+    files: list[Path] = argument("FILE", "Tables of the data set: CSV, TSV, JSON lines, Parquet."),
+    out: Path = option("File for the sentences: JSON lines.", flags="-o --out"),
+    limit: options.Limit = None,
+    home: Home = HOME,
+    is_json: AsJson = False,
+) -> int:
     """Collect the sentences of a public data set that imply something, as samples.
 
     `harness build JOB` lets a model write what each says outright; a data set that has such
     counterparts needs no job. `harness impscore train` reads both.
     """
-    for file in choice.files:
-        refuse_source(choice.out, file)
-    spec = options.registry(choice.home).load("configs/pairs", choice.name)
-    found = sentence_pairs.collect(choice.files, spec, Path(choice.name).stem)
-    samples = subsample(found.samples, choice.limit, seed=choice.seed)
+    for file in files:
+        refuse_source(out, file)
+    spec = options.registry(home).load("configs/pairs", name)
+    found = sentence_pairs.collect(files, spec, Path(name).stem)
+    samples = subsample(found.samples, limit, seed=0)
     names = ("id", "group", "cluster", "fields", "references")
     lines = (json_text({name: getattr(one, name) for name in names}) for one in samples)
-    write_whole(choice.out, "".join(f"{line}\n" for line in lines).encode())
+    write_whole(out, "".join(f"{line}\n" for line in lines).encode())
     if is_json:
         counts = {"written": len(samples), "found": len(found.samples), "left_out": found.left_out}
         show_json(counts | {"job": spec.job or None, "licence": spec.licence})
         return ExitCode.DONE
-    say(f"wrote {len(samples)} of {len(found.samples)} sentences to {choice.out}")
+    say(f"wrote {len(samples)} of {len(found.samples)} sentences to {out}")
     for reason, count in found.left_out.items():
         warn(f"left out: {count} rows, {reason}")
     warn(f"licence: {spec.licence}; the map was tried on {spec.tried}")
-    job = f"build {spec.job} {choice.out} --model MODEL -o pairs.jsonl" if spec.job else ""
-    say(f"next: harness {job or f'impscore train {choice.out} -o heads'}")
+    job = f"build {spec.job} {out} --model MODEL -o pairs.jsonl" if spec.job else ""
+    say(f"next: harness {job or f'impscore train {out} -o heads'}")
     return ExitCode.DONE

@@ -19,6 +19,7 @@ from harness.analysis.items import (
 )
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, option
+from harness.pipeline.items import item_columns
 from harness.present.screen import say, show_json_rows
 from harness.storage.cells import csv_lines, csv_text
 from harness.storage.files import write_whole
@@ -42,13 +43,9 @@ class ItemChoice:
         None,
     )
     judge: list[str] | None = option("Judges, comma-separated. Default: all.", None)
-    group: str | None = option(
-        "Groups, separated by semicolons. Default: all.", None, metavar="NAMES"
-    )
+    group: str | None = option("Groups, separated by semicolons.", None, metavar="NAMES")
     variant: str | None = option("Variants, comma-separated. Default: all.", None)
-    below: float | None = option(
-        "Answers whose value by the judge is below this.", None, metavar="VALUE"
-    )
+    below: float | None = option("Values by the judge that are below this.", None, metavar="VALUE")
     sort: str = option("data: as in the data; worst or best: by the value of the judge.", "data")
     has_pairs: bool = option(
         "Show all items of a cluster, such as a minimal pair, under each other.",
@@ -58,16 +55,6 @@ class ItemChoice:
     limit: int | None = option(
         "Most items. Default: as many as fit the screen, all in files.", None, min=1
     )
-
-    def query(self) -> ItemQuery:
-        """What is selected."""
-        groups = tuple(part.strip() for part in (self.group or "").split(";") if part.strip())
-        where: Where | None = None
-        if self.where is not None:
-            where = options.one_of("--where", self.where, *get_args(Where))
-        sort: Sort = options.one_of("--sort", self.sort, *get_args(Sort))
-        judges, variants = options.names(self.judge, "--judge"), options.names(self.variant)
-        return ItemQuery(where, judges, groups, variants, self.below, sort, self.has_pairs)
 
 
 def items(
@@ -84,17 +71,35 @@ def items(
       harness items 3f9a 81c2 --where flip
       harness items 3f9a --sort worst --judge gpt4-rating --below 2
     """
-    query = choice.query()
+    wanted = choice.where and options.one_of("--where", choice.where, *get_args(Where))
+    query = ItemQuery(
+        where=wanted or None,
+        judges=options.names(choice.judge, "--judge"),
+        groups=tuple(name for part in (choice.group or "").split(";") if (name := part.strip())),
+        variants=options.names(choice.variant),
+        below=choice.below,
+        sort=options.one_of("--sort", choice.sort, *get_args(Sort)),
+        has_pairs=choice.has_pairs,
+    )
     whole = select_items(find_runs(results, choice.runs), query)
     found = whole.first(choice.limit)
+    columns = item_columns(found.judges)
     if csv is not None:
-        texts = chain([csv_text(found.columns, ())], (csv_lines([row]) for row in found.rows()))
+        texts = chain([csv_text(columns, ())], (csv_lines([row]) for row in found.rows()))
         write_whole(csv, (text.encode("utf-8", "replace") for text in texts))
     if is_json:
-        show_json_rows(dict(zip(found.columns, row, strict=True)) for row in found.rows())
+        show_json_rows(dict(zip(columns, row, strict=True)) for row in found.rows())
         return ExitCode.DONE
-    page = _page(found.first(choice.limit or SHOWN), has_pairs=query.has_pairs)
-    room, number = get_terminal_size().lines - 2 - (csv is not None), 0
+    _put(whole, choice, is_full=csv is not None)
+    if csv is not None:
+        say(f"wrote {len(found.answers)} answers to {csv}")
+    return ExitCode.DONE
+
+
+def _put(whole: ItemSelection, choice: ItemChoice, *, is_full: bool) -> None:
+    """Print the first items, by default as many as fit; a line more is below where `is_full`."""
+    room, number = get_terminal_size().lines - 2 - is_full, 0
+    page = _page(whole.first(choice.limit or SHOWN), has_pairs=choice.has_pairs)
     for number, (title, parts) in enumerate(page, 1):
         lines = _block_lines(f"-- {number} of {len(whole)} -- {title} ", parts)
         room -= len(lines)
@@ -104,9 +109,6 @@ def items(
         say("\n".join(lines))
     hint = "" if number == len(whole) else f", {number} shown (more: --limit N, --csv FILE)"
     say(f"{len(whole)} of {whole.total} items{hint}")
-    if csv is not None:
-        say(f"wrote {len(found.answers)} answers to {csv}")
-    return ExitCode.DONE
 
 
 def _page(found: ItemSelection, *, has_pairs: bool) -> Page:

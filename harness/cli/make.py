@@ -1,13 +1,13 @@
 """The commands that make samples, tasks and classifiers: build, train, grid, perturb."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-import typer
 import yaml
 
 from harness.analysis.flips import flip_rates
@@ -24,13 +24,12 @@ from harness.parts import Reason, digest
 from harness.pipeline import training, transforms
 from harness.pipeline.plan import subsample
 from harness.pipeline.training import TrainOptions, training_samples
-from harness.present.screen import ProgressLine, say, show, show_json, show_records, warn
+from harness.present.screen import ProgressLine, intervals, say, show, show_json, warn
 from harness.registry import Registry
-from harness.specs.tasks import AskedSpec, PerturbationSpec, TaskSpec, WordNetSpec
+from harness.specs.tasks import AskedSpec, PerturbationSpec, TaskSpec
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.find_runs import find_run
 from harness.storage.frames import plain_rows, records
-from harness.text.edits import is_wordnet_installed
 from harness.workspace import Workspace
 
 MARK = "# Made by harness perturb; another perturb under this name replaces it.\n"
@@ -69,7 +68,7 @@ def build(
         built = transforms.build(
             samples, spec, prompts=registry.prompts, client=desk, seed=choice.seed
         )
-    _write_lines(choice.output, map(transforms.draft_line, built.finished))
+    _write_lines(choice.output, (transforms.sample_line(*one) for one in built.finished))
     count = len(built.finished)
     if is_json:
         counts = {str(reason): count for reason, count in built.missing.items()}
@@ -86,51 +85,48 @@ def _write_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
     write_whole(path, b"".join(line + b"\n" for line in encoded))
 
 
-Oversampled = Annotated[
-    bool,
-    typer.Option(
-        "--oversample",
-        help="Repeat texts of rarer classes until all classes are equally frequent.",
-    ),
-]
-
-
 @dataclass(frozen=True, kw_only=True)
-class TrainChoice:
-    """Which classifier is trained, on which task."""
+class Lessons:
+    """What classifiers are trained on, and where what is made goes."""
 
-    model: str = argument("MODEL", "Model of kind sklearn or classifier.")
-    task: str = option("Task whose labels the classifier learns.")
+    task: str = option("Task whose labels are learned; with --grid several, comma-separated.")
     augment: str | None = option(
         "Train on made rows too, comma-separated: methods of the table's, all of these, or tasks "
-        "of `perturb --training`. What is trained is called MODEL+METHOD.",
+        "of `perturb --training`; what is trained is called MODEL+METHOD. With --grid each is a "
+        "training of its own, by default none, each method of the table, and all.",
         None,
     )
-    is_oversampled: Oversampled = False
+    is_oversampled: bool = option(
+        "Repeat texts of rarer classes until all classes are equally frequent.",
+        False,
+        flags="--oversample",
+    )
     seed: options.Seed = 0
     out: Path | None = option(
-        "Folder for the trained model. Default: in --results.", None, flags="-o --out"
+        "Folder for the trained model, or CSV file of the grid. Default: in --results.",
+        None,
+        flags="-o --out",
     )
 
 
 def train(
-    choice: TrainChoice,
+    lessons: Lessons,
     where: Annotated[Where, Only("data table results home")],
+    model: str = argument("MODEL", "Model of kind sklearn or classifier."),
     is_json: AsJson = False,
 ) -> int:
     """Train a classifier on the training texts of a task's table.
 
     `harness run` with the same model and task then evaluates it on the other texts.
     """
-    augment = options.names(choice.augment, "--augment")
     wanted = TrainOptions(
-        choice.model,
-        choice.task,
+        model,
+        lessons.task,
         where.table,
-        augment,
-        choice.seed,
-        choice.out,
-        is_oversampled=choice.is_oversampled,
+        options.names(lessons.augment, "--augment"),
+        lessons.seed,
+        lessons.out,
+        is_oversampled=lessons.is_oversampled,
     )
     trained = training.train(where.workspace(), wanted, ProgressLine("done"))
     card = trained.card
@@ -141,8 +137,6 @@ def train(
     say(f"trained on {_counts(card.rows)} of column {card.text}, data {card.data}")
     if card.made:
         say(f"of these augmented: {_counts(card.made)}")
-    if isinstance(card.repeated, Mapping):
-        say(f"repeated in addition: {_counts(card.repeated)}")
     say(f"stored in {trained.folder} ({card.digest[:7]})")
     return ExitCode.DONE
 
@@ -151,85 +145,46 @@ def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items())
 
 
-@dataclass(frozen=True, kw_only=True)
-class GridChoice:
-    """What a grid crosses."""
-
-    model: str = option("Models of kind sklearn or classifier, comma-separated.")
-    task: str = option("Tasks, comma-separated.")
-    augment: str | None = option(
-        "Augmentations, comma-separated: none, a method, all, or several joined by a plus. "
-        "Default: none, each method of the table, and all.",
-        None,
-    )
-    is_oversampled: Oversampled = False
-    seed: options.Seed = 0
-    data: Path | None = option(
-        "Folder of data: the column map names in it the files to train on and to evaluate (`train` "
-        "and `files`, below a subfolder SOURCE). Default: the data that `harness data fetch` "
-        "stored.",
-        None,
-        envvar="HARNESS_DATA",
-    )
-    table: str | None = option(
-        "Column map: a name in configs/tables/ or the path of a YAML file, for all tasks; or one "
-        "for each task, comma-separated.",
-        None,
-        flags="--map",
-    )
-    out: Path | None = option("CSV file. Default: in RESULTS/grids/.", None, flags="-o --out")
-
-
 def grid(
-    choice: GridChoice,
-    where: Annotated[Where, Only("results home")],
+    lessons: Lessons,
+    where: Annotated[Where, Only("data table results home")],
+    model: str = option("Models of kind sklearn or classifier, comma-separated."),
     is_json: AsJson = False,
 ) -> int:
     """Train models under each augmentation for each task, evaluate them, and print a table.
 
-    Finished trainings and answers are kept: run the same command again to resume. Each training is
-    a model of its own, MODEL+AUGMENTATION, in all tables and boards.
+    Finished trainings and answers are kept: run the same command again to resume.
 
     \b
     Example:
       harness train --grid --model grams --task ishate_subtle --augment none,bt
     """
-    tasks = options.names(choice.task, "--task")
-    maps: Sequence[str | None] = options.names(choice.table, "--map") or [None]
-    maps = [*maps] * len(tasks) if len(maps) == 1 else maps
-    if len(maps) != len(tasks):
-        raise SpecError(
-            f"--map names {len(maps)} column maps for {len(tasks)} tasks; name one, or one for each"
-        )
-    space = replace(where, data=choice.data).workspace(progress=ProgressLine())
+    space = where.workspace()
     planned = training.grid(
         space,
-        options.names(choice.model, "--model"),
-        list(zip(tasks, maps, strict=True)),
-        options.names(choice.augment, "--augment"),
-        base=TrainOptions("", "", seed=choice.seed, is_oversampled=choice.is_oversampled),
+        options.names(model, "--model"),
+        [(task, where.table) for task in options.names(lessons.task, "--task")],
+        options.names(lessons.augment, "--augment"),
+        base=TrainOptions("", "", seed=lessons.seed, is_oversampled=lessons.is_oversampled),
     )
     rows: list[dict[str, Any]] = []
     for place, one in enumerate(planned, 1):
         warn(f"[{place}/{len(planned)}] {one.label} for {one.task}")
         rows += training.evaluate(space, one, ProgressLine("done"))
     found = pandas.DataFrame(rows)
-    table = choice.out or where.results / "grids" / f"{digest(planned)[:16]}.csv"
+    table = lessons.out or where.results / "grids" / f"{digest(planned)[:16]}.csv"
     put_frame(found, table, lambda: _put_grid(found), is_json=is_json)
     _warn_of_copies(records(found))
     return ExitCode.of(found["missing"].any())
 
 
 def _put_grid(found: DataFrame) -> None:
-    missing = ", missing" * bool(found["missing"].any())
-    for (task, label, model), own in found.groupby(["task", "label", "model"], sort=False):
-        show_records(
-            f"{task}, class {label}: {model}",
-            records(own),
-            "augmentation; precision, recall, F1=f1, interval, macro F1=macro_f1, near copies=near"
-            + missing,
-            near=lambda row: f"{row.near} of {row.texts}",
-        )
+    near = found["near"].astype(str) + " of " + found["texts"].astype(str)
+    shown = found.assign(interval=intervals(found), near_copies=near)
+    names = ["augmentation", "precision", "recall", "f1", "interval", "macro_f1", "near_copies"]
+    names += ["missing"] * bool(found["missing"].any())
+    for (task, label, model), own in shown.groupby(["task", "label", "model"], sort=False):
+        show(own[names], f"{task}, class {label}: {model}")
 
 
 NEARLY_SEEN = 0.1
@@ -251,7 +206,7 @@ def _warn_of_copies(rows: Sequence[Any]) -> None:
 class PerturbChoice:
     """Which texts are changed, how, and where the new task goes."""
 
-    task: str | None = option("Task whose samples are perturbed.", None)
+    task: str = option("Task whose samples are perturbed.")
     method: str | None = option(
         "Perturbations: names in configs/perturbations/, comma-separated; eda for the four of EDA. "
         "Default: all that need no model.",
@@ -278,24 +233,18 @@ class PerturbChoice:
 
 
 def perturb(
-    context: typer.Context,
     choice: PerturbChoice,
     where: Where,
     calling: Annotated[options.Calling, Only("is_offline retry budget")],
     is_json: AsJson = False,
-) -> int | None:
+) -> int:
     """Write a new task with a task's samples and slightly changed copies of them.
 
     Run it like any task; `harness perturb report RUN` then counts the verdicts that changed. A
     text that a perturbation cannot change is counted and left out.
     """
-    if context.invoked_subcommand is not None:
-        return None
-    if choice.task is None:
-        raise SpecError("perturb: name a task with --task, or a run with `perturb report RUN`")
     name = f"{choice.task}_{'training' if choice.is_training else 'perturbed'}"
-    if choice.name is not None:
-        name = options.plain_name(choice.name, option="--as")
+    name = options.plain_name(name if choice.name is None else choice.name, option="--as")
     if choice.out is not None:
         refuse_file(choice.out)
     home, space = choice.out or where.home, where.workspace(calling)
@@ -307,7 +256,8 @@ def perturb(
     samples = subsample(every, choice.limit, seed=choice.seed)
     field = transforms.field_of(samples, choice.field)
     plan = transforms.PerturbationPlan(field, specs, choice.seed)
-    perturbed, counts = _perturbed(space, spec, samples, plan=plan, choice=choice)
+    with _model(space, choice, specs) as ask:
+        perturbed, counts = transforms.perturbed(samples, spec, plan, ask)
     how = f"with its {field} perturbed (seed {choice.seed}): {', '.join(specs)}"
     about = f"Task {choice.task}, data {entry.label}, {how}."
     new = transforms.perturbed_task(spec, name=name, of=choice.task, about=about)
@@ -318,9 +268,8 @@ def perturb(
     else:
         show(counts, f"{len(samples)} samples, field {field}", missing=_by_reason)
         say(f"wrote {len(perturbed)} samples of task {name} to {path}")
-        then = f"train MODEL --task {choice.task} --augment {name}"
-        then = then if choice.is_training else f"run --task {name} --model MODEL"
-        say(f"next: harness {then} --home {home}")
+        after = f"train MODEL --task {choice.task} --augment {name}"
+        say(f"next: harness {after if choice.is_training else f'run --task {name} --model MODEL'}")
     return ExitCode.of(counts["missing"].any())
 
 
@@ -332,40 +281,29 @@ def _perturbations(registry: Registry, method: str | None) -> dict[str, Perturba
         members = [name for name in known if one == "all" or name.startswith(f"{one}_")]
         names = [one] if one in known or not members else members
         specs = {name: registry.load("configs/perturbations", name) for name in names}
-        found |= _without_model(specs) if one == "all" else specs
+        asks = one == "all"  # and so no model
+        found |= {n: s for n, s in specs.items() if not (asks and isinstance(s, AskedSpec))}
     return found
 
 
-def _without_model(specs: Mapping[str, PerturbationSpec]) -> Mapping[str, PerturbationSpec]:
-    found = {n: spec for n, spec in specs.items() if not isinstance(spec, AskedSpec)}
-    absent = [name for name, spec in found.items() if isinstance(spec, WordNetSpec)]
-    if absent and not is_wordnet_installed():
-        warn(f"left out: {', '.join(absent)}, because no WordNet is installed")
-        return {name: spec for name, spec in found.items() if name not in absent}
-    return found
-
-
-def _perturbed(
-    space: Workspace,
-    task: TaskSpec,
-    samples: Sequence[Sample],
-    *,
-    plan: transforms.PerturbationPlan,
-    choice: PerturbChoice,
-) -> tuple[list[Sample], DataFrame]:
-    asking = [name for name, spec in plan.specs.items() if isinstance(spec, AskedSpec)]
-    model, registry = choice.model, space.registry
-    if model is None and asking:
-        raise SpecError(f"perturbation {asking[0]} asks a model: name one with --model")
-    if model is None:
-        return transforms.perturbed(samples, task, plan)
-    if not asking:
-        raise SpecError(f"--model {model}: none of these perturbations asks a model; leave it out")
-    backend = options.backend(choice.backend)
-    asked = registry.model(model, registry.load("configs/models", model, backend))
-    with space.desk(asked) as desk:
-        ask = partial(transforms.build, prompts=registry.prompts, client=desk, seed=plan.seed)
-        return transforms.perturbed(samples, task, plan, ask)
+@contextmanager
+def _model(
+    space: Workspace, choice: PerturbChoice, specs: Mapping[str, PerturbationSpec]
+) -> Iterator[transforms.Ask | None]:
+    """What asks the model of perturbations that need one; None if none of them does."""
+    asking = [name for name, spec in specs.items() if isinstance(spec, AskedSpec)]
+    if choice.model is None or not asking:
+        if asking or choice.model is not None:
+            remedy = (
+                f"{asking[0]} asks a model; name one with" if asking else "none asks one; leave out"
+            )
+            raise SpecError(f"of these perturbations {remedy} --model")
+        yield None
+        return
+    registry, backend = space.registry, options.backend(choice.backend)
+    model = registry.load("configs/models", choice.model, backend)
+    with space.desk(registry.model(choice.model, model)) as desk:
+        yield partial(transforms.build, prompts=registry.prompts, client=desk, seed=choice.seed)
 
 
 def _write(folder: Path, name: str, spec: TaskSpec, *, samples: Sequence[Sample]) -> Path:
@@ -397,10 +335,9 @@ def report(
     folder = find_run(results, run)
     file, wanted = folder.read(), options.names(judge, "--judge")
     found = flip_rates(folder, [judge_named(file, one) for one in wanted] or file.judges)
-    rows, table = records(found), out or results / "flips" / f"{file.digest[:16]}.csv"
-    put_frame(found, table, lambda: _put_flips(rows), is_json=is_json)
-    missing = max((row.missing for row in rows), default=0)
-    unmatched = max((row.unmatched for row in rows), default=0)
+    table = out or results / "flips" / f"{file.digest[:16]}.csv"
+    put_frame(found, table, lambda: _put_flips(found), is_json=is_json)
+    missing, unmatched = (max(found.get(name, ()), default=0) for name in ("missing", "unmatched"))
     if missing or unmatched:
         warn(
             f"left out: at most {missing} pairs without a verdict, and {unmatched} perturbed "
@@ -409,19 +346,16 @@ def report(
     return ExitCode.of(missing or unmatched)
 
 
-def _put_flips(rows: Sequence[Any]) -> None:
-    tables: dict[str, list[Any]] = {}
-    for row in rows:
-        drawn = shown_decoding(row.decoding, row.signature)
-        title = f"{row.model} on {row.task}, {row.variant} ({drawn}), by {row.judge}"
-        tables.setdefault(title, []).append(row)
-    for title, members in tables.items():
-        show_records(
-            title,
-            members,
-            "perturbation, keeps_meaning, flips=value, interval, n, originals=clusters, to_wrong, "
-            "to_right, other answer=answers, mean before=original, after=perturbed, "
-            "no verdict/no original=lost, note=reason",
-            lost=lambda row: f"{row.missing}/{row.unmatched}",
-            reason=lambda row: row.reason or "",
-        )
+def _put_flips(found: DataFrame) -> None:
+    lost = found["missing"].astype(str) + "/" + found["unmatched"].astype(str)
+    shown = found.assign(interval=intervals(found), lost=lost)
+    names = {
+        **{"perturbation": "perturbation", "keeps_meaning": "keeps meaning", "value": "flips"},
+        **{"interval": "interval", "n": "n", "clusters": "originals", "to_wrong": "to wrong"},
+        **{"to_right": "to right", "answers": "other answer", "original": "mean before"},
+        **{"perturbed": "after", "lost": "no verdict/no original", "reason": "note"},
+    }
+    ways = ["model", "task", "variant", "decoding", "signature", "judge"]
+    for (model, task, variant, decoding, made, judge), own in shown.groupby(ways, sort=False):
+        title = f"{model} on {task}, {variant} ({shown_decoding(decoding, made)}), by {judge}"
+        show(own[[*names]].rename(columns=names), title)

@@ -134,6 +134,9 @@ Limit = Annotated[
     int | None,
     typer.Option(min=1, help="Use at most this many samples; groups keep their proportions."),
 ]
+Least = Annotated[
+    int, typer.Option(min=3, help="Originals that a gap or a change needs on each side.")
+]
 BackendName = Annotated[
     str | None, typer.Option(help="Program that runs a local model: transformers, vllm or server.")
 ]
@@ -273,11 +276,10 @@ def registry(home: Path, prompts: Path | None = None) -> "Registry":
 def _warn_of_pack(pack: Path, registry: "Registry") -> None:
     """Say which templates a pack replaces, and which of its files are the name of none."""
     files = registry.prompts.overrides(pack)
-    if used := [re.sub(r"(\.user)?\.j2$", "", file) for file, is_known in files if is_known]:
-        count = f"{len(used)} template{'s' * (len(used) != 1)}"
-        warn(f"prompts: {pack} replaces {count}: {shorten(', '.join(used), 400)}")
-    else:
-        warn(f"--prompts {pack}: overrides nothing; name its files as in prompts/")
+    used = [re.sub(r"(\.user)?\.j2$", "", file) for file, is_known in files if is_known]
+    count = f"replaces {len(used)} template{'s' * (len(used) != 1)}: "
+    shown = shorten(", ".join(used), 400) or "overrides nothing; name its files as in prompts/"
+    warn(f"prompts: {pack} {count * bool(used)}{shown}")
     unused = [file for file, is_known in files if not is_known]
     for file in unused:
         close = get_close_matches(file, set(registry.prompts.names()) - set(unused), 1, 0.5)

@@ -1,6 +1,6 @@
 """Results as commands put them: to files, with a figure, and on the screen."""
 
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from harness.present.figures.figure import Figure
 
 
-def put_rows(
-    rows: Sized,
-    files: Mapping[Path, str],
+def put_frame(
+    frame: DataFrame,
+    table: Path | None,
     show: Callable[[], object],
     *,
     is_json: bool,
@@ -26,33 +26,20 @@ def put_rows(
 
     Without a file the result is only printed.
     """
-    for path, text in files.items():
-        write_whole(path, text.encode())
-    table = next(iter(files), None)
-    drawn = "" if chart is None or table is None else draw_beside(table, chart)
+    drawn = ""
+    if table is not None:
+        write_whole(table, frame_csv(frame).encode())
+        drawn = _draw(table, chart) if chart is not None else ""
     if is_json:
-        show_json(rows)
+        show_json(plain_rows(frame))
         return
     show()
     if table is not None:
-        say(f"wrote {len(rows)} rows to {table}{drawn}")
+        say(f"wrote {len(frame)} rows to {table}{drawn}")
 
 
-def put_frame(
-    frame: DataFrame,
-    table: Path | None,
-    show: Callable[[], object],
-    *,
-    is_json: bool,
-    chart: "Figure | None" = None,
-) -> None:
-    """As `put_rows`, of a frame."""
-    files = {table: frame_csv(frame)} if table else {}
-    put_rows(plain_rows(frame), files, show, is_json=is_json, chart=chart)
-
-
-def draw_beside(table: Path, chart: "Figure") -> str:
-    """Write the figure of a table as SVG next to it, and say so; or what to install first."""
+def _draw(table: Path, chart: "Figure") -> str:
+    """Write the figure of a table as SVG next to it, and say so; or why it is not drawn."""
     from harness.present.figures.figure import pictures
 
     path = table.with_suffix(".svg")

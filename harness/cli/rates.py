@@ -6,17 +6,18 @@ from typing import Annotated
 
 from harness.analysis import error_table
 from harness.analysis import rates as rated
-from harness.analysis.flags import OperatingPoint, RateQuery, flags, sample_cells
+from harness.analysis.flags import PROBABILITY, RateQuery, flags
 from harness.cli import options
 from harness.cli.options import AsJson, ExitCode, Only, Where, one_of, option
 from harness.errors import SpecError
-from harness.lazy import DataFrame, Series, pandas
+from harness.lazy import DataFrame, pandas
 from harness.pipeline.score import ALL
-from harness.present.screen import cell, p_value, say, show, show_json, warn
+from harness.present.screen import cell, intervals, p_value, say, show, show_json, warn
 from harness.stats.estimate import NoValue
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.find_runs import find_run, find_runs
 from harness.storage.frames import frame_csv, plain_rows
+from harness.storage.tables import extended
 
 WORDS = {"tpr": "TPR", "fpr": "FPR", "precision": "precision"}
 
@@ -49,18 +50,22 @@ class PointChoice:
     )
     seed: options.Seed = 0
 
-    def query(self, results: Path) -> RateQuery:
+    def query(self, results: Path, by: tuple[str, ...] = ()) -> RateQuery:
         """The query of these options."""
-        point = None
-        other = find_run(results, self.chosen_on) if self.chosen_on is not None else None
-        if self.threshold is not None or self.fpr is not None:
-            score = self.score or "probability"
-            point = OperatingPoint(score, self.threshold, self.fpr, other, self.seed)
-        elif self.score is not None or other is not None:
-            given = "--score" if self.score is not None else "--chosen-on"
+        given = "--score" if self.score else "--chosen-on" if self.chosen_on else ""
+        if given and self.threshold is None and self.fpr is None:
             raise SpecError(f"{given}: give --threshold or --fpr with it")
-        positive = options.names(self.positive, "--positive") if self.positive else ()
-        return RateQuery((), self.judge, options.names(self.variant), positive, point)
+        return RateQuery(
+            by=by,
+            judge=self.judge,
+            variants=options.names(self.variant),
+            positive=options.names(self.positive, "--positive"),
+            score=self.score or PROBABILITY,
+            threshold=self.threshold,
+            fpr=self.fpr,
+            chosen_on=find_run(results, self.chosen_on) if self.chosen_on else None,
+            seed=self.seed,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,10 +77,7 @@ class RateChoice:
         "Columns of the data, comma-separated; one+other crosses two. Default: all texts only.",
         None,
     )
-    gaps: str = option(
-        "rest: compare each group with the texts of all others; pairs: each two groups.", "rest"
-    )
-    least: int = option("Originals that a gap needs on each side.", 10, min=3)
+    least: options.Least = 10
     out: Path | None = option(
         "Folder for the files. Default: RESULTS/rates/.", None, flags="-o --out"
     )
@@ -99,14 +101,12 @@ def rates(
     """
     if choice.out is not None:
         refuse_file(choice.out)
-    is_paired = one_of("--gaps", choice.gaps, "rest", "pairs") == "pairs"
-    by = options.names(choice.by, "--by") if choice.by else ()
-    shared = point.query(where.results)
-    shared = replace(shared, by=by, is_paired=is_paired, least=choice.least)
-    tables = []
-    for folder in find_runs(where.results, choice.runs):
-        query = error_table.joined_query(where.workspace(), folder, shared, where.table)
-        tables.append((flags(folder, query), query, sample_cells(folder, query.columns)))
+    by, space = options.names(choice.by, "--by"), where.workspace()
+    query = replace(point.query(where.results, by), least=choice.least)
+    tables = [
+        error_table.read_rate_texts(space, folder, query, where.table)
+        for folder in find_runs(where.results, choice.runs)
+    ]
     rows, found = pandas.concat([rated.rates(*table) for table in tables]), rated.gaps(tables)
     path = (choice.out or where.results / "rates") / rated.rates_name(rows)
     files = {path.with_name(f"{path.name}.csv"): rows}
@@ -136,8 +136,8 @@ def _put(rows: DataFrame, found: DataFrame) -> None:
             by = f" by {column}" if column else ", all texts"
             _put_rates(f"{label}{by}", of_column, column or "texts")
             is_own = (found["signature"] == signature) & (found["column"] == column)
-            for rate, of_rate in found[is_own].groupby("rate", sort=False):
-                _put_gaps(f"{label}: gaps of {WORDS[rate]} by {column}", of_rate)
+            if is_own.any():
+                _put_gaps(f"{label}: gaps by {column}", found[is_own])
     for row in rows[(rows["group"] == ALL) & (rows["missing"] > 0)].itertuples():
         say(f"{called[row.signature]}: {row.missing} texts of {WORDS[row.rate]} are missing")
     if tests := int(found["p"].notna().sum()):
@@ -146,27 +146,19 @@ def _put(rows: DataFrame, found: DataFrame) -> None:
 
 
 def _put_rates(title: str, rows: DataFrame, heading: str) -> None:
-    cells = _figures(rows, "value") + ", " + rows["n"].map(str)
+    ends = [f" ({cell(one)})" * (one[0] == one[0]) for one in intervals(rows)]
+    cells = rows["value"].map(cell) + ends + ", " + rows["n"].map(str)
     table = rows.assign(cell=cells).pivot(index="group", columns="rate", values="cell")
     table = table.loc[rows["group"].unique(), list(WORDS)].reset_index(names=heading)
     show(table.rename(columns={n: f"{word} (95% interval), n" for n, word in WORDS.items()}), title)
 
 
 def _put_gaps(title: str, found: DataFrame) -> None:
-    is_rest = (found["against"] == rated.REST).all()
-    heading = "group, less the rest" if is_rest else "groups"
-    groups = found["group"] if is_rest else found["group"] + " - " + found["against"]
-    table = pandas.DataFrame({heading: groups, "gap (95% interval)": _figures(found, "gap")})
-    if found["rate"].iloc[0] != rated.PRECISION:
-        table = table.assign(p=found["p"], Holm=found["p_holm"])
-    show(table, title, p=p_value, Holm=p_value)
-
-
-def _figures(rows: DataFrame, name: str) -> "Series[str]":
-    """The values of a column, each with its interval where it has one."""
-    ends = zip(rows["low"], rows["high"], strict=True)
-    spans = pandas.Series([cell(pair) for pair in ends], index=rows.index)
-    return rows[name].map(cell) + (" (" + spans + ")").where(rows["low"].notna(), "")
+    pair = found["group"] + " - " + found["against"]
+    shown = {"rate": found["rate"].map(WORDS), "gap": pair, "less": found["gap"]}
+    table = pandas.DataFrame(shown | {"p": found["p"], "Holm": found["p_holm"]})
+    table.insert(3, "interval", intervals(found))
+    show(table.rename(columns={"gap": "groups", "less": "gap"}), title, p=p_value, Holm=p_value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,11 +200,10 @@ def export_errors(
     originals = error_table.originals_of(where.workspace(), folder, where.table)
     for path in originals.files if originals else ():
         refuse_source(choice.out, path)
-    write_whole(choice.out, error_table.error_file(errors, originals, target))
+    table, added = error_table.error_table(errors, originals)
+    write_whole(choice.out, extended(table, added, target))
     kinds = errors["error"].value_counts()
-    counts = [f"{kinds[kind]} {kind}" for kind in error_table.KINDS if kind in kinds]
-    ties = int((errors["verdict"] == "tie").sum())
-    said = " and ".join(counts) + (f" ({ties} of them ties)" if ties else "")
+    said = " and ".join(f"{kinds[one]} {one}" for one in error_table.KINDS if one in kinds)
     say(f"wrote {said} among {counted} to {choice.out}")
     if missing:
         warn(f"{missing} answers are missing or have no score: they are no errors and not written")

@@ -21,7 +21,6 @@ from harness.analysis.sheets import Sheet, SheetForm
 from harness.cli import options
 from harness.cli.impscore import read_input
 from harness.cli.options import HOME, RESULTS, AsJson, ExitCode, Home, Results, argument, option
-from harness.cli.put import put_rows
 from harness.data.annotation import read_labels, read_stresses
 from harness.data.ratings import checked, ratings_text, read_key, read_rated, read_ratings
 from harness.data.readers.samples_jsonl import read as read_samples
@@ -31,7 +30,7 @@ from harness.implicitness.scorer import Flag, text_of
 from harness.judges.asking import Orders
 from harness.lazy import DataFrame, Series, pandas
 from harness.present.document import form as filled_form
-from harness.present.screen import folded, p_value, say, show, warn
+from harness.present.screen import folded, p_value, say, show, show_json, warn
 from harness.stats.agreement import Scale
 from harness.storage.files import refuse_source, write_new, write_whole
 from harness.storage.find_runs import find_runs, run_folders
@@ -114,8 +113,11 @@ def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = Fal
         lost += panel.unmatched
     made = pandas.concat(found, ignore_index=True)
     table = results / "agreement.csv"
-    text = frame_csv(made) + _rows_of_others(table, made.task)
-    put_rows(plain_rows(made), {table: text}, lambda: None, is_json=is_json)
+    write_whole(table, (frame_csv(made) + _rows_of_others(table, made.task)).encode())
+    if is_json:
+        show_json(plain_rows(made))
+    else:
+        say(f"wrote {len(made)} rows to {table}")
     return ExitCode.of(lost)
 
 

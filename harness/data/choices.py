@@ -1,8 +1,7 @@
-"""A sample's choices to the options of a prompt: their order, and the answer that means each.
+"""A sample's choices to the options of a prompt, and samples to the choice samples of a `derive`.
 
-An order depends only on the sample and the number of the order. Samples also become choice samples:
-which of two stresses has this meaning, which of two texts is right. A choice is then a reference's
-first text that is not blank, without outer white space. Nothing here reads a file.
+An order depends only on the sample and the number of the order. A derived choice is a reference's
+first text that is not blank, without outer white space.
 """
 
 import logging
@@ -27,10 +26,8 @@ def lay_out(sample: Sample, spec: ChoiceSpec) -> tuple[Option, ...]:
         raise DataError(f"sample {sample.id} has no choices; give it some, and which is right")
     labels = sample.references.get(LABELS)
     if labels is not None and len(labels) != len(sample.choices):
-        raise DataError(
-            f"sample {sample.id} has {len(labels)} labels for {len(sample.choices)} choices; give "
-            "each choice one, or none at all"
-        )
+        fact = f"sample {sample.id} has {len(labels)} labels for {len(sample.choices)} choices"
+        raise DataError(f"{fact}; give each choice one, or none at all")
     order = permutation(sample, spec.order)
     if spec.answers == "number":
         return tuple(Option(at, f"{spec.lead}{place}") for place, at in enumerate(order, 1))
@@ -68,10 +65,24 @@ def permutation(sample: Sample, number: int | None) -> tuple[int, ...]:
 
 
 def derive(samples: Sequence[Sample], spec: PairsSpec | ReferenceChoiceSpec) -> list[Sample]:
-    """The choice samples that a task's `derive` describes; raises DataError without any."""
+    """The choice samples that a task's `derive` describes; DataError without any."""
+    names = [spec.reference] if isinstance(spec, PairsSpec) else [spec.right, spec.wrong]
+    _refuse_unknown(names, _references(samples), what="reference")
+    usable = [one for one in samples if all(_texts(one, name) for name in names)]
     if isinstance(spec, PairsSpec):
-        return _pairs(samples, spec)
-    return _reference_choices(samples, spec)
+        kind, (derived, left_out) = "minimal_pairs", _pairs(usable, spec)
+    else:
+        kind, (derived, left_out) = "references", _reference_choices(usable, spec)
+    without = f"samples without {' or '.join(map(repr, names))}"
+    left_out = {without: len(samples) - len(usable), **left_out}
+    counted = ", ".join(f"{count} {what}" for what, count in left_out.items() if count)
+    if not derived:
+        raise DataError(
+            f"`derive` ({kind}) makes no sample ({counted}); name other references in the task"
+        )
+    if counted:
+        _log.warning("%s: %d choice samples, left out: %s", kind, len(derived), counted)
+    return derived
 
 
 def share_a_text(one: Sequence[str], other: Sequence[str]) -> bool:
@@ -79,61 +90,50 @@ def share_a_text(one: Sequence[str], other: Sequence[str]) -> bool:
     return bool({t.strip().casefold() for t in one} & {t.strip().casefold() for t in other})
 
 
-def _pairs(samples: Sequence[Sample], spec: PairsSpec) -> list[Sample]:
+def _pairs(samples: Sequence[Sample], spec: PairsSpec) -> tuple[list[Sample], dict[str, int]]:
     """Two samples for every two of one cluster whose references share no text.
 
     Each has the fields of one of the two; the choices of both are the first one's reference, then
     the second one's, in the order of the file. The end of their ids names the pair.
     """
-    _refuse_unknown([spec.reference], _references(samples), what="reference")
-    with_text = [sample for sample in samples if _texts(sample, spec.reference)]
+    texts = {sample.id: _texts(sample, spec.reference) for sample in samples}
     clusters: dict[str, list[Sample]] = {}
-    for sample in with_text:
+    for sample in samples:
         clusters.setdefault(sample.cluster, []).append(sample)
     every = [duo for members in clusters.values() for duo in combinations(members, 2)]
-    usable = [duo for duo in every if not share_a_text(*(_texts(s, spec.reference) for s in duo))]
-    paired = {sample.id for duo in usable for sample in duo}
-    left_out = {
-        f"samples without {spec.reference!r}": len(samples) - len(with_text),
-        "samples without a partner": len(with_text) - len(paired),
-        "pairs that share a text": len(every) - len(usable),
-    }
+    usable = [(a, b) for a, b in every if not share_a_text(texts[a.id], texts[b.id])]
     derived = []
     for duo in usable:
-        choices = tuple(_texts(sample, spec.reference)[0] for sample in duo)
+        choices = tuple(texts[sample.id][0] for sample in duo)
         pair = digest(tuple(sample.id for sample in duo))[:8]
         derived += [
             replace(sample, id=f"{sample.id}-{pair}", choices=choices, gold=own)
             for sample, own in zip(duo, choices, strict=True)
         ]
-    return _log_left_out(derived, left_out, kind="minimal_pairs")
+    paired = {sample.id for duo in usable for sample in duo}
+    return derived, {
+        "samples without a partner": len(samples) - len(paired),
+        "pairs that share a text": len(every) - len(usable),
+    }
 
 
-def _reference_choices(samples: Sequence[Sample], spec: ReferenceChoiceSpec) -> list[Sample]:
-    _refuse_unknown([spec.right, spec.wrong], _references(samples), what="reference")
+def _reference_choices(
+    samples: Sequence[Sample], spec: ReferenceChoiceSpec
+) -> tuple[list[Sample], dict[str, int]]:
     fields = {name for sample in samples for name in sample.fields}
     for name, parts in spec.join.items():
         _refuse_unknown(parts, fields, what="field")
         if name in {LABELS} | fields | _references(samples):
             raise SpecError(f"`join` makes {name!r}, which samples have already; rename it")
-    both = [s for s in samples if _texts(s, spec.right) and _texts(s, spec.wrong)]
-    choices = {s.id: (_texts(s, spec.right)[0], _texts(s, spec.wrong)[0]) for s in both}
-    usable = [s for s in both if not share_a_text(*([text] for text in choices[s.id]))]
-    left_out = {
-        f"samples without {spec.right!r} or {spec.wrong!r}": len(samples) - len(both),
-        "samples whose two texts are one": len(both) - len(usable),
-    }
-    derived = [
-        replace(
-            sample,
-            fields={**sample.fields, **_joined(sample.fields, spec.join)},
-            references={**sample.references, LABELS: spec.labels},
-            choices=choices[sample.id],
-            gold=choices[sample.id][0],
-        )
-        for sample in usable
-    ]
-    return _log_left_out(derived, left_out, kind="references")
+    derived = []
+    for sample in samples:
+        choices = tuple(_texts(sample, name)[0] for name in (spec.right, spec.wrong))
+        if not share_a_text(choices[:1], choices[1:]):
+            own = {**sample.fields, **_joined(sample.fields, spec.join)}
+            references = {**sample.references, LABELS: spec.labels}
+            made = replace(sample, fields=own, references=references)
+            derived.append(replace(made, choices=choices, gold=choices[0]))
+    return derived, {"samples whose two texts are one": len(samples) - len(derived)}
 
 
 def _joined(fields: Mapping[str, str], join: Mapping[str, Sequence[str]]) -> dict[str, str]:
@@ -156,14 +156,3 @@ def _refuse_unknown(names: Sequence[str], known: Collection[str], *, what: str) 
     for name in names:
         if name not in known:
             raise SpecError(f"`derive` names {what} {name!r}{did_you_mean(name, list(known))}")
-
-
-def _log_left_out(derived: list[Sample], left_out: Mapping[str, int], *, kind: str) -> list[Sample]:
-    counted = ", ".join(f"{count} {what}" for what, count in left_out.items() if count)
-    if not derived:
-        raise DataError(
-            f"`derive` ({kind}) makes no sample ({counted}); name other references in the task"
-        )
-    if counted:
-        _log.warning("%s: %d choice samples, left out: %s", kind, len(derived), counted)
-    return derived

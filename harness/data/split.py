@@ -5,8 +5,7 @@ never divided. What parts share all the same is counted. Nothing here reads or w
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from random import Random
 from typing import Final, Literal
@@ -18,76 +17,48 @@ from harness.text.dedup import linked, near_duplicates, normal
 
 Link = Literal["near", "same", "none"]
 LINKS: Final[tuple[Link, ...]] = ("near", "same", "none")
-Stratum = tuple[str, ...]
+TEXT, STRATUM = "text", "stratum"
 
 
-@dataclass(frozen=True, slots=True)
-class SplitRows:
-    """What is known of each row: its text, its stratum, and the groups that it belongs to.
-
-    A blank text is like no other. A group is None where the row has none.
-    """
-
-    texts: Sequence[str]
-    strata: Sequence[Stratum]
-    groups: Sequence[Sequence[str | None]] = ()
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The rows of each part, from 0, in the order of the table, and the units they were dealt in.
-
-    `largest` is the number of rows in the largest unit.
-    """
-
-    rows: tuple[tuple[int, ...], ...]
-    units: int
-    largest: int
-
-
-def split_rows(rows: SplitRows, shares: Sequence[float], *, link: Link, seed: int) -> Parts:
+def split_rows(rows: DataFrame, shares: Sequence[float], *, link: Link, seed: int) -> DataFrame:
     """Deal units into parts by their shares, within each stratum; each row is in one part.
 
-    Large units first, each to the part that needs most of its strata; the order of equal ones is
-    drawn by the seed and does not depend on that of the rows. DataError for a part without a row.
+    The columns of `rows` are `text` (a blank one is like no other), `stratum`, and groups, None
+    where a row has none; `unit` and `part`, from 0, are added. Large units first, each to the part
+    that needs most of its strata; the order of equal ones is drawn by the
+    seed and does not depend on that of the rows. DataError for a part without a row.
     """
-    units = _units(rows, link)
-    names = [_name(rows, unit) for unit in units]
-    order = sorted(range(len(units)), key=lambda at: names[at])
-    Random(seed).shuffle(order)  # noqa: S311 - no secret
-    sizes = Counter(rows.strata)
+    strata, texts = rows[STRATUM].tolist(), rows[TEXT].tolist()
+    keys = [*zip(map(normal, texts), strata, texts, strict=True)]
+    unit_of = linked(range(len(rows)), _links(rows, link))
+    members: dict[int, list[int]] = {}
+    for row, first in unit_of.items():
+        members.setdefault(first, []).append(row)
+    units = sorted(members.values(), key=lambda own: min(keys[row] for row in own))
+    Random(seed).shuffle(units)  # noqa: S311 - no secret
+    sizes, part_of = Counter(strata), [0] * len(rows)
     needs = [{name: share / sum(shares) * n for name, n in sizes.items()} for share in shares]
-    parts: list[list[int]] = [[] for _ in shares]
-    for at in sorted(order, key=lambda at: -len(units[at])):
-        counts = Counter(rows.strata[row] for row in units[at])
-        wanted = [_wanted(lack, counts, sizes) for lack in needs]
+    for own in sorted(units, key=len, reverse=True):
+        counts = Counter(strata[row] for row in own)
+        wanted = [
+            (
+                round(sum(n * lack[name] / sizes[name] for name, n in counts.items()), 9),
+                sum(lack.values()),
+            )
+            for lack in needs
+        ]
         best = wanted.index(max(wanted))
-        parts[best] += units[at]
-        for name, count in counts.items():
-            needs[best][name] -= count
-    if any(not part for part in parts):
+        for row in own:
+            part_of[row] = best
+            needs[best][strata[row]] -= 1
+    if len({*part_of}) < len(shares):
         raise DataError(
             f"rows: {len(rows)}, in groups that belong together: {len(units)}; cannot be split "
             f"{':'.join(f'{share:g}' for share in shares)}: give more rows, or link fewer of them"
             + " (--link same: only those of the same words)"
             * (link == "near")
         )
-    return Parts(tuple(tuple(sorted(part)) for part in parts), len(units), max(map(len, units)))
-
-
-def _wanted(
-    lack: Mapping[Stratum, float], counts: Mapping[Stratum, int], sizes: Mapping[Stratum, int]
-) -> tuple[float, float]:
-    """How much a part needs the strata of a unit, each by its size; then how much it needs."""
-    own = sum(count * lack[name] / sizes[name] for name, count in counts.items())
-    return round(own, 9), sum(lack.values())
-
-
-def _name(rows: SplitRows, unit: Sequence[int]) -> tuple[str, ...]:
-    return min((normal(rows.texts[row]), *rows.strata[row], rows.texts[row]) for row in unit)
+    return rows.assign(unit=list(unit_of.values()), part=part_of)
 
 
 def leaks(parts: Sequence[tuple[str, Sequence[str]]]) -> DataFrame:
@@ -136,26 +107,15 @@ def shares_of(text: str) -> tuple[float, ...]:
     return found
 
 
-def _units(rows: SplitRows, link: Link) -> list[list[int]]:
-    """The rows by what they are linked to, in the order of their first rows."""
-    units: dict[int, list[int]] = {}
-    for row, first in linked(range(len(rows)), _linked(rows, link)).items():
-        units.setdefault(first, []).append(row)
-    return list(units.values())
-
-
-def _linked(rows: SplitRows, link: Link) -> Iterator[tuple[int, int]]:
-    for column in rows.groups:
+def _links(rows: DataFrame, link: Link) -> Iterator[tuple[int, int]]:
+    """Pairs of rows that belong together."""
+    columns = [rows[name] for name in rows if name not in (TEXT, STRATUM)]
+    words = rows[TEXT].map(normal)
+    for column in [*columns, *([] if link == "none" else [words.where(words != "")])]:
         first: dict[str, int] = {}
         for row, name in enumerate(column):
-            if name is not None:
+            if isinstance(name, str):
                 yield first.setdefault(name, row), row
-    if link == "none":
-        return
-    held: dict[str, int] = {}
-    for row, text in enumerate(rows.texts):
-        if words := normal(text):
-            yield held.setdefault(words, row), row
     if link == "near":
-        for one, other in near_duplicates([*held]):
-            yield held[one], held[other]
+        for one, other in near_duplicates([*first]):
+            yield first[one], first[other]

@@ -25,25 +25,14 @@ Value = float | None
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """How well a scorer does: the means, and each ranking by itself.
+    """How well a scorer does: the means, and each ranking by itself; docs/impscore.md has more.
 
-    A row of `measured` is the mean of a metric over items, with its 95 % interval over topics.
-    tau (Kendall's tau-b) and rho (Spearman's) of a ranking's scores with its levels are -1 to 1.
-    The others are shares, 0 to 1, a tie counting as half: `ordered`, of a ranking's sentence
-    pairs of unequal level that are in order; `ends`, of rankings whose lowest level (the first
-    of it) scores below the highest; `pairs`, of pairs whose implicit sentence scores higher;
-    `pragmatics`, of pairs with a negative that are nearer in meaning than it is; `closest`, of
-    choices made right. `value` is NaN without items, `low` and `high` where there is no interval.
-    `missing` items have a sentence without a score, or scores that are all equal.
-
-    `rankings` are dicts of topic, scores, tau and rho, None where there is none. A row of `means`
-    is the mean over pairs with its standard deviation, NaN without one, and the `n` that were
-    measured: `of` the implicitness of the `implicit` and the `explicit` side, and the pragmatic
-    distance of a `pair` and of its `negative`.
-
-    `closest` has the credit of each choice, 0 to 1; None where one cannot be scored. `trained_on`
-    counts the items with a sentence that the scorer was trained on; None where
-    nobody knows its training texts.
+    A row of `measured` is the mean of a metric over items, with its 95 % interval over topics: tau
+    and rho are -1 to 1, the others shares, a tie counting as half. `value` is NaN without items,
+    `low` and `high` where there is no interval. `missing` items have a sentence without a score, or
+    scores that are all equal. `rankings` are dicts of topic, scores, tau and rho, None where there
+    is none. `closest` has the credit of each choice, 0 to 1; None where one cannot be scored.
+    `trained_on` counts the items that the scorer was trained on; None where nobody knows.
     """
 
     scorer: str
@@ -62,12 +51,15 @@ def evaluate(items: Items, scorer: Scorer, *, progress: Progress | None = None) 
     scored = iter(scorer.score([text for texts in asked for text in texts], progress))
     scores = [tuple(next(scored).value for _ in texts) for texts in asked]
     ranked, sides = scores[: len(rankings)], scores[len(rankings) :]
-    taus = [_correlated(tau, one, own) for one, own in zip(rankings, ranked, strict=True)]
-    rhos = [_correlated(rho, one, own) for one, own in zip(rankings, ranked, strict=True)]
+    taus, rhos = (
+        [_correlated(how, one, own) for one, own in zip(rankings, ranked, strict=True)]
+        for how in (tau, rho)
+    )
     two = [*(one.sentences[:2] for one in pairs), *(one.sentences[2:] or NEITHER for one in pairs)]
     apart = _distances(two, scorer, progress)
     near, far = apart[: len(pairs)], apart[len(pairs) :]
     whole = [at for at, one in enumerate(pairs) if len(one.sentences) > 2]
+    nearer = [_higher(far[at], near[at]) for at in whole]
     closest = _closest(choices, scorer, progress)
     by_chance = sum(1 / (len(one.sentences) - 1) for one in choices) / max(len(choices), 1)
     found: list[tuple[str, Sequence[Item], Sequence[Value], float]] = [
@@ -76,17 +68,13 @@ def evaluate(items: Items, scorer: Scorer, *, progress: Progress | None = None) 
         ("ordered", rankings, [*map(_ordered, rankings, ranked)], 0.5),
         ("ends", rankings, [*map(_ends, rankings, ranked)], 0.5),
         ("pairs", pairs, [_higher(*own) for own in sides], 0.5),
-        (
-            "pragmatics",
-            [pairs[at] for at in whole],
-            [_higher(far[at], near[at]) for at in whole],
-            0.5,
-        ),
+        ("pragmatics", [pairs[at] for at in whole], nearer, 0.5),
         ("closest", choices, closest, by_chance),
     ]
     columns = {"implicit": [one for one, _ in sides], "explicit": [other for _, other in sides]}
     means = pandas.DataFrame(columns | {"pair": near, "negative": far}, dtype=float)
     means = means.agg(["mean", "std", "count"]).T.rename_axis("of").reset_index()
+    means = means.set_axis(["of", "mean", "sd", "n"], axis=1).astype({"n": int})
     each = zip(rankings, ranked, taus, rhos, strict=True)
     return Evaluation(
         scorer=scorer.signature,
@@ -94,9 +82,7 @@ def evaluate(items: Items, scorer: Scorer, *, progress: Progress | None = None) 
         trained_on=scorer.overlap(item.sentences for item in items.all),
         measured=pandas.DataFrame([_measured(*one) for one in found if one[2]], columns=MEASURED),
         rankings=[{"topic": i.topic, "scores": s, "tau": t, "rho": r} for i, s, t, r in each],
-        means=means.set_axis(["of", "mean", "sd", "n"], axis=1).astype({"n": int})[
-            : 4 * bool(near)
-        ],
+        means=means if near else means[:0],
         closest=closest,
     )
 
@@ -169,10 +155,7 @@ def _measured(
     """The mean of the values of items (None: missing), and how many are missing."""
     # Rounded, because a rho of 1 comes out a little less.
     known = [(round(v, 12), i.topic) for v, i in zip(values, items, strict=True) if v is not None]
-    found = mean_interval(
-        [value for value, _ in known],
-        [topic for _, topic in known],
-        is_share=metric not in ("tau", "rho"),
-    ).within(-1, 1)
+    own, topics = [value for value, _ in known], [topic for _, topic in known]
+    found = mean_interval(own, topics, is_share=metric not in ("tau", "rho")).within(-1, 1)
     missing = len(values) - found.n
     return metric, found.value, found.low, found.high, found.n, found.clusters, missing, chance

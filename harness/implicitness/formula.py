@@ -1,7 +1,6 @@
 """The one formula of the metric: sentence embeddings and a head's matrices to two numbers.
 
-Written in operators that numpy arrays and torch tensors share, so that scoring and training run
-the same lines and training can differentiate through them. Nothing here encodes or stores.
+Written in operators that numpy arrays and torch tensors share: scoring and training run the same.
 
 After ImpScore (Wang et al. 2024). An embedding e [dim] has a semantic feature e Ws and a pragmatic
 feature e Wp, both [k]. Its implicitness is the distance of the two once one of them, or each of

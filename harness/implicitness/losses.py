@@ -15,13 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.implicitness.formula import (
-    Maps,
-    Matrix,
-    distance,
-    features,
-    implicitness,
-)
+from harness.implicitness.formula import Maps, Matrix, distance, features, implicitness
 from harness.implicitness.pairs import TrainingPair
 from harness.implicitness.scorer import Embedded, embedded_texts
 from harness.lazy import Tensor, torch
@@ -98,7 +92,7 @@ def scaled(vectors: Vectors, rows: Places) -> tuple[Vectors, Callable[[Matrix], 
     """Scale vectors [n, dim] to columns of equal spread over some rows, of length about 1.
 
     A column that never changes stays, as a constant. Also gives the function that turns a matrix
-    [dim, k] for scaled vectors into the equivalent one for the vectors.
+    [dim, k] for scaled vectors into one for the vectors.
     """
     mean = vectors[rows].mean(axis=0, dtype=np.float64)
     spread = vectors[rows].std(axis=0, dtype=np.float64)
@@ -189,11 +183,7 @@ class _Training:
         return float(np.mean((higher > lower) + 0.5 * (higher == lower)))
 
     def _batches(self) -> Iterator[tuple[Tensor, list[Tensor], Tensor]]:
-        """Rows of vectors, places among them, and the margins of the orders.
-
-        The places are pairs [m, 4], orders [o, 2], and [., 2] of an implicit row and a plain
-        sentence, and of one and a second level.
-        """
+        """Rows of vectors, places of each kind of examples among them, margins of the orders."""
         known, settings = self._known, self._settings
         size = len(known.pairs)
         count = max(1, ceil(size / settings.batch))

@@ -1,9 +1,7 @@
 """Names and paths to scorers of implicitness, and samples to samples with their implicitness.
 
-A name is that of a scorer's YAML; a path that of a YAML, a head's files or published weights. Start
-with `open_scorer`; `CachedScorer` stores the scores of texts in a folder, `OwnScorer` runs other
-people's code, `add_implicitness` takes scores from a scorer or a table's column. Scales of scorers
-differ, so name and digest join the data's label, which is in every signature.
+A name is that of a scorer's YAML; a path that of a YAML, a head's files or published weights.
+Scales of scorers differ, so name and digest join the data's label, which is in every signature.
 """
 
 import hashlib
@@ -11,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Final, Protocol
@@ -60,6 +58,7 @@ AT_ONCE: Final = 2048  # texts between two writes of the cache
 MEASURES: Final = "implicitness"  # the folder of the scores, below that of the cache
 COLUMNS: Final = (*RELEASED, "implicit", "explicit", "levels", "text")
 NONE, COLUMN, TRAINED_ON = "none", "column", "scorer_trained_on"
+"""Two names of `--scorer`: no scores, and those of the table; a flag of samples."""
 _LIMITS: Final = {
     Flag.CUT: "exceed what the encoder reads (flag implicitness_cut)",
     Flag.THIN: "have one word, or letters that the encoder does not know (flag implicitness_thin)",
@@ -88,27 +87,22 @@ def open_scorer(
                 "whole name of a head's .json or .safetensors or of a .yaml, or a name in "
                 "configs/scorers/"
             )
-        spec = PublishedSpec(about="published weights", model=str(path.resolve()))
-        return _published(path.resolve().name, spec, executor)
-    name, path = (path.stem, path) if is_yaml else (name, file(name))
-    known: ScorerSpec = load_spec(read_yaml(path), ScorerSpec, where=str(path))
+        name, path = path.resolve().name, path.resolve()
+        known: ScorerSpec = PublishedSpec(about="published weights", model=str(path))
+    else:
+        name, path = (path.stem, path) if is_yaml else (name, file(name))
+        known = load_spec(read_yaml(path), ScorerSpec, where=str(path))
     match known:
         case HeadSpec(head=given, encoder=encoder):
             head = load_head(_head_file(given, path))
             return Scorer(name, head, encoders(encoder or head.encoder))
         case PublishedSpec(trained_on=table):
             seen = trained_on(path.parent / Path(table).expanduser()) if table else frozenset()
-            return _published(name, known, executor, seen=seen)
+            scorer = published_scorer(name, known, seen=seen)
+            executor.place(scorer.encoder, partial(published_encoder, name, known))
+            return scorer
         case PythonScorerSpec():
             raise SpecError(f"scorer {name}: kind python scores the texts of tasks alone")
-
-
-def _published(
-    name: str, spec: PublishedSpec, executor: Executor, *, seen: frozenset[str] = frozenset()
-) -> Scorer:
-    scorer = published_scorer(name, spec, seen=seen)
-    executor.place(scorer.encoder, partial(published_encoder, name, spec))
-    return scorer
 
 
 def _head_file(head: str, path: Path) -> Path:
@@ -136,14 +130,6 @@ class TextScorer(Protocol):
         """Score texts, in their order."""
 
 
-class _Line(msgspec.Struct, frozen=True):
-    """One line of the cache; the key is the sha256 of a text."""
-
-    key: str
-    value: float | None
-    flag: Flag | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class CachedScorer:
     """A scorer that stores its scores in a folder and reads them from there the next time.
@@ -167,25 +153,24 @@ class CachedScorer:
 
     def score(self, texts: Sequence[object]) -> list[Scored]:
         """Score texts, in their order; a stored score is not computed again."""
-        # The number is that of the flags: what was stored before THIN has none.
-        path = self.folder / f"{self.signature.rpartition('@')[2]}-2.jsonl"
+        path = self.folder / f"{self.signature.rpartition('@')[2]}-3.jsonl"
         known: dict[str, Scored] = {}
         with suppress(OSError):
             for line in path.read_bytes().splitlines():
                 # A damaged line, as a killed process leaves it, is skipped.
                 with suppress(msgspec.MsgspecError, ValueError):
-                    stored = decode_json(line, _Line)
-                    known[stored.key] = Scored(stored.value, stored.flag)
+                    key, value, flag = decode_json(line, tuple[str, float | None, Flag | None])
+                    known[key] = Scored(value, flag)
         keys = [_key(text) for text in texts]
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
         for batch in reported_chunks(list(new), AT_ONCE, self.progress):
             scores = self.scorer.score([new[key] for key in batch])
-            _store(path, map(_Line, batch, [s.value for s in scores], [s.flag for s in scores]))
+            _store(path, [(k, s.value, s.flag) for k, s in zip(batch, scores, strict=True)])
             known |= zip(batch, scores, strict=True)
         return [known[key] for key in keys]
 
 
-def _store(path: Path, scores: Iterable[_Line]) -> None:
+def _store(path: Path, scores: Iterable[tuple[str, float | None, Flag | None]]) -> None:
     """Store scores if the folder can be written: they only save time."""
     # A line end goes before them too, so that they never go on with a torn line.
     lines = b"\n".join([b"", *map(msgspec.json.encode, scores), b""])
@@ -194,12 +179,8 @@ def _store(path: Path, scores: Iterable[_Line]) -> None:
         with path.open("ab") as file:
             file.write(lines)
     except OSError as error:
-        _warn_unwritable(path, str(error.strerror))
-
-
-@lru_cache
-def _warn_unwritable(path: Path, why: str) -> None:
-    _log.warning("%s: cannot be written (%s); the texts will be scored again", path, why)
+        why = f"cannot be written ({error.strerror}); the texts will be scored again"
+        _log.warning("%s: %s", path, why, extra={"is_once": True})
 
 
 def _key(text: object) -> str:
@@ -221,18 +202,12 @@ def trained_on(path: Path) -> frozenset[str]:
     parts = [part for cell in cells for part in (cell if isinstance(cell, list) else [cell])]
     texts = {part for part in parts if isinstance(part, str) and part.strip()}
     if not texts:
-        raise DataError(
-            f"{path}: no texts in any column of {', '.join(COLUMNS)}; call the column of the "
-            "texts `text`"
-        )
+        raise DataError(f"{path}: no texts in any column of {', '.join(COLUMNS)}; call it `text`")
     return frozenset(map(fingerprint, texts))
 
 
 def with_options(task: TaskSpec, *, name: str, table: str | None, scorer: str | None) -> TaskSpec:
-    """Replace the task's column map and its scorer where the options name others.
-
-    A named scorer takes precedence over a table's own column; `none` turns scores and bins off.
-    """
+    """Replace the task's column map and its scorer where the options name others."""
     if table is not None:
         if task.data.map is None:
             raise SpecError(f"--map {table}: task {name} reads no table of labelled texts")

@@ -6,6 +6,7 @@ Three layouts are read: columns of our own, those of the authors' release, and t
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import isfinite, nan
 from typing import Final, TypeVar
@@ -92,14 +93,7 @@ class Items:
 
 
 def read_pairs(table: Table, *, where: str) -> list[TrainingPair]:
-    """Read the pairs of a table, by the columns it has; `where` is named in errors.
-
-    Our layout: implicit, explicit, and where there are topic (both source and group), intention,
-    source, levels (a list) and plain. The released layout: its four columns, and source
-    where there is one. Of samples the field sentence and the reference explicit, the group as the
-    source and the cluster as the group. Groups are the first there is of topic, original, group. A
-    number counts as its text, 17.0 as 17.
-    """
+    """Read the pairs of a table, by the columns it has: docs/impscore.md."""
     columns, rows = _rows(table)
     if not {"implicit", "explicit"} <= {*columns}:
         raise DataError(f"{where}: columns {', '.join(columns)}; there must be {NEEDED_PAIRS}")
@@ -108,10 +102,7 @@ def read_pairs(table: Table, *, where: str) -> list[TrainingPair]:
 
 
 def read_items(table: Table, *, where: str) -> Items:
-    """Read the items of a table by the columns it has; `where` is named in errors.
-
-    A row has an item of each kind whose columns it fills.
-    """
+    """Read the items of a table: of each row one of each kind whose columns it fills."""
     columns, rows = _rows(table)
     rankings = _each(rows, _ranking, where)
     if {"topic", "level", "text"} <= {*columns}:
@@ -138,10 +129,7 @@ def _rows(table: Table) -> tuple[list[str], list[Row]]:
 
 
 def _of_sample(row: Row) -> Row:
-    """A line of the sample format as a row; of references the first text counts.
-
-    The first of its `choices` is the nearest.
-    """
+    """A line of the sample format as a row; the first of its `choices` is the nearest."""
     parts = (row[name] for name in SAMPLES)
     fields, references = (dict(part) if isinstance(part, dict) else {} for part in parts)
     flat: Row = {name: cell for name, cell in row.items() if name not in SAMPLES} | {"answer": 0}
@@ -219,10 +207,9 @@ def _grouped(rows: Sequence[Row], where: str) -> list[Item]:
             continue
         if row["topic"] is None:
             raise DataError(f"{where}: row {number}: a level without a topic; give it the topic")
-        try:
-            known = float(level) if isinstance(level, int | float | str) else nan
-        except ValueError:
-            known = nan
+        known = nan
+        with suppress(ValueError, TypeError):
+            known = float(cell_text(level))
         if not isfinite(known):
             raise DataError(f"{where}: topic {row['topic']!r}: level {level!r} is not a number")
         by_topic.setdefault(cell_text(row["topic"]), []).append((row["text"], known))

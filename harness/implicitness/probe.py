@@ -5,7 +5,7 @@ which say just what they say, and eight implicit ones. Nobody may train on them.
 out; nothing here writes a file.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -33,7 +33,6 @@ EDGES: Final = PUBLISHED_EDGES[1:-1]
 """The inner edges of the published bins."""
 UPPER: Final = 1.0
 """The middle of the published scale, from which on plain text has no place."""
-LEAST_SHARE: Final = 0.005
 PLAIN_MEAN, IMPLICIT_MEAN = "probe plain mean", "probe implicit mean"
 COLUMNS: Final = (
     *("figure", "kind", "against", "at_least", "value", "low", "high"),
@@ -71,16 +70,11 @@ def refuse_probes(texts: Iterable[str], *, where: str) -> None:
 
 
 def probe_figures(scores: Sequence[float], *, scorer: str = "") -> DataFrame:
-    """All figures of some scores of `probe_texts()`, in that order.
+    """All figures of some scores of `probe_texts()`, in that order: a row a figure.
 
-    A row a figure, with its 95 % interval over sets. `auc` is the chance that a sentence of `kind`
-    scores above one of `against`, 0 to 1, ties half: each implicit kind, and all of them, over each
-    plain kind and all of them. `mean` is the mean implicitness of a kind, 0 to 2 where the scorer's
-    distance is cosine; `share` the share of a kind that scores `at_least` or more, for each inner
-    edge of the published bins, 0 to 1. `n` counts sentences (of both kinds), `sets` sets; bounds
-    are empty without an interval. `is_weak` marks an AUC whose interval (without one: whose value)
-    begins below WEAK. `scorer` names the scorer. ValueError for a wrong number of scores, and for
-    one that is not finite.
+    docs/impscore.md has the columns. An AUC is of each implicit kind, and all of them, over each
+    plain kind and all; a `share` for each inner edge of the published bins. ValueError for a wrong
+    number of scores, and for one that is not finite.
     """
     known = probes()
     if len(scores) != len(known):
@@ -118,13 +112,7 @@ def _figure(figure: str, kind: str, found: Estimate) -> dict[str, Any]:
 
 
 def card_figures(scores: Sequence[float]) -> dict[str, float | None]:
-    """The figures of some scores of `probe_texts()`, in that order, for the card of a head.
-
-    `probe sets`; `probe auc` of all implicit kinds over all plain ones, and `probe auc KIND` of one
-    implicit kind; `probe weak`, how many of the kinds are weak against some plain kind; `probe
-    plain mean` and `probe implicit mean`; and `probe plain above EDGE`, the share of plain probes
-    that score EDGE or more.
-    """
+    """The figures of some scores of `probe_texts()`, in that order, for the card of a head."""
     rows = records(probe_figures(scores))
     areas = [row for row in rows if row.figure == "auc"]
     found: dict[str, float | None] = {"probe sets": rows[0].sets}
@@ -137,12 +125,7 @@ def card_figures(scores: Sequence[float]) -> dict[str, float | None]:
         row.at_least: row.value for row in rows if (row.figure, row.kind) == ("share", ALL_PLAIN)
     }
     found |= {PLAIN_MEAN: means[ALL_PLAIN], IMPLICIT_MEAN: means[ALL_IMPLICIT]}
-    return found | {share_key(edge): shares[edge] for edge in EDGES}
-
-
-def share_key(edge: float) -> str:
-    """The key, on a card, of the share of plain probes that score `edge` or more."""
-    return f"probe plain above {edge:g}"
+    return found | {f"probe plain above {edge:g}": shares[edge] for edge in EDGES}
 
 
 def words(kind: str) -> str:
@@ -155,29 +138,8 @@ def scale_line(metrics: Mapping[str, float | None]) -> str:
     plain, implicit = metrics.get(PLAIN_MEAN), metrics.get(IMPLICIT_MEAN)
     means = ""
     if plain is not None and implicit is not None:
-        means = (
-            f"; plain probe sentences score {plain:.2f} on average, implicit ones {implicit:.2f}"
-        )
+        means = f"; plain probe sentences score {plain:.2f} on average, implicit {implicit:.2f}"
     return f"0 says just what it means{means}; compare groups of texts, not single sentences"
-
-
-def plain_line(metrics: Mapping[str, float | None], bins: Collection[float]) -> str:
-    """Say which share of plain probes reaches the reported bins of the upper half, in one line.
-
-    `metrics` are those of a head's card, `bins` where the reported bins begin. Empty where no bin
-    of the upper half is reported or reached by 1 in 200, and where the card has no such figure.
-    """
-    found = [(edge, metrics.get(share_key(edge))) for edge in EDGES if edge >= UPPER]
-    shares = [(edge, share) for edge, share in found if share is not None and edge in bins]
-    reached = [(edge, share) for edge, share in shares if share >= LEAST_SHARE]
-    if not reached:
-        return ""
-    (edge, share), *rest = reached
-    more = "".join(f", {part:.0%} those from {at:g} on" for at, part in rest)
-    return (
-        f"{share:.0%} of plain probe sentences reach the bins from {edge:g} on{more}: these bins "
-        "hold plain texts too (harness impscore probe)"
-    )
 
 
 def scores_of(scorer: Any) -> list[float]:  # noqa: ANN401 - whatever has `score`

@@ -1,8 +1,8 @@
 """Weights as the metric's authors publish them, to a scorer.
 
 The folder (of the hub, or a copy) has a torch state dict with the head's matrices and the encoder's
-weights, and a JSON file with the arguments of the training. State dicts that hold more than
-weights are refused, so no code runs. The encoder is loaded at the first text.
+weights. State dicts that hold more than weights are refused, so no code runs. The encoder is loaded
+at the first text.
 """
 
 import hashlib
@@ -13,11 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
-import msgspec
 import numpy as np
 
 from harness.errors import ModelError, SpecError, did_you_mean
-from harness.implicitness.formula import Maps, Matrix
+from harness.implicitness.formula import PUBLISHED, Maps, Matrix
 from harness.implicitness.scorer import Head, Scorer
 from harness.lazy import Tensor, torch
 from harness.models.encoders.encoders import Encoder, SentenceTransformers
@@ -26,13 +25,11 @@ from harness.models.local.checkpoints import explain, folder_of
 from harness.parts import digest
 from harness.specs.implicitness import (
     Direction,
-    Distance,
     Form,
     PublishedSpec,
     Role,
     SentenceTransformerSpec,
 )
-from harness.storage.cells import decode_json
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -46,25 +43,23 @@ UNREAD: Final = "pooler."  # no pooling of sentence-transformers reads it
 
 @dataclass(frozen=True)
 class TunedEncoder(SentenceTransformers):
-    """A sentence-transformers model with the weights of a state dict in place of its own.
+    """A sentence-transformers model with the weights of a state dict, if any, in place of its own.
 
-    Architecture, tokenizer, pooling and scaling are the model's: rows have length 1 where it ends
-    in Normalize, as all-mpnet-base-v2 does. Prefixes of names in the state dict are ignored.
-    Without `weights` the model's own stay.
+    Architecture, tokenizer, pooling and scaling are the model's; prefixes of names are ignored.
     """
 
     weights: Mapping[str, Tensor] = field(default_factory=dict, compare=False, repr=False)
 
-    name: ClassVar[str] = "impscore-encoder"
+    kind: ClassVar[str] = "impscore-encoder"
     is_scaled: ClassVar[bool] = False
 
     @cached_property
-    def digest(self) -> str:
+    def _own_digest(self) -> str:
         """Digest of the pipeline and of the weights that replace its own."""
         pipeline = SentenceTransformers(self.model, self.revision).digest
         arrays = ((n, self.weights[n].float().contiguous().numpy()) for n in sorted(self.weights))
         sums = [(name, hashlib.sha256(array.tobytes()).hexdigest()) for name, array in arrays]
-        return digest((self.name, pipeline, sums))
+        return digest((self.kind, pipeline, sums))
 
     def _loaded(self) -> "SentenceTransformer":
         model = super()._loaded()
@@ -120,26 +115,24 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
+    again = "copy it again, or write its weights again with torch.save(model.state_dict(), FILE)"
     try:
+        is_pickle = path.suffix in PICKLES
         found = (
             torch.load(path, map_location="cpu", weights_only=True)
-            if path.suffix in PICKLES
+            if is_pickle
             else load_file(path)
         )
     except (UnpicklingError, SafetensorError, RuntimeError, OSError, EOFError, ValueError) as error:
-        raise ModelError(
-            f"{path}: not a file of weights alone ({' '.join(str(error).split())[:200]}); copy it "
-            "again, or write its weights again with torch.save(model.state_dict(), FILE)"
-        ) from error
+        said = " ".join(str(error).split())[:200]
+        raise ModelError(f"{path}: not a file of weights alone ({said}); {again}") from error
     inner: Mapping[str, Tensor] = found if isinstance(found, Mapping) else {"its content": found}
     for key in NESTED:
         if isinstance(nested := inner.get(key), Mapping):
             inner = nested
     if other := [str(key) for key, value in inner.items() if not isinstance(value, torch.Tensor)]:
-        raise ModelError(
-            f"{path}: not a state dict: {', '.join(other[:3])} is no tensor; write its weights "
-            "again with torch.save(model.state_dict(), FILE)"
-        )
+        fact = f"not a state dict: {', '.join(other[:3])} is no tensor"
+        raise ModelError(f"{path}: {fact}; {again}")
     return dict(inner)
 
 
@@ -177,11 +170,6 @@ def split_weights(
     return maps, {key: part for key, part in weights.items() if key not in used_up | biases}
 
 
-def plain(name: object) -> str:
-    """Reduce a name to small letters and digits."""
-    return re.sub(r"[^a-z0-9]", "", str(name).lower())
-
-
 def _keys(weights: Mapping[str, Tensor], spec: PublishedSpec, path: Path) -> dict[Role, str]:
     """The entry of each matrix: as the YAML says, else by its name."""
     keys = dict(spec.keys)
@@ -191,7 +179,7 @@ def _keys(weights: Mapping[str, Tensor], spec: PublishedSpec, path: Path) -> dic
             f"`keys:`{did_you_mean(absent[0], [*weights])}"
         )
     flat = {
-        key: plain(LAYER.sub("", key).rpartition(".")[2])
+        key: re.sub(r"[^a-z0-9]", "", LAYER.sub("", key).rpartition(".")[2].lower())
         for key, tensor in weights.items()
         if tensor.ndim == 2 and key not in spec.ignore
     }
@@ -226,8 +214,7 @@ def published_scorer(
     `seen` has the fingerprints of the texts it was trained on; empty where nobody knows.
     """
     require("torch", "sentence_transformers")
-    folder = _folder(spec)
-    path, form = _weight_file(folder, spec), spec.form or _form(folder)
+    path, form = _weight_file(_folder(spec), spec), spec.form or PUBLISHED
     maps, weights = split_weights(read_weights(path), spec, form=form, path=path)
     encoder = TunedEncoder(spec.encoder, spec.encoder_revision, weights=weights)
     used = SentenceTransformerSpec(model=spec.encoder, revision=spec.encoder_revision)
@@ -251,7 +238,7 @@ def _folder(spec: PublishedSpec) -> Path:
     from huggingface_hub import snapshot_download
 
     with explain(spec.model):
-        patterns = ["*.json", *(f"*{ending}" for ending in sorted(WEIGHTS))]
+        patterns = [f"*{ending}" for ending in sorted(WEIGHTS)]
         return Path(snapshot_download(spec.model, revision=spec.revision, allow_patterns=patterns))
 
 
@@ -265,40 +252,3 @@ def _weight_file(folder: Path, spec: PublishedSpec) -> Path:
             f"{len(wanted)}; there are: {listed}; name one in `weights:`"
         )
     return folder / wanted[0]
-
-
-# Names of arguments and their values, in small letters and digits alone.
-ARGUMENTS: Final = {
-    **dict.fromkeys(("spacedirect", "spacedirection", "direction"), "direction"),
-    **dict.fromkeys(("impmetric", "implicitnessmetric", "implicitness"), "implicitness"),
-    **dict.fromkeys(("pragmetric", "pragmaticmetric", "pragmatic"), "pragmatic"),
-}
-VALUES: Final = {
-    **dict.fromkeys(("p2s", "ptos", "ps"), Direction.TO_SEMANTIC),
-    **dict.fromkeys(("s2p", "stop", "sp"), Direction.TO_PRAGMATIC),
-    **dict.fromkeys(("third", "thirdspace", "3rd", "3rdspace"), Direction.THIRD),
-    **dict.fromkeys(("cos", "cosine"), Distance.COSINE),
-    **dict.fromkeys(("euc", "eucl", "euclidean", "l2"), Distance.EUCLIDEAN),
-}
-
-
-def _form(folder: Path) -> Form:
-    """The form in a folder's JSON files, or in `args` within them, else as published."""
-    found: dict[str, str] = {}
-    for path in sorted(folder.glob("*.json"), reverse=True):  # the first by name counts
-        try:
-            content = decode_json(path.read_bytes())
-        except msgspec.DecodeError as error:
-            raise ModelError(f"{path}: not JSON ({error}); copy it again") from error
-        inner = content.get("args", content) if isinstance(content, dict) else {}
-        arguments = inner if isinstance(inner, dict) else {}
-        for name, word in arguments.items():
-            if (argument := ARGUMENTS.get(plain(name))) is not None:
-                found[argument] = VALUES.get(plain(word), f"{word}")
-    try:
-        return msgspec.convert(found, Form)
-    except msgspec.ValidationError as error:
-        raise SpecError(
-            f"{folder}: the arguments in its JSON files: {error}; say what is meant in the "
-            "scorer's YAML, under `form:`"
-        ) from error

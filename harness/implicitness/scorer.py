@@ -1,9 +1,8 @@
 """Texts to implicitness, pairs of texts to pragmatic distance, by one head and its encoder.
 
-A head is trained matrices with a card, in two files: NAME.safetensors holds the matrices,
-NAME.json next to it everything a reader of scores should know. An ensemble is several heads in one
-file, whose scores are averaged. A scorer encodes each distinct text once, the short ones first; a
-text that cannot be scored has a flag and no number. Nothing here trains.
+A head is trained matrices (NAME.safetensors) with a card (NAME.json); an ensemble is several heads
+in one file, whose scores are averaged. A scorer encodes each distinct text once, the short ones
+first; a text that cannot be scored has a flag and no number.
 """
 
 import hashlib
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 
 from harness.errors import ModelError
 from harness.implicitness.formula import PUBLISHED, Maps, Matrix, distance, features, implicitness
-from harness.models.encoders.encoders import Encoder, Limited, Reading
+from harness.models.encoders.encoders import Encoder, Reading
 from harness.models.local.heads import read_arrays, write_arrays
 from harness.models.vectors import Progress, Vectors, chunks, reported_chunks
 from harness.parts import digest
@@ -41,11 +40,7 @@ Numbers = NDArray[np.float64]
 
 
 class HeadCard(Spec, frozen=True, kw_only=True):
-    """What a head was trained on, how, and how well it did; nothing in it changes a score.
-
-    `data_digest` is of the sentences used, `split` describes their split, `seeds` has one seed a
-    member. A metric is None where it was not measured.
-    """
+    """What a head was trained on, how, and how well it did; nothing in it changes a score."""
 
     data: str
     data_digest: str
@@ -61,9 +56,8 @@ class HeadCard(Spec, frozen=True, kw_only=True):
 class Head:
     """Matrices that turn embeddings [n, width] of one encoder into scores.
 
-    `members` has one set of float32 matrices, or several whose scores are averaged. `card` is
-    None where nobody wrote one, as for published weights. `seen` has the fingerprints of the texts
-    that it was trained on; empty where nobody knows. It changes no score.
+    `members` are sets of float32 matrices. `card` is None where nobody wrote one, as for published
+    weights; `seen` has the fingerprints of the texts trained on, empty where nobody knows.
     """
 
     name: str
@@ -98,10 +92,7 @@ class Head:
         return digest((FORMAT, self.encoder_digest, structs.astuple(self.form), sums))
 
     def implicitness(self, embeddings: Vectors) -> Numbers:
-        """Score n embeddings [n, width]: the implicitness [n], the mean over the members.
-
-        In [0, 2] where the form's distance is cosine; computed in float64.
-        """
+        """The implicitness of embeddings [n, width], the members' mean; in [0, 2] where cosine."""
         each = zip(self._features(embeddings), self._doubles(), strict=True)
         return np.asarray(np.mean([implicitness(f, maps, self.form) for f, maps in each], axis=0))
 
@@ -112,10 +103,7 @@ class Head:
         return np.asarray(np.mean(found, axis=0))
 
     def features(self, embeddings: Vectors) -> tuple[Matrix, Matrix]:
-        """The semantic and the pragmatic feature of n embeddings, each [n, members x k].
-
-        Those of several members are side by side.
-        """
+        """The semantic and the pragmatic features of n embeddings, each [n, members x k]."""
         semantic, pragmatic = zip(*self._features(embeddings), strict=True)
         return np.concatenate(semantic, axis=1), np.concatenate(pragmatic, axis=1)
 
@@ -150,10 +138,7 @@ class _File(Spec, frozen=True, kw_only=True):
 
 
 def save_head(head: Head, path: Path) -> Path:
-    """Write NAME.safetensors and NAME.json, NAME being that of `path` less either ending.
-
-    Equal heads are equal bytes. Returns the path of the JSON file.
-    """
+    """Write NAME.safetensors and NAME.json, equal bytes of equal heads; the path of the latter."""
     weights, described = _files(path)
     tensors = {
         f"{place}.{name}": matrix.astype(np.float32)
@@ -224,11 +209,9 @@ def _named(maps: Maps[Matrix]) -> dict[str, Matrix]:
 
 
 class Flag(StrEnum):
-    """Why a text has no score, or what limits its score: LIMITS.
+    """Why a text has no score, or what limits its score (LIMITS): docs/impscore.md.
 
-    CUT is of a text whose end the encoder does not read; THIN of one word, of unknown tokens alone,
-    or mostly of a script that the encoder does not know. UNSCORED is that of a text to which a
-    scorer of one's own gives no number.
+    UNSCORED is that of a text to which a scorer of one's own gives no number.
     """
 
     ABSENT = "absent"
@@ -245,10 +228,7 @@ LIMITS: Final = (Flag.CUT, Flag.THIN)  # flags of scores
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A text's implicitness or a pair's pragmatic distance; None with the reason in `flag`.
-
-    A value may have one of the flags LIMITS.
-    """
+    """A text's implicitness or a pair's distance; None with the reason in `flag`, else a limit."""
 
     value: float | None
     flag: Flag | None = None
@@ -293,7 +273,6 @@ class Scorer:
     def score(self, texts: Sequence[object], progress: Progress | None = None) -> list[Scored]:
         """Score the implicitness of each text, in their order; in [0, 2] where the form is cosine.
 
-        Values that are no text, and texts without a visible character or with a NUL, are flagged.
         A value depends on its text alone, but for float noise below 1e-5.
         """
         reads = [text_of(text) for text in texts]
@@ -316,25 +295,25 @@ class Scorer:
         0 or more; at most 2 where the form measures it by cosine. A pair has the flag of the
         first of its texts that has one.
         """
-        reads = [_pair_of(pair) for pair in pairs]
-        wanted = list(dict.fromkeys(read for read in reads if not isinstance(read, Flag)))
-        texts = (text for pair in wanted for text in pair)
-        embedded = embedded_texts(texts, self.encoder, progress)
+        reads = [(text_of(first), text_of(second)) for first, second in pairs]
+        flags = [next((text for text in pair if isinstance(text, Flag)), None) for pair in reads]
+        wanted = list(dict.fromkeys(p for p, flag in zip(reads, flags, strict=True) if not flag))
+        embedded = embedded_texts((t for pair in wanted for t in pair), self.encoder, progress)
         found = [v for some in chunks(wanted, AT_ONCE) for v in embedded.apart(some, self.head)]
         values, limits = dict(zip(wanted, found, strict=True)), self.limits(list(embedded.places))
         return [
-            Scored(None, read)
-            if isinstance(read, Flag)
-            else Scored(values[read], limits.get(read[0]) or limits.get(read[1]))
-            for read in reads
+            Scored(None, flag)
+            if flag
+            else Scored(values[pair], limits.get(pair[0]) or limits.get(pair[1]))
+            for pair, flag in zip(reads, flags, strict=True)
         ]
 
     def limits(self, texts: Sequence[str]) -> dict[str, Flag]:
         """Flag the texts whose score says little: CUT, or THIN, which also a cut text may be."""
-        cut = self.encoder.cut(texts) if isinstance(self.encoder, Limited) else ()
-        unread = self.encoder.unread(texts) if isinstance(self.encoder, Reading) else ()
-        found = dict.fromkeys(compress(texts, cut), Flag.CUT)
-        found |= dict.fromkeys(compress(texts, unread), Flag.THIN)
+        found: dict[str, Flag] = {}
+        if isinstance(self.encoder, Reading):
+            found |= dict.fromkeys(compress(texts, self.encoder.cut(texts)), Flag.CUT)
+            found |= dict.fromkeys(compress(texts, self.encoder.unread(texts)), Flag.THIN)
         return found | dict.fromkeys(filter(is_one_word, texts), Flag.THIN)
 
 
@@ -390,13 +369,6 @@ def embedded_texts(
     parts = [encoder.encode(b) for b in reported_chunks(order, AT_ONCE, progress, stage=stage)]
     vectors = np.concatenate(parts) if parts else np.empty((0, 0), np.float32)
     return Embedded(vectors, {text: place for place, text in enumerate(order)})
-
-
-def _pair_of(values: tuple[object, object]) -> tuple[str, str] | Flag:
-    first, second = text_of(values[0]), text_of(values[1])
-    if isinstance(first, Flag):
-        return first
-    return second if isinstance(second, Flag) else (first, second)
 
 
 def distinct_texts(texts: Iterable[str]) -> list[str]:

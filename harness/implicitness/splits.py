@@ -6,7 +6,7 @@ linked, and pairs that share a group or a linked sentence; linked pairs stay in 
 here encodes or trains.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from random import Random
 from typing import Final
@@ -80,34 +80,26 @@ class Split:
     redrawn: int
 
 
-class Links:
-    """Sentences, by their normal form, that must stay in one part."""
+def links_of(pairs: Sequence[TrainingPair]) -> dict[str, str]:
+    """Of each sentence, by its normal form, the one that represents all that it is linked to.
 
-    def __init__(self, pairs: Sequence[TrainingPair]) -> None:
-        """Link the sentences of a pair, of a group, and nearly equal sentences."""
-        texts, groups, links = dict[str, None](), dict[str, str](), list[tuple[str, str]]()
-        for pair in pairs:
-            own = [normal(text) for text in pair.own]
-            texts.update(dict.fromkeys((*own, *map(normal, pair.negative or ()))))
-            links += [(own[0], other) for other in own[1:]]
-            if pair.group is not None:
-                links.append((own[0], groups.setdefault(pair.group, own[0])))
-        self._first = linked(sorted(texts), [*links, *near_duplicates([*texts])])
-
-    def of_text(self, text: str) -> str:
-        """The sentence that represents all that a sentence is linked to."""
-        return self._first[normal(text)]
-
-    def of(self, pair: TrainingPair) -> str:
-        """The sentence that represents all that a pair is linked to."""
-        return self.of_text(pair.implicit)
+    Linked are the sentences of a pair, of a group, and nearly equal sentences.
+    """
+    texts, groups, links = dict[str, None](), dict[str, str](), list[tuple[str, str]]()
+    for pair in pairs:
+        own = [normal(text) for text in pair.own]
+        texts.update(dict.fromkeys((*own, *map(normal, pair.negative or ()))))
+        links += [(own[0], other) for other in own[1:]]
+        if pair.group is not None:
+            links.append((own[0], groups.setdefault(pair.group, own[0])))
+    return linked(sorted(texts), [*links, *near_duplicates([*texts])])
 
 
 def split(
     pairs: Sequence[TrainingPair], *, seed: int, shares: tuple[int, int, int] = SHARES
 ) -> Split:
     """Split the pairs by their groups, and give each a negative of its part."""
-    links = Links(pairs)
+    links = links_of(pairs)
     return _split(deal(pairs, links, seed=seed, shares=shares), links, seed=seed)
 
 
@@ -118,7 +110,7 @@ def folds(
 
     The other folds are dealt, by `shares`, into training and the choice of the epoch.
     """
-    links = Links(pairs)
+    links = links_of(pairs)
     parts = deal(pairs, links, seed=seed, shares=(1,) * count)
     for held, test in enumerate(parts):
         rest = [pair for place, part in enumerate(parts) if place != held for pair in part]
@@ -126,7 +118,7 @@ def folds(
 
 
 def deal(
-    pairs: Sequence[TrainingPair], links: Links, *, seed: int, shares: Sequence[int]
+    pairs: Sequence[TrainingPair], links: Mapping[str, str], *, seed: int, shares: Sequence[int]
 ) -> list[list[TrainingPair]]:
     """Deal the pairs into parts, in the order of the pairs; linked pairs lie in one part.
 
@@ -135,15 +127,13 @@ def deal(
     """
     members: dict[str, list[int]] = {}
     for place, pair in enumerate(pairs):
-        members.setdefault(links.of(pair), []).append(place)
+        members.setdefault(links[normal(pair.implicit)], []).append(place)
     order = sorted(members)
     Random(seed).shuffle(order)  # noqa: S311 - no secret
     parts: list[list[int]] = [[] for _ in shares]
+    wanted = [share / sum(shares) * len(pairs) for share in shares]
     for root in sorted(order, key=lambda root: -len(members[root])):
-        short = [
-            share / sum(shares) * len(pairs) - len(part)
-            for share, part in zip(shares, parts, strict=True)
-        ]
+        short = [share - len(part) for share, part in zip(wanted, parts, strict=True)]
         parts[short.index(max(short))] += members[root]
     if any(share and not part for share, part in zip(shares, parts, strict=True)):
         groups = "group" if len(members) == 1 else "groups"
@@ -154,27 +144,21 @@ def deal(
     return [[pairs[place] for place in sorted(part)] for part in parts]
 
 
-def _split(parts: Sequence[Sequence[TrainingPair]], links: Links, *, seed: int) -> Split:
-    """Three parts, each with negatives from its own pairs; an owner is a sentence's part."""
-    # The part of a negative is that of its first pair.
-    owners = {links.of(pair): place for place, part in enumerate(parts) for pair in part}
+def _split(
+    parts: Sequence[Sequence[TrainingPair]], links: Mapping[str, str], *, seed: int
+) -> Split:
+    """Three parts, each with negatives from its own pairs; a sentence is in that of its pair."""
+    owners = {links[normal(p.implicit)]: place for place, part in enumerate(parts) for p in part}
+    groups, redrawn, found = len(owners), 0, list[tuple[TrainingPair, ...]]()
     for place, part in enumerate(parts):
         for text in (text for pair in part for text in pair.negative or ()):
-            owners.setdefault(links.of_text(text), place)
-    kept = [
-        [
-            pair
-            if all(owners[links.of_text(text)] == place for text in pair.negative or ())
-            else replace(pair, negative=None)
-            for pair in part
-        ]
-        for place, part in enumerate(parts)
-    ]
-    redrawn = sum(
-        old.negative is not None and new.negative is None
-        for part, again in zip(parts, kept, strict=True)
-        for old, new in zip(part, again, strict=True)
-    )
-    train, validation, test = (tuple(with_negatives(part, seed)) for part in kept)
-    groups = len({links.of(pair) for part in parts for pair in part})
+            owners.setdefault(links[normal(text)], place)  # of its first pair
+    for place, part in enumerate(parts):
+        kept = []
+        for pair in part:
+            is_own = all(owners[links[normal(text)]] == place for text in pair.negative or ())
+            redrawn += not is_own
+            kept.append(pair if is_own else replace(pair, negative=None))
+        found.append(tuple(with_negatives(kept, seed)))
+    train, validation, test = found
     return Split(train, validation, test, groups, redrawn)

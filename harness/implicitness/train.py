@@ -41,37 +41,23 @@ def head_metrics(
 ) -> Metrics:
     """Measure a head on held-out pairs, whose sentences are all embedded.
 
-    `implicitness` is the share of pairs whose implicit side scores above the explicit one,
-    `pragmatics` that of pairs whose sides are nearer in meaning than its negative's, 0 to 1, ties
-    half. `tau` (tau-b) and `rho` are the means of the rank correlations of each set of levels
-    with its order, -1 to 1; `words` is the implicitness accuracy of word presence. `plain` is the
-    share of pairs whose implicit side scores above their plain sentence, ties half. None where
+    docs/impscore.md says what each metric is; `words` scores a text by its words alone. None where
     there are none of a kind.
     """
-    scores = _scores(head, embedded)
-    near = embedded.apart([(p.implicit, p.explicit) for p in held if p.negative], head)
-    far = embedded.apart([p.negative for p in held if p.negative], head)
+    values = head.implicitness(embedded.vectors).tolist()
+    scores = {text: values[place] for text, place in embedded.places.items()}
+    known = [pair.negative for pair in held if pair.negative]
+    near = embedded.apart([(pair.implicit, pair.explicit) for pair in held], head)
+    own = [apart for apart, pair in zip(near, held, strict=True) if pair.negative]
+    far = embedded.apart(known, head)
     graded = [[scores[text] for text in pair.levels] for pair in held if pair.levels]
     return {
         "implicitness": accuracy([scores[p.implicit] - scores[p.explicit] for p in held]),
-        "pragmatics": accuracy([other - own for own, other in zip(near, far, strict=True)]),
+        "pragmatics": accuracy([other - one for one, other in zip(own, far, strict=True)]),
         "tau": mean_known([tau(range(len(found)), found) for found in graded]),
         "rho": mean_known([rho(range(len(found)), found) for found in graded]),
         "words": accuracy([words(p.implicit) - words(p.explicit) for p in held]) if words else None,
         "plain": accuracy([scores[p.implicit] - scores[p.plain] for p in held if p.plain]),
-    }
-
-
-def side_means(head: Head, held: Sequence[TrainingPair], embedded: Embedded) -> Metrics:
-    """Mean implicitness of both sides, and mean pragmatic distance of pairs and of negatives.
-
-    `implicit mean` and `explicit mean` are 0 to 2 where the head's distance is cosine, `pair
-    distance` and `negative distance` 0 or more; None without a pair, or one with a negative.
-    """
-    scores = _scores(head, embedded)
-    near = embedded.apart([(pair.implicit, pair.explicit) for pair in held], head)
-    far = embedded.apart([pair.negative for pair in held if pair.negative], head)
-    return {
         "implicit mean": mean_known([scores[pair.implicit] for pair in held]),
         "explicit mean": mean_known([scores[pair.explicit] for pair in held]),
         "pair distance": mean_known(near),
@@ -79,17 +65,8 @@ def side_means(head: Head, held: Sequence[TrainingPair], embedded: Embedded) -> 
     }
 
 
-def _scores(head: Head, embedded: Embedded) -> dict[str, float]:
-    scores = head.implicitness(embedded.vectors).tolist()
-    return {text: scores[place] for text, place in embedded.places.items()}
-
-
 def word_presence(known: Sequence[TrainingPair]) -> Callable[[str], float]:
-    """Train the baseline: a function from a text to its score by words alone.
-
-    The score is the sum, over the text's distinct words, of the log of how often each occurred on
-    implicit sides over how often on explicit ones, each plus one (naive Bayes).
-    """
+    """Train the baseline, naive Bayes: a function from a text to its score by words alone."""
     sides = [pair.implicit for pair in known], [pair.explicit for pair in known]
     implicit, explicit = (
         Counter(word for text in side for word in set(normal(text).split())) for side in sides
@@ -115,11 +92,7 @@ def make_head(
     encoder: Encoder,
     progress: Progress,
 ) -> Head:
-    """Train a head on some pairs by a recipe; its metrics are on its card.
-
-    `data` has the name of the pairs on the card, and the pairs. `encoder` is the one that the
-    recipe names. Progress counts sentences and folds.
-    """
+    """Train a head on some pairs, named in `data`, by a recipe; its metrics are on its card."""
     source, pairs = data
     embedded = embed(pairs, encoder, progress)
     parts = split(pairs, seed=recipe.seed, shares=recipe.split)
@@ -130,7 +103,6 @@ def make_head(
         graded = sum(bool(pair.levels) for pair in parts.test)
         metrics |= {"test pairs": len(parts.test), "test graded": graded}
         found = head_metrics(bare, parts.test, embedded, words=word_presence(parts.train))
-        found |= side_means(bare, parts.test, embedded)
         metrics |= {f"test {key}": value for key, value in found.items()}
     if recipe.folds:
         metrics |= cross_validated(pairs, recipe, embedded, progress=progress)
@@ -163,10 +135,7 @@ def _split_text(parts: Split, recipe: RecipeSpec) -> str:
 def train_members(
     parts: Split, embedded: Embedded, recipe: RecipeSpec, *, seed: int
 ) -> tuple[Members, tuple[int, ...]]:
-    """Train as many sets of matrices as a recipe has members, with successive seeds.
-
-    Gives the matrices, and the epoch that each is of.
-    """
+    """The matrices of each member of a recipe, with successive seeds, and the epochs of these."""
     known = examples(parts.train, embedded)
     held = examples(parts.validation, embedded) if parts.validation else None
     seeds = range(seed, seed + recipe.members)
@@ -194,7 +163,8 @@ def cross_validated(
         head, words = head_of("fold", members, recipe), word_presence(parts.train)
         found.append(head_metrics(head, parts.test, embedded, words=words))
         progress("folds", len(found), recipe.folds)
-    return {f"folds {name}": mean_known([one[name] for one in found]) for name in found[0]}
+    names = (name for name in found[0] if not name.endswith((" mean", " distance")))
+    return {f"folds {name}": mean_known([one[name] for one in found]) for name in names}
 
 
 SWEPT: Final[dict[str, tuple[float, ...]]] = {
@@ -209,10 +179,7 @@ Trial = tuple[dict[str, object], SettingsSpec]
 
 
 def trials(settings: SettingsSpec, *, is_grid: bool = False) -> list[Trial]:
-    """List the twelve forms, the rest as in `settings`; or every combination of SWEPT.
-
-    A form has the columns `setting` and `value`, its name; a combination a column a setting.
-    """
+    """The twelve forms, named in `setting` and `value`; or every combination of SWEPT."""
     if is_grid:
         combined = [dict(zip(SWEPT, values, strict=True)) for values in product(*SWEPT.values())]
         return [({**one}, structs.replace(settings, **one)) for one in combined]
@@ -234,12 +201,11 @@ def ablation(
     runs: int,
     progress: Progress,
 ) -> DataFrame:
-    """Train and measure each trial, once for each of `runs` seeds.
+    """Train and measure each trial, once for each of `runs` seeds: a row a training.
 
-    `data` and `recipe` come with their names. A row a training: the trial's columns, seed,
-    kept_epoch, its METRICS on the test pairs, NaN where there was nothing to measure; then data,
-    recipe and encoder, each NAME@DIGEST. `attrs` counts the test `pairs`, and those of them that
-    are `graded`.
+    `data` and `recipe` come with their names. Columns: the trial's, seed, kept_epoch, METRICS on
+    the test pairs; then data, recipe and encoder, each NAME@DIGEST. `attrs` counts the test
+    `pairs`, and those that are `graded`.
     """
     (source, pairs), (name, spec) = data, recipe
     embedded = embed(pairs, encoder, progress)

@@ -1,14 +1,9 @@
-"""Files of answers that other programs stored to one judged run; no model is asked.
-
-The content of a file shows its format, or a column map describes it. Samples without an answer
-count as missing.
-"""
+"""Files of answers that other programs stored to one judged run; no model is asked."""
 
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +12,7 @@ from harness.data.map_drafts import import_map
 from harness.data.ratings import COLUMNS, ratings_text
 from harness.errors import DataError, SpecError, StoreError, did_you_mean
 from harness.importers.formats.inspect_log import ZIPPED
-from harness.importers.record import SampleLookup
+from harness.importers.record import SampleLookup, StoredAnswer
 from harness.importers.run import ImportJob, as_answered, file_of, joined, records
 from harness.lazy import DataFrame, pandas
 from harness.pipeline.execute import RunResult, judge
@@ -32,7 +27,7 @@ from harness.workspace import Workspace
 
 # A layout is a module with LOOKS_FOR, recognises(text) and read(path, text, lookup, spec). Those of
 # released data are named by the tasks they answer; logs of other harnesses answer any.
-RELEASED = {"rated_replies": "topical_chat", "hu_choices": "hu2022"}
+RELEASED = {"rated_replies": "topical_chat"}
 LOGS = {"lm_eval": "lm_eval_log", "inspect": "inspect_log"}
 _log = logging.getLogger(__name__)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
@@ -71,22 +66,21 @@ def import_answers(
     spec = space.registry.load("configs/imports", column_map) if column_map else None
     layouts = _layouts(task, name, spec)
     texts = [_content(path) for path in files]
-    fields = partial(_fields, space, task)
-    chosen = [_layout(p, text, layouts, fields) for p, text in zip(files, texts, strict=True)]
-    samples, data = space.measured(*space.samples(task.data), task.implicitness)
-    prompts = space.registry.prompts
-    lookup = SampleLookup(name, task, samples=samples, prompts=prompts, data=data.mode)
-    sources = zip(chosen, files, texts, strict=True)
-    read = [layout.read(path, text, lookup, spec) for layout, path, text in sources]
-    answers = [answer for own, _ in read for answer in own]
-    task = as_answered(task, answers, spec.temperature if spec else None)
-    job = ImportJob(name, task, tuple(samples), data, model, joined(answers))
-    notes = [
-        (path, what, rows)
-        for path, (_, counts) in zip(files, read, strict=True)
-        for what, rows in counts.items()
-        if rows
+    chosen = [
+        next((one for one in layouts.values() if one.recognises(text)), None) for text in texts
     ]
+    if None in chosen:
+        raise _unknown(space, task, files[chosen.index(None)], layouts)
+    samples, data = space.measured(*space.samples(task.data), task.implicitness)
+    lookup = SampleLookup(name, task, samples, space.registry.prompts, data.mode)
+    answers: list[StoredAnswer] = []
+    notes = []
+    for layout, path, text in zip(filter(None, chosen), files, texts, strict=True):
+        own, counts = layout.read(path, text, lookup, spec)
+        answers += own
+        notes += [(path, what, rows) for what, rows in counts.items() if rows]
+    task = as_answered(task, answers, spec.temperature if spec else None)
+    job = ImportJob(name, task, samples, data, model, joined(answers))
     return Imported(
         done=_stored(space, job),
         counts=_counts(job),
@@ -138,43 +132,33 @@ def _content(path: Path) -> str:
     return read_text(path)
 
 
-def _layout(
-    path: Path, text: str, layouts: Mapping[str, ModuleType], fields: Callable[[], list[str]]
-) -> ModuleType:
-    for layout in layouts.values():
-        if layout.recognises(text):
-            return layout
+def _unknown(
+    space: Workspace, task: TaskSpec, path: Path, layouts: Mapping[str, ModuleType]
+) -> DataError:
+    """The error for a file of no layout; it ends in a map to fill in, where the file is a table."""
     known = "; ".join(f"{name}: {layout.LOOKS_FOR}" for name, layout in layouts.items())
-    raise DataError(
+    fact = (
         f"{path}: of no layout known here, or cut; layouts known: {known}; for others, say with "
-        f"--map which column is what{_draft(path, fields)}"
+        "--map which column is what"
     )
-
-
-def _fields(space: Workspace, task: TaskSpec) -> list[str]:
-    """The fields of a task's samples."""
-    path = space.registry.resource(task.data.sample)
-    samples = space.registry.read("samples_jsonl", [path], None)
-    return sorted({name for sample in samples[:1] for name in sample.fields})
-
-
-def _draft(path: Path, fields: Callable[[], list[str]]) -> str:
-    """A map to fill in, where the file is a table."""
     kind = format_by_name(path.name)
     if kind not in (FileFormat.CSV, FileFormat.JSONL, FileFormat.PARQUET):
-        return ""
+        return DataError(fact)
     try:
         columns = [name for name in read_file(path).columns if name]
     except DataError:
-        return ""
-    draft = import_map(path, columns, fields=fields(), form=kind)
-    return f"; a map to fill in, for --map FILE.yaml:\n\n{draft}\n"
+        return DataError(fact)
+    source = space.registry.resource(task.data.sample)
+    samples = space.registry.read("samples_jsonl", [source], None)
+    fields = sorted({name for sample in samples[:1] for name in sample.fields})
+    draft = import_map(path, columns, fields=fields, form=kind)
+    return DataError(f"{fact}; a map to fill in, for --map FILE.yaml:\n\n{draft}\n")
 
 
 def _counts(job: ImportJob) -> DataFrame:
     rows = [
         (cell.variant, cell.sample.group, (cell.variant, cell.sample.id) in job.answers)
-        for cell in job.planned()
+        for cell in job.planned
     ]
     frame = pandas.DataFrame(rows, columns=["variant", "group", "is_found"])
     by = frame.groupby(["variant", "group"], sort=False)["is_found"]

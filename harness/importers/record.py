@@ -5,8 +5,8 @@ A column is a name or, for nested content, a path such as `doc.id`.
 
 from ast import literal_eval
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf, log
 from typing import Any
@@ -26,8 +26,6 @@ _SLACK = 1e-3  # the most that rounding may add to a probability or a sum of the
 _LONGEST = 10_000
 Match = tuple[str, Sample]
 """The variant and the sample that an answer belongs to."""
-Prompted = Callable[["ImportedRecord"], Sequence[str]]
-Answering = Callable[["ImportedRecord", Match], "StoredAnswer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +43,6 @@ class StoredAnswer:
     texts: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
     scores: tuple[ChoiceScore, ...] = ()
-
-    def __post_init__(self) -> None:
-        if bool(self.texts) == bool(self.scores) or len(self.choices) != len(self.scores):
-            raise ValueError(f"{self.place}: give texts or one score for each of the choices")
 
     @property
     def question(self) -> tuple[object, ...]:
@@ -87,9 +81,8 @@ def scores_of_probabilities(
     values: Sequence[float], choices: Sequence[str]
 ) -> tuple[ChoiceScore, ...]:
     """The scores of choices from their probabilities; raises ValueError for other numbers."""
-    for value in values:
-        if not 0 <= value <= 1 + _SLACK:
-            raise ValueError(f"{value} is no probability")
+    if strange := [value for value in values if not 0 <= value <= 1 + _SLACK]:
+        raise ValueError(f"{strange[0]} is no probability")
     if values and not any(values):
         raise ValueError("the probability of every choice is 0, which is no answer")
     if sum(values) > 1 + _SLACK:
@@ -101,68 +94,67 @@ def scores_of_logprobs(values: Sequence[float], choices: Sequence[str]) -> tuple
     """The scores of choices from log-probabilities in nats; raises ValueError for other numbers."""
     if len(values) != len(choices):
         raise ValueError(f"{len(values)} numbers for {len(choices)} choices")
-    for value in values:
-        if not value <= _SLACK:
-            raise ValueError(f"{value} is no log-probability in nats")
+    if strange := [value for value in values if not value <= _SLACK]:
+        raise ValueError(f"{strange[0]} is no log-probability in nats")
     return tuple(
         ChoiceScore(LEAST if value == -inf else value, None, len(choice.encode()))
         for value, choice in zip(values, choices, strict=True)
     )
 
 
+@dataclass(frozen=True)
 class SampleLookup:
-    """The samples of a task, and the prompt of each under each variant."""
+    """The samples of a task, and the prompt of each under each variant.
 
-    def __init__(
-        self, name: str, task: TaskSpec, *, samples: Sequence[Sample], prompts: Prompts, data: str
-    ) -> None:
-        """Look up the samples of task `name`; errors describe their data as `data`."""
-        self.task = task
-        self.samples = tuple(samples)
-        self.by_id = {sample.id: sample for sample in samples}
-        self._name, self._data, self._prompts = name, data, prompts
-        self._indices: dict[tuple[str, ...], defaultdict[tuple[str, ...], list[Sample]]] = {}
+    Errors name the task `name`, and its data by `data`.
+    """
+
+    name: str
+    task: TaskSpec
+    samples: Sequence[Sample]
+    prompts: Prompts
+    data: str
+    _by_fields: dict[tuple[str, ...], dict[tuple[str, ...], list[Sample]]] = field(
+        default_factory=dict
+    )
+
+    @cached_property
+    def by_id(self) -> dict[str, Sample]:
+        """Each sample by its id."""
+        return {sample.id: sample for sample in self.samples}
 
     def having(self, fields: Mapping[str, str], group: str | None = None) -> list[Sample]:
-        """The samples of a group, by default of all, with exactly these texts in these fields."""
-        names = tuple(sorted(fields))
-        if names not in self._indices:
-            index = self._indices[names] = defaultdict(list)
-            for sample in (one for one in self.samples if one.fields.keys() >= set(names)):
-                index[tuple(sample.fields[name] for name in names)].append(sample)
-        same = self._indices[names].get(tuple(fields[name] for name in names), [])
-        return [sample for sample in same if group in (None, sample.group)]
+        """The samples of a group, by default of all, with these texts in these fields.
 
-    def variant(self, name: str, *, place: str) -> str:
-        """The name of a variant; raises DataError where the task has no such variant."""
-        if name not in self.task.variants:
-            known = did_you_mean(name, list(self.task.variants))
-            raise DataError(f"{place}: no variant {name!r} in task {self._name}{known}")
-        return name
+        Outer white space does not count.
+        """
+        names = tuple(sorted(fields))
+        if names not in self._by_fields:
+            index = self._by_fields[names] = defaultdict(list)
+            for sample in (one for one in self.samples if one.fields.keys() >= {*names}):
+                index[tuple(sample.fields[name].strip() for name in names)].append(sample)
+        same = self._by_fields[names].get(tuple(fields[name].strip() for name in names), [])
+        return [sample for sample in same if group in (None, sample.group)]
 
     def unknown(self, place: str, what: str) -> DataError:
         """The error for an answer to something that is no sample of the task."""
         return DataError(
-            f"{place}: {what}, not among the {len(self.samples)} samples of task {self._name} "
-            f"({self._data} data); name the data it belongs to with --data"
+            f"{place}: {what}, not among the {len(self.samples)} samples of task {self.name} "
+            f"({self.data} data); name the data it belongs to with --data"
         )
 
-    def asked(self, text: str) -> list[Match]:
-        """The variants and samples with this prompt, ignoring outer white space."""
-        return self._prompted.get(text.strip(), [])
-
     @cached_property
-    def _prompted(self) -> Mapping[str, list[Match]]:
+    def prompted(self) -> Mapping[str, list[Match]]:
         """Variants and samples by prompt, without variants of several steps."""
-        prompted: dict[str, list[Match]] = {}
-        run = Run(self._name, (), "", (), seed=0, limit=None, prompts="", data="")
-        plan = Plan(run, self.task, self.samples, self._prompts, "")
+        prompted = defaultdict[str, list[Match]](list)
+        run = Run(self.name, (), "", (), seed=0, limit=None, prompts="", data="")
+        plan = Plan(run, self.task, self.samples, self.prompts, "")
         for variant, spec in self.task.variants.items():
             steps = [step for step in spec.steps if not step.is_unconditional]
             for sample in applicable(spec, self.samples) if len(steps) == 1 else ():
                 cell = PlannedResponse(sample, variant, self.task.decodings[0])
                 asked = request(plan, cell, step=steps[0], earlier={})
-                prompted.setdefault(prompt_text(asked.messages), []).append((variant, sample))
+                prompted[prompt_text(asked.messages)].append((variant, sample))
         return prompted
 
 
@@ -171,24 +163,28 @@ def prompt_text(messages: Sequence[Message]) -> str:
     return "\n".join(message.content for message in messages).strip()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ImportedRecord:
-    """The values of one row of a file by column; `place` is its file and line, for errors."""
+    """The values of one row of a file; `place` is its file and line, for errors.
+
+    `prompts` are texts of what was asked, as far as the file has them.
+    """
 
     place: str
     content: Mapping[str, Any]
+    prompts: Sequence[str] = ()
 
-    def value(self, column: str) -> object:
+    @cached_property
+    def values(self) -> dict[str, Any]:
+        """Each value by its column, and by its path where it is nested."""
+        return {**dict(_paths(self.content)), **self.content}
+
+    def value(self, column: str) -> Any:  # noqa: ANN401 - any JSON
         """The value in a column; raises DataError where there is no such column."""
-        at: object = self.content
-        if column in self.content:
-            return self.content[column]
-        for part in column.split("."):
-            if not isinstance(at, Mapping) or part not in at:
-                known = _paths(self.content)
-                raise DataError(f"{self.place}: no column {column!r}{did_you_mean(column, known)}")
-            at = at[part]
-        return at
+        if column not in self.values:
+            known = did_you_mean(column, [*self.values])
+            raise DataError(f"{self.place}: no column {column!r}{known}")
+        return self.values[column]
 
     def text(self, column: str) -> str:
         """The value in a column as a text: "" for None, "1" for 1.0; a list or object raises."""
@@ -201,54 +197,38 @@ class ImportedRecord:
         """Whether a column has a value other than None, NaN and white space."""
         return filled(self.value(column)) is not None
 
-    def first(self, *columns: str) -> list[str]:
-        """The texts of those of some columns that are there and hold one."""
-        found = []
-        for column in columns:
-            try:
-                found += [self.text(column)]
-            except DataError:
-                continue
-        return [text for text in found if text]
-
     def is_selected(self, spec: MapSpec | None) -> bool:
         """Whether a map's `where` keeps this record."""
         where = spec.where if spec else {}
         return all(self.text(column) in values for column, values in where.items())
 
 
-def read_answers(
-    records: Sequence[ImportedRecord],
-    lookup: SampleLookup,
-    spec: MapSpec | None,
-    *,
-    prompts: Prompted,
-    answer: Answering,
-) -> list[StoredAnswer]:
-    """The answers of some records, each to the sample and variant that it belongs to.
-
-    `prompts` gives the texts of a record's prompt, `answer` what it answers.
-    """
-    matched = [matches(one, lookup, spec=spec, prompts=prompts(one)) for one in records]
-    pairs = zip(records, distinct_sources(matched), strict=True)
-    return [answer(record, match) for record, match in pairs]
+def _paths(content: Mapping[str, Any], start: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in content.items():
+        yield f"{start}{name}", value
+        if isinstance(value, Mapping):
+            yield from _paths(value, f"{start}{name}.")
 
 
-def matches(
-    record: ImportedRecord,
-    lookup: SampleLookup,
-    *,
-    spec: MapSpec | None,
-    prompts: Sequence[str] = (),
-) -> list[Match]:
+def matched(
+    records: Sequence[ImportedRecord], lookup: SampleLookup, spec: MapSpec | None
+) -> list[tuple[ImportedRecord, Match]]:
+    """Each record with the variant and sample that it answers."""
+    found = [matches(one, lookup, spec) for one in records]
+    return list(zip(records, distinct_sources(found), strict=True))
+
+
+def matches(record: ImportedRecord, lookup: SampleLookup, spec: MapSpec | None) -> list[Match]:
     """All variants and samples that a record may answer: one, or those that share its prompt.
 
-    `prompts` are texts of the prompt in the log. Without a map they decide sample and variant;
-    where they are not this program's prompts, the log's `id` and `variant` decide.
+    Without a map its prompts decide; where they are not this program's prompts, the log's `id` and
+    `variant` do.
     """
+    prompts = record.prompts
     if spec is not None and spec.sample is not None and spec.sample.prompt:
         prompts = (record.text(spec.sample.prompt),)
-    asked = next((pairs for text in prompts if (pairs := lookup.asked(text))), [])
+    found = (lookup.prompted.get(text.strip(), []) for text in prompts)
+    asked: list[Match] = next(filter(None, found), [])
     sample, variant = _sample(record, lookup, spec), _variant(record, lookup, spec)
     if not asked:
         if sample is None:
@@ -261,21 +241,22 @@ def matches(
             )
         asked = [(variant or next(iter(lookup.task.variants)), sample)]
     of_sample = [pair for pair in asked if sample is None or sample.id == pair[1].id]
-    of_variant = [pair for pair in of_sample if pair[0] == variant]
-    is_variant_mapped = spec is not None and bool(spec.variant or spec.variant_column)
-    if not of_sample or (is_variant_mapped and not of_variant):
+    kept = [pair for pair in of_sample if pair[0] == variant]
+    if not kept and not (spec and (spec.variant or spec.variant_column)):
+        kept = of_sample
+    if not kept:
         own, other = (of_sample or asked)[0]
         claimed = f"{variant or 'a variant'} of sample {(sample or other).id}"
         raise DataError(
             f"{record.place}: said to be {claimed}, while its prompt is that of {own} of sample "
             f"{other.id}; correct the file, or the map"
         )
-    for own, other in of_variant or of_sample:
-        if not applicable(lookup.task.variants[own], [other]):
+    for own, other in kept:
+        if not [*applicable(lookup.task.variants[own], [other])]:
             raise DataError(
                 f"{record.place}: sample {other.id} is not asked under {own}; correct the variant"
             )
-    return of_variant or of_sample
+    return kept
 
 
 def distinct_sources(found: Sequence[Sequence[Match]]) -> list[Match]:
@@ -300,8 +281,9 @@ def _sample(record: ImportedRecord, lookup: SampleLookup, spec: MapSpec | None) 
     """The sample that a record names; None where its prompt has to decide."""
     columns = spec.sample if spec else None
     if columns is None:
-        named = record.first("id", "doc.id", "doc.sample_id")
-        return next((lookup.by_id[name] for name in named if name in lookup.by_id), None)
+        named = (record.values.get(name) for name in ("id", "doc.id", "doc.sample_id"))
+        known = (lookup.by_id.get(cell_text(name)) for name in named)
+        return next(filter(None, known), None)
     if columns.id:
         name = record.text(columns.id)
         if name not in lookup.by_id:
@@ -309,13 +291,13 @@ def _sample(record: ImportedRecord, lookup: SampleLookup, spec: MapSpec | None) 
         return lookup.by_id[name]
     if columns.prompt:
         return None
-    texts = {name: record.text(column) for name, column in columns.fields.items()}
+    texts = {name: record.text(column).strip() for name, column in columns.fields.items()}
     same = lookup.having(texts, record.text(columns.group) if columns.group else None)
     if len(same) == 1:
         return same[0]
-    known = sorted({field for sample in lookup.samples for field in sample.fields})
-    for name in (name for name in texts if name not in known):
-        near = did_you_mean(name, known)
+    fields = sorted({field for sample in lookup.samples for field in sample.fields})
+    for name in (name for name in texts if name not in fields):
+        near = did_you_mean(name, fields)
         raise DataError(f"{record.place}: by the map's `fields`, no sample has {name!r}{near}")
     if not same:
         raise lookup.unknown(record.place, f"its {' and '.join(texts)}")
@@ -326,19 +308,16 @@ def _sample(record: ImportedRecord, lookup: SampleLookup, spec: MapSpec | None) 
 
 
 def _variant(record: ImportedRecord, lookup: SampleLookup, spec: MapSpec | None) -> str | None:
+    known = lookup.task.variants
     if spec is None or not (spec.variant or spec.variant_column):
-        own = record.first("doc.variant", "metadata.variant")
-        return own[0] if own and own[0] in lookup.task.variants else None
-    name = spec.variant or record.text(spec.variant_column or "")
-    if spec.variants and name not in spec.variants:
-        known = did_you_mean(name, list(spec.variants))
-        raise DataError(f"{record.place}: {name!r} is not among the map's `variants`{known}")
-    return lookup.variant(spec.variants.get(name, name), place=record.place)
-
-
-def _paths(content: Mapping[str, Any], depth: int = 3) -> list[str]:
-    paths = []
-    for name, value in content.items():
-        inner = _paths(value, depth - 1) if isinstance(value, Mapping) and depth > 1 else []
-        paths += [name, *(f"{name}.{part}" for part in inner)]
-    return paths
+        named = [record.values.get(name) for name in ("doc.variant", "metadata.variant")]
+        return next((name for name in named if isinstance(name, str) and name in known), None)
+    said = spec.variant or record.text(spec.variant_column or "")
+    if spec.variants and said not in spec.variants:
+        near = did_you_mean(said, [*spec.variants])
+        raise DataError(f"{record.place}: {said!r} is not among the map's `variants`{near}")
+    name = spec.variants.get(said, said)
+    if name not in known:
+        near = did_you_mean(name, [*known])
+        raise DataError(f"{record.place}: no variant {name!r} in task {lookup.name}{near}")
+    return name

@@ -1,11 +1,11 @@
 """Stored answers of one model to a task, to the requests, records and run they amount to.
 
-What was asked and answered is kept as it is; what is missing is a failure. Nothing here reads a
-file of answers, or judges.
+What was asked and answered is kept as it is; what is missing is a failure.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from msgspec import UNSET, structs
 
@@ -16,7 +16,7 @@ from harness.importers.record import StoredAnswer
 from harness.parts import Decoding, Mode, Reason, digest
 from harness.pipeline.plan import SCORING, PlannedResponse, applicable
 from harness.pipeline.walk import sample_record
-from harness.specs.tasks import TaskSpec, VariantSpec
+from harness.specs.tasks import TaskSpec
 from harness.storage.ledger import Ledger
 from harness.storage.run_tables import SampleRecord
 from harness.storage.runs import DataEntry, ModelEntry, RunFile
@@ -24,13 +24,13 @@ from harness.storage.runs import DataEntry, ModelEntry, RunFile
 KIND, ABSENT = "replay", "not in the imported files"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ImportJob:
     """A task as it was answered, its samples, and the answers of a model by variant and sample."""
 
     name: str
     task: TaskSpec
-    samples: tuple[Sample, ...]
+    samples: Sequence[Sample]
     data: DataEntry
     model: str
     answers: Mapping[tuple[str, str], StoredAnswer]
@@ -40,6 +40,7 @@ class ImportJob:
         """The model's identity: all that is known of it is what it is called."""
         return f"{KIND}:{self.model}@{self.name}"
 
+    @cached_property
     def planned(self) -> list[PlannedResponse]:
         """Each variant that was found, and those averaged with it, for all samples it has."""
         named = {variant for variant, _ in self.answers}
@@ -56,29 +57,22 @@ def as_answered(
     task: TaskSpec, answers: Sequence[StoredAnswer], temperature: float | None
 ) -> TaskSpec:
     """A task as stored answers answer it: of each variant the last step, drawn in one way."""
-    scored = [answer for answer in answers if answer.scores]
-    if scored and len(scored) < len(answers):
-        written = next(answer for answer in answers if not answer.scores)
+    places = {bool(answer.scores): answer.place for answer in answers}
+    if len(places) > 1:
         raise DataError(
-            f"{scored[0].place}: scores of choices, while {written.place} holds written answers; "
+            f"{places[True]}: scores of choices, while {places[False]} holds written answers; "
             "import them apart"
         )
     drawn = task.decodings[0]
     if temperature is not None:
         known = {part.temperature: part for part in task.decodings}
         drawn = known.get(temperature) or structs.replace(drawn, temperature=temperature)
-    return structs.replace(
-        task,
-        mode=Mode.CHOOSE if scored else Mode.GENERATE,
-        decodings=(drawn,),
-        variants={name: _last_step(variant) for name, variant in task.variants.items()},
-    )
-
-
-def _last_step(variant: VariantSpec) -> VariantSpec:
-    """The variant with its last step alone, which no conversation precedes."""
-    last = structs.replace(variant.steps[-1], is_follow_up=UNSET)
-    return structs.replace(variant, steps=(last,))
+    variants = {}
+    for name, variant in task.variants.items():
+        last = structs.replace(variant.steps[-1], is_follow_up=UNSET)  # no conversation precedes it
+        variants[name] = structs.replace(variant, steps=(last,))
+    mode = Mode.CHOOSE if True in places else Mode.GENERATE
+    return structs.replace(task, mode=mode, decodings=(drawn,), variants=variants)
 
 
 def joined(answers: Sequence[StoredAnswer]) -> dict[tuple[str, str], StoredAnswer]:
@@ -99,7 +93,11 @@ def joined(answers: Sequence[StoredAnswer]) -> dict[tuple[str, str], StoredAnswe
 
 def file_of(job: ImportJob) -> RunFile:
     """run.json of the answers; the run's digest covers the prompts stored with them."""
-    planned, words = job.planned(), _words(job)
+    asked: dict[str, dict[str, object]] = {cell.variant: {} for cell in job.planned}
+    for (name, sample), answer in job.answers.items():
+        asked[name][sample] = answer.question
+    fixed = (job.task.mode, job.task.postprocess, job.task.decodings[0])
+    words = {name: digest((fixed, part)) for name, part in asked.items()}
     run = Run(
         task=job.name,
         variants=tuple(words),
@@ -118,7 +116,7 @@ def file_of(job: ImportJob) -> RunFile:
         data=job.data,
         variants=words,
         samples=len(job.samples),
-        planned=len(planned),
+        planned=len(job.planned),
         chance=job.task.chance,
         version=__version__,
     )
@@ -129,10 +127,8 @@ def records(ledger: Ledger, job: ImportJob) -> list[SampleRecord]:
 
     An answer that differs from what is stored for the same prompt is refused.
     """
-    planned = job.planned()
-    answers = [job.answers.get((cell.variant, cell.sample.id)) for cell in planned]
-    pairs = zip(planned, answers, strict=True)
-    asked = [_request(job, cell.variant, cell.sample.id, answer=one) for cell, one in pairs]
+    answers = [job.answers.get((cell.variant, cell.sample.id)) for cell in job.planned]
+    asked = [_request(job, *pair) for pair in zip(job.planned, answers, strict=True)]
     stored = ledger.find([request.key for request in asked])
     new: list[tuple[Request, Response]] = []
     for request, answer in zip(asked, answers, strict=True):
@@ -152,7 +148,7 @@ def records(ledger: Ledger, job: ImportJob) -> list[SampleRecord]:
             stored[request.key] = response
     finally:
         ledger.close()
-    calls = zip(planned, asked, strict=True)
+    calls = zip(job.planned, asked, strict=True)
     return [sample_record(cell, [(one, stored[one.key])], job.task) for cell, one in calls]
 
 
@@ -163,22 +159,13 @@ def _drawn(job: ImportJob, count: int) -> Decoding:
     return Decoding(drawn.temperature, drawn.max_tokens, n=count)
 
 
-def _words(job: ImportJob) -> dict[str, str]:
-    """For each variant the digest of what was asked, and how."""
-    asked: dict[str, dict[str, object]] = {cell.variant: {} for cell in job.planned()}
-    for (name, sample), answer in job.answers.items():
-        asked[name][sample] = answer.question
-    fixed = (job.task.mode, job.task.postprocess, job.task.decodings[0])
-    return {name: digest((fixed, part)) for name, part in asked.items()}
-
-
-def _request(job: ImportJob, variant: str, sample: str, *, answer: StoredAnswer | None) -> Request:
+def _request(job: ImportJob, cell: PlannedResponse, answer: StoredAnswer | None) -> Request:
     # The sample is part of the model's name: equal prompts may have been answered differently.
-    asked = f"{job.identity}#{variant}/{sample}"
+    asked = f"{job.identity}#{cell.variant}/{cell.sample.id}"
     return Request(
-        sample_id=sample,
-        variant=variant,
-        step=job.task.variants[variant].steps[-1].name,
+        sample_id=cell.sample.id,
+        variant=cell.variant,
+        step=job.task.variants[cell.variant].steps[-1].name,
         model=asked if answer else f"{asked}#absent",
         messages=answer.messages if answer else (),
         decoding=_drawn(job, len(answer.texts) if answer else 1),

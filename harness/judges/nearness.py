@@ -268,11 +268,11 @@ class BertScoreJudge(ComputedJudge):
 
     Precision, recall and F1 as the bert-score package gives them for one pair at a time: 1 is
     the same text, there is no fixed floor. Of several answers to one request the mean counts,
-    blank ones left out. With idf a token weighs by how few references hold it, each counted once
-    a sample.
+    blank ones left out.
     """
 
     metric = "mean_f1"
+    reads_alone = True
     _spec: BertScoreSpec
 
     def __init__(self, name: str, spec: BertScoreSpec) -> None:
@@ -281,16 +281,10 @@ class BertScoreJudge(ComputedJudge):
         self._scorer = BertScorer(spec.encoder, spec.layer)
 
     @property
-    def reads_alone(self) -> bool:  # type: ignore[override]
-        """Whether no other case counts: with idf, the references of all do."""
-        return not self._spec.has_idf
-
-    @property
     def recipe(self) -> str:
         """Name, digest of what changes a verdict, model and layer, as signatures show them."""
-        spec = self._spec
-        baseline = self._scorer.baseline if spec.is_rescaled else None
-        way = (spec.reference, spec.over, spec.has_idf, baseline)
+        # The last two say that tokens are not weighed, nor values rescaled.
+        way = (self._spec.reference, self._spec.over, False, None)
         return f"{self.name}:{digest((way, self._scorer.digest))[:8]}|{self._scorer.name}"
 
     def read(self, cases: Sequence[Case]) -> list[Verdict]:
@@ -301,29 +295,12 @@ class BertScoreJudge(ComputedJudge):
         pairs = list(
             dict.fromkeys(p for sides in zip(answers, own, strict=True) for p in product(*sides))
         )
-        answered = {c.sample.id: r for c, r, a in zip(cases, own, answers, strict=True) if a}
-        documents = [text for texts in answered.values() for text in texts]
-        found = dict(zip(pairs, self._figures(pairs, documents), strict=True))
+        figures = self._scorer.figures(pairs) if pairs else np.empty((0, 3))
+        found = dict(zip(pairs, figures, strict=True))
         return [
             self._verdict(case.response, [[found[a, text] for text in texts] for a in said])
             for case, texts, said in zip(cases, own, answers, strict=True)
         ]
-
-    def _figures(self, pairs: Sequence[tuple[str, str]], documents: Sequence[str]) -> Figures:
-        """Precision, recall and F1 of each pair of texts; idf is taken from the documents."""
-        if not pairs:
-            return np.empty((0, 3))
-        if self._spec.has_idf and len(documents) < 2:
-            raise SpecError(
-                f"judge {self.name}: idf of one reference gives no token a weight; judge more "
-                "samples or set `has_idf: false`"
-            )
-        figures = self._scorer.figures(pairs, documents if self._spec.has_idf else None)
-        if not self._spec.is_rescaled:
-            return figures
-        baseline = np.array(self._scorer.baseline)
-        rescaled: Figures = (figures - baseline) / (1 - baseline)
-        return rescaled
 
     def _verdict(self, response: Response, found: Sequence[Sequence[Figures]]) -> Verdict:
         if why := missing_verdict(response):

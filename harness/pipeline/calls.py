@@ -6,7 +6,7 @@ replaced. Asks nothing.
 A row is a call of an answer or of a judge: `row`, the place of the answer; `judge`, "" for calls of
 the answer itself; `step`; `key`, a hash of 64 bits; `prompt_tokens`, `completion_tokens` and
 `cost_usd`, NaN where unknown; `usage`, the whole usage of those few that replaced others or were
-interrupted before, else None; `unbatched`, how far the choice is from one scored by itself, or NaN.
+interrupted before, else None.
 """
 
 import re
@@ -16,11 +16,10 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
 from harness.lazy import DataFrame, Series, pandas
-from harness.parts import NO_REPLY, UNBATCHED, UnbatchedCheck, Usage
+from harness.parts import NO_REPLY, Usage
 from harness.pipeline.verdict_frame import Files
 from harness.stats.estimate import Bools
 from harness.storage.read_tables import arrow_table, step_usages
@@ -30,7 +29,7 @@ UNPAID = frozenset({"scripted", "transformers", "vllm", "sklearn", "classifier"}
 """The kinds of models that nobody pays by the call: controls, and checkpoints on this machine."""
 _NO_KEYS = np.zeros(0, np.uint64)
 _COUNTS = ("prompt_tokens", "completion_tokens", "cost_usd")
-_COLUMNS = ("row", "judge", "step", "key", *_COUNTS, "usage", "unbatched")
+_COLUMNS = ("row", "judge", "step", "key", *_COUNTS, "usage")
 
 
 def call_frame(files: Files) -> DataFrame:
@@ -46,7 +45,7 @@ def _answer_calls(files: Files) -> DataFrame:
     frame = table.select(["step", *_COUNTS]).to_pandas()
     frame[list(_COUNTS)] = frame[list(_COUNTS)].astype(float)
     frame["row"] = np.arange(len(frame), dtype=np.int32)
-    frame["judge"], frame["usage"], frame["unbatched"] = "", None, np.nan
+    frame["judge"], frame["usage"] = "", None
     # Chunk by chunk: all keys as texts would take more room than everything else.
     chunks = table.column("key").chunks
     frame["key"] = np.concatenate([_NO_KEYS, *(_hashed(chunk.to_pylist()) for chunk in chunks)])
@@ -56,9 +55,9 @@ def _answer_calls(files: Files) -> DataFrame:
         return frame[list(_COLUMNS)]
     columns = (column.to_pylist() for column in table.take(places).columns)
     parsed = (
-        [row, "", step, key, *_cells(usage), detail.get(UNBATCHED, np.nan)]
+        [row, "", step, key, *_cells(usage)]
         for row, *cells in zip(places.tolist(), *columns, strict=True)
-        for step, key, usage, detail in step_usages(cells)
+        for step, key, usage, _ in step_usages(cells)
     )
     rest = frame[~odd.to_numpy()][list(_COLUMNS)]
     whole = pandas.concat([rest, _framed(parsed)], ignore_index=True)
@@ -71,7 +70,7 @@ def _judge_calls(files: Files) -> DataFrame:
     decoder = msgspec.json.Decoder(tuple[Usage, ...])
     columns = (table.column(name).to_pylist() for name in table.column_names)
     return _framed(
-        [row, judge, "", key, *_cells(usage), np.nan]
+        [row, judge, "", key, *_cells(usage)]
         for row, judge, keys, usages in zip(*columns, strict=True)
         # The usage is unknown if none was stored.
         for key, usage in zip(
@@ -88,7 +87,7 @@ def _cells(usage: Usage) -> list[object]:
 def _framed(rows: Iterator[list[object]]) -> DataFrame:
     frame = pandas.DataFrame(list(rows), columns=list(_COLUMNS))
     frame["key"] = _hashed(frame["key"])
-    kinds = dict.fromkeys([*_COUNTS, "unbatched"], "float64") | {"row": "int32"}
+    kinds = dict.fromkeys(_COUNTS, "float64") | {"row": "int32"}
     return frame.astype(kinds)
 
 
@@ -145,12 +144,6 @@ def redrawn(calls: DataFrame) -> int:
     odd = _usages(once(calls)) if calls["usage"].notna().any() else []
     parts = [part for usage in odd for part in usage.superseded or ()]
     return sum(part.reason is not None and part.reason not in NO_REPLY for part in parts)
-
-
-def unbatched_check(calls: DataFrame) -> UnbatchedCheck | UnsetType:
-    """How far choices are from those that were also scored one by one; UNSET for none."""
-    apart = once(calls[calls["unbatched"].notna()])["unbatched"]
-    return UnbatchedCheck(len(apart), float(apart.max())) if len(apart) else UNSET
 
 
 def costs(calls: DataFrame, run: RunFile) -> Costs:

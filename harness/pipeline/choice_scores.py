@@ -284,9 +284,10 @@ def _class_rates(
     is_planned, is_known = gold >= 0, np.asarray((chosen > 0).any(axis=1), dtype=bool)
     counted = np.flatnonzero(is_planned & is_known)
     actual = one_hot(gold[counted], len(labels))
-    found = classification_metrics(actual, chosen[counted], Clusters.named(clusters[counted]))
+    own = Clusters.named(clusters[counted])
+    classes, macro = classification_metrics(actual, chosen[counted], own)
     is_lost = is_planned & ~is_known
-    for place, (label, figures) in enumerate(zip(labels, found.classes, strict=True)):
+    for place, (label, figures) in enumerate(zip(labels, classes, strict=True)):
         of_label = gold == place
         is_chosen = is_planned & is_known & (chosen[:, place] > 0)
         for metric, figure, some in (
@@ -297,4 +298,4 @@ def _class_rates(
             places = np.flatnonzero(some)
             yield _number(metric.format(label), figure, places, is_known[places])
     places = np.flatnonzero(is_planned)
-    yield _number(MACRO, found.macro_f1, places, is_known[places])
+    yield _number(MACRO, macro, places, is_known[places])

@@ -1,9 +1,4 @@
-"""Samples to requests: which responses a run plans, how it answers choices, and what steps ask.
-
-Choices are answered by log-probability, by the likeliest next tokens or in writing, each with a
-column of its own in tables. Pure: nothing here answers, stores or judges, and a task that a model
-cannot answer is refused before the first call. References reach a prompt only where revealed.
-"""
+"""Samples to requests: which responses a run plans, how it answers choices, and what steps ask."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -71,16 +66,16 @@ def with_mode(
     if chosen is None or chosen not in able:
         ways = [f"--answers {' or '.join(able)}, in a column of its own"] if able else []
         if AnswerMode.LOGPROB not in able:
-            ways.append(
-                "a model of kind transformers or vllm, or a server that echoes log-probabilities"
-            )
+            kinds = "a model of kind transformers or vllm, or a server that echoes"
+            ways.append(f"{kinds} log-probabilities")
         ability = _ABILITIES[chosen or AnswerMode.LOGPROB]
         raise SpecError(f"model {model} cannot {ability}; what works: {'; or '.join(ways)}")
-    variants = dict(task.variants)
-    if chosen is AnswerMode.WRITTEN:
-        for name, spec in task.variants.items():
-            steps = tuple(step for step in spec.steps if not step.is_unconditional)
-            variants[name] = structs.replace(spec, steps=steps)
+    if chosen is not AnswerMode.WRITTEN:
+        return structs.replace(task, mode=chosen.mode)
+    variants = {
+        name: structs.replace(spec, steps=tuple(s for s in spec.steps if not s.is_unconditional))
+        for name, spec in task.variants.items()
+    }
     return structs.replace(task, mode=chosen.mode, variants=variants)
 
 
@@ -119,10 +114,10 @@ class Plan:
     def planned(self) -> int:
         """How many responses are planned."""
         specs = [self.task.variants[name] for name in self.run.variants]
-        counts = [
-            sum(1 for _ in _applicable(spec, self.samples)) if spec.needs else len(self.samples)
+        counts = (
+            sum(1 for _ in applicable(spec, self.samples)) if spec.needs else len(self.samples)
             for spec in specs
-        ]
+        )
         return sum(counts) * len(self.task.decodings)
 
     def chunks(self, size: int) -> Iterator[list[PlannedResponse]]:
@@ -137,7 +132,7 @@ class Plan:
 
     def _cells(self, samples: Iterable[Sample]) -> Iterator[PlannedResponse]:
         for variant, decoding in product(self.run.variants, self.task.decodings):
-            for sample in _applicable(self.task.variants[variant], samples):
+            for sample in applicable(self.task.variants[variant], samples):
                 yield PlannedResponse(sample, variant, decoding)
 
 
@@ -148,13 +143,13 @@ def parted(each: Iterable[_T], size: int) -> Iterator[list[_T]]:
         yield part
 
 
-def applicable(variant: VariantSpec, samples: Iterable[Sample]) -> list[Sample]:
+def applicable(variant: VariantSpec, samples: Iterable[Sample]) -> Iterator[Sample]:
     """The samples that are asked under a variant: those that have the fields it needs."""
-    return list(_applicable(variant, samples))
-
-
-def _applicable(variant: VariantSpec, samples: Iterable[Sample]) -> Iterator[Sample]:
     return (sample for sample in samples if all(name in sample.fields for name in variant.needs))
+
+
+def _is_scored(task: TaskSpec) -> bool:
+    return task.has_choices and task.mode in SCORED
 
 
 def decodings(task: TaskSpec) -> tuple[Decoding, ...]:
@@ -168,20 +163,15 @@ def chosen_variants(task: TaskSpec, names: tuple[str, ...], *, name: str) -> tup
 
     A name may be the part of a variant's name after its first colon.
     """
-    if "all" in names:
-        return tuple(task.variants)
-    wanted = set()
-    for part in names:
+    wanted = set(task.variants) if "all" in names else set[str]()
+    for part in names if "all" not in names else ():
         ends = [variant for variant in task.variants if variant.partition(":")[2] == part]
-        if part not in task.variants and len(ends) != 1:
+        found = [part] if part in task.variants else ends
+        if len(found) != 1:
             known = did_you_mean(part, [*task.variants, "all"])
             raise SpecError(f"no variant {part!r} in tasks/{name}.yaml{known}")
-        wanted.add(part if part in task.variants else ends[0])
+        wanted.update(found)
     return tuple(v for v in task.variants if v in wanted) if names else task.default_variants
-
-
-def _is_scored(task: TaskSpec) -> bool:
-    return task.has_choices and task.mode in SCORED
 
 
 def options(task: TaskSpec, variant: str, sample: Sample) -> tuple[Option, ...]:
@@ -201,9 +191,8 @@ def subsample(
 ) -> Sequence[Sample]:
     """A seeded subset in which every group keeps its share; a smaller one lies within a larger.
 
-    Samples are ranked within their group by a seeded digest and dealt out in proportion: no
-    group is ever a whole sample from its share. The subset keeps the order of the file. By
-    cluster, clusters are taken whole, as many as fit; if the first does not, samples are dealt.
+    The subset keeps the order of the file. By cluster, clusters are taken whole, as many as fit; if
+    the first does not, samples are taken as else.
     """
     if limit is None or limit >= len(samples):
         return samples if isinstance(samples, StoredSamples) else tuple(samples)
@@ -273,7 +262,7 @@ def request(
 def _messages(
     plan: Plan, cell: PlannedResponse, step: StepSpec, earlier: Mapping[str, str]
 ) -> tuple[Message, ...]:
-    """The turns of a step; a step that follows up has those before it, and their answer, too."""
+    """The turns of a step; of one that follows up with those before it, and their answer."""
     values = template_values(plan, cell, step=step, earlier=earlier)
     shown = plan.prompts.render(step.template, values)
     if not step.is_follow_up:
@@ -297,9 +286,8 @@ def template_values(
 ) -> dict[str, Slot]:
     """What a step's template may show of a sample: fields, choices, phrases, revealed references.
 
-    The choices are the list `options`, in the order of the variant, and `option_1`, `option_2`,
-    ...; `earlier` holds the texts of the steps before it. The variant's own slots are worded by
-    templates that may show all of these.
+    The choices are the list `options`, and `option_1`, `option_2`, ...; `earlier` holds the texts
+    of the steps before it. The variant's own slots may show all of these.
     """
     sample, variant = cell.sample, plan.task.variants[cell.variant]
     slots: dict[str, Slot] = dict(sample.fields)
@@ -314,10 +302,9 @@ def template_values(
             )
         slots[name] = "\n".join(sample.references[name])
     wanted = _wanted(variant, step, plan.prompts)
-    for phrase in plan.task.phrases:
-        if phrase in wanted:
-            file = f"{plan.task.origin(plan.run.task)}/{phrase}/{sample.group}.j2"
-            slots[phrase] = plan.prompts.text(file, sample.fields)
+    for phrase in wanted.intersection(plan.task.phrases):
+        file = f"{plan.task.origin(plan.run.task)}/{phrase}/{sample.group}.j2"
+        slots[phrase] = plan.prompts.text(file, sample.fields)
     slots |= earlier
     own = {
         name: plan.prompts.text(f"{template}.j2", slots)
@@ -343,7 +330,7 @@ def check_templates(plan: Plan) -> None:
     for name in plan.run.variants:
         variant = plan.task.variants[name]
         first = dict[object, Sample]()  # of each group, set of fields and number of choices
-        for sample in _applicable(variant, plan.samples):
+        for sample in applicable(variant, plan.samples):
             first.setdefault((sample.group, frozenset(sample.fields), len(sample.choices)), sample)
         cells = [PlannedResponse(s, name, plan.task.decodings[0]) for s in first.values()]
         if not cells:
@@ -391,9 +378,8 @@ def _check_shown(plan: Plan, name: str) -> None:
         if not is_seen and not any(step.name in part for part in shown[place:]):
             hidden.append((f"has step {step.name!r} answered first", step.name))
     for fact, one in hidden:
-        templates = [*(step.template for step in variant.steps), *variant.slots.values()]
-        own = [file for part in templates for file in plan.prompts.overriding(part)]
-        files = ", ".join(dict.fromkeys(own or map(plan.prompts.place, templates)))
+        places = (plan.prompts.place(step.template) for step in variant.steps)
+        files = ", ".join(dict.fromkeys(places))
         raise SpecError(
             f"variant {name} of task {plan.run.task} {fact}, and no prompt shows it, with {files}; "
             f"put {{{{ {one} }}}} in there, or leave the variant out with --variant"

@@ -5,21 +5,20 @@ once at its shortest and once at its longest. A call that two cells share is cou
 asked; what is stored already is counted, and not paid for again.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from math import fsum
+from math import nan
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from harness.core import Request, Response, Sample
+from harness.lazy import DataFrame, pandas
 from harness.models.client.cached import HOSTED, Budget, CachedClient
 from harness.models.labels import TextLabeller
 from harness.models.local.checkpoints import open_spec
 from harness.models.local.tokenization import (
     CHARACTERS_A_TOKEN,
-    MeasuresPrompts,
     characters,
     estimated,
     token_report,
@@ -34,6 +33,11 @@ MOST_HELD = 8_000
 """The planned responses that are looked at together."""
 ANY = "-"
 """The variant of a judge's calls, which reads all of them."""
+KIND = ("asker", "variant", "step", "model", "is_hosted", "is_estimate", "priced_as")
+COUNTS = ("calls", "prompt_characters", "prompt_tokens", "max_tokens", "waiting")
+USD, SHOWN = ("least_usd", "most_usd"), ("example", "choices")
+CALLS = (*KIND, *COUNTS, "stored", *USD, *SHOWN)
+"""The columns of a dry run."""
 
 
 class Asked(NamedTuple):
@@ -159,139 +163,89 @@ def charge_stored(plan: RunPlan | JudgePlan) -> None:
             client.count([one.longest for one in own])
 
 
-_STAND_IN = re.compile(r"\((?P<step>[^()\n]+) [0-9a-f]{8}\)\.+")
+def dry_run(plan: RunPlan | JudgePlan, seen: set[str]) -> DataFrame:
+    """Every kind of call of one run, a row each; calls that are `seen` are not counted again.
 
-
-def _explained(message: Message) -> Message:
-    """A message of an example whose stand-ins say what they replace, in place of their dots."""
-
-    def words(found: re.Match[str]) -> str:
-        tokens = len(found[0]) // CHARACTERS_A_TOKEN
-        return f"(here the model's {found['step']}, at most {tokens} tokens)"
-
-    return Message(message.role, _STAND_IN.sub(words, message.content))
-
-
-@dataclass(frozen=True, slots=True)
-class CallSummary:
-    """One kind of call: how many, how many of them stored, their sizes, and the price of the rest.
-
-    `stored` is None if all prompts show missing answers; in sizes these are as long as they may
-    be. `prompt_tokens` are by the model's tokenizer, or an estimate from characters. `max_tokens`
-    bounds the tokens of all answers together. The price of what is not stored, from the shortest
-    answers to the longest, is None where none is known. `waiting` calls are in a batch handed in.
-    `priced_as` is the model's name in prices.yaml, None for one that is not paid by the call. Of a
-    model that reads texts and no prompt the example is a text alone, and there are no tokens.
+    Columns: CALLS. `stored` is empty if all prompts show missing answers, which count as long as
+    they may be. `prompt_tokens` are by the model's tokenizer, or `is_estimate`; `max_tokens` bounds
+    all answers together. Prices are of what is not stored, and empty where none is known;
+    `priced_as` is empty for a model that is not paid by the call. Who reads texts has no tokens.
     """
-
-    asker: str
-    variant: str
-    step: str
-    model: str
-    is_hosted: bool
-    calls: int
-    stored: int | None
-    prompt_characters: int
-    prompt_tokens: int = 0
-    is_estimate: bool = False
-    max_tokens: int = 0
-    least_usd: float | None = None
-    most_usd: float | None = None
-    example: tuple[Message, ...] = ()
-    choices: tuple[str, ...] = ()
-    waiting: int = 0
-    priced_as: str | None = None
-
-    @property
-    def is_priced(self) -> bool:
-        """Whether these calls are paid for, at a price that is known."""
-        return self.priced_as is not None and self.most_usd is not None
-
-    def plus(self, more: Self) -> Self:
-        """The summary of these and more calls of the same kind."""
-        counts = ("calls", "prompt_characters", "prompt_tokens", "max_tokens", "waiting")
-        sums: dict[str, Any] = {n: getattr(self, n) + getattr(more, n) for n in counts}
-        for name in ("least_usd", "most_usd"):
-            ends = getattr(self, name), getattr(more, name)
-            sums[name] = None if None in ends else sum(ends)
-        known = [one.stored for one in (self, more) if one.calls] or [0]
-        sums["stored"] = None if known.count(None) == len(known) else sum(n or 0 for n in known)
-        example, choices = self.example or more.example, self.choices or more.choices
-        return replace(self, example=example, choices=choices, **sums)
-
-
-def dry_run(plan: RunPlan | JudgePlan, seen: set[str]) -> list[CallSummary]:
-    """Every kind of call of one run that is not `seen` yet; its calls are added to these."""
-    found: dict[tuple[str, str, str], CallSummary] = {}
+    parts = []
     if isinstance(plan, RunPlan):  # no answer to an earlier step: a later one has no call
-        for variant in plan.plan.run.variants:
-            for step in plan.plan.task.variants[variant].steps:
-                names = (plan.plan.run.task, variant, step.name)
-                found[names] = _summary(plan.client, names, [], seen)
+        run, variants = plan.plan.run, plan.plan.task.variants
+        steps = [(name, step.name) for name in run.variants for step in variants[name].steps]
+        usd = 0.0 if plan.client.model.kind in HOSTED else nan
+        none = dict.fromkeys(COUNTS, 0) | dict.fromkeys(USD, usd)
+        kinds = [_kind(plan.client, run.task, *pair) | none for pair in steps]
+        parts = [pandas.DataFrame(kinds, columns=CALLS)]
     for asked in planned_calls(plan):
-        kinds: dict[tuple[str, str, str], list[Asked]] = {}
-        for one in asked:
-            kinds.setdefault((one.asker, one.variant, one.longest.step), []).append(one)
-        for names, own in kinds.items():
-            summary = _summary(own[0].client, names, own, seen)
-            found[names] = found[names].plus(summary) if names in found else summary
-    return list(found.values())
+        for client, own in by_client(asked):
+            parts.append(_summed(pandas.DataFrame(_counted(client, own, seen), columns=CALLS)))
+    return _summed(pandas.concat(parts)) if parts else pandas.DataFrame(columns=CALLS)
 
 
-def _summary(
-    client: CachedClient, names: tuple[str, str, str], calls: Sequence[Asked], seen: set[str]
-) -> CallSummary:
-    # `names` are those of who asks, of the variant and of the step.
-    model, planned = client.model, {call.longest.key: call for call in calls}
-    new = [call for key, call in planned.items() if key not in seen]
-    seen.update(planned)
-    stored = client.stored([call.longest for call in new if not call.is_open]).keys()
-    summary = partial(CallSummary, *names, model.name, is_hosted=model.kind in HOSTED)
-    if isinstance(model, TextLabeller):
-        all_texts = {call.longest.key: model.text_of(call.longest) for call in new}
-        texts = {key: text for key, text in all_texts.items() if text is not None}
-        return summary(
-            calls=len(texts),
-            stored=len(stored & texts.keys()),
-            prompt_characters=sum(map(len, texts.values())),
-            example=tuple(Message("user", text) for text in [*texts.values()][:1]),
-        )
-    size = model.prompt_size if isinstance(model, MeasuresPrompts) else estimated
-    sizes = [size(call.shortest) for call in new]
-    longer = [characters(call.longest) - characters(call.shortest) for call in new]
-    left = [place for place, call in enumerate(new) if call.longest.key not in stored]
-    least, most = _price(client, [(new[place], sizes[place]) for place in left])
-    return summary(
-        calls=len(new),
-        stored=None if new and all(call.is_open for call in new) else len(new) - len(left),
-        prompt_characters=sum(characters(call.longest) for call in new),
-        # A missing answer that a prompt shows has as many tokens as it may have.
-        prompt_tokens=sum(sizes) + sum(more // CHARACTERS_A_TOKEN for more in longer),
-        is_estimate=not isinstance(model, MeasuresPrompts),
-        max_tokens=sum(c.longest.decoding.max_tokens * c.longest.decoding.n for c in new),
-        least_usd=least,
-        most_usd=most,
-        example=tuple(map(_explained, calls[0].longest.messages)) if calls else (),
-        choices=calls[0].longest.choices if calls else (),
-        waiting=len(client.waiting & {new[place].longest.key for place in left}),
-        priced_as=client.priced_as,
-    )
+def _kind(client: CachedClient, asker: str, variant: str, step: str) -> dict[str, object]:
+    model = client.model
+    is_estimate = not (hasattr(model, "prompt_size") or isinstance(model, TextLabeller))
+    facts = (model.name, model.kind in HOSTED, is_estimate, client.priced_as)
+    return dict(zip(KIND, (asker, variant, step, *facts), strict=True))
 
 
-def _price(
-    client: CachedClient, left: Sequence[tuple[Asked, int]]
-) -> tuple[float | None, float | None]:
-    """What calls with prompts of so many tokens cost at least and at most, where it is known."""
-    if client.model.kind not in HOSTED:
-        return None, None
-    if not left:
-        return 0.0, 0.0
+def _counted(
+    client: CachedClient, calls: Sequence[Asked], seen: set[str]
+) -> Iterator[dict[str, object]]:
+    """A row of `dry_run` for each of some calls; one that is seen counts nothing."""
+    model = client.model
+    size = getattr(model, "prompt_size", estimated)
+    stored = client.stored([call.longest for call in calls if not call.is_open]).keys()
+    for call in calls:
+        asked, row = call.longest, dict[str, object]()
+        is_new = asked.key not in seen
+        seen.add(asked.key)
+        if isinstance(model, TextLabeller):
+            if (text := model.text_of(asked)) is None:
+                continue
+            row = {"prompt_characters": is_new * len(text), "example": (Message("user", text),)}
+            row |= {"prompt_tokens": 0, "max_tokens": 0, "choices": None}
+        is_left = is_new and asked.key not in stored
+        tokens = size(call.shortest) if is_new and not row else 0
+        least, most = _price(client, call, tokens) if is_left else (0.0, 0.0)
+        is_hosted, longer = model.kind in HOSTED, characters(asked) - characters(call.shortest)
+        yield {
+            **_kind(client, call.asker, call.variant, asked.step),
+            "calls": int(is_new),
+            "prompt_characters": is_new * characters(asked),
+            # A missing answer that a prompt shows has as many tokens as it may have.
+            "prompt_tokens": is_new * (tokens + longer // CHARACTERS_A_TOKEN),
+            "max_tokens": is_new * asked.decoding.max_tokens * asked.decoding.n,
+            "waiting": int(is_left and asked.key in client.waiting),
+            "stored": int(not is_left) if is_new and not call.is_open else nan,
+            "least_usd": least if is_hosted else nan,
+            "most_usd": most if is_hosted else nan,
+            "example": call.shortest.messages,
+            "choices": asked.choices,
+            **row,
+        }
+
+
+def _price(client: CachedClient, call: Asked, tokens: int) -> tuple[float, float]:
+    """What a call whose prompt has so many tokens costs at least and at most, NaN if unknown."""
     if (price := client.price) is None:
-        return None, None
-    least = fsum(price.least(call.shortest, size) for call, size in left)
-    most = fsum(price.most(call.longest) for call, _ in left)
-    shared = partial(price.shared, is_batch=client.is_batch)
-    return shared(least), shared(most)
+        return nan, nan
+    ends = price.least(call.shortest, tokens), price.most(call.longest)
+    least, most = (price.shared(end, is_batch=client.is_batch) for end in ends)
+    return nan if least is None else least, nan if most is None else most
+
+
+def _summed(rows: DataFrame) -> DataFrame:
+    by = rows.groupby([*KIND], sort=False, dropna=False)
+    found = by[[*COUNTS]].sum()
+    stored = by["stored"].sum(min_count=1).where(found["calls"] > 0, 0)
+    found["stored"] = stored.astype("Int64")
+    for name in USD:
+        found[name] = by[name].agg(lambda own: own.sum(skipna=False))
+    return found.join(by[[*SHOWN]].first()).reset_index()
 
 
 def check_tokens(plan: Plan, spec: LocalSpec, checkpoints: Path) -> dict[str, dict[str, Any]]:

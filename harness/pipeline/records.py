@@ -150,5 +150,4 @@ def summed(file: RunFile, files: Files, called: DataFrame) -> RunFile:
         costs=calls.costs(called, file),
         redrawn=calls.redrawn(called),
         missing=missing_of(files),
-        unbatched_check=calls.unbatched_check(called),
     )

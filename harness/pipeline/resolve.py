@@ -178,10 +178,8 @@ def _inputs(
     # The identity of a control is made of its samples and its task, which are given below.
     identity = "" if isinstance(parts.spec, ScriptedSpec) else model.identity
     words = [*_words(workspace, parts, parts.task).values()]
-    # A list of repeated rows that was removed is to be written again.
-    is_listed = workspace.repeats_of(parts.source.entry).exists()
     asked = (replace(parts.options, judges=()), parts.task, words, parts.source.entry)
-    found = {"": repeats.program_digest(*asked, is_listed, parts.spec, identity)}
+    found = {"": repeats.program_digest(*asked, parts.spec, identity)}
     for entry in (one.entry for one in setups):
         own = workspace.registry.load("configs/judges", JudgeLabel.parse(entry.name).name)
         found[entry.name] = digest((entry, own))

@@ -212,10 +212,7 @@ class JudgeSetup:
 
 
 def check_judges(workspace: Workspace, options: RunOptions, task: TaskSpec) -> None:
-    """Refuse a judge that cannot read a task's answers, or that reads a step no variant has.
-
-    Judges given as objects have plain names of their own, which are no YAML's.
-    """
+    """Refuse a judge that cannot read a task's answers, and an object whose name is taken."""
     names = [one if isinstance(one, str) else one.name for one in options.judges]
     taken = workspace.registry.names("configs/judges")
     for own in (one.name for one in options.judges if not isinstance(one, str)):
@@ -229,21 +226,15 @@ def check_judges(workspace: Workspace, options: RunOptions, task: TaskSpec) -> N
         spec = workspace.registry.load("configs/judges", judge.name)
         if reads_choices(spec) != task.has_choices:
             what = "choices" if task.has_choices else "texts"
-            raise SpecError(
-                f"judge {judge} cannot read the answers to task {options.task}, which are {what}; "
-                f"the task's own judges can: {', '.join(task.judges)}"
-            )
+            fact = f"cannot read the answers to task {options.task}, which are {what}"
+            can = f"the task's own judges can: {', '.join(task.judges)}"
+            raise SpecError(f"judge {judge} {fact}; {can}")
         if reads_choices(spec) and judge.is_swapped:
-            raise SpecError(
-                f"judge {judge}: choices are laid out for one sample, and mean nothing under "
-                f"another; name {replace(judge, is_swapped=False)} alone"
-            )
+            fact = "choices are laid out for one sample, and mean nothing under another"
+            raise SpecError(f"judge {judge}: {fact}; name {judge.name} alone")
         if (step := step_read(spec)) not in (None, *steps):
-            hint = did_you_mean(str(step), sorted(steps))
-            raise SpecError(
-                f"judge {judge} reads step {step!r}, which no variant of task {options.task} "
-                f"has{hint}"
-            )
+            fact = f"reads step {step!r}, which no variant of task {options.task} has"
+            raise SpecError(f"judge {judge} {fact}{did_you_mean(str(step), sorted(steps))}")
 
 
 def set_up_judges(
@@ -366,12 +357,10 @@ def _try(setup: JudgeSetup, task: TaskSpec, name: str, samples: Iterable[Sample]
 def _chance(judge: Judge, default: UnsetType | None) -> float | UnsetType | None:
     """What a judge says a blind answer gets; `default` if it says nothing of it."""
     made = judge.judge if isinstance(judge, Swapped) else judge
-    own = made.judge if isinstance(made, SourcedJudge) else made
-    if own is made and not hasattr(own, "chance"):
-        return default
-    chance = getattr(own, "chance", None)
-    if chance is None:
-        return None
+    own, missing = (made.judge, None) if isinstance(made, SourcedJudge) else (made, default)
+    chance = getattr(own, "chance", missing)
+    if chance is None or chance is UNSET:
+        return chance
     if isinstance(chance, bool) or not isinstance(chance, int | float) or not isfinite(chance):
         raise SpecError(
             f"judge {made.name}: `chance` is {chance!r}; give the number that a blind answer gets "

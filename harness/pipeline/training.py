@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from msgspec import UNSET, structs
+from msgspec import structs
 
 from harness.core import Sample
 from harness.data.readers.labelled_table import LABEL, MADE
@@ -58,9 +58,8 @@ PLAIN = "none"
 
 @dataclass(frozen=True, slots=True)
 class TrainOptions:
-    """What to train: a model on a task's table, with made rows by some methods, or none.
+    """What to train: a model on a task's table, or by another column map `table`.
 
-    `table` is another column map than the task's, `out` another folder than the one below results.
     Of `augment` each is a method of the table's made rows, `all` of these, or a task that
     `harness perturb --training` made. `is_oversampled` repeats texts of rarer classes.
     """
@@ -115,8 +114,9 @@ def training_samples(
     return samples, data, table
 
 
-def read_lesson(workspace: Workspace, options: TrainOptions, task: TaskSpec) -> Lesson:
+def read_lesson(workspace: Workspace, options: TrainOptions) -> Lesson:
     """The texts that a task's table has for training, with made ones by the chosen methods."""
+    task = task_of(workspace, options)
     known = workspace.registry.names("tasks")
     own = [name for name in options.augment if name in known]
     methods = [name for name in options.augment if name not in own]
@@ -142,9 +142,8 @@ def read_lesson(workspace: Workspace, options: TrainOptions, task: TaskSpec) -> 
         places=tuple(labels.index(names[at]) for at in places),
         labels=labels,
         parts=tuple(parts[at] for at in places),
-        rows=dict(Counter(names)),
+        rows=dict(Counter(names[at] for at in places)),
         made=dict(sorted(made.items())),
-        repeated=dict(Counter(names[at] for at in again)),
         data=data,
         column=table.text,
     )
@@ -187,10 +186,7 @@ def _copies(
 
 
 def _repeats(names: Sequence[str], seed: int) -> list[int]:
-    """Which texts are repeated so that each class has as many as the most common one.
-
-    A rarer class is repeated as a whole as often as it fits; the rest are drawn, none twice.
-    """
+    """Which texts are repeated, each as often as its class allows, so that classes are equal."""
     counts, found = Counter(names), []
     most = max(counts.values(), default=0)
     for name in sorted(counts):
@@ -211,13 +207,10 @@ def _method(sample: Sample, table: TableSpec) -> str:
 
 
 def train(workspace: Workspace, options: TrainOptions, progress: Progress) -> TrainedClassifier:
-    """Train a model for a task and keep it; of one seed on one machine's CPU the same, bit for bit.
-
-    A stored training of the same settings on the same texts is returned as it is.
-    """
+    """Train a model for a task and keep it; one of the same settings and texts is kept as it is."""
     options = options.spelled(workspace.registry)
     spec = trainable(workspace, options.model)
-    lesson = read_lesson(workspace, options, task_of(workspace, options))
+    lesson = read_lesson(workspace, options)
     if missing := [name for at, name in enumerate(lesson.labels) if at not in lesson.places]:
         raise DataError(f"no text of the class {missing[0]!r} to train on; give data that has some")
     card = _card(workspace, options, spec, lesson)
@@ -270,7 +263,6 @@ def _card(
         made=lesson.made,
         checksums={},
         versions={name: version(name) for name in packages},
-        repeated=lesson.repeated or UNSET,
     )
 
 
@@ -285,10 +277,7 @@ def _same(folder: Path, card: ClassifierCard) -> TrainedClassifier | None:
 
 
 def _encoded(encoder: CachedEncoder, lesson: Lesson) -> Vectors:
-    """The vectors of the texts, in their order, encoded part by part.
-
-    Vectors are stored by batches: another augmentation of the same texts finds those of each part.
-    """
+    """The vectors of the texts, in their order; by parts, which other augmentations share."""
     places: dict[tuple[str, str], list[int]] = {}
     for at, part in enumerate(lesson.parts):
         places.setdefault(part, []).append(at)
@@ -308,26 +297,19 @@ def grid(
     """Every training of a grid, task by task; what cannot be trained is refused before any is.
 
     `tasks` come with their column maps, None for their own. An augmentation is PLAIN, or methods
-    joined by a plus; without any these are PLAIN, each method of the table, and all of them. The
-    seed and the oversampling are those of `base`.
+    joined by a plus; without any these are PLAIN, each method, and all of them.
     """
     if workspace.data is not None and workspace.data.is_file():
         raise SpecError(
-            f"{workspace.data} is one file: a grid would train on the texts that it evaluates; "
-            "name two files in the column map (`train` and `files`), and the folder above theirs "
-            "by --data; `harness data split` makes them"
+            f"{workspace.data} is one file, on which a grid would train and evaluate; name two in "
+            "the column map (`train` and `files`), and their folder by --data"
         )
     for task, _ in tasks:
         if workspace.registry.load("tasks", task).classes is None:
-            raise SpecError(
-                f"task {task} has no classes to score; name one such as ishate_implicit"
-            )
+            raise SpecError(f"task {task} has no classes to score; try ishate_implicit")
     for name in models:
         if trainable(workspace, name).trained:
-            raise SpecError(
-                f"model {name}: its YAML names one folder with `trained`, and a grid needs one "
-                "for each training; leave that out"
-            )
+            raise SpecError(f"model {name}: leave `trained` out: a grid has a folder a training")
     found = []
     for task, table in tasks:
         of = replace(base, model=models[0], task=task, table=table)
@@ -349,9 +331,8 @@ def evaluate(
 ) -> Iterator[dict[str, Any]]:
     """Carry out one training of a grid unless that is done, evaluate it, and give a row a class.
 
-    `label` is a class that the task looks for; `low` and `high` are the 95 % interval of `f1`,
-    empty as in the run's own scores. Of `texts` of the class that were evaluated, `near` share
-    LIKENESS of their words with a text trained on: a made row may be a rewording of them.
+    Of `texts` of the class that were evaluated, `near` share LIKENESS of their words with a text
+    trained on: a made row may be a rewording of them.
     """
     train(workspace, options, progress)
     wanted = resolve.RunOptions(task=options.task, model=options.label, table=options.table)
@@ -359,7 +340,7 @@ def evaluate(
     task = done.file.task
     scores = {row.score.metric: row.score for row in done.scores if row.score.group == ALL}
     values = {metric: score.value for metric, score in scores.items()}
-    taught = read_lesson(workspace, options, task_of(workspace, options)).texts
+    taught = read_lesson(workspace, options).texts
     samples = [record.sample for record in done.folder.read_rows()]
     for label in (task.classes and task.classes.missed) or tuple(task.data.choices):
         texts = [shown(one) for one in samples if one.references[LABEL][0] == label]

@@ -1,14 +1,13 @@
 """Samples to further samples: by a data-making job's questions, or with one field perturbed.
 
-Each step of a job sees only what its spec names; its calls are kept like a run's. A perturbed
-sample is its original with one field changed: same references, choices, orders and cluster. What
-has no answer, or cannot be changed, is left out and counted, never filled in. No file is written.
+A perturbed sample is its original with one field changed: same references, choices, orders and
+cluster. What has no answer, or cannot be changed, is left out and counted, never filled in.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from random import Random
 from typing import Any, Final
@@ -33,7 +32,7 @@ from harness.specs.tasks import (
 )
 from harness.text.cleanup import is_blank
 from harness.text.dedup import normal
-from harness.text.edits import edit_text, group_exchange, synonyms, with_group_exchanged
+from harness.text.edits import edit_text, group_exchange, with_group_exchanged
 from harness.text.parsers import POSTPROCESSORS, closing_yes_no, is_refusal, listed_lines
 from harness.text.prompts import Prompts
 
@@ -41,24 +40,15 @@ FROM, BY, KEEPS = "perturbed_from", "perturbed_by", "keeps_meaning"
 ORIGINAL: Final = "original"
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A sample on its way: what was made of it so far, or why it cannot be finished.
-
-    `sources` has the model, template and key of the stored call of each text that was made.
-    """
-
-    sample: Sample
-    sources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    reason: Reason | None = None
-    is_dropped: bool = False
+Sources = Mapping[str, Mapping[str, str]]
+"""The model, the template and the key of the stored call of each text that was made."""
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
     """What a job made, in the order of the samples, and what is missing or dropped, by reason."""
 
-    finished: tuple[Draft, ...]
+    finished: tuple[tuple[Sample, Sources], ...]
     missing: Counter[Reason]
     dropped: int
 
@@ -67,13 +57,15 @@ def build(
     samples: Sequence[Sample], spec: BuildSpec, *, prompts: Prompts, client: CachedClient, seed: int
 ) -> Built:
     """Take every step of a job on every sample; what is stored already is not asked again."""
-    check_slots(samples, spec, prompts=prompts)
+    _check_slots(samples, spec, prompts)
     client.model.resolve()
     model = client.model.identity
-    drafts = [Draft(one, is_dropped=not _is_taken(one, spec.takes)) for one in samples]
+    made = {at: one for at, one in enumerate(samples) if _is_taken(one, spec.takes)}
+    sources: dict[int, dict[str, Mapping[str, str]]] = {at: {} for at in made}
+    missing: Counter[Reason] = Counter()
     for step in spec.steps:
         asked = {
-            place: Request(
+            at: Request(
                 sample_id=sample.id,
                 variant="build",
                 step=step.name,
@@ -81,24 +73,21 @@ def build(
                 messages=prompts.render(step.template, _slots(sample, step)),
                 decoding=_decoding(spec.decoding, (seed, sample.id, step.name)),
             )
-            for place, draft in enumerate(drafts)
-            for sample in [draft.sample]
-            if draft.reason is None and not draft.is_dropped
+            for at, sample in made.items()
             if not step.judges or len(sample.references.get(step.judges, ())) >= step.at_least
         }
         answers = client.answer(asked.values(), stage=f"build, {step.name}")
         template = f"{step.template}@{prompts.digest(step.template)[:8]}"
-        for place, request in asked.items():
-            response, draft = answers[request.key], drafts[place]
-            texts = [POSTPROCESSORS[spec.postprocess](text) for text in response.texts or ()]
-            source = {"model": model, "template": template, "key": request.key}
-            named = replace(draft, sources={**draft.sources, step.name: source})
-            drafts[place] = _taken(named, step, response, texts[0] if texts else "")
+        for at, request in asked.items():
+            sources[at][step.name] = {"model": model, "template": template, "key": request.key}
+        cut = POSTPROCESSORS[spec.postprocess]
+        said = {at: _said(step, answers[request.key], cut) for at, request in asked.items()}
+        missing.update(one for one in said.values() if isinstance(one, Reason))
+        after = {at: _settled(made[at], step, one) for at, one in said.items()}
+        made = {at: one for at in made if (one := after.get(at, made[at])) is not None}
     chooses = any(step.makes == "choice" for step in spec.steps)
-    whole = [draft for draft in drafts if draft.reason is None and not draft.is_dropped]
-    finished = tuple(draft for draft in whole if chooses or draft.sample.references)
-    lost = Counter(draft.reason for draft in drafts if draft.reason is not None)
-    return Built(finished, lost, len(drafts) - len(finished) - lost.total())
+    finished = tuple((one, sources[at]) for at, one in made.items() if chooses or one.references)
+    return Built(finished, missing, len(samples) - len(finished) - missing.total())
 
 
 def _is_taken(sample: Sample, rule: tasks.TurnRuleSpec | None) -> bool:
@@ -111,29 +100,33 @@ def _is_taken(sample: Sample, rule: tasks.TurnRuleSpec | None) -> bool:
     return len(turns) >= rule.least_turns and len(content) >= rule.least_words
 
 
-def check_slots(samples: Sequence[Sample], spec: BuildSpec, *, prompts: Prompts) -> None:
+def _settled(
+    sample: Sample, step: BuildStepSpec, said: tuple[str, ...] | bool | Reason
+) -> Sample | None:
+    """The sample with what a step says of it; None where that leaves it out."""
+    if isinstance(said, Reason) or (said is False and step.judges is None):
+        return None
+    if said is True:
+        return sample
+    kept = {name: texts for name, texts in sample.references.items() if name != step.judges}
+    return replace(sample, references=kept | ({step.name: said} if said else {}))
+
+
+def _check_slots(samples: Sequence[Sample], spec: BuildSpec, prompts: Prompts) -> None:
     """Refuse a step that sees what no sample has, or a template that asks for more."""
     for step in spec.steps:
         if unseen := sorted(prompts.variables(step.template) - set(step.sees)):
-            raise SpecError(
-                f"template {step.template}: step {step.name} does not show it {unseen[0]!r}"
-                f"{did_you_mean(unseen[0], list(step.sees))}"
-            )
+            close = did_you_mean(unseen[0], list(step.sees))
+            fact = f"step {step.name} does not show it {unseen[0]!r}{close}"
+            raise SpecError(f"template {step.template}: {fact}")
     rule = spec.takes
-    taken_by = {rule.context, rule.turn} if rule else set[str]()
+    taken_by = (rule.context, rule.turn) if rule else ()
     for sample in samples:
-        known = {*sample.fields, *sample.references}
-        if missing := sorted(taken_by - set(sample.fields)):
-            raise SpecError(
-                f"sample {sample.id} has no field {missing[0]!r}, by which this job takes samples"
-                f"{did_you_mean(missing[0], sorted(sample.fields))}"
-            )
+        known = {*sample.fields}
+        _refuse_unknown(sample, taken_by, known, "by which this job takes samples")
+        known |= {*sample.references}
         for step in spec.steps:
-            if unseen := [source for source in step.sees.values() if source not in known]:
-                raise SpecError(
-                    f"sample {sample.id} has no field or reference {unseen[0]!r}, which step "
-                    f"{step.name} sees{did_you_mean(unseen[0], sorted(known))}"
-                )
+            _refuse_unknown(sample, step.sees.values(), known, f"which step {step.name} sees")
             if step.makes == "reference" and step.name in sample.references:
                 raise SpecError(
                     f"sample {sample.id} has the reference {step.name!r} already, which this job "
@@ -142,18 +135,11 @@ def check_slots(samples: Sequence[Sample], spec: BuildSpec, *, prompts: Prompts)
             known.add(step.name)
 
 
-def draft_line(draft: Draft) -> dict[str, Any]:
-    """A finished draft as a line of the sample format, with where its texts come from."""
-    sample = draft.sample
-    return {
-        "id": sample.id,
-        "group": sample.group,
-        "cluster": sample.cluster,
-        "fields": dict(sample.fields),
-        "references": dict(sample.references),
-        "flags": sample.flags,
-        "provenance": dict(draft.sources),
-    }
+def _refuse_unknown(sample: Sample, names: Iterable[str], known: Collection[str], why: str) -> None:
+    for name in names:
+        if name not in known:
+            close = did_you_mean(name, sorted(known))
+            raise SpecError(f"sample {sample.id} has no field or reference {name!r}, {why}{close}")
 
 
 def _slots(sample: Sample, step: BuildStepSpec) -> dict[str, str]:
@@ -168,29 +154,25 @@ def _decoding(spec: tasks.DecodingSpec, place: tuple[object, ...]) -> Decoding:
     return Decoding(temperature=spec.temperature, max_tokens=spec.max_tokens, seed=seed)
 
 
-def _taken(draft: Draft, step: BuildStepSpec, response: Response, said: str) -> Draft:
-    """A draft with what a step answered, `said`, or with why that is no answer."""
+def _said(
+    step: BuildStepSpec, response: Response, cut: Callable[[str], str]
+) -> tuple[str, ...] | bool | Reason:
+    """The texts or the verdict that a step's answer gives, or why it is no answer."""
     if response.failure is not None:
-        return replace(draft, reason=response.failure.reason)
-    if is_blank(said):
-        return replace(draft, reason=Reason.EMPTY)
-    if step.refusals == "missing" and is_refusal(said):
-        return replace(draft, reason=Reason.REFUSED)
-    references = dict(draft.sample.references)
-    if step.makes != "reference" and step.count is None:
-        verdict = closing_yes_no(said)
-        if isinstance(verdict, Reason):
-            is_cut = verdict is Reason.UNPARSED and response.stop == "length"
-            return replace(draft, reason=Reason.TRUNCATED if is_cut else verdict)
-        if verdict or step.judges is None:
-            return replace(draft, is_dropped=not verdict)
-        del references[step.judges]
-    else:
-        lines = (said,) if step.makes == "reference" else listed_lines(said)
-        if step.makes != "reference" and len(lines) != step.count:
-            return replace(draft, reason=Reason.UNPARSED)
-        references[step.name] = lines
-    return replace(draft, sample=replace(draft.sample, references=references))
+        return response.failure.reason
+    text = cut(response.texts[0]) if response.texts else ""
+    if is_blank(text):
+        return Reason.EMPTY
+    if step.refusals == "missing" and is_refusal(text):
+        return Reason.REFUSED
+    if step.makes == "reference":
+        return (text,)
+    if step.makes == "lines":
+        lines = listed_lines(text)
+        return lines if len(lines) == step.count else Reason.UNPARSED
+    verdict = closing_yes_no(text)
+    is_cut = verdict is Reason.UNPARSED and response.stop == "length"
+    return Reason.TRUNCATED if is_cut else verdict
 
 
 Ask = Callable[[Sequence[Sample], BuildSpec], Built]
@@ -209,15 +191,10 @@ class PerturbationPlan:
 def field_of(samples: Sequence[Sample], wanted: str | None) -> str:
     """The field to perturb: the one wanted, else `text`, else the one with the longest texts."""
     known = sorted({name for sample in samples for name in sample.fields})
-    if wanted is not None:
-        if wanted not in known:
-            raise SpecError(
-                f"--field: samples have no field {wanted!r}{did_you_mean(wanted, known)}"
-            )
-        return wanted
-    if TEXT in known:
-        return TEXT
-    return max(known, key=lambda name: sum(len(s.fields.get(name, "")) for s in samples))
+    if wanted is not None and wanted not in known:
+        raise SpecError(f"--field: samples have no field {wanted!r}{did_you_mean(wanted, known)}")
+    longest = partial(max, known, key=lambda n: sum(len(s.fields.get(n, "")) for s in samples))
+    return wanted or (TEXT if TEXT in known else longest())
 
 
 def perturbed(
@@ -236,14 +213,13 @@ def perturbed(
         if isinstance(spec, AskedSpec):
             texts, missing = _written(samples, spec, plan.field, ask)
         else:
-            texts = _changed(samples, name, spec, plan)
-        found += [
-            _sample(sample, texts[sample.id], task, plan=plan, name=name)
-            for sample in samples
-            if sample.id in texts
-        ]
-        left = len(samples) - len(texts) - missing.total()
-        counts.append((name, spec.keeps_meaning, len(texts), left, missing))
+            pairs = [(one, one.fields.get(plan.field, "")) for one in samples]
+            made = {one.id: edit_text(text, spec, _draw(one, name, plan)) for one, text in pairs}
+            texts = {id_: text for id_, text in made.items() if text is not None}
+        changed = [one for one in samples if one.id in texts]
+        found += [_sample(one, texts[one.id], task, plan=plan, name=name) for one in changed]
+        left = len(samples) - len(changed) - missing.total()
+        counts.append((name, spec.keeps_meaning, len(changed), left, missing))
     heads = ["perturbation", "keeps_meaning", "changed", "unchanged", "missing"]
     return found, pandas.DataFrame(counts, columns=heads)
 
@@ -255,34 +231,12 @@ def perturbed_task(task: TaskSpec, *, name: str, of: str, about: str) -> TaskSpe
     return structs.replace(task, about=about, data=data, made_of=task.origin(of))
 
 
-def sample_line(sample: Sample) -> dict[str, Any]:
+def sample_line(sample: Sample, sources: Sources | None = None) -> dict[str, Any]:
     """A sample as a line of the sample format, which has no place for blank references."""
-    references = {
-        name: kept
-        for name, texts in sample.references.items()
-        if (kept := tuple(text for text in texts if text.strip()))
-    }
-    line = draft_line(Draft(replace(sample, references=references)))
-    del line["flags"], line["provenance"]
-    return {**line, "choices": sample.choices, "gold": sample.gold, "flags": sample.flags}
-
-
-def _changed(
-    samples: Sequence[Sample], name: str, spec: tasks.LocalSpec, plan: PerturbationPlan
-) -> dict[str, str]:
-    """The texts that word lists change, by sample id; each drawn by its sample's id alone."""
-    lookup = synonyms(spec.part_of_speech) if isinstance(spec, tasks.WordNetSpec) else lambda _: ()
-    made = {
-        one.id: edit_text(
-            one.fields.get(plan.field, ""), spec, _draw(one, name, plan), wordnet=lookup
-        )
-        for one in samples
-    }
-    return {name: text for name, text in made.items() if text is not None}
-
-
-def _draw(sample: Sample, name: str, plan: PerturbationPlan) -> Random:
-    return Random(f"{plan.seed}:{name}:{sample.id}")  # noqa: S311 - a reproducible draw
+    kept = {n: [text for text in texts if text.strip()] for n, texts in sample.references.items()}
+    line = {field.name: getattr(sample, field.name) for field in fields(Sample)}
+    line["references"] = {name: texts for name, texts in kept.items() if texts}
+    return line | ({"provenance": sources} if sources else {})
 
 
 def _written(
@@ -297,57 +251,43 @@ def _written(
     asked = [Sample(id=name, fields={TEXT: text, **spec.words}) for name, text in there.items()]
     built = ask(asked, job)
     missing, texts = Counter(built.missing), {}
-    for draft in built.finished:
-        said = draft.sample.references[spec.steps[-1].name][0]
-        if is_refusal(said) and not is_refusal(there[draft.sample.id]):
+    for sample, _ in built.finished:
+        said, before = sample.references[spec.steps[-1].name][0], there[sample.id]
+        if is_refusal(said) and not is_refusal(before):
             missing[Reason.REFUSED] += 1
-        elif normal(said) != normal(there[draft.sample.id]):
-            texts[draft.sample.id] = said
+        elif normal(said) != normal(before):
+            texts[sample.id] = said
     return texts, missing
 
 
 def _sample(
     sample: Sample, text: str, task: TaskSpec, *, plan: PerturbationPlan, name: str
 ) -> Sample:
-    sample = _about_other_group(sample, plan, name)
-    measured = {n: texts for n, texts in sample.references.items() if n != IMPLICITNESS}
-    if taken := {FROM, BY, KEEPS} & {*measured, *sample.fields}:
-        raise SpecError(
-            f"sample {sample.id} has {min(taken)!r} already: it is perturbed; perturb its original"
-        )
-    keeps = "yes" if plan.specs[name].keeps_meaning else "no"
+    """A perturbed sample: what was measured of the original's text is not kept."""
+    spec, kept, references = plan.specs[name], sample.fields, sample.references
+    if taken := {FROM, BY, KEEPS} & {*references, *kept}:
+        fact = f"sample {sample.id} has {min(taken)!r} already: it is perturbed"
+        raise SpecError(f"{fact}; perturb its original")
+    if isinstance(spec, tasks.GroupNamesSpec):
+        pair = group_exchange(kept.get(plan.field, ""), spec, _draw(sample, name, plan))
+        exchanged = partial(with_group_exchanged, pair=pair) if pair else str
+        references = {n: tuple(map(exchanged, texts)) for n, texts in references.items()}
+        kept = {n: exchanged(own) for n, own in kept.items()}
+    layouts = [variant.choice for variant in task.variants.values() if variant.choice]
+    numbers = {one.order for one in layouts if one.order is not None and sample.choices}
+    orders = {n: tuple(str(at + 1) for at in permutation(sample, n)) for n in sorted(numbers)}
     return replace(
         sample,
         id=f"{sample.id}~{name}",
-        fields={**sample.fields, plan.field: text},
+        fields={**kept, plan.field: text},
         references={
-            **measured,
-            **_orders(sample, task),
-            FROM: (sample.id,),
-            BY: (name,),
-            KEEPS: (keeps,),
+            **{n: texts for n, texts in references.items() if n != IMPLICITNESS},
+            **{f"{ORDER}{number}": order for number, order in orders.items()},
+            **{FROM: (sample.id,), BY: (name,), KEEPS: ("yes" if spec.keeps_meaning else "no",)},
         },
         group=sample.group if task.phrases else name,
     )
 
 
-def _about_other_group(sample: Sample, plan: PerturbationPlan, name: str) -> Sample:
-    """The sample with the group exchanged in all its fields and references, where one was."""
-    spec, text = plan.specs[name], sample.fields.get(plan.field, "")
-    if not isinstance(spec, tasks.GroupNamesSpec):
-        return sample
-    if (pair := group_exchange(text, spec, _draw(sample, name, plan))) is None:
-        return sample
-    exchanged = partial(with_group_exchanged, pair=pair)
-    references = {n: tuple(map(exchanged, texts)) for n, texts in sample.references.items()}
-    fields = {n: exchanged(text) for n, text in sample.fields.items()}
-    return replace(sample, fields=fields, references=references)
-
-
-def _orders(sample: Sample, task: TaskSpec) -> dict[str, tuple[str, ...]]:
-    layouts = [variant.choice for variant in task.variants.values() if variant.choice]
-    orders = sorted({one.order for one in layouts if one.order is not None})
-    return {
-        f"{ORDER}{order}": tuple(str(at + 1) for at in permutation(sample, order))
-        for order in (orders if sample.choices else ())
-    }
+def _draw(sample: Sample, name: str, plan: PerturbationPlan) -> Random:
+    return Random(f"{plan.seed}:{name}:{sample.id}")  # noqa: S311 - a reproducible draw

@@ -1,7 +1,6 @@
 """A stored run to the card of a moderation model: what it was run on, its rates, and their limits.
 
-The card is Markdown. It holds numbers and names, and none of the texts; names from data and models
-are escaped.
+It holds numbers and names, and none of the texts; the template escapes names.
 """
 
 import re
@@ -21,11 +20,9 @@ from harness.stats.estimate import NoValue
 from harness.storage.find_runs import data_words, is_trial
 from harness.storage.frames import load
 from harness.storage.runs import RunFolder
-from harness.text.cleanup import for_display
 
 MOST_GROUPS, LEVEL = 20, 0.05
 _HEADS = {HITS: "found (TPR)", FALSE_ALARMS: "flagged falsely (FPR)", "precision": "precision"}
-_SPECIAL = re.compile(r"([\\`*_\[\]|#~])")
 _OURS = ("label", "perturbed_from", "perturbed_by", "keeps_meaning")
 
 
@@ -52,36 +49,22 @@ def card_markdown(
 
     `texts` are its flagged texts, `rates` and `gaps` the rates of these by group.
     """
-    file = folder.read()
     tested = gaps[gaps["p_holm"].notna()]
     sure = [
         (
-            plain(f"{gap.column}: {gap.group} less {gap.against}"),
+            f"{gap.column}: {gap.group} less {gap.against}",
             gap.rate,
             f"{gap.gap:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})",
             f"{gap.p_holm:.3g}",
         )
-        for gap in tested.sort_values("p_holm", kind="stable").itertuples()
-        if gap.p_holm < LEVEL
+        for gap in tested[tested["p_holm"] < LEVEL]
+        .sort_values("p_holm", kind="stable")
+        .itertuples()
     ]
-    return "".join(
-        form(
-            "card.md",
-            file=file,
-            plain=plain,
-            facts=_facts(folder, query, texts, rates),
-            rates=_rates(rates),
-            tested=len(tested),
-            sure=sure,
-            **_limits(folder, texts, rates, gaps),
-        )
-    )
-
-
-def plain(text: str) -> str:
-    """A text on one line without anything that Markdown or HTML would act on."""
-    shown = " ".join(for_display(text).split()).replace("&", "&amp;").replace("<", "&lt;")
-    return _SPECIAL.sub(r"\\\1", shown)
+    facts = _facts(folder, query, texts, rates)
+    found = {"file": folder.read(), "facts": facts, "rates": _rates(rates), "sure": sure}
+    limits = _limits(folder, texts, rates, gaps)
+    return "".join(form("card.md", tested=len(tested), **found, **limits))
 
 
 def _facts(
@@ -115,7 +98,7 @@ def _facts(
         "Run": f"{file.digest[:16]}, harness {file.version}",
         "Operating point": "; ".join(sorted({point_words(row) for row in points})),
     }
-    return [(name, plain(said)) for name, said in facts.items() if said]
+    return [(name, said) for name, said in facts.items() if said]
 
 
 def _rates(rates: DataFrame) -> Iterator[tuple[str, list[str], list[tuple[str, ...]]]]:
@@ -123,10 +106,9 @@ def _rates(rates: DataFrame) -> Iterator[tuple[str, list[str], list[tuple[str, .
     called = names(rates["signature"].unique())
     for (signature, column), own in rates.groupby(["signature", "column"], sort=False):
         cells = {(row["group"], row["rate"]): _rate(row) for row in own.to_dict("records")}
-        lines = [(plain(g), *(cells[g, rate] for rate in _HEADS)) for g in own["group"].unique()]
-        by = f"by {column}" if column else "all texts"
-        title = f"{plain(called[signature])}, {plain(by)}"
-        yield title, [plain(column) or "texts", *_HEADS.values()], lines
+        lines = [(g, *(cells[g, rate] for rate in _HEADS)) for g in own["group"].unique()]
+        title = f"{called[signature]}, {f'by {column}' if column else 'all texts'}"
+        yield title, [column or "texts", *_HEADS.values()], lines
 
 
 def _rate(row: Mapping[Hashable, Any]) -> str:

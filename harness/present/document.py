@@ -1,12 +1,12 @@
 """Tables to text: Markdown, LaTeX, HTML, CSV, and the cells of a screen.
 
-Names come from models and data: each form escapes them. A missing number is a dash in text, an
-empty cell in CSV, never a zero.
+Each form escapes what it shows. A missing number is a dash in text, an empty cell in CSV.
 """
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from html import escape
 from itertools import accumulate, groupby, pairwise
@@ -75,25 +75,23 @@ def frame_of(tables: Sequence[PaperTable]) -> DataFrame:
     return made
 
 
-def _head(table: PaperTable) -> list[str]:
-    """The headings of all columns, in one line each."""
-    return [*table.head, *(name or "value" for name in table.headings)]
+def _head(table: PaperTable, ends: Sequence[str] = ("",)) -> list[str]:
+    """The headings of all columns, in one line each; of each number one with each of some ends."""
+    return [*table.head, *(f"{name or 'value'}{end}" for name in table.headings for end in ends)]
 
 
 def cell_text(cell: Row, style: CellStyle) -> str:
     """What a cell shows; a dash where there is no value."""
     if cell.value is None:
         return "-"
-    parts = {
-        "value": number(cell.value, style),
-        "interval": ""
-        if cell.low is None or cell.high is None
-        else f"[{number(cell.low, style)}, {number(cell.high, style)}]",
-        "sd": "" if cell.sd is None else f"(sd {number(cell.sd, style)})",
-        "n": "" if cell.n is None else f"n={cell.n}",
-        "rank": "" if cell.rank is None else f"({cell.rank})",
-    }
-    return " ".join(filter(None, (parts[name] for name in style.shows))) or "-"
+    parts = {"value": number(cell.value, style)}
+    if cell.low is not None and cell.high is not None:
+        parts["interval"] = f"[{number(cell.low, style)}, {number(cell.high, style)}]"
+    if cell.sd is not None:
+        parts["sd"] = f"(sd {number(cell.sd, style)})"
+    parts |= {} if cell.n is None else {"n": f"n={cell.n}"}
+    parts |= {} if cell.rank is None else {"rank": f"({cell.rank})"}
+    return " ".join(parts[name] for name in style.shows if name in parts) or "-"
 
 
 def screen_cells(table: PaperTable) -> tuple[list[str], list[list[str]]]:
@@ -121,36 +119,22 @@ def to_csv(tables: Sequence[PaperTable]) -> str:
 
     Of several tables, the first column has the title.
     """
-    texts, titled = [], len(tables) > 1
-    blocks = [(["table"] * titled + _csv_head(one), one) for one in tables]
-    for head, members in groupby(blocks, key=lambda pair: pair[0]):
-        rows = [
-            [*([one.title] if titled else []), *names, *parts]
-            for _, one in members
+    blocks: dict[tuple[str, ...], list[list[object]]] = {}
+    for one in tables:
+        shown = {"value": (), "interval": ("low", "high")}
+        parts = ["value", *(end for name in one.style.shows for end in shown.get(name, (name,)))]
+        head = _head(one, [f" {part}".removesuffix(" value") for part in parts])
+        title = [one.title] if len(tables) > 1 else []
+        blocks.setdefault((*["table"] * len(title), *head), []).extend(
+            [*title, *names, *(getattr(cell, part) for cell in cells for part in parts)]
             for names, _, cells in one.lines()
-            for parts in [[getattr(cell, part) for cell in cells for part in _parts(one.style)]]
-        ]
-        texts.append(csv_text(head, rows))
-    return "\n".join(texts)
-
-
-def _parts(style: CellStyle) -> list[str]:
-    """What CSV has of each cell, a column each."""
-    ends = {"value": (), "interval": ("low", "high")}
-    return ["value", *(end for name in style.shows for end in ends.get(name, (name,)))]
-
-
-def _csv_head(table: PaperTable) -> list[str]:
-    ends = [f" {part}".removesuffix(" value") for part in _parts(table.style)]
-    names = _head(table)[len(table.head) :]
-    return [*table.head, *(f"{name}{end}" for name in names for end in ends)]
+        )
+    return "\n".join(csv_text(head, rows) for head, rows in blocks.items())
 
 
 def to_markdown(tables: Sequence[PaperTable]) -> str:
     """All tables as Markdown for GitHub, with full signatures folded away."""
-    ends = (["---"] * len(one.head) + ["---:"] * len(one.columns) for one in tables)
-    pairs = zip(tables, ends, strict=True)
-    return "\n".join(_form("md", one, head=_head(one), ends=end) for one, end in pairs)
+    return "\n".join(_form("md", one, head=_head(one)) for one in tables)
 
 
 def _md(text: str) -> str:
@@ -160,14 +144,31 @@ def _md(text: str) -> str:
 
 def to_html(tables: Sequence[PaperTable]) -> str:
     """All tables as a piece of HTML, all texts escaped."""
-    return "".join(_form("html", one, levels=_levels(one)) for one in tables)
+    return "".join(_form("html", one) for one in tables)
+
+
+def to_latex(tables: Sequence[PaperTable]) -> str:
+    r"""All tables as LaTeX that a paper takes in by \input; it needs booktabs and graphicx.
+
+    A table that is wider than the line is made as wide as it.
+    """
+    head = "% Needs \\usepackage{booktabs,graphicx}; made by `harness table`.\n"
+    texts, seen = [head], Counter[str]()
+    for one in tables:
+        words = "-".join(re.findall("[a-z0-9]+", one.title.lower()))
+        label = "tab:" + words[:_LONGEST].strip("-")
+        seen[label] += 1
+        label += f"-{seen[label]}" if seen[label] > 1 else ""
+        signatures = [" ".join(without_controls(text).split()) for text in one.signatures]
+        texts.append(_form("tex", one, label=label, signatures=signatures))
+    return "\n".join(texts)
 
 
 def _form(ending: str, table: PaperTable, **more: object) -> str:
     """A table in the form of `forms/`."""
     style = table.text_style
     shown = {"shown": lambda cell: cell_text(cell, style), "lines": table.lines()}
-    return "".join(form(f"table.{ending}", table=table, **shown, **more))
+    return "".join(form(f"table.{ending}", table=table, levels=_levels(table), **shown, **more))
 
 
 def form(name: str, **values: object) -> Iterator[str]:
@@ -189,63 +190,15 @@ def _forms() -> Environment:
     return made
 
 
-def _levels(table: PaperTable) -> list[list[tuple[str, int]]]:
-    """The headings of each level, from the top, each with the number of columns it is over."""
-    if table.columns == ((),):
-        return [[("value", 1)]]
-    levels = []
-    for level in range(max(map(len, table.columns), default=0)):
-        spans = groupby(names[: level + 1] for names in table.columns)
-        levels.append([(key[level], len(list(members))) for key, members in spans])
-    return levels or [[]]
-
-
-def to_latex(tables: Sequence[PaperTable]) -> str:
-    r"""All tables as LaTeX that a paper takes in by \input; it needs booktabs and graphicx.
-
-    A table that is wider than the line is made as wide as it.
-    """
-    head = "% Needs \\usepackage{booktabs,graphicx}; made by `harness table`.\n"
-    labels: list[str] = []
-    for table in tables:
-        words = re.findall("[a-z0-9]+", table.title.lower())
-        name = "tab:" + "-".join(words)[:_LONGEST].strip("-")
-        count = sum(one == name or re.fullmatch(rf"{name}-\d+", one) is not None for one in labels)
-        labels.append(f"{name}-{count + 1}" if count else name)
-    return "\n".join([head, *map(_latex, tables, labels)])
-
-
-def _latex(table: PaperTable, label: str) -> str:
-    style, lines, before = table.text_style, [], 0
-    for at, (names, block, cells) in enumerate(table.lines()):
-        lines += [r"\midrule"] if at and block != before else []
-        lines.append(_latex_line([*map(latex, names), *(_latex_cell(c, style) for c in cells)]))
-        before = block
-    columns = "l" * len(table.head) + "r" * len(table.columns)
-    signatures = [" ".join(without_controls(text).split()) for text in table.signatures]
-    more = {"heads": [*_latex_heads(table)], "rows": lines, "signatures": signatures}
-    return _form("tex", table, label=label, columns=columns, **more)
-
-
-def _latex_heads(table: PaperTable) -> Iterator[str]:
-    *above, last = _levels(table)
-    for spans in above:
-        cells = [rf"\multicolumn{{{span}}}{{c}}{{{latex(name)}}}" for name, span in spans]
-        yield _latex_line([*[""] * len(table.head), *cells])
-        pairs = pairwise(accumulate((span for _, span in spans), initial=len(table.head)))
-        yield " ".join(rf"\cmidrule(lr){{{first + 1}-{end}}}" for first, end in pairs)
-    yield _latex_line(map(latex, (*table.head, *(name for name, _ in last))))
-
-
-def _latex_line(cells: Iterable[str]) -> str:
-    return " & ".join(cells) + r" \\"
-
-
-def _latex_cell(cell: Row, style: CellStyle) -> str:
-    if cell.value is None:
-        return "--"
-    text = latex(cell_text(cell, style)).replace("-", "$-$")
-    return rf"\textbf{{{text}}}" if cell.is_best else text
+def _levels(table: PaperTable) -> list[list[tuple[str, int, int]]]:
+    """The headings of each level, from the top, with the first and last column each is over."""
+    levels, width = [], len(table.head)
+    for level in range(max(1, *map(len, table.columns))):
+        spans = groupby(names[: level + 1] or ("value",) for names in table.columns)
+        names, counts = zip(*((key[-1], len(list(own))) for key, own in spans), strict=True)
+        places = pairwise(accumulate(counts, initial=width))
+        levels.append([(n, at + 1, end) for n, (at, end) in zip(names, places, strict=True)])
+    return levels
 
 
 def latex(text: str) -> str:

@@ -16,7 +16,6 @@ from contextlib import suppress
 from functools import cache
 from io import TextIOWrapper, UnsupportedOperation
 from math import floor, fsum, isnan, log10
-from operator import attrgetter
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
 
@@ -193,22 +192,9 @@ def without_alike(frame: DataFrame, names: Sequence[str]) -> tuple[DataFrame, st
     return frame.drop(columns=alike), words
 
 
-def show_records(
-    title: str, records: Iterable[Any], columns: str, **shown: Callable[[Any], Cell]
-) -> None:
-    """Print a table of records; `columns` names fields, comma-separated, or `heading=field`.
-
-    Key columns end in a semicolon. `interval` is from low to high; `shown` has other cells.
-    """
-    keys = columns.partition(";")[0].count(",") + 1 if ";" in columns else 1
-    pairs = [part.strip().rpartition("=") for part in columns.replace(";", ",").split(",")]
-    shown.setdefault("interval", lambda record: (record.low, record.high))
-    head = [
-        heading or HEADINGS.get(name) or name.rpartition(".")[2].replace("_", " ")
-        for heading, _, name in pairs
-    ]
-    cells = [shown.get(name) or attrgetter(name) for _, _, name in pairs]
-    show_rows(title, head, ([value(record) for value in cells] for record in records), keys)
+def intervals(frame: DataFrame) -> list[tuple[float, float]]:
+    """The cells of a column of intervals, from `low` to `high`."""
+    return list(zip(frame["low"], frame["high"], strict=True))
 
 
 def show_rows(
@@ -218,26 +204,21 @@ def show_rows(
 
     Each block has the first `keys` columns.
     """
-    from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
-    texts = [
-        [_one_line(cell(value)) for value in column] for column in zip(head, *rows, strict=True)
-    ]
+    columns = [[_one_line(cell(v)) for v in column] for column in zip(head, *rows, strict=True)]
     room = screen_width()
     if title:
         print(wrapped(for_display(title), room))
-    for block in _blocks(texts, room, keys):
+    for block in _blocks(columns, room, keys):
         table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-        for column in (texts[place] for place in block):
-            longest = max(cell_len(word) for text in column for word in text.split(" "))
-            is_whole = room is None or longest == max(map(cell_len, column))
-            justify: Literal["left", "right"] = "left"
-            if all(map(_NUMBER.fullmatch, column[1:])):
-                justify = "right"
-            table.add_column(Text(column[0]), justify=justify, no_wrap=is_whole)
-        for row in list(zip(*(texts[place] for place in block), strict=True))[1:]:
+        for name, *texts in block:
+            is_number = all(map(_NUMBER.fullmatch, texts))
+            is_whole = room is None or _widest([name, *texts]) == _widest([name, *texts], " ")
+            justify: Literal["left", "right"] = "right" if is_number else "left"
+            table.add_column(Text(name), justify=justify, no_wrap=is_whole)
+        for row in list(zip(*block, strict=True))[1:]:
             table.add_row(*map(Text, row))
         console = _console(sys.stdout, room or 100_000)
         with console.capture() as captured:
@@ -245,24 +226,31 @@ def show_rows(
         print("\n".join(line.rstrip() for line in captured.get().split("\n")))
 
 
-def _blocks(texts: Sequence[Sequence[str]], room: int | None, keys: int) -> list[list[int]]:
-    """The columns of each block that fits into `room`; as many key columns as fit are in each."""
+def _widest(texts: Iterable[str], mark: str | None = None) -> int:
+    """The columns of the widest of some texts, or of their words."""
     from rich.cells import cell_len
 
-    widths = [max(map(cell_len, column)) + _GAP for column in texts]
-    words = [max(cell_len(word) for text in column for word in text.split(" ")) for column in texts]
-    least = [max(min(w, _NARROWEST_TEXT), n) + _GAP for w, n in zip(widths, words, strict=True)]
+    return max(cell_len(part) for text in texts for part in (text.split(mark) if mark else [text]))
+
+
+def _blocks(columns: list[list[str]], room: int | None, keys: int) -> Iterator[list[list[str]]]:
+    """The columns of each block that fits into `room`; as many key columns as fit are in each."""
+    widths = [_widest(column) + _GAP for column in columns]
+    words = [_widest(column, " ") + _GAP for column in columns]
+    least = [max(min(w, _NARROWEST_TEXT + _GAP), n) for w, n in zip(widths, words, strict=True)]
     if room is None or sum(least) - _GAP <= room:
-        return [[*range(len(texts))]]
-    count = min(keys, len(widths))
-    while count > 1 and sum(widths[:count]) + max(widths[count:], default=0) > room + _GAP:
+        yield columns
+        return
+    count, room = min(keys, len(widths)), room + _GAP
+    while count > 1 and sum(widths[:count]) + max(widths[count:], default=0) > room:
         count -= 1
-    made = [[*range(count)]]
+    used, start = sum(widths[:count]), count
     for place in range(count, len(widths)):
-        is_full = sum(widths[one] for one in (*made[-1], place)) > room + _GAP
-        made += [[*range(count)]] if is_full and len(made[-1]) > count else []
-        made[-1].append(place)
-    return made
+        if used + widths[place] > room and place > start:
+            yield columns[:count] + columns[start:place]
+            used, start = sum(widths[:count]), place
+        used += widths[place]
+    yield columns[:count] + columns[start:]
 
 
 def cell(value: Cell) -> str:

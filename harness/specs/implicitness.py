@@ -102,12 +102,7 @@ class SettingsSpec(Form, frozen=True, kw_only=True):
 
     `margin` (gamma 1), `pragmatic_margin` (gamma 2) and `pragmatic_weight` (alpha) are those of
     the paper; the number of features and the weight decay are in the released code alone.
-    `level_margin` is asked for between neighbouring levels, and as often as levels are apart.
-    `plain_weight` is that of plain sentences: implicit sides must score above the pair's own plain
-    sentence and a drawn one by `margin`, and above a drawn second level by `level_margin`.
-    Explicit and plain sentences should score at most `ceiling`, with `ceiling_weight`.
-    `noise` is the mean length of what is drawn for each row, itself of length 1. `is_scaled`
-    learns of equally wide columns.
+    docs/impscore.md has the losses of the others.
     """
 
     features: AtLeastOne = 64
@@ -137,8 +132,8 @@ class RecipeSpec(Spec, frozen=True, kw_only=True):
 
     Its `members` are trained from `seed` and the seeds behind it, and their scores are averaged.
     `split` has the shares to learn from, to choose the epoch by, and to test on; the last two may
-    be 0. `folds` parts of the data are each tested on once by a head of the others; 0 leaves that
-    out. With `probes` the card says what the head knows of plain text (`harness impscore probe`).
+    be 0. `folds` parts are each tested on once by a head of the others; 0 leaves that out. With
+    `probes` the card has the figures of `harness impscore probe`.
     """
 
     about: str
@@ -155,8 +150,8 @@ class RecipeSpec(Spec, frozen=True, kw_only=True):
 class HeadSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="head"):
     """A head in our format: NAME.json and NAME.safetensors.
 
-    `head` is a path, from this file's folder where it is not absolute, or the name of a head
-    that ships. `encoder` replaces the encoder that the head names; it must be the same model.
+    `head` is a path, from this file's folder, or the name of a head that ships. `encoder` replaces
+    the encoder that the head names; it must be the same model.
     """
 
     about: str
@@ -165,15 +160,13 @@ class HeadSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="head"):
 
 
 class PublishedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="published"):
-    """Weights as the metric's authors publish them: a torch state dict and its configuration.
+    """Weights as the metric's authors publish them: a torch state dict.
 
-    `model` is a hub name or a folder, for the user to fill in where those weights are gated (null
-    in what ships); `weights` is a file in it where there are several. `encoder`
-    is the sentence encoder (hub name or folder) whose architecture and tokenizer the weights
-    belong to. `form` says how it is computed, by default as its JSON file says. `keys` names
-    entries of the state dict, if the harness cannot find them; `ignore` those without use.
-    `trained_on` is a table of the texts they were trained on, from this file's folder where it is
-    not absolute; null where nobody has it.
+    `model` is a hub name or a folder (null in what ships: they are gated); `weights` is a file in
+    it where there are several. `encoder` is the sentence encoder whose architecture and tokenizer
+    the weights belong to. `form` says how it is computed. `keys` names entries of the state dict,
+    if the harness cannot find them; `ignore` those without use. `trained_on` is a table of the
+    texts they were trained on, from this file's folder; null where nobody has it.
     """
 
     about: str
@@ -189,10 +182,9 @@ class PublishedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="publ
 
 
 class PythonScorerSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="python"):
-    """Your own scorer for tasks: a class in a Python file, or in an installed module.
+    """Your own scorer for tasks: a class of a file, `entry: file.py:Class`, or installed module.
 
-    `entry: file.py:Class` counts from this file's folder, `entry: package.module:Class` is
-    imported. `settings` are for the class to read.
+    `settings` are for the class to read.
     """
 
     about: str

@@ -104,8 +104,6 @@ class BertScoreSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="bert
     layer: Annotated[int, Meta(ge=1)] | None = None
     reference: str
     over: Literal["mean", "max"] = "mean"
-    has_idf: bool = False
-    is_rescaled: bool = False
 
 
 class ContrastSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="contrast"):

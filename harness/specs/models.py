@@ -101,13 +101,11 @@ class TransformersSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="t
 class VllmSpec(TransformersSpec, frozen=True, kw_only=True, tag_field="kind", tag="vllm"):
     """A checkpoint run through vLLM in this process.
 
-    `quantization` and `lora`, an adapter's folder or hub name, change answers and belong to the
-    identity; the rest, null where vLLM decides, does not. What does not fit `max_model_len` is
-    refused, not cut.
+    `quantization` changes answers and belongs to the identity; the rest, null where vLLM decides,
+    does not. What does not fit `max_model_len` is refused, not cut.
     """
 
     quantization: str | None = None
-    lora: str | None = None
     max_model_len: Annotated[int, Meta(ge=2)] | None = None
     tensor_parallel_size: AtLeastOne = 1
     pipeline_parallel_size: AtLeastOne = 1
@@ -341,10 +339,9 @@ def rebacked(content: Mapping[str, Any], backend: Backend, *, where: Path) -> di
             f"{where}: --backend {backend} is for kinds transformers and vllm, not for {kind!r}; "
             "leave it out"
         )
-    changed = [key for key in ("lora", "quantization") if content.get(key) is not None]
-    if kind == "vllm" != backend and changed:
+    if kind == "vllm" != backend and content.get("quantization") is not None:
         raise SpecError(
-            f"{where}: --backend {backend} knows no {changed[0]}, which changes answers; run the "
+            f"{where}: --backend {backend} knows no quantization, which changes answers; run the "
             "model as it is, or serve it so and write a model of kind openai"
         )
     if backend == "server":

@@ -288,25 +288,6 @@ class SwapSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="swa
     not_before: Words = ()
 
 
-class NamesSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="names"):
-    """Exchanges one name, wherever it is, for an invented one of its kind.
-
-    A name is a person's after one of `titles` or if it is one of `known_people`, an organisation's
-    before one of `ends`, a place's after one of `near` and before one of `places_before`.
-    """
-
-    people: Words
-    places: Words
-    organisations: Words
-    titles: Words
-    known_people: Words
-    near: Words
-    ends: Words
-    not_names: Words
-    not_before: Words
-    places_before: Words
-
-
 # The name of a group of people: many of them, one of them, and the adjective.
 GroupName = tuple[str, str, str]
 
@@ -333,12 +314,6 @@ class RandomSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="r
             raise ValueError("`groups` go with the operations insertion and synonyms")
 
 
-class WordNetSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="wordnet"):
-    """Exchanges one word for a synonym that an installed WordNet gives it as `part_of_speech`."""
-
-    part_of_speech: Literal["adjective", "adverb", "noun", "verb"] = "adjective"
-
-
 class AskedSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="asked"):
     """Asks a model to rewrite the text; the answer of the last step replaces it.
 
@@ -353,7 +328,5 @@ class AskedSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="as
     postprocess: Literal["none", "blank_line", "lead_in"] = "blank_line"
 
 
-LocalSpec = (
-    InsertSpec | DegreeSpec | SwapSpec | NamesSpec | GroupNamesSpec | RandomSpec | WordNetSpec
-)
+LocalSpec = InsertSpec | DegreeSpec | SwapSpec | GroupNamesSpec | RandomSpec
 PerturbationSpec = LocalSpec | AskedSpec

@@ -1,9 +1,7 @@
 """Ratings of the same units by several raters, and by a judge, to how far they agree.
 
 A table here is units x raters, NaN where a rater saw nothing. A unit is whatever was rated once
-by each: a response, or a cell of a table of documents and systems. At the end: every statistic of
-a judge and people together, with intervals. Statistics that are made of sums over documents are
-computed without each cluster, or for all draws, at once.
+by each: a response, or a cell of a table of documents and systems.
 """
 
 from collections.abc import Sequence
@@ -15,19 +13,16 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from harness.stats.clustered import Range, jackknife_interval
+from harness.stats.clustered import jackknife_interval
 from harness.stats.correlation import (
     Coefficient,
     dataset_pearson,
     document_tau,
-    document_tau_zero,
     document_taus,
-    document_taus_zero,
     pearson,
     row_correlations,
     spearman,
-    system_pearson,
-    system_spearman,
+    system_means,
 )
 from harness.stats.estimate import (
     Estimate,
@@ -41,6 +36,7 @@ from harness.stats.estimate import (
     ratio,
     table,
 )
+from harness.stats.scales import Range
 
 Scale = Literal["nominal", "ordinal", "interval"]
 
@@ -68,25 +64,23 @@ class PairableRatings:
 def alpha(ratings: ArrayLike, scale: Scale) -> Estimate:
     """Krippendorff's alpha (Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability").
 
-    1 is perfect agreement, 0 what chance gives, below 0 less than chance. `n` counts the units
-    with two ratings or more, `skipped` the others. None: "one rater" where fewer than two
-    raters rated anything, "too few" where no unit has two ratings, "constant" where all
-    ratings are one value. It assumes that raters are interchangeable.
+    1 is perfect agreement, 0 what chance gives. `n` counts the units with two ratings or more,
+    `skipped` the others. None: "one rater" where fewer than two raters rated anything, "too few"
+    where no unit has two ratings, "constant" where all ratings are one value.
     """
     rows = table(ratings)
     pairs = pairable(rows)
     n, skipped = len(pairs.row), len(rows) - len(pairs.row)
     if (~np.isnan(rows)).any(axis=0).sum() < 2:
-        return Estimate(None, n=n, skipped=skipped, reason=NoValue.ONE_RATER)
+        return Estimate(None, n, skipped, NoValue.ONE_RATER)
     if n == 0 or len(pairs.domain) == 1:
-        reason = NoValue.CONSTANT if n else NoValue.TOO_FEW
-        return Estimate(None, n=n, skipped=skipped, reason=reason)
+        return Estimate(None, n, skipped, NoValue.CONSTANT if n else NoValue.TOO_FEW)
     if n * len(pairs.domain) ** 2 > _MOST_COINCIDENCES:
-        return Estimate(weighted_alpha(pairs, np.ones(n), scale), n=n, skipped=skipped)
+        return Estimate(weighted_alpha(pairs, np.ones(n), scale), n, skipped)
     import krippendorff
 
     value = krippendorff.alpha(rows[pairs.row].T, level_of_measurement=scale)
-    return Estimate(float(value), n=n, skipped=skipped)
+    return Estimate(float(value), n, skipped)
 
 
 def percent_agreement(
@@ -94,27 +88,26 @@ def percent_agreement(
 ) -> Estimate:
     """The share of common units two raters rate alike, 0 to 1, averaged over pairs of raters.
 
-    The pairs are columns of the table, None for all pairs, such as those of a judge with each.
-    `n` counts pairs of raters, `skipped` those without a common unit. None: "one rater", or
-    "too few" where no two raters share a unit. It is not corrected for chance.
+    The pairs are columns of the table, None for all. `n` counts pairs of raters, `skipped` those
+    without a common unit. None: "one rater", or "too few" where no two raters share a unit.
     """
     rows = table(ratings)
     pairs = list(combinations(range(rows.shape[1]), 2)) if pairs is None else pairs
     if len(pairs) == 0:
-        return Estimate(None, n=0, reason=NoValue.ONE_RATER)
+        return Estimate(None, 0, reason=NoValue.ONE_RATER)
     both = [rows[~np.isnan(rows[:, pair]).any(axis=1)][:, pair] for pair in map(list, pairs)]
     shares = [float((cells[:, 0] == cells[:, 1]).mean()) for cells in both if len(cells)]
     skipped = len(pairs) - len(shares)
     if len(shares) == 0:
-        return Estimate(None, n=0, skipped=skipped, reason=NoValue.TOO_FEW)
-    return Estimate(float(np.mean(shares)), n=len(shares), skipped=skipped)
+        return Estimate(None, 0, skipped, NoValue.TOO_FEW)
+    return Estimate(float(np.mean(shares)), len(shares), skipped)
 
 
 def cohen_kappa(ratings: ArrayLike) -> Estimate:
-    """Cohen's kappa of two raters, unweighted (Cohen 1960), -1 to 1.
+    """Cohen's kappa of two raters, unweighted (Cohen 1960), -1 to 1; values are nominal.
 
     `n` counts units both rated, `skipped` the others. None: "too few" without a common unit,
-    "constant" where both give one and the same value throughout. Values are nominal.
+    "constant" where both give one and the same value throughout.
     """
     rows = table(ratings)
     if rows.shape[1] != 2:
@@ -122,29 +115,28 @@ def cohen_kappa(ratings: ArrayLike) -> Estimate:
     both = rows[~np.isnan(rows).any(axis=1)]
     n, skipped = len(both), len(rows) - len(both)
     if n == 0:
-        return Estimate(None, n=0, skipped=skipped, reason=NoValue.TOO_FEW)
+        return Estimate(None, 0, skipped, NoValue.TOO_FEW)
     values, codes = np.unique(both, return_inverse=True)
     first, second = (np.bincount(c, minlength=len(values)) / n for c in codes.reshape(n, 2).T)
     observed, expected = float((both[:, 0] == both[:, 1]).mean()), float(first @ second)
     if len(values) == 1:
-        return Estimate(None, n=n, skipped=skipped, reason=NoValue.CONSTANT)
-    return Estimate((observed - expected) / (1 - expected), n=n, skipped=skipped)
+        return Estimate(None, n, skipped, NoValue.CONSTANT)
+    return Estimate((observed - expected) / (1 - expected), n, skipped)
 
 
 def attainable_r(human: Estimate, judge: Estimate) -> Estimate:
     """The highest correlation that two means of these reliabilities can have, 0 to 1.
 
-    sqrt(human x judge) (Spearman 1904): their correlation if they measured the same. A judge
-    that always answers alike has reliability 1. None: the first reason of the two, or
-    "unreliable" where a reliability is below 0.
+    sqrt(human x judge) (Spearman 1904): their correlation if they measured the same. None: the
+    first reason of the two, or "unreliable" where a reliability is below 0.
     """
     n, skipped = min(human.n, judge.n), max(human.skipped, judge.skipped)
     if reason := human.reason or judge.reason:
-        return Estimate(None, n=n, skipped=skipped, reason=reason)
+        return Estimate(None, n, skipped, reason)
     first, second = human.value or 0.0, judge.value or 0.0
     if min(first, second) < 0:
-        return Estimate(None, n=n, skipped=skipped, reason=NoValue.UNRELIABLE)
-    return Estimate(sqrt(first * second), n=n, skipped=skipped)
+        return Estimate(None, n, skipped, NoValue.UNRELIABLE)
+    return Estimate(sqrt(first * second), n, skipped)
 
 
 def pairable(ratings: ArrayLike) -> PairableRatings:
@@ -166,9 +158,8 @@ def pairable(ratings: ArrayLike) -> PairableRatings:
 def weighted_alpha(pairs: PairableRatings, weights: Floats, scale: Scale) -> float:
     """Alpha with each unit as often as its weight says; NaN where only one value is left.
 
-    The coincidence matrix is never built. The ordinal distance is the interval distance of
-    mid-ranks, and squared differences within a unit of m ratings sum to 2 (m Sxx - Sx Sx),
-    so that a weighted alpha is a handful of sums over the ratings.
+    The ordinal distance is the interval distance of mid-ranks, and squared differences within a
+    unit of m ratings sum to 2 (m Sxx - Sx Sx): no coincidence matrix is built.
     """
     counts = np.asarray(
         np.bincount(pairs.code, weights[pairs.unit], len(pairs.domain)), dtype=np.float64
@@ -202,69 +193,57 @@ def alphas_of_sums(sums: Floats) -> Floats:
     return 1 - ratio(disagreement * (n - 1), np.where(varies, expected, 0))
 
 
-@dataclass(frozen=True, slots=True)
-class AgreementStats:
-    """A judge's correlations with people at every level, each with its interval."""
-
-    dataset_pearson: Estimate
-    document_tau: Estimate
-    document_tau_zero: Estimate
-    system_spearman: Estimate
-    system_pearson: Estimate
-
-
 def agreement_stats(
     human: ArrayLike,
     judge: ArrayLike,
     resamples: Resamples,
     *,
-    level: float = 0.95,
     documents: Sequence[str] | None = None,
-) -> AgreementStats:
-    """Every correlation of a judge with people, with intervals over clusters of documents.
+) -> dict[str, Estimate]:
+    """Every correlation of a judge with people, by name, with intervals over clusters of documents.
 
     Those of cells and documents have the jackknife's intervals, from five clusters on ("too few"
     below); those of systems percentiles of resampled documents, from twenty on, which show how the
-    values would move with other documents, the systems being given: for other systems, see
-    `fisher_interval`.
-    `documents` names the document of each row where one has several: their taus are averaged.
+    values would move with other documents, the systems being given. `documents` names the document
+    of each row where one has several: their taus are averaged.
     """
     rows, others = complete(human, judge)
-    means = _drawn_system_means(rows, others, resamples)
+    means, drawn = system_means(rows, others), _drawn_system_means(rows, others, resamples)
 
     def of_systems(estimate: Estimate, coefficient: Coefficient) -> Estimate:
-        values = _of_systems(*means, coefficient)
-        found = drawn_interval(estimate, values, resamples, level=level)
+        values = _of_systems(*drawn, coefficient)
+        found = drawn_interval(estimate, values, resamples)
         if found.low is not None and resamples.clusters < _FEWEST_DRAWN:
             return found.unbounded(NoValue.TOO_FEW, clusters=resamples.clusters)
         return found
 
-    def of_documents(estimate: Estimate, taus: Floats) -> Estimate:
+    def of_documents(*, is_zero_filled: bool) -> Estimate:
+        whole = document_tau(rows, others, is_zero_filled=is_zero_filled)
+        taus = document_taus(rows, others, is_zero_filled=is_zero_filled)
         places, taus = document_means(taus, resamples, documents)
-        known = mean_estimate(taus, estimate.reason or NoValue.CONSTANT)
-        return mean_jackknife(taus, known, places, range_="correlation", level=level)
+        known = mean_estimate(taus, whole.reason or NoValue.CONSTANT)
+        return mean_jackknife(taus, known, places, range_="correlation")
 
     r = dataset_pearson(rows, others)
-    return AgreementStats(
-        jackknife_ci(r, pearsons_without(rows, others, resamples), "correlation", level=level),
-        of_documents(document_tau(rows, others), document_taus(rows, others)),
-        of_documents(document_tau_zero(rows, others), document_taus_zero(rows, others)),
-        of_systems(system_spearman(rows, others), "spearman"),
-        of_systems(system_pearson(rows, others), "pearson"),
-    )
+    without = pearsons_without(rows, others, resamples)
+    return {
+        "pearson_dataset": jackknife_ci(r, without, "correlation"),
+        "kendall_document": of_documents(is_zero_filled=False),
+        "kendall_document_zero": of_documents(is_zero_filled=True),
+        "spearman_system": of_systems(spearman(*means), "spearman"),
+        "pearson_system": of_systems(pearson(*means), "pearson"),
+    }
 
 
 _FEWEST = 5  # clusters of a jackknife: with fewer, simulated intervals covered 92 to 100 of 100
 _FEWEST_DRAWN = 20  # clusters of percentiles: with 10, simulated ones covered 91 of 100
 
 
-def jackknife_ci(
-    estimate: Estimate, without: Floats, range_: Range, *, level: float = 0.95
-) -> Estimate:
+def jackknife_ci(estimate: Estimate, without: Floats, range_: Range) -> Estimate:
     """An estimate with its interval by leaving out clusters: "too few" below five of them."""
     if estimate.value is not None and len(without) < _FEWEST:
         return estimate.unbounded(NoValue.TOO_FEW, clusters=len(without))
-    return jackknife_interval(estimate, without, range_=range_, level=level)
+    return jackknife_interval(estimate, without, range_=range_)
 
 
 def interval_with_test(found: Estimate, p: float | None, clusters: int) -> Estimate:
@@ -274,7 +253,7 @@ def interval_with_test(found: Estimate, p: float | None, clusters: int) -> Estim
     disagree, it is that of the test: the difference over the t of its p is the standard error
     (Miettinen 1976, American Journal of Epidemiology 103), t with one degree of freedom less than
     there are clusters. No interval: "degenerate" where that reaches over the whole range, as near a
-    p of 1. Otherwise, and without a p, the interval stays as it is.
+    p of 1. Without a p the interval stays as it is.
     """
     value = found.value
     if value is None or p is None or found.low is None or found.high is None:
@@ -305,11 +284,10 @@ def sums_without(rows: Floats, resamples: Resamples) -> Floats:
 
 
 def mean_jackknife(
-    values: Floats, estimate: Estimate, resamples: Resamples, *, range_: Range, level: float = 0.95
+    values: Floats, estimate: Estimate, resamples: Resamples, *, range_: Range
 ) -> Estimate:
     """A mean of rows, NaN where a row has no value, with its interval over clusters."""
-    without = means_without(values, resamples)
-    return jackknife_ci(estimate, without, range_, level=level)
+    return jackknife_ci(estimate, means_without(values, resamples), range_)
 
 
 def means_without(values: Floats, resamples: Resamples) -> Floats:
@@ -338,9 +316,7 @@ def document_means(
     return replace(resamples, places=resamples.places[first]), means
 
 
-def alpha_ci(
-    ratings: ArrayLike, resamples: Resamples, *, scale: Scale, level: float = 0.95
-) -> Estimate:
+def alpha_ci(ratings: ArrayLike, resamples: Resamples, *, scale: Scale) -> Estimate:
     """Krippendorff's alpha with its interval over clusters of units.
 
     `ratings` are units x raters, or documents x systems x raters: the rows are those of
@@ -348,24 +324,13 @@ def alpha_ci(
     inverse hyperbolic tangent; "too few" below five clusters.
     """
     estimate, without = _alpha_without(ratings, resamples, scale)
-    return jackknife_ci(estimate, without, "correlation", level=level)
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """A mean over raters or pairs of raters with its interval, and their standard deviation.
-
-    `sd` is None with fewer than two.
-    """
-
-    result: Estimate
-    sd: float | None
+    return jackknife_ci(estimate, without, "correlation")
 
 
 def alpha_with_each(
     ratings: ArrayLike, judge: ArrayLike, resamples: Resamples, *, scale: Scale
-) -> Spread:
-    """The mean over raters of Krippendorff's alpha of the judge and that rater alone.
+) -> Estimate:
+    """The mean over raters of Krippendorff's alpha of the judge and that rater alone, with its sd.
 
     `ratings` are documents x systems x raters, `judge` documents x systems. `n` counts raters,
     `skipped` those without an alpha. None: "one rater" without raters, or the first rater's
@@ -380,12 +345,11 @@ def alpha_with_each(
     skipped = len(pairs) - len(known)
     if not known:
         reason = pairs[0][0].reason if pairs else None
-        none = Estimate(None, 0, skipped, reason or NoValue.ONE_RATER)
-        return Spread(jackknife_ci(none, np.zeros(0), "correlation"), None)
+        return Estimate.missing(reason or NoValue.ONE_RATER, 0, skipped=skipped)
     values = np.array([value for value, _ in known])
     without = np.mean([rest for _, rest in known], axis=0)
-    estimate = Estimate(float(values.mean()), len(known), skipped)
-    return Spread(jackknife_ci(estimate, without, "correlation"), deviation(values))
+    estimate = Estimate(float(values.mean()), len(known), skipped, sd=deviation(values))
+    return jackknife_ci(estimate, without, "correlation")
 
 
 def deviation(values: Floats) -> float | None:
@@ -464,9 +428,8 @@ def _drawn_system_means(
     human: Floats, judge: Floats, resamples: Resamples
 ) -> tuple[Floats, Floats]:
     """Each system's means in each draw, draws x systems, NaN where a draw leaves it no cell."""
-    # Systems without any cell are left out.
     is_there = ~np.isnan(human)
-    is_rated = is_there.any(axis=0)
+    is_rated = is_there.any(axis=0)  # systems without any cell are left out
     counts = resamples.sums(is_there[:, is_rated].astype(np.float64))
     sums = [resamples.sums(np.nan_to_num(rows[:, is_rated])) for rows in (human, judge)]
     return ratio(sums[0], counts), ratio(sums[1], counts)

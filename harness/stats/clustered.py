@@ -1,12 +1,11 @@
 """Items that come in clusters: a mean, or the gap of two shares, with its interval and its p.
 
-The two belong together: p is below .05 just where the 95 % interval leaves out zero.
+p is below .05 just where the 95 % interval leaves out zero.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import copysign, fsum, inf, isfinite, sqrt
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,6 +29,7 @@ from harness.stats.scales import (
     Range,
     exact_mean,
     narrowed,
+    normal_reach,
     student_p,
     student_t,
     widened,
@@ -38,27 +38,22 @@ from harness.stats.scales import (
 
 
 def clustered_mean(
-    values: ArrayLike,
-    clusters: Names,
-    *,
-    level: float = 0.95,
-    limits: Limits | None = None,
+    values: ArrayLike, clusters: Names, *, level: float = 0.95, limits: Limits | None = None
 ) -> Estimate:
     """The mean of items by Student's t, with one degree of freedom less than there are clusters.
 
     Error and interval are those of `cluster_interval` (Miller 2024, "Adding Error Bars to Evals",
-    arXiv 2411.00640); so is the test that the mean is zero, whose statistic is t, two-sided: where
-    there is no interval, there is no test. The interval is cut off at the `limits` of the values,
-    where all lie within. No value, and "too few", without an item. ValueError for values that are
-    not finite.
+    arXiv 2411.00640); so is the two-sided test that the mean is zero: where there is no interval,
+    there is no test. The interval is cut off at the `limits` of the values, where all lie within.
+    No value, and "too few", without an item. ValueError for values that are not finite.
     """
     rows: Floats = np.asarray(values, dtype=np.float64)
-    check_values(rows, clusters, level=level)
+    check_values(rows, clusters)
     own = Clusters.named(clusters)
     n, count = len(rows), own.clusters
     if n == 0:
         return Estimate.missing(NoValue.TOO_FEW, n=0)
-    estimate = Estimate(value := exact_mean(rows.tolist()), n=n)
+    estimate = Estimate(value := exact_mean(rows), n=n)
     with np.errstate(over="ignore", invalid="ignore"):
         parts = own.totals((rows - value) / n)
     found = cluster_interval(estimate, parts, level=level)
@@ -109,7 +104,7 @@ def paired_gap(
     is_plain = bool(np.ptp(sizes) == 0 and (own.totals(np.abs(rows)) == np.abs(sums)).all())
     is_plain = not rows.any() or (is_plain and bool(np.isin(np.abs(sums), (0, sizes[0])).all()))
     more, less = (float(np.clip(side * rows, 0, None).mean()) for side in (1, -1))
-    worth, reach = float(own.clusters), NormalDist().inv_cdf((1 + level) / 2)
+    worth, reach = float(own.clusters), normal_reach(level)
     if not is_plain:
         residuals = rows - rows.mean()
         variance = standard_error(own.totals(residuals / n)) ** 2
@@ -140,16 +135,15 @@ def _tango_end(more: float, less: float, n: float, score: float) -> float:
     return (low + high) / 2
 
 
-LEAST_P = 1e-12
-"""The smallest p that is given: intervals of a higher level are beyond double precision."""
+_LEAST_P = 1e-12  # intervals of a higher level are beyond double precision
 _HALVINGS = 60
 
 
 @dataclass(frozen=True, slots=True)
 class ShareRows:
-    """Rows of a share: sum of hits over sum of sizes. Each row has a cluster.
+    """Rows of a share, sum of hits over sum of sizes, each with its cluster.
 
-    For a rate sizes are 1; for a precision they are how far each row was flagged.
+    Sizes are 1 for a rate; for a precision they are how far each row was flagged.
     """
 
     hits: Sequence[float]
@@ -174,7 +168,7 @@ def share_interval(rows: ShareRows) -> Estimate:
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """A share, how far each cluster moves it, the rows that it is worth, and its clusters.
+    """A share, how far each cluster moves it, and the rows that it is worth.
 
     `is_plain` where clusters are trials themselves, as in `clustered_share`.
     """
@@ -186,12 +180,12 @@ class _Share:
     is_plain: bool
 
     def ends(self, level: float) -> tuple[float, float]:
-        normal = NormalDist().inv_cdf((1 + level) / 2)
-        reach = normal if self.is_plain else student_t(self.clusters - 1, level=level)
+        degrees = self.clusters - 1
+        reach = normal_reach(level) if self.is_plain else student_t(degrees, level=level)
         return wilson_ends(self.value, self.effective, reach)
 
 
-def share_gap(first: ShareRows, second: ShareRows, *, level: float = 0.95) -> Estimate:
+def share_gap(first: ShareRows, second: ShareRows) -> Estimate:
     """How much greater the first share is than the second, -1 to 1.
 
     The interval is that of Zou & Donner (2008, Statistics in Medicine 27, "Construction of
@@ -199,25 +193,23 @@ def share_gap(first: ShareRows, second: ShareRows, *, level: float = 0.95) -> Es
     method 10): the distances of the two shares to the ends of their own Wilson intervals, joined
     as errors are. Each of these has the effective number of rows of its clusters and Student's t
     with a degree of freedom less than it has clusters (Korn & Graubard 1998), or the normal
-    distribution where clusters are trials, as in `clustered_share`. Clusters with rows
-    on both sides make the two correlate, as they do in the data. p is 1 less the level at which
-    the interval just reaches zero, at least 1e-12; `n` counts rows. None: "too few" where a side
-    has no row or, for the interval, fewer than three clusters; "constant" where clusters move both
-    sides alike.
+    distribution where clusters are trials. Clusters with rows on both sides make the two
+    correlate. p is 1 less the level at which the interval just reaches zero, at least 1e-12; `n`
+    counts rows. None: "too few" where a side has no row or, for the interval, fewer than three
+    clusters; "constant" where clusters move both sides alike.
     """
     names = sorted({*first.clusters, *second.clusters})
-    sides = [_share_of(rows, names) for rows in (first, second)]
-    left, right = sides
+    left, right = (_share_of(rows, names) for rows in (first, second))
     n, count = len(first.hits) + len(second.hits), len(names)
     if left is None or right is None:
         return Estimate.missing(NoValue.TOO_FEW, n=n, clusters=count)
     gap = Estimate(left.value - right.value, n)
     if min(left.clusters, right.clusters) < LEAST_CLUSTERS:
         return gap.unbounded(NoValue.TOO_FEW, clusters=count)
-    low, high = _gap_ends(left, right, level)
+    low, high = _gap_ends(left, right, 0.95)
     if high - low <= ROUNDING:
         return gap.unbounded(NoValue.CONSTANT, clusters=count)
-    p = _gap_p(left, right, level)
+    p = _gap_p(left, right)
     return replace(gap.between(low, high, clusters=count), statistic=gap.value, p=p)
 
 
@@ -248,47 +240,42 @@ def _gap_ends(left: _Share, right: _Share, level: float) -> tuple[float, float]:
     scale = sqrt(float((left.parts**2).sum() * (right.parts**2).sum()))
     alike = float(left.parts @ right.parts) / scale if scale > 0 else 0.0
     (low, high), (other_low, other_high) = left.ends(level), right.ends(level)
-    below = _joined(left.value - low, other_high - right.value, alike)
-    above = _joined(high - left.value, right.value - other_low, alike)
+    below, above = (
+        sqrt(max(0.0, one**2 + other**2 - 2 * alike * one * other))
+        for one, other in (
+            (left.value - low, other_high - right.value),
+            (high - left.value, right.value - other_low),
+        )
+    )
     gap = left.value - right.value
     return max(-1.0, gap - below), min(1.0, gap + above)
 
 
-def _joined(one: float, other: float, alike: float) -> float:
-    return sqrt(max(0.0, one**2 + other**2 - 2 * alike * one * other))
-
-
-def _gap_p(left: _Share, right: _Share, level: float) -> float:
-    """The level at which the interval reaches zero, from 1; on the side of `1 - level` it is on."""
+def _gap_p(left: _Share, right: _Share) -> float:
+    """The level at which the interval reaches zero, from 1; on the side of .05 that it is on."""
 
     def leaves_out_zero(p: float) -> bool:
         low, high = _gap_ends(left, right, 1 - p)
         return low > 0 or high < 0
 
-    is_outside = leaves_out_zero(1 - level)
-    low, high = (LEAST_P, 1 - level) if is_outside else (1 - level, 1.0)
-    if is_outside and leaves_out_zero(LEAST_P):
-        return LEAST_P
+    middle = 1 - 0.95
+    is_outside = leaves_out_zero(middle)
+    low, high = (_LEAST_P, middle) if is_outside else (middle, 1.0)
+    if is_outside and leaves_out_zero(_LEAST_P):
+        return _LEAST_P
     for _ in range(_HALVINGS):
         middle = sqrt(low * high)
         low, high = (low, middle) if leaves_out_zero(middle) else (middle, high)
     return sqrt(low * high) if is_outside else high
 
 
-__all__ = ["Range", "jackknife_interval"]
-
-
-def jackknife_interval(
-    estimate: Estimate, without: Floats, *, range_: Range, level: float = 0.95
-) -> Estimate:
+def jackknife_interval(estimate: Estimate, without: Floats, *, range_: Range) -> Estimate:
     """An estimate with its interval; `without` has its value without each cluster, NaN for none.
 
-    No interval: the estimate's reason; "too few" below three clusters, or where the
-    estimate has no value without one of them; "constant" where leaving any out changes nothing;
-    "degenerate" at the end of its range, where the scale is infinite.
+    On a scale without ends (Efron & Tibshirani 1993, chapter 11). No interval: the estimate's
+    reason; "too few" below three clusters, or where the estimate has no value without one of them;
+    "constant" where leaving any out changes nothing; "degenerate" at the end of its range.
     """
-    if not 0 < level < 1:
-        raise ValueError(f"0 < level < 1, not {level!r}")
     count = len(without)
     if estimate.value is None:
         return estimate.unbounded(estimate.reason, clusters=count)
@@ -300,6 +287,6 @@ def jackknife_interval(
     if not isfinite(middle) or not np.isfinite(values).all():
         return estimate.unbounded(NoValue.DEGENERATE, clusters=count)
     error = sqrt((count - 1) / count * float(((values - values.mean()) ** 2).sum()))
-    reach = student_t(count - 1, level=level) * error
+    reach = student_t(count - 1) * error
     low, high = narrowed(np.array([middle - reach, middle + reach]), range_).tolist()
     return estimate.between(low, high, clusters=count)

@@ -1,13 +1,11 @@
 """Tests of two judges against people, and of two sets of verdicts on the same items.
 
-Does one of two judges agree with people better than the other, may a judge replace a human rater,
-and which of two sets of verdicts is right more often? A verdict is right or wrong; items without
-one, and ties, are left out before. Clusters of items are drawn and flipped whole; the tests of a
-fourfold table assume that items are independent.
+The value of a test's estimate is its statistic. A verdict is right or wrong; items without one, and
+ties, are left out before.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import comb, inf, sqrt
 from typing import Literal
 
@@ -22,11 +20,10 @@ from harness.stats.estimate import (
     Floats,
     Names,
     NoValue,
-    Significance,
     complete,
+    flip_p,
     generator,
     mean_interval,
-    random_signs,
     ratio,
     snapped,
     table,
@@ -40,31 +37,30 @@ Alternative = Literal["two-sided", "greater"]
 
 def williams_test(
     first: float, second: float, between: float, *, n: int, alternative: Alternative = "two-sided"
-) -> Significance:
+) -> Estimate:
     """Williams' test of two correlations that share a variable (Williams 1959; Steiger 1980).
 
     `first` and `second` are the two judges' Pearson correlations with people, `between` that
     of the judges with one another, over `n` cells; t has n - 3 degrees of freedom, and "greater"
     asks whether the first is greater. It assumes normal ratings in independent cells: where
-    judges err alike within a document or a dialogue, it finds differences that are none in 11
-    to 33 of 100 comparisons instead of 5, and `permutation_test` with clusters is the test to
-    use. None: "too few" below four cells, "degenerate" where the three correlations leave no
-    variance.
+    judges err alike within a dialogue, it finds differences that are none in 11 to 33 of 100
+    comparisons. None: "too few" below four cells, "degenerate" where the three correlations leave
+    no variance.
     """
     if max(abs(first), abs(second), abs(between)) > 1:
         raise ValueError(f"correlations lie in -1..1, not {first!r}, {second!r}, {between!r}")
     if n < 4:
-        return Significance(None, None, n=n, reason=NoValue.TOO_FEW)
+        return Estimate.missing(NoValue.TOO_FEW, n)
     determinant = 1 - first**2 - second**2 - between**2 + 2 * first * second * between
     mean = (first + second) / 2
     variance = 2 * determinant * (n - 1) / (n - 3) + mean**2 * (1 - between) ** 3
     if determinant < -ROUNDING or variance <= ROUNDING**2:
-        return Significance(None, None, n=n, reason=NoValue.DEGENERATE)
+        return Estimate.missing(NoValue.DEGENERATE, n)
     from scipy.stats import t
 
     statistic = (first - second) * sqrt((n - 1) * (1 + between) / variance)
     tail = t.sf(abs(statistic), n - 3) * 2 if alternative == "two-sided" else t.sf(statistic, n - 3)
-    return Significance(statistic, float(tail), n=n)
+    return Estimate(statistic, n, p=float(tail))
 
 
 def permutation_test(
@@ -75,18 +71,17 @@ def permutation_test(
     seed: str,
     draws: int = 1000,
     clusters: Sequence[str] | None = None,
-) -> Significance:
+) -> Estimate:
     """The permutation test PERM-BOTH: do two judges' statistics differ by more than chance?
 
     Deutsch, Dror & Roth (2021, "A Statistical Analysis of Summarization Evaluation Metrics",
     algorithm 2). Both judges' ratings are standardised over the complete cells and swapped at
-    random: whole clusters, one swap for all rows (documents) of a cluster's name. Without
-    `clusters` each cell is swapped alone, as in the paper, which is right only where a judge's
-    errors are independent between all cells, also those of one document. `statistic` is any of
-    a table of people and one of a judge, such as `dataset_pearson`. The result's statistic is
-    first less second, p two-sided with the data at hand counted among the draws, so above 0.
-    `n` counts the draws that had a value, `skipped` the others. None: as the statistic,
-    "constant" where a judge is, "too few" where no draw has a value.
+    random: whole clusters, one swap for all rows (documents) of a cluster's name; without
+    `clusters` each cell alone, as in the paper, which is right only where errors are independent
+    between all cells. `statistic` is any of a table of people and one of a judge. The value is
+    first less second, p two-sided with the data at hand counted among the draws. `n` counts the
+    draws that had a value, `skipped` the others. None: as the statistic, "constant" where a judge
+    is, "too few" where no draw has a value.
     """
     if draws < 1:
         raise ValueError(f"one draw or more, not {draws!r}")
@@ -94,12 +89,12 @@ def permutation_test(
     first, second = complete(first, judges[1])
     rows = np.where(np.isnan(second), np.nan, rows)
     if reason := _why_not_standard(first) or _why_not_standard(second):
-        return Significance(None, None, n=0, reason=reason)
+        return Estimate.missing(reason, 0)
     # Rounding may neither break a judge's ties nor those of the two judges.
     first, second = snapped([_standardised(first), _standardised(second)])
     pair = statistic(rows, first), statistic(rows, second)
     if pair[0].value is None or pair[1].value is None:
-        return Significance(None, None, n=0, reason=pair[0].reason or pair[1].reason)
+        return Estimate.missing(pair[0].reason or pair[1].reason, 0)
     observed = pair[0].value - pair[1].value
     defined, reached = 0, 0
     for swap in _swaps(rows.shape, clusters, seed=seed, draws=draws):
@@ -109,9 +104,8 @@ def permutation_test(
             defined += 1
             reached += abs(one - other) >= abs(observed) - ROUNDING
     if defined == 0:
-        return Significance(None, None, n=0, skipped=draws, reason=NoValue.TOO_FEW)
-    p = (reached + 1) / (defined + 1)
-    return Significance(observed, p, n=defined, skipped=draws - defined)
+        return Estimate.missing(NoValue.TOO_FEW, 0, skipped=draws)
+    return Estimate(observed, defined, draws - defined, p=(reached + 1) / (defined + 1))
 
 
 def _swaps(
@@ -162,18 +156,6 @@ Alignment = Literal["accuracy", "rmse"]
 _RATE = 0.05  # the false discovery rate of the paper
 
 
-@dataclass(frozen=True, slots=True)
-class AnnotatorTest:
-    """The winning rate over raters, and the mean advantage.
-
-    The advantage over a rater is the share of the rater's units where the judge is at least as
-    near to the others as the rater is. The judge passes with a winning rate of one half or more.
-    """
-
-    winning_rate: Estimate
-    advantage: Estimate
-
-
 def annotator_test(
     raters: ArrayLike,
     judge: ArrayLike,
@@ -182,25 +164,27 @@ def annotator_test(
     epsilon: float,
     least_units: int = 30,
     clusters: Sequence[str] | None = None,
-) -> AnnotatorTest:
-    """The alternative annotator test: may the judge replace a rater?
+) -> tuple[Estimate, Estimate]:
+    """The alternative annotator test: may the judge replace a rater? Winning rate and advantage.
 
     Calderon, Reichart & Dror (ACL 2025, "The Alternative Annotator Test for LLM-as-a-Judge",
     arXiv 2501.10970): each rater is left out in turn, and the judge has to agree with the
-    remaining raters as well as that one does. `raters` is units x raters, NaN where a rater saw
-    nothing; `epsilon` is what the judge's lower price is worth: .2 among experts, .15 among
-    skilled raters, .1 in a crowd. "accuracy" is for labels, "rmse" for ratings. Units with
-    two raters and a judge's rating count; raters with fewer than `least_units`, or all of them
-    of one cluster, are skipped. Units of one cluster (a name a unit) may depend on one another:
-    the t-test then has the clustered standard error and a degree of freedom less than there are
-    clusters (Cameron & Miller 2015; Miller 2024, arXiv 2411.00640). Without `clusters` units
-    count as independent, as in the paper. Winning rate and advantage lie in 0..1, `n` counting
-    raters. None: "one rater" where fewer than two rated anything, "too few" where no rater has
-    enough units.
+    remaining raters as well as that one does; it passes with a winning rate of one half or more.
+    The advantage is the mean share of a rater's units where the judge is at least as near to the
+    others. `raters` is units x raters, NaN where a rater saw nothing; `epsilon` is what the judge's
+    lower price is worth: .2 among experts, .15 among skilled raters, .1 in a crowd. "accuracy" is
+    for labels, "rmse" for ratings. Units with two raters and a judge's rating count; raters with
+    fewer than `least_units`, or all of them of one cluster, are skipped. The t-test keeps clusters
+    whole (Cameron & Miller 2015), where given. Both lie in 0..1, `n` counts raters. None: "one
+    rater" where fewer than two rated anything, "too few" where no rater has enough units.
     """
     rows, column = table(raters), table(np.reshape(judge, (-1, 1)))
     names = np.arange(len(rows)) if clusters is None else np.asarray(clusters, dtype=str)
-    _check_units(len(rows), len(column), len(names), epsilon)
+    if not len(rows) == len(column) == len(names) or not 0 <= epsilon < 1:
+        raise ValueError(
+            f"one judge's rating and cluster a unit and 0 <= epsilon < 1, not {len(column)} ratings"
+            f" for {len(rows)} units of {len(names)} clusters and {epsilon!r}"
+        )
     has_two = (~np.isnan(rows)).any(axis=0).sum() >= 2
     is_kept = ((~np.isnan(rows)).sum(axis=1) >= 2) & ~np.isnan(column[:, 0])
     rows, column, names = rows[is_kept], column[is_kept], names[is_kept]
@@ -208,25 +192,14 @@ def annotator_test(
     enough = [s.sum() >= max(2, least_units) and len(np.unique(names[s])) > 1 for s in seen]
     places = [place for place, is_enough in enumerate(enough) if is_enough]
     skipped = rows.shape[1] - len(places)
-    if len(places) == 0:
-        reason = NoValue.TOO_FEW if has_two else NoValue.ONE_RATER
-        none = Estimate(None, n=0, skipped=skipped, reason=reason)
-        return AnnotatorTest(none, none)
+    if not places:
+        none = Estimate(None, 0, skipped, NoValue.TOO_FEW if has_two else NoValue.ONE_RATER)
+        return none, none
     wins = [_wins(rows, column, rater=place, alignment=alignment) for place in places]
-    ps = [
-        _p_below(human - machine, names[seen[place]], epsilon)
-        for place, (machine, human) in zip(places, wins, strict=True)
-    ]
-    rates = _winning_rate(ps), float(np.mean([machine.mean() for machine, _ in wins]))
-    return AnnotatorTest(*(Estimate(rate, len(wins), skipped) for rate in rates))
-
-
-def _check_units(units: int, judged: int, clustered: int, epsilon: float) -> None:
-    if not units == judged == clustered or not 0 <= epsilon < 1:
-        raise ValueError(
-            f"one judge's rating and cluster a unit and 0 <= epsilon < 1, not {judged} ratings "
-            f"for {units} units of {clustered} clusters and {epsilon!r}"
-        )
+    gaps = [human - machine for machine, human in wins]
+    ps = [_p_below(one, names[seen[at]], epsilon) for at, one in zip(places, gaps, strict=True)]
+    advantage, n = float(np.mean([machine.mean() for machine, _ in wins])), len(wins)
+    return Estimate(_winning_rate(ps), n, skipped), Estimate(advantage, n, skipped)
 
 
 def _winning_rate(ps: Sequence[float]) -> float:
@@ -270,19 +243,8 @@ def _p_below(differences: Floats, clusters: NDArray[np.generic], epsilon: float)
     return float(t.cdf(excess / error, count - 1))
 
 
-@dataclass(frozen=True, slots=True)
-class Fourfold:
-    """How many items are right in both, in the first alone, in the second alone, in neither."""
-
-    both: int
-    only_first: int
-    only_second: int
-    neither: int
-
-    @property
-    def discordant(self) -> int:
-        """The items that are right in one of the two alone."""
-        return self.only_first + self.only_second
+Fourfold = tuple[int, int, int, int]
+"""How many items are right in both, in the first alone, in the second alone, in neither."""
 
 
 def fourfold(first: Flags, second: Flags) -> Fourfold:
@@ -291,51 +253,42 @@ def fourfold(first: Flags, second: Flags) -> Fourfold:
         raise ValueError(f"{len(first)} verdicts and {len(second)}")
     one, other = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
     both, ours, theirs = int((one & other).sum()), int(one.sum()), int(other.sum())
-    return Fourfold(both, ours - both, theirs - both, len(one) - ours - theirs + both)
+    return both, ours - both, theirs - both, len(one) - ours - theirs + both
 
 
-def mcnemar_exact(table: Fourfold) -> Significance:
+def mcnemar_exact(table: Fourfold) -> Estimate:
     """McNemar's exact test: is one of the two right more often?
 
     McNemar (1947, Psychometrika 12); Dixon & Mood (1946, "The Statistical Sign Test"): if neither
-    is, each discordant item is a fair coin, items being independent. p, two-sided, is twice the
-    binomial tail that begins at the smaller count, at most 1. The statistic is the count of the
-    first alone less that of the second, `n` the discordant items. Without any p is 1: no other
-    table is possible then. None: "too few" without an item.
+    is, each item that is right in one alone is a fair coin, items being independent. p, two-sided,
+    is twice the binomial tail that begins at the smaller count, at most 1, and 1 without such an
+    item. The value is the count of the first alone less that of the second, `n` their sum. None:
+    "too few" without an item.
     """
-    if not table.both + table.discordant + table.neither:
-        return Significance(None, None, n=0, reason=NoValue.TOO_FEW)
-    n, least = table.discordant, min(table.only_first, table.only_second)
-    tail, ways = 0, 1
-    for count in range(least + 1):
+    _, first, second, _ = table
+    if not sum(table):
+        return Estimate.missing(NoValue.TOO_FEW, 0)
+    n, tail, ways = first + second, 0, 1
+    for count in range(min(first, second) + 1):
         tail, ways = tail + ways, ways * (n - count) // (count + 1)
-    p = min(1.0, 2 * tail / 2**n)
-    return Significance(float(table.only_first - table.only_second), p, n=n)
+    return Estimate(float(first - second), n, p=min(1.0, 2 * tail / 2**n))
 
 
-def mcnemar_mid_p(table: Fourfold) -> Significance:
+def mcnemar_mid_p(table: Fourfold) -> Estimate:
     """McNemar's test by mid-p: outcomes as extreme as the one at hand count half.
 
     Fagerland, Lydersen & Laake (2013, BMC Medical Research Methodology 13:91): the exact p less
-    the probability of the count at hand, or 1 less half of it where both counts are equal. It
-    rejects more often than the exact test, which rejects too seldom. None: "degenerate" without
-    a discordant item, where the formula gives .5 whatever else there is; "too few" without any.
+    the probability of the count at hand, or 1 less half of it where both counts are equal. None:
+    "degenerate" where no item is right in one alone, "too few" without any.
     """
-    exact = mcnemar_exact(table)
-    if exact.p is None or table.discordant == 0:
-        return Significance(None, None, n=0, reason=exact.reason or NoValue.DEGENERATE)
-    at_hand = comb(table.discordant, table.only_first) / 2**table.discordant
-    is_even = table.only_first == table.only_second
-    p = 1 - at_hand / 2 if is_even else exact.p - at_hand
-    return Significance(exact.statistic, p, n=exact.n)
+    exact, (_, first, second, _) = mcnemar_exact(table), table
+    if exact.p is None or exact.n == 0:
+        return Estimate.missing(exact.reason or NoValue.DEGENERATE, 0)
+    at_hand = comb(exact.n, first) / 2**exact.n
+    return replace(exact, p=1 - at_hand / 2 if first == second else exact.p - at_hand)
 
 
-def share_given(
-    readings: tuple[Flags, Flags],
-    clusters: Names,
-    *,
-    given: bool,
-) -> Estimate:
+def share_given(readings: tuple[Flags, Flags], clusters: Names, *, given: bool) -> Estimate:
     """How often the second is right, of the items where the first is as `given`; 0 to 1.
 
     The interval is that of a share in `mean_interval`. `n` counts these items, `skipped` the
@@ -369,30 +322,26 @@ def phi(first: Flags, second: Flags, clusters: Names) -> Estimate:
 
 def sign_flip_test(
     differences: ArrayLike, clusters: Names, *, seed: str, draws: int = 2000
-) -> Significance:
+) -> Estimate:
     """The paired permutation test: is the mean difference more than chance?
 
     If the two sides are exchangeable, each cluster's differences might as well have had the
-    other sign (Fisher 1935, "The Design of Experiments", section 21); clusters are flipped whole.
-    All signs are tried where there are at most `draws` of them, else they are drawn and the data
-    at hand is counted among them. p is two-sided, the statistic the mean difference, `n` the
-    clusters. Without any difference p is 1. None: "too few" without an item.
+    other sign (Fisher 1935, "The Design of Experiments", section 21); clusters are flipped whole,
+    in every way or in `draws`. p is two-sided, the value the mean difference, `n` the clusters.
+    Without any difference p is 1. None: "too few" without an item.
     """
     values = np.asarray(differences, dtype=np.float64)
     if len(values) == 0:
-        return Significance(None, None, n=0, reason=NoValue.TOO_FEW)
+        return Estimate.missing(NoValue.TOO_FEW, 0)
     sums = Clusters.named(clusters).totals(values)
     there = sums[np.abs(sums) > ROUNDING * max(1.0, float(np.abs(values).max()))]
     least = abs(there.sum()) - ROUNDING * np.abs(there).sum()
-    if 2 ** len(there) <= draws:
-        bits = np.arange(2 ** len(there))[:, None] >> np.arange(len(there)) & 1
-        signs = 1.0 - 2.0 * bits  # every way to give so many numbers a sign, a row each
-        p = float((np.abs(signs @ there) >= least).mean())
-    else:
-        blocks = random_signs(len(there), seed=seed, draws=draws)
-        reached = sum(int((np.abs(signs @ there) >= least).sum()) for signs in blocks)
-        p = (reached + 1) / (draws + 1)
-    return Significance(float(values.mean()), p, n=len(sums))
+
+    def reached(signs: Floats) -> Floats:
+        return np.asarray((np.abs(signs @ there) >= least).sum(), dtype=np.float64)
+
+    p = flip_p(len(there), reached, seed=seed, draws=draws)
+    return Estimate(float(values.mean()), len(sums), p=p.item())
 
 
 def _phis(sums: Floats) -> Floats:

@@ -7,15 +7,13 @@ behind a value; a cell that one side does not have is left out of both.
 
 Pairwise accuracy with ties and tie calibration are those of Deutsch, Foster & Freitag (2023, "Ties
 Matter", arXiv 2305.14324): a pair of systems of one document is right where both sides order it
-alike or both tie it; the judge ties what is at most epsilon apart. Values are means over
-documents of each document's share, 0 to 1.
+alike or both tie it; the judge ties what is at most epsilon apart.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from math import atanh, sqrt, tanh
-from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -36,12 +34,10 @@ from harness.stats.estimate import (
     snapped_rows,
     table,
 )
-from harness.stats.scales import ROUNDING
+from harness.stats.scales import ROUNDING, normal_reach
 
 Coefficient = Literal["pearson", "spearman"]
 
-# Values nearer to one another than this share of the largest are one value: the rounding of a
-# mean must neither break a tie nor make up a spread.
 _MOST_PERMUTED = 8  # 40,320 orders; nine would be 362,880
 
 
@@ -50,81 +46,65 @@ def pearson(x: ArrayLike, y: ArrayLike) -> Estimate:
 
     None: "too few" below two pairs, "constant" where a side has no spread.
     """
-    return _coefficient(x, y, "pearson")
+    return _of_pairs(x, y, lambda rows: float(row_correlations(rows[:1], rows[1:], "pearson")[0]))
 
 
 def spearman(x: ArrayLike, y: ArrayLike) -> Estimate:
-    """Spearman's rho, -1 to 1: Pearson's r of the ranks, ties sharing their mean rank.
-
-    `n` counts complete pairs. None as for Pearson's r.
-    """
-    return _coefficient(x, y, "spearman")
+    """Spearman's rho: Pearson's r of the ranks, ties sharing their mean rank; None as there."""
+    return _of_pairs(x, y, lambda rows: float(row_correlations(rows[:1], rows[1:], "spearman")[0]))
 
 
 def kendall(x: ArrayLike, y: ArrayLike) -> Estimate:
-    """Kendall's tau-b of two vectors, -1 to 1; `n` counts complete pairs.
+    """Kendall's tau-b of two vectors, much faster than `document_tau` of one long document."""
 
-    For one long vector it is much faster than `document_tau`. None as for Pearson's r.
-    """
-    from scipy.stats import kendalltau
+    def tau(rows: Floats) -> float:
+        from scipy.stats import kendalltau
 
+        return float(np.clip(kendalltau(*_ranks(rows)).statistic, -1, 1))
+
+    return _of_pairs(x, y, tau)
+
+
+def _of_pairs(x: ArrayLike, y: ArrayLike, coefficient: Callable[[Floats], float]) -> Estimate:
     first, second, skipped = complete_pairs(x, y)
     n = len(first)
-    if n < 2:
-        return Estimate(None, n=n, skipped=skipped, reason=NoValue.TOO_FEW)
-    ranks = _ranks(np.stack([first, second]))
-    if (ranks == ranks[:, :1]).all(axis=1).any():
-        return Estimate(None, n=n, skipped=skipped, reason=NoValue.CONSTANT)
-    value = float(kendalltau(ranks[0], ranks[1]).statistic)
-    return Estimate(min(max(value, -1.0), 1.0), n=n, skipped=skipped)
+    value = coefficient(np.stack([first, second])) if n > 1 else np.nan
+    if np.isnan(value):
+        return Estimate(None, n, skipped, NoValue.CONSTANT if n > 1 else NoValue.TOO_FEW)
+    return Estimate(value, n, skipped)
 
 
 def dataset_pearson(human: ArrayLike, judge: ArrayLike) -> Estimate:
-    """One Pearson's r over all complete cells (Chiang & Lee 2023, method 1).
-
-    `n` counts cells, `skipped` the incomplete ones. None as for Pearson's r.
-    """
+    """One Pearson's r over all complete cells (Chiang & Lee 2023, method 1), which `n` counts."""
     rows, others = complete(human, judge)
     return pearson(rows.ravel(), others.ravel())
 
 
-def document_tau(human: ArrayLike, judge: ArrayLike) -> Estimate:
+def document_tau(human: ArrayLike, judge: ArrayLike, *, is_zero_filled: bool = False) -> Estimate:
     """The mean over documents of Kendall's tau-b over their systems (Chiang & Lee, method 2).
 
     tau-b after Kendall (1945). -1 to 1. `n` counts the documents that have a tau; `skipped`
     those with fewer than two complete cells or with one value only on either side: they leave
     the denominator. None: "one system", "too few" where no document has two complete cells,
-    "constant" where all that have are constant on a side.
+    "constant" where all that have are constant on a side. Zero-filled it is 0 for each document
+    that the judge ties whole and people do not, so that a judge of few values is not measured on
+    its easy documents alone: mt-metrics-eval's `replace_nans_with_zeros`, but for documents that
+    people tie whole.
     """
     rows, others = complete(human, judge)
-    return mean_estimate(document_taus(rows, others), _why_no_tau(rows))
+    reason = NoValue.CONSTANT if ((~np.isnan(rows)).sum(axis=1) >= 2).any() else NoValue.TOO_FEW
+    reason = NoValue.ONE_SYSTEM if rows.shape[1] < 2 else reason
+    return mean_estimate(document_taus(rows, others, is_zero_filled=is_zero_filled), reason)
 
 
-def document_taus(human: ArrayLike, judge: ArrayLike) -> Floats:
+def document_taus(human: ArrayLike, judge: ArrayLike, *, is_zero_filled: bool = False) -> Floats:
     """Kendall's tau-b of each document, NaN for those that have none."""
-    rows, others = complete(human, judge)
-    left, right = pair_directions(rows), pair_directions(others)
+    left, right = (pair_directions(rows) for rows in complete(human, judge))
     untied = np.sqrt((left != 0).sum(axis=1)) * np.sqrt((right != 0).sum(axis=1))
-    balance = (left * right).sum(axis=1, dtype=np.int64)
-    return ratio(balance, untied)
-
-
-def document_tau_zero(human: ArrayLike, judge: ArrayLike) -> Estimate:
-    """`document_tau` with 0 for each document that the judge ties whole and people do not.
-
-    A judge that gives few values is then no longer measured on its easy documents alone. As
-    mt-metrics-eval's `replace_nans_with_zeros`, but documents that people tie whole, which are
-    equal for all judges, are left out. `n`, `skipped` and None as for `document_tau`.
-    """
-    rows, others = complete(human, judge)
-    return mean_estimate(document_taus_zero(rows, others), _why_no_tau(rows))
-
-
-def document_taus_zero(human: ArrayLike, judge: ArrayLike) -> Floats:
-    """Each document's tau-b, 0 where the judge alone ties it whole, NaN where people do."""
-    rows, others = complete(human, judge)
-    is_ordered = (pair_directions(rows) != 0).any(axis=1)
-    return np.where(is_ordered, np.nan_to_num(document_taus(rows, others)), np.nan)
+    taus = ratio((left * right).sum(axis=1, dtype=np.int64), untied)
+    if not is_zero_filled:
+        return taus
+    return np.where((left != 0).any(axis=1), np.nan_to_num(taus), np.nan)
 
 
 def system_means(human: ArrayLike, judge: ArrayLike) -> tuple[Floats, Floats]:
@@ -134,37 +114,24 @@ def system_means(human: ArrayLike, judge: ArrayLike) -> tuple[Floats, Floats]:
     return ratio(np.nansum(rows, axis=0), counts), ratio(np.nansum(others, axis=0), counts)
 
 
-def system_pearson(human: ArrayLike, judge: ArrayLike) -> Estimate:
-    """Pearson's r of the systems' means; `n` counts systems, `skipped` those without a cell.
-
-    None: "too few" below two systems, "constant" where all systems have one mean.
-    """
-    return pearson(*system_means(human, judge))
-
-
-def system_spearman(human: ArrayLike, judge: ArrayLike) -> Estimate:
-    """Spearman's rho of the systems' means; `n`, `skipped` and None as for Pearson's r."""
-    return spearman(*system_means(human, judge))
-
-
 def permutation_p(x: ArrayLike, y: ArrayLike, coefficient: Coefficient) -> Estimate:
-    """The exact two-sided p-value of a correlation, by all orders of `y`.
+    """The exact two-sided p-value of a correlation.
 
-    The share of orders that give a coefficient at least as far from zero (Fisher 1935, "The
-    Design of Experiments", section 21; the order at hand is among them). Above 0, at most 1.
-    None: as the coefficient, or "too many" above eight complete pairs.
+    The share of orders of `y` that give a coefficient at least as far from zero (Fisher 1935, "The
+    Design of Experiments", section 21). None: as the coefficient, or "too many" above eight
+    complete pairs.
     """
-    observed = _coefficient(x, y, coefficient)
+    observed = (pearson if coefficient == "pearson" else spearman)(x, y)
     n, skipped = observed.n, observed.skipped
     if observed.value is None:
         return observed
     if n > _MOST_PERMUTED:
-        return Estimate(None, n=n, skipped=skipped, reason=NoValue.TOO_MANY)
+        return Estimate(None, n, skipped, NoValue.TOO_MANY)
     first, second, _ = complete_pairs(x, y)
     orders = np.array(list(permutations(range(n))))
     rows, others = np.tile(first, (len(orders), 1)), second[orders]
     reached = np.abs(row_correlations(rows, others, coefficient)) >= abs(observed.value) - ROUNDING
-    return Estimate(float(reached.mean()), n=n, skipped=skipped)
+    return Estimate(float(reached.mean()), n, skipped)
 
 
 def discordant_pairs(x: ArrayLike, y: ArrayLike) -> Estimate:
@@ -176,28 +143,25 @@ def discordant_pairs(x: ArrayLike, y: ArrayLike) -> Estimate:
     """
     first, second, _ = complete_pairs(x, y)
     if len(first) < 2:
-        return Estimate(None, n=0, reason=NoValue.TOO_FEW)
+        return Estimate(None, 0, reason=NoValue.TOO_FEW)
     product = pair_directions(first[None]) * pair_directions(second[None])
     decided = int((product != 0).sum())
     skipped = product.size - decided
     if decided == 0:
-        return Estimate(None, n=0, skipped=skipped, reason=NoValue.CONSTANT)
-    return Estimate(float((product < 0).sum()), n=decided, skipped=skipped)
+        return Estimate(None, 0, skipped, NoValue.CONSTANT)
+    return Estimate(float((product < 0).sum()), decided, skipped)
 
 
-def fisher_interval(r: float, n: int, *, level: float = 0.95) -> Estimate:
-    """The interval of a correlation of `n` independent pairs by Fisher's z (Fisher 1921).
+def fisher_interval(r: float, n: int) -> Estimate:
+    """The interval of a correlation of `n` independent normal pairs by Fisher's z (Fisher 1921).
 
-    It assumes pairs of a bivariate normal distribution, and is approximate for ranks.
-    None: "too few" below four pairs, "degenerate" for r of 1 or -1, whose z is infinite.
+    No interval: "too few" below four pairs, "degenerate" for r of 1 or -1, whose z is infinite.
     """
-    if not -1 <= r <= 1 or not 0 < level < 1:
-        raise ValueError(f"-1 <= r <= 1 and 0 < level < 1, not {r!r} and {level!r}")
     if n < 4:
         return Estimate(r, n).unbounded(NoValue.TOO_FEW, clusters=n)
     if abs(r) >= 1 - ROUNDING:
         return Estimate(r, n).unbounded(NoValue.DEGENERATE, clusters=n)
-    reach = NormalDist().inv_cdf((1 + level) / 2) / sqrt(n - 3)
+    reach = normal_reach() / sqrt(n - 3)
     return Estimate(r, n).between(tanh(atanh(r) - reach), tanh(atanh(r) + reach), clusters=n)
 
 
@@ -208,24 +172,6 @@ def row_correlations(x: ArrayLike, y: ArrayLike, coefficient: Coefficient) -> Fl
         rows, others = _ranks(rows), _ranks(others)
     products: Floats = (_standardised(rows) * _standardised(others)).sum(axis=1)
     return np.clip(products, -1, 1)
-
-
-def _why_no_tau(rows: Floats) -> NoValue:
-    if rows.shape[1] < 2:
-        return NoValue.ONE_SYSTEM
-    has_pair = ((~np.isnan(rows)).sum(axis=1) >= 2).any()
-    return NoValue.CONSTANT if has_pair else NoValue.TOO_FEW
-
-
-def _coefficient(x: ArrayLike, y: ArrayLike, coefficient: Coefficient) -> Estimate:
-    first, second, skipped = complete_pairs(x, y)
-    n = len(first)
-    if n < 2:
-        return Estimate(None, n=n, skipped=skipped, reason=NoValue.TOO_FEW)
-    value = float(row_correlations(first[None], second[None], coefficient)[0])
-    if np.isnan(value):
-        return Estimate(None, n=n, skipped=skipped, reason=NoValue.CONSTANT)
-    return Estimate(value, n=n, skipped=skipped)
 
 
 def _standardised(rows: Floats) -> Floats:
@@ -250,7 +196,7 @@ def _ranks(rows: Floats) -> Floats:
 
 
 def pearson_against(human: ArrayLike) -> Statistic:
-    """`dataset_pearson` of any judge with these people, faster: for many draws."""
+    """`dataset_pearson` of any judge with these people, fast enough for many draws."""
     rows = table(human)
     is_there = ~np.isnan(rows)
     scaled = _scaled(np.where(is_there, rows, 0).ravel())
@@ -272,10 +218,7 @@ def pearson_against(human: ArrayLike) -> Statistic:
 
 
 def tau_zero_against(human: ArrayLike) -> Statistic:
-    """`document_tau_zero` of any judge with these people, faster: for many draws.
-
-    The judge's ties are those of its exact values: `snapped` makes them so.
-    """
+    """The zero-filled `document_tau` of any judge, its values `snapped`, for many draws."""
     rows = table(human)
     first, second = np.triu_indices(rows.shape[1], 1)
     left: NDArray[np.int8] = pair_directions(rows).T.copy()
@@ -299,18 +242,6 @@ def _product(x: Floats, y: Floats) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class TieCalibration:
-    """The accuracy at the best epsilon, and that epsilon in the judge's units.
-
-    `epsilons` has one number where it was fitted on all documents, one a fold where it was
-    cross-fitted, and none where the estimate is None.
-    """
-
-    estimate: Estimate
-    epsilons: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class _Pairs:
     """The pairs of complete cells of one document each, one entry a pair, over all documents."""
 
@@ -327,29 +258,28 @@ def document_accuracies(human: ArrayLike, judge: ArrayLike, *, epsilon: float) -
     return _accuracies(_pairs(human, judge), epsilon)
 
 
-def calibrated_acc_eq(human: ArrayLike, judge: ArrayLike) -> TieCalibration:
-    """Pairwise accuracy at the epsilon that maximises it on these very data.
+def calibrated_acc_eq(human: ArrayLike, judge: ArrayLike) -> tuple[Estimate, tuple[float, ...]]:
+    """Pairwise accuracy, 0 to 1, at the least epsilon that maximises it on these very data.
 
-    Of several best epsilons the least. The fit gains on noise, so the accuracy is too high:
-    cross-fit it where that matters. `n` counts the documents with a pair of complete cells,
-    `skipped` the others. None: "one system", or "too few" where no document has a pair. Constant
-    ratings are ties, not missing.
+    The fit gains on noise, so the accuracy is too high. With it comes the epsilon, if any. `n`
+    counts the documents with a pair of complete cells, `skipped` the others. None: "one system", or
+    "too few" where no document has a pair. Constant ratings are ties, not missing.
     """
     pairs = _pairs(human, judge)
     epsilon = _best_epsilon(pairs)
     estimate = mean_estimate(_accuracies(pairs, epsilon), _why_no_pair(human))
-    return TieCalibration(estimate, () if estimate.value is None else (epsilon,))
+    return estimate, () if estimate.value is None else (epsilon,)
 
 
 def cross_fitted_acc_eq(
     human: ArrayLike, judge: ArrayLike, clusters: Sequence[str], *, seed: str, folds: int = 5
-) -> tuple[TieCalibration, Floats]:
+) -> tuple[Estimate, tuple[float, ...], Floats]:
     """Pairwise accuracy of each fold of clusters at the epsilon that is best on the others.
 
-    Clusters (one a document) are dealt whole; there are at most as many folds as clusters. Also
-    returns each document's share at its fold's epsilon, NaN where it has no pair. `n`, `skipped`
-    and None as for `calibrated_acc_eq`; None also: "too few", and no shares, with one cluster, or
-    where the documents outside a fold have no pair to fit on.
+    With it come the folds' epsilons, if any, and each document's share, NaN where it has no pair.
+    Clusters (one a document) are dealt whole; there are at most as many folds as clusters. `n`,
+    `skipped` and None as for `calibrated_acc_eq`; None also: "too few", and no shares, with one
+    cluster, or where the documents outside a fold have no pair to fit on.
     """
     rows, others = complete(human, judge)
     if len(clusters) != len(rows) or folds < 2:
@@ -365,13 +295,12 @@ def cross_fitted_acc_eq(
         inside = places == fold
         training = _pairs(rows[~inside], others[~inside])
         if len(training.document) == 0:
-            none = Estimate(None, n=0, skipped=len(rows), reason=NoValue.TOO_FEW)
-            return TieCalibration(none, ()), np.full(len(rows), np.nan)
+            none = Estimate(None, 0, len(rows), NoValue.TOO_FEW)
+            return none, (), np.full(len(rows), np.nan)
         epsilons.append(_best_epsilon(training))
         accuracies[inside] = _accuracies(_pairs(rows[inside], others[inside]), epsilons[-1])
     estimate = mean_estimate(accuracies, _why_no_pair(human) if epsilons else NoValue.TOO_FEW)
-    fitted = () if estimate.value is None else tuple(epsilons)
-    return TieCalibration(estimate, fitted), accuracies
+    return estimate, () if estimate.value is None else tuple(epsilons), accuracies
 
 
 def tie_rate(ratings: ArrayLike) -> Estimate:
@@ -380,10 +309,9 @@ def tie_rate(ratings: ArrayLike) -> Estimate:
     `n` counts pairs. None: "one system", or "too few" where no document has two ratings.
     """
     pairs = _pairs(ratings, ratings)
-    n = len(pairs.document)
-    if n == 0:
-        return Estimate(None, n=0, reason=_why_no_pair(ratings))
-    return Estimate(float(pairs.is_human_tie.mean()), n=n)
+    if not (n := len(pairs.document)):
+        return Estimate(None, 0, reason=_why_no_pair(ratings))
+    return Estimate(float(pairs.is_human_tie.mean()), n)
 
 
 def _pairs(human: ArrayLike, judge: ArrayLike) -> _Pairs:

@@ -1,23 +1,16 @@
 """A statistic's value and its interval, or the reason why it has none.
 
-A table of ratings is a float array, documents x systems, NaN where a rating is missing. No
-statistic of this package warns, crashes or returns zero where it has no value: it returns a
-`NoValue`. Tables that do not belong together are the caller's mistake: ValueError.
-
-Clusters are assumed to be independent; rows within one may depend on each other in any way. Means,
-and what is nearly linear in sums over clusters, have Student's t with an error robust to clusters;
-shares of independent rows have Wilson's interval. `Resamples` draws clusters with replacement, as
-many as there are, each with all its rows; an interval between two percentiles of the draws (Efron
-& Tibshirani 1993, chapter 13) is too narrow for few clusters. What is drawn depends on the seed's
-text and the number of clusters alone. Neither the order of the rows nor the machine changes an
-interval.
+A table of ratings is documents x systems, NaN where one is missing. No statistic warns or returns
+zero where it has no value: it gives a `NoValue`; tables that do not belong together are a
+ValueError. Clusters count as independent, and rows within one may depend on each other in any way.
+What is drawn depends on a seed's text and the number of clusters alone; the order of the rows
+changes no interval.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import frexp, fsum, isfinite, ldexp, sqrt
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,8 +19,9 @@ from harness.parts import digest
 from harness.stats.scales import (
     ROUNDING,
     compact,
-    exact_average,
+    exact_mean,
     exact_sums,
+    normal_reach,
     student_t,
     wilson_ends,
 )
@@ -55,12 +49,13 @@ class NoValue(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value with its interval and, where it has one, the test that it is zero.
+    """A value with its interval and, where there is one, its test.
 
     `n` counts the units behind the value, as each function's docstring says, and `skipped` those
     left out: incomplete, or without a value of their own. `clusters` counts the independent
     clusters behind the interval, or the draws that have a value. What is missing has a reason:
-    `reason` a value, `why` an interval. Statistics without an interval have neither it nor `why`.
+    `reason` a value, `why` an interval. `p` is of the test that the value is zero, `statistic` its
+    t; `sd` is the standard deviation of what a mean is over.
     """
 
     value: float | None
@@ -73,10 +68,12 @@ class Estimate:
     why: NoValue | None = None
     statistic: float | None = None
     p: float | None = None
+    sd: float | None = None
 
     def __post_init__(self) -> None:
-        _check_outcome(self.value, self.reason)
-        ends = (self.low, self.high)
+        value, ends = self.value, (self.low, self.high)
+        if (value is None) == (self.reason is None) or not isfinite(value or 0):
+            raise ValueError(f"give a finite value or a reason, not {value!r} and {self.reason!r}")
         if None not in ends and (self.why or not all(isfinite(end or 0) for end in ends)):
             raise ValueError(f"give two finite ends or a reason, not {ends}")
 
@@ -96,10 +93,7 @@ class Estimate:
         return replace(self, low=None, high=None, clusters=clusters, why=why)
 
     def within(self, least: float, most: float) -> "Estimate":
-        """The interval cut off at the ends of what the statistic can be.
-
-        Zero stays in or out, as long as the value itself is in the range.
-        """
+        """The interval cut off at the ends of what the statistic can be."""
         if self.low is None or self.high is None:
             return self
         low, high = (min(max(end, least), most) for end in (self.low, self.high))
@@ -110,25 +104,6 @@ class Estimate:
         """The reason in words where a value has no interval; None where it has, or no value."""
         is_missing = self.value is not None and self.low is None and self.why is not None
         return f"no interval: {self.why}" if is_missing else None
-
-
-@dataclass(frozen=True, slots=True)
-class Significance:
-    """A test's statistic and its p-value, or the reason for neither."""
-
-    statistic: float | None
-    p: float | None
-    n: int
-    skipped: int = 0
-    reason: NoValue | None = None
-
-    def __post_init__(self) -> None:
-        _check_outcome(self.p, self.reason)
-
-
-def _check_outcome(value: float | None, reason: NoValue | None) -> None:
-    if (value is None) == (reason is None) or (value is not None and not isfinite(value)):
-        raise ValueError(f"give a finite value or a reason, not {value!r} and {reason!r}")
 
 
 def table(ratings: ArrayLike) -> Floats:
@@ -143,7 +118,7 @@ def table(ratings: ArrayLike) -> Floats:
 
 
 def complete(human: ArrayLike, judge: ArrayLike) -> tuple[Floats, Floats]:
-    """Both tables, a cell kept only where both have one: missing cells go pairwise."""
+    """Both tables, a cell kept only where both have one."""
     first, second = table(human), table(judge)
     if first.shape != second.shape:
         raise ValueError(
@@ -217,7 +192,6 @@ def pair_directions(rows: Floats) -> NDArray[np.int8]:
 
 
 _CELLS = 1 << 20  # numbers in a block of draws: 8 MiB
-_SIGNS = 1 << 21  # signs drawn at a time: 16 MiB of numbers
 _LEAST_DEFINED = 0.95  # an interval of the draws that happen to have a value is another interval
 
 
@@ -235,16 +209,13 @@ class BootstrapSettings:
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """Which of some clusters each row is of.
-
-    `places` holds the number of each row's cluster, in the alphabetical order of their names.
-    """
+    """Which of some clusters each row is of: `places`, in the alphabetical order of their names."""
 
     places: Indices
     clusters: int
 
     @classmethod
-    def named(cls, names: "Names") -> "Clusters":
+    def named(cls, names: Names) -> "Clusters":
         """The clusters of rows: one cluster's name a row, or its number in the names' order."""
         if isinstance(names, np.ndarray) and names.dtype.kind == "i":
             return cls(*compact(names))
@@ -266,7 +237,7 @@ class Clusters:
 
 @dataclass(frozen=True, slots=True)
 class Resamples(Clusters):
-    """Draws of clusters, the same ones each time they are asked for."""
+    """Draws of as many clusters as there are, with replacement; the same each time."""
 
     seed: str
     draws: int
@@ -281,11 +252,16 @@ class Resamples(Clusters):
 
     def counts(self) -> Iterator[Floats]:
         """How often each draw takes each cluster, draws x clusters, some draws at a time."""
-        for drawn in _drawn_clusters(self.clusters, seed=self.seed, draws=self.draws):
-            size = len(drawn)
-            drawn += np.arange(size)[:, None] * self.clusters
-            counts = np.bincount(drawn.ravel(), minlength=size * self.clusters)
-            yield counts.reshape(size, self.clusters).astype(np.float64)
+        # Whole numbers are drawn, not multinomial counts: the same resampling, eight times faster,
+        # and without floating point. How many are drawn at a time does not change them.
+        numbers, count = generator(self.seed), self.clusters
+        step = max(1, _CELLS // max(1, count))
+        for start in range(0, self.draws if count else 0, step):
+            size = min(step, self.draws - start)
+            drawn = numbers.integers(0, count, size=(size, count))
+            drawn += np.arange(size)[:, None] * count
+            counts = np.bincount(drawn.ravel(), minlength=size * count)
+            yield counts.reshape(size, count).astype(np.float64)
 
     def sums(self, rows: Floats) -> Floats:
         """The sum of the rows' columns in each draw, draws x columns."""
@@ -301,32 +277,38 @@ def generator(seed: str) -> np.random.Generator:
     return np.random.default_rng(int(digest(seed), 16))
 
 
-def random_signs(count: int, *, seed: str, draws: int) -> Iterator[Floats]:
-    """Draws of `count` signs, each 1 or -1: draws x signs, some draws at a time."""
-    numbers, step = generator(seed), max(1, _SIGNS // max(1, count))
-    for start in range(0, draws, step):
-        bits = numbers.integers(0, 2, size=(min(step, draws - start), count), dtype=np.int8)
-        yield np.asarray(bits * 2.0 - 1, dtype=np.float64)
+_SIGNS = 1 << 21  # signs drawn at a time: 16 MiB of numbers
 
 
-def _drawn_clusters(count: int, *, seed: str, draws: int) -> Iterator[Indices]:
-    """The clusters each draw takes, draws x clusters, as many draws as fit a block."""
-    # How many these are does not change what is drawn. Whole numbers are drawn, not multinomial
-    # counts: the same resampling, eight times faster, and without floating point.
-    numbers, step = generator(seed), max(1, _CELLS // max(1, count))
-    for start in range(0, draws if count else 0, step):
-        yield numbers.integers(0, count, size=(min(step, draws - start), count))
+def flip_p(
+    count: int, reached: Callable[[Floats], Floats], *, seed: str, draws: int, least: int = 0
+) -> Floats:
+    """The share of ways to flip `count` clusters that reach what the data at hand does.
+
+    `reached` counts those of some signs, draws x clusters. All are tried where there are at most
+    `draws`; else that many are drawn, or `least`, and the data at hand counts among them.
+    """
+    drawn, numbers = max(draws, least), generator(seed)
+    step = max(1, _SIGNS // max(1, count))
+    if 2**count <= draws:
+        bits = np.arange(2**count)[:, None] >> np.arange(count) & 1
+        every: Floats = np.asarray(1 - 2 * bits, dtype=np.float64)
+        return np.asarray(reached(every) / len(bits), dtype=np.float64)
+    found: Floats = np.ones(1)
+    for start in range(0, drawn, step):
+        shape = (min(step, drawn - start), count)
+        signs: Floats = np.asarray(numbers.integers(0, 2, size=shape, dtype=np.int8) * 2.0 - 1)
+        found = np.add(found, reached(signs))
+    return np.asarray(found / (drawn + 1), dtype=np.float64)
 
 
-def drawn_interval(
-    estimate: Estimate, values: Floats, resamples: Resamples, *, level: float = 0.95
-) -> Estimate:
+def drawn_interval(estimate: Estimate, values: Floats, resamples: Resamples) -> Estimate:
     """An estimate with its percentile interval: `values` are its draws, NaN where one has none.
 
-    No interval: the estimate's reason; "too few" for fewer than two clusters or where more than one
-    draw in twenty has no value; "constant" where the draws do not differ.
+    After Efron & Tibshirani (1993, chapter 13). No interval: the estimate's reason; "too few" for
+    fewer than two clusters or where more than one draw in twenty has no value; "constant" where the
+    draws do not differ.
     """
-    _check_level(level)
     defined = values[~np.isnan(values)]
     if estimate.value is None:
         return estimate.unbounded(estimate.reason, clusters=0)
@@ -334,7 +316,7 @@ def drawn_interval(
         return estimate.unbounded(NoValue.TOO_FEW, clusters=len(defined))
     if np.ptp(defined) <= ROUNDING:
         return estimate.unbounded(NoValue.CONSTANT, clusters=len(defined))
-    tail = (1 - level) / 2
+    tail = (1 - 0.95) / 2
     low, high = np.quantile(defined, [tail, 1 - tail])
     return estimate.between(float(low), float(high), clusters=len(defined))
 
@@ -343,13 +325,8 @@ LEAST_CLUSTERS = 3
 """Two are too few: t of one degree of freedom reaches thirteen errors, beyond any scale."""
 
 _NOISE, _NOISE_OF_ONE = 1e-6, 1e-5
-"""What two processors' single precision may differ by: of any value, and of cosines and shares.
-
-A cosine sums hundreds of products, and carries more of it than its seven digits say; margins of
-1e-7 between cosines are such noise. Values of more than 2 are neither a cosine, a share, nor the
-difference of two.
-"""
-_GREATEST_OF_ONE = 2.0
+"""What two processors' single precision may differ by: of any value, and of cosines and shares."""
+_GREATEST_OF_ONE = 2.0  # neither a cosine, a share, nor the difference of two is beyond it
 
 
 def cluster_interval(
@@ -365,7 +342,8 @@ def cluster_interval(
     reason; "too few" below three clusters; "constant" where none moves it; "degenerate" where the
     error or an end is beyond the numbers of a computer.
     """
-    _check_level(level)
+    if not 0 < level < 1:
+        raise ValueError(f"0 < level < 1, not {level!r}")
     count, value = len(parts), estimate.value
     if value is None:
         return estimate.unbounded(estimate.reason, clusters=count)
@@ -385,9 +363,7 @@ def cluster_interval(
     return estimate.between(*ends, clusters=count)
 
 
-def clustered_share(
-    estimate: Estimate, hits: Floats, sizes: Floats, *, level: float = 0.95
-) -> Estimate:
+def clustered_share(estimate: Estimate, hits: Floats, sizes: Floats) -> Estimate:
     """The share sum(hits) / sum(sizes) with its interval; a hit and a size for each of G clusters.
 
     Clusters of one size, each of one row or of rows that are right or wrong together, are trials
@@ -397,7 +373,6 @@ def clustered_share(
     where it lies within 0..1, and Wilson's where it does not, of at most as many rows as there are.
     No interval: as there.
     """
-    _check_level(level)
     count, n = len(sizes), float(sizes.sum())
     if count < LEAST_CLUSTERS or n == 0:
         return estimate.unbounded(NoValue.TOO_FEW, clusters=count)
@@ -405,17 +380,16 @@ def clustered_share(
     is_whole = min(share, 1 - share) <= ROUNDING
     trials = (0, 0.5, 1) if (sizes == 1).all() else (0, sizes[0])
     if is_whole or (np.ptp(sizes) == 0 and np.isin(hits, trials).all()):
-        normal = NormalDist().inv_cdf((1 + level) / 2)
-        ends = wilson_ends(round(share) if is_whole else share, count, normal)
+        ends = wilson_ends(round(share) if is_whole else share, count, normal_reach())
         return estimate.between(*ends, clusters=count)
     parts = (hits - share * sizes) / n
-    plain = cluster_interval(Estimate(share, count), parts, level=level)
+    plain = cluster_interval(Estimate(share, count), parts)
     if plain.low is None or plain.high is None:
         return estimate.unbounded(plain.why, clusters=count)
     if 0 <= plain.low <= plain.high <= 1:
         return estimate.between(plain.low, plain.high, clusters=count)
     effective = min(n, share * (1 - share) / standard_error(parts) ** 2)
-    ends = wilson_ends(share, effective, student_t(count - 1, level=level))
+    ends = wilson_ends(share, effective, student_t(count - 1))
     return estimate.between(*ends, clusters=count)
 
 
@@ -440,36 +414,32 @@ def mean_interval(
     clusters: Names,
     *,
     is_share: bool,
-    level: float = 0.95,
     limits: Limits | None = None,
 ) -> Estimate:
     """The mean of the values and its interval over clusters.
 
     `is_share` says that the values are by nature 0 to 1, such as right or wrong, which ratings may
-    be by accident: `clustered_share`. Else it is Student's t with G - 1 degrees of freedom, G being
-    the clusters, on the clustered standard error (Miller 2024, arXiv 2411.00640): of squared sums
-    of residuals, times G / (G - 1). No interval: "too few" below three clusters, "constant" where
-    the values, or the means of clusters, are alike up to the rounding of single precision,
-    "degenerate" where the error is no finite number. It is cut off at the `limits` of the values,
-    where all lie within. Values are finite; ValueError otherwise.
+    be by accident: `clustered_share`. Else it is Student's t with the error of `cluster_interval`
+    (Miller 2024, arXiv 2411.00640), cut off at the `limits` of the values, where all lie within.
+    No interval: as there. Values are finite; ValueError otherwise.
     """
     rows = np.asarray(values, dtype=np.float64)
-    check_values(rows, clusters, level=level)
+    check_values(rows, clusters)
     if not len(rows):
         return Estimate.missing(NoValue.TOO_FEW, n=0)
     own, n = Clusters.named(clusters), len(rows)
     sums, sizes = own.exact_sums(rows)
     ends = least, most = float(rows.min()), float(rows.max())
-    value = least if own.clusters > 1 and least == most else exact_average(rows)
+    value = least if own.clusters > 1 and least == most else exact_mean(rows)
     estimate = Estimate(value, n)
     if is_share and 0 <= least <= most <= 1:
-        return clustered_share(estimate, sums, sizes, level=level)
+        return clustered_share(estimate, sums, sizes)
     with np.errstate(over="ignore", invalid="ignore"):
-        found = cluster_interval(estimate, (sums - value * sizes) / n, level=level)
+        found = cluster_interval(estimate, (sums - value * sizes) / n)
     return limited(found, ends, limits)
 
 
-def check_values(values: Sequence[float] | Floats, clusters: Names, *, level: float = 0.95) -> None:
+def check_values(values: Sequence[float] | Floats, clusters: Names) -> None:
     """ValueError unless each value is finite and has a cluster."""
     if len(values) != len(clusters):
         raise ValueError(f"one cluster a value: {len(values)} values, {len(clusters)} clusters")
@@ -478,9 +448,3 @@ def check_values(values: Sequence[float] | Floats, clusters: Names, *, level: fl
             f"{len(bad)} of {len(values)} values are not finite, first {float(values[bad[0]])!r} "
             f"in cluster {clusters[bad[0]]!r}; a missing value has a reason and is not handed in"
         )
-    _check_level(level)
-
-
-def _check_level(level: float) -> None:
-    if not 0 < level < 1:
-        raise ValueError(f"0 < level < 1, not {level!r}")

@@ -4,20 +4,18 @@ The pairs of models are tested as in the shared tasks of WMT (Kocmi et al. 2023,
 2023 Conference on Machine Translation"): by flips of whole clusters, corrected by Holm over pairs.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from harness.stats.comparison import holm
-from harness.stats.estimate import Floats, random_signs, ratio
+from harness.stats.estimate import Floats, flip_p, ratio
 from harness.stats.scales import ROUNDING
 
 Pooled = Callable[[Floats], Floats]
 """Sums over items, one row a model, to the score of each row; NaN where it has none."""
-
 _DRAWS_PER_PAIR = 40  # so that the smallest p, of draws, times the number of pairs is small
 
 
@@ -44,15 +42,21 @@ def rank_groups(
     `sums` is models x clusters x features: what each cluster of items adds to the sums that
     `pooled` turns into a score. If two models are alike, each cluster's items might as well have
     been the other's: they are swapped whole (Fisher 1935, section 21), and p, two-sided, is the
-    share of swaps with as large a difference. All are tried where there are at most `draws`, else
-    that many, or 40 a pair, are drawn, and the data at hand counts among them. ValueError where a
+    share of swaps with as large a difference, of all or of `draws` or 40 a pair. ValueError where a
     model has no score.
     """
     values = pooled(sums.sum(axis=1))
     if np.isnan(values).any():
         raise ValueError(f"each model needs a score, not {values.tolist()}")
     pairs = list(combinations(range(len(sums)), 2))
-    adjusted = holm(_p_of_pairs(sums, pooled, pairs, seed=seed, draws=draws))
+    found = flip_p(
+        sums.shape[1],
+        lambda signs: _reached(signs, sums, pooled),
+        seed=seed,
+        draws=draws,
+        least=_DRAWS_PER_PAIR * len(pairs),
+    )
+    adjusted = holm(found.tolist())
     p = {pair: 1.0 if one is None else one for pair, one in zip(pairs, adjusted, strict=True)}
     ranks = tuple(1 + int((values > own + ROUNDING).sum()) for own in values)
     return ModelRanking(tuple(map(float, values)), ranks, _groups(values, p, level), p)
@@ -69,37 +73,22 @@ def _groups(values: Floats, p: Mapping[tuple[int, int], float], level: float) ->
     return tuple(groups[place] for place in range(len(values)))
 
 
-def _p_of_pairs(
-    sums: Floats, pooled: Pooled, pairs: Sequence[tuple[int, int]], *, seed: str, draws: int
-) -> list[float]:
+def _reached(signs: Floats, sums: Floats, pooled: Pooled) -> Floats:
+    """For each pair of models, how many of some swaps differ by as much as the data."""
     models, clusters, features = sums.shape
     totals = sums.sum(axis=1)
-    columns = sums.transpose(1, 0, 2).reshape(clusters, models * features)
     observed = pooled(totals)
-    reached, tried = np.zeros(len(pairs)), 0
-    is_exact = 2**clusters <= draws
-    count = max(draws, _DRAWS_PER_PAIR * len(pairs))
-    blocks = [_every_sign(clusters)] if is_exact else random_signs(clusters, seed=seed, draws=count)
-    for signs in blocks:
-        drawn = (signs @ columns).reshape(len(signs), models, features)
-        tried += len(signs)
-        start = 0
-        for a in range(models - 1):
-            half, end = (drawn[:, a : a + 1] - drawn[:, a + 1 :]) / 2, start + models - a - 1
-            middle = (totals[a] + totals[a + 1 :]) / 2
-            gaps = np.abs(pooled(middle + half) - pooled(middle - half))
-            least = np.abs(observed[a] - observed[a + 1 :]) - ROUNDING
-            # A swap after which one has no score counts for no difference.
-            reached[start:end] += (~(gaps < least)).sum(axis=0)
-            start = end
-    at_hand = 0 if is_exact else 1
-    return [float(one + at_hand) / (tried + at_hand) for one in reached]
-
-
-def _every_sign(count: int) -> Floats:
-    """Every way to give so many numbers a sign, a row each."""
-    bits: NDArray[np.intp] = np.arange(2**count)[:, None] >> np.arange(count) & 1
-    return np.asarray(1.0 - 2.0 * bits, dtype=np.float64)
+    columns = sums.transpose(1, 0, 2).reshape(clusters, models * features)
+    drawn = (signs @ columns).reshape(len(signs), models, features)
+    found = [np.zeros(0)]
+    for a in range(models - 1):
+        half = (drawn[:, a : a + 1] - drawn[:, a + 1 :]) / 2
+        middle = (totals[a] + totals[a + 1 :]) / 2
+        gaps = np.abs(pooled(middle + half) - pooled(middle - half))
+        least = np.abs(observed[a] - observed[a + 1 :]) - ROUNDING
+        # A swap after which one has no score counts for no difference.
+        found.append((~(gaps < least)).sum(axis=0))
+    return np.concatenate(found)
 
 
 def mean_of(sums: Floats) -> Floats:

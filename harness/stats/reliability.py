@@ -7,20 +7,14 @@ every mean alike. `ratings` are documents x systems x raters, NaN where a rater 
 taken for numbers on an interval scale.
 """
 
-from dataclasses import dataclass
 from math import log
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.stats.clustered import jackknife_interval
-from harness.stats.estimate import (
-    Estimate,
-    Floats,
-    NoValue,
-    Resamples,
-    ratio,
-)
+from harness.stats.estimate import Estimate, Floats, NoValue, Resamples, ratio
 from harness.stats.scales import ROUNDING
 
 _MOST_WORK = 1 << 31  # clusters x raters cubed: a minute
@@ -28,66 +22,22 @@ _LEAST_CLUSTERS = 5
 _MOST_SEVERITY = 0.1  # two groups of twenty raters each
 
 
-@dataclass(frozen=True, slots=True)
-class _Sums:
-    """What the components need, all of it sums over cells; weights are 1 / raters of the cell."""
-
-    cells: float
-    ratings: float
-    within: float
-    inverse: float
-    mean: float
-    square: float
-    meetings: Floats
-    residual: Floats
-    weight: Floats
-    products: Floats
-
-    @classmethod
-    def of(cls, units: Floats) -> "_Sums":
-        """The sums over units x raters; units that nobody rated do not count."""
-        rated = units[(~np.isnan(units)).any(axis=1)]
-        is_there = ~np.isnan(rated)
-        number = is_there.sum(axis=1)
-        values = np.nan_to_num(rated)
-        means = values.sum(axis=1) / number
-        left = np.where(is_there, values - means[:, None], 0)
-        weights = is_there / number[:, None]
-        return cls(
-            cells=float(len(rated)),
-            ratings=float(number.sum()),
-            within=float((left**2).sum()),
-            inverse=float((1 / number).sum()),
-            mean=float(means.sum()),
-            square=float((means**2).sum()),
-            meetings=np.diag(is_there.sum(axis=0)) - is_there.T @ weights,
-            residual=left.sum(axis=0),
-            weight=weights.sum(axis=0),
-            products=weights.T @ weights,
-        )
-
-    def less(self, other: "_Sums") -> "_Sums":
-        """The sums without those of some of the cells."""
-        names = self.__slots__
-        return _Sums(*(getattr(self, name) - getattr(other, name) for name in names))
-
-
 def reliability_of_means(ratings: ArrayLike, resamples: Resamples) -> Estimate:
     """The share of the variance of the cells' mean ratings that is no noise of raters.
 
     1 - (s + e m) / v: v is the variance of the means over cells, e that of a rating's error, m
     the mean of 1 / number of raters, s the variance over cells of the mean severity of their
-    raters. It is ICC(3,k) of Shrout & Fleiss (1979) where all raters rate all cells. 0 to 1. The
-    interval is the jackknife's over clusters, of -log(1 - value). `n` counts cells with a rating.
-    None: "one rater"; "too few" where ratings do not separate error from raters, "constant" where
-    all means are one, "unreliable" where the noise exceeds the variance.
+    raters. ICC(3,k) of Shrout & Fleiss (1979) where all raters rate all cells. 0 to 1. The interval
+    is the jackknife's over clusters, of -log(1 - value). `n` counts cells with a rating. None: "one
+    rater"; "too few" where ratings do not separate error from raters, "constant" where all means
+    are one, "unreliable" where the noise exceeds the variance.
     """
     cells = np.asarray(ratings, dtype=np.float64)
     known = cells[~np.isnan(cells)]
     cells = cells - (known.mean() if len(known) else 0)
-    sums = _Sums.of(_units(cells))
-    n, skipped = int(sums.cells), cells.shape[0] * cells.shape[1] - int(sums.cells)
-    value = _reliability(sums)
+    sums = _sums(cells)
+    n = int(sums[0])
+    skipped, value = cells.shape[0] * cells.shape[1] - n, _reliability(sums)
     if (~np.isnan(cells)).any(axis=(0, 1)).sum() < 2:
         value = NoValue.ONE_RATER
     if isinstance(value, NoValue):
@@ -102,15 +52,35 @@ def _units(cells: Floats) -> Floats:
     return cells.reshape(cells.shape[0] * cells.shape[1], cells.shape[2])
 
 
-def _interval(found: Estimate, cells: Floats, sums: _Sums, resamples: Resamples) -> Estimate:
+def _sums(cells: Floats) -> list[Any]:
+    """What the components need, all of it sums over cells that were rated.
+
+    Of cells, ratings, squares within, inverse numbers of raters, means and their squares; and by
+    rater: meetings, residuals, weights (1 over the raters of the cell) and their products.
+    """
+    units = _units(cells)
+    rated = units[(~np.isnan(units)).any(axis=1)]
+    is_there = ~np.isnan(rated)
+    number = is_there.sum(axis=1)
+    values = np.nan_to_num(rated)
+    means = values.sum(axis=1) / number
+    left = np.where(is_there, values - means[:, None], 0)
+    weights = is_there / number[:, None]
+    of_cells = [len(rated), number.sum(), (left**2).sum(), (1 / number).sum()]
+    of_raters = [left.sum(axis=0), weights.sum(axis=0), weights.T @ weights]
+    meetings = np.diag(is_there.sum(axis=0)) - is_there.T @ weights
+    return [*map(float, [*of_cells, means.sum(), (means**2).sum()]), meetings, *of_raters]
+
+
+def _interval(found: Estimate, cells: Floats, sums: list[Any], resamples: Resamples) -> Estimate:
     count, raters, value = resamples.clusters, cells.shape[2], found.value or 0.0
     if count < _LEAST_CLUSTERS or count * raters**3 > _MOST_WORK:
         reason = NoValue.TOO_FEW if count < _LEAST_CLUSTERS else NoValue.TOO_MANY
         return found.unbounded(reason, clusters=count)
     without = np.full(count, np.nan)
     for cluster in range(count):
-        inside = _Sums.of(_units(cells[resamples.places == cluster]))
-        rest = _reliability(sums.less(inside))
+        inside = _sums(cells[resamples.places == cluster])
+        rest = _reliability([one - other for one, other in zip(sums, inside, strict=True)])
         without[cluster] = np.nan if isinstance(rest, NoValue) else rest
     if max(value, np.nanmax(without, initial=0)) >= 1 - ROUNDING:
         return found.unbounded(NoValue.DEGENERATE, clusters=count)
@@ -122,24 +92,25 @@ def _interval(found: Estimate, cells: Floats, sums: _Sums, resamples: Resamples)
     return found.between(low, high, clusters=count)
 
 
-def _reliability(sums: _Sums) -> float | NoValue:
-    if sums.cells < 2 or sums.ratings <= sums.cells:
+def _reliability(sums: list[Any]) -> float | NoValue:
+    cells, ratings, within, inverse, mean, square, meetings, residual, weight, products = sums
+    if cells < 2 or ratings <= cells:
         return NoValue.TOO_FEW
-    values, vectors = np.linalg.eigh(sums.meetings)
+    values, vectors = np.linalg.eigh(meetings)
     is_kept = values > 1e-9 * max(1.0, float(values.max()))
-    inverse = (vectors[:, is_kept] / values[is_kept]) @ vectors[:, is_kept].T
-    severity = inverse @ sums.residual
-    freedom = sums.ratings - sums.cells - is_kept.sum()
+    inverted = (vectors[:, is_kept] / values[is_kept]) @ vectors[:, is_kept].T
+    severity = inverted @ residual
+    freedom = ratings - cells - is_kept.sum()
     if freedom < 0.5:
         return NoValue.TOO_FEW
-    variance = (sums.square - sums.mean**2 / sums.cells) / (sums.cells - 1)
-    if variance <= ROUNDING * sums.square / sums.cells:
+    variance = (square - mean**2 / cells) / (cells - 1)
+    if variance <= ROUNDING * square / cells:
         return NoValue.CONSTANT
-    error = max(0.0, sums.within - float(sums.residual @ severity)) / freedom
-    spread = sums.products - np.outer(sums.weight, sums.weight) / sums.cells
+    error = max(0.0, within - float(residual @ severity)) / freedom
+    spread = products - np.outer(weight, weight) / cells
     # The estimated severities vary by their own errors too.
-    moved = severity @ spread @ severity - error * (spread * inverse).sum()
-    noise = max(0.0, float(moved) / (sums.cells - 1)) + error * sums.inverse / sums.cells
+    moved = severity @ spread @ severity - error * (spread * inverted).sum()
+    noise = max(0.0, float(moved) / (cells - 1)) + error * inverse / cells
     return float(1 - noise / variance)
 
 

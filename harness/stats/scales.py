@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from math import fsum, inf, isfinite, sqrt
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -11,33 +12,18 @@ Range = Literal["any", "correlation", "share"]
 """Where a statistic lies: anywhere, in -1..1, or in 0..1."""
 ROUNDING = 1e-12
 """Statistics nearer than this to one another, or to an end of their range, are equal."""
-
-
-def exact_sum(values: Sequence[float]) -> float:
-    """The sum, rounded once; infinite beyond the numbers of a computer."""
-    try:
-        return fsum(values)
-    except OverflowError:
-        return inf
-
-
-def exact_mean(values: Sequence[float]) -> float:
-    """The mean of one value or more, summed exactly; finite wherever the values are."""
-    total = exact_sum(values)
-    return total / len(values) if isfinite(total) else fsum(v / len(values) for v in values)
-
-
 _EXACT = 2.0**52  # whole numbers up to here add up without rounding
 
 
 def exact_total(values: NDArray[np.float64]) -> float:
     """The sum of an array, rounded once; infinite beyond the numbers of a computer."""
-    return float(values.sum()) if _is_whole(values) else exact_sum(values.tolist())
+    return float(values.sum()) if _is_whole(values) else _exact_sum(values.tolist())
 
 
-def exact_average(values: NDArray[np.float64]) -> float:
-    """The mean of an array of one value or more, summed exactly."""
-    return float(values.sum()) / len(values) if _is_whole(values) else exact_mean(values.tolist())
+def exact_mean(values: NDArray[np.float64]) -> float:
+    """The mean of an array of one value or more, summed exactly; finite wherever the values are."""
+    total, count = exact_total(values), len(values)
+    return total / count if isfinite(total) else fsum((values / count).tolist())
 
 
 def exact_sums(
@@ -51,8 +37,22 @@ def exact_sums(
         return sums
     ordered, ends = values[np.argsort(places, kind="stable")], np.cumsum(sizes)
     for at, end, size in zip(large.tolist(), ends[large], sizes[large], strict=True):
-        sums[at] = exact_sum(ordered[end - size : end].tolist())
+        sums[at] = _exact_sum(ordered[end - size : end].tolist())
     return sums
+
+
+def _exact_sum(values: Sequence[float]) -> float:
+    try:
+        return fsum(values)
+    except OverflowError:
+        return inf
+
+
+def _is_whole(values: NDArray[np.float64]) -> bool:
+    """Whether all are whole numbers whose sums are exact in any order."""
+    with np.errstate(over="ignore"):
+        is_small = float(np.abs(values).sum()) < _EXACT
+    return is_small and bool((values == np.rint(values)).all())
 
 
 _SPARSE = 4  # numbers a row beyond which sorting them is quicker than counting
@@ -69,18 +69,16 @@ def compact(numbers: NDArray[np.intp] | NDArray[np.int32]) -> tuple[NDArray[np.i
     return np.asarray((np.cumsum(is_there) - 1)[numbers], dtype=np.intp), int(is_there.sum())
 
 
-def _is_whole(values: NDArray[np.float64]) -> bool:
-    """Whether all are whole numbers whose sums are exact in any order."""
-    with np.errstate(over="ignore"):
-        is_small = float(np.abs(values).sum()) < _EXACT
-    return is_small and bool((values == np.rint(values)).all())
-
-
 def student_t(degrees: float, *, level: float = 0.95) -> float:
     """How many errors the interval of Student's t reaches to either side."""
     from scipy.special import stdtrit
 
     return float(stdtrit(degrees, (1 + level) / 2))
+
+
+def normal_reach(level: float = 0.95) -> float:
+    """How many errors the interval of a normal distribution reaches to either side."""
+    return NormalDist().inv_cdf((1 + level) / 2)
 
 
 def student_p(statistic: float, degrees: float) -> float:

@@ -4,52 +4,44 @@ Numbers come in clusters, such as texts of the same words; a cluster may be in b
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import fsum, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
 from harness.stats.estimate import (
     LEAST_CLUSTERS,
+    Bools,
     Clusters,
     Estimate,
     Floats,
     NoValue,
-    Significance,
     generator,
 )
 from harness.stats.scales import exact_mean, student_p, student_t
 
-Flags = NDArray[np.bool_]
+Numbers = tuple[Sequence[float], Sequence[str]]
+"""Some numbers, and the name of the cluster of each."""
 _TIE = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
-class Numbers:
-    """Some numbers, each with the name of its cluster."""
-
-    values: Sequence[float]
-    clusters: Sequence[str]
-
-
-def mean_shift(old: Numbers, new: Numbers, *, level: float = 0.95) -> Estimate:
+def mean_shift(old: Numbers, new: Numbers) -> Estimate:
     """How much greater the mean of the new numbers is, by Welch's t over clusters.
 
     Each side's error is that of `cluster_interval`; clusters of both sides make them correlate. The
     degrees of freedom are Welch and Satterthwaite's (1947), of clusters. None: "too few" where a
     side has fewer than three clusters, "constant" where no cluster departs from its side's mean.
     """
-    names = sorted({*old.clusters, *new.clusters})
-    counts = [len(set(side.clusters)) for side in (old, new)]
-    if not old.values or not new.values:
-        n = len(old.values) + len(new.values)
+    names, n = sorted({*old[1], *new[1]}), len(old[0]) + len(new[0])
+    counts = [len({*clusters}) for _, clusters in (old, new)]
+    if not min(counts):
         return Estimate.missing(NoValue.TOO_FEW, n=n, clusters=len(names))
-    value = exact_mean(list(new.values)) - exact_mean(list(old.values))
-    estimate = Estimate(value, n=len(old.values) + len(new.values))
+    first, second = (np.asarray(values, dtype=np.float64) for values, _ in (old, new))
+    value = exact_mean(second) - exact_mean(first)
+    estimate = Estimate(value, n)
     if min(counts) < LEAST_CLUSTERS:
         return estimate.unbounded(NoValue.TOO_FEW, clusters=len(names))
-    sides = [_parts(side, names) for side in (old, new)]
+    sides = [_parts(first, old[1], names), _parts(second, new[1], names)]
     variances = [fsum((parts**2).tolist()) for parts in sides]
     variance = fsum(((sides[1] - sides[0]) ** 2).tolist())
     if variance <= 0 or sum(variances) <= 0:
@@ -58,40 +50,36 @@ def mean_shift(old: Numbers, new: Numbers, *, level: float = 0.95) -> Estimate:
         v**2 / (count - 1) for v, count in zip(variances, counts, strict=True)
     )
     error, degrees = sqrt(variance), max(1, int(freedom))
-    reach = student_t(degrees, level=level) * error
+    reach = student_t(degrees) * error
     found = estimate.between(value - reach, value + reach, clusters=len(names))
     return replace(found, statistic=value / error, p=student_p(value / error, degrees))
 
 
-def _parts(side: Numbers, names: Sequence[str]) -> Floats:
+def _parts(values: Floats, clusters: Sequence[str], names: Sequence[str]) -> Floats:
     """How far each cluster moves the mean of a side, times the root of G / (G - 1)."""
-    values = np.asarray(side.values, dtype=np.float64)
-    found = Clusters.named([*side.clusters])
-    totals = found.totals((values - values.mean()) / len(values))
-    place = {name: at for at, name in enumerate(names)}
+    found = Clusters.named(clusters)
     parts: Floats = np.zeros(len(names))
-    parts[[place[name] for name in sorted(set(side.clusters))]] = totals
+    parts[np.isin(names, [*clusters])] = found.totals((values - values.mean()) / len(values))
     return parts * sqrt(found.clusters / max(1, found.clusters - 1))
 
 
-def shift_test(old: Numbers, new: Numbers, *, seed: str, draws: int = 1999) -> Significance:
+def shift_test(old: Numbers, new: Numbers, *, seed: str, draws: int = 1999) -> Estimate:
     """The Kolmogorov-Smirnov distance of two sets, 0 to 1, and its p by permuting clusters.
 
     Under no shift a cluster is as well of one set as of the other: clusters of one set are
     shuffled among the sets, and those of both exchange their numbers. p counts the draws that are
-    at least as far apart, and the data itself (Phipson & Smyth 2010). None: "too few" where a set
-    has fewer than three clusters.
+    at least as far apart, and the data itself (Phipson & Smyth 2010); `n` counts clusters. None:
+    "too few" where a set has fewer than three clusters.
     """
-    counts = [len(set(side.clusters)) for side in (old, new)]
-    names = sorted({*old.clusters, *new.clusters})
-    if min(counts) < LEAST_CLUSTERS:
-        return Significance(None, None, n=len(names), reason=NoValue.TOO_FEW)
-    values = np.array([*old.values, *new.values])
+    names = sorted({*old[1], *new[1]})
+    if min(len({*clusters}) for _, clusters in (old, new)) < LEAST_CLUSTERS:
+        return Estimate.missing(NoValue.TOO_FEW, n=len(names))
+    values = np.array([*old[0], *new[0]])
     order = np.argsort(values, kind="stable")
     ends = np.append(values[order][1:] - values[order][:-1] > _TIE, True)
-    is_new = np.arange(len(values)) >= len(old.values)
-    places = Clusters.named([*old.clusters, *new.clusters]).places
-    both = np.isin(names, [*{*old.clusters} & {*new.clusters}])
+    is_new = np.arange(len(values)) >= len(old[0])
+    places = Clusters.named([*old[1], *new[1]]).places
+    both = np.isin(names, [*{*old[1]} & {*new[1]}])
     side = np.zeros(len(names), dtype=bool)
     side[places[is_new]] = True
     found = _distance(is_new[order], ends)
@@ -102,10 +90,10 @@ def shift_test(old: Numbers, new: Numbers, *, seed: str, draws: int = 1999) -> S
         swapped = both & (numbers.random(len(names)) < 0.5)
         drawn = np.where(both[places], is_new ^ swapped[places], mine[places])
         hits += bool(_distance(drawn[order], ends) >= found - _TIE)
-    return Significance(found, hits / (draws + 1), n=len(names))
+    return Estimate(found, n=len(names), p=hits / (draws + 1))
 
 
-def _distance(is_new: Flags, ends: Flags) -> float:
+def _distance(is_new: Bools, ends: Bools) -> float:
     """The greatest distance of the two distributions; rows in order, `ends` after equal ones."""
     count = int(is_new.sum())
     if not 0 < count < len(is_new):

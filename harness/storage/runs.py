@@ -17,7 +17,7 @@ import msgspec
 
 from harness.core import Request, Run, Score
 from harness.errors import StoreError
-from harness.parts import Reason, UnbatchedCheck, Usage, possible
+from harness.parts import Reason, Usage, possible
 from harness.specs.tasks import TaskSpec
 from harness.storage.cells import csv_text, finite, formula_text, long_cells
 from harness.storage.files import (
@@ -144,7 +144,7 @@ class RunFile:
     """run.json: what was run, resolved, how much of it was planned, and what it cost.
 
     `redrawn` counts replies without an answer that were asked for again. In earlier files `missing`
-    is None, and `packages`, the versions, empty. `unbatched_check` is UNSET where none was made.
+    is None, and `packages`, the versions, empty.
     `tables` has the digest of the values of each table.
     """
 
@@ -162,7 +162,6 @@ class RunFile:
     costs: Costs | None = None
     redrawn: int = 0
     missing: tuple[MissingCount, ...] | None = None
-    unbatched_check: UnbatchedCheck | msgspec.UnsetType = msgspec.UNSET
     packages: Mapping[str, str] = field(default_factory=dict)
     tables: Mapping[str, str] = field(default_factory=dict)
 

@@ -305,22 +305,25 @@ def read_file(path: Path, *, quotes: Quotes | None = None) -> Table:
     return read_table(str(path), _read_bytes(path), file_format, quotes=quotes)
 
 
-def column_of(table: Table, name: str | None, *, where: str) -> list[object]:
+def column_of(
+    table: Table, name: str | None, *, where: str, option: str = "--column"
+) -> list[object]:
     """The cells of the column of this name, by default `text`.
 
-    Raises DataError where no column or more than one has the name, and where no cell is a text.
+    Raises DataError where no column or more than one has the name, and where no cell of --column is
+    a text.
     """
     wanted = TEXT if name is None else name
     indices = [index for index, column in enumerate(table.columns) if column == wanted]
     if len(indices) != 1:
-        remedy = "give one in --column" if name is None else "correct --column"
+        remedy = "give one in --column" if name is None else f"correct {option}"
         fact = f"no column {wanted!r}{did_you_mean(wanted, [*table.columns])}"
         if indices:
             fact, remedy = f"{len(indices)} columns are called {wanted!r}", "rename all but one"
         raise DataError(f"{where}: {fact}; {remedy}")
     cells = table.cells(indices[0])
     kinds = sorted({type(cell).__name__ for cell in cells if cell is not None})
-    if "str" not in kinds:
+    if "str" not in kinds and option == "--column":
         others = ", ".join(column for column in table.columns if column != wanted)
         raise DataError(
             f"{where}: column {wanted!r} holds {' and '.join(kinds) or 'nulls alone'}, no text; "

@@ -1,12 +1,12 @@
 """Texts of social media to cleaned texts, by named steps in a fixed order.
 
-A step removes or spells out one kind of sign and leaves all others as they are. A text that a step
-leaves without anything visible is no text: the step is named in its place.
+A text that a step leaves without anything visible is no text: the step is named in its place.
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import unescape
 from typing import Final
 from unicodedata import category
@@ -30,29 +30,24 @@ _EMOJI = re.compile(
 _LONG = re.compile(r"([^\W\d_])\1{2,}", re.IGNORECASE)
 _ROMAN = re.compile(r"[IVXLCDM]+|www|xxx", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+")
-_NOT = re.compile(r"\b([^\W\d_]+?)[ ]?n['\u2019]t\b", re.IGNORECASE)
-_ENDING = re.compile(r"\b([^\W\d_]+)['\u2019](re|ve|ll|m)\b", re.IGNORECASE)
-_IS = re.compile(
-    r"\b(it|he|she|that|there|here|what|who|where|how|when)['\u2019]s\b"
-    r"(?!\s+(?:own|been|got|had|done|gone|become|always been|never been)\b)",
-    re.IGNORECASE,
+_THEIRS = "it|he|she|that|there|what|who"
+_PAST = r"\s+(?:been|got|had|done|gone|become|always been|never been)\b"
+_CONTRACTIONS: Final = tuple(
+    (re.compile(rf"\b{short}\b", re.IGNORECASE), long)
+    for short, long in (
+        (r"(ca) ?n['\u2019]t", r"\1nnot"),
+        (r"(w)o ?n['\u2019]t", r"\1ill not"),
+        (r"(sha) ?n['\u2019]t", r"\1ll not"),
+        (r"(?!ai ?n)([^\W\d_]+?) ?n['\u2019]t", r"\1 not"),  # "ain't" is not one word's
+        (r"([^\W\d_]+)['\u2019]re", r"\1 are"),
+        (r"([^\W\d_]+)['\u2019]ve", r"\1 have"),
+        (r"([^\W\d_]+)['\u2019]ll", r"\1 will"),
+        (r"([^\W\d_]+)['\u2019]m", r"\1 am"),
+        (rf"({_THEIRS})['\u2019]s(?={_PAST})", r"\1 has"),
+        (rf"({_THEIRS}|here|where|how|when)['\u2019]s(?!\s+own\b|{_PAST})", r"\1 is"),
+        (r"(let)['\u2019]s", r"\1 us"),
+    )
 )
-_HAS = re.compile(
-    r"\b(it|he|she|that|there|what|who)['\u2019]s(?=\s+(?:been|got|had|done|gone|become|"
-    r"always been|never been)\b)",
-    re.IGNORECASE,
-)
-_LET = re.compile(r"\b(let)['\u2019]s\b", re.IGNORECASE)
-_STEMS: Final = {"ca": "can", "wo": "will", "sha": "shall"}
-_ENDINGS: Final = {"re": "are", "ve": "have", "ll": "will", "m": "am"}
-
-
-@dataclass(frozen=True, slots=True)
-class CleaningStep:
-    """One step: what it does, in words, and the function that does it."""
-
-    about: str
-    change: Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +70,7 @@ def clean(text: str, steps: Sequence[str]) -> CleanedText:
     for name in STEPS:
         if name not in steps:
             continue
-        before, text = text, STEPS[name].change(text)
+        before, text = text, STEPS[name][1](text)
         changed += [name] if text != before else []
         if is_blank(text):
             return CleanedText(None, tuple(changed), name)
@@ -91,25 +86,14 @@ def chosen_steps(names: Sequence[str]) -> tuple[str, ...]:
 
 def _expanded(text: str) -> str:
     """Contractions that can mean one thing alone; possessives, and 'd for had or would, stay."""
-    text = _NOT.sub(_negated, text)
-    text = _ENDING.sub(lambda m: f"{m[1]} {_like(_ENDINGS[m[2].lower()], m[2])}", text)
-    text = _HAS.sub(lambda m: f"{m[1]} {_like('has', m[0][-1])}", text)
-    text = _IS.sub(lambda m: f"{m[1]} {_like('is', m[0][-1])}", text)
-    return _LET.sub(lambda m: f"{m[1]} {_like('us', m[0][-1])}", text)
+    for short, long in _CONTRACTIONS:
+        text = short.sub(partial(_spelled_out, long), text)
+    return text
 
 
-def _negated(match: re.Match[str]) -> str:
-    stem, end = match[1], match[0][-1]
-    if stem.lower() == "ai":  # "ain't" is not one word's
-        return match[0]
-    whole = _STEMS.get(stem.lower())
-    if whole is not None:
-        stem = whole.upper() if stem.isupper() else stem[0] + whole[1:]
-    return f"{stem}{'' if whole == 'can' else ' '}{_like('not', end)}"
-
-
-def _like(word: str, letter: str) -> str:
-    return word.upper() if letter.isupper() else word
+def _spelled_out(long: str, found: re.Match[str]) -> str:
+    made = found.expand(long)
+    return made.upper() if found[0].isupper() else made
 
 
 def _shortened(text: str) -> str:
@@ -120,21 +104,21 @@ def _without_marks(text: str) -> str:
     return "".join(" " if category(letter)[0] in "PS" else letter for letter in text)
 
 
-STEPS: Final[Mapping[str, CleaningStep]] = {
-    "entities": CleaningStep("&amp; and the like become the signs they stand for", unescape),
-    "urls": CleaningStep("addresses of pages go", lambda text: _URL.sub("", text)),
-    "mentions": CleaningStep("@name goes", lambda text: _MENTION.sub("", text)),
-    "mention_marks": CleaningStep("@name becomes name", lambda text: _MENTION.sub(r"\1", text)),
-    "hashtag_marks": CleaningStep("#word becomes word", lambda text: _HASHTAG.sub(r"\1", text)),
-    "emojis": CleaningStep("emojis go", lambda text: _EMOJI.sub("", text)),
-    "contractions": CleaningStep("don't becomes do not; possessives and 'd stay", _expanded),
-    "elongations": CleaningStep("three or more of one letter become two", _shortened),
-    "numbers": CleaningStep("numbers go", lambda text: _NUMBER.sub("", text)),
-    "marks": CleaningStep("punctuation and symbols become spaces", _without_marks),
-    "lowercase": CleaningStep("capitals become small letters", str.lower),
-    "spaces": CleaningStep("one space between words", lambda text: " ".join(text.split())),
+STEPS: Final[Mapping[str, tuple[str, Callable[[str], str]]]] = {
+    "entities": ("&amp; and the like become the signs they stand for", unescape),
+    "urls": ("addresses of pages go", lambda text: _URL.sub("", text)),
+    "mentions": ("@name goes", lambda text: _MENTION.sub("", text)),
+    "mention_marks": ("@name becomes name", lambda text: _MENTION.sub(r"\1", text)),
+    "hashtag_marks": ("#word becomes word", lambda text: _HASHTAG.sub(r"\1", text)),
+    "emojis": ("emojis go", lambda text: _EMOJI.sub("", text)),
+    "contractions": ("don't becomes do not; possessives and 'd stay", _expanded),
+    "elongations": ("three or more of one letter become two", _shortened),
+    "numbers": ("numbers go", lambda text: _NUMBER.sub("", text)),
+    "marks": ("punctuation and symbols become spaces", _without_marks),
+    "lowercase": ("capitals become small letters", str.lower),
+    "spaces": ("one space between words", lambda text: " ".join(text.split())),
 }
-"""All steps, in the order in which they are taken."""
+"""All steps in the order in which they are taken: what each does, and its function."""
 RELEASED_STEPS: Final = (
     *("urls", "mention_marks", "emojis", "contractions", "elongations", "numbers", "lowercase"),
     "spaces",

@@ -1,11 +1,8 @@
 """Prompt templates and slot values to messages, in one sandboxed Jinja environment.
 
-Every word that reaches a model passes here. Folders are searched in order, so a user's pack
-overrides a shipped template of the same relative name. Slot values are data: one filter removes
-control characters and breaks delimiters, and they are never rendered again. A file that is reached
-by a link is refused: a pack of somebody else's would have any file of this machine sent to a model.
-The sandbox bounds the length of a text, not the time or memory of an expression: whoever renders
-templates of a stranger limits the process.
+Slot values are data: one filter removes control characters and breaks delimiters, and they are
+never rendered again. The sandbox bounds the length of a text, not the time or memory of an
+expression: whoever renders templates of a stranger limits the process.
 """
 
 import re
@@ -13,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 import jinja2
 from jinja2 import TemplateNotFound, meta
@@ -56,29 +52,13 @@ def with_paragraph(text: str, paragraph: str) -> str:
     return "\n\n".join(part for part in (opening.rstrip("\n"), paragraph, last) if part)
 
 
-class _Loader(jinja2.FileSystemLoader):
-    """Reads a template only where `find` finds it, which refuses links."""
-
-    def __init__(self, folders: Sequence[Path], find: Callable[[str], Path | None]) -> None:
-        """Search these folders in this order."""
-        super().__init__([str(folder) for folder in folders])
-        self._find = find
-
-    def get_source(
-        self, environment: jinja2.Environment, template: str
-    ) -> tuple[str, str, Callable[[], bool]]:
-        """The text of a template, its file, and whether that is unchanged."""
-        self._find(template)
-        return super().get_source(environment, template)
-
-
 def _shown(value: object) -> object:
     if isinstance(value, tuple):
         raise jinja2.TemplateRuntimeError('a list is shown as if it were a text; use "for" on it')
     return value
 
 
-def _sandbox(loader: _Loader | None = None) -> ImmutableSandboxedEnvironment:
+def _sandbox(loader: jinja2.BaseLoader | None = None) -> ImmutableSandboxedEnvironment:
     sandbox = ImmutableSandboxedEnvironment(
         loader=loader,
         undefined=jinja2.StrictUndefined,
@@ -90,20 +70,14 @@ def _sandbox(loader: _Loader | None = None) -> ImmutableSandboxedEnvironment:
     return sandbox
 
 
-class _Needs(NamedTuple):
-    """What a template's text names: files (None: a computed name) and slots."""
-
-    files: tuple[str | None, ...]
-    slots: frozenset[str]
-
-
 @lru_cache(maxsize=1024)  # one text is asked for by each variant, and by each run of a process
-def _needs(source: str) -> _Needs:
+def _needs(source: str) -> tuple[tuple[str | None, ...], frozenset[str]]:
+    """The files that a template names (None: a computed name), and its slots."""
     sandbox = _sandbox()
     sandbox.compile(source, raw=True)  # finds unknown filters, as parse does not
     tree = sandbox.parse(source)
     files = tuple(meta.find_referenced_templates(tree))
-    return _Needs(files, frozenset(meta.find_undeclared_variables(tree)))
+    return files, frozenset(meta.find_undeclared_variables(tree))
 
 
 def _filled(template: jinja2.Template, slots: Mapping[str, Slot]) -> str:
@@ -134,7 +108,7 @@ class Prompts:
         self._shipped = shipped  # some installers lay out a package as links
         self._variables: dict[str, frozenset[str]] = {}
         self._there: dict[str, bool] = {}  # of the folders as they were last digested
-        self._environment = _sandbox(_Loader(self._folders, self._find))
+        self._environment = _sandbox(jinja2.FunctionLoader(self._load))
 
     def render(self, template: str, slots: Mapping[str, Slot]) -> tuple[Message, ...]:
         """The messages of a template: a system message if it has one, then the user message."""
@@ -146,21 +120,16 @@ class Prompts:
 
     def text(self, file: str, slots: Mapping[str, Slot]) -> str:
         """The text of one template file with its slots filled."""
-        with self._refusing(file, f"; slots here: {', '.join(sorted(slots))}"):
+        with self._refusing(file, slots):
             return _filled(self._environment.get_template(file), slots)
 
     def fill(self, source: str, *, slots: Mapping[str, Slot], where: str) -> str:
         """A template that is given as text; errors name the file `where` it is."""
-        try:
+        with self._refusing(where, slots):
             return _filled(self._environment.from_string(source), slots)
-        except TemplateNotFound as error:
-            raise self._not_found(str(error.name)) from error
-        except jinja2.TemplateError as error:
-            fact = f"{where}: {error.message}; slots here: {', '.join(sorted(slots))}"
-            raise SpecError(fact) from error
 
     @contextmanager
-    def _refusing(self, file: str, hint: str) -> Iterator[None]:
+    def _refusing(self, file: str, slots: Mapping[str, Slot] | None = None) -> Iterator[None]:
         """Turn whatever fails in a template, or in what it includes, into an error that names it.
 
         A template is a program of the user's: it may add a text to a number, or call itself.
@@ -170,28 +139,24 @@ class Prompts:
         except SpecError:
             raise
         except TemplateNotFound as error:
-            raise self._not_found(str(error.name or file)) from error
-        except jinja2.TemplateSyntaxError as error:
-            where = error.filename or self._find(file)
-            fact = f"{where}, line {error.lineno}: {error.message}"
-            raise SpecError(f"{fact}; correct the template") from error
-        except UnicodeDecodeError as error:
-            fact = f"not UTF-8 at byte {error.start}"
-            raise SpecError(f"{self._find(file)}: {fact}; save it as UTF-8") from error
-        except jinja2.TemplateError as error:
-            where = getattr(error, "filename", None) or self._find(file)
-            raise SpecError(f"{where}: {error.message}{hint}") from error
-        except RecursionError as error:
-            fact = "nests too deep, or includes or calls itself without end"
-            raise SpecError(f"{self._find(file)}: {fact}; make it shorter") from error
+            folders = ", ".join(map(str, self._folders))
+            fact = f"template {str(error.name or file)!r} is in none of {folders}"
+            raise SpecError(f"{fact}; write it, or correct the name") from error
         except Exception as error:  # whatever a template does is no bug of ours
-            fact = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            raise SpecError(f"{self._find(file)}: it failed ({fact}){hint}") from error
+            where, fact = str(self._find(file) or file), f"{type(error).__name__}: {error}"
+            hint = f"slots here: {', '.join(sorted(slots or ()))}" if slots else "correct it"
+            if isinstance(error, UnicodeDecodeError):
+                fact, hint = f"not UTF-8 at byte {error.start}", "save it as UTF-8"
+            elif isinstance(error, jinja2.TemplateError):
+                where, fact = str(getattr(error, "filename", None) or where), str(error.message)
+            if isinstance(error, jinja2.TemplateSyntaxError):
+                where, hint = f"{where}, line {error.lineno}", "correct the template"
+            raise SpecError(f"{where}: {fact}; {hint}") from error
 
     def variables(self, template: str) -> frozenset[str]:
         """The slots that a template and all files it extends or includes use."""
         if template not in self._variables:
-            asked = [self._needs(file).slots for file in self._files(template)]
+            asked = [self._needs(file)[1] for file in self._files(template)]
             self._variables[template] = frozenset().union(*asked)
         return self._variables[template]
 
@@ -206,25 +171,38 @@ class Prompts:
 
     def sources_below(self, folder: str) -> dict[str, str]:
         """The text of every template below a folder, and of all that these depend on."""
-        names = [name for name in self.names() if name.startswith(f"{folder}/")]
-        ends = r"(\.system|\.user)?\.j2$"
-        stems = dict.fromkeys(re.sub(ends, "", name) for name in names)
+        stems = dict.fromkeys(
+            re.sub(r"(\.system|\.user)?\.j2$", "", n) for n in self._below(folder)
+        )
         return {file: text for stem in stems for file, text in self.sources(stem).items()}
 
     def digest_below(self, folder: str) -> str:
         """Digest of every template below a folder."""
-        below = self._environment.list_templates(
-            filter_func=lambda name: name.startswith(f"{folder}/") and name.endswith(".j2")
-        )
-        return digest([(file, self._source(file)) for file in sorted(below)])
+        return digest([(file, self._source(file)) for file in self._below(folder)])
+
+    def names(self) -> list[str]:
+        """Every template file of every folder."""
+        found = ((folder, path) for folder in self._folders for path in folder.rglob("*.j2"))
+        return sorted({path.relative_to(folder).as_posix() for folder, path in found})
+
+    def place(self, template: str) -> str:
+        """The file of a template's user message, as errors name it."""
+        return str(self._find(f"{template}.user.j2") or template)
+
+    def overrides(self, pack: Path) -> list[tuple[str, bool]]:
+        """Each template file of a pack, and whether another folder has a file of that name."""
+        others = [folder for folder in self._folders if folder != pack]
+        files = sorted(path.relative_to(pack).as_posix() for path in pack.rglob("*.j2"))
+        return [(file, any((other / file).is_file() for other in others)) for file in files]
+
+    def _below(self, folder: str) -> list[str]:
+        return [name for name in self.names() if name.startswith(f"{folder}/")]
 
     def _files(self, template: str) -> list[str]:
         ends = (".system.j2", ".user.j2", ".j2")
         files = [template + end for end in ends if self._find(template + end)]
-        if not files:
-            raise self._not_found(f"{template}.user.j2")
-        for file in files:
-            for name in self._needs(file).files:
+        for file in files or [f"{template}.user.j2"]:
+            for name in self._needs(file)[0]:
                 if name is None:
                     raise SpecError(
                         f"{self._find(file)}: extends or includes a file whose name is computed; "
@@ -233,40 +211,27 @@ class Prompts:
                 files += [name] if name not in files else []
         return files
 
-    def _needs(self, file: str) -> _Needs:
+    def _needs(self, file: str) -> tuple[tuple[str | None, ...], frozenset[str]]:
         source = self._source(file)
-        with self._refusing(file, "; correct it"):
+        with self._refusing(file):
             return _needs(source)
 
     def _source(self, file: str) -> str:
-        with self._refusing(file, "; correct it"):
-            return self._environment.loader.get_source(self._environment, file)[0]  # type: ignore[union-attr]  # always set above
+        with self._refusing(file):
+            if (found := self._load(file)) is None:
+                raise TemplateNotFound(file)
+            return found[0]
 
-    def place(self, template: str) -> str:
-        """The file of a template's user message, as errors name it."""
-        return str(self._find(f"{template}.user.j2") or template)
+    def _load(self, file: str) -> tuple[str, str, Callable[[], bool]] | None:
+        """The text of a template, its file, and whether that is unchanged, as Jinja wants them."""
+        if (path := self._find(file)) is None:
+            return None
+        there, changed = path, path.stat().st_mtime
 
-    def overriding(self, template: str) -> list[str]:
-        """The files, in folders before the last one, that a template's text depends on."""
-        found = (self._find(file) for file in self._files(template))
-        last = self._folders[-1]
-        return [str(path) for path in found if path and not path.is_relative_to(last)]
+        def is_same() -> bool:
+            return there.is_file() and there.stat().st_mtime == changed
 
-    def overrides(self, pack: Path) -> list[tuple[str, bool]]:
-        """Each template file of a pack, and whether another folder has a file of that name."""
-        others = [folder for folder in self._folders if folder != pack]
-        files = sorted(path.relative_to(pack).as_posix() for path in pack.rglob("*.j2"))
-        return [(file, any((other / file).is_file() for other in others)) for file in files]
-
-    def names(self) -> list[str]:
-        """Every template file of every folder."""
-        return self._environment.list_templates(extensions=["j2"])
-
-    def _not_found(self, file: str) -> SpecError:
-        searched = ", ".join(str(folder) for folder in self._folders)
-        return SpecError(
-            f"template {file!r} is in none of {searched}; write it, or correct the name"
-        )
+        return path.read_text("utf-8"), str(path), is_same
 
     def _is_there(self, file: str) -> bool:
         if file not in self._there:
@@ -274,6 +239,13 @@ class Prompts:
         return self._there[file]
 
     def _find(self, file: str) -> Path | None:
+        """The file in the first folder that has it.
+
+        A link is refused: a pack of somebody else's would have any file of this machine sent to a
+        model.
+        """
+        if ".." in Path(file).parts or file.startswith("/"):
+            return None
         folder = next((f for f in self._folders if (f / file).is_file()), None)
         if folder is None or folder == self._shipped:
             return folder and folder / file

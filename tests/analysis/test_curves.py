@@ -41,17 +41,14 @@ def found() -> DataFrame:
     return curves_of(stored(PLANTED))
 
 
-@pytest.mark.parametrize("shape", ["logistic", "isotonic falling"])
-def test_a_planted_monotone_model_is_recovered_by_its_curve(found: DataFrame, shape: str) -> None:
-    rows = some(found, "tpr", shape)
+def test_a_planted_monotone_model_is_recovered_by_its_curve(found: DataFrame) -> None:
+    rows = some(found, "tpr", "logistic")
 
     at = np.array([row.at for row in rows], dtype=float)
     value = np.array([row.value for row in rows], dtype=float)
     truth = 1 / (1 + np.exp(-(2 - 2 * at)))
-    inside = (at > 0.1) & (at < 1.9)  # at its ends an isotonic curve follows single texts
-    assert np.abs(value - truth)[inside].max() < 0.15
-    assert (np.diff(value) <= 1e-12).all()
-    assert {row.low is None for row in rows} == {shape != "logistic"}
+    assert np.abs(value - truth).max() < 0.15
+    assert None not in {row.low for row in rows}
 
 
 def test_whether_hits_fall_with_implicitness_is_said_in_a_sentence() -> None:
@@ -95,7 +92,6 @@ def test_a_constant_answer_has_no_logistic_curve_and_says_why() -> None:
 
     [row] = some(rows, "tpr", "logistic")
     assert (row.value, row.note) == (None, "constant")
-    assert {row.value for row in some(rows, "tpr", "isotonic flat")} == {1.0}
 
 
 def test_a_judge_that_has_not_read_a_run_has_no_rows() -> None:
@@ -192,7 +188,7 @@ def test_each_snapshot_that_answered_has_bins_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("other", "told"),
     [
-        (stored(constant(0.0)), "one signature and other numbers"),
+        (stored(PLANTED), "one signature and other numbers"),
         (measured("d1f3+near@77ab"), "near@77ab, whose scales differ"),
         (measured("d1f3+column"), "the column of data d1f3"),
     ],

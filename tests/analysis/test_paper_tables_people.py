@@ -73,7 +73,7 @@ def test_without_ratings_the_column_says_what_to_give(tmp_path: Path) -> None:
     [table] = build(BESIDE, given(tmp_path, is_rated=False))
 
     assert [value for value, *_ in values(table).values()] == [None, None, None]
-    assert any("no ratings: see --ratings" in note for note in table.notes)
+    assert any("No ratings: see --ratings" in note for note in table.notes)
 
 
 def test_statistics_of_agreement_are_a_table_by_judge(tmp_path: Path) -> None:

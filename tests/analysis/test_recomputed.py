@@ -307,7 +307,7 @@ def test_a_stored_list_that_is_none_is_refused(tmp_path: Path, cell: str) -> Non
     path = tmp_path / answers.answer_files("toy")[0]
     path.write_text(path.read_text("utf-8").replace("[1, 2]", cell), "utf-8")
 
-    with pytest.raises(DataError, match="randomized_option_order holds no list"):
+    with pytest.raises(DataError, match=r"randomized_option_order says .*, not a list"):
         answers.answers(tmp_path, model="toy")
 
 

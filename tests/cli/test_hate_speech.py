@@ -174,29 +174,6 @@ def test_a_changed_map_is_other_data(toy: Toy, scorer: str) -> None:
     assert [len(found) for found in signatures] == [1, 1, 2]
 
 
-def test_rows_that_repeat_a_text_are_listed_in_a_file_that_is_named(
-    toy: Toy, scorer: str, capsys: Lines
-) -> None:
-    twice = [("text NUMBER 3", "1", "0"), ("Text number 7.", "3", "0")]
-    path = table(toy, "rated.csv", ("text", "toxicity_human", "intent"), [*RATED, *twice])
-
-    run(toy, scorer, "--data", str(path), "--map", "toxigen")
-
-    [listed] = toy.results.glob("left_out/toxigen-*.csv")
-    told = " ".join(capsys.readouterr().err.split())
-    assert f"2 of 42 rows left out: a repeated text, listed in {listed}" in told
-    with listed.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    ids = {row.sample.fields["text"]: row.sample.id for row in RunFolder(toy.runs()[0]).read_rows()}
-    assert [[*row.values()] for row in rows] == [
-        [f"{path}:{line}", text, label, f"{path}:{copy_of}", ids[of], "hateful"]
-        for line, text, label, copy_of, of in (
-            (42, "text NUMBER 3", "benign", 5, "Text number 3."),
-            (43, "Text number 7.", "hateful", 9, "Text number 7."),
-        )
-    ]
-
-
 @pytest.mark.parametrize(
     ("task", "options", "told"),
     [

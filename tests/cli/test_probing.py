@@ -2,7 +2,6 @@
 
 import csv
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from support.impscore_heads import random_head
 
 from harness.cli import main
 from harness.implicitness.probe import probe_texts
-from harness.implicitness.scorer import HeadCard, save_head
+from harness.implicitness.scorer import save_head
 
 Lines = pytest.CaptureFixture[str]
 CSV = "text\nThe ferry is late.\nTea please.\nThe bees are out again.\nNo\n"
@@ -25,23 +24,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def card(metrics: dict[str, float | None]) -> HeadCard:
-    return HeadCard(data="d", data_digest="e", split="", seeds=(0,), settings={}, metrics=metrics)
-
-
-def test_the_matrix_marks_weak_cells_and_shows_where_plain_text_lies(
-    home: Path, capsys: Lines
-) -> None:
+def test_the_matrix_marks_weak_cells(home: Path, capsys: Lines) -> None:
     assert main(["impscore", "probe", "random.json"]) == 0
 
     lines = capsys.readouterr().out.splitlines()
-    (irony,) = (line for line in lines if line.startswith("irony") and "-" in line)
+    (irony,) = (line for line in lines if line.startswith("irony"))
     assert len(irony.split()) == 1 + 2 * 4
     assert "*" in irony  # random weights know no irony
-    assert max(map(len, lines)) <= 80
-    assert any(line.split()[-4:] == [">=1", ">=1.25", ">=1.5", ">=1.75"] for line in lines)
-    (plain,) = (line for line in lines if line.startswith("all plain"))
-    assert plain.endswith("%")
+    assert any(line.startswith("all implicit") for line in lines)
 
 
 def test_the_file_has_every_figure_and_json_its_columns(home: Path, capsys: Lines) -> None:
@@ -65,18 +55,6 @@ def test_the_file_has_every_figure_and_json_its_columns(home: Path, capsys: Line
 def test_a_file_of_another_ending_is_refused_at_once(home: Path, capsys: Lines) -> None:
     assert main(["impscore", "probe", "random.json", "-o", "out.doc"]) == 2
     assert "give a name that ends in .csv" in capsys.readouterr().err
-
-
-def test_profile_warns_of_bins_that_plain_probes_reach(home: Path, capsys: Lines) -> None:
-    told = card({"probe plain above 0.5": 0.4, "probe plain above 1": 0.125})
-    save_head(replace(random_head(), card=told), home / "carded.json")
-
-    assert main(["impscore", "profile", "in.csv", "--scorer", "./carded.json", "-o", "out"]) == 0
-    warned = capsys.readouterr().err
-    assert main(["impscore", "profile", "in.csv", "--scorer", "./random.json", "-o", "out"]) == 0
-
-    assert "12% of plain probe sentences reach the bins from 1 on" in warned
-    assert "plain probe" not in capsys.readouterr().err  # no card, no word
 
 
 def test_profile_counts_thin_texts(home: Path) -> None:

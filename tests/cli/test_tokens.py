@@ -82,16 +82,16 @@ def test_a_model_that_vllm_runs_is_read_by_its_tokenizer(picks: Toy, capsys: Lin
     )
 
     assert tokens(picks, "--json", model="mine") == 0
-    assert '"bos_counts"' in capsys.readouterr().out
+    assert '"fewest"' in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("task", "model", "words"),
     [
-        ("toy", "tiny-random", ["task toy has no choices"]),
-        ("pick", "alpha", ["model alpha is of kind openai", "kind transformers or vllm"]),
-        ("pick", "claude-3-sonnet", ["of kind anthropic", "kind transformers or vllm"]),
-        ("pick", "oracle", ["of kind scripted", "kind transformers or vllm"]),
+        ("toy", "tiny-random", ["task toy, model tiny-random", "a task with choices"]),
+        ("pick", "alpha", ["model alpha", "kind transformers or vllm"]),
+        ("pick", "claude-3-sonnet", ["kind transformers or vllm"]),
+        ("pick", "oracle", ["kind transformers or vllm"]),
         ("picks", "tiny-random", ["no task 'picks'"]),
     ],
 )

@@ -51,11 +51,11 @@ def test_the_words_of_a_text_are_not_kept(tmp_path: Path) -> None:
     assert b"harmless" not in path.read_bytes()
 
 
-@pytest.mark.parametrize("torn", [b"{", b'{"key": 5}\n', b"\xff\xfe", b'\n{"key":"00","va'])
+@pytest.mark.parametrize("torn", [b"[", b"[5]\n", b"\xff\xfe", b'\n["00",0.'])
 def test_a_damaged_line_costs_no_other(tmp_path: Path, torn: bytes) -> None:
     scorer = Standin()
     CachedScorer(scorer, tmp_path).score(["abc"])
-    with (tmp_path / "00112233.jsonl").open("ab") as file:
+    with (tmp_path / "00112233-3.jsonl").open("ab") as file:
         file.write(torn)
 
     CachedScorer(scorer, tmp_path).score(["abcd"])

@@ -8,7 +8,6 @@ from support.tiny_mpnet import WIDTH, write_mpnet, write_released
 from support.toy import Toy
 
 from harness.errors import HarnessError
-from harness.implicitness.formula import PUBLISHED
 from harness.implicitness.open import SHIPPED
 from harness.implicitness.scorer import Scorer, save_head
 from harness.registry import shipped_home
@@ -111,7 +110,7 @@ def test_published_weights_name_what_they_were_trained_on_where_a_table_says_it(
     for package in ("torch", "transformers", "sentence_transformers"):
         pytest.importorskip(package)
     stock = write_mpnet(tmp_path / "stock")
-    released = write_released(tmp_path / "released", random_maps(WIDTH), PUBLISHED)
+    released = write_released(tmp_path / "released", random_maps(WIDTH))
     toy.write("configs/scorers/all_data.csv", "pos_implicit,text\nA b.,C.\n")
     spec = f"about: a\nkind: published\nmodel: {released}\nencoder: {stock}\n{given}"
     toy.write("configs/scorers/own.yaml", spec)

@@ -18,7 +18,6 @@ from harness.implicitness.probe import (
     PLAIN,
     card_figures,
     head_figures,
-    plain_line,
     probe_figures,
     probe_texts,
     probes,
@@ -139,26 +138,10 @@ def test_scores_are_read_by_the_means_of_the_card() -> None:
     known = {"probe plain mean": 0.45, "probe implicit mean": 0.92}
 
     assert scale_line(known) == (
-        "0 says just what it means; plain probe sentences score 0.45 on average, implicit ones "
+        "0 says just what it means; plain probe sentences score 0.45 on average, implicit "
         "0.92; compare groups of texts, not single sentences"
     )
     assert "probe sentences" not in scale_line({})
-
-
-def test_the_line_on_plain_probes_names_the_reported_bins_alone() -> None:
-    metrics: dict[str, float | None] = {
-        "probe plain above 0.75": 0.5,
-        "probe plain above 1": 0.31,
-        "probe plain above 1.25": 0.09,
-        "probe plain above 1.5": 0.001,
-    }
-
-    line = plain_line(metrics, [0.75, 1.25, 1.5])
-
-    assert "9% of plain probe sentences reach" in line
-    assert "1.25" in line
-    assert "31%" not in line
-    assert "1.5 " not in line
 
 
 def test_the_table_of_the_page_is_of_the_head_that_ships() -> None:

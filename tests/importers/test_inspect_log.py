@@ -9,7 +9,7 @@ from support import quiz as quiz_module
 from support.each import each
 
 from harness.errors import ModelError
-from harness.importers.formats import hu2022, inspect_log, lm_eval_log, topical_chat
+from harness.importers.formats import inspect_log, lm_eval_log, topical_chat
 
 IS_HERE = find_spec("inspect_ai") is not None
 
@@ -30,8 +30,6 @@ IS_HERE = find_spec("inspect_ai") is not None
             '{"doc_id": 0, "doc": {}, "arguments": {}, "resps": []}\n{',
             '{"doc_id": 0}\n{}',
         ),
-        (hu2022, "a,phenomenon,randomized_option_order,distribution\n", '[{"distribution": 1}]'),
-        (hu2022, '\ufeff"distribution","phenomenon","randomized_option_order"\r\n', "phenomenon\n"),
     ],
 )
 def test_a_format_is_known_by_content_damaged_or_not(

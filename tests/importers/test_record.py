@@ -68,7 +68,7 @@ def test_prompts_that_several_share_are_separated(
 
 
 def test_a_prompt_names_all_that_it_may_be_of(posed: SampleLookup) -> None:
-    found = matches(ImportedRecord("f:1", {}), posed, spec=None, prompts=(ORDER0 + "\n",))
+    found = matches(ImportedRecord("f:1", {}, (ORDER0 + "\n",)), posed, None)
 
     assert [(variant, sample.id) for variant, sample in found] == [
         ("order0", "ice"),
@@ -77,9 +77,7 @@ def test_a_prompt_names_all_that_it_may_be_of(posed: SampleLookup) -> None:
 
 
 def test_the_variant_that_a_log_names_decides_between_equal_prompts(posed: SampleLookup) -> None:
-    record = ImportedRecord("f:1", {"doc": {"variant": "order2"}})
-
-    found = matches(record, posed, spec=None, prompts=(ORDER0,))
+    found = matches(ImportedRecord("f:1", {"doc": {"variant": "order2"}}, (ORDER0,)), posed, None)
 
     assert [variant for variant, _ in found] == ["order2"]
 
@@ -88,11 +86,11 @@ def test_the_variant_that_a_log_names_decides_between_equal_prompts(posed: Sampl
 def test_a_log_may_name_its_sample_with_the_prompt(
     posed: SampleLookup, content: dict[str, object]
 ) -> None:
-    found = matches(ImportedRecord("f:1", content), posed, spec=None, prompts=(ORDER0,))
+    found = matches(ImportedRecord("f:1", content, (ORDER0,)), posed, None)
 
     assert {sample.id for _, sample in found} == {"ice"}
 
 
 def test_a_sample_and_the_prompt_of_another_do_not_go_together(posed: SampleLookup) -> None:
     with pytest.raises(DataError, match="of sample fog, while its prompt is that of order0 of sa"):
-        matches(ImportedRecord("f:1", {"id": "fog"}), posed, spec=None, prompts=(ORDER0,))
+        matches(ImportedRecord("f:1", {"id": "fog"}, (ORDER0,)), posed, None)

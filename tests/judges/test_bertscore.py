@@ -90,7 +90,7 @@ def close(ours: Rows, theirs: Rows) -> bool:
 
 @pytest.fixture(scope="module")
 def roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny random RoBERTa of six layers, under a name bert-score has a layer and baseline for."""
+    """A tiny random RoBERTa of six layers, under a name bert-score has a layer for."""
     from transformers import RobertaConfig, RobertaModel
 
     place = tmp_path_factory.mktemp("models") / "distilroberta-base"
@@ -141,35 +141,16 @@ def test_each_layer_of_a_folder_has_the_figures_of_the_package(roberta: Path, la
     assert close(ours, packages(CUT, str(roberta), num_layers=layer))
 
 
-def test_idf_weighs_tokens_as_the_package_does(roberta: Path) -> None:
-    ours = figures(judge(str(roberta), has_idf=True).read(cases(FEW)))
-
-    assert close(ours, packages(FEW, str(roberta), idf=True, nthreads=0))
-
-
-def test_idf_counts_references_once_however_many_responses_a_sample_has(roberta: Path) -> None:
-    once, weighing = cases(FEW), judge(str(roberta), has_idf=True)
-
-    assert weighing.read([*once, *once])[: len(once)] == weighing.read(once)
-
-
-def test_idf_of_one_reference_is_refused_rather_than_zero() -> None:
-    with pytest.raises(SpecError, match="idf of one reference gives no token a weight; judge more"):
-        judge(has_idf=True).read([case("He never asks.", references=["She asks."])])
-
-
-@pytest.mark.filterwarnings("ignore:The given NumPy array:UserWarning")  # in the package
-def test_the_recommended_layer_and_the_baseline_are_those_of_the_package(
+def test_the_recommended_layer_is_that_of_the_package(
     roberta: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(roberta.parent)
-    by_name = judge("distilroberta-base", is_rescaled=True)
-    settings = {"lang": "en", "num_layers": None, "rescale_with_baseline": True}
+    by_name = judge("distilroberta-base")
 
     ours = figures(by_name.read(cases(FEW)))
 
     assert by_name.recipe.endswith("|distilroberta-base-L5")
-    assert close(ours, packages(FEW, "distilroberta-base", **settings))
+    assert close(ours, packages(FEW, "distilroberta-base", num_layers=None))
 
 
 def test_a_first_word_is_read_as_one_within_a_sentence(roberta: Path, tmp_path: Path) -> None:
@@ -197,7 +178,6 @@ def test_a_folder_that_the_package_would_take_for_a_t5_is_refused(
 @pytest.mark.parametrize(
     ("encoder", "options", "message"),
     [
-        ("minilm", {"is_rescaled": True}, "no baseline for minilm; set `is_rescaled: false`"),
         ("minilm", {"layer": 7}, "minilm has no layer 7; give `layer` a number from 1 to 6"),
         ("/nowhere", {}, "/nowhere: no such folder"),
     ],
@@ -246,9 +226,7 @@ def test_a_verdict_does_not_depend_on_its_neighbours(roberta: Path) -> None:
     assert close(figures(judge(str(roberta)).read(cases(CUT)[:1])), together[:1])
 
 
-@pytest.mark.parametrize(
-    "change", [{"layer": 5}, {"over": "max"}, {"has_idf": True}, {"reference": "r"}]
-)
+@pytest.mark.parametrize("change", [{"layer": 5}, {"over": "max"}, {"reference": "r"}])
 def test_the_recipe_changes_with_what_changes_a_verdict(change: dict[str, object]) -> None:
     recipe = judge().recipe
 

@@ -417,7 +417,7 @@ def test_rates_errors_and_a_bundle_come_from_a_run_of_labelled_texts(
 
     [tpr] = rates.query("column == '' and rate == 'tpr'").itertuples()
     assert len(missed) == round((1 - tpr.value) * tpr.n)
-    assert set(missed["error"]) == {"missed"}
+    assert set(missed["harness_error"]) == {"missed"}
     assert missed["text"].str.len().min() > 0
     assert main(["bundle", "--check", str(run.bundle("x.zip"))]) == 0
     with pytest.raises(ph.HarnessError, match="kind 'false': give one of missed"):

@@ -4,13 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from msgspec import UNSET
 from support.run_tables import tables_of, with_costs
 from support.sketches import Talker, failure, plan, reply, run_file, task
 
 from harness.core import Request, Response, Verdict
 from harness.errors import StoreError
-from harness.parts import UNBATCHED, Reason, Superseded, UnbatchedCheck, Usage
+from harness.parts import Reason, Superseded, Usage
 from harness.pipeline import records
 from harness.pipeline.execute import answer
 from harness.pipeline.resolve import stored_responses
@@ -195,17 +194,3 @@ def test_a_variant_that_the_task_no_longer_has_is_the_users_to_mend(tmp_path: Pa
 
     with pytest.raises(StoreError, match="no longer has the variants think of this run"):
         stored_responses(Ledger(tmp_path / "calls"), trials, without)
-
-
-def test_the_run_says_how_far_choices_are_from_the_unbatched_computation(tmp_path: Path) -> None:
-    [row, other] = tried(tmp_path, Talker(lambda asked: "Yes."), "tea", "rain")
-    far, near = (
-        replace(one.steps[0], detail={UNBATCHED: n}) for one, n in ((row, 3e-5), (other, 2e-6))
-    )
-    rows = [replace(row, steps=(far, row.steps[1])), replace(other, steps=(near,))]
-
-    # a call that two records share is one item
-    file = run_file()
-    check = with_costs(file, [*rows, rows[0]]).unbatched_check
-    assert check == UnbatchedCheck(2, 3e-5)
-    assert with_costs(file, [row, other]).unbatched_check is UNSET

@@ -11,7 +11,7 @@ from support.sketches import Talker
 from harness.core import Request, Response, Sample
 from harness.errors import SpecError
 from harness.parts import Reason
-from harness.pipeline.transforms import Built, build, draft_line
+from harness.pipeline.transforms import Built, build, sample_line
 from harness.registry import Registry, shipped_home
 from harness.specs.tasks import BuildSpec
 from harness.text.parsers import closing_yes_no
@@ -86,15 +86,15 @@ def test_turns_that_the_model_finds_worth_no_stress_are_dropped_and_others_kept_
         say=lambda asked: next(r for n, r in replies.items() if n in asked.messages[-1].content),
     )
 
-    assert [draft.sample for draft in built.finished] == [samples[0]]
+    assert [sample for sample, _ in built.finished] == [samples[0]]
     assert (built.dropped, dict(built.missing)) == (1, {Reason.UNPARSED: 1})
-    assert draft_line(built.finished[0])["fields"]["turn"] == f"Ann, {said}"
+    assert sample_line(*built.finished[0])["fields"]["turn"] == f"Ann, {said}"
 
 
 def test_a_dialogue_without_its_context_is_refused(tmp_path: Path) -> None:
     bare = Sample("d", {"speaker": "1", "turn": "So."}, {})
 
-    with pytest.raises(SpecError, match="sample d has no field 'context', by which this job"):
+    with pytest.raises(SpecError, match="'context', by which this job"):
         made(tmp_path, "turns", bare)
 
 
@@ -117,9 +117,9 @@ def test_a_story_without_a_context_leaves_no_heading_of_one(tmp_path: Path) -> N
 def test_a_chain_becomes_references_with_their_provenance(tmp_path: Path) -> None:
     built, _ = made(tmp_path, "chains", STORY)
 
-    (said,) = [draft_line(draft) for draft in built.finished]
-    assert said["references"]["turn2_true"] == ("(turn2_true)",)
-    assert said["references"]["true_intention"] == ("<true>",)
+    (said,) = [sample_line(*one) for one in built.finished]
+    assert said["references"]["turn2_true"] == ["(turn2_true)"]
+    assert said["references"]["true_intention"] == ["<true>"]
     assert said["provenance"]["turn1_true"]["template"].startswith("build/turn1_true@")
 
 
@@ -146,7 +146,7 @@ def test_one_meaning_alone_is_kept_unasked(tmp_path: Path) -> None:
     built, talker = made(tmp_path, "agreement", ALONE)
 
     assert talker.heard == []
-    assert [draft.sample for draft in built.finished] == [ALONE]
+    assert [sample for sample, _ in built.finished] == [ALONE]
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_a_reply_that_cannot_be_read_leaves_the_sample_out_and_is_counted(
     built, _ = made(tmp_path, "agreement", MEANINGS, ALONE, say=lambda _: said)
 
     assert built.missing == {reason: 1}
-    assert [draft.sample.id for draft in built.finished] == ["s3"]
+    assert [sample.id for sample, _ in built.finished] == ["s3"]
 
 
 def test_a_failed_call_ends_a_chain_with_its_reason(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_a_reference_that_is_there_is_not_replaced(tmp_path: Path) -> None:
     built, _ = made(tmp_path, "chains", STORY)
 
     with pytest.raises(SpecError, match="has the reference 'turn1_literal' already"):
-        made(tmp_path, "chains", built.finished[0].sample)
+        made(tmp_path, "chains", built.finished[0][0])
 
 
 @each(

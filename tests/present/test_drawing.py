@@ -64,7 +64,7 @@ def every_mark(name: str = "small") -> Figure:
     grown = values("other", [1.0, 2.0], [1.0, 2.0], "bubbles", z=[5.0, 30.0])
     curves = [
         values(name, np.linspace(0, 1, 30), 0.5, "curve", n=40),
-        values(name, [0.0, 1.0], [0.2, 0.8], "dotted", n=40),
+        values(name, [0.0, 1.0], [0.2, 0.8], "curve", n=40),
     ]
     bins = pandas.DataFrame({"x": [0, 0.5], "to": [0.5, 1], "n": [40, 12345]})
     dots = values(name, random.normal(0, 1, 30), random.normal(0, 1, 30), "points")

@@ -1,7 +1,5 @@
 """Rates, AUC, bins, effective n and curves: against sums by hand and other programs."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from scipy.stats import t
@@ -9,12 +7,10 @@ from support.each import each
 
 from harness.stats.classification import (
     PUBLISHED_EDGES,
-    Curve,
     auc,
     bins_of,
     effective_n,
     equal_mass_edges,
-    isotonic_curve,
     logistic_curve,
 )
 from harness.stats.estimate import Clusters, Floats, NoValue
@@ -119,60 +115,18 @@ def test_the_error_of_an_area_is_that_of_delong() -> None:
     assert (found.low, found.high) == pytest.approx(tuple(1 / (1 + np.exp(-odds))), rel=5e-3)
 
 
-Fit = Callable[[Floats, Floats, Clusters, Floats], Curve | NoValue]
-FITS: tuple[Fit, ...] = (logistic_curve, isotonic_curve)
 AT = np.linspace(0.1, 1.9, 7)
 
 
-def test_the_band_of_a_logistic_curve_holds_the_truth_and_an_isotonic_one_has_none() -> None:
-    line, step = (fit(*falling(), alone(800), AT) for fit in FITS)
+def test_the_band_of_a_logistic_curve_holds_the_truth() -> None:
+    found = logistic_curve(*falling(), alone(800), AT)
 
-    assert isinstance(line, Curve)
-    assert isinstance(step, Curve)
+    assert not isinstance(found, NoValue)
     truth = 0.95 - 0.4 * AT
-    assert ((line.low - 0.04 < truth) & (truth < line.high + 0.04)).all()
-    assert np.isnan([step.low, step.high]).all()
+    assert ((found[1] - 0.04 < truth) & (truth < found[2] + 0.04)).all()
 
 
-@pytest.mark.parametrize(
-    ("x", "y", "kind"),
-    [
-        ([0, 1, 2, 3, 10] * 4, [1, 1, 0, 0, 0] * 4, "falling"),
-        ([0, 7, 8, 9, 10] * 4, [0, 0, 0, 1, 1] * 4, "rising"),
-        ([0, 1, 2] * 4, [0, 1, 0] * 4, "flat"),  # rises as much as it falls
-        ([0, 1, 2], [0, 0, 1], "flat"),  # three texts show nothing
-        ([0, 1, 2] * 4, [0.5, 0.5, 0.5] * 4, "flat"),
-    ],
-)
-def test_an_isotonic_curve_moves_where_a_test_says_so(
-    x: list[float], y: list[float], kind: str
-) -> None:
-    places, shares = np.array(x, dtype=float), np.array(y, dtype=float)
+def test_a_constant_answer_has_no_line() -> None:
+    found = logistic_curve(np.linspace(0, 2, 30), np.ones(30), alone(30), AT)
 
-    found = isotonic_curve(places, shares, alone(len(x)), places)
-
-    assert isinstance(found, Curve)
-    assert found.kind == f"isotonic {kind}"
-
-
-def test_the_isotonic_curve_is_that_of_scikit_learn() -> None:
-    isotonic = pytest.importorskip("sklearn.isotonic")
-    x, y = falling()
-    x = x.round(1)  # with many ties
-
-    theirs = isotonic.IsotonicRegression(increasing=False, out_of_bounds="clip").fit(x, y)
-    found = isotonic_curve(x, y, alone(800), AT)
-
-    assert isinstance(found, Curve)
-    assert found.value == pytest.approx(theirs.predict(AT))
-
-
-def test_a_constant_answer_has_a_flat_curve_and_no_line() -> None:
-    x, y = np.linspace(0, 2, 30), np.ones(30)
-
-    flat = isotonic_curve(x, y, alone(30), AT)
-
-    assert isinstance(flat, Curve)
-    assert flat.kind == "isotonic flat"
-    assert (flat.value == 1).all()
-    assert logistic_curve(x, y, alone(30), AT) is NoValue.CONSTANT
+    assert found is NoValue.CONSTANT

@@ -13,7 +13,6 @@ from harness.stats.estimate import (
     Clusters,
     Estimate,
     NoValue,
-    Significance,
     complete,
     complete_pairs,
     mean_interval,
@@ -180,7 +179,7 @@ def test_a_value_that_is_not_finite_is_refused(bad: float) -> None:
 @pytest.mark.parametrize("level", [0.0, 1.0, 95.0])
 def test_a_level_that_makes_no_interval_is_refused(level: float) -> None:
     with pytest.raises(ValueError, match="0 < level < 1"):
-        mean_interval([1.0], ["a"], is_share=True, level=level)
+        clustered_mean([1.0], ["a"], level=level)
 
 
 @pytest.mark.parametrize(
@@ -192,8 +191,6 @@ def test_a_statistic_has_a_finite_value_or_a_reason(
 ) -> None:
     with pytest.raises(ValueError, match="finite value or a reason"):
         Estimate(value, n=3, reason=reason)
-    with pytest.raises(ValueError, match="finite value or a reason"):
-        Significance(0.0, value, n=3, reason=reason)
 
 
 def test_a_cell_missing_on_one_side_is_left_out_of_both() -> None:

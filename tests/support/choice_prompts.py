@@ -78,7 +78,7 @@ def requests(made: Plan, cell: PlannedResponse) -> list[Request]:
 
 
 def cells(made: Plan, variant: str) -> list[PlannedResponse]:
-    held = applicable(made.task.variants[variant], made.samples)
+    held = [*applicable(made.task.variants[variant], made.samples)]
     return [PlannedResponse(of, variant, made.task.decodings[0]) for of in held]
 
 

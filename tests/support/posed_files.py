@@ -70,20 +70,6 @@ def answered(seed: int, shares: Sequence[float] = CHANCES, **cells: str) -> Cell
     return _answered(posed(seed), shares, **cells)
 
 
-def control(seed: int, shares: Sequence[float] = CHANCES, **cells: str) -> Cells:
-    return _answered(posed(seed, WITHOUT + " " + QUESTION), shares, **cells)
-
-
-def same(seed: int, content: str = SAME, number: str = "8", **cells: str) -> Cells:
-    """A row of an item that reads alike with its story and without it."""
-    return _answered(posed(seed, content) | {"item_id": number}, CHANCES, **cells)
-
-
-def spaced(seed: int, **cells: str) -> Cells:
-    """A row of an item in which the control changed white space alone."""
-    return same(seed, SPACED + " ", "9", **cells)
-
-
 def pair(seed: int, shares: Sequence[float] = (0.25, 0.75), **cells: str) -> Cells:
     row = _row_of_pair(PAIR_ORDERS[seed]) | {"seed": str(seed)}
     return _answered(row, shares, **cells)

@@ -83,7 +83,6 @@ data: {{source: quizzes, {SOURCE.format("quiz")}}}
 decodings: [{{temperature: 0, max_tokens: 5}}]
 default_variants: [order0]
 judges: [gold]
-imports: [hu_choices]
 mode: choose
 variants:
 {"".join(map(_variant, VARIANTS))}"""

@@ -6,7 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.stats.clustered import jackknife_interval
-from harness.stats.correlation import document_accuracies
+from harness.stats.correlation import (
+    document_accuracies,
+    document_tau,
+    pearson,
+    spearman,
+    system_means,
+)
 from harness.stats.estimate import (
     Estimate,
     Floats,
@@ -69,6 +75,17 @@ def documents_of(rows: int, clusters: int, seed: int = 0) -> list[str]:
 def acc_eq(human: ArrayLike, judge: ArrayLike, *, epsilon: float = 0.0) -> Estimate:
     """Pairwise accuracy with ties at a given epsilon."""
     return mean_estimate(document_accuracies(human, judge, epsilon=epsilon), NoValue.TOO_FEW)
+
+
+OF_SYSTEMS: dict[str, Callable[[ArrayLike, ArrayLike], Estimate]] = {
+    "spearman_system": lambda human, judge: spearman(*system_means(human, judge)),
+    "pearson_system": lambda human, judge: pearson(*system_means(human, judge)),
+}
+
+
+def tau_zero(human: ArrayLike, judge: ArrayLike) -> Estimate:
+    """The zero-filled tau."""
+    return document_tau(human, judge, is_zero_filled=True)
 
 
 def drawn_rows(resamples: Resamples) -> Iterator[Indices]:

@@ -12,7 +12,6 @@ from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
 from harness.implicitness.formula import Maps, Matrix
-from harness.specs.implicitness import Direction, Distance, Form
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,13 +24,6 @@ VOCABULARY = [
     *(".", ",", "'", "?"),
 ]
 MODULES = ("Transformer", "Pooling", "Normalize")
-SAID = {
-    Direction.TO_SEMANTIC: "p2s",
-    Direction.TO_PRAGMATIC: "s2p",
-    Direction.THIRD: "third",
-    Distance.COSINE: "cos",
-    Distance.EUCLIDEAN: "euc",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +111,6 @@ class Released:
 def write_released(
     folder: Path,
     maps: Maps[Matrix],
-    form: Form,
     *,
     tuned: Path | None = None,
     layout: Released = Released(),
@@ -140,14 +131,6 @@ def write_released(
     state |= _encoder_state(tuned, f"{layout.prefix}{layout.encoder}")
     kept: Mapping[str, object] = {layout.nested: state, "epoch": 3} if layout.nested else state
     torch.save(kept, folder / layout.file)
-    arguments = {
-        "feat_dim": maps.transfer.shape[0],
-        "space_direct": SAID[form.direction],
-        "imp_metric": SAID[form.implicitness],
-        "prag_metric": SAID[form.pragmatic],
-        "margin1": 0.5,
-    }
-    (folder / "config.json").write_text(json.dumps(arguments))
     return folder
 
 

@@ -1,14 +1,10 @@
-"""Texts are split into words and joined again; articles and capitals fit; WordNet synonyms."""
+"""Texts are split into words and joined again; articles fit."""
 
-import pytest
 from support.each import each
 
-from harness.errors import SpecError
 from harness.text.edits import (
-    is_wordnet_installed,
     join_pieces,
     split_pieces,
-    synonyms,
     takes_an,
 )
 
@@ -40,20 +36,3 @@ def test_a_text_is_its_pieces_put_together(text: str) -> None:
 )
 def test_an_goes_before_the_sound_of_a_vowel(word: str, is_an: bool) -> None:
     assert takes_an(word) is is_an
-
-
-@pytest.mark.skipif(is_wordnet_installed(), reason="a WordNet package is installed")
-def test_without_a_wordnet_the_error_says_what_to_install() -> None:
-    with pytest.raises(SpecError, match="no WordNet is installed; `pip install wn`"):
-        synonyms("adjective")
-
-
-@pytest.mark.skipif(not is_wordnet_installed(), reason="no WordNet is installed")
-def test_a_word_is_no_synonym_of_its_own() -> None:
-    try:
-        lookup = synonyms("adjective")
-    except SpecError as error:
-        pytest.skip(f"the data of wn is missing: {error}")
-
-    assert "big" not in lookup("big")
-    assert "large" in lookup("big")

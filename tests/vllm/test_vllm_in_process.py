@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from in_process import answers, ask, failure_of, merged, model, written_adapter
-from posed import OURS, asked, assert_scored, by_forward_pass, loaded
+from in_process import answers, ask, failure_of, model
+from posed import OURS, asked, by_forward_pass, loaded
 from support.sketches import resolved
 from support.toy import Toy
 
@@ -136,21 +136,6 @@ def test_what_changes_answers_changes_the_identity(
     assert resolved(model(folder, **settings)).identity != resolved(tiny).identity
 
 
-def test_choices_with_an_adapter_score_what_merged_weights_give(
-    tiny: VllmModel, folder: Path, tmp_path: Path
-) -> None:
-    adapter = written_adapter(tmp_path / "adapter", 1)
-    one = model(folder, lora=str(adapter))
-    requests = [asked(context, choices) for context, choices in OURS]
-
-    found = answers(one, requests)
-    one.close()
-
-    for request in requests:
-        assert_scored(found[request.key], by_forward_pass(folder, request, merged(folder, adapter)))
-    assert found != answers(tiny, requests)
-
-
 def test_one_engine_runs_at_a_time_and_an_idle_one_gives_way(tiny: VllmModel, folder: Path) -> None:
     second = model(folder)
     first_half = tiny.answer(GREEDY[:1] * 3)
@@ -180,7 +165,6 @@ def test_two_engines_at_work_at_once_are_refused_with_what_would_work(
     [
         ({"quantization": "no-such-thing"}, "quantization"),
         ({"max_model_len": 1 << 20}, "max_model_len"),
-        ({"lora": "/nowhere"}, "no such folder"),
     ],
 )
 def test_an_engine_that_does_not_start_is_one_message_with_a_remedy(
@@ -214,16 +198,14 @@ SETTINGS = """
     model: {folder}
     dtype: bfloat16
     quantization: fp8_per_channel
-    lora: {adapter}
     max_model_len: 512
     gpu_memory_utilization: 0.05
     enforce_eager: true
 """
 
 
-def test_keys_of_the_yaml_reach_the_engine(toy: Toy, folder: Path, tmp_path: Path) -> None:
-    adapter = written_adapter(tmp_path / "adapter", 1)
-    toy.write("configs/models/set.yaml", SETTINGS.format(folder=folder, adapter=adapter))
+def test_keys_of_the_yaml_reach_the_engine(toy: Toy, folder: Path) -> None:
+    toy.write("configs/models/set.yaml", SETTINGS.format(folder=folder))
     registry = toy.space().registry
     one = registry.model("set", registry.load("configs/models", "set"))
     assert isinstance(one, VllmModel)
@@ -239,7 +221,6 @@ def test_keys_of_the_yaml_reach_the_engine(toy: Toy, folder: Path, tmp_path: Pat
         "fp8_per_channel",
         512,
     )
-    assert config.lora_config.max_lora_rank == 8
     assert config.cache_config.gpu_memory_utilization == 0.05
     assert config.model_config.enforce_eager
 

@@ -5,6 +5,8 @@ judge's stored replies, whose score is their first digit, as in the scripts of C
 """
 
 from ast import literal_eval
+from collections.abc import Iterable
+from contextlib import suppress
 from functools import lru_cache, partial
 from math import isfinite, nan
 from pathlib import Path
@@ -16,7 +18,7 @@ import numpy as np
 
 from harness.analysis.published import Recomputation, Values, read_csvs, read_json
 from harness.errors import DataError
-from harness.lazy import DataFrame, Series
+from harness.lazy import DataFrame, Series, pandas
 from harness.parts import Reason
 from harness.stats.correlation import dataset_pearson, document_tau, pearson
 from harness.stats.estimate import Floats, mean
@@ -48,9 +50,8 @@ def prompt_files() -> tuple[str, ...]:
     return tuple(f"prompts/{n}_prompts_seed{s}_examples0.csv" for n in names for s in _SEEDS)
 
 
-def answer_files(model: str) -> tuple[str, ...]:
+def answer_files(model: str, names: Iterable[str] = PHENOMENA.values()) -> tuple[str, ...]:
     """The stored answers of a model, each phenomenon in five orders of the options."""
-    names = PHENOMENA.values()
     return tuple(f"model_data/{n}_{model}_seed{s}_examples0.csv" for n in names for s in _SEEDS)
 
 
@@ -67,8 +68,8 @@ def prompts(folder: Path) -> Values:
     for group, name in PHENOMENA.items():
         own = stories[stories["file"].str.contains(f"/{name}_prompts_", regex=False)]
         values[f"items_{group}"] = own["item_id"].nunique()
-        orders = _literals(own, "randomized_option_order", list)
-        values[f"options_{group}"] = max(map(len, orders), default=None)
+        orders = _read(own, "randomized_option_order", list)
+        values[f"options_{group}"] = orders.map(len).max() if len(orders) else None
     both = control.merge(stories, on=["file", "item_id"], how="left", suffixes=("", "_story"))
     return values | {
         "items": sum(values[f"items_{group}"] or 0 for group in PHENOMENA),
@@ -80,9 +81,8 @@ def prompts(folder: Path) -> Values:
 def people(folder: Path) -> Values:
     """The number of people and of their answers, and the share that is right."""
     rows = {g: _people(folder, _PEOPLE_FILE.format(name)) for g, name in PHENOMENA.items()}
-    everyone = {name for part in rows.values() for name in part["pKey"]}
     return {
-        "participants": len(everyone),
+        "participants": len({name for part in rows.values() for name in part["pKey"]}),
         "answers": sum(map(len, rows.values())),
         **{f"accuracy_{group}": fmean(part["Correct"]) for group, part in rows.items()},
     }
@@ -97,12 +97,8 @@ def answers(folder: Path, *, model: str) -> Values:
     rows = {group: _answers(folder, name, model) for group, name in PHENOMENA.items()}
     every = [value for part in rows.values() for value in part["correct"]]
     said = [value for part in rows.values() for value in part["answer"]]
-    values: dict[str, float | None] = {
-        "rows": len(every),
-        "accuracy": fmean(every),
-        "answers_of_one": said.count(1),
-        "answers_of_two": said.count(2),
-    }
+    values: dict[str, float | None] = {"rows": len(every), "accuracy": fmean(every)}
+    values |= {"answers_of_one": said.count(1), "answers_of_two": said.count(2)}
     for group, part in rows.items():
         by_seed, accuracy = _means(part, "seed", "correct").values(), fmean(part["correct"])
         values |= {
@@ -125,15 +121,14 @@ def answers_and_people(folder: Path, *, model: str) -> Values:
         means = _shares_right(folder, path, (folder / path).stat().st_mtime_ns)
         common = sorted(model_means.keys() & means.keys())
         sides = [model_means[item] for item in common], [means[item] for item in common]
-        values[f"pearson_{group}"] = pearson(*sides).value
-        values[f"people_{group}"] = mean(sides[1])
-    found = [values[f"pearson_{group}"] for group in PHENOMENA]
-    return values | {"largest": max((abs(r) for r in found if r is not None), default=None)}
+        values |= {f"pearson_{group}": pearson(*sides).value, f"people_{group}": mean(sides[1])}
+    found = [abs(r) for group in PHENOMENA if (r := values[f"pearson_{group}"]) is not None]
+    return values | {"largest": max(found, default=None)}
 
 
 def _people(folder: Path, name: str) -> DataFrame:
     rows = read_csvs(folder, [name], ["pKey", "itemNum", "Correct"])
-    return rows.assign(**{column: _numbers(rows, column) for column in ("itemNum", "Correct")})
+    return rows.assign(**{column: _read(rows, column, float) for column in ("itemNum", "Correct")})
 
 
 @lru_cache(maxsize=len(PHENOMENA))
@@ -143,9 +138,9 @@ def _shares_right(folder: Path, name: str, changed: int) -> dict[int, float]:
 
 
 def _answers(folder: Path, name: str, model: str) -> DataFrame:
-    rows = read_csvs(folder, [f for f in answer_files(model) if f"/{name}_" in f], _ANSWER_COLUMNS)
+    rows = read_csvs(folder, answer_files(model, [name]), _ANSWER_COLUMNS)
     numbers = ("item_id", "seed", "answer", "correct", "prob_true_answer", "randomized_true_answer")
-    return rows.assign(**{column: _numbers(rows, column) for column in numbers})
+    return rows.assign(**{column: _read(rows, column, float) for column in numbers})
 
 
 def _means(rows: DataFrame, key: str, value: str) -> dict[int, float]:
@@ -156,8 +151,8 @@ def _permuted(rows: DataFrame) -> float:
     """Accuracy where each option's probability is first summed over the orders it is shown in."""
     totals: dict[float, dict[int, float]] = {}
     gold: dict[float, int] = {}
-    orders = _literals(rows, "randomized_option_order", list)
-    shares = _literals(rows, "distribution", dict)
+    orders = _read(rows, "randomized_option_order", list)
+    shares = _read(rows, "distribution", dict)
     places = zip(rows["item_id"], orders, shares, rows["randomized_true_answer"], strict=True)
     for item, order, distribution, right in places:
         gold[item] = order[int(right) - 1]
@@ -167,32 +162,22 @@ def _permuted(rows: DataFrame) -> float:
     return fmean(max(own, key=own.__getitem__) == gold[item] for item, own in totals.items())
 
 
-def _literals(rows: DataFrame, column: str, kind: type) -> list[Any]:
-    """Cells that hold lists or mappings in Python's notation; nothing in them is evaluated."""
-    found = []
-    for place, text in zip(rows["place"], rows[column], strict=True):
-        try:
-            found.append(literal_eval(text))
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            found.append(None)
-        if not isinstance(found[-1], kind):
-            raise DataError(f"{place}: {column} holds no {kind.__name__}; fetch the file again")
-    return found
+def _read(rows: DataFrame, column: str, kind: type) -> "Series[Any]":
+    """Cells that hold numbers, or lists or mappings in Python's notation; nothing is evaluated."""
 
+    def read(text: str) -> object:
+        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+            if kind is not float:
+                return literal_eval(text)
+            number = float({"True": "1", "False": "0"}.get(text.strip(), text))
+            return number if isfinite(number) else None
+        return None
 
-def _numbers(rows: DataFrame, column: str) -> "Series[float]":
-    def number(text: str) -> float:
-        try:
-            return float({"True": "1", "False": "0"}.get(text, text))
-        except ValueError:
-            return nan
-
-    texts = rows[column].str.strip()
-    found = texts.map(number).astype(float)
-    for at in found.index[~found.map(isfinite)]:
-        fact = f"{column} says {texts[at]!r}, not a number"
-        raise DataError(f"{rows.at[at, 'place']}: {fact}; fetch the file again")
-    return found
+    found = pandas.Series([*map(read, rows[column])], rows.index, dtype=object)
+    for at in found.index[~found.map(lambda one: isinstance(one, kind)).astype(bool)]:
+        said = f"{rows.at[at, 'place']}: {column} says {rows.at[at, column]!r}"
+        raise DataError(f"{said}, not a {kind.__name__}; fetch the file again")
+    return found.astype(float) if kind is float else found
 
 
 CHAT_PEOPLE = "topical_chat.json"

@@ -103,8 +103,8 @@ def _of_marks(items: Sequence[tuple[str, str]]) -> Values:
         "marks_wrong": sum(map(max, several, inside)),
         "marks_several": sum(several),
         "marks_inside_a_word": sum(inside),
-        "marks_only_inside_a_word": sum(bool(span and REPAIRED in span.flags) for span in spans),
-        "ambiguous": sum(bool(span and AMBIGUOUS in span.flags) for span in spans),
+        "marks_only_inside_a_word": sum(bool(span and REPAIRED in span[2]) for span in spans),
+        "ambiguous": sum(bool(span and AMBIGUOUS in span[2]) for span in spans),
     }
 
 

@@ -4,7 +4,7 @@ Duplicates are texts that are equal in lower case, every run of other characters
 as one space.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness.analysis.published import Recomputation, Values
@@ -40,70 +40,48 @@ def rounds(folder: Path) -> Values:
     columns = ("message_id", "iteration", "coder", "implicit_layer", "subtlety_layer", "source")
     rows = _read(folder / ROUNDS, columns)
     values: dict[str, float | None] = {"sources": rows["source"].nunique()}
-    for iteration in range(3):
-        own, name = rows[rows["iteration"] == iteration], f"round_{iteration + 1}"
-        by = own.pivot(index="message_id", columns="coder")
-        if len(coders := own["coder"].unique()) != _CODERS:
+    for number, (_, own) in enumerate(rows.groupby("iteration"), 1):
+        name, by = f"round_{number}", own.pivot(index="message_id", columns="coder")
+        if (count := own["coder"].nunique()) != _CODERS:
             raise DataError(
-                f"{folder / ROUNDS}: round {iteration + 1} has {len(coders)} annotators, not "
-                f"{_CODERS}; fetch it again"
+                f"{folder / ROUNDS}: round {number} has {count} annotators, not {_CODERS}; fetch "
+                "it again"
             )
         implicit, subtle = (
             by[layer].eq(label).astype(float).where(by[layer].notna()).to_numpy()
             for layer, label in (("implicit_layer", _IMPLICIT), ("subtlety_layer", _SUBTLE))
         )
         both = 2 * implicit + subtle
-        values |= {
-            f"{name}_kappa_implicit": cohen_kappa(implicit).value,
-            f"{name}_kappa_subtle": cohen_kappa(subtle).value,
-            f"{name}_kappa_combined": cohen_kappa(both).value,
-            f"{name}_alpha_ordinal": alpha(both, "ordinal").value,
-            f"{name}_alpha_nominal": alpha(both, "nominal").value,
-            f"{name}_messages": len(both),
-        }
+        kappas = {"implicit": implicit, "subtle": subtle, "combined": both}
+        values |= {f"{name}_kappa_{n}": cohen_kappa(one).value for n, one in kappas.items()}
+        values |= {f"{name}_alpha_{s}": alpha(both, s).value for s in ("ordinal", "nominal")}
+        values[f"{name}_messages"] = len(both)
     return values
 
 
 def train(folder: Path) -> Values:
     """The training split: originals by layer, augmented rows by method, duplicates."""
     rows = _splits(folder, TRAIN)
-    layers = rows["implicit_layer"].value_counts()
+    explicit = int(rows["implicit_layer"].eq(_EXPLICIT).sum())
     implicit = rows[rows["implicit_layer"] == _IMPLICIT]
-    methods, subtle = (
-        own["aug_method"].value_counts().reindex([_ORIGINAL, *METHODS], fill_value=0)
-        for own in (implicit, rows[rows["subtlety_layer"] == _SUBTLE])
-    )
-    originals = _by_layer(_originals(rows))
-    return {
-        **originals,
-        **_shares(originals, "explicit", "implicit", methods.to_dict()),
-        **_shares(originals, "not_subtle", "subtle", subtle.to_dict()),
-        "rows_with_augmented": len(rows),
-        "explicit_with_augmented": int(layers.get(_EXPLICIT, 0)),
-        "subtle_with_augmented": int(subtle.sum()),
-        "implicit_with_augmented": len(implicit),
-        "implicit_augmented": len(implicit) - int(methods[_ORIGINAL]),
-        "subtle_augmented": int(subtle.sum() - subtle[_ORIGINAL]),
-        "with_an_implicit_layer": int(layers.get(_EXPLICIT, 0)) + len(implicit),
-        **{f"implicit_{method}": int(methods[method]) for method in METHODS},
-        **{f"subtle_{method}": int(subtle[method]) for method in METHODS},
-        "implicit_duplicates": len(implicit) - _texts(implicit).nunique(),
-    }
-
-
-def _shares(originals: Values, other: str, label: str, made: Mapping[str, int]) -> Values:
-    """The shares of a task's three labels in the training split with the rows of one method.
-
-    `orig` is the split without made rows, `all` that with the rows of every method.
-    """
-    counts = {name: originals[name] or 0.0 for name in ("not_hateful", other, label)}
-    added = {"orig": 0, **{name: made[name] for name in METHODS}}
-    values: dict[str, float | None] = {}
-    for method, rows in (added | {"all": sum(added.values())}).items():
-        now = counts | {label: counts[label] + rows}
-        total = max(1.0, sum(now.values()))
-        values |= {f"{label}_task_{name}_{method}": count / total for name, count in now.items()}
-    return values
+    subtle = rows[rows["subtlety_layer"] == _SUBTLE]
+    values = {**_by_layer(_originals(rows)), "rows_with_augmented": len(rows)}
+    values["explicit_with_augmented"] = explicit
+    values["with_an_implicit_layer"] = explicit + len(implicit)
+    classes = ("implicit", "explicit", implicit), ("subtle", "not_subtle", subtle)
+    for name, other, own in classes:
+        made = own["aug_method"].value_counts().reindex([_ORIGINAL, *METHODS], fill_value=0)
+        values |= {f"{name}_{method}": int(made[method]) for method in METHODS}
+        values[f"{name}_with_augmented"] = int(made.sum())
+        values[f"{name}_augmented"] = int(made.sum() - made[_ORIGINAL])
+        counts = {label: values[label] or 0.0 for label in ("not_hateful", other, name)}
+        # The shares of a task's labels among originals, with the rows of one method, and of all.
+        added = {_ORIGINAL: 0, **{method: int(made[method]) for method in METHODS}}
+        for method, count in (added | {"all": sum(added.values())}).items():
+            now = counts | {name: counts[name] + count}
+            total = max(1.0, sum(now.values()))
+            values |= {f"{name}_task_{n}_{method}": one / total for n, one in now.items()}
+    return values | {"implicit_duplicates": len(implicit) - _texts(implicit).nunique()}
 
 
 def split(folder: Path, *names: str) -> Values:
@@ -130,10 +108,8 @@ def _by_layer(rows: DataFrame) -> Values:
     for label, (layer, value) in _LABELS.items():
         own = rows.loc[rows[layer] == value, "source"]
         values |= {label: len(own)} | {f"{label}_{n}": int(own.eq(n).sum()) for n in SOURCES}
-    counts = properties.value_counts().reindex(PROPERTIES, fill_value=0)
-    return values | {
-        f"property_{name.lower().replace(' ', '_')}": int(counts[name]) for name in PROPERTIES
-    }
+    names = {f"property_{name.lower().replace(' ', '_')}": name for name in PROPERTIES}
+    return values | {key: int(properties.eq(name).sum()) for key, name in names.items()}
 
 
 def _splits(folder: Path, *files: str) -> DataFrame:

@@ -107,7 +107,7 @@ def williams(inputs: Inputs) -> Values:
     )
     raw = williams_test(first_r, second_r, between_r, n=len(gold), alternative="greater")
     return {
-        "t_of_correlations": stated.statistic,
+        "t_of_correlations": stated.value,
         "p_of_correlations": stated.p,
         "first_r": first_r,
         "second_r": second_r,
@@ -119,11 +119,9 @@ def tie_calibration(inputs: Inputs) -> Values:
     """The best tie threshold and the accuracy there, of one metric with two sets of ratings."""
     metric, values = [inputs["metric"]], dict[str, float | None]()
     for name in ("without_ties", "with_ties"):
-        best = calibrated_acc_eq([inputs[name]], metric)
-        values |= {
-            f"{name}_epsilon": best.epsilons[0] if best.epsilons else None,
-            f"{name}_accuracy": best.estimate.value,
-        }
+        best, epsilons = calibrated_acc_eq([inputs[name]], metric)
+        values[f"{name}_epsilon"] = epsilons[0] if epsilons else None
+        values[f"{name}_accuracy"] = best.value
     return values
 
 

@@ -6,26 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypedDict, Unpack, get_args
 
-from msgspec import structs
+from msgspec import structs, to_builtins
 
 from harness.analysis.boards.scores import board_scores, score_text
 from harness.analysis.tables import sources
-from harness.analysis.tables.facts import facts as facts_of
 from harness.analysis.tables.facts import ranks_of, run_facts
 from harness.analysis.tables.pivot import PaperTable, paper_tables
 from harness.data.ratings import read_ratings
 from harness.errors import DataError, SpecError, StoreError
-from harness.lazy import DataFrame, pandas
-from harness.specs.layouts import (
-    CellStyle,
-    CodersLayout,
-    CountsLayout,
-    FilesLayout,
-    LayoutSpec,
-    RunsLayout,
-    Shown,
-    ValuesLayout,
-)
+from harness.lazy import pandas
+from harness.specs import layouts
+from harness.specs.layouts import FilesLayout, LayoutSpec, RunsLayout
+from harness.specs.schema import load_spec
 from harness.storage.find_runs import data_words, is_trial
 from harness.storage.runs import RunFolder
 
@@ -47,7 +39,7 @@ PLAIN: Final = RunsLayout(
     about="Scores",
     rows=("model",),
     columns=("judge",),
-    cell=CellStyle(shows=("value", "interval", "n")),
+    cell=layouts.CellStyle(shows=("value", "interval", "n")),
 )
 """The layout of a table that no other describes: models by judges, values with intervals."""
 
@@ -68,25 +60,16 @@ def adapted(layout: LayoutSpec | None, **changes: Unpack[Changes]) -> LayoutSpec
 
     Raises SpecError if these do not fit together.
     """
-    base, where = layout or PLAIN, changes.get("where") or {}
-    lists: dict[str, Any] = {
-        n: v for n in ("rows", "columns", "groups", "cell") if (v := changes.get(n)) is not None
-    }
-    if texts := [(n, v) for n, v in {**where, **lists}.items() if isinstance(v, str)]:
-        raise SpecError(f"{texts[0][0]} {texts[0][1]!r}: give a list of names")
-    shown = tuple(lists.pop("cell", None) or base.cell.shows)
-    if unknown := [name for name in shown if name not in get_args(Shown)]:
-        raise SpecError(f"cell {unknown[0]!r}: give some of {', '.join(get_args(Shown))}")
-    digits = changes.get("digits")
-    digits = base.cell.digits if digits is None else digits
-    parts: dict[str, Any] = {name: tuple(value) for name, value in lists.items()}
-    parts["where"] = base.where | {name: tuple(value) for name, value in where.items()}
-    try:
-        parts["cell"] = structs.replace(base.cell, shows=shown, digits=digits)
-        made: LayoutSpec = structs.replace(base, **parts)
-        made.__post_init__()  # `replace` does not check
-    except ValueError as error:
-        raise SpecError(f"rows, columns, groups and cell of the table: {error}") from error
+    said = to_builtins(layout or PLAIN)
+    given: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
+    where, shown, digits = (given.pop(name, None) for name in ("where", "cell", "digits"))
+    if unknown := [name for name in shown or () if name not in get_args(layouts.Shown)]:
+        known = ", ".join(get_args(layouts.Shown))
+        raise SpecError(f"cell {unknown[0]!r}: give some of {known}, as a list")
+    said["cell"] |= {"shows": shown} if shown else {}
+    said["cell"] |= {} if digits is None else {"digits": digits}
+    said |= {**given, "where": {**said["where"], **(where or {})}}
+    made: LayoutSpec = load_spec(said, LayoutSpec, where="the table")
     return made
 
 
@@ -103,14 +86,14 @@ def build(layout: LayoutSpec, given: TableInput) -> list[PaperTable]:
         note = f"{layout.note} Not at hand: {', '.join(absent)}.".strip()
         layout = structs.replace(layout, note=note)
     match layout:
-        case CountsLayout():
-            facts = sources.count_facts(layout, files)
+        case layouts.CountsLayout():
             # What rows were kept by is no part of what was counted.
             where = {name: kept for name, kept in layout.where.items() if name in layout.axes}
+            facts = sources.count_facts(layout, files)
             return paper_tables(facts, structs.replace(layout, where=where))
-        case CodersLayout():
+        case layouts.CodersLayout():
             return paper_tables(sources.coder_facts(layout, files), layout)
-        case ValuesLayout():
+        case layouts.ValuesLayout():
             return paper_tables(sources.value_facts(layout, files), layout)
 
 
@@ -119,16 +102,18 @@ def _of_runs(layout: RunsLayout, given: TableInput) -> list[PaperTable]:
         raise StoreError("no runs for the table; `harness run` makes one, or see --results")
     is_every = bool({*layout.axes, *layout.where} & {"metric", "group"})
     scores = board_scores({f.path.name: score_text(f, is_every=is_every) for f in given.folders})
-    facts, extra = run_facts(scores), None
+    extra = None
     if given.ratings is not None and (layout.people or layout.agreement):
         rated = _people(given, has_statistics=bool(layout.agreement))
         parts = [sources.agreement_facts(rated, layout.agreement)]
         parts += [sources.mean_facts(rated, layout.people)] if layout.people else []
         extra = pandas.concat([part for part in parts if len(part)] or parts, ignore_index=True)
     elif layout.people:
-        extra = _without_people(facts)
+        layout = structs.replace(layout, note=f"{layout.note} No ratings: see --ratings.".strip())
     layout = structs.replace(layout, names={**layout.names, **_data_names(given.folders)})
-    return paper_tables(facts, layout, extra=extra, ranks=ranks_of(scores, given.folders))
+    return paper_tables(
+        run_facts(scores), layout, extra=extra, ranks=ranks_of(scores, given.folders)
+    )
 
 
 def _data_names(folders: Sequence[RunFolder]) -> dict[str, str]:
@@ -143,20 +128,6 @@ def _data_names(folders: Sequence[RunFolder]) -> dict[str, str]:
         own = f"{name} ({label})" if words[task, name] > 1 else name
         found[label] = f"{own}, for trying and not for measuring" if label in trial else own
     return found
-
-
-def _without_people(facts: DataFrame) -> DataFrame:
-    """What is in the column of people where no ratings are given."""
-    models = facts[[("dim", "task"), ("dim", "model"), ("cell", "block")]].drop_duplicates()
-    return facts_of(
-        [
-            (
-                {"task": task, "model": model, "judge": sources.PEOPLE},
-                {"reason": "no ratings: see --ratings", "block": block},
-            )
-            for task, model, block in models.to_numpy().tolist()
-        ]
-    )
 
 
 def _people(given: TableInput, *, has_statistics: bool) -> sources.Rated:

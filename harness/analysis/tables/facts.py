@@ -19,7 +19,6 @@ from harness.parts import Reason
 from harness.pipeline.choice_scores import F1, MACRO
 from harness.pipeline.score import ALL
 from harness.specs.layouts import RunsLayout, TableLayout
-from harness.storage.frames import plain_rows
 from harness.storage.runs import RunFolder
 from harness.storage.signature import Signature
 
@@ -37,9 +36,10 @@ RECIPE: Final[Mapping[str, tuple[str, ...]]] = {
     "program": (),
 }
 """The rest of a recipe, each part with the names that it may differ with in one table."""
+NUMBERS: Final = ("value", "low", "high", "n", "sd", "clusters", "chance")
 CELL: Final[Mapping[str, object]] = {
-    **{"value": None, "low": None, "high": None, "n": None, "sd": None, "clusters": None},
-    **{"chance": None, "missing": "", "reason": "", "block": 0, "is_score": False},
+    **dict.fromkeys(NUMBERS, float("nan")),
+    **{"missing": "", "reason": "", "block": 0, "is_score": False},
 }
 """What is known of a number, and what it is by default.
 
@@ -47,31 +47,38 @@ CELL: Final[Mapping[str, object]] = {
 what the value is without, `reason` why there is no value. Facts of a later `block` are below a
 rule: 1 for controls, or totals of data, 2 for statistics of judges.
 """
-_NUMBERS = ("value", "low", "high", "n", "sd", "clusters", "chance")
 
 
-def facts(made: Sequence[tuple[Mapping[str, str], Mapping[str, Any]]]) -> DataFrame:
+def facts(dims: DataFrame, **known: object) -> DataFrame:
     """Facts, each of its names and of what is known of it, by CELL."""
-    dims = pandas.DataFrame([names for names, _ in made], dtype=object)
-    cell = pandas.DataFrame([{**CELL, **known} for _, known in made], columns=[*CELL])
-    cell = cell.astype(dict.fromkeys(_NUMBERS, float))
+    dims = dims.astype(object).reset_index(drop=True)
+    cell = pandas.DataFrame({**CELL, **known}, index=dims.index, columns=[*CELL])
+    cell = cell.astype(dict.fromkeys(NUMBERS, float))
     return pandas.concat({"dim": dims.where(dims.notna(), None), "cell": cell}, axis=1)
 
 
 def run_facts(scores: DataFrame) -> DataFrame:
     """A fact for each row of `board_scores`, in their order."""
+    names = [name for name in (*VISIBLE, "signature") if name in scores]
+    dims = scores[names].astype(object)
     recipes = {text: _recipe(Signature.parse(text)) for text in scores["signature"].unique()}
-    made = []
-    for row in plain_rows(scores):
-        counts = {str(reason): row[f"missing_{reason}"] for reason in Reason}
-        missing = ", ".join(f"{count} {reason}" for reason, count in counts.items() if count)
-        why = f"all missing: {missing}" if missing else "nothing to count"
-        dims: dict[str, str] = {n: row[n] for n in (*VISIBLE, "signature") if n in row}
-        dims |= {"level": level_of(row["variant"]), **recipes[row["signature"]]}
-        known = {name: row[name] for name in _NUMBERS if name in row} | {"missing": missing}
-        known |= {"reason": why if row["value"] is None else "", "is_score": True}
-        made.append((dims, {**known, "block": int(row["kind"] == CONTROL)}))
-    return facts(made)
+    for name in RECIPE:
+        dims[name] = [recipes[text][name] for text in dims["signature"]]
+    counts = scores[[f"missing_{reason}" for reason in Reason]].set_axis([*Reason], axis=1)
+    missing = [
+        ", ".join(f"{count} {reason}" for reason, count in row.items() if count)
+        for row in counts.to_dict("records")
+    ]
+    why = [f"all missing: {words}" if words else "nothing to count" for words in missing]
+    lost = scores["value"].isna().to_numpy()
+    return facts(
+        dims.assign(level=dims["variant"].map(level_of)),
+        **{name: scores[name].to_numpy() for name in NUMBERS if name in scores},
+        missing=missing,
+        reason=[words if is_lost else "" for words, is_lost in zip(why, lost, strict=True)],
+        block=(scores["kind"] == CONTROL).to_numpy().astype(int),
+        is_score=True,
+    )
 
 
 def _recipe(made: Signature) -> dict[str, str]:
@@ -91,22 +98,12 @@ def level_of(variant: str) -> str:
 
 
 def chosen(found: DataFrame, layout: TableLayout) -> DataFrame:
-    """The facts that a layout asks for; errors name what no fact has."""
-    if len(found):
-        found = _kept(found, layout)
-    if not len(found):
-        raise StoreError(
-            "no number is left for the table; see `where` of the layout, or name other runs"
-        )
-    return found
-
-
-def _kept(found: DataFrame, layout: TableLayout) -> DataFrame:
-    known = [name for name in found["dim"] if found["dim", name].notna().any()]
-    for name in (*layout.axes, *layout.where):
+    """The facts that a layout asks for; SpecError for a name that none has."""
+    known = [name for name in found.get("dim", ()) if found["dim", name].notna().any()]
+    for name in (*layout.axes, *layout.where) if len(found) else ():
         if name not in known:
             raise SpecError(f"no number has a {name!r}{did_you_mean(name, sorted(known))}")
-    for name, patterns in layout.where.items():
+    for name, patterns in layout.where.items() if len(found) else ():
         own = found["dim", name]
         values = sorted(own.dropna().unique())
         kept = [one for one in values if one == TOTAL or matches(one, patterns)]
@@ -114,9 +111,13 @@ def _kept(found: DataFrame, layout: TableLayout) -> DataFrame:
             near = did_you_mean(patterns[0], values)
             raise SpecError(f"no number has {name} {', '.join(patterns)}{near}")
         found = found[own.isin(kept)]
-    if isinstance(layout, RunsLayout) and "statistic" not in layout.axes:
+    if len(found) and isinstance(layout, RunsLayout) and "statistic" not in layout.axes:
         found = _main(found, {*layout.axes, *layout.where})
         found = found if layout.controls else found[found["cell", "block"] == 0]
+    if not len(found):
+        raise StoreError(
+            "no number is left for the table; see `where` of the layout, or name other runs"
+        )
     return found
 
 
@@ -165,12 +166,11 @@ def ranks_of(scores: DataFrame, folders: Sequence[RunFolder]) -> Ranks:
         if len(able) < 2 or able["dim", "metric"].nunique() > 1:
             return none
         one = able["dim"].iloc[0]
-        if (parts := _parts(scores, one)) is None:
-            return none
         heads = scores[(scores["group"] == ALL) & scores["metric"].isin(HEADLINES)]
         heads = heads[heads["decoding"] == one["decoding"]]
         own = heads[heads["signature"].isin(values.index)].drop_duplicates("signature")
-        if len(own) < len(values) or own["recipe"].nunique() > 1:
+        parts = _parts(scores, one)
+        if parts is None or len(own) < len(values) or own["recipe"].nunique() > 1:
             return none
         if one["decoding"] not in read:
             read[one["decoding"]] = board_verdicts(folders, heads)
@@ -183,9 +183,7 @@ def ranks_of(scores: DataFrame, folders: Sequence[RunFolder]) -> Ranks:
         made = ranked(own.assign(ranked_by=ranked_by), _with_parts(verdicts[kept], parts))
         made = made[made["rank"].notna()].set_index("signature")
         is_best = (made["rank_group"] == 1) & (made["rank_group"].max() > 1)
-        return pandas.DataFrame(
-            {"rank": made["rank"], "is_best": is_best, "items": made["rank_items"]}
-        )
+        return made[["rank"]].assign(is_best=is_best, items=made["rank_items"])
 
     return ranks
 

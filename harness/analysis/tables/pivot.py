@@ -87,14 +87,15 @@ def paper_tables(
     kept, single = _without_single(kept, layout, groups)
     keys, made = _keys(kept, groups), []
     for key in _ordered({*keys}, groups, layout):
+        named = dict(zip(groups, key, strict=True))
         own = [kept[[one == key for one in keys]]]
         for joined in (single, *more):
             is_fit = pandas.Series(True, joined.index)
-            for name, value in zip(groups, key, strict=True):
-                is_fit &= _dim(joined, name).isna() | (_dim(joined, name) == value)
+            for name in named if joined is not single else {*named} - {"judge", "metric"}:
+                is_fit &= _dim(joined, name).isna() | (_dim(joined, name) == named[name])
             own.append(joined[is_fit])
         found = pandas.concat([one for one in own if len(one)], ignore_index=True)
-        made.append(_table(layout, found, dict(zip(groups, key, strict=True)), ranks))
+        made.append(_table(layout, found, named, ranks))
     return made
 
 
@@ -112,14 +113,13 @@ def _keys(facts: DataFrame, names: Sequence[str]) -> list[Key]:
 
 def _of_models(extra: DataFrame, dims: DataFrame, layout: TableLayout) -> DataFrame:
     """Further facts of models that the table has, and statistics of their tasks and judges."""
-    task, block = _dim(extra, "task"), extra["cell", "block"]
     known = {*zip(dims["task"], dims["model"], strict=True)}
-    pairs = zip(task, _dim(extra, "model"), strict=True)
-    is_of_model = pandas.Series([pair in known for pair in pairs], extra.index)
-    kept = task.isin(dims["task"].unique()) & ((block > 1) | is_of_model)
-    for name in ("task", "variant", "level", "judge"):
-        patterns, own = layout.where.get(name, ("*",)), _dim(extra, name)
-        kept &= own.isna() | own.fillna("").map(lambda value, to=patterns: matches(value, to))
+    pairs = pandas.Series(_keys(extra, ("task", "model")), extra.index)
+    kept = _dim(extra, "task").isin(dims["task"].unique())
+    kept &= (extra["cell", "block"] > 1) | pairs.isin(known)
+    for name in {"task", "variant", "level", "judge"} & {*layout.where}:
+        own = _dim(extra, name)
+        kept &= own.isna() | own.fillna("").map(lambda v, at=name: matches(v, layout.where[at]))
     return extra[kept]
 
 
@@ -130,14 +130,11 @@ def _without_single(
 
     A task of choices has one judge where another task may have several.
     """
-    if "judge" not in groups or "judge" in layout.groups or "task" not in layout.columns:
+    is_apart = "judge" in groups and "judge" not in layout.groups and "task" in layout.columns
+    judges = facts["dim"].groupby("task")["judge"].transform("nunique") if is_apart else None
+    if judges is None or (judges == 1).all():
         return facts, facts[:0]
-    judges = facts["dim"].groupby("task")["judge"].transform("nunique")
-    if (judges == 1).all():
-        return facts, facts[:0]
-    single = facts[judges == 1].copy()
-    single[[("dim", "judge"), ("dim", "metric")]] = None
-    return facts[judges > 1], single
+    return facts[judges > 1], facts[judges == 1]
 
 
 def _groups(dims: DataFrame, layout: TableLayout) -> tuple[str, ...]:
@@ -186,58 +183,57 @@ def _table(
 ) -> PaperTable:
     """The table of some facts; `named` is what they share."""
     keys, across = _keys(facts, layout.rows), _keys(facts, layout.columns)
-    of_row: dict[Key, int] = {}
+    blocks: dict[Key, int] = {}
     for key, block in zip(keys, facts["cell", "block"], strict=True):
-        of_row[key] = max(block, of_row.get(key, 0))
-    rows, columns = _ordered(of_row, layout.rows, layout), _columns(across, layout)
+        blocks[key] = max(block, blocks.get(key, 0))
     # Among the controls the ceiling comes first.
-    rows.sort(key=lambda key: (of_row[key], of_row[key] == 1 and "oracle" not in key))
-    blocks = [of_row[row] for row in rows]
+    rows = _ordered(blocks, layout.rows, layout)
+    rows.sort(key=lambda key: (blocks[key], blocks[key] == 1 and "oracle" not in key))
+    found = dict.fromkeys(across)
+    if len(layout.columns) == 1:
+        # A column that is asked for by its name is there, be it empty.
+        asked = layout.where.get(layout.columns[0], ())
+        found |= dict.fromkeys((name,) for name in asked if not set(name) & set("*?["))
+    columns = _ordered(found, layout.columns, layout)
     placed = facts["cell"].assign(
         row=[*map(rows.index, keys)],
         column=[*map(columns.index, across)],
+        row_block=[blocks[key] for key in keys],
         signature=_dim(facts, "signature"),
     )
-    found = placed.drop_duplicates(["row", "column"], keep="last")
-    found = found.assign(row_block=found["row"].map(dict(enumerate(blocks))))
-    if "model" in layout.rows:
-        rest = _keys(facts.loc[found.index], [name for name in layout.rows if name != "model"])
-        found = _ranked(found.assign(rest=rest), facts, ranks)
+    cells = _grid(
+        _ranked(placed, facts, layout, ranks), [blocks[row] for row in rows], len(columns)
+    )
     words = [
         [tuple(layout.names.get(v, v) for v in key) for key in side] for side in (rows, columns)
     ]
-    cells = _grid(found, blocks, len(columns))
     scores = facts[facts["cell", "is_score"].astype(bool)]
-    signatures = list(_dim(scores, "signature").unique())
     said = [f"{n.replace('_', ' ')} {layout.names.get(v, v)}" for n, v in named.items()]
     return PaperTable(
         title="; ".join([layout.about.rstrip("."), *said]),
         head=tuple(name.replace("_", " ") for name in layout.rows),
         columns=tuple(words[1]),
         rows=tuple(words[0]),
-        blocks=tuple(blocks),
+        blocks=tuple(blocks[row] for row in rows),
         cells=cells[["row", "column", *SHOWN]],
         style=layout.cell,
         notes=tuple(notes_of(layout, facts["dim"], placed, cells, words)),
-        signatures=tuple(sorted(signatures)),
+        signatures=tuple(sorted(_dim(scores, "signature").unique())),
         shared=_shared(scores, layout, named),
     )
 
 
-def _columns(keys: Sequence[Key], layout: TableLayout) -> list[Key]:
-    found = dict.fromkeys(keys)
-    if len(layout.columns) == 1:
-        # A column that is asked for by its name is there, be it empty.
-        asked = layout.where.get(layout.columns[0], ())
-        found |= dict.fromkeys((name,) for name in asked if not set(name) & set("*?["))
-    return _ordered(found, layout.columns, layout)
-
-
-def _ranked(found: DataFrame, facts: DataFrame, ranks: Ranks | None) -> DataFrame:
-    """Cells with the ranks of models: of scores by tests, of what people say by its mean."""
+def _ranked(
+    placed: DataFrame, facts: DataFrame, layout: TableLayout, ranks: Ranks | None
+) -> DataFrame:
+    """A fact a cell, with the ranks of models: of scores by tests, of people by their mean."""
+    found = placed.drop_duplicates(["row", "column"], keep="last")
+    if "model" not in layout.rows:
+        return found
+    rest = _keys(facts.loc[found.index], [name for name in layout.rows if name != "model"])
     is_score = found["is_score"].astype(bool)
     parts = [pandas.DataFrame(columns=["rank", "is_best", "items"], dtype=object)]
-    for _, own in found[is_score].groupby(["rest", "column"]):
+    for _, own in found.assign(rest=rest)[is_score].groupby(["rest", "column"]):
         if ranks is None:
             break
         standing = ranks(facts.loc[own.index]).reindex(own["signature"])
@@ -253,12 +249,11 @@ def _grid(found: DataFrame, blocks: Sequence[int], width: int) -> DataFrame:
     ends = [range(len(blocks)), range(width)]
     whole = pandas.MultiIndex.from_product(ends, names=["row", "column"])
     cells = found.set_index(["row", "column"]).reindex(whole).reset_index()
-    block = cells["row"].map(dict(enumerate(blocks)))
-    why = block.map(lambda one: "a statistic of judges" if one > 1 else NO_NUMBER)
-    reason = cells["reason"].fillna(why).replace("", NO_NUMBER)
-    is_best = cells["is_best"].eq(True) if "is_best" in cells else False
     cells = cells.reindex(columns=dict.fromkeys((*cells, *SHOWN, "items")))
-    cells = cells.assign(is_best=is_best, reason=reason.where(cells["value"].isna(), ""))
+    is_below = cells["row"].map(dict(enumerate(blocks))) > 1
+    why = is_below.map({True: "a statistic of judges", False: NO_NUMBER})
+    reason = cells["reason"].fillna(why).replace("", NO_NUMBER).where(cells["value"].isna(), "")
+    cells = cells.assign(is_best=cells["is_best"].eq(True), reason=reason)
     return cells.astype({"n": "Int64", "rank": "Int64", "is_best": bool})
 
 
@@ -268,7 +263,7 @@ def _shared(scores: DataFrame, layout: TableLayout, named: Mapping[str, str]) ->
     for name, before in {"metric": "", "task": "on ", "judge": "by ", "data": "data: "}.items():
         values = [*dict.fromkeys(value for value in _dim(scores, name) if value)]
         if values and name not in (*layout.axes, *named):
-            words = ", ".join(layout.names.get(one, one) for one in values)
+            words = ", ".join(dict.fromkeys(layout.names.get(one, one) for one in values))
             parts[name] = before + words.replace("_", " " if name == "metric" else "_")
     data = parts.pop("data", "")
     return "; ".join(filter(None, (" ".join(parts.values()), data)))

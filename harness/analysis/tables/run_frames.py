@@ -6,12 +6,12 @@ from harness.analysis.boards.ranked import leaderboard, placed
 from harness.analysis.boards.scores import BOARD_COLUMNS
 from harness.analysis.error_table import (
     KINDS,
-    joined_query,
-    original_errors,
+    error_frame,
     originals_of,
+    read_rate_texts,
     run_errors,
 )
-from harness.analysis.flags import OperatingPoint, RateQuery, flags, sample_cells
+from harness.analysis.flags import RateQuery, flags
 from harness.analysis.rates import rates
 from harness.errors import SpecError
 from harness.lazy import DataFrame, pandas
@@ -55,10 +55,8 @@ def rates_frame(
     workspace: Workspace, folder: RunFolder, by: Sequence[str], *, judge: str, fpr: float | None
 ) -> DataFrame:
     """TPR, FPR and precision of all texts and by columns: the columns of `harness rates`."""
-    point = None if fpr is None else OperatingPoint(fpr=fpr)
-    query = RateQuery(by=tuple(by), judge=judge, point=point)
-    query = joined_query(workspace, folder, query)
-    return rates(flags(folder, query), query, sample_cells(folder, query.columns))
+    query = RateQuery(by=tuple(by), judge=judge, fpr=fpr)
+    return rates(*read_rate_texts(workspace, folder, query))
 
 
 def errors_frame(workspace: Workspace, folder: RunFolder, kind: str, judge: str) -> DataFrame:
@@ -67,4 +65,4 @@ def errors_frame(workspace: Workspace, folder: RunFolder, kind: str, judge: str)
         raise SpecError(f"kind {kind!r}: give one of {', '.join(KINDS)}")
     found = run_errors(folder, flags(folder, RateQuery(judge=judge)), kind)
     originals = originals_of(workspace, folder) if len(found) else None
-    return pandas.DataFrame([dict(row) for row in original_errors(found, originals)])
+    return error_frame(found, originals)

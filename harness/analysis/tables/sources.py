@@ -4,7 +4,7 @@ Nothing here knows where in a table a fact will be.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, Final
@@ -20,28 +20,65 @@ from harness.lazy import DataFrame, pandas
 from harness.specs.layouts import CodersLayout, CountsLayout, FilesLayout, ValuesLayout
 from harness.stats.agreement import alpha, cohen_kappa, percent_agreement
 from harness.stats.estimate import Estimate, Floats, mean_interval
-from harness.storage.frames import plain_rows, records
+from harness.storage.frames import plain_rows
 from harness.storage.runs import RunFolder
 from harness.storage.tables import read_columns, read_file
 
 SPLIT, PEOPLE = "split", "people"
 _P: Final = "_p"
 """The end of a statistic's name that means its p-value."""
-Row = Mapping[str, Any]
 Files = Mapping[str, Path]
-Rated = Sequence[tuple[Panel, Sequence[Any]]]
+Rated = Sequence[tuple[Panel, DataFrame | None]]
 """Panels of people's ratings with runs, each with its statistics, if these were asked for."""
+
+
+def _rows(layout: FilesLayout, files: Files, columns: Iterable[str]) -> DataFrame:
+    """Some columns of the rows of all files, their defaults filled in, and the split of each."""
+    columns, found = dict.fromkeys(columns), []
+    optional = [column for column in columns if column in layout.defaults]
+    needed = [column for column in columns if column not in optional]
+    for split, path in files.items():
+        for row in read_columns(path, needed, optional=optional):
+            cells = {c: layout.defaults.get(c) if v is None else v for c, v in row.cells.items()}
+            found.append({**layout.defaults, **cells, SPLIT: split})
+    return pandas.DataFrame(found, dtype=object)
+
+
+def _columns(layout: FilesLayout, names: Iterable[str]) -> list[str]:
+    return [column for name in names if name != SPLIT for column in layout.columns_of(name)]
+
+
+def _dims(rows: DataFrame, layout: FilesLayout, names: Iterable[str]) -> DataFrame:
+    """The values of each row under some names, as tuples: of each column, and of each list."""
+
+    def texts(cells: Sequence[Any]) -> tuple[str, ...]:
+        lists = [cell if isinstance(cell, list) else [cell] for cell in cells if cell is not None]
+        return tuple(dict.fromkeys(str(part) for own in lists for part in own))
+
+    made = {}
+    for name in names:
+        columns = [SPLIT] if name == SPLIT else [*layout.columns_of(name)]
+        cells = rows.reindex(columns=columns).astype(object)
+        cells = cells.where(cells.notna(), None)
+        made[name] = [texts(row) for row in cells.itertuples(index=False, name=None)]
+    return pandas.DataFrame(made, rows.index, dtype=object)
+
+
+def _further(rows: DataFrame, layout: FilesLayout, *own: str) -> DataFrame:
+    """The first value of what a layout names beyond some names of its kind, empty without one."""
+    names = [name for name in (*layout.axes, *layout.where) if name not in own]
+    dims = _dims(rows, layout, dict.fromkeys((*names, SPLIT)))
+    return dims.map(lambda values: next(iter(values), ""))
 
 
 def count_facts(layout: CountsLayout, files: Files) -> DataFrame:
     """The counts, or shares, of the rows of some files, each after the name of its split."""
-    names = [*layout.axes]
-    further = [name for name in layout.where if name not in names]
-    rows = _rows(layout, files, [name for name in (*names, *further) if name != SPLIT])
-    kept = {name: [_asked(row, layout, name) for row in rows] for name in (*names, *further)}
-    frame = pandas.DataFrame(kept, dtype=object)
-    for name in further:
-        frame = frame[frame[name].map(bool)]
+    names, every = [*layout.axes], dict.fromkeys((*layout.axes, *layout.where))
+    frame = _dims(_rows(layout, files, _columns(layout, every)), layout, every)
+    for name, patterns in layout.where.items():
+        kept = [tuple(one for one in own if matches(one, patterns)) for own in frame[name]]
+        frame[name] = kept
+        frame = frame if name in names else frame[frame[name].map(bool)]
     for name, value in layout.always.items():
         known = tuple(frame[name].explode().dropna().unique())
         frame[name] = [known if value in own else own for own in frame[name]]
@@ -58,124 +95,83 @@ def count_facts(layout: CountsLayout, files: Files) -> DataFrame:
         # A count of zero where the files have the row and the column, but not together.
         across = [*layout.columns]
         found = found.unstack(across, fill_value=0).stack(across)
-    made = found.rename("value").reset_index()
+    made = found.rename("value").reset_index().assign(n=np.nan)
     if layout.share_of:
         made = _shares(made, layout)
     is_total = (made[[*layout.rows]] == TOTAL).any(axis=1).astype(int)
-    cells = made.assign(block=is_total).reindex(columns=["value", "n", "block"])
-    return facts([*zip(plain_rows(made[names]), plain_rows(cells), strict=True)])
+    return facts(made[names], value=made["value"], n=made["n"], block=is_total)
 
 
 def _shares(made: DataFrame, layout: CountsLayout) -> DataFrame:
     """Counts as shares of their row, column or table."""
-    over = {"row": layout.rows, "column": layout.columns}.get(layout.share_of or "", ())
-    other = [name for name in layout.axes if name not in over]
-    plain = made[~(made[other] == TOTAL).any(axis=1)]
+    over = [*{"row": layout.rows, "column": layout.columns}.get(layout.share_of or "", ())]
+    plain = made[~(made[[n for n in layout.axes if n not in over]] == TOTAL).any(axis=1)]
+    whole = plain["value"].sum()
     if over:
-        whole = plain.groupby([*over])["value"].sum().rename("n").reset_index()
-        made = made.merge(whole, on=[*over])
-    else:
-        made = made.assign(n=plain["value"].sum())
+        whole = made[over].merge(plain.groupby(over)["value"].sum().reset_index())["value"]
+    made = made.assign(n=whole)
     made = made[made["n"] > 0].reset_index(drop=True)
     return made.assign(value=made["value"] / made["n"])
 
 
-def _asked(row: Row, layout: FilesLayout, name: str) -> tuple[str, ...]:
-    """The values of a row that a layout keeps."""
-    patterns = layout.where.get(name)
-    found = _values(row, layout, name)
-    return found if patterns is None else tuple(v for v in found if matches(v, patterns))
-
-
-def _rows(layout: FilesLayout, files: Files, names: Iterable[str]) -> list[Row]:
-    """The rows of all files with the columns of some names, their defaults filled in."""
-    columns = list(dict.fromkeys(c for name in names for c in layout.columns_of(name)))
-    optional = [column for column in columns if column in layout.defaults]
-    needed = [column for column in columns if column not in optional]
-    found: list[Row] = []
-    for split, path in files.items():
-        for row in read_columns(path, needed, optional=optional):
-            cells = {c: layout.defaults.get(c) if v is None else v for c, v in row.cells.items()}
-            found.append({**layout.defaults, **cells, SPLIT: split})
-    return found
-
-
-def _values(row: Row, layout: FilesLayout, name: str) -> tuple[str, ...]:
-    columns = (SPLIT,) if name == SPLIT else layout.columns_of(name)
-    cells = [cell for column in columns if (cell := row.get(column)) is not None]
-    values = (part for cell in cells for part in (cell if isinstance(cell, list) else [cell]))
-    return tuple(dict.fromkeys(map(str, values)))
-
-
-def _named(rows: Sequence[Row], layout: FilesLayout, names: Iterable[str]) -> list[dict[str, str]]:
-    """The first value of each name, empty where there is none, and the split of each row."""
-    return [{n: next(iter(_values(row, layout, n)), "") for n in (*names, SPLIT)} for row in rows]
-
-
 def coder_facts(layout: CodersLayout, files: Files) -> DataFrame:
     """How far coders agree on each layer, by the further names of the layout."""
-    further = _further(layout, "layer", "statistic")
-    columns = [layout.unit, layout.coder, *(s.column for s in layout.layers.values() if s.column)]
-    rows = _rows(layout, files, [*columns, *further])
-    frame, made = pandas.DataFrame(rows, dtype=object), []
-    keys = pandas.Series([*map(tuple, map(dict.items, _named(rows, layout, further)))])
-    for key, own in frame.groupby(keys, sort=False):
+    asked = [name for name in (*layout.axes, *layout.where) if name not in ("layer", "statistic")]
+    words = [layer.column for layer in layout.layers.values() if layer.column]
+    columns = [layout.unit, layout.coder, *words, *_columns(layout, asked)]
+    rows = _rows(layout, files, columns)
+    keys, dims, found = _further(rows, layout, "layer", "statistic"), [], []
+    for key, own in rows.groupby([keys[name] for name in keys], sort=False):
         tables: dict[str, Floats] = {}
         for name, spec in layout.layers.items():
             if absent := [one for one in spec.sum if one not in tables]:
                 raise SpecError(f"layer {absent[0]!r} is summed before it is there; put it first")
             if spec.sum:
-                table = sum(
-                    (weight * tables[one] for one, weight in spec.sum.items()), np.zeros(())
-                )
+                parts = (weight * tables[one] for one, weight in spec.sum.items())
+                tables[name] = sum(parts, np.zeros(()))
             else:
                 said = own[spec.column].map(str).map(spec.values).fillna(spec.otherwise)
                 by = [own[layout.unit].map(str), own[layout.coder].map(str)]
-                table = said.astype(float).groupby(by).last().unstack().to_numpy()
-            tables[name] = table
-            for statistic, found in _agreements(table):
-                dims = {**dict(key), "layer": name, "statistic": statistic}
-                reason = "" if found.value is not None else str(found.reason)
-                made.append((dims, {"value": found.value, "n": found.n, "reason": reason}))
-    return facts(made)
+                tables[name] = said.astype(float).groupby(by).last().unstack().to_numpy()
+            for statistic, one in _agreements(tables[name]).items():
+                part = dict(zip(keys, key, strict=True))
+                dims.append({**part, "layer": name, "statistic": statistic})
+                found.append((one.value, one.n, "" if one.value is not None else str(one.reason)))
+    known = pandas.DataFrame(found, columns=["value", "n", "reason"])
+    return facts(pandas.DataFrame(dims), **known)
 
 
-def _further(layout: FilesLayout, *own: str) -> list[str]:
-    """What a layout names besides some names of its kind and the split."""
-    names = dict.fromkeys((*layout.axes, *layout.where))
-    return [name for name in names if name not in (*own, SPLIT)]
-
-
-def _agreements(table: Floats) -> Iterator[tuple[str, Estimate]]:
-    if table.shape[1] == 2:
-        yield "kappa", cohen_kappa(table)
-    for scale in ("nominal", "ordinal", "interval"):
-        yield f"alpha_{scale}", alpha(table, scale)
+def _agreements(table: Floats) -> dict[str, Estimate]:
     pairs = [(a, b) for b in range(table.shape[1]) for a in range(b)]
-    yield "percent", percent_agreement(table, pairs)
+    return {
+        **({"kappa": cohen_kappa(table)} if table.shape[1] == 2 else {}),
+        **{f"alpha_{one}": alpha(table, one) for one in ("nominal", "ordinal", "interval")},
+        "percent": percent_agreement(table, pairs),
+    }
 
 
 def value_facts(layout: ValuesLayout, files: Files) -> DataFrame:
     """The numbers of some files; those that share all names are averaged."""
-    names = _further(layout, "measure", "place")
-    rows = _records(layout, files, names)
-    found: dict[tuple[tuple[str, str], ...], list[float]] = {}
-    for row, keys in zip(rows, _named(rows, layout, names), strict=True):
+    rows = _records(layout, files)
+    keys = _further(rows, layout, "measure", "place")
+    found: dict[tuple[tuple[str, str | None], ...], list[float]] = {}
+    for row, key in zip(plain_rows(rows), plain_rows(keys), strict=True):
         for measure in layout.values:
             cell = row.get(measure)
             cell = len(cell) if layout.lengths and isinstance(cell, str) else cell
             for place, one in enumerate(cell if isinstance(cell, list) else [cell], 1):
-                at = {"place": str(place)} if isinstance(cell, list) else {}
-                own = found.setdefault((*(keys | {"measure": measure} | at).items(),), [])
+                at = str(place) if isinstance(cell, list) else None
+                dims = {**key, "measure": measure, "place": at}
+                own = found.setdefault(tuple(dims.items()), [])
                 own += [] if one in (None, "") else [_number(one, measure)]
-    made = []
-    for key, values in found.items():
-        mean: dict[str, object] = (
-            {"value": fmean(values)} if values else {"reason": "the file's cell is empty"}
-        )
-        spread = {"n": len(values), "sd": stdev(values)} if len(values) > 1 else {}
-        made.append((dict(key), {**mean, **spread}))
-    return facts(made)
+    several = [values if len(values) > 1 else None for values in found.values()]
+    return facts(
+        pandas.DataFrame(map(dict, found)),
+        value=[fmean(values) if values else None for values in found.values()],
+        n=[len(values) if values else None for values in several],
+        sd=[stdev(values) if values else None for values in several],
+        reason=["" if values else "the file's cell is empty" for values in found.values()],
+    )
 
 
 def _number(cell: Any, measure: str) -> float:  # noqa: ANN401 - a cell of any file
@@ -185,10 +181,11 @@ def _number(cell: Any, measure: str) -> float:  # noqa: ANN401 - a cell of any f
         raise DataError(f"{measure}: {cell!r} is no number; see `values`") from None
 
 
-def _records(layout: ValuesLayout, files: Files, names: Sequence[str]) -> list[Row]:
+def _records(layout: ValuesLayout, files: Files) -> DataFrame:
     if not layout.pairs and not layout.records:
-        return _rows(layout, files, [*names, *layout.values])
-    found: list[Row] = []
+        names = [n for n in (*layout.axes, *layout.where) if n not in ("measure", "place")]
+        return _rows(layout, files, [*_columns(layout, names), *layout.values])
+    found: list[Mapping[str, Any]] = []
     for split, path in files.items():
         if layout.pairs:
             for pair in read_pairs(read_file(path), where=str(path)):
@@ -202,7 +199,7 @@ def _records(layout: ValuesLayout, files: Files, names: Sequence[str]) -> list[R
             raise DataError(
                 f"{path}: no JSON with rows under {layout.records!r} ({error}); make it with --json"
             ) from error
-    return found
+    return pandas.DataFrame(found, dtype=object)
 
 
 def match_people(
@@ -211,60 +208,59 @@ def match_people(
     """Match ratings with the runs of their tasks; statistics take a while."""
     known = ratings[ratings["task"].isin([folder.read().run.task for folder in folders])]
     found, settings = panels(known, folders, AgreementQuery()), AgreementSettings()
-    return [(p, records(agreement(p, settings)) if has_statistics else []) for p in found]
+    return [(p, agreement(p, settings) if has_statistics else None) for p in found]
 
 
 def agreement_facts(rated: Rated, names: Sequence[str] | None = None) -> DataFrame:
     """Every statistic of every judge; or some, as rows of models, where _p names a p-value."""
-    rows = [row for _, own in rated for row in own]
-    statistics = dict.fromkeys(row.statistic for row in rows)
-    for name in names or ():
-        if rated and name.removesuffix(_P) not in statistics:
-            raise SpecError(f"no statistic {name!r}; known: {', '.join(sorted(statistics))}")
+    found = [own for _, own in rated if own is not None]
+    if not found:
+        return facts(pandas.DataFrame())
+    rows = pandas.concat(found, ignore_index=True)
+    known = dict.fromkeys(rows["statistic"])
     made = []
-    for name in statistics if names is None else names:
-        for row in rows:
-            if row.statistic != name.removesuffix(_P) or not row.judge:
-                continue
-            dims = {**_of_variant(row.task, row.variant), "judge": row.judge, "statistic": name}
-            dims |= {"model": row.model} if row.model else {}
-            dims |= {} if names is None else {"model": name}
-            known: dict[str, object] = {"n": row.n, "block": 0 if names is None else 2}
-            if name != row.statistic:
-                known |= {"value": row.p, "reason": row.reason or "no test"}
-            else:
-                ends = {"value": row.value, "low": row.low, "high": row.high}
-                known |= {**ends, "reason": row.reason or ""}
-            made.append((dims, known))
-    return facts(made)
+    for name in known if names is None else names:
+        if (statistic := name.removesuffix(_P)) not in known:
+            raise SpecError(f"no statistic {name!r}; known: {', '.join(sorted(known))}")
+        own = rows[(rows["statistic"] == statistic) & rows["judge"].fillna("").astype(bool)]
+        dims = own[["task", "variant", "judge"]].assign(
+            level=own["variant"].map(level_of),
+            statistic=name,
+            model=own["model"].replace("", None) if names is None else name,
+        )
+        numbers = ["value", "low", "high", "n"] if statistic == name else ["p", "n"]
+        cells = own[numbers].rename(columns={"p": "value"}).to_dict("list")
+        reason = own["reason"].fillna("no test" if name != statistic else "")
+        made.append(facts(dims, **cells, reason=[*reason], block=0 if names is None else 2))
+    return pandas.concat(made, ignore_index=True)
 
 
 def rated_notes(rated: Rated) -> list[str]:
     """What was rated, by how many, and how it was averaged: a line a panel."""
-    return [
-        f"Task {panel.task}, variant {panel.variant}: {len({*panel.documents})} documents, "
-        f"{len(panel.systems)} systems, {len(panel.raters)} raters; {rows[0].averaging}."
-        for panel, own in rated
-        if (rows := [row for row in own if row.averaging])
-    ]
-
-
-def _of_variant(task: str, variant: str) -> dict[str, str]:
-    return {"task": task, "variant": variant, "level": level_of(variant)}
+    found = []
+    for panel, own in rated:
+        words = [] if own is None else [word for word in own["averaging"].dropna() if word]
+        found += [
+            f"Task {panel.task}, variant {panel.variant}: {len({*panel.documents})} documents, "
+            f"{len(panel.systems)} systems, {len(panel.raters)} raters; {word}."
+            for word in words[:1]
+        ]
+    return found
 
 
 def mean_facts(rated: Rated, metric: str) -> DataFrame:
     """The mean rating of each system, by all raters, with its interval over clusters."""
-    made = []
+    dims, found = [], []
     for panel, _ in rated:
         means = np.ma.masked_invalid(panel.ratings).mean(axis=2)
         for place, system in enumerate(panel.systems):
             column = means[:, place]
-            gone = np.ma.getmaskarray(column)
-            clusters = [c for c, is_gone in zip(panel.clusters, gone, strict=True) if not is_gone]
-            found = mean_interval(column.compressed().tolist(), clusters, is_share=False)
-            dims = {**_of_variant(panel.task, panel.variant), "judge": PEOPLE, "metric": metric}
-            ends = {"value": found.value, "low": found.low, "high": found.high, "n": found.n}
-            why = {"reason": "" if clusters else "no ratings"}
-            made.append(({**dims, "model": system}, {**ends, **why}))
-    return facts(made)
+            clusters = np.array(panel.clusters)[~np.ma.getmaskarray(column)].tolist()
+            one = mean_interval(column.compressed().tolist(), clusters, is_share=False)
+            level = level_of(panel.variant)
+            dims.append((panel.task, panel.variant, level, PEOPLE, metric, system))
+            why = "" if clusters else "no ratings"
+            found.append((one.value, one.low, one.high, one.n, why))
+    names = ["task", "variant", "level", "judge", "metric", "model"]
+    known = pandas.DataFrame(found, columns=["value", "low", "high", "n", "reason"])
+    return facts(pandas.DataFrame(dims, columns=names), **known)

@@ -1,9 +1,7 @@
 """The runs of a plan, or of options: what they would ask, how far they are, how they end."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import fsum
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +9,9 @@ from harness.analysis.boards import ranked
 from harness.analysis.boards.scores import board_text, ranked_metrics
 from harness.cli.boards import put_joint_boards
 from harness.cli.options import ExitCode
-from harness.cli.plans.prices import put_calls, put_sums
+from harness.cli.plans.prices import has_price, put_calls, put_sums
 from harness.cli.run_report import facts_of, gap_lines, put_run
+from harness.lazy import DataFrame, pandas
 from harness.pipeline import execute, preview
 from harness.pipeline.resolve import JudgePlan
 from harness.pipeline.studies import plans, shards
@@ -22,6 +21,7 @@ from harness.present.page.page import REPORT, write_page
 from harness.present.screen import Cell as Value
 from harness.present.screen import ProgressLine, say, show_json, show_rows, usd, warn
 from harness.storage.files import refuse_unwritable, write_whole
+from harness.storage.frames import plain_rows
 from harness.storage.runs import RunFolder
 from harness.workspace import Workspace
 
@@ -51,15 +51,15 @@ class Study:
     def dry_run(self) -> int:
         """Print a line a run, or more of one alone, and the sum; make no call."""
         plans.resolve_cells(self.space, self.cells)
-        plans.count_calls(self.cells)
+        calls = plans.count_calls(self.cells)
         if (one := self._only) is not None:
-            return put_dry_run(one.title, one.calls, self.space, is_json=self.is_json)
+            return put_dry_run(one.title, calls[0], self.space, is_json=self.is_json)
         if self.is_json:
-            show_json(_facts(self.cells, "calls error"))
+            pairs = zip(_facts(self.cells, "error"), calls, strict=True)
+            show_json([facts | {"calls": plain_rows(own)} for facts, own in pairs])
             return ExitCode.of(any(cell.error for cell in self.cells))
-        _put_prices(self._title, self.cells)
-        every = [part for cell in self.cells for part in cell.calls]
-        put_sums(every, self.space.terms, start="in all: ", cap=self.cap)
+        _put_prices(self._title, self.cells, calls)
+        put_sums(pandas.concat(calls), self.space.terms, start="in all: ", cap=self.cap)
         return _put_errors(self.cells)
 
     def status(self) -> int:
@@ -68,8 +68,9 @@ class Study:
         if self.is_json:
             show_json(_facts(self.cells, "done left missing is_whole error"))
             return ExitCode.of(any(cell.error for cell in self.cells))
-        columns: dict[str, Callable[[Cell], Value]] = {STATE: _state}
-        columns |= {name: attrgetter(name) for name in ("done", "left", "missing")}
+        columns: dict[str, list[Value]] = {STATE: [*map(_state, self.cells)]}
+        for name in ("done", "left", "missing"):
+            columns[name] = [getattr(cell, name) for cell in self.cells]
         _put_cells(self._title, self.cells, columns)
         left, missing = (sum(getattr(c, n) or 0 for c in self.cells) for n in ("left", "missing"))
         say(
@@ -170,12 +171,10 @@ class Study:
             warn(note)
 
 
-def put_dry_run(
-    title: str, calls: Sequence[preview.CallSummary], space: Workspace, *, is_json: bool
-) -> int:
+def put_dry_run(title: str, calls: DataFrame, space: Workspace, *, is_json: bool) -> int:
     """Print the planned calls of one run."""
     if is_json:
-        show_json(calls)
+        show_json(plain_rows(calls))
     else:
         put_calls(title, calls)
         put_sums(calls, space.terms)
@@ -207,38 +206,30 @@ def _facts(cells: Sequence[Cell], names: str) -> list[dict[str, Any]]:
     ]
 
 
-def _put_cells(
-    title: str, cells: Sequence[Cell], columns: Mapping[str, Callable[[Cell], Value]]
-) -> None:
+def _put_cells(title: str, cells: Sequence[Cell], columns: Mapping[str, Sequence[Value]]) -> None:
     """Print a row a cell, begun with its task, its model and, where there are any, its settings."""
     has_words = any(cell.words for cell in cells)
     rows = list[list[Value]]()
-    for cell in cells:
-        known = {n: None if cell.error and n != STATE else of(cell) for n, of in columns.items()}
-        words = [cell.words] * has_words
-        rows.append([cell.options.task, str(cell.options.model), *words, *known.values()])
+    for place, cell in enumerate(cells):
+        own = [None if cell.error and n != STATE else of[place] for n, of in columns.items()]
+        rows.append([cell.options.task, str(cell.options.model), *[cell.words] * has_words, *own])
     head = ["task", "model", *(["with"] * has_words), *columns]
     show_rows(title, head, rows, keys=2 + has_words)
 
 
-def _put_prices(title: str, cells: Sequence[Cell]) -> None:
-    def tokens(cell: Cell) -> str:
-        count = sum(part.prompt_tokens for part in cell.calls)
-        return f"{'~' * any(part.is_estimate for part in cell.calls)}{count}"
-
-    def price(cell: Cell) -> str:
-        known = [part.most_usd for part in cell.calls if part.most_usd is not None]
-        return usd(fsum(known)) if known else "-"
-
-    columns: dict[str, Callable[[Cell], Value]] = {
-        "calls": lambda cell: sum(part.calls for part in cell.calls),
-        "stored": lambda cell: sum(part.stored or 0 for part in cell.calls),
-        "in": tokens,
-        "out": lambda cell: sum(part.max_tokens for part in cell.calls),
+def _put_prices(title: str, cells: Sequence[Cell], calls: Sequence[DataFrame]) -> None:
+    columns: dict[str, list[Value]] = {
+        name: [int(own[of].sum()) for own in calls]
+        for name, of in (("calls", "calls"), ("stored", "stored"), ("in", "prompt_tokens"))
     }
-    has_price = any(part.is_priced for cell in cells for part in cell.calls)
-    columns |= {"USD": price} if has_price else {}
-    words = ", US dollars for what is not stored" * has_price
+    is_estimate = [bool(own["is_estimate"].any()) for own in calls]
+    columns["in"] = [f"~{n}" if e else n for n, e in zip(columns["in"], is_estimate, strict=True)]
+    columns["out"] = [int(own["max_tokens"].sum()) for own in calls]
+    has_prices = any(map(has_price, calls))
+    if has_prices:
+        known = [own["most_usd"].dropna() for own in calls]
+        columns["USD"] = [usd(own.sum()) if len(own) else "-" for own in known]
+    words = ", US dollars for what is not stored" * has_prices
     _put_cells(f"{title}: calls, tokens in and out{words}, at most", cells, columns)
 
 

@@ -1,15 +1,14 @@
 """The commands for moderators: drift between two files or runs, and the card of a model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import nan
 from pathlib import Path
 from typing import Annotated
 
 from harness.analysis.drift import FLAGGED, run_texts
 from harness.analysis.drift import drift as drift_of
-from harness.analysis.error_table import joined_query
-from harness.analysis.flags import flags, sample_cells
+from harness.analysis.error_table import read_rate_texts
 from harness.analysis.rates import gaps, rates
 from harness.cli import options
 from harness.cli.impscore import read_input
@@ -18,9 +17,8 @@ from harness.cli.rates import PointChoice
 from harness.cli.texts.tables import cells_of
 from harness.errors import DataError, SpecError
 from harness.lazy import DataFrame, pandas
-from harness.pipeline.choice_scores import IMPLICITNESS
 from harness.present.card import card_columns, card_markdown
-from harness.present.screen import ProgressLine, cell, p_value, say, show, show_json, warn
+from harness.present.screen import ProgressLine, intervals, p_value, say, show, show_json, warn
 from harness.storage.cells import finite
 from harness.storage.files import write_whole
 from harness.storage.find_runs import find_run, is_trial
@@ -47,7 +45,7 @@ class DriftChoice:
         None,
         flags="--implicitness",
     )
-    least: int = option("Texts of different words that a rate needs on each side.", 10, min=3)
+    least: options.Least = 10
     is_alarm: bool = option(
         "End with exit code 1 where something has drifted.", False, flags="--alarm"
     )
@@ -71,7 +69,7 @@ def drift(
       harness drift may.csv june.csv --flag removed --by topic
       harness drift 3f9a 81c2 --by target
     """
-    by = options.names(choice.by, "--by") if choice.by else ()
+    by = options.names(choice.by, "--by")
     sides = (choice.old, choice.new)
     are_files = [Path(name).is_file() for name in sides]
     if any(are_files) != all(are_files):
@@ -111,47 +109,41 @@ def _file_texts(
     table, source = read_input(name, None, has_column=has_column)
     texts = column_of(table, choice.column, where=source)
     words = [normal(text) if isinstance(text, str) else "" for text in texts]
-    cells = {
-        column: [cell.strip() for cell in cells_of(table, column, option, source)]
-        for column, option in ((choice.flag, "--flag"), (choice.measured, "--implicitness"))
-        if column is not None
-    }
     if choice.measured is None:
         opened = options.registry(where.home).scorer(scorer)
         values = [one.value for one in opened.score(texts, ProgressLine("encoded"))]
     else:
-        values = [_number(cell, choice.measured, source) for cell in cells[choice.measured]]
-    frame = pandas.DataFrame(
+        cells = cells_of(table, choice.measured, "--implicitness", source)
+        values = [_number(cell, f"{source}: column {choice.measured!r}") for cell in cells]
+    flagged: list[float | None] = [None] * len(texts)
+    if choice.flag is not None:
+        cells = cells_of(table, choice.flag, "--flag", source)
+        flagged = [_flag(cell, f"{source}: column {choice.flag!r}") for cell in cells]
+    groups = {column: cells_of(table, column, "--by", source) for column in by}
+    return pandas.DataFrame(
         {
             "cluster": [own or f"{source}:{at}" for at, own in enumerate(words)],
-            "implicitness": values,
-            "flagged": [_flag(cell, str(choice.flag), source) for cell in cells[choice.flag]]
-            if choice.flag
-            else nan,
-            "is_positive": nan,
+            **{"implicitness": values, "flagged": flagged, "is_positive": nan},
+            **{n: [(cell,) if cell else () for cell in of] for n, of in groups.items()},
         }
     ).astype({"implicitness": float, "flagged": float})
-    for column in by:
-        of = cells_of(table, column, "--by", source)
-        frame[column] = [(cell,) if cell else () for cell in of]
-    return frame
 
 
-def _number(cell: str, column: str, source: str) -> float | None:
+def _number(cell: str, place: str) -> float | None:
     """The number in a cell; None in a blank one, and in the NaN of a column of floats."""
     try:
-        return None if cell.casefold() in ("", "nan") else finite(cell)
+        return None if cell.strip().casefold() in ("", "nan") else finite(cell)
     except ValueError as error:
-        raise DataError(f"{source}: column {column!r} holds no number: {error}") from error
+        raise DataError(f"{place} holds no number: {error}") from error
 
 
-def _flag(cell: str, column: str, source: str) -> float | None:
+def _flag(cell: str, place: str) -> float | None:
     """1 where a cell says flagged; blank cells in a column of 1 and 0 make it one of floats."""
-    word = cell.casefold().removesuffix(".0")
+    word = cell.strip().casefold().removesuffix(".0")
     if word not in FLAGS and word not in ("", "nan"):
         raise DataError(
-            f"{source}: column {column!r} holds {cell!r:.60}; write {', '.join(FLAGS)}, or leave a "
-            "cell empty where nobody knows"
+            f"{place} holds {cell!r:.60}; write {', '.join(FLAGS)}, or leave a cell empty where "
+            "nobody knows"
         )
     return FLAGS.get(word)
 
@@ -170,65 +162,37 @@ def _run_texts(
             f"drift: implicitness by {' and '.join(sorted(scales))} is not on one scale; run again "
             "with one --scorer"
         )
-    sides, known = [], set[str]()
-    for folder in folders:
-        query = replace(point.query(where.results), by=tuple(by))
-        query = joined_query(where.workspace(), folder, query, where.table)
-        cells = sample_cells(folder, query.columns)
-        parts = flags(folder, query).groupby(["variant", "decoding"], sort=False)
-        sides.append({place: run_texts(own, cells) for place, own in parts})
-        known |= {*cells}
+    query, space = point.query(where.results, tuple(by)), where.workspace()
+    sides = [run_texts(read_rate_texts(space, one, query, where.table)) for one in folders]
     shared = [place for place in sides[0] if place in sides[1]]
     if len(shared) != 1:
         said = ", ".join(f"{variant} ({decoding})" for variant, decoding in shared) or "none"
         raise SpecError(f"drift: the runs share {said}; choose one by --variant")
-    if unknown := [name for name in by if name not in known]:
-        raise SpecError(f"--by {unknown[0]}: these runs keep {', '.join(sorted(known))}")
     found = [side[shared[0]] for side in sides]
+    known = {*found[0], *found[1]}
+    if unknown := [name for name in by if name not in known]:
+        raise SpecError(f"--by {unknown[0]}: these runs do not keep it, and their data has none")
     return [one.reindex(columns=[*one.columns, *(n for n in by if n not in one)]) for one in found]
 
 
 def _put(title: str, rows: DataFrame) -> None:
-    what, is_split = rows["what"], rows["column"] != ""
-    spans = [
-        row["note"]
-        if row["low"] is None
-        else f"{cell(row['change'])} ({cell((row['low'], row['high']))})"
-        for row in plain_rows(rows)
-    ]
-    shown = pandas.DataFrame(
-        {
-            "of": (rows["column"] + ": " + rows["group"]).where(is_split, what),
-            "rate": what.where(is_split, "all"),
-            **{
-                f"{s}, n": rows[s].map(cell) + ", " + rows[f"n_{s}"].map(str)
-                for s in ("old", "new")
-            },
-            "change (95% interval)": spans,
-            "p": rows["p"],
-            "Holm": rows["p_holm"],
-        }
-    )
-    if set(what) <= {IMPLICITNESS, FLAGGED}:  # one rate needs no column of its own
-        title += ": implicitness, and the share that is flagged" * (FLAGGED in set(what))
-        del shown["rate"]
-    show(shown, title, p=p_value, Holm=p_value)
-    for row in rows[rows["distance"].notna()].itertuples():
-        say(
-            f"implicitness: {row.n_old} and {row.n_new} texts; the distributions are "
-            f"{row.distance:.3f} apart (Kolmogorov-Smirnov), to which p belongs"
-        )
     alarms, count = rows[rows["is_alarm"]], int(rows["tests"].max())
+    group = rows["column"] + ": " + rows["group"]
+    of_group = group.where(rows["what"] == FLAGGED, group + ", " + rows["what"])
+    ends = [note or ends for note, ends in zip(rows["note"], intervals(rows), strict=True)]
+    shown = rows[["old", "n_old", "new", "n_new", "change"]].assign(interval=ends, p=rows["p"])
+    shown.insert(0, "of", rows["what"].where(rows["column"] == "", of_group))
+    show(shown.assign(Holm=rows["p_holm"]), title, p=p_value, Holm=p_value)
+    for distance in rows["distance"].dropna():
+        say(f"p of implicitness is from a Kolmogorov-Smirnov test (D = {distance:.3f})")
     tests = f"{count} test{'s' * (count != 1)}"
     if not count:
-        say(
-            "nothing was tested: too few texts of different words on a side (--least), or all alike"
-        )
-    elif len(alarms):
+        say("nothing was tested: too few texts of different words (--least), or all alike")
+    elif alarms.empty:
+        say(f"no drift beyond chance in {tests}")
+    else:
         said = ", ".join(f"{row.what} of {row.group}" for row in alarms.itertuples())
         say(f"drift beyond chance in {len(alarms)} of {tests}: {said}")
-    else:
-        say(f"no drift beyond chance in {tests}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,10 +224,9 @@ def card(
     """
     folder = find_run(where.results, choice.run)
     file = folder.read()
-    by = options.names(choice.by, "--by") if choice.by else card_columns(folder)
-    query = replace(point.query(where.results), by=by)
-    query = joined_query(where.workspace(), folder, query, where.table)
-    table = (flags(folder, query), query, sample_cells(folder, query.columns))
+    by = options.names(choice.by, "--by") or card_columns(folder)
+    query = point.query(where.results, by)
+    table = read_rate_texts(where.workspace(), folder, query, where.table)
     made = card_markdown(folder, query, table[0], rates(*table), gaps([table]))
     write_whole(choice.out, made.encode("utf-8", "replace"))
     say(f"wrote the card of {file.model.name} to {choice.out}")

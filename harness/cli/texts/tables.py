@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 
 from harness.analysis.error_table import output_format
@@ -12,15 +11,17 @@ from harness.cli import options
 from harness.cli.impscore import Format, read_input
 from harness.cli.options import AsJson, ExitCode, argument, one_of, option
 from harness.data import split as parting
-from harness.data.split import Parts, SplitRows, leaks, split_rows
+from harness.data.download import sha256
+from harness.data.split import STRATUM, leaks, split_rows
 from harness.errors import DataError, SpecError, did_you_mean
 from harness.implicitness.scorer import Flag, text_of
+from harness.lazy import DataFrame, pandas
 from harness.present.screen import say, show, show_json, show_rows, warn
 from harness.storage.cells import cell_text, json_text
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.frames import plain_rows
 from harness.storage.tables import Column, FileFormat, Table, column_of, extended
-from harness.text.cleaning import RELEASED_STEPS, STEPS, CleanedText, chosen_steps
+from harness.text.cleaning import RELEASED_STEPS, STEPS, chosen_steps
 from harness.text.cleaning import clean as clean_text
 
 SHARED = {
@@ -75,26 +76,26 @@ def split(choice: SplitChoice, is_json: AsJson = False) -> int:
         raise SpecError("split: name one table and a folder with -o, or parts with --check")
     refuse_file(choice.out)
     table, where = read_input(choice.files[0], choice.layout, has_column=choice.column is not None)
-    rows, shares = _rows(table, choice, where), parting.shares_of(choice.shares)
+    shares = parting.shares_of(choice.shares)
     named = {2: NAMES[::2], 3: NAMES}
     names = named.get(len(shares), [f"part{at}" for at in range(1, len(shares) + 1)])
     link = one_of("--link", choice.link, *parting.LINKS)
-    found = split_rows(rows, shares, link=link, seed=choice.seed)
+    found = split_rows(_rows(table, choice, where), shares, link=link, seed=choice.seed)
+    places = [list(found.index[found["part"] == at]) for at in range(len(names))]
     target = FileFormat.CSV if table.file_format is FileFormat.LINES else table.file_format
     paths = [choice.out / f"{name}.{target}" for name in names]
-    for path, part in zip(paths, found.rows, strict=True):
+    for path, part in zip(paths, places, strict=True):
         refuse_source(path, Path(where))
         write_whole(path, extended(parting.picked(table, part), (), target))
-    pairs = zip(names, found.rows, strict=True)
-    shared = leaks([(name, [rows.texts[row] for row in part]) for name, part in pairs])
-    card = _card(choice, rows, found, names) | {"leaks": plain_rows(shared)}
-    write_whole(
-        choice.out / "split.json", f"{json.dumps(json.loads(json_text(card)), indent=1)}\n".encode()
-    )
+    texts = [(name, found["text"][part].tolist()) for name, part in zip(names, places, strict=True)]
+    shared = leaks(texts)
+    card = _card(choice, found, names) | {"leaks": plain_rows(shared)}
+    text = json.dumps(json.loads(json_text(card)), indent=1)
+    write_whole(choice.out / "split.json", f"{text}\n".encode())
     if is_json:
         show_json(card)
         return ExitCode.DONE
-    _put(choice, rows, found, names)
+    _put(choice, found, names)
     show(shared.rename(columns=SHARED), "Shared texts")
     say(f"wrote {', '.join(map(str, paths))} and {choice.out / 'split.json'}")
     return ExitCode.DONE
@@ -116,17 +117,19 @@ def _check(choice: SplitChoice, *, is_json: bool) -> int:
     return ExitCode.of(found["near"].any())
 
 
-def _rows(table: Table, choice: SplitChoice, where: str) -> SplitRows:
-    has_text = choice.column is not None or "text" in table.columns
-    if not has_text and choice.link != "none":
-        column_of(table, None, where=where)  # raises, and names the columns there are
+def _rows(table: Table, choice: SplitChoice, where: str) -> DataFrame:
+    """The rows as `split_rows` takes them."""
+    has_text = choice.column is not None or "text" in table.columns or choice.link != "none"
     texts = column_of(table, choice.column, where=where) if has_text else [""] * len(table)
-    by = options.names(choice.by, "--by") if choice.by else ()
-    columns = [cells_of(table, name, "--by", where) for name in by]
-    strata: list[parting.Stratum] = [*zip(*columns, strict=True)] or [()] * len(table)
-    groups = options.names(choice.group, "--group") if choice.group else ()
-    linked = [[cell or None for cell in cells_of(table, n, "--group", where)] for n in groups]
-    return SplitRows([t if isinstance(t, str) else "" for t in texts], strata, linked)
+    by = [cells_of(table, n, "--by", where) for n in options.names(choice.by, "--by")]
+    rows = zip(*by, strict=True) if by else [()] * len(table)
+    strata = [" + ".join(cell or "(empty)" for cell in row) for row in rows]
+    frame = pandas.DataFrame(
+        {"text": [t if isinstance(t, str) else "" for t in texts], STRATUM: strata}
+    )
+    groups = options.names(choice.group, "--group")
+    cells = {f"group {n}": cells_of(table, n, "--group", where) for n in groups}
+    return frame.assign(**{name: [one or None for one in own] for name, own in cells.items()})
 
 
 def cells_of(table: Table, name: str, given: str, where: str) -> list[str]:
@@ -138,48 +141,38 @@ def cells_of(table: Table, name: str, given: str, where: str) -> list[str]:
     return [cell_text(cell) for cell in table.cells(table.columns.index(name))]
 
 
-def _counts(rows: SplitRows, part: Sequence[int]) -> Counter[str]:
-    return Counter(" + ".join(one or "(empty)" for one in rows.strata[row]) for row in part)
-
-
-def _card(
-    choice: SplitChoice, rows: SplitRows, found: Parts, names: Sequence[str]
-) -> dict[str, object]:
+def _card(choice: SplitChoice, found: DataFrame, names: Sequence[str]) -> dict[str, object]:
     """What was split and how, and the rows of each part by stratum."""
-    source = choice.files[0]
-    data = Path(source).read_bytes() if Path(source).is_file() else None
+    source = Path(choice.files[0])
+    parts = {name: found[STRATUM][found["part"] == at] for at, name in enumerate(names)}
+    settings = ("by", "group", "link", "shares", "seed")
     return {
-        "table": Path(source).name,
-        "sha256": sha256(data).hexdigest() if data is not None else None,
-        "by": choice.by,
-        "group": choice.group,
-        "link": choice.link,
-        "shares": choice.shares,
-        "seed": choice.seed,
-        "units": found.units,
-        "largest_unit": found.largest,
+        "table": source.name,
+        "sha256": sha256(source) if source.is_file() else None,
+        **{name: getattr(choice, name) for name in settings},
+        "units": found["unit"].nunique(),
+        "largest_unit": int(found["unit"].value_counts().max()),
         "parts": {
-            name: {"rows": len(part), "strata": dict(sorted(_counts(rows, part).items()))}
-            for name, part in zip(names, found.rows, strict=True)
+            name: {"rows": len(own), "strata": own.value_counts().sort_index().to_dict()}
+            for name, own in parts.items()
         },
     }
 
 
-def _put(choice: SplitChoice, rows: SplitRows, found: Parts, names: Sequence[str]) -> None:
-    counts = [_counts(rows, part) for part in found.rows]
-    strata = sorted(_counts(rows, range(len(rows))).items(), key=lambda item: -item[1])
-    lines: list[list[str | int]] = [
-        ["all", *map(len, found.rows)],
-        ["share", *(f"{len(part) / len(rows):.3f}" for part in found.rows)],
-    ]
-    lines += [[name, *(own[name] for own in counts)] for name, _ in strata[:MOST_SHOWN] if name]
+def _put(choice: SplitChoice, found: DataFrame, names: Sequence[str]) -> None:
+    counts = pandas.crosstab(found[STRATUM], found["part"])
+    strata = found[STRATUM].value_counts().index
+    sizes = found["part"].value_counts().sort_index()
+    lines = [["all", *sizes.tolist()], ["share", *(f"{n / len(found):.3f}" for n in sizes)]]
+    lines += [[name, *counts.loc[name].tolist()] for name in strata[:MOST_SHOWN] if name]
     show_rows("Rows", (choice.by or "rows", *names), lines)
     if len(strata) > MOST_SHOWN:
         say(f"{len(strata) - MOST_SHOWN} further strata: see split.json")
-    say(f"{len(rows)} rows in {found.units} units, the largest of {found.largest} rows")
-    if found.largest > max(MOST_OF_A_UNIT * len(rows), LEAST_OF_A_UNIT):
+    largest = int(found["unit"].value_counts().max())
+    say(f"{len(found)} rows in {found['unit'].nunique()} units, the largest of {largest} rows")
+    if largest > max(MOST_OF_A_UNIT * len(found), LEAST_OF_A_UNIT):
         warn(
-            f"WARNING: one group holds {found.largest} of {len(rows)} rows, and lies in one part "
+            f"WARNING: one group holds {largest} of {len(found)} rows, and lies in one part "
             "as a whole: rows are linked by --group, by the same words and, one to the next, by "
             "nearly the same words, as those of a template. --link same links rows of the same "
             "words alone; --group COLUMN links those of one template"
@@ -217,27 +210,26 @@ def clean(choice: CleanChoice, is_json: AsJson = False) -> int:
       harness data clean posts.csv --steps urls,emojis,spaces -o cleaned.csv
     """
     if choice.file is None:
-        known = [(n, step.about, "yes" * (n in RELEASED_STEPS)) for n, step in STEPS.items()]
+        known = [(n, about, "yes" * (n in RELEASED_STEPS)) for n, (about, _) in STEPS.items()]
         show_rows("Steps, in their order", ("name", "what it does", "default"), known)
         return ExitCode.DONE
     if (out := choice.out) is None:
         raise SpecError("-o: name the file to write, as in -o cleaned.csv")
     target = output_format(out)
-    steps = chosen_steps(options.names(choice.steps, "--steps") if choice.steps else ())
+    steps = chosen_steps(options.names(choice.steps, "--steps"))
     table, where = read_input(choice.file, choice.layout, has_column=choice.column is not None)
     refuse_source(out, Path(where))
     found = [_cleaned(cell, steps) for cell in column_of(table, choice.column, where=where)]
-    notes = [_note(one) for one in found]
-    texts = [one.text if isinstance(one, CleanedText) else None for one in found]
+    notes, missing = [note for _, note, _ in found], Counter(note for _, note, _ in found if note)
+    texts = [text for text, _, _ in found]
     added = [Column(choice.name, texts, False), Column(f"{choice.name}_note", notes, False)]
     write_whole(out, extended(table, added, target))
-    changed = Counter(n for one in found if isinstance(one, CleanedText) for n in one.changed_by)
-    missing = Counter(note for note in notes if note)
+    changed = Counter(name for _, _, own in found for name in own)
     if is_json:
         of = {name: changed[name] for name in steps}
         show_json({"rows": len(found), "changed": of, "missing": missing, "out": str(out)})
     else:
-        lines = [(name, STEPS[name].about, changed[name]) for name in steps]
+        lines = [(name, STEPS[name][0], changed[name]) for name in steps]
         show_rows(f"{len(found)} texts", ("step", "what it does", "texts changed"), lines)
         say(f"wrote {len(found)} rows to {out}, with columns {choice.name}, {choice.name}_note")
     if missing:
@@ -246,14 +238,13 @@ def clean(choice: CleanChoice, is_json: AsJson = False) -> int:
     return ExitCode.of(missing)
 
 
-def _cleaned(cell: object, steps: Sequence[str]) -> CleanedText | Flag:
+def _cleaned(cell: object, steps: Sequence[str]) -> tuple[str | None, str | None, tuple[str, ...]]:
+    """A cell's cleaned text, why there is none, and the steps that changed it."""
     text = text_of(cell)
-    return text if isinstance(text, Flag) else clean_text(text, steps)
-
-
-def _note(found: CleanedText | Flag) -> str | None:
-    if isinstance(found, Flag):
-        return str(found)
-    if found.emptied_by is None:
-        return None
-    return f"emptied by {found.emptied_by}" if found.emptied_by else str(Flag.EMPTY)
+    if isinstance(text, Flag):
+        return None, str(text), ()
+    found = clean_text(text, steps)
+    note = None
+    if found.emptied_by is not None:
+        note = f"emptied by {found.emptied_by}" if found.emptied_by else str(Flag.EMPTY)
+    return found.text, note, found.changed_by

@@ -1,13 +1,11 @@
 """The released Emphasized-Talk dialogues to samples: one for each stressed fragment.
 
-The stress is a span of characters in the current turn; no text is replaced to mark it. Texts are
-as released.
+The stress is a span of characters in the current turn; texts are as released.
 """
 
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -29,13 +27,8 @@ class _Dialogue(msgspec.Struct, forbid_unknown_fields=True):
     emphasis: dict[str, list[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """The stressed span: offsets into the turn, and flags of how it was found."""
-
-    start: int
-    end: int
-    flags: tuple[str, ...] = ()
+Span = tuple[int, int, tuple[str, ...]]
+"""Where the stress begins and ends in the turn, and flags of how it was found."""
 
 
 def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
@@ -62,35 +55,32 @@ def find_span(turn: str, fragment: str) -> Span | None:
     literal = re.escape(fragment)
     whole = [match.span() for match in re.finditer(rf"(?<!\w){literal}(?!\w)", turn)]
     if whole:
-        return Span(*whole[0], (AMBIGUOUS,) if len(whole) > 1 else ())
+        return *whole[0], (AMBIGUOUS,) if len(whole) > 1 else ()
     inside = re.search(rf"\w*{literal}\w*", turn)
-    return Span(*inside.span(), (REPAIRED,)) if inside else None
+    return (*inside.span(), (REPAIRED,)) if inside else None
 
 
 def _samples(path: Path, context: str, dialogue: _Dialogue) -> list[Sample]:
     turn = _TURN.fullmatch(dialogue.current)
     if turn is None:
-        raise DataError(
-            f"{path}: the current turn {dialogue.current!r} does not begin with '0: ' or '1: '; "
-            "fetch the file again"
-        )
+        fact = f"the current turn {dialogue.current!r} does not begin with '0: ' or '1: '"
+        raise DataError(f"{path}: {fact}; fetch the file again")
     speaker, words = turn.groups()
     lines = "\n".join(part.strip() for part in context.split("<br>"))
-    shown = {"context": lines, "speaker": speaker}
     cluster, samples = f"dialogue-{digest(context)[:10]}", []
     for fragment, implications in dialogue.emphasis.items():
         span = find_span(words, fragment)
         if span is None or not implications:
             fact = f"the fragment {fragment!r} is not in {words!r}, or has no implication"
             raise DataError(f"{cluster}: {fact}; fetch the file again")
-        start, end = span.start, span.end
-        stress = {"before": words[:start], "emphasis": words[start:end], "after": words[end:]}
+        start, end, flags = span
+        parts = {"before": words[:start], "emphasis": words[start:end], "after": words[end:]}
         sample = Sample(
             id=f"emphasis-{digest((cluster, words, fragment, start))[:10]}",
-            fields={**shown, **stress},
+            fields={"context": lines, "speaker": speaker, **parts},
             references={"implication": tuple(implications)},
             cluster=cluster,
-            flags=span.flags,
+            flags=flags,
         )
         samples.append(sample)
     return samples

@@ -6,7 +6,7 @@ without the story. An item must be equal in all its files. Texts lose only outer
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 from harness.core import Sample
@@ -29,49 +29,22 @@ COLUMNS = (
     *("randomized_true_answer", "original_labels_complex", "prompt", "seed"),
 )
 SEEDS = range(5)
-WITHOUT_STORY = "_no-story_"
+SCENARIO, WITHOUT_STORY = "scenario", "without_story"
+_CONTROL = "_no-story_"
 _PROMPT = re.compile(r".*^(?:Options|Punchlines):\s*^(?P<options>1\).*)^Answer:", re.S | re.M)
-
-
-@dataclass(frozen=True, slots=True)
-class PosedItem:
-    """One row: an item with its options in one order.
-
-    `options` and `labels` are in the item's own order, and `right` is one of the options. `order`
-    has, for each position in the prompt, the number, from 1, of its option. `content` is the
-    scenario as released.
-    """
-
-    place: str
-    group: str
-    number: str
-    seed: int
-    order: tuple[int, ...]
-    options: tuple[str, ...]
-    labels: tuple[str, ...]
-    right: str
-    content: str
-
-    @property
-    def id(self) -> str:
-        """The id of its sample: the phenomenon and the released number."""
-        return f"{self.group}-{self.number}"
-
-    @property
-    def scenario(self) -> str:
-        """The story and the question, without outer white space."""
-        return self.content.strip()
+_Posed = Sequence[tuple[TableRow, Sample]]
+"""The five rows of an item, by their seeds."""
 
 
 def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
     """One sample an item, in the order of the files."""
     refuse_overlay("hu2022", overlay)
-    stories = _by_item([path for path in files if WITHOUT_STORY not in path.name])
-    controls = _by_item([path for path in files if WITHOUT_STORY in path.name])
+    stories = _by_item([path for path in files if _CONTROL not in path.name])
+    controls = _by_item([path for path in files if _CONTROL in path.name])
     for name, orders in controls.items():
         if name not in stories:
             raise DataError(
-                f"{orders[0].place}: {name} is here without its story only; name the files "
+                f"{orders[0][0].place}: {name} is here without its story only; name the files "
                 "with the stories too"
             )
         for story, control in zip(stories[name], orders, strict=True):
@@ -79,9 +52,10 @@ def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
     return [_sample(orders, controls.get(name)) for name, orders in stories.items()]
 
 
-def posed_item(row: TableRow) -> PosedItem:
-    """The item of a row, of prompts or of stored answers to them; the row needs COLUMNS.
+def posed_item(row: TableRow) -> Sample:
+    """The sample of a row, of prompts or of stored answers to them; the row needs COLUMNS.
 
+    Its reference `order` has, for each position in the prompt, the number, from 1, of its option.
     DataError where the columns contradict each other, or the prompt.
     """
     try:
@@ -90,82 +64,77 @@ def posed_item(row: TableRow) -> PosedItem:
         raise damaged(row, f"its columns are not those of an item ({error})") from error
 
 
-def _posed(row: TableRow) -> PosedItem:
+def _posed(row: TableRow) -> Sample:
     cells = {name: row.cells[name].strip() for name in COLUMNS}
-    order = tuple(map(int, re.findall(r"\d+", cells["randomized_option_order"])))
+    order = [int(number) for number in re.findall(r"\d+", cells["randomized_option_order"])]
     labels = tuple(re.findall(r"\w+", cells["original_labels_complex"]))
     shown = re.findall(r"\w+", cells["randomized_labels_complex"])
     found = _PROMPT.match(cells["prompt"])
     lines = found["options"].strip().splitlines() if found else []
     texts = [line.strip().removeprefix(f"{at})").strip() for at, line in enumerate(lines, 1)]
-    answer = int(cells["randomized_true_answer"]) - 1
-    right = [at for at, label in enumerate(shown) if label.startswith("Correct")]
+    answer, content = int(cells["randomized_true_answer"]) - 1, cells["content"]
+    int(cells["seed"])
     checks = {
         "the order is not one of the labels": sorted(order) == [*range(1, len(labels) + 1)],
         "the prompt does not list an option a line": len(lines) == len(order)
         and len({*texts} - {"", *lines}) == len(order),
-        "the prompt does not hold the content": bool(cells["content"])
-        and cells["content"] in cells["prompt"],
+        "the prompt does not hold the content": bool(content) and content in cells["prompt"],
     }
     checks["the labels shown are in another order"] = shown == [labels[at - 1] for at in order]
+    right = [at for at, label in enumerate(shown) if label.startswith("Correct")]
     checks["another label is the right one"] = right == [answer]
     if faults := [fault for fault, holds in checks.items() if not holds]:
         raise ValueError(faults[0])
-    options = tuple(texts[order.index(number)] for number in range(1, len(order) + 1))
-    return PosedItem(
-        place=row.place,
+    return Sample(
+        id=f"{GROUPS[cells['phenomenon']]}-{int(cells['item_id'])}",
+        fields={SCENARIO: content},
+        references={"labels": labels, "order": tuple(map(str, order))},
+        choices=tuple(texts[order.index(number)] for number in range(1, len(order) + 1)),
+        gold=texts[answer],
         group=GROUPS[cells["phenomenon"]],
-        number=str(int(cells["item_id"])),
-        seed=int(cells["seed"]),
-        order=order,
-        options=options,
-        labels=labels,
-        right=texts[answer],
-        content=row.cells["content"],
     )
 
 
-def _by_item(paths: Sequence[Path]) -> Mapping[str, tuple[PosedItem, ...]]:
-    found: dict[str, list[PosedItem]] = {}
-    for item in (posed_item(row) for path in paths for row in read_rows(path, COLUMNS)):
-        found.setdefault(item.id, []).append(item)
+def _by_item(paths: Sequence[Path]) -> Mapping[str, _Posed]:
+    found: dict[str, list[tuple[TableRow, Sample]]] = {}
+    for row in (row for path in paths for row in read_rows(path, COLUMNS)):
+        item = posed_item(row)
+        found.setdefault(item.id, []).append((row, item))
     for name, orders in found.items():
-        orders.sort(key=lambda item: item.seed)
-        if [item.seed for item in orders] != [*SEEDS]:
+        orders.sort(key=lambda one: int(one[0].cells["seed"]))
+        seeds = [int(row.cells["seed"]) for row, _ in orders]
+        if seeds != [*SEEDS]:
             raise DataError(
-                f"{orders[0].place}: {name} is here with seeds {[i.seed for i in orders]}, not "
-                f"{list(SEEDS)}; name the files of all five, each once"
+                f"{orders[0][0].place}: {name} is here with seeds {seeds}, not {list(SEEDS)}; name "
+                "the files of all five, each once"
             )
         for other in orders:
             _refuse_difference(orders[0], other, "labels", "options", "right", "content")
-    return {name: tuple(orders) for name, orders in found.items()}
+    return found
 
 
-def _refuse_difference(one: PosedItem, other: PosedItem, *names: str) -> None:
-    for name in names:
-        own, its = (getattr(item, name) for item in (one, other))
-        if (own.strip() != its.strip()) if isinstance(own, str) else own != its:
-            raise DataError(
-                f"{other.place}: the {name} of {other.id}, {its!r}, differs from {one.place}, "
-                f"{own!r}; fetch both files again"
-            )
+def _refuse_difference(
+    one: tuple[TableRow, Sample], other: tuple[TableRow, Sample], *names: str
+) -> None:
+    own, its = (
+        {**i.references, "options": i.choices, "right": i.gold, "content": i.fields[SCENARIO]}
+        for _, i in (one, other)
+    )
+    for name in (name for name in names if own[name] != its[name]):
+        raise DataError(
+            f"{other[0].place}: the {name} of {other[1].id}, {its[name]!r}, differs from "
+            f"{one[0].place}, {own[name]!r}; fetch both files again"
+        )
 
 
-def _sample(orders: Sequence[PosedItem], control: Sequence[PosedItem] | None) -> Sample:
+def _sample(orders: _Posed, control: _Posed | None) -> Sample:
     """The sample of an item, with `without_story` only where the control differs from the item.
 
     Both are compared as released, outer white space included, as for the published control.
     """
-    item = orders[0]
-    fields = {"scenario": item.scenario}
-    if control is not None and control[0].content != item.content:
-        fields["without_story"] = control[0].scenario
-    places = {f"order{one.seed}": tuple(map(str, one.order)) for one in orders}
-    return Sample(
-        id=item.id,
-        fields=fields,
-        references={"labels": item.labels, **places},
-        choices=item.options,
-        gold=item.right,
-        group=item.group,
-    )
+    row, item = orders[0]
+    fields = dict(item.fields)
+    if control is not None and control[0][0].cells["content"] != row.cells["content"]:
+        fields[WITHOUT_STORY] = control[0][1].fields[SCENARIO]
+    places = {f"order{at}": one.references["order"] for at, (_, one) in enumerate(orders)}
+    return replace(item, fields=fields, references={"labels": item.references["labels"], **places})

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.core import Sample
-from harness.data.readers.released import refuse_repeats
 from harness.errors import DataError, did_you_mean
 from harness.parts import digest
 from harness.specs.data import OverlaySpec, Repair
@@ -46,14 +45,15 @@ MAY_BE_BLANK = frozenset({FIELDS["context"]})
 def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
     """One sample for each row, in the order of the files; as released without an overlay."""
     rows = [row for path in files for row in read_rows(path, COLUMNS)]
-    repaired = _repaired(rows, overlay.repairs if overlay else ())
-    samples = [_sample(row, old) for row, old in zip(repaired, rows, strict=True)]
-    refuse_repeats((row.place, sample.id) for row, sample in zip(rows, samples, strict=True))
-    for at, sample in enumerate(samples) if overlay else ():
+    if overlay is None:
+        return [_sample(row, row) for row in rows]
+    samples = []
+    for row, released in zip(_repaired(rows, overlay.repairs), rows, strict=True):
+        sample = _sample(row, released)
         fields = {name: re.sub(" {2,}", " ", text) for name, text in sample.fields.items()}
         if fields["prefix"].endswith(" "):
             fields["utterance"] = fields["utterance"].lstrip(" ")
-        samples[at] = replace(sample, fields=fields)
+        samples.append(replace(sample, fields=fields))
     return samples
 
 
@@ -87,51 +87,46 @@ def _repaired(rows: Sequence[TableRow], repairs: Sequence[Repair]) -> list[Table
     result = list(rows)
     for repair in repairs:
         try:
-            index = _index(rows, repair)
-            result[index] = _with_repair(result[index], repair, released=rows[index])
+            at = _place(rows, repair)
+            result[at] = _with_repair(result[at], repair, released=rows[at])
         except ValueError as error:
             paths = ", ".join(sorted({str(row.path) for row in rows}))
             row = ", ".join(f"{column} {value!r}" for column, value in repair.row.items())
-            raise DataError(
-                f"{paths}: the overlay's repair of row {row or 'without a name'} "
-                f"({repair.defect}) {error}"
-            ) from None
+            fact = f"the overlay's repair of row {row or 'without a name'} ({repair.defect})"
+            raise DataError(f"{paths}: {fact} {error}; correct the overlay") from None
     return result
+
+
+def _place(rows: Sequence[TableRow], repair: Repair) -> int:
+    """Which row a repair is of; ValueError for other than one."""
+    for names, known in ((repair.row, COLUMNS), (repair.columns, TEXTS)):
+        if unknown := [name for name in names if name not in known]:
+            hint = did_you_mean(unknown[0], list(known))
+            raise ValueError(f"names unknown column {unknown[0]!r}{hint}")
+    wanted = repair.row.items()
+    places = [at for at, row in enumerate(rows) if all(_text(row, c) == v for c, v in wanted)]
+    if len(places) != 1:
+        raise ValueError(f"matches {len(places)} rows; name exactly one")
+    return places[0]
 
 
 def _with_repair(row: TableRow, repair: Repair, *, released: TableRow) -> TableRow:
     cells, unnamed = {**row.cells, **repair.set}, released.overflow
     for column, number in repair.take.items():
         if number > len(unnamed):
-            raise ValueError(
-                f"takes unnamed cell {number} of {row.place}, which has {len(unnamed)}; "
-                "correct the number"
-            )
+            fact = f"{released.place}, which has {len(unnamed)}"
+            raise ValueError(f"takes unnamed cell {number} of {fact}")
         cells[column] = unnamed[number - 1]
-    for column, texts in repair.swap.items():
-        for old, new in zip(texts[::2], texts[1::2], strict=True):
-            both = (released.cells[column], cells[column])
-            counts = [sum(cell.startswith(old, at) for at in range(len(cell))) for cell in both]
-            if wrong := [count for count in counts if count != 1]:
-                raise ValueError(
-                    f"swaps {old!r}, which occurs {wrong[0]} times in column {column!r}; give a "
-                    "fragment that occurs there once and in no other swap"
-                )
-            cells[column] = cells[column].replace(old, new)
-    return replace(row, cells=cells)
-
-
-def _index(rows: Sequence[TableRow], repair: Repair) -> int:
-    for names, known in ((repair.row, COLUMNS), (repair.columns, TEXTS)):
-        if unknown := [name for name in names if name not in known]:
-            hint = did_you_mean(unknown[0], list(known))
-            raise ValueError(f"names unknown column {unknown[0]!r}{hint}; correct the overlay")
-    matches = [
-        at
-        for at, row in enumerate(rows)
-        if all(_text(row, column) == value for column, value in repair.row.items())
+    swaps = [
+        (column, *pair)
+        for column, t in repair.swap.items()
+        for pair in zip(t[::2], t[1::2], strict=True)
     ]
-    if len(matches) != 1:
-        places = f" ({', '.join(rows[i].place for i in matches)})" if matches else ""
-        raise ValueError(f"matches {len(matches)} rows{places}; name exactly one row there")
-    return matches[0]
+    for column, old, new in swaps:
+        both = (released.cells[column], cells[column])
+        counts = [sum(cell.startswith(old, at) for at in range(len(cell))) for cell in both]
+        if wrong := [count for count in counts if count != 1]:
+            fact = f"which occurs {wrong[0]} times in column {column!r}"
+            raise ValueError(f"swaps {old!r}, {fact} and not once")
+        cells[column] = cells[column].replace(old, new)
+    return replace(row, cells=cells)

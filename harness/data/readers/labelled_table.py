@@ -1,14 +1,10 @@
-"""Tables of labelled texts to choice samples, by a column map: one sample for each text.
-
-Rows without a text or a label are left out, and one line of the log counts them. A row that
-contradicts the map raises a DataError that names the row and the key to correct.
-"""
+"""Tables of labelled texts to choice samples, by a column map: one sample for each text."""
 
 import logging
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import fsum, isfinite, nan
+from math import fsum
 from pathlib import Path
 from typing import Any
 
@@ -22,73 +18,90 @@ from harness.errors import DataError, SpecError, did_you_mean
 from harness.lazy import DataFrame, pandas
 from harness.parts import digest
 from harness.specs.data import NEGATIVE, POSITIVE, LabelSpec, OriginalsSpec, TableSpec
-from harness.storage.cells import REPLACED, cell_text, csv_text, decode_json
-from harness.storage.files import write_whole
-from harness.storage.tables import NoColumn, Quotes, TableRow, Value, read_columns
+from harness.storage.cells import cell_text, decode_json, finite
+from harness.storage.tables import (
+    FileFormat,
+    NoColumn,
+    Table,
+    TableRow,
+    Value,
+    read_columns,
+    read_file,
+)
 from harness.text.cleanup import without_controls
 from harness.text.dedup import fingerprint, nearest_originals, normal
 
 _log = logging.getLogger(__name__)
 Cells = Mapping[str, Value]
 LABEL, IMPLICITNESS = "label", "implicitness"
-LONG = 8_000
-"""A text of more characters is flagged `long`: models and metrics may read only a part of it."""
-CONTROLS, UNREAD, TOO_LONG = "control_characters", "unread_characters", "long"
-REPEATS = ("row", "text", "label", "copy_of", "copy_of_id", "copy_of_label")
-"""The columns of a list of repeated texts: the row left out, and the one that counts."""
 DISPUTED, MADE = "disputed_label", "made"
-
-
-ROWS = ("place", "cells", "text", "label", "cluster", "flags")
-"""The columns of labelled rows; `cells` are those of the table's row, by column."""
 
 
 @dataclass(frozen=True, slots=True)
 class OriginalRows:
-    """The files that samples were made of, and the rows of each sample, by its id.
+    """The files that samples were made of, their rows as one table, and the row of each sample.
 
-    A row is `file:line`. The first is the one that the sample was made of; the others have the
-    same words.
+    `places` has the file's name and the line of each row.
     """
 
     files: tuple[Path, ...]
-    places: Mapping[str, tuple[str, ...]]
-    quotes: Quotes
+    table: Table
+    places: Sequence[str]
+    rows: Mapping[str, int]
 
 
-def read(
-    files: Sequence[Path],
-    spec: TableSpec,
-    choices: Mapping[str, str],
-    *,
-    repeats: Path | None = None,
-) -> list[Sample]:
+def read(files: Sequence[Path], spec: TableSpec, choices: Mapping[str, str]) -> list[Sample]:
     """The samples of some files, in order; `choices` has the answer of each label.
 
-    Rows with a label that is not in `choices` are left out. Rows that repeat a text are listed in
-    the file `repeats`, which is written if there are any.
+    Rows without a text, without a label, or with a label that is not in `choices` are left out, and
+    lines of the log count them. DataError names a row that contradicts the map.
     """
-    rows = _labelled(files, spec, choices)
-    return [sample for _, sample in _asked(rows, spec, choices, repeats=repeats)]
+    return [sample for _, sample in _asked(_labelled(files, spec, choices), spec, choices)]
 
 
 def original_rows(
     files: Sequence[Path], spec: TableSpec, choices: Mapping[str, str]
 ) -> OriginalRows:
     """The rows behind the samples that `read` returns."""
-    rows = _labelled(files, spec, choices)
-    alike: defaultdict[str, list[str]] = defaultdict(list)
-    for text, place in zip(rows["text"], rows["place"], strict=True):
-        alike[normal(text)].append(place)
-    places = {
-        sample.id: (place, *(at for at in alike[normal(sample.fields["text"])] if at != place))
-        for place, sample in _asked(rows, spec, choices, repeats=None)
-    }
-    return OriginalRows(tuple(files), places, spec.quotes)
+    tables = [read_file(path, quotes=spec.quotes) for path in files]
+    pairs = zip(files, tables, strict=True)
+    places = [f"{path}:{line}" for path, table in pairs for line in table.lines]
+    row_at = {place: row for row, place in enumerate(places)}
+    asked = _asked(_labelled(files, spec, choices), spec, choices)
+    rows = {sample.id: row_at[place] for place, sample in asked}
+    names = [Path(place).name for place in places]
+    return OriginalRows(tuple(files), _joined(tables), names, rows)
+
+
+def _joined(tables: Sequence[Table]) -> Table:
+    """The rows of some tables as one, with the columns of all."""
+    if len(tables) == 1:
+        return tables[0]
+    columns = tuple(dict.fromkeys(name for table in tables for name in table.columns))
+    formats = {table.file_format for table in tables}
+
+    def cells(at: int) -> list[object]:
+        name, found = columns[at], list[object]()
+        for table in tables:
+            is_there = name in table.columns
+            own = table.cells(table.columns.index(name)) if is_there else [None] * len(table)
+            found += own
+        return found
+
+    return Table(
+        formats.pop() if len(formats) == 1 else FileFormat.PARQUET,
+        columns,
+        [line for table in tables for line in table.lines],
+        cells,
+        json_lines=tuple(line for table in tables for line in table.json_lines),
+    )
 
 
 def _labelled(files: Sequence[Path], spec: TableSpec, choices: Mapping[str, str]) -> DataFrame:
-    """The rows of some files that have a text and a label: ROWS."""
+    """The rows of some files that have a text and a label.
+
+    Columns: place, cells (those of the table's row, by column), text, label, cluster and flags.
+    """
     if unknown := sorted(set(choices) - set(spec.label.names)):
         raise SpecError(
             f"the task's `choices` name label {unknown[0]!r}, which this table's map does not"
@@ -104,21 +117,19 @@ def _labelled(files: Sequence[Path], spec: TableSpec, choices: Mapping[str, str]
 
 
 def _asked(
-    rows: DataFrame, spec: TableSpec, choices: Mapping[str, str], *, repeats: Path | None
+    rows: DataFrame, spec: TableSpec, choices: Mapping[str, str]
 ) -> list[tuple[str, Sample]]:
     """The places of the rows that are asked about, each with its sample."""
     if spec.rows == "ratings":
         rows = _rated(rows, spec.label)
     elif spec.duplicates == "drop":
-        rows = _distinct(rows, spec, repeats)
+        rows = _distinct(rows)
     rows = _kept(rows, rows["label"].isin(list(choices)), "a label not asked about")
-    seen: Counter[str] = Counter()
-    found = []
-    for row in rows.itertuples():
-        seen[words := _id(row.text, spec)] += 1
-        name = words if seen[words] == 1 else f"{words}-{seen[words]}"
-        found.append((str(row.place), _sample(row, name, spec, choices)))
-    return found
+    ids = f"{spec.source}-" + rows["text"].map(lambda text: digest(text)[:12])
+    count = ids.groupby(ids).cumcount()
+    ids = ids.where(count == 0, ids + "-" + (count + 1).astype(str))
+    pairs = zip(rows.itertuples(), ids, strict=True)
+    return [(str(row.place), _sample(row, name, spec, choices)) for row, name in pairs]
 
 
 def _of_file(path: Path, spec: TableSpec) -> DataFrame:
@@ -135,32 +146,27 @@ def _of_file(path: Path, spec: TableSpec) -> DataFrame:
             "%s: no column %s: each text counts as independent of the others", path, spec.cluster
         )
     texts = [(row.place, row.cells, _text(row, spec)) for row in read]
-    rows = pandas.DataFrame(texts, columns=list(ROWS[:3]), dtype=object)
+    rows = pandas.DataFrame(texts, columns=["place", "cells", "text"], dtype=object)
     rows = _kept(rows, rows["text"] != "", "no text", of=path)
-    column, left_out, rule = spec.label.column, spec.label.left_out, spec.originals
-    asked = [
-        not any(is_same(cell_text(cells[column]), other) for other in left_out)
-        for cells in rows["cells"]
-    ]
+    values = [cell_text(cells[spec.label.column]) for cells in rows["cells"]]
+    asked = [not _is_any(value, spec.label.left_out) for value in values]
     rows = _kept(rows, asked, "a label that the map's `left_out` names", of=path)
     pairs = zip(rows["place"], rows["cells"], strict=True)
-    rows["label"] = [_label(place, cells, spec.label, rule) for place, cells in pairs]
+    rows["label"] = [_label(place, cells, spec) for place, cells in pairs]
     rows = _kept(rows, rows["label"].notna(), "no label", of=path)
-    named = [cell_text(c.get(spec.cluster)) if spec.cluster else "" for c in rows["cells"]]
-    pairs = zip(named, rows["text"], strict=True)
-    rows["cluster"] = [f"{spec.source}-{name or fingerprint(text)}" for name, text in pairs]
+    pairs = zip(rows["cells"], rows["text"], strict=True)
+    named = [cell_text(cells.get(spec.cluster or "")) or fingerprint(t) for cells, t in pairs]
+    rows["cluster"] = [f"{spec.source}-{name}" for name in named]
     rows["flags"] = [()] * len(rows)
-    return _with_originals(rows, spec.label.names, rule, path) if rule else rows
+    return _with_originals(rows, spec, spec.originals, path) if spec.originals else rows
 
 
 def _text(row: TableRow, spec: TableSpec) -> str:
     """The text of a row, unchanged; "" where it is missing or has no visible character."""
     value = row.cells[spec.text]
     if value is not None and not isinstance(value, str):
-        raise DataError(
-            f"{row.place}: column {spec.text!r} holds {value!r}, which is no text; correct the "
-            "row, or `text` in the column map"
-        )
+        fact = f"{row.place}: column {spec.text!r} holds {value!r}, which is no text"
+        raise DataError(f"{fact}; correct the row, or `text` in the column map")
     return value if value and without_controls(value).strip() else ""
 
 
@@ -168,23 +174,24 @@ def _is_original(cells: Cells, rule: OriginalsSpec) -> bool:
     return rule.column not in cells or cell_text(cells[rule.column]) == rule.value
 
 
-def _label(place: str, cells: Cells, spec: LabelSpec, rule: OriginalsSpec | None) -> str | None:
-    value = cell_text(cells[spec.column])
-    if rule is not None and not _is_original(cells, rule) and not value:
+def _label(place: str, cells: Cells, spec: TableSpec) -> str | None:
+    label, rule = spec.label, spec.originals
+    value = cell_text(cells[label.column])
+    if not value and rule is not None and not _is_original(cells, rule):
         return None
-    if spec.at_least is not None:
-        number = _number(place, cells, spec.column)
-        return None if number is None else (POSITIVE if number >= spec.at_least else NEGATIVE)
-    for name, values in spec.classes.items():
-        if any(is_same(value, other) for other in values):
-            return name
-    if not value:
-        return None
-    known = [value for values in spec.classes.values() for value in values]
-    raise DataError(
-        f"{place}: column {spec.column!r} says {value!r}, which `label` in the column map does "
-        f"not name{did_you_mean(value, known)}"
-    )
+    if label.at_least is not None:
+        number = _number(place, cells, label.column)
+        return None if number is None else (POSITIVE if number >= label.at_least else NEGATIVE)
+    found = next((name for name, known in label.classes.items() if _is_any(value, known)), None)
+    if found is None and value:
+        close = did_you_mean(value, [one for known in label.classes.values() for one in known])
+        fact = f"{place}: column {label.column!r} says {value!r}"
+        raise DataError(f"{fact}, which `label` in the column map does not name{close}")
+    return found
+
+
+def _is_any(value: str, others: Iterable[str]) -> bool:
+    return any(is_same(value, other) for other in others)
 
 
 def is_same(value: str, other: str) -> bool:
@@ -197,23 +204,14 @@ def is_same(value: str, other: str) -> bool:
 
 def _number(place: str, cells: Cells, column: str) -> float | None:
     text = cell_text(cells.get(column))
-    if not text:
-        return None
     try:
-        number = float(text)
-    except ValueError:
-        number = nan
-    if not isfinite(number):
-        raise DataError(
-            f"{place}: column {column!r} says {text!r}, which is no number; correct the row, "
-            "or the column map"
-        )
-    return number
+        return finite(text)
+    except ValueError as error:
+        fact = f"{place}: column {column!r} says {text!r}, which is no number"
+        raise DataError(f"{fact}; correct the row, or the column map") from error
 
 
-def _with_originals(
-    rows: DataFrame, labels: Iterable[str], rule: OriginalsSpec, path: Path
-) -> DataFrame:
+def _with_originals(rows: DataFrame, spec: TableSpec, rule: OriginalsSpec, path: Path) -> DataFrame:
     """The rows, those made of others flagged and in the clusters of their originals."""
     is_made = ~np.array([_is_original(cells, rule) for cells in rows["cells"]], dtype=bool)
     if not rule.with_made:
@@ -222,17 +220,14 @@ def _with_originals(
     if rule.likeness is None:
         return rows
     clusters: dict[object, str] = {}
-    for label in labels:
+    for label in spec.label.names:
         made, sources = (rows[(rows["label"] == label) & part] for part in (is_made, ~is_made))
-        nearest = nearest_originals(
-            list(made["text"]), list(sources["text"]), likeness=rule.likeness
-        )
-        pairs = zip(made.index, nearest, strict=True)
+        texts = (part["text"].tolist() for part in (made, sources))
+        pairs = zip(made.index, nearest_originals(*texts, likeness=rule.likeness), strict=True)
         clusters |= {at: sources["cluster"].iloc[to] for at, to in pairs if to is not None}
-    rows["cluster"] = [clusters.get(at, own) for at, own in rows["cluster"].items()]
-    count = is_made.sum()
-    _log.warning("%s: %d of %d made rows are given to originals", path, len(clusters), count)
-    return rows
+    said = "%s: %d of %d made rows are given to originals"
+    _log.warning(said, path, len(clusters), is_made.sum())
+    return rows.assign(cluster=[clusters.get(at, own) for at, own in rows["cluster"].items()])
 
 
 def _rated(rows: DataFrame, spec: LabelSpec) -> DataFrame:
@@ -251,31 +246,16 @@ def _rated(rows: DataFrame, spec: LabelSpec) -> DataFrame:
     return _kept(merged, merged["label"].notna(), why)
 
 
-def _distinct(rows: DataFrame, spec: TableSpec, repeats: Path | None) -> DataFrame:
-    """The first row of each text, flagged where another says another label; the others listed."""
+def _distinct(rows: DataFrame) -> DataFrame:
+    """The first row of each text, flagged where another says another label."""
     words = rows["text"].map(normal)
     first = rows.groupby(words, sort=False)["label"].transform("first")
-    is_first = ~words.duplicated()
-    disputed = set(words[rows["label"] != first])
-    if disputed:
-        fact = "%d texts are repeated with another label; the first one counts"
-        _log.warning(fact, len(disputed))
-    why, kept = "a repeated text", rows.assign(words=words)[is_first].set_index("words")
-    listed = [
-        (row.place, row.text, row.label, of.place, _id(of.text, spec), of.label)
-        for row, key in zip(rows[~is_first].itertuples(), words[~is_first], strict=True)
-        for of in [kept.loc[key]]
-    ]
-    if listed and repeats is not None:
-        write_whole(repeats, csv_text(REPEATS, listed).encode())
-        why += f", listed in {repeats}"
-    pairs = zip(words, rows["flags"], strict=True)
-    flags = [(*own, DISPUTED) if key in disputed else own for key, own in pairs]
-    return _kept(rows.assign(flags=flags), is_first, why)
-
-
-def _id(text: str, spec: TableSpec) -> str:
-    return f"{spec.source}-{digest(text)[:12]}"
+    is_disputed = words.isin(words[rows["label"] != first])
+    if count := words[is_disputed].nunique():
+        _log.warning("%d texts are repeated with another label; the first one counts", count)
+    pairs = zip(rows["flags"], is_disputed, strict=True)
+    flags = [(*own, DISPUTED) if is_one else own for own, is_one in pairs]
+    return _kept(rows.assign(flags=flags), ~words.duplicated(), "a repeated text")
 
 
 def _sample(row: Any, name: str, spec: TableSpec, choices: Mapping[str, str]) -> Sample:  # noqa: ANN401 - a row of a frame
@@ -297,7 +277,7 @@ def _sample(row: Any, name: str, spec: TableSpec, choices: Mapping[str, str]) ->
         gold=choices[row.label],
         group=group or row.label,
         cluster=row.cluster,
-        flags=(*row.flags, *_flags(row.text)),
+        flags=row.flags,
     )
 
 
@@ -310,15 +290,6 @@ def texts_of(value: Value) -> tuple[str, ...]:
             return (value,)
     parts = value if isinstance(value, list) else [value]
     return tuple(filter(None, map(cell_text, parts)))
-
-
-def _flags(text: str) -> Iterable[str]:
-    if without_controls(text) != text:
-        yield CONTROLS
-    if REPLACED in text:
-        yield UNREAD
-    if len(text) > LONG:
-        yield TOO_LONG
 
 
 def _kept(rows: DataFrame, mask: Iterable[bool], why: str, *, of: Path | None = None) -> DataFrame:

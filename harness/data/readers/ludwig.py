@@ -1,8 +1,7 @@
 """The released LUDWIG implicatures to samples: a question, a reply, and whether it means yes or no.
 
 Separate files give five people's answers and the type of an implicature, by question and reply.
-Runs of white space become one blank. A split must not repeat a question and reply; the same ones in
-both splits are two samples.
+Runs of white space become one blank. The same ones in both splits are two samples.
 """
 
 import re
@@ -43,15 +42,16 @@ def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
     if unknown := [path for path in files if path.name not in known]:
         hint = did_you_mean(unknown[0].name, known)
         raise DataError(f"{unknown[0]}: not a file of this source{hint}")
-    splits = [
-        (SPLITS[path.name], _by_pair(read_rows(path, (*ITEM, "Implicature")), ITEM))
-        for path in files
-        if path.name in SPLITS
-    ]
+    named = {path.name: path for path in files}
     rated = [path for path in files if path.name in PEOPLE]
     needed = (*PAIR, "Ground truth", *RATERS)
     people = _by_pair([row for path in rated for row in read_rows(path, needed)], PAIR)
-    types = _types([path for path in files if path.name == TYPES])
+    types = _types(named.get(TYPES))
+    splits = [
+        (SPLITS[name], _by_pair(read_rows(path, (*ITEM, "Implicature")), ITEM))
+        for name, path in named.items()
+        if name in SPLITS
+    ]
     samples = [
         _sample(row, split, kind=types.get(pair, UNLABELLED), people=people.get(pair))
         for split, rows in splits
@@ -68,10 +68,10 @@ def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
 
 def _sample(row: TableRow, split: str, *, kind: str, people: TableRow | None) -> Sample:
     utterance, response = _pair(row, ITEM)
-    gold = _opening(row, "Implicature")
+    gold = _answer(row, "Implicature", is_opening=True)
     references: dict[str, tuple[str, ...]] = {"implicature": (_text(row, "Implicature"),)}
     if people is not None:
-        if _opening(people, "Ground truth") != gold:
+        if _answer(people, "Ground truth", is_opening=True) != gold:
             raise DataError(
                 f"{people.place}: Ground truth says {people.cells['Ground truth']!r}, {row.place} "
                 f"{row.cells['Implicature']!r}; fetch both files again"
@@ -99,9 +99,9 @@ def _by_pair(rows: Sequence[TableRow], columns: Sequence[str]) -> ByPair:
     return by_pair
 
 
-def _types(paths: Sequence[Path]) -> Mapping[Pair, str]:
+def _types(path: Path | None) -> Mapping[Pair, str]:
     types: dict[Pair, str] = {}
-    for row in (row for path in paths for row in read_rows(path, (*PAIR, "Type"))):
+    for row in read_rows(path, (*PAIR, "Type")) if path else ():
         kind = "_".join(_text(row, "Type").lower().split())
         if types.setdefault(pair := _pair(row, PAIR), kind) != kind:
             raise DataError(
@@ -121,17 +121,11 @@ def _text(row: TableRow, column: str) -> str:
     return text
 
 
-def _opening(row: TableRow, column: str) -> str:
-    word = re.match(r"\w+", _text(row, column))
-    answer = _OPENINGS.get(word[0].lower()) if word else None
+def _answer(row: TableRow, column: str, *, is_opening: bool = False) -> str:
+    """What a cell says, which is yes or no, or opens with it."""
+    words = re.findall(r"\w+", _text(row, column).lower())
+    known = _OPENINGS if is_opening else dict(zip(CHOICES, CHOICES, strict=True))
+    answer = known.get(words[0]) if words and (is_opening or len(words) == 1) else None
     if answer is None:
-        fact = f"{column} says {row.cells[column]!r}, which begins with neither Yes nor No"
-        raise damaged(row, fact)
-    return answer
-
-
-def _answer(row: TableRow, column: str) -> str:
-    answer = _text(row, column).rstrip(".").lower()
-    if answer not in CHOICES:
         raise damaged(row, f"{column} says {row.cells[column]!r}, not Yes or No")
     return answer

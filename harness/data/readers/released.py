@@ -1,6 +1,5 @@
 """What several readers of released data share: JSON files, and what each of them refuses."""
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +31,3 @@ def refuse_overlay(source: str, overlay: OverlaySpec | None) -> None:
 def damaged(row: TableRow, fact: str) -> DataError:
     """The error for a row that is not as released."""
     return DataError(f"{row.place}: {fact}; fetch the file again")
-
-
-def refuse_repeats(named: Iterable[tuple[str, str]]) -> None:
-    """Raise DataError where two samples, given as place and id, share an id."""
-    first: dict[str, str] = {}
-    for place, name in named:
-        if name in first:
-            raise DataError(
-                f"{place}: id {name!r} is also that of {first[name]}; remove one, or change its id"
-            )
-        first[name] = place

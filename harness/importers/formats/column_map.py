@@ -1,23 +1,12 @@
 """CSV files, JSON lines and Parquet to answers, by a column map that names what each column is."""
 
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.core import Sample
 from harness.errors import DataError
-from harness.importers.record import (
-    FileAnswers,
-    ImportedRecord,
-    Match,
-    SampleLookup,
-    StoredAnswer,
-    numbers_by_option,
-    read_answers,
-    scores_of_logprobs,
-    scores_of_probabilities,
-)
+from harness.importers import record as rows
+from harness.importers.record import FileAnswers, ImportedRecord, Match, SampleLookup, StoredAnswer
 from harness.parts import Message, Option
 from harness.pipeline.plan import options as options_of
 from harness.specs.data import AnswerSpec, MapSpec
@@ -25,6 +14,8 @@ from harness.storage.cells import filled, read_json
 from harness.storage.tables import FileFormat, read_table
 
 LOOKS_FOR = "a CSV file, JSON lines or Parquet, with --map"
+Named = tuple[dict[str, Option], dict[str, Option]]
+"""The options of a sample by their numbers in a file, and by their texts."""
 
 
 def recognises(text: str) -> bool:
@@ -36,44 +27,37 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
     """The answers of a file; a row without one counts as missing."""
     if spec is None or spec.answer is None:
         raise DataError(f"{path}: no map says which column holds the answer; give one with --map")
-    how, records = spec.answer, _records(path, text, FileFormat(spec.format))
+    how, records = spec.answer, _records(path, text, spec)
     selected = [record for record in records if record.is_selected(spec)]
     columns = how.columns or (how.column or "",)
     answered = [r for r in selected if any([r.has(name) for name in columns])]
-
-    def prompts(record: ImportedRecord) -> list[str]:
-        return [text for column in [spec.prompt] if column and (text := record.text(column))]
-
-    def answer(record: ImportedRecord, match: Match) -> StoredAnswer:
-        messages = tuple(Message("user", text) for text in prompts(record))
-        return _answer(record, lookup, how=how, match=match, messages=messages)
-
-    return read_answers(answered, lookup, spec, prompts=prompts, answer=answer), {
+    pairs = rows.matched(answered, lookup, spec)
+    return [_answer(record, lookup, how, match) for record, match in pairs], {
         "not of the map's `where`: left out": len(records) - len(selected),
         "without an answer: missing": len(selected) - len(answered),
     }
 
 
-def _records(path: Path, text: str, form: FileFormat) -> list[ImportedRecord]:
+def _records(path: Path, text: str, spec: MapSpec) -> list[ImportedRecord]:
+    form = FileFormat(spec.format)
     data = path.read_bytes() if form is FileFormat.PARQUET else text.encode()
     table = read_table(str(path), data, form)
-    names, rows = table.columns, zip(*map(table.cells, range(len(table.columns))), strict=True)
-    return [
-        ImportedRecord(f"{path}:{line}", dict(zip(names, map(filled, row), strict=True)))
-        for line, row in zip(table.lines, rows, strict=True)
-    ]
+    cells = zip(*map(table.cells, range(len(table.columns))), strict=True)
+    found = []
+    for line, row in zip(table.lines, cells, strict=True):
+        content = dict(zip(table.columns, map(filled, row), strict=True))
+        one = ImportedRecord(f"{path}:{line}", content)
+        asked = one.text(spec.prompt) if spec.prompt and one.is_selected(spec) else ""
+        found.append(ImportedRecord(one.place, content, (asked,) if asked else ()))
+    return found
 
 
 def _answer(
-    record: ImportedRecord,
-    lookup: SampleLookup,
-    *,
-    how: AnswerSpec,
-    match: Match,
-    messages: tuple[Message, ...],
+    record: ImportedRecord, lookup: SampleLookup, how: AnswerSpec, match: Match
 ) -> StoredAnswer:
     variant, sample = match
     options = options_of(lookup.task, variant, sample)
+    messages = tuple(Message("user", text) for text in record.prompts)
     answer = partial(StoredAnswer, record.place, sample.id, variant, messages)
     column = how.column or ""
     if how.kind == "text":
@@ -85,79 +69,66 @@ def _answer(
         raise DataError(
             f"{record.place}: the samples have no choices under {variant}; map the answer as `text`"
         )
+    ordered = options if how.order == "shown" else sorted(options, key=lambda o: o.index)
+    by_number = {str(at): option for at, option in enumerate(ordered, how.counted_from)}
+    named = by_number, {sample.choices[option.index].strip(): option for option in options}
     if how.kind == "chosen":
-        return answer(texts=(_chosen(record, how, options=options, sample=sample),))
+        return answer(texts=(_chosen(record, column, named),))
     choices = tuple(option.answer for option in options)
-    convert = scores_of_probabilities if how.kind == "probabilities" else scores_of_logprobs
+    is_share = how.kind == "probabilities"
+    convert = rows.scores_of_probabilities if is_share else rows.scores_of_logprobs
     try:
-        scores = convert(_values(record, how, options=options, sample=sample), choices)
+        # Samples have more or fewer choices: the last columns may be empty.
+        content = [record.value(name) for name in how.columns if record.has(name)]
+        content = record.value(column) if column else content
+        numbers = _by_index(content, named, how.counted_from)
+        scores = convert([numbers[option.index] for option in options], choices)
     except ValueError as error:
         raise DataError(f"{record.place}: {error}; correct the file, or the map") from error
     return answer(choices=choices, scores=scores)
 
 
-def _chosen(
-    record: ImportedRecord, spec: AnswerSpec, *, options: Sequence[Option], sample: Sample
-) -> str:
-    chosen = record.text(spec.column or "").strip()
-    by_number, by_text = _by_name(spec, options, sample)
+def _chosen(record: ImportedRecord, column: str, named: Named) -> str:
+    chosen, (by_number, by_text) = record.text(column).strip(), named
     option = by_text.get(chosen) or by_number.get(chosen.removesuffix(".0"))
     if option is None:
         raise DataError(
-            f"{record.place}: {spec.column} says {chosen[:80]!r}, which is neither one of the "
+            f"{record.place}: {column} says {chosen[:80]!r}, which is neither one of the "
             f"numbers {min(by_number)} to {max(by_number)} nor the text of a choice; correct the "
             "file, or map the column as `text`"
         )
     return option.answer.strip()
 
 
-def _by_name(
-    spec: AnswerSpec, options: Sequence[Option], sample: Sample
-) -> tuple[dict[str, Option], dict[str, Option]]:
-    """The options of a sample by their numbers in a file, and by their texts."""
-    ordered = options if spec.order == "shown" else sorted(options, key=lambda o: o.index)
-    by_number = {str(at): option for at, option in enumerate(ordered, spec.counted_from)}
-    return by_number, {sample.choices[option.index].strip(): option for option in options}
-
-
-def _values(
-    record: ImportedRecord, spec: AnswerSpec, *, options: Sequence[Option], sample: Sample
-) -> list[float]:
-    """The numbers of the options, in the order they are shown in.
+def _by_index(content: Any, named: Named, start: int) -> dict[int, float]:  # noqa: ANN401 - any JSON
+    """The number of each option, by the place of its choice in the sample.
 
     An object, nested or written as JSON, has the numbers or the texts of the choices as keys.
     """
-    content: Any
-    if spec.column is None:
-        # Samples have more or fewer choices: the last columns may be empty.
-        content = [record.value(name) for name in spec.columns if record.has(name)]
-    elif isinstance(content := record.value(spec.column), str):
+    by_number, by_text = named
+    if isinstance(content, str):
         try:
             content = read_json(content)
         except ValueError:
-            content = dict(enumerate(numbers_by_option(content, len(options)), 1))
+            content = dict(enumerate(rows.numbers_by_option(content, len(by_number)), 1))
     if isinstance(content, list):
-        if len(content) != len(options):
-            raise ValueError(f"{len(content)} numbers for {len(options)} choices")
-        content = dict(enumerate(content, spec.counted_from))
+        if len(content) != len(by_number):
+            raise ValueError(f"{len(content)} numbers for {len(by_number)} choices")
+        content = dict(enumerate(content, start))
     if not isinstance(content, dict):
-        raise ValueError(f"{spec.column} holds neither a JSON list nor an object")
-    by_number, by_text = _by_name(spec, options, sample)
+        raise ValueError("the column holds neither a JSON list nor an object")
     given = {str(key).strip(): _number(value) for key, value in content.items()}
-    named = by_number if given.keys() == by_number.keys() else by_text
-    if given.keys() != named.keys():
+    known = by_number if given.keys() == by_number.keys() else by_text
+    if given.keys() != known.keys():
         raise ValueError(
             f"the keys {', '.join(map(repr, given))} are neither {', '.join(by_number)} nor the "
             "texts of the choices"
         )
-    by_index = {named[key].index: value for key, value in given.items()}
-    return [by_index[option.index] for option in options]
+    return {known[key].index: value for key, value in given.items()}
 
 
 def _number(value: object) -> float:
-    if isinstance(value, int | float | str) and not isinstance(value, bool):
-        try:
-            return float(value)
-        except ValueError:
-            pass  # said below
-    raise ValueError(f"{str(value)[:80]!r} is not a number")
+    try:
+        return float(str(value))
+    except ValueError:
+        raise ValueError(f"{str(value)[:80]!r} is not a number") from None

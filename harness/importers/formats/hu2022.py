@@ -13,7 +13,7 @@ from pathlib import Path
 
 from harness.core import Sample
 from harness.data.choices import permutation
-from harness.data.readers.hu2022 import COLUMNS, PosedItem, posed_item
+from harness.data.readers.hu2022 import COLUMNS, SCENARIO, WITHOUT_STORY, posed_item
 from harness.errors import DataError
 from harness.importers.record import (
     FileAnswers,
@@ -28,11 +28,11 @@ from harness.storage.cells import long_cells
 from harness.storage.tables import TableRow, read_rows
 
 LOOKS_FOR = "a CSV file with the columns phenomenon, randomized_option_order and distribution"
-SCENARIO, WITHOUT_STORY = "scenario", "without_story"
 # A missing distribution in the notation of pandas and Python.
 _NO_NUMBER = r"""['"]?[0-9]+['"]?\s*:\s*(?:nan|none)"""
 _NOTHING = re.compile(rf"|nan|none|\{{(?:\s*{_NO_NUMBER}\s*,?)*\s*\}}", re.IGNORECASE)
-_Line = tuple[TableRow, PosedItem, Sample]
+_Line = tuple[TableRow, Sample, Sample]
+"""A row, the item as it poses it, and the sample of the task."""
 
 
 def recognises(text: str) -> bool:
@@ -63,18 +63,18 @@ def _line(row: TableRow, lookup: SampleLookup) -> _Line:
     same = [
         sample
         for name in (SCENARIO, WITHOUT_STORY)
-        for sample in lookup.having({name: item.scenario}, item.group)
-        if sample.choices == item.options and sample.gold == item.right
+        for sample in lookup.having({name: item.fields[SCENARIO]}, item.group)
+        if sample.choices == item.choices and sample.gold == item.gold
     ]
     if not same:
-        raise lookup.unknown(item.place, f"{item.id} with these words and options")
+        raise lookup.unknown(row.place, f"{item.id} with these words and options")
     return row, item, next((sample for sample in same if sample.id == item.id), same[0])
 
 
-def _is_control(item: PosedItem, sample: Sample) -> bool | None:
+def _is_control(item: Sample, sample: Sample) -> bool | None:
     """Whether a row is without its story; None where the item is the same without it."""
     texts = [sample.fields.get(name) for name in (SCENARIO, WITHOUT_STORY)]
-    return None if len({*texts} - {None}) == 1 else texts[1] == item.scenario
+    return None if len({*texts} - {None}) == 1 else texts[1] == item.fields[SCENARIO]
 
 
 def _controls(lines: Sequence[_Line]) -> Iterator[bool | None]:
@@ -84,14 +84,15 @@ def _controls(lines: Sequence[_Line]) -> Iterator[bool | None]:
     other rows of a phenomenon and order belong to the control, so do theirs; where there are both
     kinds, the first such row of an item has the story.
     """
-    kinds = {(item.group, item.seed, _is_control(item, sample)) for _, item, sample in lines}
+    every = [(item, sample, int(row.cells["seed"])) for row, item, sample in lines]
+    kinds = {(item.group, seed, _is_control(item, sample)) for item, sample, seed in every}
     seen: set[tuple[str, int]] = set()
-    for _, item, sample in lines:
-        is_control, place = _is_control(item, sample), (sample.id, item.seed)
+    for item, sample, seed in every:
+        is_control, place = _is_control(item, sample), (sample.id, seed)
         if is_control is not None:
             yield is_control
             continue
-        has_control, has_story = ((item.group, item.seed, one) in kinds for one in (True, False))
+        has_control, has_story = ((item.group, seed, one) in kinds for one in (True, False))
         is_control = has_control and (not has_story or place in seen)
         seen.add(place)
         yield None if is_control and WITHOUT_STORY not in sample.fields else is_control
@@ -99,7 +100,7 @@ def _controls(lines: Sequence[_Line]) -> Iterator[bool | None]:
 
 def _answer(line: _Line, lookup: SampleLookup, *, is_control: bool) -> StoredAnswer:
     row, item, sample = line
-    choices = tuple(str(place) for place, _ in enumerate(item.order, 1))
+    choices = tuple(str(place) for place, _ in enumerate(item.choices, 1))
     try:
         values = numbers_by_option(row.cells["distribution"], len(choices))
         scores = scores_of_probabilities(values, choices)
@@ -108,30 +109,32 @@ def _answer(line: _Line, lookup: SampleLookup, *, is_control: bool) -> StoredAns
     return StoredAnswer(
         place=row.place,
         sample_id=sample.id,
-        variant=_variant(item, sample, lookup, is_control=is_control),
+        variant=_variant(line, lookup, is_control=is_control),
         messages=(Message("user", row.cells["prompt"]),),
         choices=choices,
         scores=scores,
     )
 
 
-def _variant(item: PosedItem, sample: Sample, lookup: SampleLookup, *, is_control: bool) -> str:
+def _variant(line: _Line, lookup: SampleLookup, *, is_control: bool) -> str:
+    row, item, sample = line
+    seed = int(row.cells["seed"])
     names = [
         name
         for name, spec in lookup.task.variants.items()
         if spec.choice is not None
-        and (spec.choice.order, spec.choice.answers) == (item.seed, "number")
+        and (spec.choice.order, spec.choice.answers) == (seed, "number")
         and (WITHOUT_STORY in spec.needs) == is_control
     ]
     if not names:
         raise DataError(
-            f"{item.place}: seed {item.seed}, but the task has no variant that asks for a number "
-            f"in order {item.seed}{' without the story' * is_control}; leave the file out"
+            f"{row.place}: seed {seed}, but the task has no variant that asks for a number "
+            f"in order {seed}{' without the story' * is_control}; leave the file out"
         )
-    order = tuple(place + 1 for place in permutation(sample, item.seed))
-    if order != item.order:
+    order = tuple(str(place + 1) for place in permutation(sample, seed))
+    if order != item.references["order"]:
         raise DataError(
-            f"{item.place}: options in order {list(item.order)}, while order {item.seed} of sample "
-            f"{sample.id} is {list(order)}; name the data it belongs to with --data"
+            f"{row.place}: options in order {', '.join(item.references['order'])}, while order "
+            f"{seed} of sample {sample.id} is {', '.join(order)}; name its data with --data"
         )
     return names[0]

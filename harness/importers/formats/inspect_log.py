@@ -6,19 +6,13 @@ Several epochs are several replies.
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import DataError, ModelError, install
-from harness.importers.record import (
-    FileAnswers,
-    ImportedRecord,
-    Match,
-    SampleLookup,
-    StoredAnswer,
-    prompt_text,
-    read_answers,
-)
+from harness.importers import record as rows
+from harness.importers.record import FileAnswers, ImportedRecord, Match, SampleLookup, StoredAnswer
 from harness.parts import Message
 from harness.pipeline.plan import options
 from harness.specs.data import MapSpec
@@ -40,23 +34,21 @@ def recognises(text: str) -> bool:
 
 def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = None) -> FileAnswers:
     """The answers of a log; a sample that ended in an error counts as missing."""
-    log = _log(path)
-    samples: Sequence[EvalSample] = log.samples or ()
+    samples: Sequence[EvalSample] = _log(path).samples or ()
     selected = [sample for sample in samples if _record(sample, path).is_selected(spec)]
     answered = [sample for sample in selected if sample.error is None and sample.output.choices]
     epochs: dict[str, list[EvalSample]] = {}
     for sample in sorted(answered, key=lambda sample: sample.epoch):
         epochs.setdefault(_record(sample, path).place, []).append(sample)
-
-    def prompts(record: ImportedRecord) -> list[str]:
-        asked = prompt_text(_asked(epochs[record.place][0], place=record.place))
-        return [text for text in (asked, str(record.content["input"])) if text]
-
-    def answer(record: ImportedRecord, match: Match) -> StoredAnswer:
-        return _answer(epochs[record.place], record.place, lookup, match)
-
-    records = [_record(parts[0], path) for parts in epochs.values()]
-    return read_answers(records, lookup, spec, prompts=prompts, answer=answer), {
+    records = []
+    for place, parts in epochs.items():
+        record = _record(parts[0], path)
+        prompts = rows.prompt_text(_asked(parts[0], place=place)), record.content["input"]
+        records.append(replace(record, prompts=tuple(filter(None, prompts))))
+    return [
+        _answer(epochs[record.place], record.place, lookup, match)
+        for record, match in rows.matched(records, lookup, spec)
+    ], {
         "not of the map's `where`: left out": len(samples) - len(selected),
         "ended in an error, without an answer: missing": len(selected) - len(answered),
     }

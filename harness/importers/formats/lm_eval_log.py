@@ -4,22 +4,15 @@ Log-likelihoods of continuations become scores of choices, generated texts becom
 context, if it is a prompt of this program, or the id in `doc` decides what was asked.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from harness.errors import DataError
-from harness.importers.record import (
-    FileAnswers,
-    ImportedRecord,
-    Match,
-    SampleLookup,
-    StoredAnswer,
-    prompt_text,
-    read_answers,
-    scores_of_logprobs,
-)
+from harness.importers import record as rows
+from harness.importers.record import FileAnswers, ImportedRecord, Match, SampleLookup, StoredAnswer
 from harness.parts import Message
 from harness.pipeline.plan import options
 from harness.specs.data import MapSpec
@@ -48,28 +41,24 @@ def recognises(text: str) -> bool:
 
 def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = None) -> FileAnswers:
     """The answers of a log; of several filters of one reply the first one counts."""
-    records = [ImportedRecord(f"{path}:{n}", one) for n, _, one in json_objects(str(path), text)]
-    lines = [_line(record) for record in records]
-    pairs = zip(records, lines, strict=True)
-    kept = [(r, one) for r, one in pairs if one.filter == lines[0].filter and r.is_selected(spec)]
-    asked = {record.place: _asked(line, place=record.place) for record, line in kept}
-    answers = read_answers(
-        [record for record, _ in kept],
-        lookup,
-        spec,
-        prompts=lambda record: (prompt_text(asked[record.place][0][0]),),
-        answer=lambda record, match: _answer(record.place, asked[record.place], lookup, match),
-    )
-    return answers, {
-        "of another filter, or not of the map's `where`: left out": len(lines) - len(kept)
-    }
+    records, asked = [], {}
+    lines = [_line(f"{path}:{n}", one) for n, _, one in json_objects(str(path), text)]
+    for record, line in lines:
+        if line.filter == lines[0][1].filter and record.is_selected(spec):
+            asked[record.place] = _asked(line, place=record.place)
+            prompt = rows.prompt_text(asked[record.place][0][0])
+            records.append(replace(record, prompts=(prompt,)))
+    return [
+        _answer(record.place, asked[record.place], lookup, match)
+        for record, match in rows.matched(records, lookup, spec)
+    ], {"of another filter, or not of the map's `where`: left out": len(lines) - len(records)}
 
 
-def _line(record: ImportedRecord) -> _Line:
+def _line(place: str, content: dict[str, Any]) -> tuple[ImportedRecord, _Line]:
     try:
-        return msgspec.convert(record.content, _Line)
+        return ImportedRecord(place, content), msgspec.convert(content, _Line)
     except msgspec.ValidationError as error:
-        raise DataError(f"{record.place}: not {LOOKS_FOR} ({error}); get the file again") from error
+        raise DataError(f"{place}: not {LOOKS_FOR} ({error}); get the file again") from error
 
 
 def _asked(line: _Line, *, place: str) -> list[Asked]:
@@ -91,7 +80,7 @@ def _asked(line: _Line, *, place: str) -> list[Asked]:
                     "only multiple_choice, loglikelihood and generate_until can be imported"
                 )
     # acc_mutual_info scores every continuation once more without the context.
-    return [one for one in requests if prompt_text(one[0])] or requests
+    return [one for one in requests if rows.prompt_text(one[0])] or requests
 
 
 def _messages(context: object, *, place: str) -> tuple[Message, ...]:
@@ -126,7 +115,7 @@ def _answer(place: str, asked: list[Asked], lookup: SampleLookup, match: Match) 
     choices = tuple(words or "" for _, words, _ in ordered)
     try:  # each reply is a pair of a log-likelihood and whether it is the greedy answer
         values = [float(one[2][0][0]) for one in ordered if isinstance(one[2][0], list)]
-        scores = scores_of_logprobs(values, choices)
+        scores = rows.scores_of_logprobs(values, choices)
     except (ValueError, TypeError, IndexError) as error:
         raise DataError(f"{place}: resps: {error}; get the file again") from error
     return StoredAnswer(place, sample.id, variant, messages, choices=choices, scores=scores)

@@ -1,7 +1,4 @@
-"""Pairs of texts to BERTScore by the bert-score package: precision, recall and F1.
-
-Models, layers, baselines and the preparation of texts are those of the package.
-"""
+"""Pairs of texts to BERTScore by the bert-score package, its models, layers and preparation."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -20,7 +17,6 @@ from harness.models.encoders.encoders import MiniLM
 from harness.models.local.checkpoints import ResolvedCheckpoint, device_of, explain, resolve
 from harness.models.vectors import without_surrogates
 from harness.parts import digest
-from harness.storage.tables import read_text
 
 PACKAGED: Final = "minilm"
 MOST_TOKENS: Final = 512  # where a tokenizer states no limit of its own
@@ -73,32 +69,11 @@ class BertScorer:
             )
         return int(layer)
 
-    @property
-    def baseline(self) -> tuple[float, float, float]:
-        """P, R and F of unrelated English texts at this layer, from the package."""
-        folder = Path(_library().__file__ or "").parent / "rescale_baseline" / "en"
-        path = folder / f"{self._source}.tsv"
-        if self._source == PACKAGED or not path.is_file():
-            raise SpecError(
-                f"bert-score has no baseline for {self._source}; set `is_rescaled: false`"
-            )
-        row = read_text(path).splitlines()[self.layer + 1]  # after the header and layer 0
-        precision, recall, f1 = (float(part) for part in row.split(",")[1:])
-        return precision, recall, f1
-
-    def figures(
-        self, pairs: Sequence[tuple[str, str]], documents: Sequence[str] | None = None
-    ) -> NDArray[np.float64]:
-        """Precision, recall and F1 [pairs, 3] of pairs of answer and reference.
-
-        With documents a token weighs by its idf among them.
-        """
+    def figures(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """Precision, recall and F1 [pairs, 3] of pairs of answer and reference."""
         library, (tokenizer, model) = _library(), self._network
-        if documents is None:
-            marks = (tokenizer.sep_token_id, tokenizer.cls_token_id)
-            weights = defaultdict(lambda: 1.0, dict.fromkeys(marks, 0.0))
-        else:
-            weights = library.get_idf_dict([*map(without_surrogates, documents)], tokenizer, 0)
+        marks = (tokenizer.sep_token_id, tokenizer.cls_token_id)
+        weights = defaultdict(lambda: 1.0, dict.fromkeys(marks, 0.0))
         answers, references = (
             [*map(without_surrogates, side)] for side in zip(*pairs, strict=True)
         )

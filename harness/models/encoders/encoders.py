@@ -1,12 +1,12 @@
 """Texts to unit vectors: packaged MiniLM, weightless n-grams, or any sentence-transformers model.
 
-The dot product of two rows is the cosine of their texts. `encoder_of` builds the encoder of a spec,
-one of each kind and setting in a process; `CachedEncoder` stores rows in a folder. Torch,
-transformers and sentence-transformers are imported when the first text is encoded.
+The dot product of two rows is the cosine of their texts. Torch, transformers and
+sentence-transformers are imported when the first text is encoded.
 """
 
 import io
 import json
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
@@ -15,19 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol, runtime_checkable
 from zlib import crc32
 
+import msgspec
 import numpy as np
 
 from harness.errors import ModelError
 from harness.lazy import PreTrainedTokenizerBase
 from harness.models.encoders.networks import REMEDY, Network, barely_read, exceed
 from harness.models.extras import require
-from harness.models.local.checkpoints import (
-    ResolvedCheckpoint,
-    checksum,
-    explain,
-    fingerprint_of_modules,
-    resolve,
-)
+from harness.models.local import checkpoints
+from harness.models.local.checkpoints import checksum, explain
 from harness.models.spread import HERE, Executor, Part, Spreadable, placed
 from harness.models.vectors import (
     Progress,
@@ -76,73 +72,102 @@ class Encoder(Protocol):
 
 
 @runtime_checkable
-class Limited(Protocol):
-    """An encoder with a limit of length, which knows the texts that exceed it."""
+class Reading(Protocol):
+    """An encoder with a vocabulary and a limit, which knows the texts that it does not read."""
 
     def cut(self, texts: Sequence[str]) -> list[bool]:
         """Whether each text is longer than the encoder reads."""
-
-
-@runtime_checkable
-class Reading(Protocol):
-    """An encoder with a vocabulary, which knows the texts that it can hardly read."""
 
     def unread(self, texts: Sequence[str]) -> list[bool]:
         """Whether each text is of unknown tokens, or of a script that is only spelled out."""
 
 
-class MiniLM(Spreadable):
+class TokenEncoder(Spreadable):
+    """What the encoders with a tokenizer share; a lone surrogate is read as a question mark.
+
+    With `is_bare` they read a text without the quotation marks around it and its full stop, which
+    depend on the file and not on what a text says.
+    """
+
+    kind: ClassVar[str]
+    is_bare: bool = False
+
+    @property
+    def name(self) -> str:
+        """The kind, and `bare` if so."""
+        return f"{self.kind}-bare" if self.is_bare else self.kind
+
+    @property
+    def digest(self) -> str:
+        """Digest of all that changes the vectors."""
+        return digest((self._own_digest, "bare")) if self.is_bare else self._own_digest
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Encode texts into unit-norm rows, in their order; distinct ones once."""
+        return row_of_each(self._read(texts), self._rows)
+
+    def cut(self, texts: Sequence[str]) -> list[bool]:
+        """Whether each text has more tokens than are read, special ones included."""
+        return exceed(self._read(texts), self._most_tokens, self._tokenizer)
+
+    def unread(self, texts: Sequence[str]) -> list[bool]:
+        """Whether each text is of unknown tokens, or of a script that is only spelled out."""
+        return barely_read(self._read(texts), self._tokenizer)
+
+    def _read(self, texts: Sequence[str]) -> Sequence[str]:
+        return [*map(bare, texts)] if self.is_bare else texts
+
+    @property
+    @abstractmethod
+    def _own_digest(self) -> str: ...
+
+    @property
+    @abstractmethod
+    def _most_tokens(self) -> int | None: ...
+
+    @abstractmethod
+    def _tokenizer(self) -> PreTrainedTokenizerBase: ...
+
+    @abstractmethod
+    def _rows(self, texts: list[str]) -> Vectors: ...
+
+
+class MiniLM(TokenEncoder):
     """all-MiniLM-L6-v2 as packaged: the mean of the token vectors, scaled to length 1.
 
     With `layers` (1 to 6; 0: the word vectors) the row has the mean of each layer, each of length
-    1, and a constant column; the whole row is scaled to length 1. Float32, on a CUDA device if
-    there is one, else on the CPU; texts are cut at 256 tokens. Distinct texts are encoded once, in
-    batches that depend on which texts there are and not on their order. Other texts change a row by
-    float noise only (below 1e-6).
+    1, and a constant column; the whole row is scaled to length 1. Float32; texts are cut at 256
+    tokens. Other texts, but not their order, change a row by float noise only (below 1e-6), as does
+    `batch_tokens`, which bounds a batch, padding included.
     """
 
     depth: Final = 6
-    max_tokens: Final = 256  # sentence_bert_config.json, pinned below
     files: Final = MINILM_FILES
+    _most_tokens = 256  # sentence_bert_config.json, pinned below
 
     def __init__(
         self,
         folder: Path | None = None,
         *,
         layers: Sequence[int] = (),
+        is_bare: bool = False,
         batch_tokens: int = BATCH_TOKENS,
     ) -> None:
-        """Use the model in `folder`, by default the installed package's.
-
-        `batch_tokens` bounds a batch, padding included; it changes speed and float noise.
-        """
+        """Use the model in `folder`, by default the installed package's."""
         if unknown := [layer for layer in layers if layer not in range(self.depth + 1)]:
             raise ModelError(f"MiniLM has no layer {unknown[0]}; give layers of 0 to {self.depth}")
-        self._folder, self._layers = folder, tuple(layers)
+        self._folder, self._layers, self.is_bare = folder, tuple(layers), is_bare
         self._batch_tokens = batch_tokens
 
     @property
-    def name(self) -> str:
+    def kind(self) -> str:  # type: ignore[override]  # of the layers too
         """`minilm`, followed by the layers if they are set."""
         return "-".join(["minilm", *map(str, self._layers)])
 
     @property
-    def digest(self) -> str:
-        """Digest of weights, tokenizer, pooling and normalisation; no file is read."""
+    def _own_digest(self) -> str:
         layers = ("layers, constant", self._layers) if self._layers else ()
         return digest((self.files, "mean over tokens", "l2", "float32", *layers))
-
-    def encode(self, texts: Sequence[str]) -> Vectors:
-        """Encode texts into unit-norm rows; a lone surrogate is read as a question mark."""
-        return row_of_each(texts, self._rows)
-
-    def cut(self, texts: Sequence[str]) -> list[bool]:
-        """Whether each text has more than 256 tokens, the two special ones included."""
-        return exceed(texts, self.max_tokens, lambda: self._network.tokenizer)
-
-    def unread(self, texts: Sequence[str]) -> list[bool]:
-        """Whether each text is of unknown tokens, or mostly of a script other than Latin."""
-        return barely_read(texts, lambda: self._network.tokenizer)
 
     def checked_folder(self) -> Path:
         """The folder of the files; a missing or changed file is an error."""
@@ -158,12 +183,15 @@ class MiniLM(Spreadable):
         return folder
 
     @cached_property
-    def _network(self) -> "Network":
-        return Network(self.checked_folder(), self.max_tokens, self._layers)
+    def _network(self) -> Network:
+        return Network(self.checked_folder(), self._most_tokens, self._layers)
 
     def compute(self, part: Part) -> Vectors:
         """The rows of a batch of token ids."""
         return self._network.pool(part)
+
+    def _tokenizer(self) -> PreTrainedTokenizerBase:
+        return self._network.tokenizer
 
     def _rows(self, texts: list[str]) -> Vectors:
         return self._network.rows(texts, self._batch_tokens, self._computed)
@@ -172,10 +200,9 @@ class MiniLM(Spreadable):
 class CharNgrams:
     """Counts of the character pairs and triples of a lower-cased text, scaled to length 1.
 
-    White space counts as one blank, with one more at each end. Each n-gram is counted in one of
-    `width` columns, given by its CRC-32. It compares spelling, not meaning: a substitute where no
-    weights are available. Single characters are left out: they are alike in all texts of a
-    language. Rows do not depend on what else is encoded.
+    White space counts as one blank, with one more at each end. Each n-gram is counted in the column
+    of its CRC-32. It compares spelling, not meaning: a substitute where no weights are available.
+    Single characters are left out: they are alike in all texts of a language.
     """
 
     name: Final = "char-ngrams"
@@ -191,68 +218,52 @@ class CharNgrams:
         """Encode texts into unit-norm rows; the empty text is read as two blanks."""
         return row_of_each(texts, self._rows)
 
-    def cut(self, texts: Sequence[str]) -> list[bool]:
-        """False for each text: all of it is read."""
-        return [False] * len(texts)
-
     def _rows(self, texts: list[str]) -> Vectors:
         rows = np.empty((len(texts), self.width), dtype=np.float32)
         for row, text in zip(rows, texts, strict=True):
-            counts = np.bincount(self._columns(text), minlength=self.width)
+            padded = f" {' '.join(text.lower().split())} "
+            columns = [
+                crc32(padded[start : start + size].encode("utf-8", "surrogatepass")) % self.width
+                for size in self.sizes
+                for start in range(len(padded) - size + 1)
+            ]
+            counts = np.bincount(columns, minlength=self.width)
             row[:] = counts / np.linalg.norm(counts)
         return rows
-
-    def _columns(self, text: str) -> list[int]:
-        padded = f" {' '.join(text.lower().split())} "
-        return [
-            crc32(padded[start : start + size].encode("utf-8", "surrogatepass")) % self.width
-            for size in self.sizes
-            for start in range(len(padded) - size + 1)
-        ]
 
 
 TEXTS_AT_ONCE: Final = 32  # the batch of sentence-transformers
 
 
 @dataclass(frozen=True)
-class SentenceTransformers(Spreadable):
+class SentenceTransformers(TokenEncoder):
     """Any model of the sentence-transformers package: a hub name or a folder; rows of length 1.
 
-    Distinct texts are encoded once, the short ones first, in batches that do not depend on their
-    order. The model's own code is not run (trust_remote_code stays off).
+    `layers` are read as MiniLM's. Batches do not depend on the order of texts. The model's own code
+    is not run (trust_remote_code stays off).
     """
 
     model: str
     revision: str | None = None
     layers: tuple[int, ...] = ()
     sha256: str | None = None
+    is_bare: bool = False
 
-    name: ClassVar[str] = "sentence-transformers"
+    kind: ClassVar[str] = "sentence-transformers"
     is_scaled: ClassVar[bool] = True  # to length 1, whether the model does so itself or not
 
     @cached_property
-    def digest(self) -> str:
+    def _own_digest(self) -> str:
         """Digest of the hub's name and commit, of the folder's files, or of the weights' sha256."""
         layers = ("layers, constant", self.layers) if self.layers else ()
         if self.sha256 is not None:
-            return digest((self.name, "weights", self.sha256, *layers))
+            return digest((self.kind, "weights", self.sha256, *layers))
         resolved = self._resolved
         if resolved.commit is not None:
-            return digest((self.name, resolved.source, resolved.commit, *layers))
-        modules = fingerprint_of_modules(Path(resolved.source))
-        return digest((self.name, resolved.version, modules, *layers))
-
-    def encode(self, texts: Sequence[str]) -> Vectors:
-        """Encode texts into unit-norm rows; a lone surrogate is read as a question mark."""
-        return row_of_each(texts, self._rows)
-
-    def cut(self, texts: Sequence[str]) -> list[bool]:
-        """Whether each text has more tokens than the model's `max_seq_length`."""
-        return exceed(texts, self._max_tokens, self._tokenizer)
-
-    def unread(self, texts: Sequence[str]) -> list[bool]:
-        """Whether each text is of unknown tokens, or of a script that is only spelled out."""
-        return barely_read(texts, lambda: self._network.tokenizer)
+            return digest((self.kind, resolved.source, resolved.commit, *layers))
+        inner = sorted(path for path in Path(resolved.source).iterdir() if path.is_dir())
+        modules = [(path.name, checkpoints.fingerprint(path)) for path in inner]
+        return digest((self.kind, resolved.version, modules, *layers))
 
     def compute(self, part: Part) -> Vectors:
         """The rows of a batch of token ids, or without `layers` of texts."""
@@ -277,13 +288,13 @@ class SentenceTransformers(Spreadable):
         return self._layers_network.tokenizer if self.layers else self._network.tokenizer
 
     @property
-    def _max_tokens(self) -> int | None:
+    def _most_tokens(self) -> int | None:
         return self._layers_network.max_tokens if self.layers else self._network.max_seq_length
 
     @cached_property
-    def _resolved(self) -> ResolvedCheckpoint:
+    def _resolved(self) -> checkpoints.ResolvedCheckpoint:
         require("sentence_transformers")
-        return resolve(self.model, revision=self.revision)
+        return checkpoints.resolve(self.model, revision=self.revision)
 
     @cached_property
     def _network(self) -> "SentenceTransformer":
@@ -307,55 +318,14 @@ class SentenceTransformers(Spreadable):
 
     def _files(self) -> Path:
         """The folder of the checkpoint's files, whose weights are those that were asked for."""
-        resolved = self._resolved
-        folder = Path(resolved.source)
-        if resolved.commit is not None:
-            from huggingface_hub import snapshot_download
-
-            wanted = ["*.json", "*.txt", "model.safetensors"]
-            with explain(resolved.source):
-                found = snapshot_download(
-                    resolved.source, revision=resolved.commit, allow_patterns=wanted
-                )
-            folder = Path(found)
+        wanted = ["*.json", "*.txt", "model.safetensors"]
+        folder = checkpoints.fetched(self._resolved, wanted)
         if self.sha256 is not None and (actual := checksum(folder / WEIGHTS)) != self.sha256:
             raise ModelError(
                 f"{self.model}: {WEIGHTS} has sha256 {actual}, and `sha256:` names "
                 f"{self.sha256}; point `model:` to those weights"
             )
         return folder
-
-
-@dataclass(frozen=True, slots=True)
-class BareTexts:
-    """An encoder that reads texts without the quotation marks around them and their full stop.
-
-    Quotation marks and full stops depend on the file, not on what a text says.
-    """
-
-    encoder: "MiniLM | SentenceTransformers"
-
-    @property
-    def name(self) -> str:
-        """The encoder's name, followed by `bare`."""
-        return f"{self.encoder.name}-bare"
-
-    @property
-    def digest(self) -> str:
-        """Digest of the encoder's, and of how texts are read."""
-        return digest((self.encoder.digest, "bare"))
-
-    def encode(self, texts: Sequence[str]) -> Vectors:
-        """Encode texts into unit-norm rows, in their order."""
-        return self.encoder.encode([*map(bare, texts)])
-
-    def cut(self, texts: Sequence[str]) -> list[bool]:
-        """Whether each text is longer than the encoder reads."""
-        return self.encoder.cut([*map(bare, texts)])
-
-    def unread(self, texts: Sequence[str]) -> list[bool]:
-        """Whether each text is of unknown tokens, or of a script that is only spelled out."""
-        return self.encoder.unread([*map(bare, texts)])
 
 
 def package_folder(package: str) -> Path:
@@ -369,32 +339,21 @@ def package_folder(package: str) -> Path:
 @cache
 def encoder_of(spec: specs.LocalEncoderSpec, executor: Executor = HERE) -> Encoder:
     """Build the encoder of a spec, one of each executor; weights are loaded at the first text."""
-    encoder = placed(executor, partial(_encoder, spec))
-    is_bare = isinstance(spec, specs.MiniLMSpec | specs.SentenceTransformerSpec) and spec.is_bare
-    if is_bare and isinstance(encoder, MiniLM | SentenceTransformers):
-        return BareTexts(encoder)
-    return encoder
+    return placed(executor, partial(_encoder, spec))
 
 
 def _encoder(spec: specs.LocalEncoderSpec) -> Encoder:
     match spec:
         case specs.MiniLMSpec():
-            return MiniLM(layers=spec.layers)
+            return MiniLM(layers=spec.layers, is_bare=spec.is_bare)
         case specs.CharNgramsSpec():
             return CharNgrams()
         case specs.SentenceTransformerSpec():
-            return SentenceTransformers(spec.model, spec.revision, spec.layers, spec.sha256)
+            return SentenceTransformers(**msgspec.structs.asdict(spec))
         case specs.Llm2VecSpec():
             from harness.models.encoders.llm2vec import Llm2Vec
 
-            return Llm2Vec(
-                spec.base,
-                spec.adapters,
-                revision=spec.revision,
-                instruction=spec.instruction,
-                max_length=spec.max_length,
-                dtype=spec.dtype,
-            )
+            return Llm2Vec(**msgspec.structs.asdict(spec))
 
 
 BATCH = 2048  # texts that are encoded together and stored in one file
@@ -402,10 +361,7 @@ BATCH = 2048  # texts that are encoded together and stored in one file
 
 @dataclass(frozen=True, slots=True)
 class CachedEncoder:
-    """An encoder that stores its rows in a folder and reads them from there the next time.
-
-    `progress` counts distinct texts.
-    """
+    """An encoder that keeps its rows in a folder for the next time; `progress` counts texts."""
 
     encoder: Encoder
     folder: Path
@@ -422,7 +378,7 @@ class CachedEncoder:
         return self.encoder.digest
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Encode texts into unit-norm rows, in their order; a stored row is not computed again."""
+        """Encode texts into unit-norm rows, in their order."""
         return row_of_each(texts, self._rows)
 
     def _rows(self, texts: list[str]) -> Vectors:

@@ -1,13 +1,13 @@
 """Texts to unit vectors by LLM2Vec checkpoints: a Llama that attends both ways, tuned by adapters.
 
 Texts are prepared as llm2vec 0.2.3 does (BehnamGhader et al., 2024, arXiv:2404.05961), since such
-checkpoints were tuned that way. Torch, transformers and peft are imported when needed.
+checkpoints were tuned that way.
 """
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 from warnings import catch_warnings, simplefilter
@@ -17,16 +17,8 @@ import numpy as np
 from harness.errors import ModelError, SpecError
 from harness.lazy import PreTrainedModel, PreTrainedTokenizerBase, torch
 from harness.models.extras import require
-from harness.models.local.checkpoints import (
-    Checkpoint,
-    ResolvedCheckpoint,
-    device_of,
-    dtype_of,
-    explain,
-    load_weights,
-    open_checkpoint,
-    resolve,
-)
+from harness.models.local import checkpoints
+from harness.models.local.checkpoints import Checkpoint, ResolvedCheckpoint, explain
 from harness.models.spread import Needs, Part, Spreadable
 from harness.models.vectors import Vectors, rising_batches, row_of_each, without_surrogates
 from harness.parts import digest
@@ -44,12 +36,8 @@ TURNS: Final = {
 """What the package writes around instruction and text, by the model the adapters were tuned on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """A prepared text: its tokens, and how many of the last ones are pooled."""
-
-    ids: list[int]
-    pooled: int
+Tokens = tuple[list[int], int]
+"""The tokens of a prepared text, and how many of the last ones are pooled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,44 +61,27 @@ class Preparation:
         before, after, *rest = whole.split(SEPARATOR)
         ids = self._ids("".join([before, after, *rest]), has_start=True)
         ids = ids or [self.tokenizer.eos_token_id]
-        return Tokens(ids, min(len(self._ids(after)), len(ids)) or len(ids))
+        return ids, min(len(self._ids(after)), len(ids)) or len(ids)
 
     def _shortened(self, text: str) -> str:
-        """The text without the words beyond the package's limit.
-
-        The package drops all of a long text that has hardly any blanks; here it is cut.
-        """
+        """The text without the words beyond the package's limit; it is cut if it has no blanks."""
         while (length := len(self._ids(text))) > TEXT_TOKENS:
             words = text.split()
             kept = int(len(words) * TEXT_TOKENS / length)
             if kept == 0:
-                return self._cut(text)
+                # Before the last token within the limit, which may be part of a character.
+                read = self.tokenizer(
+                    text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
+                )
+                return text[: read["offset_mapping"][TEXT_TOKENS - 1][0]]
             text = " ".join(words[:kept])
         return text
-
-    def _cut(self, text: str) -> str:
-        """The characters before the last token within the limit, which may be part of one."""
-        spans: list[tuple[int, int]] = self.tokenizer(
-            text,
-            add_special_tokens=False,
-            truncation=True,
-            max_length=TEXT_TOKENS,
-            return_offsets_mapping=True,
-        )["offset_mapping"]
-        return text[: spans[-1][0]]
 
     def _ids(self, text: str, *, has_start: bool = False) -> list[int]:
         ids: list[int] = self.tokenizer(
             text, add_special_tokens=has_start, truncation=True, max_length=self.max_length
         )["input_ids"]
         return ids
-
-
-@dataclass(frozen=True, slots=True)
-class _Stack:
-    base: Checkpoint
-    adapters: tuple[ResolvedCheckpoint, ...]
-    turn: tuple[str, str] | None
 
 
 @dataclass(frozen=True)
@@ -142,9 +113,9 @@ class Llm2Vec(Spreadable):
     @cached_property
     def digest(self) -> str:
         """Digest of base, adapters, text preparation, pooling and dtype, without weights."""
-        stack = self._stack
-        reading = (stack.turn, self.instruction.strip(), self.max_length, TEXT_TOKENS)
-        weights = (stack.base.identity, [one.version for one in stack.adapters], self._dtype)
+        base, adapters, turn = self._stack
+        reading = (turn, self.instruction.strip(), self.max_length, TEXT_TOKENS)
+        weights = (base.identity, [one.version for one in adapters], self._dtype)
         return digest((self.name, "native", weights, reading, "mean over text tokens", "l2"))
 
     def encode(self, texts: Sequence[str]) -> Vectors:
@@ -162,9 +133,9 @@ class Llm2Vec(Spreadable):
 
     def _rows(self, texts: list[str]) -> Vectors:
         tokens = [self._preparation.read(without_surrogates(text)) for text in texts]
-        lengths = [len(one.ids) for one in tokens]
+        lengths = [len(ids) for ids, _ in tokens]
         order = sorted(range(len(texts)), key=lambda i: (lengths[i], texts[i]))
-        rows = np.empty((len(texts), self._stack.base.config.hidden_size), dtype=np.float32)
+        rows = np.empty((len(texts), self._stack[0].config.hidden_size), dtype=np.float32)
         batches = [*rising_batches(order, lengths, budget=self.batch_tokens)]
         found = self._computed([tokens[i] for i in batch] for batch in batches)
         for batch, vectors in zip(batches, found, strict=True):
@@ -172,55 +143,61 @@ class Llm2Vec(Spreadable):
         return rows
 
     @cached_property
-    def _stack(self) -> _Stack:
+    def _stack(self) -> tuple[Checkpoint, list[ResolvedCheckpoint], tuple[str, str] | None]:
+        """The base, the adapters upon it, and the turn that they were tuned in."""
         require("torch", "transformers", "peft")
         from transformers.utils.peft_utils import find_adapter_config_file
 
-        given = open_checkpoint(self.base, revision=self.revision, trust_remote_code=False)
-        adapters = tuple(_resolved_adapter(source) for source in self.adapters)
-        base = given
+        opened = partial(checkpoints.open_checkpoint, trust_remote_code=False)
+        given = base = opened(self.base, revision=self.revision)
+        adapters = [*map(_resolved_adapter, self.adapters)]
         with explain(given.source):
             is_adapter = find_adapter_config_file(given.source, revision=given.commit)
         if is_adapter:
-            inner = open_checkpoint(_tuned_on(given), revision=None, trust_remote_code=False)
-            base, adapters = replace(inner, tokenizer=given.tokenizer), (given, *adapters)
+            inner = opened(_tuned_on(given), revision=None)
+            base, adapters = replace(inner, tokenizer=given.tokenizer), [given, *adapters]
         if base.config.model_type != "llama":
             raise ModelError(f"{self.base} is a {base.config.model_type}; LLM2Vec here runs Llamas")
         names = [given.source, _former_name(given), *map(_tuned_on, adapters)]
         turn = next((TURNS[name] for name in names if name in TURNS), None)
-        return _Stack(base, adapters, turn)
+        return base, adapters, turn
 
     @cached_property
     def _preparation(self) -> Preparation:
-        stack = self._stack
-        return Preparation(stack.base.tokenizer, stack.turn, self.instruction, self.max_length)
+        base, _, turn = self._stack
+        return Preparation(base.tokenizer, turn, self.instruction, self.max_length)
 
     @cached_property
     def _model(self) -> PreTrainedModel:
-        base = self._stack.base
-        model = load_weights(base, dtype=self._dtype, device=self._device, has_head=False)
-        return _with_adapters(model, self._stack.adapters, device=self._device)
+        base, adapters, _ = self._stack
+        model = checkpoints.load_weights(
+            base, dtype=self._dtype, device=self._device, has_head=False
+        )
+        for place, adapter in enumerate(adapters):  # all but the last are merged, as in the package
+            model = _with_adapter(model, adapter, is_merged=place in (0, *range(len(adapters) - 1)))
+        model.to(self._device)  # type: ignore[arg-type]  # its wrapper's annotation loses self
+        model.train(False)
+        return model
 
     @property
     def _device(self) -> str:
-        return device_of(self.device)
+        return checkpoints.device_of(self.device)
 
     @property
     def _dtype(self) -> str:
-        return dtype_of(self.dtype, self._device, self._stack.base.config)
+        return checkpoints.dtype_of(self.dtype, self._device, self._stack[0].config)
 
 
 def _pool(model: PreTrainedModel, batch: Sequence[Tokens]) -> Vectors:
     """The mean state of each text's pooled tokens, scaled to length 1.
 
-    Padding is on the right, so a text's positions do not depend on its batch; a mask of the
-    padding alone, given in full, replaces the causal one.
+    A mask of the padding alone, which is on the right, replaces the causal one.
     """
     device, dtype = model.device, model.dtype
-    lengths = torch.tensor([len(one.ids) for one in batch], device=device)[:, None]
-    pooled = torch.tensor([one.pooled for one in batch], device=device)[:, None]
+    lengths = torch.tensor([len(ids) for ids, _ in batch], device=device)[:, None]
+    pooled = torch.tensor([last for _, last in batch], device=device)[:, None]
     padded = torch.nn.utils.rnn.pad_sequence(
-        [torch.tensor(one.ids, device=device) for one in batch], batch_first=True
+        [torch.tensor(ids, device=device) for ids, _ in batch], batch_first=True
     )
     places = torch.arange(padded.shape[1], device=device)
     is_padding, is_text = places >= lengths, (places >= lengths - pooled) & (places < lengths)
@@ -232,18 +209,6 @@ def _pool(model: PreTrainedModel, batch: Sequence[Tokens]) -> Vectors:
         sums = (states * is_text[:, :, None]).sum(dim=1)
         rows: Vectors = torch.nn.functional.normalize(sums, dim=1).cpu().numpy()
     return rows
-
-
-def _with_adapters(
-    model: PreTrainedModel, adapters: Sequence[ResolvedCheckpoint], *, device: str
-) -> PreTrainedModel:
-    """The model under its adapters; all but the last are merged, as in the package."""
-    for place, adapter in enumerate(adapters):
-        is_merged = place == 0 or place < len(adapters) - 1
-        model = _with_adapter(model, adapter, is_merged=is_merged)
-    model.to(device)  # type: ignore[arg-type]  # its wrapper's annotation loses self
-    model.train(False)
-    return model
 
 
 def _with_adapter(
@@ -277,7 +242,7 @@ def _resolved_adapter(source: str) -> ResolvedCheckpoint:
     name, mark, revision = source.rpartition("@")
     if not mark or Path(source).expanduser().is_dir():
         name, revision = source, "main"
-    return resolve(name, revision=revision, file="adapter_config.json")
+    return checkpoints.resolve(name, revision=revision, file="adapter_config.json")
 
 
 def _tuned_on(adapter: ResolvedCheckpoint) -> str:

@@ -21,7 +21,7 @@ class Network:
     """A transformer with its tokenizer, whose token vectors are averaged."""
 
     def __init__(self, folder: Path, max_tokens: int, layers: tuple[int, ...]) -> None:
-        """Read a checked folder; its weights are loaded with the first batch that is computed."""
+        """Read a checked folder; its weights are loaded with the first batch."""
         try:
             import safetensors.torch
             from transformers import AutoConfig, AutoTokenizer
@@ -101,14 +101,11 @@ class Network:
 def exceed(
     texts: Sequence[str], most: int | None, tokenizer: Callable[[], PreTrainedTokenizerBase]
 ) -> list[bool]:
-    """Whether each text has more than `most` tokens, special ones included; None is no limit.
-
-    A token is a byte or more: texts that are short in bytes are not tokenized.
-    """
+    """Whether each text has more than `most` tokens, special ones included; None is no limit."""
 
     def is_longer(text: str) -> bool:
         if most is None or len(text.encode("utf-8", "replace")) <= most - 8:
-            return False
+            return False  # a token is a byte or more
         read = tokenizer()(without_surrogates(text), truncation=False, verbose=False)
         return len(read["input_ids"]) > most
 
@@ -124,8 +121,7 @@ def barely_read(
     """Whether a tokenizer knows too little of each text: no token, or not the script.
 
     It does not know a script other than Latin that most letters of a text are of, where half the
-    tokens are unknown or there are SPELLED tokens a letter or more. Texts of ASCII words are not
-    tokenized.
+    tokens are unknown or there are SPELLED tokens a letter or more.
     """
 
     def is_barely(text: str) -> bool:

@@ -1,17 +1,14 @@
-"""A checkpoint's name or folder to its exact version, its tokenizer and its weights.
-
-Every back end that runs checkpoints on this machine uses it. The version is known without the
-weights, which are loaded last and only on request. Nothing here prompts or samples.
-"""
+"""A checkpoint's name or folder to its exact version, its tokenizer and its weights."""
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from logging import ERROR, getLogger
 from pathlib import Path
 from textwrap import shorten
+from typing import Any
 
 from harness.errors import ModelError
 from harness.lazy import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, torch
@@ -101,6 +98,19 @@ def open_spec(spec: LocalSpec, cache: Path) -> Checkpoint:
     return open_checkpoint(source, revision=spec.revision, trust_remote_code=spec.trust_remote_code)
 
 
+def fetched(checkpoint: ResolvedCheckpoint, patterns: Sequence[str] | None = None) -> Path:
+    """The folder of a checkpoint's files, downloaded where they match one of the patterns."""
+    if checkpoint.commit is None:
+        return Path(checkpoint.source).resolve()
+    from huggingface_hub import snapshot_download
+
+    wanted = None if patterns is None else [*patterns]
+    with explain(checkpoint.source):
+        return Path(
+            snapshot_download(checkpoint.source, revision=checkpoint.commit, allow_patterns=wanted)
+        )
+
+
 def load_weights(
     checkpoint: Checkpoint, *, dtype: str, device: str, has_head: bool = True
 ) -> PreTrainedModel:
@@ -110,11 +120,9 @@ def load_weights(
     """
     from transformers import AutoModel, AutoModelForCausalLM
 
-    model: PreTrainedModel
-    loading: dict[str, set[str]]
-    kind = AutoModelForCausalLM if has_head else AutoModel
-    with explain(checkpoint.source):  # the first load imports more of transformers
-        model, loading = kind.from_pretrained(  # type: ignore[misc]  # a pair
+    kind: Any = AutoModelForCausalLM if has_head else AutoModel
+    with explain(checkpoint.source):
+        model, loading = kind.from_pretrained(
             checkpoint.source,
             revision=checkpoint.commit or "main",
             trust_remote_code=checkpoint.trust_remote_code,
@@ -127,13 +135,13 @@ def load_weights(
             f"noise ({', '.join(missing[:3])}, ...); download it again or use another"
         )
     try:
-        model.to(device)  # type: ignore[arg-type]  # its wrapper's annotation loses self
+        placed: PreTrainedModel = model.to(device)
     except torch.OutOfMemoryError as error:
         raise ModelError(
             f"{checkpoint.source}: its weights in {dtype} do not fit on {device}; "
             "use a smaller checkpoint, a smaller dtype or device: cpu"
         ) from error
-    return model
+    return placed
 
 
 def device_of(wanted: str) -> str:
@@ -170,12 +178,6 @@ def fingerprint(folder: Path) -> str:
         elif path.suffix in READ_IN_BLOCKS:
             parts.append((path.name, _sampled(path)))
     return digest(parts)
-
-
-def fingerprint_of_modules(folder: Path) -> list[tuple[str, str]]:
-    """Name and fingerprint of each inner folder, the sentence-transformers layout."""
-    inner = sorted(path for path in folder.iterdir() if path.is_dir())
-    return [(path.name, fingerprint(path)) for path in inner]
 
 
 def _sampled(path: Path) -> str:

@@ -1,9 +1,6 @@
 """Rows of tokens to the log-probabilities of their scored ends, through a loaded causal model.
 
-Two modes, equal up to rounding. TREE computes each node of the rows' prefix tree once, through the
-model's own modules, with an attention that follows the tree. PADDED batches rows of like length,
-which any causal model can do. A model may use the tree once a few short rows scored together
-equal the same rows scored one by one. Rows are never truncated.
+A model scores in the fastest mode in which a few short rows equal the same rows scored one by one.
 """
 
 import logging
@@ -12,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from functools import cached_property
 from inspect import signature
+from itertools import islice
 from math import fsum
 from typing import Any, TypeVar
 
@@ -37,8 +35,8 @@ def token_batches(
 ) -> Iterator[list[Item]]:
     """Split rows into batches, longest first; only a single row may exceed the budget.
 
-    `shape` returns a row's tokens to sample and its prompt tokens. All rows of a batch sample
-    equally many; a batch costs its number of rows times its longest row, padding included.
+    `shape` returns a row's tokens to sample, equal in a batch, and its prompt tokens; a batch costs
+    its number of rows times its longest row.
     """
     batch: list[Item] = []
     sampled, cost = 0, 0
@@ -59,10 +57,7 @@ def split(
     *,
     too_big: type[Exception],
 ) -> Iterator[tuple[Item, Result | None]]:
-    """Run a batch and yield each row with its result; halve it when `run` raises `too_big`.
-
-    The result is None for a row that is too big by itself.
-    """
+    """Run a batch, halving it when `run` raises `too_big`; None for a row too big by itself."""
     pending = [batch]
     while pending:
         rows = pending.pop()
@@ -80,7 +75,7 @@ def _attempt(
     run: Callable[[Sequence[Item]], Sequence[Result]],
     too_big: type[Exception],
 ) -> Sequence[Result] | None:
-    """Return the results, None if too big: the exception and what it refers to are freed."""
+    """The results, None if too big: the exception and what it refers to are freed."""
     try:
         return run(rows)
     except too_big:
@@ -100,13 +95,12 @@ LEAK = 0.5  # nats that no rounding makes: some models round so coarsely that 0.
 _log = logging.getLogger(__name__)
 
 
-def is_rounding(apart: float, dtype: str) -> bool:
-    """Whether rounding alone may make sums of whole choices differ so much, in nats."""
-    return apart <= TOLERANCES.get(dtype, 10 * EXACT)
-
-
 class ScoringMode(Enum):
-    """How rows are scored together; the values complete `choices are scored ...`."""
+    """How rows are scored together; the values complete `choices are scored ...`.
+
+    TREE computes each node of the rows' prefix tree once, through the model's own modules. PADDED
+    batches rows of like length.
+    """
 
     TREE = "as a prefix tree"
     PADDED = "in padded batches"
@@ -133,16 +127,8 @@ class ChoiceScorer:
         try:
             return self._sums(rows, self.mode)
         except TreeRefusal as refusal:  # of these long rows: short ones have been tried
-            if self._fallback is None:
-                self._fallback = self._mode_without_tree(str(refusal))
+            self._fallback = self._fallback or self._mode_without_tree(str(refusal))
             return self._sums(rows, self._fallback)
-
-    def alone(self, row: ScoredRow) -> float | None:
-        """The same sum by the plain model, nothing padded and no tree followed; None if too big."""
-        from torch import OutOfMemoryError
-
-        found = _attempt([row], self._padded, OutOfMemoryError)
-        return None if found is None else found[0]
 
     def _sums(self, rows: Sequence[ScoredRow], mode: ScoringMode) -> list[float | None]:
         from torch import OutOfMemoryError
@@ -153,16 +139,15 @@ class ChoiceScorer:
             sums |= split(batch, run, too_big=OutOfMemoryError)
         return [sums[row] for row in rows]
 
-    def _batches(self, rows: Sequence[ScoredRow], mode: ScoringMode) -> Iterable[list[ScoredRow]]:
+    def _batches(self, rows: Sequence[ScoredRow], mode: ScoringMode) -> Iterator[list[ScoredRow]]:
         """Rows that are computed together; a tree is cut into passes later."""
-        if mode is ScoringMode.ALONE:
-            return [[row] for row in rows]
-        alone = [[row] for row in rows if row.fed > self._stretched]
         together = [row for row in rows if row.fed <= self._stretched]
+        yield from ([row] for row in rows if row.fed > self._stretched)
         if mode is ScoringMode.TREE:
-            return [*alone, together] if together else alone
-        most = min(self._most_nodes, self._most_reads)
-        return [*alone, *token_batches(together, most, shape=lambda row: (0, row.fed))]
+            yield from [together] if together else []
+        else:
+            most = min(self._most_nodes, self._most_reads) if mode is ScoringMode.PADDED else 1
+            yield from token_batches(together, most, shape=lambda row: (0, row.fed))
 
     @cached_property
     def mode(self) -> ScoringMode:
@@ -232,20 +217,17 @@ class ChoiceScorer:
         return [fsum(logprobs[at] for at in ids) for ids in tree.reads_of]
 
     def _pass(self, tree: PrefixTree, nodes: Sequence[int], reads: Sequence[int]) -> Tensor:
-        place = {node: at for at, node in enumerate(nodes)}
-        kept = sorted({place[tree.reads[at][0]] for at in reads}) or [0]
+        wanted = [tree.reads[at] for at in reads]
+        kept = sorted({node for node, _ in wanted}) or nodes[:1]
+        place, number = ({node: at for at, node in enumerate(some)} for some in (nodes, kept))
         logits = self._logits(
             torch.tensor([[tree.tokens[node] for node in nodes]]),
-            kept,
+            [place[node] for node in kept],
             attention_mask=torch.ones(1, len(nodes), dtype=torch.long),
             position_ids=torch.tensor([[tree.depths[node] for node in nodes]]),
         )
-        row_of_place = {at: number for number, at in enumerate(kept)}
-        return _log_probabilities(
-            logits[0],
-            [row_of_place[place[tree.reads[at][0]]] for at in reads],
-            [tree.reads[at][1] for at in reads],
-        )
+        tokens = [token for _, token in wanted]
+        return _log_probabilities(logits[0], [number[node] for node, _ in wanted], tokens)
 
     def _padded(self, rows: Sequence[ScoredRow]) -> list[float]:
         """The sums of rows in one batch, padded on the right, where no token attends."""
@@ -253,18 +235,15 @@ class ChoiceScorer:
         lines = {tokens: at for at, tokens in enumerate(dict.fromkeys(r.tokens[:-1] for r in rows))}
         fed = [[*tokens, *[0] * (width - len(tokens))] for tokens in lines]
         mask = [[1] * len(tokens) + [0] * (width - len(tokens)) for tokens in lines]
-        kept = sorted({place for row in rows for place in range(row.first - 1, row.fed)})
+        reads = [(row, place) for row in rows for place in range(row.first - 1, row.fed)]
+        kept = sorted({place for _, place in reads})
+        number = {place: at for at, place in enumerate(kept)}
+        places = [lines[row.tokens[:-1]] * len(kept) + number[place] for row, place in reads]
+        tokens = [row.tokens[place + 1] for row, place in reads]
         with torch.inference_mode():
             logits = self._logits(torch.tensor(fed), kept, attention_mask=torch.tensor(mask))
-            row_of_place = {place: number for number, place in enumerate(kept)}
-            places = [
-                lines[row.tokens[:-1]] * len(kept) + row_of_place[place]
-                for row in rows
-                for place in range(row.first - 1, row.fed)
-            ]
-            tokens = [token for row in rows for token in row.tokens[row.first :]]
             logprobs = iter(_log_probabilities(logits.flatten(0, 1), places, tokens).tolist())
-        return [fsum(next(logprobs) for _ in row.tokens[row.first :]) for row in rows]
+        return [fsum(islice(logprobs, len(row.tokens) - row.first)) for row in rows]
 
     def _logits(self, ids: Tensor, kept: Sequence[int], **given: Tensor) -> Tensor:
         """The model's logits at some positions only: (rows, positions, vocabulary)."""
@@ -284,8 +263,7 @@ def _log_probabilities(logits: Tensor, places: Sequence[int], tokens: Sequence[i
 
 
 def _stretched_beyond(config: PretrainedConfig) -> int:
-    """The longest row whose rotary frequencies equal those of shorter rows."""
-    # With longrope, a longer row changes the frequencies of all rows in its batch.
+    """The longest row that leaves the rotary frequencies of its batch as they are (longrope)."""
     rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
     parts = [part for part in rope.values() if isinstance(part, dict)] or [rope]
     stretched = [part for part in parts if part.get("rope_type", part.get("type")) == "longrope"]

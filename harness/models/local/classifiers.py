@@ -1,9 +1,8 @@
 """Labelled texts to trained classifiers in folders, and requests to choose to their scores.
 
-A head reads an encoder's vectors: a logistic regression gives log-probabilities, a
-support vector machine its choice, with its decision scores as detail. A sequence classifier was
-trained here, or is a checkpoint whose own labels the YAML names. Both read the text and no prompt.
-Training texts are kept as fingerprints, so that an evaluation on them is noticed; no pickles.
+A head reads an encoder's vectors: a logistic regression gives log-probabilities, a support vector
+machine its choice. Both it and a sequence classifier read the text and no prompt. Training texts
+are kept as fingerprints, so that an evaluation on them is noticed; no pickles.
 """
 
 import logging
@@ -52,9 +51,9 @@ TRAINED_ON = "trained_on"  # a detail of the response, 1 if the model was traine
 class ClassifierCard:
     """What a classifier was trained on, and how.
 
-    `labels` are in the order of its scores, `rows` counts texts by label, `made` counts the
-    augmented ones among them by method. `repeated` counts by label the texts that oversampling
-    repeats; UNSET without it. `recipe` is all in the YAML that changes the weights.
+    `labels` are in the order of its scores, `rows` counts texts by label, as often as they are
+    trained on, `made` the augmented ones among them by method. `recipe` is all in the YAML that
+    changes the weights.
     """
 
     model: str
@@ -70,7 +69,6 @@ class ClassifierCard:
     made: Mapping[str, int]
     checksums: Mapping[str, str]
     versions: Mapping[str, str]
-    repeated: Mapping[str, int] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def digest(self) -> str:
@@ -129,11 +127,7 @@ def read_trained(folder: Path, *, model: str, task: str) -> TrainedClassifier:
 
 
 def check_fit(trained: TrainedClassifier, labels: Sequence[str], samples: Sequence[Sample]) -> None:
-    """Refuse a task of other labels, and samples that are mostly training texts.
-
-    `samples` are those that are asked about. A few training texts among them are logged: released
-    splits share some.
-    """
+    """Refuse a task of other labels, and samples that are mostly training texts."""
     card = trained.card
     if sorted(card.labels) != sorted(labels):
         raise SpecError(
@@ -199,7 +193,7 @@ class SklearnModel(TextLabeller):
 class Lesson:
     """Texts to learn from, each with the place of its label, from 0; and what a card says of them.
 
-    `parts` names for each text its label and the method that made it: trainings share these parts.
+    `parts` names for each text its label and the method that made it.
     """
 
     texts: tuple[str, ...]
@@ -208,39 +202,28 @@ class Lesson:
     parts: tuple[tuple[str, str], ...]
     rows: dict[str, int]
     made: dict[str, int]
-    repeated: dict[str, int]
     data: DataEntry
     column: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClassifierNetwork:
-    """A loaded sequence classifier with its tokenizer."""
+Network = tuple[PreTrainedModel, PreTrainedTokenizerBase, int]
+"""A loaded sequence classifier, its tokenizer, and how many tokens it reads."""
 
-    model: PreTrainedModel
-    tokenizer: PreTrainedTokenizerBase
-    max_tokens: int
 
-    def logits(self, texts: Sequence[str]) -> Tensor:
-        """Score texts in one batch: [texts, classes]."""
-        batch = self.tokenizer(
-            [without_surrogates(text) for text in texts],
-            truncation=True,
-            max_length=self.max_tokens,
-            padding=True,
-            return_tensors="pt",
-        )
-        logits: Tensor = self.model(**batch.to(self.model.device)).logits
-        return logits
+def logits(network: Network, texts: Sequence[str]) -> Tensor:
+    """Score texts in one batch: [texts, classes]."""
+    model, tokenizer, most = network
+    clean = [without_surrogates(text) for text in texts]
+    cut = {"truncation": True, "max_length": most, "padding": True}
+    batch = tokenizer(clean, return_tensors="pt", **cut)
+    found: Tensor = model(**batch.to(model.device)).logits
+    return found
 
 
 def tune(
     examples: Lesson, spec: ClassifierSpec, folder: Path, *, seed: int, progress: Progress
 ) -> tuple[tuple[Path, ...], str]:
-    """Train a checkpoint on the examples; save it below a folder, as safetensors.
-
-    Returns the files of the trained checkpoint, and the exact version of its base.
-    """
+    """Train a checkpoint and save it below a folder: its files, and the version of its base."""
     require("torch", "transformers")
     base = resolve(spec.model, revision=spec.revision)
     # The caller's random state is restored.
@@ -253,11 +236,8 @@ def tune(
 
 def opened(
     source: str, spec: ClassifierSpec, *, commit: str | None, labels: Sequence[str] = ()
-) -> ClassifierNetwork:
-    """Load a checkpoint as a classifier; `labels` give it a head for them, new where needed.
-
-    Without labels every weight must be in the checkpoint, the head's too.
-    """
+) -> Network:
+    """Load a checkpoint as a classifier; `labels` give it a head for them, new where needed."""
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     options: dict[str, Any] = {"dtype": torch.float32, "output_loading_info": True}
@@ -281,53 +261,53 @@ def opened(
     places = getattr(model.config, "max_position_embeddings", None) or sys.maxsize
     # RoBERTa and its kin leave the first two places to padding.
     most = min(spec.max_tokens, tokenizer.model_max_length, places - 2)
-    return ClassifierNetwork(model, tokenizer, most)
+    return model, tokenizer, most
 
 
 def _train(
-    network: ClassifierNetwork,
+    network: Network,
     examples: Lesson,
     spec: ClassifierSpec,
     *,
     seed: int,
     progress: Progress,
 ) -> None:
-    count = len(examples.texts)
+    model, count = network[0], len(examples.texts)
     draws = (Random(f"{seed}:{epoch}") for epoch in range(spec.epochs))  # noqa: S311 - no secret
     batches = (part for d in draws for part in chunks(d.sample(range(count), count), spec.batch))
     steps = spec.epochs * -(-count // spec.batch)
-    weights = list(network.model.parameters())
+    weights = list(model.parameters())
     groups = [  # biases and norms, which have one dimension, do not decay
         {"params": [w for w in weights if w.ndim >= 2], "weight_decay": spec.weight_decay},
         {"params": [w for w in weights if w.ndim < 2], "weight_decay": 0.0},
     ]
     optimiser = torch.optim.AdamW(groups, lr=spec.learning_rate)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: max(0.0, 1 - step / steps))
-    network.model.train()
+    model.train()
     for step, batch in enumerate(batches, 1):
-        wanted = torch.tensor([examples.places[at] for at in batch], device=network.model.device)
-        logits = network.logits([examples.texts[at] for at in batch])
-        loss = torch.nn.functional.cross_entropy(logits.float(), wanted)
+        wanted = torch.tensor([examples.places[at] for at in batch], device=model.device)
+        found = logits(network, [examples.texts[at] for at in batch])
+        loss = torch.nn.functional.cross_entropy(found.float(), wanted)
         if not torch.isfinite(loss):
             raise ModelError(
                 f"training broke at step {step}: its loss is {loss.item()}; lower the learning_rate"
             )
         loss.backward()  # type: ignore[no-untyped-call]  # torch's
-        torch.nn.utils.clip_grad_norm_(network.model.parameters(), 1.0)
+        torch.nn.utils.clip_grad_norm_(weights, 1.0)
         optimiser.step()
         schedule.step()
         optimiser.zero_grad()
         progress("training steps", step, steps)
-    network.model.eval()  # type: ignore[no-untyped-call]  # transformers'
+    model.eval()  # type: ignore[no-untyped-call]  # transformers'
 
 
-def _saved(network: ClassifierNetwork, folder: Path) -> tuple[Path, ...]:
+def _saved(network: Network, folder: Path) -> tuple[Path, ...]:
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / CHECKPOINT
     with TemporaryDirectory(dir=folder) as temporary:
         fresh = Path(temporary) / CHECKPOINT
-        network.model.save_pretrained(fresh)
-        network.tokenizer.save_pretrained(fresh)
+        for part in network[:2]:
+            part.save_pretrained(fresh)
         if target.is_dir():
             rmtree(target)
         fresh.replace(target)

@@ -1,9 +1,8 @@
 """Rows of tokens to their prefix tree, and the attention that follows the tree.
 
-Rows with a common opening share the nodes of that opening, so each node is computed once. A node
-attends to the nodes before it in its rows, and to no others: in packs, over the keys and values
-kept of the packs above. Other limits of a model, such as a sliding window, come from the mask it
-asks for, applied to the nodes' depths. A model with other demands is refused.
+Each node is computed once, and attends to the nodes before it in its rows: in packs, over the keys
+and values kept of the packs above. Other limits of a model, such as a sliding window, come from the
+mask it asks for, applied to the nodes' depths. A model with other demands is refused.
 """
 
 from bisect import bisect_left
@@ -32,7 +31,7 @@ class ScoredRow:
         if not 1 <= self.first < len(self.tokens):
             raise ValueError(
                 f"a row is scored from its place {self.first} of {len(self.tokens)} on: there must "
-                "be a token before it, to be conditioned on, and one to score"
+                "be a token before it and one to score"
             )
 
     @property
@@ -62,10 +61,9 @@ class PrefixTree:
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """Nodes from `start` to before `stop`; they attend to one another and to the packs `above`.
+    """Nodes from `start` to before `stop`, and the packs `above`, which hold their ancestors.
 
-    The packs above hold the ancestors of all its nodes, in order. `is_above` is true if other
-    packs attend to this one.
+    `is_above` is true if other packs attend to this one.
     """
 
     start: int
@@ -81,9 +79,8 @@ class Pack:
 
 def prefix_tree(rows: Sequence[ScoredRow]) -> PrefixTree:
     """Build the tree of the rows' tokens; the last token of a row is scored, not a node."""
-    tokens, depths, ends = list[int](), list[int](), list[int]()
-    wanted = dict[int, list[tuple[int, int]]]()
-    path, before = list[int](), tuple[int, ...]()
+    tokens, depths, ends, path = list[int](), list[int](), list[int](), list[int]()
+    wanted, before = dict[int, list[tuple[int, int]]](), tuple[int, ...]()
     for place in sorted(range(len(rows)), key=lambda place: rows[place].tokens):
         row, first = rows[place].tokens, rows[place].first
         shared = len(commonprefix([before, row[:-1]]))  # noqa: RUF071 - of token ids
@@ -110,12 +107,14 @@ def packs(tree: PrefixTree, cap: int) -> list[Pack]:
     A branch that fits is never cut. If it does not fit, its stem up to the first fork becomes a
     pack, which the packs of its branches attend to.
     """
-    cut = list[Pack]()
-    pending: list[tuple[int, int, tuple[int, ...]]] = [(0, len(tree.ends), ())]
+    cut, ends = list[Pack](), tree.ends
+    pending: list[tuple[int, int, tuple[int, ...]]] = [(0, len(ends), ())]
     while pending:
         start, stop, above = pending.pop()
         for first, last in _gathered(tree, start, stop, cap):
-            fork = _fork(tree, first) if last - first > cap else last
+            end, inner, fork = ends[first], range(first + 1, ends[first]), last
+            if last - first > cap:  # up to the end of its stem
+                fork = next((node for node in inner if ends[node] != end), end)
             cut.append(Pack(first, fork, above, is_above=fork < last))
             if fork < last:
                 pending.append((fork, last, (*above, len(cut) - 1)))
@@ -135,22 +134,10 @@ def _gathered(tree: PrefixTree, start: int, stop: int, cap: int) -> Iterator[tup
         yield first, stop
 
 
-def _fork(tree: PrefixTree, node: int) -> int:
-    """The first node after the stem that begins at a node: its branches begin there."""
-    end = tree.ends[node]
-    while node + 1 < end and tree.ends[node + 1] == end:
-        node += 1
-    return node + 1
-
-
 def passes(
     tree: PrefixTree, parts: Sequence[Pack], *, most_nodes: int, most_reads: int
 ) -> Iterator[list[int]]:
-    """Group packs into passes, in depth-first order: packs above come first.
-
-    A pass holds at most `most_nodes` nodes and reads at most `most_reads` of them, unless it is
-    one pack.
-    """
+    """Group packs into passes, packs above first, of so many nodes and reads or of one pack."""
     batch, nodes, reads = list[int](), 0, 0
     for place in sorted(range(len(parts)), key=lambda place: parts[place].start):
         part = parts[place]
@@ -192,10 +179,7 @@ class TreeAttention:
 
     @contextmanager
     def computing(self, batch: Sequence[int], layers: int) -> Iterator[None]:
-        """Run one forward pass over some packs; each layer must ask for attention once.
-
-        Packs above others may be in the same pass, before them, or in an earlier one.
-        """
+        """Run one forward pass over some packs; each layer must ask for attention once."""
         self._batch, self._layers, self._masks = batch, 0, {}
         before = _following.set(self)
         try:
@@ -217,8 +201,15 @@ class TreeAttention:
         groups, start = query.shape[1] // key.shape[1], 0
         attended = query.new_empty(1, query.shape[2], query.shape[1], value.shape[3])
         for place in self._batch:
-            span = slice(start, start := start + self._parts[place].size)
-            keys, values = self._with_above(place, layer, key[:, :, span], value[:, :, span])
+            part = self._parts[place]
+            span = slice(start, start := start + part.size)
+            keys, values = key[:, :, span], value[:, :, span]
+            if part.is_above:
+                self._kept[place, layer] = keys.clone(), values.clone()
+            if part.above:
+                above = [self._kept[each, layer] for each in part.above]
+                pairs = zip(*above, (keys, values), strict=True)
+                keys, values = (torch.cat(sides, dim=2) for sides in pairs)
             if groups > 1:
                 keys = keys.repeat_interleave(groups, dim=1)
                 values = values.repeat_interleave(groups, dim=1)
@@ -226,19 +217,6 @@ class TreeAttention:
             heads = sdpa(query[:, :, span], keys, values, attn_mask=mask, scale=scale)
             attended[:, span] = heads.transpose(1, 2)
         return attended
-
-    def _with_above(
-        self, place: int, layer: int, key: "Tensor", value: "Tensor"
-    ) -> tuple["Tensor", "Tensor"]:
-        """Keys and values of the packs above, then of the pack; kept if it is above."""
-        part = self._parts[place]
-        if part.is_above:
-            self._kept[place, layer] = key.clone(), value.clone()
-        if not part.above:
-            return key, value
-        above = [self._kept[each, layer] for each in part.above]
-        keys, values = zip(*above, (key, value), strict=True)
-        return torch.cat(keys, dim=2), torch.cat(values, dim=2)
 
     def _mask(self, place: int, sees: Sees, dtype: "dtype") -> "Tensor":
         if (place, sees) in self._masks:
@@ -255,11 +233,9 @@ class TreeAttention:
 
 @contextmanager
 def attending(model: PreTrainedModel) -> Iterator[None]:
-    """Exchange the model's attention for the tree's inside the block.
-
-    Layers look their attention up in the configuration of the model they are part of. The method
-    that sets it does more: it warns, checks packages, and refuses names the hub does not know.
-    """
+    """Exchange the model's attention for the tree's inside the block."""
+    # Layers look their attention up in the configuration of the model they are part of. The method
+    # that sets it does more: it warns, checks packages, and refuses names the hub does not know.
     from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 
     AttentionInterface.register(NAME, _attention)

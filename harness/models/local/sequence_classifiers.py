@@ -23,8 +23,9 @@ from harness.models.labels import (
 from harness.models.local.checkpoints import ResolvedCheckpoint, device_of, explain, resolve
 from harness.models.local.classifiers import (
     CHECKPOINT,
-    ClassifierNetwork,
+    Network,
     TrainedClassifier,
+    logits,
     opened,
 )
 from harness.models.spread import Needs, Part, Spreadable
@@ -84,8 +85,8 @@ class SequenceClassifier(TextLabeller, Resolvable, Spreadable):
         With flags the probability of each by itself.
         """
         with torch.inference_mode():
-            logits = self._network.logits(part).double()
-            values = logits.log_softmax(dim=1) if self._flags is None else logits.sigmoid()
+            found = logits(self._network, part).double()
+            values = found.log_softmax(dim=1) if self._flags is None else found.sigmoid()
             rows: list[list[float]] = values.tolist()
         return rows
 
@@ -111,10 +112,10 @@ class SequenceClassifier(TextLabeller, Resolvable, Spreadable):
         return resolve(self._spec.model, revision=self._spec.revision)
 
     @cached_property
-    def _network(self) -> ClassifierNetwork:
+    def _network(self) -> Network:
         source, commit = self._source
         network = opened(source, self._spec, commit=commit)
-        network.model.eval()  # type: ignore[no-untyped-call]  # transformers'
+        network[0].eval()  # type: ignore[no-untyped-call]  # transformers'
         return network
 
     @property

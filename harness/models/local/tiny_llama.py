@@ -2,7 +2,7 @@
 
 Its weights are untrained noise, so its answers mean nothing; it runs the real path of a local
 model on any machine. The bytes are equal on every machine: no library's initialiser, trainer or
-version string takes part. Nothing here loads a model.
+version string takes part.
 """
 
 import json
@@ -28,6 +28,16 @@ CHAT_TEMPLATE = (
     "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
 
+CONFIG: dict[str, Any] = {
+    **{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu"},
+    **{"max_position_embeddings": POSITIONS, "rms_norm_eps": 1e-5, "rope_theta": 10000.0},
+    **{"tie_word_embeddings": False, "dtype": "float32"},
+}
+TOKENIZER: dict[str, Any] = {
+    **{"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": POSITIONS},
+    **{"bos_token": SPECIALS[BOS], "eos_token": SPECIALS[EOS], "pad_token": SPECIALS[EOS]},
+    **{"clean_up_tokenization_spaces": False, "chat_template": CHAT_TEMPLATE},
+}
 WORDS = (
     "the and of to in is it you that he she we they was for on are with as his her not this have "
     "from or one had by but what all were when your can said there use an each which do how if "
@@ -63,38 +73,28 @@ def build_tiny_llama(cache: Path) -> Path:
 
 def _write(folder: Path) -> None:
     from safetensors.torch import save
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     vocabulary, merges = _vocabulary()
-    _write_tokenizer(folder, vocabulary, merges)
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(list(SPECIALS))
+    tokenizer.save(str(folder / "tokenizer.json"))
     ids = {"bos_token_id": BOS, "eos_token_id": EOS, "pad_token_id": EOS}
-    _write_json(folder / "config.json", _config(len(vocabulary)) | ids)
-    _write_json(folder / "generation_config.json", ids)
+    shape = {"vocab_size": len(vocabulary), "hidden_size": HIDDEN, "intermediate_size": INNER}
+    shape |= {"num_hidden_layers": LAYERS, "num_attention_heads": HIDDEN // HEAD}
+    shape |= {"num_key_value_heads": HIDDEN // HEAD, "head_dim": HEAD}
+    files = {
+        "config.json": CONFIG | shape | ids,
+        "generation_config.json": ids,
+        "tokenizer_config.json": TOKENIZER,
+    }
+    for name, content in files.items():
+        text = json.dumps(content, indent=2, sort_keys=True) + "\n"
+        (folder / name).write_text(text, "utf-8")
     weights = save(dict(_weights(len(vocabulary))), metadata={"format": "pt"})
     (folder / "model.safetensors").write_bytes(weights)
-
-
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", "utf-8")
-
-
-def _config(vocabulary_size: int) -> dict[str, Any]:
-    return {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        "vocab_size": vocabulary_size,
-        "hidden_size": HIDDEN,
-        "intermediate_size": INNER,
-        "num_hidden_layers": LAYERS,
-        "num_attention_heads": HIDDEN // HEAD,
-        "num_key_value_heads": HIDDEN // HEAD,
-        "head_dim": HEAD,
-        "hidden_act": "silu",
-        "max_position_embeddings": POSITIONS,
-        "rms_norm_eps": 1e-5,
-        "rope_theta": 10000.0,
-        "tie_word_embeddings": False,
-        "dtype": "float32",
-    }
 
 
 def _vocabulary() -> tuple[dict[str, int], list[tuple[str, str]]]:
@@ -113,62 +113,32 @@ def _vocabulary() -> tuple[dict[str, int], list[tuple[str, str]]]:
     return vocabulary, merges
 
 
-def _write_tokenizer(
-    folder: Path, vocabulary: dict[str, int], merges: list[tuple[str, str]]
-) -> None:
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens(list(SPECIALS))
-    tokenizer.save(str(folder / "tokenizer.json"))
-    settings = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "bos_token": SPECIALS[BOS],
-        "eos_token": SPECIALS[EOS],
-        "pad_token": SPECIALS[EOS],
-        "model_max_length": POSITIONS,
-        "clean_up_tokenization_spaces": False,
-        "chat_template": CHAT_TEMPLATE,
-    }
-    _write_json(folder / "tokenizer_config.json", settings)
-
-
-def _shapes(vocabulary_size: int) -> Iterator[tuple[str, tuple[int, ...]]]:
-    yield "model.embed_tokens.weight", (vocabulary_size, HIDDEN)
-    for index in range(LAYERS):
-        layer = f"model.layers.{index}"
-        for name in ("q_proj", "k_proj", "v_proj", "o_proj"):
-            yield f"{layer}.self_attn.{name}.weight", (HIDDEN, HIDDEN)
-        yield f"{layer}.mlp.gate_proj.weight", (INNER, HIDDEN)
-        yield f"{layer}.mlp.up_proj.weight", (INNER, HIDDEN)
-        yield f"{layer}.mlp.down_proj.weight", (HIDDEN, INNER)
-        yield f"{layer}.input_layernorm.weight", (HIDDEN,)
-        yield f"{layer}.post_attention_layernorm.weight", (HIDDEN,)
-    yield "model.norm.weight", (HIDDEN,)
-    yield "lm_head.weight", (vocabulary_size, HIDDEN)
-
-
 def _weights(vocabulary_size: int) -> Iterator[tuple[str, Tensor]]:
     """Uniform noise of unit gain, ones for the norms."""
     # `torch.rand` rounds nothing, so it is equal on every processor, unlike a normal draw.
-
     generator = torch.Generator().manual_seed(2)
-    for name, shape in _shapes(vocabulary_size):
-        if len(shape) == 1:
-            yield name, torch.ones(shape)
-            continue
-        noise = torch.rand(shape, generator=generator) * 2 - 1
-        is_output = name.startswith("lm_head")
-        yield name, _audible(noise) if is_output else noise * math.sqrt(3 / shape[1])
 
+    def noise(*shape: int) -> Tensor:
+        return torch.rand(shape, generator=generator) * 2 - 1
 
-def _audible(rows: Tensor) -> Tensor:
-    """Scale output rows to favour words and syllables, end at times, and avoid other markers."""
-    # Single bytes get a small share of the spread of logits: most of them are no text alone.
-    spread = rows * 0.6
-    spread[len(SPECIALS) : len(SPECIALS) + 256] *= 0.25
-    spread[EOS] *= 1.6
-    spread[[at for at in range(len(SPECIALS)) if at != EOS]] = 0.0
-    return spread
+    def scaled(*shape: int) -> Tensor:
+        return noise(*shape) * math.sqrt(3 / shape[1])
+
+    yield "model.embed_tokens.weight", scaled(vocabulary_size, HIDDEN)
+    for index in range(LAYERS):
+        layer = f"model.layers.{index}"
+        for name in ("q_proj", "k_proj", "v_proj", "o_proj"):
+            yield f"{layer}.self_attn.{name}.weight", scaled(HIDDEN, HIDDEN)
+        yield f"{layer}.mlp.gate_proj.weight", scaled(INNER, HIDDEN)
+        yield f"{layer}.mlp.up_proj.weight", scaled(INNER, HIDDEN)
+        yield f"{layer}.mlp.down_proj.weight", scaled(HIDDEN, INNER)
+        for name in ("input_layernorm", "post_attention_layernorm"):
+            yield f"{layer}.{name}.weight", torch.ones(HIDDEN)
+    yield "model.norm.weight", torch.ones(HIDDEN)
+    # Output rows favour words and syllables, end at times, and avoid other markers. Single bytes
+    # get a small share of the spread of logits: most of them are no text alone.
+    rows = noise(vocabulary_size, HIDDEN) * 0.6
+    rows[len(SPECIALS) : len(SPECIALS) + 256] *= 0.25
+    rows[EOS] *= 1.6
+    rows[[at for at in range(len(SPECIALS)) if at != EOS]] = 0.0
+    yield "lm_head.weight", rows

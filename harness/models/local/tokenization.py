@@ -1,24 +1,23 @@
 """Chat turns and choices to the token ids a local checkpoint reads, and replies back to text.
 
 The checkpoint's own chat template renders the turns. Nothing here truncates, or adds words to
-what the template and the turns contain. `CheckpointModel` has what the back ends for checkpoints
-share. A token report says how a tokenizer reads choices, before any scoring: it counts those whose
-tokens differ when tokenized alone, and tokens that span the boundary between context and choice.
+what the template and the turns contain.
 """
 
 import sys
 from abc import abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from jinja2 import TemplateError
 
 from harness.core import Request, Response
 from harness.errors import DataError, ModelError
-from harness.lazy import DataFrame, PreTrainedTokenizerBase
+from harness.lazy import DataFrame, PreTrainedTokenizerBase, pandas
 from harness.models.boundary import choice_starts
 from harness.models.custom import ModelContext, Resolvable
 from harness.models.local.checkpoints import Checkpoint, device_of, dtype_of
@@ -56,25 +55,23 @@ def prompt_text(messages: Sequence[Message], tokenizer: PreTrainedTokenizerBase)
     """
     if tokenizer.chat_template is None:
         return "\n".join(message.content for message in messages)
-    if messages[0].role != "system":
-        return _render(messages, tokenizer)
+
+    def rendered(*turns: Message) -> str:
+        given = [{"role": turn.role, "content": turn.content} for turn in turns]
+        return str(tokenizer.apply_chat_template(given, add_generation_prompt=True, tokenize=False))
+
+    first, *rest = messages
+    if first.role != "system":
+        return rendered(*messages)
     try:
-        text = _render(messages, tokenizer)
+        text = rendered(*messages)
     except TemplateError:
-        return _render(_folded(messages), tokenizer)
-    return text if messages[0].content.strip() in text else _render(_folded(messages), tokenizer)
-
-
-def _render(messages: Sequence[Message], tokenizer: PreTrainedTokenizerBase) -> str:
-    turns = [{"role": message.role, "content": message.content} for message in messages]
-    return str(tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False))
-
-
-def _folded(messages: Sequence[Message]) -> list[Message]:
-    system, *turns = messages
-    if not turns or turns[0].role != "user":
-        return [Message("user", system.content), *turns]
-    return [Message("user", f"{system.content}\n\n{turns[0].content}"), *turns[1:]]
+        text = ""
+    if text and first.content.strip() in text:
+        return text
+    if rest and rest[0].role == "user":
+        return rendered(Message("user", f"{first.content}\n\n{rest[0].content}"), *rest[1:])
+    return rendered(Message("user", first.content), *rest)
 
 
 _MARK = "said"
@@ -84,8 +81,7 @@ _MARK = "said"
 class ChoiceTokens:
     """Token ids of context and choice, a row a choice; `firsts` are the first scored places.
 
-    The tokens before them are equal in all rows. `spanned` counts the characters of the context
-    that are scored with every choice.
+    `spanned` counts the characters of the context that are scored with every choice.
     """
 
     rows: tuple[tuple[int, ...], ...]
@@ -93,7 +89,7 @@ class ChoiceTokens:
     spanned: int
 
     def scored(self, sums: Sequence[float], choices: Sequence[str]) -> tuple[ChoiceScore, ...]:
-        """Build the choices' scores from the sum of the log-probabilities of each."""
+        """The choices' scores from the sum of the log-probabilities of each."""
         return tuple(
             ChoiceScore(total, len(row) - first, len(choice.encode()), self.spanned)
             for total, row, first, choice in zip(sums, self.rows, self.firsts, choices, strict=True)
@@ -110,9 +106,9 @@ def choice_tokens(
     """Tokenize each choice after its context, with one BOS where the tokenizer uses one, no EOS.
 
     The context is the turns' texts, joined by line breaks. With `is_chat` it is the chat
-    template's text, and a choice opens the model's turn: without its leading space, after the
-    blanks that the template itself writes there. Raises jinja2.TemplateError where the template
-    accepts the turns in no form, DataError for a choice without a word.
+    template's text, and a choice opens the model's turn, without its leading space. Raises
+    jinja2.TemplateError where the template accepts the turns in no form, DataError for a choice
+    without a word.
     """
     context = context_text(messages, tokenizer, is_chat=is_chat)
     answers = answer_texts(messages, choices, tokenizer, is_chat=is_chat)
@@ -150,28 +146,21 @@ def answer_texts(
     is_chat: bool,
 ) -> list[str]:
     """Render the choices as they follow the context."""
-    for choice in choices:
-        if not choice.strip():
-            raise DataError(
-                f"a choice is {choice!r}, and a choice without a word has no probability to be "
-                "scored by; give every choice of the sample a text"
-            )
+    if blank := [choice for choice in choices if not choice.strip()]:
+        raise DataError(
+            f"a choice is {blank[0]!r}, and a choice without a word has no probability to be "
+            "scored by; give every choice of the sample a text"
+        )
     if not is_chat:
         return list(choices)
-    blanks = _opening(messages, tokenizer)
-    return [blanks + choice.lstrip() for choice in choices]
-
-
-def _opening(messages: Sequence[Message], tokenizer: PreTrainedTokenizerBase) -> str:
-    """The blanks a template writes between the end of its prompt and the model's words."""
-    # Llama 2 and Mistral write a space there, Zephyr a line break: theirs to generate.
-    prompt = prompt_text(messages, tokenizer)
-    try:
+    # The blanks between the prompt and the model's words are the template's own: Llama 2 and
+    # Mistral write a space there, Zephyr a line break.
+    prompt, opening = prompt_text(messages, tokenizer), ""
+    with suppress(TemplateError):
         text = prompt_text([*messages, Message("assistant", _MARK)], tokenizer)
-    except TemplateError:
-        return ""
-    blanks, mark, _ = text.removeprefix(prompt).partition(_MARK)
-    return blanks if mark and not blanks.strip() else ""
+        blanks, mark, _ = text.removeprefix(prompt).partition(_MARK)
+        opening = blanks if mark and not blanks.strip() else ""
+    return [opening + choice.lstrip() for choice in choices]
 
 
 def encoded(
@@ -221,49 +210,44 @@ def token_report(
     All counts but `requests` are of choices. `differing`: other tokens when tokenized alone;
     `spanning`: scored with characters of the context; `single`: one scored token; `ungiven`: no
     token precedes it, so it cannot be scored. `fewest`, `median` and `most` are scored tokens a
-    choice; `bos_counts` the numbers of BOS that rows open with; `longest_context` is in tokens. An
-    example has the last `given` tokens, the `scored` ones, and those from there on if context and
-    choice are tokenized `apart`; striking ones come first.
+    choice. An example has the last `given` tokens, the `scored` ones, and those from there on if
+    context and choice are tokenized `apart`; striking ones come first.
     """
     distinct = {(each.messages, each.choices): each for each in requests if each.choices}
     if not distinct:
         raise ValueError("a token report needs requests with choices")
-    import pandas as pd
-
-    read = pd.concat([_read(one, tokenizer, is_chat=is_chat) for one in distinct.values()])
-    counts = read["row"].map(len) - read["first"]
-    is_equal = read["row"] == read["apart"]
-    striking = read.assign(is_equal=is_equal).sort_values(
-        ["is_equal", "is_spanning"], ascending=[True, False], kind="stable"
+    read = pandas.concat([_read(one, tokenizer, is_chat=is_chat) for one in distinct.values()])
+    counts, differs = read["row"].map(len) - read["first"], read["row"] != read["apart"]
+    striking = read.assign(differs=differs).sort_values(
+        ["differs", "is_spanning"], ascending=False, kind="stable"
     )
     return {
         "requests": len(distinct),
         "choices": len(read),
-        "differing": int((~is_equal).sum()),
+        "differing": int(differs.sum()),
         "spanning": int(read["is_spanning"].sum()),
         "single": int((counts == 1).sum()),
         "ungiven": int((read["first"] == 0).sum()),
         "fewest": int(counts.min()),
         "median": float(counts.median()),
         "most": int(counts.max()),
-        "bos_counts": sorted({_opening_bos(row, tokenizer) for row in read["row"]}),
-        "longest_context": int(read["first"].max()),
         "examples": [_example(part, tokenizer) for part in striking.head(EXAMPLES).itertuples()],
     }
 
 
 def _example(part: Any, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:  # noqa: ANN401 - a row
-    first = part.first
+    first, blanks = part.first, str.maketrans({" ": "\u2423", "\n": "\\n", "\t": "\\t"})
     given = part.row[max(first - SHOWN_BEFORE, 0) : first]
+    found: dict[str, Any] = {"sample_id": part.sample_id, "choice": part.choice}
     tokens = {"given": given, "scored": part.row[first:], "apart": part.apart[first:]}
-    pieces = {name: _pieces(ids, tokenizer) for name, ids in tokens.items()}
-    return {"sample_id": part.sample_id, "choice": part.choice, **pieces}
+    for name, ids in tokens.items():
+        pieces = tokenizer.convert_ids_to_tokens(list(ids))
+        found[name] = tuple(str(piece).translate(blanks) for piece in pieces)
+    return found
 
 
 def _read(request: Request, tokenizer: PreTrainedTokenizerBase, *, is_chat: bool) -> DataFrame:
     """Each choice after its context, tokenized jointly (`row`) and separately (`apart`)."""
-    import pandas as pd
-
     messages, choices = request.messages, request.choices
     try:
         joint = choice_tokens(messages, choices, tokenizer, is_chat=is_chat)
@@ -275,22 +259,10 @@ def _read(request: Request, tokenizer: PreTrainedTokenizerBase, *, is_chat: bool
     context, _ = encoded(context_text(messages, tokenizer, is_chat=is_chat), tokenizer)
     answers = answer_texts(messages, choices, tokenizer, is_chat=is_chat)
     alone = [tokenizer(a, add_special_tokens=False, verbose=False)["input_ids"] for a in answers]
-    return pd.DataFrame(
-        {
-            "sample_id": request.sample_id,
-            "choice": answers,
-            "row": joint.rows,
-            "first": joint.firsts,
-            "apart": [(*context, *tokens) for tokens in alone],
-            "is_spanning": joint.spanned > 0,
-        }
-    )
-
-
-def _pieces(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> tuple[str, ...]:
-    blanks = str.maketrans({" ": "\u2423", "\n": "\\n", "\t": "\\t"})
-    names = tokenizer.convert_ids_to_tokens(list(tokens))
-    return tuple(str(name).translate(blanks) for name in names)
+    columns = {"row": joint.rows, "first": joint.firsts, "choice": answers}
+    columns |= {"apart": [(*context, *tokens) for tokens in alone]}
+    frame = pandas.DataFrame(columns)
+    return frame.assign(sample_id=request.sample_id, is_spanning=joint.spanned > 0)
 
 
 def _opening_bos(row: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> int:
@@ -299,14 +271,6 @@ def _opening_bos(row: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> int:
 
 
 CHARACTERS_A_TOKEN = 4  # about right for English prose; results are always labelled as estimates
-
-
-@runtime_checkable
-class MeasuresPrompts(Protocol):
-    """A model that can count the tokens of a prompt."""
-
-    def prompt_size(self, request: Request) -> int:
-        """Count the tokens of a request's prompt."""
 
 
 def prompt_size(request: Request, tokenizer: PreTrainedTokenizerBase, *, is_chat: bool) -> int:
@@ -341,6 +305,8 @@ AnySpec = TypeVar("AnySpec", bound=LocalSpec)
 
 class CheckpointModel(Resolvable, Spreadable, Generic[AnySpec]):
     """What the back ends for checkpoints share; tokenizer and weights are opened when needed."""
+
+    modes = frozenset({Mode.GENERATE, Mode.CHOOSE})
 
     def __init__(self, name: str, spec: AnySpec, cache: Path) -> None:
         """Keep what to run; `cache` is the folder for checkpoints that are built."""
@@ -381,17 +347,38 @@ class CheckpointModel(Resolvable, Spreadable, Generic[AnySpec]):
         config = self._checkpoint.config.get_text_config()
         return int(getattr(config, "max_position_embeddings", None) or sys.maxsize)
 
-    def _choice_tokens(self, request: Request) -> ChoiceTokens:
+    def _prepared(self, request: Request) -> Any:  # noqa: ANN401 - each engine has its own
+        """What the engine is given for a request, or the response that refuses it."""
+        if request.mode not in self.modes:
+            can = ", ".join(sorted(self.modes))
+            return self._failed(request, f"cannot {request.mode}; it can {can}")
         tokenizer = self._checkpoint.tokenizer
-        return choice_tokens(request.messages, request.choices, tokenizer, is_chat=self._is_chat)
+        try:
+            if request.mode is not Mode.CHOOSE:
+                return self._writing(request)
+            tokens = choice_tokens(
+                request.messages, request.choices, tokenizer, is_chat=self._is_chat
+            )
+        except TemplateError as error:
+            return self._failed(request, f"its chat template refuses these turns: {error}")
+        except DataError as error:
+            return self._failed(request, str(error))
+        if min(tokens.firsts) < 1:
+            return self._failed(
+                request,
+                "there is nothing before the choices, and this model's tokenizer puts no BOS "
+                "there; put words before them, or use another model",
+            )
+        return self._choosing(request, tokens)
+
+    @abstractmethod
+    def _writing(self, request: Request) -> object: ...
+
+    @abstractmethod
+    def _choosing(self, request: Request, tokens: ChoiceTokens) -> object: ...
 
     def _failed(self, request: Request, fact: str, reason: Reason = Reason.UNSUPPORTED) -> Response:
         return Response.failed(request.key, reason, f"{self.name}: {fact}")
-
-    def _refused(self, request: Request, error: TemplateError | DataError) -> Response:
-        is_template = isinstance(error, TemplateError)
-        lead = "its chat template refuses these turns: " if is_template else ""
-        return self._failed(request, f"{lead}{error}")
 
     def _scored(self, request: Request, tokens: ChoiceTokens, sums: Sequence[float]) -> Response:
         scores = tokens.scored(sums, request.choices)

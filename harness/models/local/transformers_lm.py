@@ -4,27 +4,20 @@ A response depends on its request and the model alone, not on the order of reque
 batch; log-probabilities of choices do so up to rounding. Prompts are never truncated.
 """
 
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import islice
 from math import isfinite
 from typing import Any
 
-from jinja2 import TemplateError
-
 from harness.core import Request, Response
-from harness.errors import DataError, ModelError
+from harness.errors import ModelError
 from harness.lazy import PreTrainedModel, Tensor, torch
 from harness.models.extras import require
 from harness.models.local.checkpoints import Checkpoint, device_of, load_weights, open_spec
-from harness.models.local.choice_scoring import (
-    ChoiceScorer,
-    is_rounding,
-    split,
-    token_batches,
-)
+from harness.models.local.choice_scoring import ChoiceScorer, split, token_batches
 from harness.models.local.prefix_tree import ScoredRow
 from harness.models.local.tokenization import (
     CheckpointModel,
@@ -33,7 +26,7 @@ from harness.models.local.tokenization import (
     reply_seed,
 )
 from harness.models.spread import Part
-from harness.parts import UNBATCHED, Mode, Reason
+from harness.parts import Mode, Reason
 from harness.specs.models import TransformersSpec
 
 
@@ -52,12 +45,8 @@ class SamplingRow:
         return self.max_tokens, len(self.prompt)
 
 
-@dataclass(frozen=True, slots=True)
-class Sampled:
-    """The tokens sampled for one row; the end token is last, unless `is_cut`."""
-
-    tokens: tuple[int, ...]
-    is_cut: bool
+Sampled = tuple[tuple[int, ...], bool]
+"""The tokens sampled for one row, and whether they are cut; else the end token is last."""
 
 
 class Sampler:
@@ -94,10 +83,10 @@ class Sampler:
                 generation_config=settings,
                 logits_processor=[RowNoise(rows)],
             )
-        replies = []
+        replies = list[Sampled]()
         for tokens in sampled[:, width:].tolist():
             end = next((at for at, token in enumerate(tokens, start=1) if token in self.ends), None)
-            replies.append(Sampled(tuple(tokens[:end]), is_cut=end is None))
+            replies.append((tuple(tokens[:end]), end is None))
         return replies
 
 
@@ -127,55 +116,18 @@ class RowNoise:
         return noisy
 
 
-WINDOW = 2048  # requests held at once: enough to sort by length, few enough to save memory
-CHOICES = 256
-"""Requests to choose that are scored at once: enough to share what their prompts share."""
-CHECKED = 100
-"""Of one request in so many the longest choice is also scored without batches. Which requests
-these are is decided by their keys: what is stored, was killed or has another shard is the same."""
-
-_log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _Scoring:
-    """Rows to score, and those that are also scored without batches."""
-
-    rows: Sequence[ScoredRow]
-    checked: Sequence[ScoredRow]
-
-
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """Rows that are computed together, and their results to responses; a refusal has no rows."""
-
-    part: "Sequence[SamplingRow] | _Scoring"
-    answered: Callable[[Sequence[Any]], Iterator[Response]]
-
-
-_Choice = tuple[Request, ChoiceTokens]
+WINDOW = 2048  # requests to write at once: enough to sort by length, few enough to save memory
+CHOICES = 256  # requests to choose at once: enough to share what their prompts share
+Batch = tuple[Sequence[SamplingRow] | Sequence[ScoredRow], Callable[[Any], Iterator[Response]]]
+"""Rows that are computed together, and their results to responses; a refusal has no rows."""
+_Choosing = tuple[Request, ChoiceTokens]
 _Writing = tuple[Request, Sequence[SamplingRow]]
-
-
-def _refusal(response: Response) -> _Batch:
-    return _Batch([], lambda _: iter([response]))
-
-
-def _rows(tokens: ChoiceTokens) -> list[ScoredRow]:
-    return [*map(ScoredRow, tokens.rows, tokens.firsts)]
-
-
-def _longest(tokens: ChoiceTokens) -> int:
-    """The index of the choice with the most tokens, which has the most to differ in."""
-    lengths = [*map(len, tokens.rows)]
-    return lengths.index(max(lengths))
 
 
 class TransformersModel(CheckpointModel[TransformersSpec]):
     """A checkpoint on this machine."""
 
     kind = "transformers"
-    modes = frozenset({Mode.GENERATE, Mode.CHOOSE})
 
     def _identify(self) -> tuple[str, str | None]:
         """Version and tokenizer of the checkpoint, its dtype, and `chat-choices` if set."""
@@ -191,97 +143,76 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
         before the next is scored. One that cannot be scored is not counted, so that a run that
         breaks off and is repeated scores the same requests together.
         """
-        begun: deque[_Batch] = deque()
+        begun = deque[Batch]()
 
         def parts() -> Iterator[Part]:
-            for batch in self._batches(requests):
-                begun.append(batch)
-                if batch.part:
-                    yield batch.part
+            for rows, answered in self._batches(requests):
+                begun.append((rows, answered))
+                if rows:
+                    yield rows
 
         for result in self._computed(parts()):
-            while not begun[0].part:
-                yield from begun.popleft().answered([])
-            yield from begun.popleft().answered(result)
-        for batch in begun:
-            yield from batch.answered([])
+            while not begun[0][0]:
+                yield from begun.popleft()[1]([])
+            yield from begun.popleft()[1](result)
+        for _, answered in begun:
+            yield from answered([])
 
-    def _batches(self, requests: Iterable[Request]) -> Iterator[_Batch]:
-        """The rows that are computed together; refusals are batches without rows."""
-        window: list[Request] = []
-        choices: list[_Choice] = []
+    def _batches(self, requests: Iterable[Request]) -> Iterator[Batch]:
+        texts, choices = list[_Writing](), list[_Choosing]()
         for request in requests:
-            if request.mode is not Mode.CHOOSE:
-                window.append(request)
-            elif isinstance(choice := self._choice(request), Response):
-                yield _refusal(choice)
+            if isinstance(prepared := self._prepared(request), Response):
+                yield [], partial(_refusal, prepared)
+            elif request.mode is Mode.CHOOSE:
+                choices.append((request, prepared))
             else:
-                choices.append(choice)
-            if len(window) == WINDOW:
-                yield from self._written(window)
-                window = []
+                texts.append((request, prepared))
+            if len(texts) == WINDOW:
+                yield from self._written(texts)
+                texts = []
             if len(choices) == CHOICES:
-                yield self._scoring(choices)
+                yield self._scored_together(choices)
                 choices = []
-        yield from self._written(window)
+        yield from self._written(texts)
         if choices:
-            yield self._scoring(choices)
+            yield self._scored_together(choices)
 
     def compute(self, part: Part) -> Any:  # noqa: ANN401 - as the rows of the part are
-        """Sample a reply for each row, or sum its log-probabilities; None for a row too big.
-
-        With them come the sums of the rows that are also scored without batches.
-        """
-        if isinstance(part, _Scoring):
-            return self._scorer.sums(part.rows), [*map(self._scorer.alone, part.checked)]
+        """Sample a reply for each row, or sum its log-probabilities; None for a row too big."""
+        if isinstance(part[0], ScoredRow):
+            return self._scorer.sums(part)
         return self._sampled(part)
 
-    def _choice(self, request: Request) -> _Choice | Response:
-        try:
-            tokens = self._choice_tokens(request)
-        except (TemplateError, DataError) as error:
-            return self._refused(request, error)
-        if min(tokens.firsts) < 1:
-            return self._failed(
-                request,
-                "there is nothing before the choices, and this model's tokenizer puts no BOS "
-                "there; put words before them, or use another model",
-            )
+    def _choosing(self, request: Request, tokens: ChoiceTokens) -> ChoiceTokens | Response:
         if (fed := max(map(len, tokens.rows)) - 1) > self._positions:
             return self._failed(
                 request,
                 f"context and choice have {fed + 1} tokens, and the model has "
                 f"{self._positions} positions; shorten them or use another model",
             )
-        return request, tokens
+        return tokens
 
-    def _scoring(self, choices: Sequence[_Choice]) -> _Batch:
-        checked = [one for one in choices if int(one[0].key[:8], 16) % CHECKED == 0]
-
-        def answered(result: Sequence[Any]) -> Iterator[Response]:
-            sums, alone = iter(result[0]), dict(zip(map(id, checked), result[1], strict=True))
-            chosen = [self._chosen(*each, [next(sums) for _ in each[1].rows]) for each in choices]
-            for each, response in zip(choices, chosen, strict=True):
-                yield self._checked(response, _longest(each[1]), alone.get(id(each)))
-
-        rows = [row for _, tokens in choices for row in _rows(tokens)]
-        part = _Scoring(rows, [_rows(tokens)[_longest(tokens)] for _, tokens in checked])
-        return _Batch(part, answered)
-
-    def _checked(self, response: Response, place: int, alone: float | None) -> Response:
-        """The response, with how far a choice is from its unbatched score where there is one."""
-        scores = response.choice_scores
-        if scores is None or alone is None:
-            return response
-        apart = abs(scores[place].logprob - alone)
-        if not is_rounding(apart, self._dtype):
-            _log.warning(
-                "%s: choices scored together are up to %.2g nats from the same scored one by one; "
-                "compare with a smaller batch_tokens, or with another dtype",
-                self.name,
-                apart,
+    def _writing(self, request: Request) -> Sequence[SamplingRow] | Response:
+        prompt = tuple(prompt_tokens(request.messages, self._checkpoint.tokenizer))
+        room = self._positions - len(prompt)
+        if room < 1:
+            return self._failed(
+                request,
+                f"the prompt has {len(prompt)} tokens and must leave room for an answer within "
+                f"the model's {self._positions}; shorten it or use another model",
             )
-        return replace(response, detail={**response.detail, UNBATCHED: round(apart, 9)})
+        decoding = request.decoding
+        row = partial(SamplingRow, prompt, min(decoding.max_tokens, room), decoding.temperature)
+        return [row(reply_seed(request, at)) for at in range(decoding.n)]
+
+    def _scored_together(self, choices: Sequence[_Choosing]) -> Batch:
+        def answered(sums: Sequence[float | None]) -> Iterator[Response]:
+            left = iter(sums)
+            for request, tokens in choices:
+                yield self._chosen(request, tokens, [*islice(left, len(tokens.rows))])
+
+        rows = [row for _, tokens in choices for row in map(ScoredRow, tokens.rows, tokens.firsts)]
+        return rows, answered
 
     def _chosen(
         self, request: Request, tokens: ChoiceTokens, sums: Sequence[float | None]
@@ -299,45 +230,29 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
         fact = f"out of memory on {self._device} {fact}; use a smaller dtype"
         return self._failed(request, fact, Reason.FAILED)
 
-    def _written(self, window: Sequence[Request]) -> Iterator[_Batch]:
+    def _written(self, texts: Sequence[_Writing]) -> Iterator[Batch]:
         """The batches of a window: requests with equally many replies, of like length."""
         asked: dict[int, list[_Writing]] = {}
-        for request in window:
-            if isinstance(prepared := self._prepare(request), Response):
-                yield _refusal(prepared)
-            else:
-                asked.setdefault(len(prepared[1]), []).append(prepared)
+        for each in texts:
+            asked.setdefault(len(each[1]), []).append(each)
         for replies, group in asked.items():
             budget = max(self._spec.batch_tokens // replies, 1)
             for batch in token_batches(group, budget, shape=lambda each: each[1][0].shape):
-                yield self._writing(batch)
+                rows = [row for _, own in batch for row in own]
+                yield rows, partial(self._replies, batch)
 
-    def _writing(self, batch: Sequence[_Writing]) -> _Batch:
-        def answered(result: Sequence[Any]) -> Iterator[Response]:
-            replies = iter(result)
-            for request, rows in batch:
-                yield self._response(request, rows[0], [next(replies) for _ in rows])
-
-        return _Batch([row for _, rows in batch for row in rows], answered)
-
-    def _prepare(self, request: Request) -> _Writing | Response:
-        if request.mode not in self.modes:
-            fact = f"{self.name} cannot {request.mode}; it can {', '.join(sorted(self.modes))}"
-            return Response.failed(request.key, Reason.UNSUPPORTED, fact)
-        try:
-            prompt = tuple(prompt_tokens(request.messages, self._checkpoint.tokenizer))
-        except TemplateError as error:
-            return self._refused(request, error)
-        room = self._positions - len(prompt)
-        if room < 1:
-            return self._failed(
-                request,
-                f"the prompt has {len(prompt)} tokens and must leave room for an answer within "
-                f"the model's {self._positions}; shorten it or use another model",
-            )
-        decoding = request.decoding
-        row = partial(SamplingRow, prompt, min(decoding.max_tokens, room), decoding.temperature)
-        return request, [row(reply_seed(request, at)) for at in range(decoding.n)]
+    def _replies(
+        self, batch: Sequence[_Writing], sampled: Sequence[Sampled | None]
+    ) -> Iterator[Response]:
+        left = iter(sampled)
+        for request, rows in batch:
+            found = [*islice(left, len(rows))]
+            replies, prompt = [reply for reply in found if reply is not None], len(rows[0].prompt)
+            if len(replies) < len(found):
+                fact = f"with one prompt of {prompt} tokens and {rows[0].max_tokens} to draw"
+                yield self._out_of_memory(request, fact)
+            else:
+                yield self._replied(request, prompt, replies)
 
     def _sampled(self, rows: Sequence[SamplingRow]) -> list[Sampled | None]:
         from torch import OutOfMemoryError
@@ -351,15 +266,6 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
         for batch in token_batches(range(len(rows)), budget, shape=lambda at: rows[at].shape):
             found |= split(batch, sample, too_big=OutOfMemoryError)
         return [found[place] for place in range(len(rows))]
-
-    def _response(
-        self, request: Request, row: SamplingRow, sampled: Sequence[Sampled | None]
-    ) -> Response:
-        replies = [reply for reply in sampled if reply is not None]
-        if len(replies) < len(sampled):
-            fact = f"with one prompt of {len(row.prompt)} tokens and {row.max_tokens} to draw"
-            return self._out_of_memory(request, fact)
-        return self._replied(request, len(row.prompt), [(r.tokens, r.is_cut) for r in replies])
 
     @cached_property
     def _checkpoint(self) -> Checkpoint:
@@ -388,3 +294,7 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
     @property
     def _device(self) -> str:
         return device_of(self._spec.device)
+
+
+def _refusal(response: Response, _: object) -> Iterator[Response]:
+    yield response

@@ -1,32 +1,26 @@
 """A checkpoint and its YAML to vLLM's engine in this process, and the queue that feeds it rows.
 
-The only module that opens vLLM, which is kept quiet and sends no telemetry. The queue adds rows as
-long as there is room, so that the engine never waits, and yields each request's response as soon
-as its last row is done. Nothing here knows prompts or what a row asks for.
+The only module that opens vLLM, which is kept quiet and sends no telemetry.
 """
 
-import json
 import os
 import warnings
 import weakref
-from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import count
 from logging import getLogger
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.core import Response
 from harness.errors import ModelError, install
-from harness.models.local.checkpoints import Checkpoint, ResolvedCheckpoint
+from harness.models.local.checkpoints import Checkpoint
 from harness.specs.models import VllmSpec
 
 if TYPE_CHECKING:
     from vllm.engine.llm_engine import LLMEngine
-    from vllm.lora.request import LoRARequest
     from vllm.outputs import RequestOutput
     from vllm.sampling_params import SamplingParams
 
@@ -34,12 +28,8 @@ MOST_ROWS = 4096
 """Rows an engine has at once: more than it computes at a time, few enough to save memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class EngineRow:
-    """Token ids for the engine, and the engine's own parameters for them."""
-
-    prompt: tuple[int, ...]
-    wanted: Any
+EngineRow = tuple[tuple[int, ...], Any]
+"""Token ids for the engine, and the engine's own parameters for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,81 +40,52 @@ class EngineRequest:
     read: Callable[[list[Any]], Response]
 
 
-@dataclass(slots=True)
-class _Open:
-    """A request under way: its outputs by place, and the queue it joins when all are there."""
+def answered(
+    requests: Iterator[EngineRequest | Response], open_engine: Callable[[], "VllmEngine"]
+) -> Generator[Response, None, None]:
+    """Yield each request's response once it is complete; a response passes through.
 
-    request: EngineRequest
-    finished: deque["_Open"]
-    outputs: dict[int, Any] = field(default_factory=dict)
-
-
-class RequestQueue:
-    """The rows an engine works on, of all requests under way.
-
-    `open_engine` returns the engine for a row; it changes only when all rows are done.
+    Rows are added as long as there is room, so that the engine never waits. `open_engine` returns
+    the engine for a row. Closing the generator drops its rows.
     """
+    waiting: _Waiting = {}
+    try:
+        yield from _stepped(requests, open_engine, waiting)
+    finally:
+        for name, (engine, *_) in waiting.items():
+            engine.drop(name)
 
-    def __init__(self, open_engine: Callable[[], "VllmEngine"]) -> None:
-        """Start with no rows."""
-        self._open_engine = open_engine
-        self._engine: VllmEngine | None = None
-        self._names = map(str, count())
-        self._waiting: dict[str, tuple[_Open, int]] = {}
 
-    def answer(
-        self, requests: Iterator[EngineRequest | Response]
-    ) -> Generator[Response, None, None]:
-        """Yield each request's response once it is complete; a response passes through.
+_Waiting = dict[str, tuple["VllmEngine", EngineRequest, list[Any], int]]
+"""By the name of a row its engine, its request, the outputs of all rows of that, and its place."""
 
-        Closing the generator drops its rows from the engine.
-        """
-        finished, mine = deque[_Open](), set[str]()
-        try:
-            while True:
-                while finished:
-                    done = finished.popleft()
-                    places = range(len(done.request.rows))
-                    yield done.request.read([done.outputs[place] for place in places])
-                yield from self._filled(requests, finished, mine)
-                mine &= self._waiting.keys()
-                if not (mine or finished):
-                    return
-                self._step()
-        finally:
-            left = mine & self._waiting.keys()
-            if left and self._engine:
-                self._engine.drop(sorted(left))
-            for name in left:
-                del self._waiting[name]
 
-    def _filled(
-        self, requests: Iterator[EngineRequest | Response], finished: deque[_Open], mine: set[str]
-    ) -> Iterator[Response]:
-        while len(self._waiting) < MOST_ROWS and (request := next(requests, None)) is not None:
-            if isinstance(request, Response):
-                yield request
+def _stepped(
+    requests: Iterator[EngineRequest | Response],
+    open_engine: Callable[[], "VllmEngine"],
+    waiting: _Waiting,
+) -> Iterator[Response]:
+    while True:
+        for name in [name for name, (engine, *_) in waiting.items() if name in engine.done]:
+            engine, request, outputs, place = waiting.pop(name)
+            outputs[place] = engine.done.pop(name)
+            if None not in outputs:
+                yield request.read(outputs)
+        while len(waiting) < MOST_ROWS and (one := next(requests, None)) is not None:
+            if isinstance(one, Response):
+                yield one
                 continue
-            open_request = _Open(request, finished)
-            for place, row in enumerate(request.rows):
-                name = next(self._names)
-                self._engine = self._open_engine()
-                self._engine.add(name, row)
-                self._waiting[name] = (open_request, place)
-                mine.add(name)
-
-    def _step(self) -> None:
-        for output in self._engine.step() if self._engine else ():
-            if output.finished and output.request_id in self._waiting:
-                open_request, place = self._waiting.pop(output.request_id)
-                open_request.outputs[place] = output
-                if len(open_request.outputs) == len(open_request.request.rows):
-                    open_request.finished.append(open_request)
+            outputs = [None] * len(one.rows)
+            for place, row in enumerate(one.rows):
+                engine = open_engine()
+                waiting[engine.add(row)] = engine, one, outputs, place
+        if not waiting:
+            return
+        next(iter(waiting.values()))[0].step()
 
 
 CPU_CACHE_BYTES = 4 << 30
 """The cache of prompts on a CPU, unless the YAML or VLLM_CPU_KVCACHE_SPACE sets another size."""
-RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # the ranks of adapters an engine can be built for
 SETTINGS = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_LOGGING_LEVEL": "ERROR",
@@ -139,15 +100,16 @@ TROUBLE: tuple[type[Exception], ...] = (
 """What vLLM raises where it cannot run with its arguments."""
 
 _RUNNING: "weakref.WeakSet[VllmEngine]" = weakref.WeakSet()
+_NAMES = count()
 
 
 class VllmEngine:
     """vLLM's engine; it runs until `stop`, or until nobody refers to it."""
 
-    def __init__(self, engine: "LLMEngine", adapter: "LoRARequest | None") -> None:
+    def __init__(self, engine: "LLMEngine") -> None:
         """Take over a running engine."""
         self._engine = engine
-        self._adapter = adapter
+        self.done: dict[str, RequestOutput] = {}
         self.positions: int = engine.model_config.max_model_len
         self.stop = weakref.finalize(self, engine.engine_core.shutdown)
         _RUNNING.add(self)
@@ -157,13 +119,14 @@ class VllmEngine:
         """Whether it has not been stopped."""
         return self.stop.alive
 
-    def add(self, name: str, row: EngineRow) -> None:
-        """Add a row."""
-        prompt = {"prompt_token_ids": list(row.prompt)}
-        self._engine.add_request(name, prompt, row.wanted, lora_request=self._adapter)
+    def add(self, row: EngineRow) -> str:
+        """Add a row; return its name."""
+        name, (prompt, wanted) = str(next(_NAMES)), row
+        self._engine.add_request(name, {"prompt_token_ids": list(prompt)}, wanted)
+        return name
 
-    def step(self) -> "Sequence[RequestOutput]":
-        """Advance all rows; return the outputs of some."""
+    def step(self) -> None:
+        """Advance all rows; the outputs of those that are finished are in `done`."""
         try:
             outputs: Sequence[RequestOutput] = self._engine.step()
         except TROUBLE as error:
@@ -172,12 +135,12 @@ class VllmEngine:
                 f"vLLM broke down: {_fact(error)}; finished answers are stored: repeat the command "
                 "to resume, with a lower gpu_memory_utilization or max_model_len if memory ran out"
             ) from error
-        return outputs
+        self.done |= {output.request_id: output for output in outputs if output.finished}
 
-    def drop(self, names: Sequence[str]) -> None:
-        """Remove rows."""
-        if self.is_running:
-            self._engine.abort_request(list(names))
+    def drop(self, name: str) -> None:
+        """Remove a row."""
+        if self.done.pop(name, None) is None and self.is_running:
+            self._engine.abort_request([name])
 
     def give_way(self) -> None:
         """Stop, unless there are rows to work on."""
@@ -200,13 +163,8 @@ def need_vllm(name: str) -> None:
         )
 
 
-def start(
-    spec: VllmSpec, checkpoint: Checkpoint, *, dtype: str, adapter: ResolvedCheckpoint | None
-) -> VllmEngine:
-    """Start the engine with the checkpoint's weights, and the adapter's if there is one.
-
-    An engine that already runs in this process is stopped: the two would share memory and more.
-    """
+def start(spec: VllmSpec, checkpoint: Checkpoint, *, dtype: str) -> VllmEngine:
+    """Start the engine; one that runs in this process is stopped: the two would share memory."""
     for other in list(_RUNNING):
         other.give_way()
     for name, value in SETTINGS.items():
@@ -215,16 +173,9 @@ def start(
     with _explained(checkpoint.source):
         from vllm.engine.arg_utils import EngineArgs
         from vllm.engine.llm_engine import LLMEngine
-        from vllm.lora.request import LoRARequest
 
         options = _options(spec, checkpoint)
-        folder = None if adapter is None else _folder(adapter)
-        if folder is not None:
-            rank = json.loads((folder / "adapter_config.json").read_text("utf-8"))["r"]
-            options |= {"enable_lora": True}
-            options["max_lora_rank"] = next(room for room in RANKS if room >= int(rank))
-        engine = LLMEngine.from_engine_args(EngineArgs(dtype=dtype, **options))
-        return VllmEngine(engine, folder and LoRARequest("adapter", 1, str(folder)))
+        return VllmEngine(LLMEngine.from_engine_args(EngineArgs(dtype=dtype, **options)))
 
 
 def sampling(**wanted: Any) -> "SamplingParams":  # noqa: ANN401 - fields of SamplingParams
@@ -266,14 +217,6 @@ def _options(spec: VllmSpec, checkpoint: Checkpoint) -> dict[str, Any]:
         "disable_log_stats": True,
         "use_tqdm_on_load": False,
     }
-
-
-def _folder(adapter: ResolvedCheckpoint) -> Path:
-    if adapter.commit is None:
-        return Path(adapter.source).resolve()
-    from huggingface_hub import snapshot_download
-
-    return Path(snapshot_download(adapter.source, revision=adapter.commit))
 
 
 def _fact(error: Exception) -> str:

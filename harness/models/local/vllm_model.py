@@ -1,27 +1,16 @@
 """Requests to responses through vLLM's engine in this process.
 
-Prompts go in as token ids, made as for transformers, and replies come out as token ids: neither
-vLLM's templates nor its sampling defaults apply. Prompts are never truncated. Choices are read
-without the engine's cache of other prompts.
+Prompts and replies are token ids: neither vLLM's templates nor its sampling defaults apply.
 """
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import fsum, isfinite
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import TemplateError
-
 from harness.core import Request, Response
-from harness.errors import DataError
-from harness.models.local.checkpoints import (
-    Checkpoint,
-    ResolvedCheckpoint,
-    open_spec,
-    resolve,
-)
+from harness.models.local.checkpoints import Checkpoint, open_spec
 from harness.models.local.tokenization import (
     CheckpointModel,
     ChoiceTokens,
@@ -31,15 +20,15 @@ from harness.models.local.tokenization import (
 from harness.models.local.vllm_engine import (
     EngineRequest,
     EngineRow,
-    RequestQueue,
     VllmEngine,
+    answered,
     need_vllm,
     sampling,
     start,
 )
 from harness.models.spread import Needs, Part
 from harness.models.vectors import chunks
-from harness.parts import Mode, Reason
+from harness.parts import Reason
 from harness.specs.models import VllmSpec
 
 if TYPE_CHECKING:
@@ -62,28 +51,16 @@ class ScoringPrompt:
     is_scored: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PromptLogprobs:
-    """The engine's log-probabilities for a prompt, in nats, given all tokens before.
-
-    `own` has an entry for each token of a scored prompt but the first.
-    """
-
-    reading: ScoringPrompt
-    own: Sequence[float]
-    nexts: Mapping[int, float]
+Logprobs = tuple[Sequence[float], Mapping[int, float]]
+"""Log-probabilities of one prompt, in nats, given all tokens before: its own but for the first's,
+where it is scored, and of next tokens."""
 
 
-def scoring_prompts(tokens: ChoiceTokens, *, is_stepwise: bool = False) -> list[ScoringPrompt]:
-    """List the distinct prompts of a request's choices; each choice needs a token before it.
-
-    With `is_stepwise` no prompt is scored: each token of a choice is the next one of a prompt.
-    """
+def scoring_prompts(tokens: ChoiceTokens) -> list[ScoringPrompt]:
+    """List the distinct prompts of a request's choices; each choice needs a token before it."""
     nexts_by_prompt: dict[tuple[int, ...], dict[int, bool]] = {}
     for row, first in zip(tokens.rows, tokens.firsts, strict=True):
-        last = len(row) - 1
-        for at in range(first if is_stepwise else last, last + 1):
-            nexts_by_prompt.setdefault(row[:at], {})[row[at]] = not is_stepwise and first < last
+        nexts_by_prompt.setdefault(row[:-1], {})[row[-1]] = first < len(row) - 1
     return [
         ScoringPrompt(prompt, tuple(nexts), any(wanted.values()))
         for prompt, wanted in nexts_by_prompt.items()
@@ -91,20 +68,19 @@ def scoring_prompts(tokens: ChoiceTokens, *, is_stepwise: bool = False) -> list[
     ]
 
 
-def total_logprobs(tokens: ChoiceTokens, logprobs: Iterable[PromptLogprobs]) -> list[float]:
+def total_logprobs(
+    tokens: ChoiceTokens, prompts: Iterable[ScoringPrompt], found: Iterable[Logprobs]
+) -> list[float]:
     """Sum the log-probability of each choice over its scored tokens."""
-    known = {
-        (each.reading.prompt, token): each for each in logprobs for token in each.reading.nexts
-    }
+    pairs = zip(prompts, found, strict=True)
+    known = {(each.prompt, token): logprobs for each, logprobs in pairs for token in each.nexts}
     totals = []
     for row, first in zip(tokens.rows, tokens.firsts, strict=True):
-        whole = known[row[:-1], row[-1]]
-        wanted, own = len(row) - 1 - first, whole.own[first - 1 :]
-        if not whole.reading.is_scored:
-            own = [known[row[:at], row[at]].nexts[row[at]] for at in range(first, len(row) - 1)]
+        all_own, nexts = known[row[:-1], row[-1]]
+        wanted, own = len(row) - 1 - first, all_own[first - 1 :]
         if len(own) != wanted:
             raise ValueError(f"{wanted} log-probabilities of a prompt are needed, got {len(own)}")
-        totals.append(fsum([*own, whole.nexts[row[-1]]]))
+        totals.append(fsum([*own, nexts[row[-1]]]))
     return totals
 
 
@@ -112,33 +88,27 @@ class VllmModel(CheckpointModel[VllmSpec]):
     """A checkpoint in vLLM's engine, which runs from the first request until `close`."""
 
     kind = "vllm"
-    modes = frozenset({Mode.GENERATE, Mode.CHOOSE})
 
-    def __init__(self, name: str, spec: VllmSpec, cache: Path) -> None:
-        """Keep what to run; nothing is opened yet."""
-        super().__init__(name, spec, cache)
-        self._running: VllmEngine | None = None
-        self._queue = RequestQueue(self._engine)
+    _running: VllmEngine | None = None
 
     def _identify(self) -> tuple[str, str | None]:
         """Version, tokenizer and dtype of the checkpoint, and settings that change answers."""
         spec, parts = self._spec, [self.kind, self._checkpoint.identity, self._dtype]
         parts += [f"quantization={spec.quantization}"] if spec.quantization else []
-        parts += [f"lora={self._adapter.version[:16]}"] if self._adapter else []
         parts += ["chat-choices"] if self._is_chat else []
         return ":".join(parts), self._checkpoint.version[:7]
 
     def answer(self, requests: Iterable[Request]) -> Generator[Response, None, None]:
         """Answer each request once, in the order in which the engine finishes them."""
         if self.elsewhere is None:
-            yield from self._queue.answer(map(self._prepare, requests))
+            yield from answered(map(self._prepared, requests), self._engine)
             return
         for responses in self.elsewhere(chunks(requests, AT_ONCE)):
             yield from responses
 
     def compute(self, part: Part) -> list[Response]:
         """The responses to some requests, in their order."""
-        found = {each.key: each for each in self._queue.answer(map(self._prepare, part))}
+        found = {each.key: each for each in answered(map(self._prepared, part), self._engine)}
         return [found[request.key] for request in part]
 
     @property
@@ -156,17 +126,6 @@ class VllmModel(CheckpointModel[VllmSpec]):
             self._running.stop()
             self._running = None
 
-    def _prepare(self, request: Request) -> EngineRequest | Response:
-        if request.mode not in self.modes:
-            can = ", ".join(sorted(self.modes))
-            return self._failed(request, f"cannot {request.mode}; it can {can}")
-        try:
-            if request.mode is Mode.CHOOSE:
-                return self._choosing(request)
-            return self._writing(request)
-        except (TemplateError, DataError) as error:
-            return self._refused(request, error)
-
     def _writing(self, request: Request) -> EngineRequest | Response:
         decoding = request.decoding
         prompt = tuple(prompt_tokens(request.messages, self._checkpoint.tokenizer))
@@ -174,27 +133,19 @@ class VllmModel(CheckpointModel[VllmSpec]):
         if refusal := self._too_long(request, max(longest, len(prompt) + 1)):
             return refusal
         wanted = {"temperature": decoding.temperature, "max_tokens": longest - len(prompt)}
-        rows = [
-            EngineRow(prompt, sampling(**wanted, seed=reply_seed(request, at)))
-            for at in range(decoding.n)
-        ]
+        seeds = [reply_seed(request, at) for at in range(decoding.n)]
+        rows = [(prompt, sampling(**wanted, seed=seed)) for seed in seeds]
         return EngineRequest(rows, partial(self._written, request))
 
-    def _choosing(self, request: Request) -> EngineRequest | Response:
-        tokens = self._choice_tokens(request)
-        if min(tokens.firsts) < 1:
-            fact = "there is nothing before the choices to score them by; give them a prompt"
-            return self._failed(request, fact)
+    def _choosing(self, request: Request, tokens: ChoiceTokens) -> EngineRequest | Response:
         if refusal := self._too_long(request, max(map(len, tokens.rows))):
             return refusal
-        # With an adapter vLLM scores prompts as if they were the last rows of its batch.
-        prompts = scoring_prompts(tokens, is_stepwise=self._adapter is not None)
+        prompts, rows = scoring_prompts(tokens), list[EngineRow]()
         shared = {"temperature": 0.0, "max_tokens": 1, "skip_reading_prefix_cache": True}
-        rows = []
         for each in prompts:
             own = 0 if each.is_scored else None
             wanted = sampling(logprob_token_ids=list(each.nexts), prompt_logprobs=own, **shared)
-            rows.append(EngineRow(each.prompt, wanted))
+            rows.append((each.prompt, wanted))
         return EngineRequest(rows, partial(self._chosen, request, tokens, prompts))
 
     def _too_long(self, request: Request, length: int) -> Response | None:
@@ -223,7 +174,7 @@ class VllmModel(CheckpointModel[VllmSpec]):
         prompts: Sequence[ScoringPrompt],
         outputs: Sequence["RequestOutput"],
     ) -> Response:
-        totals = total_logprobs(tokens, map(_prompt_logprobs, prompts, outputs))
+        totals = total_logprobs(tokens, prompts, map(_logprobs, prompts, outputs))
         if not all(map(isfinite, totals)):
             return self._failed(request, "some log-probabilities are not finite", Reason.FAILED)
         return self._scored(request, tokens, totals)
@@ -233,26 +184,15 @@ class VllmModel(CheckpointModel[VllmSpec]):
         need_vllm(self.name)
         return open_spec(self._spec, self._cache)
 
-    @cached_property
-    def _adapter(self) -> ResolvedCheckpoint | None:
-        if self._spec.lora is None:
-            return None
-        return resolve(self._spec.lora, revision=None, file="adapter_config.json")
-
     def _engine(self) -> VllmEngine:
         """The running engine; restarted if another model's engine replaced it."""
         if self._running is None or not self._running.is_running:
-            self._running = start(
-                self._spec, self._checkpoint, dtype=self._dtype, adapter=self._adapter
-            )
+            self._running = start(self._spec, self._checkpoint, dtype=self._dtype)
         return self._running
 
 
-def _prompt_logprobs(read: ScoringPrompt, output: "RequestOutput") -> PromptLogprobs:
+def _logprobs(read: ScoringPrompt, output: "RequestOutput") -> Logprobs:
     [nexts] = output.outputs[0].logprobs
-    own: list[Any] = list(output.prompt_logprobs or ())[1:]
-    return PromptLogprobs(
-        read,
-        [entry[token].logprob for entry, token in zip(own, read.prompt[1:], strict=False)],
-        {token: nexts[token].logprob for token in read.nexts},
-    )
+    pairs: Iterable[tuple[Any, int]] = zip(output.prompt_logprobs or (), read.prompt, strict=False)
+    own = [entry[token].logprob for entry, token in [*pairs][1:]]
+    return own, {token: nexts[token].logprob for token in read.nexts}

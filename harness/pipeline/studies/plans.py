@@ -14,10 +14,10 @@ from msgspec import UNSET, UnsetType, structs
 
 from harness.errors import BudgetReached, HarnessError, SpecError, StoreError
 from harness.implicitness.open import with_options
+from harness.lazy import DataFrame, pandas
 from harness.pipeline import execute, preview
 from harness.pipeline.execute import RunResult
 from harness.pipeline.plan import AnswerMode, chosen_variants
-from harness.pipeline.preview import CallSummary
 from harness.pipeline.resolve import RunPlan, resolve, unchanged
 from harness.pipeline.setup import RunOptions, check_judges
 from harness.pipeline.studies.shards import Shard, ShardResult, run_part, share_budget
@@ -36,8 +36,8 @@ class Cell:
     """One run of a study, and how far it has come; `words` has its other settings, as its seed.
 
     `plan` is None before it is resolved, where `error` says why it cannot run, and from its end
-    on, as it holds a model's weights. `calls` that an earlier cell makes are not counted. `stored`
-    is the run of an earlier command, where this one did not end.
+    on, as it holds a model's weights. `stored` is the run of an earlier command, where this one did
+    not end.
 
     Of a status `done` calls are stored and `left` would be made; `missing` counts missing answers
     and verdicts, None before the run is written. `is_whole`: nothing is left, and all judges have
@@ -49,7 +49,6 @@ class Cell:
     is_strict: bool = False
     plan: RunPlan | None = None
     error: str = ""
-    calls: Sequence[CallSummary] = ()
     end: str = ""
     result: RunResult | None = None
     part: ShardResult | None = None
@@ -215,12 +214,15 @@ def _file_of(folder: RunFolder) -> RunFile | None:
         return None
 
 
-def count_calls(cells: Sequence[Cell]) -> None:
-    """Give cells the calls that each would make; what is stored counts against the budget."""
+def count_calls(cells: Sequence[Cell]) -> list[DataFrame]:
+    """The calls that each cell would make; what is stored counts against the budget.
+
+    Calls that an earlier cell makes are not counted.
+    """
     seen = set[str]()
     _prepare(cells)
-    for cell in cells:
-        cell.calls = preview.dry_run(cell.plan, seen) if cell.plan else ()
+    none = pandas.DataFrame(columns=preview.CALLS)
+    return [preview.dry_run(cell.plan, seen) if cell.plan else none for cell in cells]
 
 
 def look_up(workspace: Workspace, cells: Sequence[Cell]) -> None:
@@ -239,8 +241,8 @@ def look_up(workspace: Workspace, cells: Sequence[Cell]) -> None:
 
 def _look_up(cell: Cell, plan: RunPlan) -> None:
     calls = preview.dry_run(plan, set())
-    cell.done = sum(part.stored or 0 for part in calls)
-    cell.left = sum(part.calls for part in calls) - cell.done
+    cell.done = int(calls["stored"].sum())
+    cell.left = int(calls["calls"].sum()) - cell.done
     if file := _file_of(plan.folder):
         have = {entry.name: entry.recipe for entry in file.judges}
         is_read = all(have.get(one.entry.name) == one.entry.recipe for one in plan.judges)

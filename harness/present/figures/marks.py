@@ -145,11 +145,6 @@ def curve(axes: Axes, rows: DataFrame, look: Look) -> None:
     axes.plot(known.x, known.y, label=rows.series.iloc[0], **style)
 
 
-def dotted(axes: Axes, rows: DataFrame, look: Look) -> None:
-    """A thin dotted line."""
-    axes.plot(rows.x, rows.y, color=look[0], linestyle=":", linewidth=1.0)
-
-
 def bars(axes: Axes, rows: DataFrame, look: Look) -> None:
     """Bars from `x` to `to`, from 0 to `y`, so pale that the ends of an interval are seen."""
     from matplotlib.colors import to_rgba
@@ -183,7 +178,7 @@ def forest(axes: Axes, rows: DataFrame, look: Look) -> None:
 
 
 MARKS = {
-    **{"points": points, "bubbles": bubbles, "curve": curve, "dotted": dotted},
+    **{"points": points, "bubbles": bubbles, "curve": curve},
     **{"bars": bars, "violin": violin, "forest": forest},
 }
 """What draws the rows of a series, by the name in their column `mark`."""

@@ -124,8 +124,8 @@ class Inputs:
             cells = [text_of(cell) for cell in column_of(table, column, where=name)]
             labels = [name] * len(table)
             if label is not None:
-                known = map(str, _cells(table, label, f"{name}: correct --label"))
-                labels = [cell or "(no label)" for cell in known]
+                known = column_of(table, label, where=name, option="--label")
+                labels = ["(no label)" if c in (None, "") else str(c) for c in known]
             pairs = zip(cells, labels, strict=True)
             found += [(cell, label) for cell, label in pairs if not isinstance(cell, Flag)]
         if not found:
@@ -139,15 +139,6 @@ def _table(path: str, *, has_column: bool) -> Table:
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}); correct the path") from error
     return tables.read_table(path, data, tables.detect_format(path, data, has_column=has_column))
-
-
-def _cells(table: Table, column: str, remedy: str) -> Sequence[object]:
-    """The cells of a column, None as an empty text."""
-    if column not in table.columns:
-        close = did_you_mean(column, list(table.columns))
-        raise DataError(f"no column {column!r}{close} in {remedy}")
-    cells = table.cells(table.columns.index(column))
-    return ["" if cell is None else cell for cell in cells]
 
 
 def _panels(inputs: Inputs) -> list[Panel]:
@@ -194,15 +185,14 @@ def _violins(inputs: Inputs) -> Figure:
 
 
 def _margins(inputs: Inputs, metric: str) -> Figure:
-    grids = []
+    grids, what = [], "the file: the grid.csv of `impscore ablate --grid`, as written"
     for name, table in inputs.tables():
-        remedy = f"{name}: give the grid.csv of `impscore ablate --grid`, as written"
-        columns = (*training.SYMBOLS, "implicitness", "pragmatics", "test_pairs")
-        cells = {column: _cells(table, column, remedy) for column in columns}
+        names = (*training.SYMBOLS, "implicitness", "pragmatics", "test_pairs")
+        cells = {one: column_of(table, one, where=name, option=what) for one in names}
         try:
             grids.append(pandas.DataFrame(cells).replace("", None).astype("float64"))
         except ValueError as error:
-            raise DataError(f"{error} in {remedy}") from None
+            raise DataError(f"{name}: {error}; give {what}") from None
     return training.margins(pandas.concat(grids), metric)
 
 

@@ -235,13 +235,12 @@ def _titles(boards: Sequence[DataFrame]) -> tuple[list[str], str]:
     own = [name for name in names if heads[name].nunique() > 1] or names
     shared = "; ".join(f"{name} {heads[name].iat[0]}" for name in names if name not in own)
     titles = heads[own].agg(", ".join, axis=1)
-    recipes = heads.signature.map(
-        lambda text: str(replace(Signature.parse(text), model="", kind="", version=""))
-    )
-    for title in titles[titles.duplicated()].unique():
-        labels = short_labels(dict.fromkeys(recipes[titles == title], ""))
-        more = recipes[titles == title].map(labels).str.removeprefix(", ")
-        titles[titles == title] = title + " (" + more + ")"
+    bare = {"model": "", "kind": "", "version": ""}
+    recipes = heads.signature.map(lambda text: str(replace(Signature.parse(text), **bare)))
+    for _, alike in recipes.groupby(titles):
+        labels = short_labels(dict.fromkeys(alike, "")) if len(alike) > 1 else {}
+        for at, recipe in alike.items() if labels else ():
+            titles[at] += f" ({labels[recipe].removeprefix(', ')})"
     return titles.tolist(), shared
 
 
@@ -249,7 +248,7 @@ def curve_figure(curves: DataFrame, by: str, *, with_curves: bool = True) -> Fig
     """Hits and false alarms by implicitness, above columns of how many texts each bin has.
 
     `curves` has the columns of `analysis.curves`, `by` is the scale. Bins are points; with curves,
-    also the logistic curve with its band and the isotonic one. Each data set has its own panels.
+    also the logistic curve with its band. Each data set has its own panels.
     """
     sources = curves.drop_duplicates("data").set_index("data").source
     is_clear = sources.nunique() == len(sources)
@@ -262,7 +261,7 @@ def curve_figure(curves: DataFrame, by: str, *, with_curves: bool = True) -> Fig
             panels.append(_rate_panel(own, rate, title, with_curves=with_curves))
     where = sources.index[0] if len(sources) == 1 else f"measured by {by}"
     forms = ["points are bins with 95% intervals"]
-    forms += ["lines are logistic with their 95% band, dots isotonic"] if with_curves else []
+    forms += ["lines are logistic with their 95% band"] if with_curves else []
     title = f"{curves.task.iloc[0]}: share flagged, by implicitness"
     return Figure(title, tuple(panels), (where, "; ".join(forms)))
 
@@ -278,10 +277,8 @@ def _rate_panel(curves: DataFrame, rate: str, title: str, *, with_curves: bool) 
         # Side by side within their bin, so that none hides another.
         share = (order.index(name) + 1) / (len(order) + 1)
         place = rows["at"].fillna(0.0) + share * (rows["to"] - rows["at"]).fillna(0.0)
-        # One curve's band is enough; two would hide one another.
-        bounds = {"low": rows.low, "high": rows.high} if shape in _MARKS else {}
-        mark = _MARKS.get(shape, "dotted")
-        parts.append(values(labels[name], place, rows.value, mark, n=rows.n, **bounds))
+        found = {"n": rows.n, "low": rows.low, "high": rows.high}
+        parts.append(values(labels[name], place, rows.value, _MARKS[shape], **found))
     bins = curves[(curves.rate == rate) & (curves["shape"] == PUBLISHED)]
     # The answered texts of each bin: the most that any run has.
     counts = bins.groupby(["at", "to"]).n.max().reset_index().rename(columns={"at": "x"})

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
 
@@ -58,12 +58,22 @@ class PageTable(Struct, frozen=True):
     notes: Sequence[str] = ()
 
 
+class PageSection(Struct, frozen=True):
+    """A part of the page above the items."""
+
+    name: str
+    title: str
+    lines: Sequence[str] = ()
+    tables: Sequence[PageTable] = ()
+
+
 @dataclass
 class PageParts:
-    """The parts of a page that grow run by run.
+    """All that a page shows, and what it is made of, run by run.
 
     `places_of` has each text with its place; `runs` are facts for the script; `prompts` are lists
-    of messages, each its role and its lines. Of each run `cut` has how many answers ended at their
+    of messages, each its role and its lines; `calls` has the step and prompt of each judge's call,
+    None where the ledger does not have it. Of each run `cut` has how many answers ended at their
     token limit, of how many; `called` is its tag and day, `compared` reads its verdicts. `whys` are
     what is behind numbers, `chosen` lists of samples that numbers name.
     """
@@ -73,6 +83,9 @@ class PageParts:
     called: Sequence[str] = ()
     folders: Mapping[str, int] = field(default_factory=dict)
     compared: Callable[[int], ComparedRun] = NotImplemented
+    title: str = ""
+    sections: Sequence[PageSection] = ()
+    calls: Sequence[tuple[int, int] | None] = ()
     places_of: dict[str, int] = field(default_factory=dict)
     runs: list[dict[str, object]] = field(default_factory=list)
     items: list[Raw] = field(default_factory=list)
@@ -87,6 +100,11 @@ class PageParts:
     whys: list[dict[str, object]] = field(default_factory=list)
     chosen: list[list[int]] = field(default_factory=list)
 
+    @cached_property
+    def texts(self) -> list[str]:
+        """All texts, in the order of their places; half a character becomes U+FFFD."""
+        return [*map(repair_surrogates, self.places_of)]
+
     def text(self, text: str | None) -> int:
         """The place of a text, -1 for None."""
         return NONE if text is None else self.places_of.setdefault(text, len(self.places_of))
@@ -94,10 +112,6 @@ class PageParts:
     def places(self, texts: Iterable[str]) -> tuple[int, ...]:
         """The places of some texts."""
         return tuple(map(self.text, texts))
-
-    def texts(self) -> list[str]:
-        """The texts in the order of their places; half a character becomes U+FFFD."""
-        return [*map(repair_surrogates, self.places_of)]
 
     def file_of(self, row: Row) -> RunFile:
         """The run that a row of a board is of."""
@@ -122,24 +136,23 @@ class PageParts:
         self.chosen.append(sorted({own[name] for own in known for name in names if name in own}))
         return len(self.chosen) - 1
 
-    def calls(self) -> list[tuple[int, int] | None]:
-        """The step and prompt of each judge's call, from the ledgers; None where it is absent."""
+    def place_calls(self) -> None:
+        """Look up the step and prompt of each judge's call in the ledgers."""
         asked = {
             key: request
             for folder, keys in self.wanted.items()
             for key, request in Ledger(folder).asked(keys).items()
         }
         # In the order of the verdicts: a ledger's own order is that of arrival.
-        found = [
+        self.calls = [
             (self.text(asked[key].step), self.prompt(asked[key].messages)) if key in asked else None
             for key in self.keys
         ]
-        if lost := found.count(None):
+        if lost := list(self.calls).count(None):
             self.notes.append(
                 f"The prompts of {lost} of {len(self.keys)} calls of judges are not shown: the "
                 "calls ledger is not below the results folder, or does not hold them."
             )
-        return found
 
     def prompt(self, messages: Sequence[Message]) -> int:
         """The place of a prompt, -1 where none is stored."""

@@ -7,13 +7,12 @@ no connection. Texts are data in a compressed block; the script puts them into t
 import base64
 import gzip
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 
 import msgspec
-from msgspec import Raw, Struct
 
 from harness import __version__
 from harness.analysis.boards.alarms import judge_fitness
@@ -21,7 +20,13 @@ from harness.analysis.boards.ranked import leaderboard
 from harness.errors import SpecError, StoreError
 from harness.lazy import DataFrame
 from harness.present.page import tables, words
-from harness.present.page.items import MOST_ANSWERS, Array, PageParts, PageTable, collect_items
+from harness.present.page.items import (
+    MOST_ANSWERS,
+    PageParts,
+    PageSection,
+    PageTable,
+    collect_items,
+)
 from harness.storage.files import write_whole
 from harness.storage.runs import RunFolder
 
@@ -31,38 +36,15 @@ _LEVEL = 6
 """Of gzip: 9 takes four times as long for a file that is 2 % smaller."""
 
 
-class PageSection(Struct, frozen=True):
-    """A part of the page above the items."""
-
-    name: str
-    title: str
-    lines: Sequence[str] = ()
-    tables: Sequence[PageTable] = ()
-
-
-class PageData(Struct, frozen=True):
-    """All that a page shows, as `PageParts` explains it; `items` are lists of items, one a run.
-
-    `calls` has the step and prompt of each judge's call, None where the ledger does not have it.
-    """
-
-    title: str
-    version: str
-    texts: Sequence[str]
-    runs: Sequence[Mapping[str, object]]
-    sections: Sequence[PageSection]
-    samples: Sequence[Array]
-    prompts: Sequence[Sequence[tuple[int, ...]]]
-    calls: Sequence[tuple[int, int] | None]
-    items: Sequence[Raw]
-    whys: Sequence[Mapping[str, object]]
-    chosen: Sequence[Sequence[int]]
-    notes: Sequence[str] = ()
+_SHOWN = (
+    *("title", "texts", "runs", "sections", "samples", "calls", "items", "whys", "chosen", "notes"),
+)
+"""What of `PageParts` the script reads, with the version and the prompts."""
 
 
 def write_page(
     folders: Sequence[RunFolder], results: Path, out: Path, *, answers: int = MOST_ANSWERS
-) -> tuple[PageData, int]:
+) -> tuple[PageParts, int]:
     """Write the page of some runs as one file; what it shows, and its size in bytes."""
     if out.is_dir():
         raise SpecError(f"--out {out}: a folder; name a file in it")
@@ -74,7 +56,7 @@ def write_page(
 
 def page_data(
     folders: Sequence[RunFolder], results: Path, *, answers: int = MOST_ANSWERS
-) -> PageData:
+) -> PageParts:
     """All that a page shows of some runs; their calls ledger is below `results`.
 
     Of a run with more than so many `answers` it shows about as many, and all its numbers.
@@ -86,31 +68,22 @@ def page_data(
     rows, boards, verdicts = leaderboard(folders)
     made = collect_items(folders, results, answers, rows)
     ordered = tables.in_order(made, [own for _, own in boards.groupby("board")])
-    sections = _sections(made, ordered, [*words.alarms(made, judge_fitness(boards, verdicts))])
+    made.sections = _sections(made, ordered, [*words.alarms(made, judge_fitness(boards, verdicts))])
     tasks = list(dict.fromkeys(file.run.task for file in made.files))
     shown = ", ".join(tasks[:3]) + (f" and {len(tasks) - 3} more" if len(tasks) > 3 else "")
-    return PageData(
-        title=f"{len(made.runs)} run{'s' * (len(made.runs) != 1)} of {shown}",
-        version=__version__,
-        runs=made.runs,
-        sections=sections,
-        samples=made.samples,
-        calls=made.calls(),
-        prompts=list(made.prompts),
-        items=made.items,
-        whys=made.whys,
-        chosen=made.chosen,
-        notes=made.notes,
-        texts=made.texts(),  # the last: the others place texts
-    )
+    made.title = f"{len(made.runs)} run{'s' * (len(made.runs) != 1)} of {shown}"
+    made.place_calls()
+    return made
 
 
-def compressed(data: PageData) -> bytes:
+def compressed(data: PageParts) -> bytes:
     """The data of a page as compressed JSON, the same bytes for the same runs."""
-    return gzip.compress(msgspec.json.encode(data), _LEVEL, mtime=0)
+    shown = {name: getattr(data, name) for name in _SHOWN}
+    shown |= {"version": __version__, "prompts": list(data.prompts)}
+    return gzip.compress(msgspec.json.encode(shown), _LEVEL, mtime=0)
 
 
-def page_text(data: PageData) -> str:
+def page_text(data: PageParts) -> str:
     """The whole page in one file."""
     return _html(data.title, base64.b64encode(compressed(data)).decode(), connect="'none'")
 

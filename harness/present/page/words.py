@@ -12,7 +12,7 @@ from harness.parts import Mode
 from harness.present.page.items import PageParts
 from harness.present.page.tables import best, first, known
 from harness.specs.models import CLASSIFIERS
-from harness.storage.find_runs import data_words, is_trial, owner
+from harness.storage.find_runs import data_words, is_trial
 from harness.storage.runs import RunFile
 
 _ANSWERED = {
@@ -56,18 +56,15 @@ def _answered(files: Sequence[RunFile]) -> list[str]:
 
 def _sources(files: Sequence[RunFile]) -> list[str]:
     """How many samples of what; the label of the data only where words are the same."""
-    made = dict.fromkeys((_source(file), file.data.label) for file in files)
-    words = Counter(said for said, _ in made)
-    return [f"{said} ({label})" if words[said] > 1 else said for said, label in made]
-
-
-def _source(file: RunFile) -> str:
-    scorer = file.data.label.partition("+")[2].partition("@")[0]
-    made = data_words(file)
-    if file.data.mode == "sample":
-        made = f"{owner(file.data.files)}'s own"
-        made += ", for trying and not for measuring" * is_trial(file)
-    return f"{file.samples} samples of {made}" + (f", implicitness by {scorer}" if scorer else "")
+    made: dict[tuple[str, str], None] = {}
+    for file in files:
+        scorer = file.data.label.partition("+")[2].partition("@")[0]
+        said = data_words(file).removesuffix(" samples")
+        said += ", for trying and not for measuring" * is_trial(file)
+        said = f"{file.samples} samples of {said}"
+        made[f"{said}, implicitness by {scorer}" if scorer else said, file.data.label] = None
+    alike = Counter(said for said, _ in made)
+    return [f"{said} ({label})" if alike[said] > 1 else said for said, label in made]
 
 
 def unranked(boards: Sequence[DataFrame]) -> list[str]:

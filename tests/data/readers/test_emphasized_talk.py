@@ -67,21 +67,22 @@ def test_the_first_occurrence_as_whole_words_is_stressed(
     span = find_span(turn, fragment)
 
     assert span is not None
-    assert f"{turn[: span.start]}<{turn[span.start : span.end]}>{turn[span.end :]}" == found
-    assert REPAIRED not in span.flags
+    start, end, flags = span
+    assert f"{turn[:start]}<{turn[start:end]}>{turn[end:]}" == found
+    assert REPAIRED not in flags
 
 
 @each(
     ("turn", "fragment", "expected"),
     [
-        ("no, no", "no", Span(0, 2, (AMBIGUOUS,))),
-        ("i know that i do", "i", Span(0, 1, (AMBIGUOUS,))),
-        ("no, nobody", "no", Span(0, 2)),
-        ("aa aa aa", "aa aa", Span(0, 5)),
-        ("an interview", "nterview", Span(3, 12, (REPAIRED,))),
-        ("it's secretive", "secret", Span(5, 14, (REPAIRED,))),
-        ("interviews, interviews", "nterview", Span(0, 10, (REPAIRED,))),
-        ("lightly numbered", "light", Span(0, 7, (REPAIRED,))),
+        ("no, no", "no", (0, 2, (AMBIGUOUS,))),
+        ("i know that i do", "i", (0, 1, (AMBIGUOUS,))),
+        ("no, nobody", "no", (0, 2, ())),
+        ("aa aa aa", "aa aa", (0, 5, ())),
+        ("an interview", "nterview", (3, 12, (REPAIRED,))),
+        ("it's secretive", "secret", (5, 14, (REPAIRED,))),
+        ("interviews, interviews", "nterview", (0, 10, (REPAIRED,))),
+        ("lightly numbered", "light", (0, 7, (REPAIRED,))),
         ("an interview", "review", None),
         ("Rosa", "rosa", None),
         ("", "rosa", None),

@@ -183,25 +183,6 @@ def test_a_row_left_out_by_its_map_is_not_one_without_a_label(
     assert "1 of 2 rows left out: no label" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("text", "flags"),
-    [
-        ("a" * 10_000, ("long",)),
-        ("nul \0 within", ("control_characters",)),
-        ("bad \ufffd within", ("unread_characters",)),
-        ("\U0001f642 \U0001f643", ()),
-        ("\u05e9\u05dc\u05d5\u05dd \u0639", ()),
-        ("two\nlines", ()),
-    ],
-)
-def test_unusual_texts_are_kept_whole_and_flagged(
-    tmp_path: Path, text: str, flags: tuple[str, ...]
-) -> None:
-    [one] = samples(tmp_path, [row(text)])
-
-    assert (one.fields["text"], one.flags) == (text, flags)
-
-
 def test_a_column_of_implicitness_is_taken_as_it_is(tmp_path: Path) -> None:
     found = samples(tmp_path, [row("x", i=1.25), row("y", i=None)], implicitness="i")
 
@@ -330,10 +311,10 @@ def test_clusters_by_an_absent_column_are_reported(
 @each(
     ("changes", "error"),
     [
-        ({"label": {"column": "l"}}, "given by `classes` or by `at_least`"),
+        ({"label": {"column": "l"}}, "give `classes` or `at_least` of column"),
         (
             {"label": {"column": "l", "classes": {"a": ["1"]}, "at_least": 1}},
-            "given by `classes` or by `at_least`",
+            "give `classes` or `at_least` of column",
         ),
         ({"label": {"column": "l", "classes": {"a": ["1"], "b": ["1"]}}}, "'1' is given to two"),
         ({"label": {"column": "l", "at_least": float("nan")}}, "`at_least` is nan; give a number"),

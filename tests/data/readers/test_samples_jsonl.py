@@ -5,9 +5,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import pyarrow
 import pytest
-from pyarrow.parquet import write_table
 from support.each import each
 
 from harness.data.readers import emphasized_talk, hu2022, ludwig, samples_jsonl, topical_chat
@@ -107,57 +105,6 @@ def test_a_faulty_file_is_named_with_its_fault(tmp_path: Path, content: bytes, f
 
     with pytest.raises(DataError, match=rf"set\.jsonl: {fact}"):
         read([path], None)
-
-
-def test_the_rows_of_a_parquet_file_are_the_same_samples(tmp_path: Path) -> None:
-    both = [OWN | {"id": "a", "flags": ["f"]}, OTHER | {"references": {"other": ["It is dear."]}}]
-    table = pyarrow.Table.from_pylist(both)  # each row has all keys of both, some of them empty
-    write_table(table, path := tmp_path / "set.parquet")
-
-    assert read([path], None) == read(sample_set(tmp_path, *both), None)
-
-    path.write_bytes(path.read_bytes()[:-4])
-    with pytest.raises(DataError, match=r"set\.parquet: no Parquet file"):
-        read([path], None)
-
-
-def test_a_faulty_row_of_a_parquet_file_is_named(tmp_path: Path) -> None:
-    write_table(
-        pyarrow.Table.from_pylist([OWN, OTHER | {"references": {"true": []}}]),
-        path := tmp_path / "a.pq",
-    )
-
-    with pytest.raises(DataError, match=r"a\.pq:2: reference 'true' has no text"):
-        read([path], None)
-
-
-def test_a_parquet_file_that_says_two_things_or_no_text_is_refused(tmp_path: Path) -> None:
-    def refused(table: pyarrow.Table) -> str:
-        write_table(table, path := tmp_path / "a.parquet")
-        with pytest.raises(DataError) as refusal:
-            read([path], None)
-        return str(refusal.value)
-
-    rows = pyarrow.Table.from_pylist([OWN])
-    bad = pyarrow.Array.from_buffers(
-        pyarrow.string(),
-        1,
-        [None, pyarrow.array([0, 2], pyarrow.int32()).buffers()[1], pyarrow.py_buffer(b"\xff\xfe")],
-    )
-    texts = pyarrow.map_(pyarrow.string(), pyarrow.string())
-    twice = pyarrow.array([[("story", "a"), ("story", "b")]], texts)
-
-    assert "no Parquet file" in refused(rows.append_column("id", bad))
-    assert "two columns are named 'group'" in refused(rows.append_column("group", bad))
-    assert "a map has a key twice" in refused(pyarrow.table({"fields": twice}))
-
-
-def test_a_map_without_keys_is_an_object_without_keys(tmp_path: Path) -> None:
-    texts = pyarrow.map_(pyarrow.string(), pyarrow.string())
-    table = pyarrow.Table.from_pylist([OWN]).append_column("provenance", pyarrow.array([[]], texts))
-    write_table(table, path := tmp_path / "a.parquet")
-
-    assert read([path], None) == read(sample_set(tmp_path, OWN), None)
 
 
 @each("reader", [emphasized_talk, hu2022, ludwig, samples_jsonl, topical_chat])

@@ -9,7 +9,6 @@ import pytest
 from harness.errors import ModelError
 from harness.models.encoders.encoders import (
     PACKAGE,
-    BareTexts,
     CharNgrams,
     MiniLM,
     SentenceTransformers,
@@ -125,7 +124,7 @@ def test_minilm_says_which_texts_it_reads_the_beginning_of_only(
 def test_bare_texts_are_read_alike_however_they_are_quoted(minilm: MiniLM) -> None:
     quoted = ["It is cold.", ' "It is cold." ', "\u201cIt is cold\u201d.", "It is cold"]
 
-    rows = BareTexts(minilm).encode([*quoted, "It is cold!"])
+    rows = MiniLM(is_bare=True).encode([*quoted, "It is cold!"])
 
     assert (rows[1:4] == rows[0]).all()
     assert not np.allclose(rows[4], rows[0])

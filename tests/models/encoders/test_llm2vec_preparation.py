@@ -28,9 +28,8 @@ def read(
     tokenizer: "PreTrainedTokenizerBase", text: str, *, instruction: str = "", name: str = LLAMA_3
 ) -> tuple[str, str]:
     """The text that is read, and its pooled end."""
-    prepared = Preparation(tokenizer, TURNS.get(name), instruction, 512).read(text)
-    pooled = prepared.ids[-prepared.pooled :]
-    return str(tokenizer.decode(prepared.ids)), str(tokenizer.decode(pooled))
+    ids, pooled = Preparation(tokenizer, TURNS.get(name), instruction, 512).read(text)
+    return str(tokenizer.decode(ids)), str(tokenizer.decode(ids[-pooled:]))
 
 
 @pytest.mark.parametrize(
@@ -68,24 +67,24 @@ def test_a_text_without_a_token_is_read_as_an_end(tokenizer: "PreTrainedTokenize
         return tokenizer(text, add_special_tokens=False)
 
     without_start.eos_token_id = tokenizer.eos_token_id  # type: ignore[attr-defined]  # stands in
-    prepared = Preparation(without_start, None, "", 512).read("")  # type: ignore[arg-type]  # stands in
+    ids, pooled = Preparation(without_start, None, "", 512).read("")  # type: ignore[arg-type]  # stands in
 
-    assert (prepared.ids, prepared.pooled) == ([tokenizer.eos_token_id], 1)
+    assert (ids, pooled) == ([tokenizer.eos_token_id], 1)
 
 
 @pytest.mark.parametrize("text", [BLANKS, NO_BLANKS, "\n" * 2000])
 def test_a_long_text_keeps_a_start_within_the_limit(
     tokenizer: "PreTrainedTokenizerBase", text: str
 ) -> None:
-    prepared = Preparation(tokenizer, None, "", 512).read(text)
+    ids, pooled = Preparation(tokenizer, None, "", 512).read(text)
 
-    assert TEXT_TOKENS / 2 < prepared.pooled <= TEXT_TOKENS
-    assert text.startswith(str(tokenizer.decode(prepared.ids[1:49])))
+    assert TEXT_TOKENS / 2 < pooled <= TEXT_TOKENS
+    assert text.startswith(str(tokenizer.decode(ids[1:49])))
 
 
 def test_an_instruction_leaves_room_for_max_length_alone(
     tokenizer: "PreTrainedTokenizerBase",
 ) -> None:
-    prepared = Preparation(tokenizer, TURNS[LLAMA_3], "word " * 100, 64).read("word " * 100)
+    ids, pooled = Preparation(tokenizer, TURNS[LLAMA_3], "word " * 100, 64).read("word " * 100)
 
-    assert (len(prepared.ids), prepared.pooled) == (64, 64)
+    assert (len(ids), pooled) == (64, 64)

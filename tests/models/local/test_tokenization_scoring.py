@@ -8,7 +8,7 @@ from support.each import each
 from harness.models.local.tokenization import ChoiceTokens
 from harness.models.local.vllm_model import (
     MOST_NEXTS,
-    PromptLogprobs,
+    Logprobs,
     ScoringPrompt,
     scoring_prompts,
     total_logprobs,
@@ -26,14 +26,11 @@ def logprob(before: Sequence[int], token: int) -> float:
     return -token - sum(place * each for place, each in enumerate(before)) / 1000
 
 
-def told(reading: ScoringPrompt) -> PromptLogprobs:
+def told(reading: ScoringPrompt) -> Logprobs:
     prompt = reading.prompt
     own = [logprob(prompt[:at], prompt[at]) for at in range(1, len(prompt))]
-    return PromptLogprobs(
-        reading,
-        own if reading.is_scored else [],
-        {token: logprob(prompt, token) for token in reading.nexts},
-    )
+    nexts = {token: logprob(prompt, token) for token in reading.nexts}
+    return own if reading.is_scored else [], nexts
 
 
 def by_hand(row: tuple[int, ...], first: int) -> float:
@@ -72,11 +69,11 @@ def test_choices_that_differ_in_their_last_token_share_one_prompt(
     ("rows", "first"),
     [(ONE_TOKEN, 2), (ONE_TOKEN, 1), (SPACE_APART, 2), (TEXTS, 2), (TEXTS, 1), ([(7, 2)] * 2, 1)],
 )
-@each("is_stepwise", [True, False])
-def test_sums_are_those_of_each_row_by_itself(rows: Rows, first: int, is_stepwise: bool) -> None:
+def test_sums_are_those_of_each_row_by_itself(rows: Rows, first: int) -> None:
     choices = tokens(rows, first)
+    asked = scoring_prompts(choices)
 
-    found = total_logprobs(choices, map(told, scoring_prompts(choices, is_stepwise=is_stepwise)))
+    found = total_logprobs(choices, asked, map(told, asked))
 
     assert found == pytest.approx([by_hand(row, first) for row in rows])
 
@@ -87,4 +84,5 @@ def test_more_choices_than_an_engine_takes_at_once_are_asked_in_several_readings
     asked = scoring_prompts(choices)
 
     assert [len(each.nexts) for each in asked] == [MOST_NEXTS, 2]
-    assert total_logprobs(choices, map(told, asked)) == [by_hand(row, 1) for row in choices.rows]
+    found = total_logprobs(choices, asked, map(told, asked))
+    assert found == [by_hand(row, 1) for row in choices.rows]

@@ -11,8 +11,8 @@ from support.sketches import resolved
 from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.local.tiny_llama import build_tiny_llama
-from harness.models.local.transformers_lm import CHECKED, TransformersModel
-from harness.parts import UNBATCHED, Decoding, Message, Mode, Reason
+from harness.models.local.transformers_lm import TransformersModel
+from harness.parts import Decoding, Message, Mode, Reason
 from harness.specs.models import TransformersSpec
 
 QUESTIONS = (
@@ -243,42 +243,6 @@ def test_order_and_batch_size_do_not_change_what_a_choice_gets(
         shuffled = Random(order).sample(CHOOSING, len(CHOOSING))
         other = logprobs(model(folder, batch_tokens=batch_tokens).answer(shuffled))
         assert differ(other, expected) < 1e-5, (order, batch_tokens)
-
-
-def test_one_request_in_a_hundred_is_checked_against_the_unbatched_computation(
-    tiny: TransformersModel,
-) -> None:
-    asked = [choose(f"Is it {number}?\nAnswer:", " yes", " no, never") for number in range(900)]
-    checked = [request for request in asked if int(request.key[:8], 16) % CHECKED == 0]
-    few = [*checked, *asked[:9]]
-
-    found = {one.key: dict(one.detail) for one in tiny.answer(few)}
-    again = {one.key: dict(one.detail) for one in tiny.answer(few[::-1])}
-
-    assert 3 <= len(checked) <= 20
-    assert {key for key, detail in found.items() if detail} == {one.key for one in checked}
-    assert all(0 <= found[one.key][UNBATCHED] < 1e-4 for one in checked)
-    # which are checked does not depend on what else is asked, nor on the order
-    assert {key for key, detail in again.items() if detail} == {one.key for one in checked}
-
-
-def test_choices_that_differ_from_the_unbatched_computation_are_reported(
-    folder: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    numbers = range(900)
-    asked = [choose(f"Is it {number}?\nAnswer:", " yes", " no") for number in numbers]
-    [request, *_] = [one for one in asked if int(one.key[:8], 16) % CHECKED == 0]
-    wrong = model(folder)
-    list(wrong.answer([request]))
-    head = wrong._weights.lm_head
-    calls = iter(range(99))
-    # the first pass, with which the choices are scored, is the only one that is disturbed
-    head.register_forward_hook(lambda *_: _[2] + (next(calls) == 0) * _[2].roll(1, -1) * 3)
-
-    [response] = wrong.answer([request])
-
-    assert response.detail[UNBATCHED] > 0.01
-    assert "nats from the same scored one by one" in caplog.text
 
 
 def test_what_goes_wrong_with_the_weights_is_said_where_they_are_used(

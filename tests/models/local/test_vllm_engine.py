@@ -1,60 +1,50 @@
 """Rows through an engine that finishes them in an order of its own."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 
 from harness.core import Response
-from harness.models.local.vllm_engine import MOST_ROWS, EngineRequest, EngineRow, RequestQueue
-
-
-@dataclass
-class Said:
-    """The output of a row: the sum of its tokens, once it is finished."""
-
-    request_id: str
-    finished: bool
-    total: int = 0
+from harness.models.local.vllm_engine import MOST_ROWS, EngineRequest, EngineRow, answered
 
 
 @dataclass
 class Adder:
-    """An engine that adds up one token of each row at a step."""
+    """An engine that adds up one token of each row at a step; an output is the sum."""
 
     rows: dict[str, list[int]] = field(default_factory=dict)
-    prompts: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    sums: dict[str, int] = field(default_factory=dict)
+    done: dict[str, int] = field(default_factory=dict)
     most: int = 0
     dropped: list[str] = field(default_factory=list)
 
-    def add(self, name: str, row: EngineRow) -> None:
-        self.rows[name], self.prompts[name] = list(row.prompt), row.prompt
+    def add(self, row: EngineRow) -> str:
+        name = str(len(self.sums))
+        self.rows[name], self.sums[name] = [*row[0]], sum(row[0])
         self.most = max(self.most, len(self.rows))
+        return name
 
-    def step(self) -> list[Said]:
-        for left in self.rows.values():
+    def step(self) -> None:
+        for name, left in [*self.rows.items()]:
             left.pop()
-        done = [name for name, left in self.rows.items() if not left]
-        for name in done:
-            del self.rows[name]
-        said = [Said(name, True, sum(self.prompts[name])) for name in done]
-        return said + [Said(name, False) for name in self.rows]
+            if not left:
+                del self.rows[name]
+                self.done[name] = self.sums[name]
 
-    def drop(self, names: Sequence[str]) -> None:
-        self.dropped += names
-        for name in names:
-            del self.rows[name]
+    def drop(self, name: str) -> None:
+        self.dropped += [name] if self.done.pop(name, None) is None else []
+        self.rows.pop(name, None)
 
 
-def line(engine: Adder | None = None) -> RequestQueue:
-    one = engine or Adder()
-    return RequestQueue(lambda: one)  # type: ignore[arg-type,return-value]  # as one is stepped
+def through(engine: Adder, jobs: Iterable[EngineRequest]) -> Iterator[Response]:
+    return answered(iter(jobs), lambda: engine)  # type: ignore[arg-type,return-value]  # as one is stepped
 
 
 def job(key: str, *prompts: tuple[int, ...]) -> EngineRequest:
-    def read(outputs: list[Said]) -> Response:
-        return Response(key, texts=tuple(str(output.total) for output in outputs))
+    def read(outputs: list[int]) -> Response:
+        return Response(key, texts=tuple(map(str, outputs)))
 
-    return EngineRequest([EngineRow(prompt, None) for prompt in prompts], read)
+    return EngineRequest([(prompt, None) for prompt in prompts], read)
 
 
 def texts(responses: Iterator[Response]) -> list[tuple[str, ...] | None]:
@@ -66,7 +56,7 @@ def test_nothing_waits_for_a_window_to_end() -> None:
     jobs = [job(str(n), (1,) * draw.randint(1, 4), (1,) * 3) for n in range(3 * MOST_ROWS)]
     engine = Adder()
 
-    done = list(line(engine).answer(iter(jobs)))
+    done = list(through(engine, jobs))
 
     assert len({response.key for response in done}) == len(jobs)
     assert MOST_ROWS <= engine.most <= MOST_ROWS + 1
@@ -80,20 +70,19 @@ def test_jobs_are_taken_only_as_there_is_room() -> None:
             taken.append(1)
             yield job(str(len(taken)), (1,))
 
-    next(line().answer(endless()))
+    next(through(Adder(), endless()))
 
     assert len(taken) == MOST_ROWS
 
 
 def test_closing_early_drops_its_rows_and_no_others() -> None:
     engine = Adder()
-    both = line(engine)
-    kept = both.answer(iter([job("short", (1,)), job("kept", (1,) * 9)]))
-    left = both.answer(iter([job("done", (1,)), job("left", (1,) * 9, (1,) * 9)]))
+    kept = through(engine, [job("short", (1,)), job("kept", (1,) * 9)])
+    left = through(engine, [job("done", (1,)), job("left", (1,) * 9, (1,) * 9)])
     next(kept)
     next(left)
 
-    left.close()
+    left.close()  # type: ignore[attr-defined]  # a generator
 
     assert engine.dropped == ["3", "4"]
     assert texts(kept) == [("9",)]
