@@ -103,7 +103,7 @@ def other_label(labels: Sequence[str], positive: str, *, model: str) -> str:
     """The label of a text that is not flagged; SpecError unless there are two, one `positive`."""
     if len(labels) != 2 or positive not in labels:
         fact = f"the task has the labels {', '.join(labels)}"
-        raise SpecError(f"model {model}: {fact}, not two with `positive` among them; name another")
+        raise SpecError(f"model {model}: {fact}, not two labels with `positive` among them")
     return next(label for label in labels if label != positive)
 
 
