@@ -26,11 +26,12 @@ import pytest
 from support.stub_script import Script
 from support.stub_server import StubServer
 
+from harness.analysis.curves import curve_rows, together
 from harness.cli import main
 from harness.parts import digest
 from harness.pipeline.score import all_scores
 from harness.storage.find_runs import run_folders
-from harness.storage.frames import load
+from harness.storage.frames import load, plain_rows
 from harness.storage.runs import COLUMNS, RunFolder, cells_of
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -167,7 +168,7 @@ SCENARIOS = (
         (
             "run --task hate_speech --model random,constant-yes --map ../given/map.yaml"
             " --data ../given/texts.csv --scorer column --json",
-            "plot curve @hate_speech/random @hate_speech/constant-yes --json",
+            "curve @hate_speech/random @hate_speech/constant-yes --json",
         ),
     ),
     Scenario(
@@ -371,7 +372,7 @@ def carry_out(scenario: Scenario, folder: Path) -> dict[str, pandas.DataFrame]:
         }
 
 
-PRINTING = ("rates", "drift", "plot curve", "perturb report", "impscore")
+PRINTING = ("rates", "drift", "curve", "perturb report", "impscore")
 
 
 def step(line: str) -> tuple[int, str]:
@@ -380,6 +381,10 @@ def step(line: str) -> tuple[int, str]:
     if words[0] == "rate":
         rate(words[1])
         return 0, ""
+    if words[0] == "curve":
+        folders = [RunFolder(Path(name)) for name in words[1:-1]]
+        rows = [curve_rows(one.read(), one.tables(), "gold") for one in folders]
+        return 0, json.dumps(plain_rows(together(rows)))
     with redirect_stdout(StringIO()) as out:
         code = main(words)
     return code, out.getvalue() if "--json" in words else ""

@@ -1,8 +1,4 @@
-"""Panels to frames of agreement: that of each judge with people, and of people with each other.
-
-Every statistic is a function of `stats`, where its source is; a missing value has a reason.
-Nothing here reads files.
-"""
+"""Panels to frames of agreement: that of each judge with people, and of people with each other."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,20 +13,11 @@ from harness.data.ratings import read_ratings
 from harness.lazy import DataFrame, pandas
 from harness.stats import agreement as agreements
 from harness.stats import comparison, correlation, reliability
+from harness.stats import estimate as estimates
 from harness.stats.agreement import Scale
 from harness.stats.comparison import Statistic
 from harness.stats.correlation import Coefficient
-from harness.stats.estimate import (
-    BootstrapSettings,
-    Estimate,
-    Floats,
-    NoValue,
-    Resamples,
-    complete,
-    mean_estimate,
-    ratio,
-    snapped,
-)
+from harness.stats.estimate import Estimate, Floats, NoValue, Resamples
 from harness.storage.runs import RunFolder
 from harness.storage.signature import JudgeRecipe
 
@@ -41,11 +28,8 @@ EPSILONS = {"expert": 0.2, "skilled": 0.15, "crowd": 0.1}
 
 
 @dataclass(frozen=True, slots=True)
-class AgreementSettings(BootstrapSettings):
-    """How statistics are computed: draws, the raters' level of measurement, the judge's bonus.
-
-    `epsilon` is that of the alternative annotator test.
-    """
+class AgreementSettings(estimates.BootstrapSettings):
+    """Draws, the raters' level of measurement, and epsilon of the alternative annotator test."""
 
     draws: int = 1000
     level: Scale = "interval"
@@ -57,13 +41,7 @@ COLUMNS = (
     *("documents", "systems", "raters", "tie_rate_human", "tie_rate_judge", "epsilon", "p"),
     *("reason", "scale", "averaging", "signature", "sd", "p_holm", "note"),
 )
-"""The columns of agreement.csv: a row has one statistic of one judge, or of two.
-
-A missing value or interval has its `reason`. `documents` counts each document once, also where it
-was rated at several decodings. `sd` is the standard deviation of a mean over raters or pairs.
-`p_holm` is `p` corrected for all differences of the panel: those by permutation together, Williams'
-together. `note` says what to know of the value.
-"""
+"""The columns of agreement.csv (docs/people.md): a row has a statistic of one judge, or of two."""
 _Row = dict[str, Any]
 
 
@@ -117,7 +95,7 @@ def _of_people(analysis: _Analysis) -> Iterator[_Row]:
     yield _row("alpha_raters", agreements.alpha_ci(ratings, resamples, scale=level))
     yield _row("agreement_pairwise_raters", _pairwise(ratings, None, resamples))
     ceiling = reliability.reliability_of_means(ratings, resamples)
-    root = _through(ceiling, lambda one: agreements.attainable_r(one, Estimate(1.0, n=one.n)))
+    root = _through(ceiling, agreements.attainable_r)
     notes = [_CONFOUNDED] if reliability.is_severity_confounded(ratings) else []
     notes += [_GROUPS] if reliability.rater_groups(ratings) > 1 else []
     for row in (
@@ -141,10 +119,7 @@ def _none(reason: str) -> _Row:
 
 
 def _is_on_another_scale(panel: Panel, judge: JudgeTable, values: Floats) -> bool:
-    """Whether one side's values are shares or cosines, all in 0..1, and the other's go beyond.
-
-    One value throughout shows no scale, and ratings on a scale that the recipe names are ratings.
-    """
+    """Whether one side's values are shares or cosines, all in 0..1, and the other's go beyond."""
     scales = [JudgeRecipe(judge.judge, part).scale for part in judge.recipe.split("|")]
     known = panel.ratings[~np.isnan(panel.ratings)]
     if any(scale and scale[1] > 1 for scale in scales) or not len(known) or not len(values):
@@ -159,11 +134,10 @@ def _of_values(analysis: _Analysis, judge: JudgeTable) -> Iterator[_Row]:
     ratings, values, level = panel.ratings, judge.values, settings.level
     known = values[~np.isnan(values) & ~np.isnan(analysis.human)]
     note = _unmatched_values(ratings, judge, known)
-    together = np.concatenate([ratings, values[:, :, None]], axis=2)
-    each = agreements.alpha_with_each(ratings, values, resamples, scale=level)
     found = {
-        "alpha_judge_with_raters": agreements.alpha_ci(together, resamples, scale=level),
-        "alpha_judge_with_each": each,
+        "alpha_judge_with_each": agreements.alpha_with_each(
+            ratings, values, resamples, scale=level
+        ),
         "agreement_pairwise_judge": _pairwise(ratings, values, resamples),
     }
     rows = [_row(name, one, note=note) for name, one in found.items()]
@@ -177,7 +151,7 @@ def _of_values(analysis: _Analysis, judge: JudgeTable) -> Iterator[_Row]:
 
 def _unmatched_values(ratings: Floats, judge: JudgeTable, values: Floats) -> str:
     """How many of a judge's values are no value that any rater gave: such agree with nobody."""
-    given = snapped(ratings[~np.isnan(ratings)])
+    given = estimates.snapped(ratings[~np.isnan(ratings)])
     if not (odd := int((~np.isin(values, given)).sum())):
         return ""
     halves = f"; {judge.split} verdicts are .5, two orders that disagree: see --orders"
@@ -207,7 +181,7 @@ def _correlations(analysis: _Analysis, judge: JudgeTable) -> Iterator[_Row]:
         analysis.human, values, panel.clusters, seed=seed
     )
     places, shares = agreements.document_means(shares, resamples, panel.documents)
-    mean = mean_estimate(shares, fit.reason or NoValue.TOO_FEW)
+    mean = estimates.mean_estimate(shares, fit.reason or NoValue.TOO_FEW)
     epsilon = float(np.mean(epsilons)) if epsilons else None
     found = agreements.mean_jackknife(shares, mean, places, range_="share")
     yield _row("acc_eq", found, epsilon=epsilon)
@@ -247,11 +221,11 @@ def _pairwise(ratings: Floats, judge: Floats | None, resamples: Resamples) -> Es
         alike = ratings[:, :, one] == ratings[:, :, other]
         columns = np.column_stack([alike.sum(axis=1), both.sum(axis=1)]).astype(np.float64)
         alone += [float(alike.sum() / both.sum())] if both.any() else []
-        shares = ratio(*agreements.sums_without(columns, resamples).T)
+        shares = estimates.ratio(*agreements.sums_without(columns, resamples).T)
         total += np.nan_to_num(shares)
         counted += ~np.isnan(shares)
     estimate = replace(estimate, sd=agreements.deviation(np.array(alone)))
-    return agreements.jackknife_ci(estimate, ratio(total, counted), "share")
+    return agreements.jackknife_ci(estimate, estimates.ratio(total, counted), "share")
 
 
 def _through(result: Estimate, change: Callable[[Estimate], Estimate]) -> Estimate:
@@ -264,7 +238,6 @@ def _through(result: Estimate, change: Callable[[Estimate], Estimate]) -> Estima
     return estimate.between(low, high, clusters=result.clusters)
 
 
-_INDEPENDENT = "assumes independent cells; difference_pearson does not"
 _Without = Callable[[Floats, Floats, Resamples], Floats]
 
 
@@ -282,28 +255,15 @@ _TESTED: tuple[tuple[str, Callable[[Floats], Statistic], _Without], ...] = (
 def _differences(analysis: _Analysis) -> list[_Row]:
     """For each pair of judges the difference of their correlations; p corrected for all of them."""
     pairs = [*combinations(analysis.panel.judges, 2)]
-    families = (
-        [{**_blank(analysis, pair), **_williams(analysis.human, *pair)} for pair in pairs],
-        [
-            {**_blank(analysis, pair), **_permuted(analysis, pair, *kind)}
-            for kind in _TESTED
-            for pair in pairs
-        ],
-    )
+    rows = [
+        {**_blank(analysis, pair), **_permuted(analysis, pair, *kind)}
+        for kind in _TESTED
+        for pair in pairs
+    ]
     return [
         {**row, "p_holm": p}
-        for rows in families
         for row, p in zip(rows, comparison.holm([row["p"] for row in rows]), strict=True)
     ]
-
-
-def _tested(name: str, test: Estimate, ends: Estimate | None = None) -> _Row:
-    """A difference with its test, and its interval where it has both."""
-    found: _Row = {"low": None, "high": None, "reason": test.reason}
-    if ends is not None and test.p is not None:
-        found = {"low": ends.low, "high": ends.high, "reason": ends.why_no_interval}
-    of_test = {"value": test.value, "p": test.p, "n": test.n, "skipped": test.skipped}
-    return {"statistic": name, **of_test, **found}
 
 
 def _permuted(
@@ -323,30 +283,17 @@ def _permuted(
         draws=analysis.settings.draws,
         clusters=analysis.panel.clusters,
     )
-    rests = [without(*complete(shared, judge), resamples) for judge in (first, second)]
+    rests = [without(*estimates.complete(shared, judge), resamples) for judge in (first, second)]
     found = agreements.jackknife_ci(test, rests[0] - rests[1], "any")
-    return _tested(name, test, agreements.interval_with_test(found, test.p, resamples.clusters))
-
-
-def _williams(human: Floats, *judges: JudgeTable) -> _Row:
-    """Williams' test on the cells that all have; its statistic here is the difference of r."""
-    tables = [human, *(judge.values for judge in judges)]
-    missing = np.isnan(tables).any(axis=0)
-    shared = [np.where(missing, np.nan, cells) for cells in tables]
-    results = [correlation.dataset_pearson(*pair) for pair in combinations(shared, 2)]
-    n, skipped, (r1, r2, r12) = results[0].n, results[0].skipped, [r.value for r in results]
-    if r1 is None or r2 is None or r12 is None:
-        reason = next(result.reason for result in results if result.reason)
-        test = Estimate(None, n, skipped, reason)
-    else:
-        test = comparison.williams_test(r1, r2, r12, n=n)
-        test = replace(test, value=None if test.p is None else r1 - r2, skipped=skipped)
-    return {**_tested("difference_pearson_williams", test), "note": _INDEPENDENT}
+    found = agreements.interval_with_test(found, test.p, resamples.clusters)
+    if test.p is None:
+        return _row(name, found, p=None) | {"low": None, "high": None, "reason": test.reason}
+    return _row(name, found, p=test.p) | {"reason": found.why_no_interval}
 
 
 def _blank(analysis: _Analysis, judges: Sequence[JudgeTable]) -> _Row:
     panel, is_one = analysis.panel, len(judges) == 1
-    people, values = complete(analysis.human, judges[0].values)
+    people, values = estimates.complete(analysis.human, judges[0].values)
     recipes = " vs ".join(judge.recipe for judge in judges)
     return {
         "task": panel.task,

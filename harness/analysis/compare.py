@@ -1,8 +1,4 @@
-"""Pairings to the rows of a comparison: tables, differences, tests, intentions with responses.
-
-Every statistic is a function of `stats`, where its source is; a missing value, interval or test
-has its reason. Nothing here reads or writes a file.
-"""
+"""Pairings to the rows of a comparison: tables, differences, tests, intentions with responses."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -13,17 +9,10 @@ import numpy as np
 from harness.analysis.pairings import Judges, Kind, Pairing
 from harness.lazy import DataFrame, pandas
 from harness.parts import digest
-from harness.pipeline.score import ALL, chance_level, named_groups
+from harness.pipeline.score import ALL, chance_level
+from harness.pipeline.verdict_frame import named_groups
+from harness.stats import comparison
 from harness.stats.clustered import clustered_mean
-from harness.stats.comparison import (
-    fourfold,
-    holm,
-    mcnemar_exact,
-    mcnemar_mid_p,
-    phi,
-    share_given,
-    sign_flip_test,
-)
 from harness.stats.estimate import BootstrapSettings, Estimate, mean
 from harness.storage.runs import RunFile
 
@@ -49,21 +38,7 @@ _ROUNDING = 1e-12
 def compare(pairings: Iterable[Pairing], settings: BootstrapSettings) -> DataFrame:
     """Every statistic of every pairing, a row each: over all samples, then by group.
 
-    The columns are COLUMNS; what is missing is NaN or None.
-
-    - `statistic`: `difference` is a less b; `right_given_right` and `right_given_wrong` are how
-      often b is right where a is right, or wrong; or `phi`.
-    - `both` to `neither` count items that are right or wrong in both, `ties` those where either is
-      neither; missing where verdicts are not right or wrong. `missing_a` and `missing_b` count
-      items without a verdict, `n` the items of `value`; `mean_a` and `mean_b` are over all that
-      have both verdicts.
-    - `low`, `high` and `p` are Student's of the difference: p is below .05 just where the interval
-      leaves out 0. `p_permutation` is of the difference too, `p_exact` and `p_mid` are McNemar's.
-    - `p_holm` corrects one p a row for all `tests` differences of its family: `main_differences`
-      are one, all others the second. That p is the exact one where all rows have it, else that of
-      the permutation test, of what is above chance where chance levels differ.
-    - `chance_a` and `chance_b` are what blind answers get. Where they differ, `above_chance` is the
-      difference of (mean - chance) / (1 - chance), with its interval, p and permutation test.
+    The columns are COLUMNS, as docs/comparing.md explains them; what is missing is NaN or None.
     """
     blocks = [
         (pairing, name, items if group is None else items[items["group"] == group])
@@ -115,7 +90,7 @@ def _facts(pairing: Pairing, items: DataFrame) -> dict[str, Any]:
         found[f"missing_{side}"] = int(items[side].isna().sum())
         found[f"signature_{side}"] = view.signature(label)
     if pairing.is_right_or_wrong:
-        table = fourfold(decided["a"] == 1, decided["b"] == 1)
+        table = comparison.fourfold(decided["a"] == 1, decided["b"] == 1)
         found |= dict(zip(_COUNTS, (*table, len(read) - len(decided)), strict=True))
     return found
 
@@ -126,16 +101,15 @@ def _values(found: Estimate) -> dict[str, Any]:
 
 
 def _difference(pairing: Pairing, items: DataFrame, settings: BootstrapSettings) -> dict[str, Any]:
-    read, decided = read_items(items), decided_items(items)
+    read = read_items(items)
     choices, clusters = read["sample_choices"].to_numpy(), read["cluster"].to_numpy()
     chances = [chance_level(view.file, view.judge, choices) for view in pairing.sides]
 
     def tested(at_a: float, at_b: float) -> tuple[Estimate, float | None]:
-        scaled = (read["a"] - at_a) / (1 - at_a) - (read["b"] - at_b) / (1 - at_b)
-        limits = pairing.limits(at_a, at_b)
-        found, seed = clustered_mean(scaled.to_numpy(), clusters, limits=limits), str(settings.seed)
-        flipped = sign_flip_test(scaled.to_numpy(), clusters, seed=seed, draws=settings.draws)
-        return found, flipped.p
+        scaled = ((read["a"] - at_a) / (1 - at_a) - (read["b"] - at_b) / (1 - at_b)).to_numpy()
+        found = clustered_mean(scaled, clusters, limits=pairing.limits(at_a, at_b))
+        seed, draws = str(settings.seed), settings.draws
+        return found, comparison.sign_flip_test(scaled, clusters, seed=seed, draws=draws).p
 
     found, permuted = tested(0.0, 0.0)
     row = {"statistic": DIFFERENCE} | _values(found) | {"p": found.p, "p_permutation": permuted}
@@ -147,22 +121,22 @@ def _difference(pairing: Pairing, items: DataFrame, settings: BootstrapSettings)
         row |= {"above_chance": above.value, "p_above_chance": above.p}
         row |= {"above_chance_low": above.low, "above_chance_high": above.high}
         row["p_above_permutation"] = permuted
-    reasons = (
-        (not pairing.is_right_or_wrong, "verdicts are not right or wrong"),
-        (has_two_levels, f"chance levels differ ({at_a:.3g}, {at_b:.3g})"),
-        (
-            pairing.kind is Kind.CHOICE_AND_WORDS and None in chances,
-            "a chance level is not known, and they may differ",
+    decided = decided_items(items)
+    reasons = {
+        "verdicts are not right or wrong": not pairing.is_right_or_wrong,
+        f"chance levels differ ({at_a:.3g}, {at_b:.3g})": has_two_levels,
+        "a chance level is not known, and they may differ": (
+            pairing.kind is Kind.CHOICE_AND_WORDS and None in chances
         ),
-        (pairing.is_pooled, "decodings of one sample are not independent"),
-        (decided["cluster"].duplicated().any(), "samples of one cluster are not independent"),
-        (decided.empty, "no sample is right or wrong in both"),
-    )
-    why = next((words for is_so, words in reasons if is_so), "")
-    if why:
+        "decodings of one sample are not independent": pairing.is_pooled,
+        "samples of one cluster are not independent": decided["cluster"].duplicated().any(),
+        "no sample is right or wrong in both": decided.empty,
+    }
+    if why := next((words for words, is_so in reasons.items() if is_so), ""):
         return row | {"reason": "; ".join(filter(None, (row["reason"], f"no exact test: {why}")))}
-    table = fourfold(decided["a"] == 1, decided["b"] == 1)
-    return row | {"p_exact": mcnemar_exact(table).p, "p_mid": mcnemar_mid_p(table).p}
+    table = comparison.fourfold(decided["a"] == 1, decided["b"] == 1)
+    exact, mid = comparison.mcnemar_exact(table), comparison.mcnemar_mid_p(table)
+    return row | {"p_exact": exact.p, "p_mid": mid.p}
 
 
 def _relations(items: DataFrame) -> Iterator[dict[str, Any]]:
@@ -170,8 +144,9 @@ def _relations(items: DataFrame) -> Iterator[dict[str, Any]]:
     first, second = (decided["a"] == 1).to_numpy(), (decided["b"] == 1).to_numpy()
     clusters = decided["cluster"].to_numpy()
     for name, given in ((GIVEN_RIGHT, True), (GIVEN_WRONG, False)):
-        yield {"statistic": name} | _values(share_given((first, second), clusters, given=given))
-    yield {"statistic": PHI} | _values(phi(first, second, clusters))
+        share = comparison.share_given((first, second), clusters, given=given)
+        yield {"statistic": name} | _values(share)
+    yield {"statistic": PHI} | _values(comparison.phi(first, second, clusters))
 
 
 def main_differences(rows: DataFrame) -> DataFrame:
@@ -195,7 +170,7 @@ def _corrected(rows: DataFrame) -> DataFrame:
     tested = rows["p_exact"] if has_exact else permuted
     main = main_differences(rows).index
     for family in (main, rows.index[is_difference].difference(main)):
-        adjusted = holm([None if np.isnan(p) else p for p in tested[family].tolist()])
+        adjusted = comparison.holm([None if np.isnan(p) else p for p in tested[family].tolist()])
         rows.loc[family, "p_holm"] = [np.nan if p is None else p for p in adjusted]
         rows.loc[family, "tests"] = sum(p is not None for p in adjusted)
     return rows

@@ -1,28 +1,21 @@
-"""A run's tables to hit and false alarm rates along implicitness: rows of a frame.
+"""A run's tables to hit and false alarm rates along implicitness: bins and continuous curves."""
 
-The bins are those of the scores, with those that hold too few texts; a continuous curve, which no
-edge of a bin moves, goes with them. Verdicts of one signature make one set of bins and one curve.
-"""
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from harness.core import Score
 from harness.errors import StoreError
 from harness.implicitness.open import COLUMN
 from harness.lazy import DataFrame, pandas
-from harness.parts import digest
 from harness.pipeline import choice_scores
-from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, SLOPE, SLOPE_P
+from harness.pipeline.choice_scores import FALSE_ALARMS, HITS
 from harness.pipeline.score import signed_blocks
 from harness.pipeline.verdict_frame import ALL, Files, verdict_frame
 from harness.specs.tasks import ImplicitnessSpec
 from harness.stats.classification import effective_n, logistic_curve
 from harness.stats.estimate import NoValue, mean_interval
 from harness.storage.runs import RunFile
-from harness.storage.signature import short_labels
 
 PUBLISHED, EQUAL_MASS = "bin", "equal-mass bin"
 PLACES = 41
@@ -33,7 +26,6 @@ COLUMNS: Final = (
     *("note", "source", "data", "signature"),
 )
 _NUMBERS = ("at", "to", "value", "low", "high", "effective_n")
-_SURE = 0.05
 Row = dict[str, Any]
 
 
@@ -42,10 +34,8 @@ def curve_rows(
 ) -> DataFrame:
     """Every bin and curve of one run by one judge; of some variants where named.
 
-    The columns are COLUMNS. A row is a `rate` in one bin, from `at` to `to`, or of one curve at one
-    place, where `to` is NaN. `value`, 0 to 1, is NaN with the reason in `note`; `n` and `clusters`
-    count the answered texts of the kind that the rate is of, in the bin or behind the whole curve.
-    Each served snapshot that answered has bins and curves, and a `signature`, of its own.
+    A row is a `rate` in one bin, from `at` to `to`, or of one curve at one place, with `to` NaN.
+    `n` and `clusters` count the answered texts of its kind. Snapshots have curves of their own.
     """
     spec = file.task.implicitness
     entry = next((one for one in file.judges if one.name == judge), None)
@@ -66,10 +56,10 @@ def curve_rows(
 
 
 def together(tables: Sequence[DataFrame]) -> DataFrame:
-    """The rows of several runs for one table and picture, equal ones once.
+    """The rows of several runs for one picture, equal ones once.
 
-    StoreError for runs of several tasks, of implicitness on several scales, and for those of one
-    signature with different numbers.
+    StoreError for runs of several tasks or scales, and for those of one signature with different
+    numbers.
     """
     found: dict[str, DataFrame] = {}
     for table in tables:
@@ -81,15 +71,14 @@ def together(tables: Sequence[DataFrame]) -> DataFrame:
                     "distinguishes them; draw them one by one"
                 )
     rows = pandas.concat(found.values(), ignore_index=True) if found else tables[0]
-    if len(tasks := sorted(rows["task"].unique())) > 1:
+    tasks = sorted(rows["task"].unique())
+    scales = sorted({scale_of(data) for data in rows["data"].unique()})
+    if len(tasks) > 1:
+        raise StoreError(f"these runs are of tasks {' and '.join(tasks)}; draw those of one task")
+    if len(scales) > 1:
         raise StoreError(
-            f"these runs are of tasks {' and '.join(tasks)}; draw those of one task together"
-        )
-    if len(scales := sorted({scale_of(data) for data in rows["data"].unique()})) > 1:
-        raise StoreError(
-            f"these runs are measured by {' and '.join(scales)}, whose scales differ; draw those "
-            "of one scale together, or run all of them again with one --scorer: no answer is "
-            "asked twice"
+            f"these runs are measured by {' and '.join(scales)}, whose scales differ; run them "
+            "again with one --scorer: no answer is asked twice"
         )
     return rows
 
@@ -139,32 +128,3 @@ def _curves(flags: DataFrame) -> Iterator[Row]:
         return
     for point in zip(*(column.tolist() for column in (at, *curve)), strict=True):
         yield row | dict(zip(("at", "value", "low", "high"), point, strict=True))
-
-
-def curve_name(rows: DataFrame) -> str:
-    """The name of the files of some rows: the task, and a digest of the signatures."""
-    return f"{rows['task'].iat[0]}-{digest(sorted(rows['signature'].unique()))[:8]}"
-
-
-def slope_words(scores: Mapping[str, Score]) -> str:
-    """Whether hits and false alarms change with implicitness, by one run's overall scores."""
-    found = []
-    for rate, word in ((HITS, "hits"), (FALSE_ALARMS, "false alarms")):
-        slope, tested = (scores.get(name.format(rate)) for name in (SLOPE, SLOPE_P))
-        if slope is None or slope.value is None:
-            found.append(f"no slope of {word} is known")
-            continue
-        ends = "" if slope.low is None else f", {slope.low:.2f} to {slope.high:.2f}"
-        facts = f"slope {slope.value:.2f} log-odds a unit{ends}"
-        if tested is None or tested.value is None:
-            found.append(f"{word} have a slope without a test ({facts})")
-            continue
-        verb = f"{'fall' if slope.value < 0 else 'rise'} with implicitness"
-        verb = verb if tested.value < _SURE else "neither rise nor fall beyond chance"
-        found.append(f"{word} {verb} ({facts}, p {tested.value:.3f})")
-    return "; ".join(found)
-
-
-def names(rows: DataFrame) -> dict[str, str]:
-    """A short label for each signature, for tables and pictures: the model, and what differs."""
-    return short_labels(dict(zip(rows["signature"], rows["source"], strict=True)))

@@ -1,8 +1,4 @@
-"""Two sets of texts, or two runs, to how far implicitness and rates have moved, with one alarm.
-
-Holm's method corrects all tests together, so that data without any drift raises the alarm once in
-twenty times at most.
-"""
+"""Two sets of texts, or two runs, to how far implicitness and rates have moved, with one alarm."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -60,10 +56,7 @@ _CORRECTED = ("p_holm", "tests", "is_alarm")
 
 
 def run_texts(table: RateTexts) -> dict[tuple[str, str], DataFrame]:
-    """The texts of a run as `drift` takes them, by variant and decoding.
-
-    Texts that chose a threshold have no part in rates, but in implicitness they have.
-    """
+    """The texts of a run as `drift` takes them, by variant and decoding."""
     texts, _, cells = table
     found = texts[["sample", "cluster", "implicitness"]].assign(
         is_positive=texts["is_positive"].astype(float),

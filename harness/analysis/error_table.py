@@ -1,8 +1,4 @@
-"""Missed texts and false alarms of a run to a table: the user's own rows, with what was said.
-
-The columns of the data file stay as they are in it; ours follow under names that begin with
-`harness_`.
-"""
+"""Missed texts and false alarms of a run to a table: the user's own rows, with what was said."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,10 +31,7 @@ _COLUMNS: Final = (
 def read_rate_texts(
     workspace: Workspace, folder: RunFolder, query: RateQuery, table: str | None = None
 ) -> RateTexts:
-    """The flagged texts of a run, with the columns of the query that it keeps or its data has.
-
-    `table` names another column map than the run's. DataError for a column that neither has.
-    """
+    """The flagged texts of a run, with the columns of the query that it keeps or its data has."""
     texts, cells = flags(folder, query), sample_cells(folder)
     asked = dict.fromkeys(part for name in query.by for part in crossed(name, list(cells)))
     wanted = [name for name in asked if name not in cells]
@@ -63,10 +56,7 @@ def _data_cells(originals: OriginalRows, name: str, samples: Any) -> Any:  # noq
 def originals_of(
     workspace: Workspace, folder: RunFolder, table: str | None = None
 ) -> OriginalRows | None:
-    """The rows of the user's table that a run is of; None for our sample set, and what is no table.
-
-    DataError where the data is not to be found.
-    """
+    """The rows of the user's table that a run is of; None for what is no table."""
     file = folder.read()
     spec = file.task.data
     if spec.map is None or file.data.mode == "sample":
@@ -107,16 +97,11 @@ def output_format(out: Path) -> FileFormat:
 
 
 def error_table(errors: DataFrame, originals: OriginalRows | None) -> tuple[Table, list[Column]]:
-    """The rows of some errors in the data, and columns of what the run says of each.
-
-    Without `originals` the rows are what the run keeps of the texts.
-    """
+    """The rows of some errors in the data, and columns of what the run says of each."""
     names, rows = list(errors["sample"]), originals.rows if originals else {}
     if originals and (unknown := [name for name in names if name not in rows]):
-        raise DataError(
-            f"text {unknown[0]} is not in the data as its column map now reads it; put the map "
-            "back to what it was when the run was made"
-        )
+        fact = f"text {unknown[0]} is not in the data as its column map now reads it"
+        raise DataError(f"{fact}; put the map back to what it was when the run was made")
     table = picked(originals.table, [rows[n] for n in names]) if originals else _kept(errors)
     places = [originals.places[rows[name]] if originals else None for name in names]
     found = errors.assign(label=errors["gold"], id=errors["sample"], row=places)[list(_COLUMNS)]

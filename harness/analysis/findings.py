@@ -1,9 +1,4 @@
-"""Rows of comparisons or agreement to sentences: what they show.
-
-The screen and the page have their words from here. A sentence has no number that its rows do not
-have, but for the difference that a test of the same precision would find. Nothing here tests or
-prints.
-"""
+"""Rows of comparisons or agreement to sentences, for the screen and the page."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from harness.analysis.compare import main_differences
 from harness.analysis.pairings import Kind
 from harness.lazy import DataFrame
+from harness.pipeline.score import ALL
 from harness.stats.clustered import detectable_difference
 from harness.storage.frames import Row, records
 
@@ -38,14 +34,27 @@ def comparison_findings(rows: DataFrame) -> list[str]:
     ]
 
 
+def missing_findings(rows: DataFrame) -> list[str]:
+    """From how many comparisons verdicts are missing, in one sentence; none if nothing is."""
+    lost = rows["missing_a"] + rows["missing_b"]
+    some = rows.assign(share=lost / rows["items"])[(rows["group"] == ALL) & (lost > 0)]
+    some = some.drop_duplicates(["comparison", "signature_a", "signature_b"])
+    worst = some.sort_values("share", ascending=False, kind="stable")[:1]
+    return [
+        f"verdicts are missing from {len(some)} comparisons, at worst {row.missing_a} and "
+        f"{row.missing_b} of {row.items}"
+        for row in worst.itertuples()
+    ]
+
+
 def _is_gap(row: Row) -> bool:
     return bool(row.task_a == row.task_b and row.variant_a != row.variant_b)
 
 
 def _names(row: Row) -> tuple[str, str]:
-    if _is_gap(row) and row.comparison != Kind.CHOICE_AND_WORDS:
-        return row.variant_a, row.variant_b
     is_choice = row.comparison == Kind.CHOICE_AND_WORDS
+    if _is_gap(row) and not is_choice:
+        return row.variant_a, row.variant_b
     sides = (row.task_a, row.task_b) if is_choice else (row.model_a, row.model_b)
     return f"A ({sides[0]})", f"B ({sides[1]})"
 
@@ -53,31 +62,47 @@ def _names(row: Row) -> tuple[str, str]:
 def difference_words(row: Row, names: tuple[str, str]) -> str:
     """Which of two sides is better and by how much, or that they do not differ significantly."""
     is_above = row.above_chance is not None
-    value = row.above_chance if is_above else row.value
+    value, p = (row.above_chance, row.p_above_chance) if is_above else (row.value, row.p)
     low, high = (row.above_chance_low, row.above_chance_high) if is_above else (row.low, row.high)
-    first, second = names
+    both, unit = " and ".join(names), " points" * (row.both is not None)
+    on = f"{row.clusters} independent items"
+    on = on if row.n == row.clusters else f"{row.n} answers of {on}"
+    # What Holm's method makes of the paired test, which has a p of its own.
+    is_open, is_one = bool(row.p_holm is not None and row.p_holm > LEVEL), (row.tests or 0) < 2
+    holm = ""
+    if row.p_holm is not None and (is_open or not is_one):
+        of = "" if is_one else f", corrected for {row.tests} differences"
+        link = ", but " if is_open else "; "
+        holm = f"{link}{_p(row.p_holm).removeprefix('p ')} by the paired test{of}"
     if value is None:
-        return f"{first} and {second} cannot be compared: {row.reason or 'no item that both have'}"
+        return f"{both} cannot be compared: {row.reason or 'no item that both have'}"
     if low is None or high is None:
-        return _without_interval(row, value, names)
-    p = row.p_above_chance if is_above else row.p
-    tests = "" if p is None else f"{_p(p)}{' by the interval' * bool(_corrected(row))}"
-    tests += _corrected(row)
-    if p is None or p > LEVEL or _is_open(row):
-        least = detectable_difference((high - low) / 2, row.clusters, power=POWER)
-        size = f"{_shown(row, (least,))[0]}{_unit(row)}"
-        seen = f"a difference of {size} would have been seen ({POWER:.0%} power)"
-        if row.both is not None and least > 1:  # there is none beyond 100 points
-            seen = f"these are too few to see even one of 100 points ({POWER:.0%} power)"
-        low_text, high_text = _shown(row, (low, high))
-        return (
-            f"{first} and {second} are not significantly different: the difference "
-            f"{'above chance ' * is_above}lies between {low_text} and {high_text}{_unit(row)}, on "
-            f"{_items(row)}; {seen if p is None or p > LEVEL else tests}"
-        )
-    small, large = _shown(row, sorted((abs(low), abs(high))))
-    words = _better(row, value, names, how="further above chance than" if is_above else "")
-    return f"{words} by {small} to {large}{_unit(row)}, on {_items(row)} ({tests})"
+        p = row.p_exact if row.p_exact is not None else row.p_permutation
+        # Why there is no interval, without why there is no exact test.
+        why = (row.reason or "not known").partition(";")[0].removeprefix("no interval: ")
+        if value == 0 and why == "constant":
+            return f"{both} have the same verdicts, on {on}"
+        size = f"{_shown(row, (abs(value),))[0]}{unit}"
+        words = f"{both} are not significantly different: they differ by {size}"
+        if p is not None and p <= LEVEL and not is_open:
+            words = f"{_better(row, value, names)} by {size}"
+        return f"{words}, on {on} (no interval: {why}{'' if p is None else f', {_p(p)}{holm}'})"
+    tests = holm if p is None else f"{_p(p)}{' by the interval' * bool(holm)}{holm}"
+    if p is not None and p <= LEVEL and not is_open:
+        small, large = _shown(row, sorted((abs(low), abs(high))))
+        words = _better(row, value, names, how="further above chance than" if is_above else "")
+        return f"{words} by {small} to {large}{unit}, on {on} ({tests})"
+    least = detectable_difference((high - low) / 2, row.clusters, power=POWER)
+    seen = f"a difference of {_shown(row, (least,))[0]}{unit} would have been seen"
+    if unit and least > 1:  # there is none beyond 100 points
+        seen = "these are too few to see even one of 100 points"
+    low_text, high_text = _shown(row, (low, high))
+    more = f"{seen} ({POWER:.0%} power)" if p is None or p > LEVEL else tests
+    above = "above chance " * is_above
+    return (
+        f"{both} are not significantly different: the difference {above}lies between {low_text} "
+        f"and {high_text}{unit}, on {on}; {more}"
+    )
 
 
 def _better(row: Row, value: float, names: tuple[str, str], *, how: str = "") -> str:
@@ -85,31 +110,6 @@ def _better(row: Row, value: float, names: tuple[str, str], *, how: str = "") ->
     is_right = row.both is not None
     how = how or ("better than" if is_right else "higher than")
     return f"{better} {'is' if is_right else 'scores'} {how} {worse}"
-
-
-def _is_open(row: Row) -> bool:
-    """Whether the paired test, corrected for others of its family, does not show a difference."""
-    return bool(row.p_holm is not None and row.p_holm > LEVEL)
-
-
-def _without_interval(row: Row, value: float, names: tuple[str, str]) -> str:
-    """Of verdicts that all differ alike, or of too few clusters."""
-    both = f"{names[0]} and {names[1]}"
-    p = row.p_exact if row.p_exact is not None else row.p_permutation
-    tested = "" if p is None else f", {_p(p)}{_corrected(row)}"
-    # Why there is no interval, without why there is no exact test.
-    why = (row.reason or "not known").partition(";")[0].removeprefix("no interval: ")
-    if value == 0 and why == "constant":
-        return f"{both} have the same verdicts, on {_items(row)}"
-    size = f"{_shown(row, (abs(value),))[0]}{_unit(row)}"
-    words = f"{both} are not significantly different: they differ by {size}"
-    if p is not None and p <= LEVEL and not _is_open(row):
-        words = f"{_better(row, value, names)} by {size}"
-    return f"{words}, on {_items(row)} (no interval: {why}{tested})"
-
-
-def _unit(row: Row) -> str:
-    return " points" if row.both is not None else ""
 
 
 def _shown(row: Row, values: Sequence[float]) -> list[str]:
@@ -121,23 +121,8 @@ def _shown(row: Row, values: Sequence[float]) -> list[str]:
     return [f"{point:.{places}f}".replace("-0.0", "0.0") for point in points]
 
 
-def _items(row: Row) -> str:
-    independent = f"{row.clusters} independent items"
-    return independent if row.n == row.clusters else f"{row.n} answers of {independent}"
-
-
 def _p(p: float) -> str:
     return "p <.001" if p < 0.0005 else f"p {p:.3f}".replace("0.", ".", 1)
-
-
-def _corrected(row: Row) -> str:
-    """What Holm's method makes of the exact or the permutation test, which has a p of its own."""
-    is_one = (row.tests or 0) < 2
-    if row.p_holm is None or (is_one and not _is_open(row)):
-        return ""
-    link = "; " if row.p_holm <= LEVEL else ", but "
-    of = "" if is_one else f", corrected for {row.tests} differences"
-    return f"{link}{_p(row.p_holm).removeprefix('p ')} by the paired test{of}"
 
 
 def raters_finding(rows: Iterable[Row]) -> str:

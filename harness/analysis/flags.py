@@ -1,7 +1,4 @@
-"""Stored verdicts to flagged texts: as the model answered, or from a score on.
-
-Verdicts without an answer, or without the score, are missing: they never count as unflagged.
-"""
+"""Stored verdicts to flagged texts: as the model answered, or from a score on."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -62,10 +59,7 @@ class RateQuery:
 
 
 def sample_cells(folder: RunFolder) -> DataFrame:
-    """The columns that a run keeps of its samples, by which rates can be split, by sample.
-
-    A cell is a tuple of texts: `group`, then the references but labels and implicitness.
-    """
+    """The columns that a run keeps of its samples, by which rates can be split, by sample."""
     found = load([folder], "samples", ["sample", "group", "references"])
     rows = [
         {GROUP: (group,), **{name: tuple(texts) for name, texts in references.items()}}
@@ -87,10 +81,8 @@ def positive_labels(folder: RunFolder) -> tuple[str, ...]:
     file = folder.read()
     labels, task = _labels(folder), file.task
     if not labels:
-        raise SpecError(
-            f"task {file.run.task}: its samples have no labels, so that there are no hits and "
-            "no false alarms; name a run of hate_speech, or of another task of labelled texts"
-        )
+        fact = f"task {file.run.task}: its samples have no labels"
+        raise SpecError(f"{fact}; name a run of hate_speech, or of another task of labelled texts")
     named = task.implicitness.positive if task.implicitness else ()
     named = named or (task.classes.missed if task.classes else ())
     if not named:
@@ -120,10 +112,8 @@ def flags(folder: RunFolder, query: RateQuery) -> DataFrame:
         file = folder.read()
         under = f" under variant {', '.join(query.variants)}" if query.variants else ""
         judges = ", ".join(entry.name for entry in file.judges) or "none"
-        raise StoreError(
-            f"run {file.digest[:16]}: judge {query.judge} has read none of its answers{under}; "
-            f"its judges: {judges}"
-        )
+        fact = f"judge {query.judge} has read none of its answers{under}"
+        raise StoreError(f"run {file.digest[:16]}: {fact}; its judges: {judges}")
     return pandas.concat(found, ignore_index=True)
 
 
@@ -157,10 +147,9 @@ def _part(
     found["score"] = known.get(query.score, np.nan)
     has_point = query.threshold is not None or query.fpr is not None
     if has_point and found["score"].isna().all():
-        raise SpecError(
-            f"--score {query.score}: no answer of {folder.read().model.name} has it"
-            f"{did_you_mean(query.score, sorted(known))}; answers in writing have no probability"
-        )
+        fact = f"--score {query.score}: no answer of {folder.read().model.name} has it"
+        close = did_you_mean(query.score, sorted(known))
+        raise SpecError(f"{fact}{close}; answers in writing have no probability")
     return found.assign(weight=1.0, is_measured=True)
 
 
@@ -203,10 +192,8 @@ def _chosen(part: DataFrame, query: RateQuery, positive: tuple[str, ...]) -> Dat
         half = set(ordered[::2])
         tuned = tuned[tuned["cluster"].isin(half)]
     elif shared := int(part["sample"].isin(tuned["sample"]).sum()):
-        raise SpecError(
-            f"--chosen-on: {shared} texts of {whose} are measured too; choose the threshold on "
-            "other texts, or leave it out to halve this run"
-        )
+        fact = f"--chosen-on: {shared} texts of {whose} are measured too"
+        raise SpecError(f"{fact}; choose the threshold on others, or leave it out")
     scores = sorted(tuned["score"].tolist(), reverse=True)
     if not scores:
         raise StoreError(f"--fpr: no benign text of {whose} has a score to choose a threshold by")
@@ -226,10 +213,8 @@ def _other_texts(
     for other in _parts(folder, query, positive):
         if (other[names].iloc[0] == own).all():
             return other
-    raise SpecError(
-        f"--chosen-on {folder.read().digest[:16]}: no answers of {own['model']} to {own['task']}, "
-        f"variant {own['variant']}, {own['decoding']}; name a run of the same model and task"
-    )
+    fact = f"--chosen-on {folder.read().digest[:16]}: no answers under {', '.join(own)}"
+    raise SpecError(f"{fact}; name a run of the same model and task")
 
 
 def _weighted(part: DataFrame, half: set[str]) -> DataFrame:

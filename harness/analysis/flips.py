@@ -1,15 +1,11 @@
-"""A run of perturbed samples to flip rates: how many verdicts and answers each change makes differ.
-
-Each perturbed sample is compared with its original in the same run, under the same variant,
-decoding and judge; perturbations that keep the meaning and others never share a row.
-"""
+"""A run of perturbed samples to flip rates: how many verdicts and answers each changes."""
 
 from collections.abc import Sequence
 from typing import Any, Final
 
 from harness.analysis.run_views import ComparedRun, RunView, describe_run, views
 from harness.errors import StoreError
-from harness.lazy import DataFrame, Series, pandas
+from harness.lazy import DataFrame, pandas
 from harness.pipeline.score import RIGHT_OR_WRONG, value_range
 from harness.pipeline.transforms import BY, FROM, KEEPS
 from harness.stats.estimate import Estimate, mean, mean_interval
@@ -36,10 +32,8 @@ def flip_rates(folder: RunFolder, judges: Sequence[JudgeEntry]) -> DataFrame:
     samples = load([folder], "samples", ["sample", "references"])
     known = samples["references"].map(lambda one: one.get(BY) is not None)
     if not known.any():
-        raise StoreError(
-            f"{describe_run(run.file)} has no perturbed samples; make some with `harness perturb "
-            f"--task {run.file.run.task}`, and run the task that this writes"
-        )
+        fact, make = describe_run(run.file), f"`harness perturb --task {run.file.run.task}`"
+        raise StoreError(f"{fact} has no perturbed samples; make some with {make}, and run these")
     references = samples.loc[known, "references"]
     made = pandas.DataFrame(
         {
@@ -88,10 +82,9 @@ def _row(view: RunView, name: str, pairs: DataFrame) -> dict[str, Any]:
     read = pairs[pairs["value"].notna() & pairs["value_before"].notna()]
     before, after = read["value_before"], read["value"]
     is_decided = view.judge.metric == RIGHT_OR_WRONG
-    flip = _share(before != after, read["cluster"]) if is_decided else _share(None, None)
+    flip = _changed(read if is_decided else read[:0], "value")
     chosen = read[read["answer"].notna() & read["answer_before"].notna()]
-    chosen = chosen if view.file.task.has_choices else chosen[:0]
-    change = _share(chosen["answer"] != chosen["answer_before"], chosen["cluster"])
+    change = _changed(chosen if view.file.task.has_choices else chosen[:0], "answer")
     ends = value_range(view.judge, view.judge.metric)
     limits = ends and (ends[0] - ends[1], ends[1] - ends[0])
     moved = mean_interval(
@@ -121,7 +114,7 @@ def _row(view: RunView, name: str, pairs: DataFrame) -> dict[str, Any]:
     }
 
 
-def _share(flags: "Series[bool] | None", clusters: "Series[int] | None") -> Estimate:
-    if flags is None or clusters is None:
-        return mean_interval([], [], is_share=True)
-    return mean_interval(flags.astype(float).tolist(), clusters.to_numpy(), is_share=True)
+def _changed(pairs: DataFrame, name: str) -> Estimate:
+    """The share of pairs that differ in a column."""
+    differ = (pairs[name] != pairs[f"{name}_before"]).astype(float)
+    return mean_interval(differ.tolist(), pairs["cluster"].to_numpy(), is_share=True)

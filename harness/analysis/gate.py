@@ -1,27 +1,22 @@
-"""Two runs of one task to a decision: passed, dropped by more than allowed, or not known.
-
-Each variant and judge is decided by the interval of its drop, the mean of the first run less that
-of the second on the items that both have. Nothing here prints or writes.
-"""
+"""Two runs of one task to a decision: passed, dropped by more than allowed, or not known."""
 
 from collections.abc import Sequence
 from enum import StrEnum
 from math import isfinite
 from typing import Any
-from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from harness.analysis import pairings
 from harness.analysis.compare import read_items
-from harness.analysis.pairings import Pairing, of_one_task, unpaired
+from harness.analysis.pairings import Pairing
 from harness.analysis.run_views import ComparedRun
 from harness.errors import SpecError
 from harness.lazy import DataFrame, pandas
-from harness.pipeline.score import averages
+from harness.pipeline.verdict_frame import averages
 from harness.stats.clustered import clustered_mean, detectable_difference, paired_gap
 from harness.stats.estimate import Estimate, mean
 from harness.storage.files import refused
-from harness.storage.frames import Row, load, records
+from harness.storage.frames import Row, load
 from harness.storage.runs import ANSWERS, RunFolder
-from harness.text.cleanup import without_controls
 
 LEVEL, POWER = 0.95, 0.8
 SAME = "every answer is the same, word for word"
@@ -36,8 +31,6 @@ class Decision(StrEnum):
     INCONCLUSIVE = "inconclusive"
 
 
-_FIRST = (Decision.REGRESSION, Decision.INCONCLUSIVE)
-_LOST = "the new run does not have {} of the base run, so it cannot pass"
 _NUMBERS = ("base", "new", "drop", "low", "high", "seen", "low_corrected", "high_corrected")
 
 
@@ -51,54 +44,40 @@ def gate(
 ) -> DataFrame:
     """Whether the second of two runs of one task has dropped: a row for each variant and judge.
 
-    A regression is a drop whose interval lies above `max_drop`, in units of the metric, at a level
-    corrected for the number of rows (Bonferroni), or more than the share `max_missing` of missing
-    verdicts; a pass one whose 95 % interval lies at or below it, or where no answer differs. All
-    rows must pass, and one regression is enough. What the second run has not of the first, a
-    variant or a judge, passes nothing either.
-
-    - `base` and `new` are means over the `n` items of both, `drop` base less new, `low` to
-      `high` its 95 % interval, missing with the `reason`;
-    - `seen` is the true drop that a regression would show with a power of .8, or missing;
-    - `missing` and `missing_base` are shares of the `items` without a verdict, in `clusters`;
-    - `low_corrected` to `high_corrected` is the interval at the `level` that decides a regression.
-
-    `attrs`: the whole `decision`, `notes` for the reader, and what is `absent` from the new run.
+    docs/comparing.md has the rules. `base` and `new` are means over the `n` items of both, `drop`
+    their difference, `low` to `high` its 95 % interval, `low_corrected` to `high_corrected` that at
+    the `level` that decides a regression, `seen` the true drop that would be one with a power of
+    .8; `missing` and `missing_base` are shares of the `items`. `attrs`: the whole `decision`,
+    `notes` for the reader, and what is `absent` from the new run.
     """
     if not (isfinite(max_drop) and max_drop >= 0 and 0 <= max_missing <= 1):
         words = "give a drop of 0 or more, as .02 for two points, and a share from 0 to 1"
         raise SpecError(f"--max-drop {max_drop}, --max-missing {max_missing}: {words}")
-    runs = [_whole(folder) for folder in (base, new)]
-    found, notes, unmatched = of_one_task(runs[0], runs[1], judge)
-    pairings = _chosen(found)
+    runs = [ComparedRun.read(folder) for folder in (base, new)]
+    for folder, run in zip((base, new), runs, strict=True):
+        if run.answers != run.file.planned:
+            fact = f"{run.answers} of {run.file.planned} planned responses"
+            raise refused(f"{folder.path / ANSWERS}: {fact}")
+    found, notes, unmatched = pairings.of_one_task(runs[0], runs[1], judge)
     count = len(runs[0].said.index.union(runs[1].said.index))
     columns = ["sample", "variant", "decoding", "answer"]
     answers = [load([folder], "answers", columns)[columns] for folder in (base, new)]
-    rows = [
-        _row(pairing, answers, (max_drop, max_missing, unmatched / count), tests=len(pairings))
-        for pairing in pairings
-    ]
+    allowed, chosen = (max_drop, max_missing, unmatched / count), _chosen(found)
+    rows = [_row(pairing, answers, allowed, tests=len(chosen)) for pairing in chosen]
     said = [row["decision"] for row in rows]
-    if absent := unpaired(runs[0], found, judge):
+    if absent := pairings.unpaired(runs[0], found, judge):
         said.append(Decision.INCONCLUSIVE)
-        notes = [*notes, _LOST.format(", ".join(absent))]
+        lost = f"the new run does not have {', '.join(absent)} of the base run, so it cannot pass"
+        notes = [*notes, lost]
     frame = pandas.DataFrame(rows).astype(dict.fromkeys(_NUMBERS, "float64"))
-    whole = next((one for one in _FIRST if one in said), Decision.PASS)
-    frame.attrs |= {"decision": whole, "notes": notes, "absent": absent}
+    worst = next((d for d in (Decision.REGRESSION, Decision.INCONCLUSIVE) if d in said), None)
+    frame.attrs |= {"decision": worst or Decision.PASS, "notes": notes, "absent": absent}
     return frame
 
 
-def _whole(folder: RunFolder) -> ComparedRun:
-    run = ComparedRun.read(folder)
-    if run.answers != run.file.planned:
-        fact = f"{run.answers} of {run.file.planned} planned responses"
-        raise refused(f"{folder.path / ANSWERS}: {fact}")
-    return run
-
-
-def _chosen(pairings: Sequence[Pairing]) -> list[Pairing]:
+def _chosen(found: Sequence[Pairing]) -> list[Pairing]:
     """A pairing a variant and judge: all decodings together, and pools for their members."""
-    last = {(one.first.judge.name, one.first.variant): one for one in pairings}
+    last = {(one.first.judge.name, one.first.variant): one for one in found}
     pooled = {
         (judge, member)
         for (judge, variant), one in last.items()
@@ -115,42 +94,39 @@ def _row(
     *,
     tests: int,
 ) -> dict[str, Any]:
-    first, items = pairing.first, pairing.items
+    first, items, (max_drop, max_missing, unmatched) = pairing.first, pairing.items, allowed
     read, level = read_items(items), 1 - (1 - LEVEL) / tests
     lost = [float(items[side].isna().mean()) if len(items) else 0.0 for side in "ab"]
     base, new = mean(read["a"].tolist()), mean(read["b"].tolist())
-    bounds, sure = (_bounds(pairing, read, level=at) for at in (LEVEL, level))
+    sides = [read[name].to_numpy() for name in ("a", "b", "cluster")]
+    limits = pairing.limits()
+    bounds, sure = (
+        paired_gap(*sides, level=at)
+        if pairing.is_right_or_wrong
+        else clustered_mean(sides[0] - sides[1], sides[2], level=at, limits=limits)
+        for at in (LEVEL, level)
+    )
     decision, reason = _decide(allowed, bounds, sure, lost=lost, tests=tests)
-    is_whole = decision != Decision.REGRESSION and max(lost[0], allowed[2]) <= allowed[1]
+    is_whole = decision != Decision.REGRESSION and max(lost[0], unmatched) <= max_missing
     is_same = bool(len(items)) and read["a"].equals(read["b"].rename("a"))
     if is_whole and is_same and _is_same(pairing, answers):
         decision, reason = Decision.PASS, SAME
     seen = None
     if sure.low is not None and sure.high is not None:
-        reach, most = (sure.high - sure.low) / 2, pairing.limits()
-        least = detectable_difference(reach, sure.clusters, level=level, power=POWER)
-        seen = allowed[0] + least
-        seen = None if most is not None and seen > most[1] else seen
+        reach = (sure.high - sure.low) / 2
+        found = detectable_difference(reach, sure.clusters, power=POWER, level=level)
+        # No drop is larger than the whole scale.
+        seen = None if limits and max_drop + found > limits[1] else max_drop + found
+    ends = {"low": bounds.low, "high": bounds.high}
+    ends |= {"low_corrected": sure.low, "high_corrected": sure.high, "level": level}
     return {
-        "task": first.file.run.task,
-        "variant": first.variant,
-        "decoding": pairing.decodings[0],
-        "judge": first.judge.name,
-        "metric": first.judge.metric,
+        **{"task": first.file.run.task, "variant": first.variant, "decoding": pairing.decodings[0]},
+        **{"judge": first.judge.name, "metric": first.judge.metric},
         **{"decision": decision, "reason": reason, "base": base, "new": new},
-        "drop": None if base is None or new is None else base - new,
-        **{"low": bounds.low, "high": bounds.high, "seen": seen},
+        **{"drop": None if base is None or new is None else base - new, **ends, "seen": seen},
         **{"n": len(read), "items": len(items), "clusters": read["cluster"].nunique()},
-        **{"missing": lost[1], "missing_base": lost[0], "level": level},
-        **{"low_corrected": sure.low, "high_corrected": sure.high},
+        **{"missing": lost[1], "missing_base": lost[0]},
     }
-
-
-def _bounds(pairing: Pairing, read: DataFrame, *, level: float) -> Estimate:
-    base, new, clusters = (read[name].to_numpy() for name in ("a", "b", "cluster"))
-    if pairing.is_right_or_wrong:
-        return paired_gap(base, new, clusters, level=level)
-    return clustered_mean(base - new, clusters, level=level, limits=pairing.limits())
 
 
 def _is_same(pairing: Pairing, answers: Sequence[DataFrame]) -> bool:
@@ -184,53 +160,15 @@ def _decide(
         return Decision.REGRESSION, f"the drop is more than {max_drop:g}"
     if high is not None and high <= max_drop and max(lost[0], unmatched) <= max_missing:
         return Decision.PASS, f"a drop of more than {max_drop:g} is ruled out"
-    facts = (
-        (lost[0] > max_missing, f"{lost[0]:.1%} of the verdicts are missing from the base run"),
-        (unmatched > max_missing, f"{unmatched:.1%} of the samples are in one run alone"),
-        (high is None, f"no interval: {bounds.why}"),
-        (
-            low is not None and low > max_drop,
-            f"the drop is more than {max_drop:g} by the {LEVEL:.0%} interval, but not by the one "
-            f"that {tests} rows need (Bonferroni)",
-        ),
-        (True, f"a drop of up to {high or 0.0:.3f} is not ruled out"),
-    )
-    return Decision.INCONCLUSIVE, next(words for is_so, words in facts if is_so)
-
-
-TAGS = {Decision.REGRESSION: "failure", Decision.INCONCLUSIVE: "error"}
-"""The element of each decision that is no pass."""
-HEAD = '<?xml version="1.0" encoding="utf-8"?>'
-
-
-def junit_text(gate: DataFrame) -> bytes:
-    """One test case a row: a regression is a failure, what is inconclusive or absent an error."""
-    said, absent = gate["decision"].tolist(), gate.attrs["absent"]
-    suite = Element(
-        "testsuite",
-        name="harness gate",
-        tests=str(len(said) + len(absent)),
-        failures=str(said.count(Decision.REGRESSION)),
-        errors=str(said.count(Decision.INCONCLUSIVE) + len(absent)),
-    )
-
-    def put(classname: str, name: str, decision: Decision, reason: str, words: str | None) -> None:
-        names = {"classname": without_controls(classname), "name": without_controls(name)}
-        case = SubElement(suite, "testcase", names)
-        if (tag := TAGS.get(decision)) is not None:
-            facts = {"type": str(decision), "message": without_controls(reason)}
-            SubElement(case, tag, facts).text = words
-        elif reason == SAME:
-            SubElement(case, "system-out").text = reason
-
-    for row in records(gate):
-        case = f"{row.task}.{row.variant}", f"{row.metric} by {row.judge}"
-        put(*case, row.decision, row.reason, gate_words(row))
-    for part in absent:
-        reason = f"not in the new run: {part}"
-        put(gate["task"].iat[0], part, Decision.INCONCLUSIVE, reason, None)
-    indent(suite)
-    return f"{HEAD}\n{tostring(suite, encoding='unicode')}\n".encode()
+    facts = {
+        f"{lost[0]:.1%} of the verdicts are missing from the base run": lost[0] > max_missing,
+        f"{unmatched:.1%} of the samples are in one run alone": unmatched > max_missing,
+        f"no interval: {bounds.why}": high is None,
+        f"the drop is more than {max_drop:g} by the {LEVEL:.0%} interval, but not by the one that "
+        f"{tests} rows need (Bonferroni)": low is not None and low > max_drop,
+        f"a drop of up to {high or 0.0:.3f} is not ruled out": True,
+    }
+    return Decision.INCONCLUSIVE, next(words for words, is_so in facts.items() if is_so)
 
 
 def gate_words(row: Row) -> str:

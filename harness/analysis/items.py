@@ -16,7 +16,6 @@ import numpy as np
 from harness.analysis.pairings import judge_named
 from harness.data.choices import LABELS
 from harness.errors import SpecError, StoreError, did_you_mean
-from harness.judges.custom import JudgeLabel
 from harness.lazy import DataFrame, Series, pandas
 from harness.pipeline import items
 from harness.pipeline.choice_scores import IMPLICITNESS
@@ -240,10 +239,10 @@ def _named(judges: Iterable[JudgeEntry]) -> str:
 
 
 def _deciding(judges: Sequence[JudgeEntry], query: ItemQuery) -> list[str]:
-    """The judges that say right or wrong; of all, those of responses that are not swapped."""
+    """The judges that say right or wrong; of all, those of responses."""
     found = [judge for judge in judges if judge.metric == RIGHT_OR_WRONG]
     if not query.judges:
-        found = [j for j in found if not j.step and not JudgeLabel.parse(j.name).is_swapped]
+        found = [j for j in found if not j.step]
     if not found:
         raise SpecError(
             f"--where {query.where}: no judge says right or wrong (judged by {_named(judges)}); "
@@ -255,7 +254,7 @@ def _deciding(judges: Sequence[JudgeEntry], query: ItemQuery) -> list[str]:
 
 def _comparable(judges: Sequence[JudgeEntry]) -> dict[str, str]:
     """The scale and step of each judge that gives values as another one does."""
-    plain = [j for j in judges if not JudgeLabel.parse(j.name).is_swapped and j.metric in ROOM]
+    plain = [judge for judge in judges if judge.metric in ROOM]
     kinds = {judge.name: f"{judge.metric}|{judge.step}" for judge in plain}
     counts = Counter(kinds.values())
     if found := {name: kind for name, kind in kinds.items() if counts[kind] > 1}:

@@ -1,9 +1,4 @@
-"""Two stored runs, or one, to pairings: the same items with two verdicts each.
-
-What is paired: a task answered by choices against one answered in words; two runs of one task;
-variants of one run; the intention that a model spelled out against its response. Runs that may not
-be compared are refused. Nothing here computes a statistic.
-"""
+"""Two stored runs, or one, to pairings: the same items with two verdicts each."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +9,8 @@ from harness.analysis.run_views import ABSENT, ComparedRun, RunView, describe_ru
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.judges.custom import JudgeLabel
 from harness.lazy import pandas
-from harness.pipeline.score import RIGHT_OR_WRONG, headline_label, value_range
+from harness.pipeline.score import RIGHT_OR_WRONG, value_range
+from harness.pipeline.verdict_frame import headline_label
 from harness.stats.estimate import Limits
 from harness.storage.find_runs import run_differences
 from harness.storage.runs import JudgeEntry, RunFile
@@ -37,9 +33,8 @@ class Kind(StrEnum):
 class Pairing:
     """Two views and their common items; `is_pooled` for those of several decodings together.
 
-    `name` is the comparison's in tables: its kind, or the name of the contrast. `items` has a row
-    a sample and decoding: `id`, `cluster`, `group`, `sample_choices`, and the scores `a` and `b`,
-    NaN where one is missing.
+    `name` is the comparison's in tables. `items` has a row a sample and decoding: `id`, `cluster`,
+    `group`, `sample_choices`, and the scores `a` and `b`, NaN where one is missing.
     """
 
     kind: Kind
@@ -66,8 +61,7 @@ class Pairing:
         if first is None or second is None:
             return None
         (low, high), (least, most) = (
-            ((ends[0] - at) / (1 - at), (ends[1] - at) / (1 - at))
-            for ends, at in ((first, at_a), (second, at_b))
+            [(end - at) / (1 - at) for end in ends] for ends, at in ((first, at_a), (second, at_b))
         )
         return low - most, high - least
 
@@ -77,85 +71,17 @@ Pairings = tuple[list[Pairing], list[str], int]
 Judges = tuple[str | None, str | None]
 """The judges of the first and of the second run, by name; None leaves the choice to the runs."""
 _Runs = tuple[ComparedRun, ComparedRun]
-
-
-def judge_named(file: RunFile, name: str) -> JudgeEntry:
-    """The judge of a name; SpecError where it has not read the run."""
-    entries = {entry.name: entry for entry in file.judges}
-    if name not in entries:
-        raise SpecError(
-            f"{describe_run(file)} was not read by judge {name!r}"
-            f"{did_you_mean(name, list(entries))}; have it read: "
-            f"harness judge {file.digest[:12]} --judge {name}"
-        )
-    return entries[name]
-
-
-def response_judges(file: RunFile) -> list[JudgeEntry]:
-    """The judges whose verdict on a response is right or wrong, the task's own first."""
-    order = {name: place for place, name in enumerate(file.task.judges)}
-    judges = [one for one in _unswapped(file) if one.metric == RIGHT_OR_WRONG and not one.step]
-    return sorted(judges, key=lambda e: order.get(JudgeLabel.parse(e.name).name, len(order)))
-
-
-def _unswapped(file: RunFile) -> list[JudgeEntry]:
-    return [entry for entry in file.judges if not JudgeLabel.parse(entry.name).is_swapped]
-
-
-def _right_or_wrong_judges(file: RunFile, name: str | None) -> list[JudgeEntry]:
-    judges = response_judges(file) if name is None else [judge_named(file, name)]
-    if not judges or judges[0].metric != RIGHT_OR_WRONG:
-        fact = f"judge {name} gives {judges[0].metric}, not" if judges else "no judge has said"
-        raise SpecError(
-            f"{describe_run(file)}: {fact} right or wrong of its responses; have a judge do so: "
-            f"harness judge {file.digest[:12]} --judge NAME"
-        )
-    return judges
-
-
-def _judges_of_both(
-    files: tuple[RunFile, RunFile], judges: Judges
-) -> tuple[list[tuple[JudgeEntry, JudgeEntry]], list[str]]:
-    """The judges that have read two runs of one task by one recipe, and which have not."""
-    names = (judges[0] or judges[1], judges[1] or judges[0])
-    if names[0] is not None and names[1] is not None:
-        pairs = [(judge_named(files[0], names[0]), judge_named(files[1], names[1]))]
-    else:
-        theirs = {entry.name: entry for entry in files[1].judges}
-        ours = _unswapped(files[0])
-        pairs = [(entry, theirs[entry.name]) for entry in ours if entry.name in theirs]
-    alike = [pair for pair in pairs if len({(e.recipe, e.identity, e.step) for e in pair}) == 1]
-    notes = [
-        f"recipes differ: {one.recipe} read {describe_run(files[0])}, {other.recipe} read "
-        f"{describe_run(files[1])}"
-        for one, other in pairs
-        if (one, other) not in alike
-    ]
-    if not alike:
-        read = [", ".join(entry.name for entry in file.judges) or "nobody" for file in files]
-        fact = notes[0] if notes else f"read by no judge alike: {read[0]}; {read[1]}"
-        unlike = describe_differences(files[0], files[1])
-        raise SpecError(f"{fact}; have one judge read both: harness judge RUN --judge NAME{unlike}")
-    return alike, notes
-
-
-def describe_differences(*files: RunFile) -> str:
-    """How some runs differ, each side in words; empty where nothing does."""
-    facts = zip(files, run_differences(files), strict=True)
-    named = [f"{describe_run(file)} has {own}" for file, own in facts if own]
-    return f" ({', while '.join(named)})" if named else ""
+_Pairs = Sequence[tuple[RunView, RunView]]
 
 
 def within(run: ComparedRun, judge: str | None = None) -> Pairings:
     """The pairings within one run: its task's contrasts, and intentions with responses."""
     if not (pairings := [*_within(run, judge)]):
-        gaps = [*run.file.task.gaps.values()][:1]
-        asked = f"--task {run.file.run.task} --model {run.file.model.name} --variant"
-        both = "".join(f"ask for a gap (`harness run {asked} {','.join(two)}`), " for two in gaps)
+        gaps = "; ".join(",".join(two) for two in run.file.task.gaps.values()) or "none"
         raise StoreError(
-            f"{describe_run(run.file)}: nothing within it can be compared; {both}let a judge read "
-            f"the intentions (`harness judge {run.file.digest[:12]} --judge NAME`), or name a "
-            "second run"
+            f"{describe_run(run.file)}: nothing within it can be compared; ask for the variants of "
+            f"a gap of its task ({gaps}), let a judge read the intentions (`harness judge "
+            f"{run.file.digest[:12]} --judge NAME`), or name a second run"
         )
     return pairings, [], 0
 
@@ -175,10 +101,7 @@ def between(first: ComparedRun, second: ComparedRun, judges: Judges = (None, Non
 
 
 def of_one_task(first: ComparedRun, second: ComparedRun, judge: str | None) -> Pairings:
-    """The pairings of two runs of one task, by one judge or by all that have read both.
-
-    They may be of one recipe and model, such as one that was run again on another day.
-    """
+    """The pairings of two runs of one task, by one judge or by all that have read both."""
     if first.file.run.task != second.file.run.task:
         names = f"{describe_run(first.file)} and {describe_run(second.file)}"
         raise SpecError(f"{names} are of two tasks; name two runs of one task")
@@ -187,13 +110,50 @@ def of_one_task(first: ComparedRun, second: ComparedRun, judge: str | None) -> P
 
 def unpaired(run: ComparedRun, pairings: Sequence[Pairing], judge: str | None) -> list[str]:
     """What the first of two runs has and no pairing is of, in words: judges, and ways of asking."""
-    entries = [judge_named(run.file, judge)] if judge else _unswapped(run.file)
+    entries = [judge_named(run.file, judge)] if judge else run.file.judges
     own = {e.name: ways(run.verdicts[run.verdicts["judge"] == e.name]) for e in entries}
     paired = {(p.first.judge.name, (p.first.variant, p.first.decoding)) for p in pairings}
     have = {name for name, _ in paired}
     judges = [f"judge {name}" for name in own if name not in have]
     lost = [way for name in own if name in have for way in own[name] if (name, way) not in paired]
     return judges + [f"variant {variant} ({label})" for variant, label in dict.fromkeys(lost)]
+
+
+def judge_named(file: RunFile, name: str) -> JudgeEntry:
+    """The judge of a name; SpecError where it has not read the run."""
+    entries = {entry.name: entry for entry in file.judges}
+    if name not in entries:
+        raise SpecError(
+            f"{describe_run(file)} was not read by judge {name!r}"
+            f"{did_you_mean(name, list(entries))}; have it read: "
+            f"harness judge {file.digest[:12]} --judge {name}"
+        )
+    return entries[name]
+
+
+def response_judges(file: RunFile) -> list[JudgeEntry]:
+    """The judges whose verdict on a response is right or wrong, the task's own first."""
+    order = {name: place for place, name in enumerate(file.task.judges)}
+    judges = [one for one in file.judges if one.metric == RIGHT_OR_WRONG and not one.step]
+    return sorted(judges, key=lambda e: order.get(JudgeLabel.parse(e.name).name, len(order)))
+
+
+def describe_differences(*files: RunFile) -> str:
+    """How some runs differ, each side in words; empty where nothing does."""
+    facts = zip(files, run_differences(files), strict=True)
+    named = [f"{describe_run(file)} has {own}" for file, own in facts if own]
+    return f" ({', while '.join(named)})" if named else ""
+
+
+def _right_or_wrong_judges(file: RunFile, name: str | None) -> list[JudgeEntry]:
+    judges = response_judges(file) if name is None else [judge_named(file, name)]
+    if not judges or judges[0].metric != RIGHT_OR_WRONG:
+        fact = f"judge {name} gives {judges[0].metric}, not" if judges else "no judge has said"
+        raise SpecError(
+            f"{describe_run(file)}: {fact} right or wrong of its responses; have a judge do so: "
+            f"harness judge {file.digest[:12]} --judge NAME"
+        )
+    return judges
 
 
 def _of_two_tasks(runs: _Runs, judges: Judges) -> Pairings:
@@ -209,13 +169,12 @@ def _of_two_tasks(runs: _Runs, judges: Judges) -> Pairings:
     common, unmatched, notes = _common(runs)
     # The pools are all orders of the choices together.
     firsts = [view for own in known for view in ([v for v in own if v.is_pool] or own)]
+    kind = Kind.CHOICE_AND_WORDS
     pairings = [
         pairing
         for first in firsts
         for seconds in acted
-        for pairing in _by_variant(
-            Kind.CHOICE_AND_WORDS, [(first, second) for second in seconds], common
-        )
+        for pairing in _paired(kind, kind.value, [(first, second) for second in seconds], common)
     ]
     _check_items(runs, pairings, notes)
     one, other = know.model, act.model
@@ -229,33 +188,54 @@ def _of_two_tasks(runs: _Runs, judges: Judges) -> Pairings:
 
 
 def _of_one_task(runs: _Runs, judges: Judges) -> Pairings:
-    entries, notes = _judges_of_both((runs[0].file, runs[1].file), judges)
+    ours, theirs = (run.file for run in runs)
+    entries, notes = _judges_of_both(ours, theirs, judges)
     common, unmatched, more = _common(runs)
     pairings: list[Pairing] = []
     for one, other in entries:
-        theirs = {(view.variant, view.decoding): view for view in views(runs[1], other)}
-        ours = [(view, theirs.get((view.variant, view.decoding))) for view in views(runs[0], one)]
-        pairs = [(view, same) for view, same in ours if same is not None]
+        of = {(view.variant, view.decoding): view for view in views(runs[1], other)}
+        own = [(view, of.get((view.variant, view.decoding))) for view in views(runs[0], one)]
+        pairs = [(view, same) for view, same in own if same is not None]
         names = {view.snapshots[1] for pair in pairs for view in pair} - {""}
         if len(names) > 1:
             raise StoreError(
                 f"judge {one.name} was two snapshots in the two runs "
                 f"({', '.join(sorted(names))}); name one in its model's YAML and judge both again"
             )
-        pairings += _by_variant(Kind.RUNS, pairs, common)
+        pairings += _paired(Kind.RUNS, Kind.RUNS.value, pairs, common)
     if not pairings:
-        asked = [
-            f"{describe_run(run.file)} has {', '.join(f'{way[0]} ({way[1]})' for way in run.ways)}"
-            for run in runs
-        ]
-        unlike = describe_differences(runs[0].file, runs[1].file)
-        words = f"no variant was answered in both runs in one way: {' and '.join(asked)}"
-        raise StoreError(f"{words}; run one again{unlike}")
-    first, second = (run.file.variants for run in runs)
-    if differ := [name for name in first if first[name] != second.get(name, first[name])]:
-        notes.append(f"prompts or decoding differ between the runs: {', '.join(differ)}")
+        words = "no variant was answered in both runs in one way; run one again"
+        raise StoreError(f"{words}{describe_differences(ours, theirs)}")
+    changed = [n for n, own in ours.variants.items() if own != theirs.variants.get(n, own)]
+    if changed:
+        notes.append(f"prompts or decoding differ between the runs: {', '.join(changed)}")
     _check_items(runs, pairings, more)
     return pairings, [*notes, *more], unmatched
+
+
+def _judges_of_both(
+    ours: RunFile, theirs: RunFile, judges: Judges
+) -> tuple[list[tuple[JudgeEntry, JudgeEntry]], list[str]]:
+    """The judges that have read two runs of one task by one recipe, and which have not."""
+    names = (judges[0] or judges[1], judges[1] or judges[0])
+    if names[0] is not None and names[1] is not None:
+        pairs = [(judge_named(ours, names[0]), judge_named(theirs, names[1]))]
+    else:
+        known = {entry.name: entry for entry in theirs.judges}
+        pairs = [(own, known[own.name]) for own in ours.judges if own.name in known]
+    alike = [pair for pair in pairs if len({(e.recipe, e.identity, e.step) for e in pair}) == 1]
+    notes = [
+        f"recipes differ: {one.recipe} read {describe_run(ours)}, {other.recipe} read "
+        f"{describe_run(theirs)}"
+        for one, other in pairs
+        if (one, other) not in alike
+    ]
+    if not alike:
+        read = [", ".join(e.name for e in file.judges) or "nobody" for file in (ours, theirs)]
+        fact = notes[0] if notes else f"read by no judge alike: {'; '.join(read)}"
+        unlike = describe_differences(ours, theirs)
+        raise SpecError(f"{fact}; have one judge read both: harness judge RUN --judge NAME{unlike}")
+    return alike, notes
 
 
 def _within(run: ComparedRun, judge: str | None) -> Iterator[Pairing]:
@@ -264,10 +244,9 @@ def _within(run: ComparedRun, judge: str | None) -> Iterator[Pairing]:
     seen = {entry.name: views(run, entry) for entry in entries}
     for own in seen.values():
         for name, (first, second) in run.file.task.gaps.items():
-            pairs = _same_decoding(own, own, first, second)
-            yield from _over_decodings(Kind.CONTRAST, name, pairs)
+            yield from _paired(Kind.CONTRAST, name, _same_decoding(own, own, first, second))
     others = [entry for entry in entries if entry in responses]
-    for entry in (one for one in _unswapped(run.file) if one.step and others):
+    for entry in (one for one in run.file.judges if one.step and others):
         # The judge most like it: one that asks the same model, then one of the same method.
         way = JudgeRecipe.parse(entry.recipe).way
         likeness = {
@@ -277,10 +256,7 @@ def _within(run: ComparedRun, judge: str | None) -> Iterator[Pairing]:
         intended, answered = views(run, entry), seen[max(likeness, key=likeness.__getitem__)]
         for variant in dict.fromkeys(view.variant for view in intended):
             pairs = _same_decoding(intended, answered, variant, variant)
-            yield from _over_decodings(Kind.INTENTION, Kind.INTENTION.value, pairs)
-
-
-_Pairs = Sequence[tuple[RunView, RunView]]
+            yield from _paired(Kind.INTENTION, Kind.INTENTION.value, pairs)
 
 
 def _same_decoding(
@@ -291,38 +267,31 @@ def _same_decoding(
     return [(view, theirs[view.decoding]) for view in own]
 
 
-def _by_variant(kind: Kind, pairs: _Pairs, common: "Index[str]") -> Iterator[Pairing]:
-    for variant in dict.fromkeys(second.variant for _, second in pairs):
-        members = [pair for pair in pairs if pair[1].variant == variant]
-        yield from _over_decodings(kind, kind.value, members, common)
-
-
-def _over_decodings(
+def _paired(
     kind: Kind, name: str, pairs: _Pairs, common: "Index[str] | None" = None
 ) -> Iterator[Pairing]:
-    """A pairing for each pair of views, which differ in decoding alone, then all together.
+    """A pairing for each pair of views, then one of all decodings of a variant together.
 
     Of the samples in `common`; None for all.
     """
-    each = []
-    for one, other in pairs:
-        items = one.scores.rename(columns={"value": "a"})
-        items = items.merge(other.scores[["id", "value"]].rename(columns={"value": "b"}), on="id")
-        items = items if common is None else items[items["id"].isin(common)]
-        each.append(Pairing(kind, name, one, other, (one.decoding, other.decoding), items))
-    yield from each
-    if len(each) > 1:
-        sides = zip(*(pairing.decodings for pairing in each), strict=True)
-        first, second = (headline_label(list(dict.fromkeys(labels))) for labels in sides)
-        items = pandas.concat([pairing.items for pairing in each], ignore_index=True)
-        yield replace(each[0], decodings=(first, second), items=items, is_pooled=True)
+    for variant in dict.fromkeys(second.variant for _, second in pairs):
+        each = []
+        for one, other in (pair for pair in pairs if pair[1].variant == variant):
+            items = one.scores.rename(columns={"value": "a"})
+            values = other.scores[["id", "value"]].rename(columns={"value": "b"})
+            items = items.merge(values, on="id")
+            items = items if common is None else items[items["id"].isin(common)]
+            each.append(Pairing(kind, name, one, other, (one.decoding, other.decoding), items))
+        yield from each
+        if len(each) > 1:
+            sides = zip(*(pairing.decodings for pairing in each), strict=True)
+            first, second = (headline_label(list(dict.fromkeys(labels))) for labels in sides)
+            items = pandas.concat([pairing.items for pairing in each], ignore_index=True)
+            yield replace(each[0], decodings=(first, second), items=items, is_pooled=True)
 
 
 def _common(runs: _Runs) -> tuple["Index[str]", int, list[str]]:
-    """The samples that say the same in both runs, the number of the others, and a note on these.
-
-    A text that one of the two samples has not makes no difference.
-    """
+    """The samples that say the same in both runs, the number of the others, and a note on these."""
     ours, theirs = (run.said for run in runs)
     both = ours.index.intersection(theirs.index)
     names = ours.columns.intersection(theirs.columns)

@@ -1,8 +1,7 @@
 """Runs joined with people's ratings of their answers: panels of people and judges.
 
-Ratings are joined with the runs of their variant, and only runs of one recipe share a panel. The
-task sets what is a document and what a system; where the system is a sample's group, the model of
-each run rated the systems, and is a judge. Nothing here computes a statistic.
+The task sets what is a document and what a system; where the system is a sample's group, the model
+of each run rated the systems, and is a judge.
 """
 
 import logging
@@ -17,7 +16,7 @@ from harness.errors import SpecError, StoreError, did_you_mean
 from harness.judges.asking import CONSISTENCY, FIRST_SLOT, Orders
 from harness.lazy import DataFrame, Series, pandas
 from harness.parts import digest
-from harness.pipeline.score import headline_label
+from harness.pipeline.verdict_frame import headline_label
 from harness.stats.estimate import Floats, ratio, snapped
 from harness.storage.find_runs import task_folders
 from harness.storage.frames import load
@@ -30,10 +29,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class AgreementQuery:
-    """The judges and variants to compare, by name; without any, all judges, or those rated.
-
-    `orders` other than both reads one order of verdicts that were asked for in two.
-    """
+    """The judges and variants to compare, by name, and which orders of two count."""
 
     judges: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
@@ -44,9 +40,8 @@ class AgreementQuery:
 class JudgeTable:
     """One judge's values of a panel's cells, NaN where it has none.
 
-    `model` is "all", or the model that gave the ratings where a run's model is a judge. `split`
-    counts the verdicts of a half that two orders of the options gave by disagreeing; `orders` says
-    which order was read.
+    `model` is "all", or the run's model that is the judge. `split` counts the verdicts of a half
+    that two orders of the options gave by disagreeing.
     """
 
     judge: str
@@ -61,9 +56,8 @@ class JudgeTable:
 class Panel:
     """People's ratings, rows x systems x raters, and the judges' values of the same cells.
 
-    A row is a document, or one at the decoding that its ratings name, which is else empty.
-    `unmatched` of the `offered` ratings are of nothing that was run; `recipe` is the part of a
-    signature before the judge, `given` the part after it.
+    A row is a document, at the decoding that its ratings name, if any. `unmatched` of the `offered`
+    ratings are of nothing that was run; `recipe` and `given` are parts of signatures.
     """
 
     task: str
@@ -272,10 +266,9 @@ class _Rated:
 
 
 def _in_order(verdicts: DataFrame, orders: Orders) -> Series:
-    """The values by both orders of the options, or by the first or second alone.
+    """The values by both orders of the options, or by one alone; the first accepts slot 1.
 
-    The first order has the reference to accept in slot 1. Orders that disagree chose one slot
-    twice, so that the share of slot 1 is what the first order said.
+    Orders that disagree chose one slot twice: the share of slot 1 is what the first order said.
     """
     if orders == "both":
         return verdicts.value

@@ -1,9 +1,4 @@
-"""People's rankings of graded sentences and choices of the nearest, and a scorer's.
-
-People who share a set form a part: a study that gave half of its sets to one group and half to
-another has two. Correlations are computed for each set and averaged, for ranks of two sets have
-nothing to do with each other. A set that somebody ranked in part counts as missing for them.
-"""
+"""People's rankings of graded sentences and choices of the nearest, and a scorer's."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,17 +6,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.analysis.sheets import unit_names
-from harness.data.ratings import COLUMNS, RATED, number, plain_cells, read_ratings
+from harness.data.ratings import read_ratings
 from harness.errors import DataError, did_you_mean
 from harness.implicitness.evaluate import Evaluation, Value, mean_known, rho, tau
 from harness.implicitness.pairs import Items
 from harness.lazy import DataFrame, pandas
 from harness.storage.frames import Row, records
-from harness.storage.tables import read_spreadsheet
 
 _MEANS: Final = ("tau", "rho", "tau_people", "rho_people", "closest")
 _COUNTS: Final = ("sets", "choices", "missing")
-SHORT: Final = "rater, topic, level and rank; or rater, topic and choice"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,32 +33,26 @@ class Judged:
 
 
 def read_people(paths: Sequence[Path], items: Items) -> list[Judged]:
-    """What people said of some items, in one or more files.
+    """What people said of some items, in files of ratings in long form, as `sheet` makes them.
 
-    A file has ratings in long form, as those of a sheet, or the short layout: rater and topic, then
-    level (from 1, the most explicit) and rank, or the place of the choice, from 1. A higher rank is
-    more implicit. Raises DataError for what the items do not have.
+    `sample_id` is the topic, `model` the place of a sentence from 1, by rising level, or that of a
+    choice, with the scale `choices`. DataError for what the items do not have.
     """
     sizes = [len(one.sentences) for one in items.rankings]
     sets = dict(zip(unit_names(items.rankings), sizes, strict=True))
     choices = dict(zip(unit_names(items.choices), items.choices, strict=True))
     ranks = dict[str, dict[str, dict[int, float]]]()
     chosen = dict[str, dict[str, list[int]]]()
-    for rating in (one for path in paths for one in _ratings(path) if one.value is not None):
-        who, name, value = rating.rater, rating.sample_id, rating.value or 0.0
+    rated = [one for path in paths for one in records(read_ratings(path)) if one.value is not None]
+    for rating in rated:
+        who, name = rating.rater, rating.sample_id
         if name in sets and rating.scale != "choices":
-            place = _place(rating, sets[name])
-            own = ranks.setdefault(who, {}).setdefault(name, {})
-            if place in own:
-                raise DataError(
-                    f"{rating.place}: {who} has ranked sentence {place + 1} of {name!r} already; "
-                    "keep one of the two"
-                )
-            own[place] = value
+            ranks.setdefault(who, {}).setdefault(name, {})[_place(rating, sets[name])] = (
+                rating.value
+            )
         elif name in choices:
             place = _place(rating, len(choices[name].sentences) - 1)
-            said = chosen.setdefault(who, {}).setdefault(name, [])
-            said += [place] if value > 0 else []
+            chosen.setdefault(who, {}).setdefault(name, []).extend([place] * (rating.value > 0))
         else:
             hint = did_you_mean(name, [*sets, *choices])
             raise DataError(f"{rating.place}: no topic {name!r} in the file that was ranked{hint}")
@@ -73,7 +60,7 @@ def read_people(paths: Sequence[Path], items: Items) -> list[Judged]:
     for who in sorted({*ranks, *chosen}):
         orders, picks = ranks.get(who, {}), chosen.get(who, {})
         whole = {
-            name: tuple(own[place] for place in range(len(own)))
+            name: tuple(own[place] for place in sorted(own))
             for name, own in orders.items()
             if len(own) == sets[name]
         }
@@ -82,22 +69,6 @@ def read_people(paths: Sequence[Path], items: Items) -> list[Judged]:
         lost = len(orders) - len(whole) + len(picks) - len(right)
         found.append(Judged(who, whole, right, lost))
     return found
-
-
-def _ratings(path: Path) -> list[Row]:
-    rows = read_spreadsheet(path, ("rater",))
-    columns = list(rows[0].cells) if rows else []
-    if set(COLUMNS) <= set(columns):
-        return records(read_ratings(path))
-    if not ({"rater", "topic"} <= set(columns) and {"rank", "choice"} & set(columns)):
-        raise DataError(f"{path}: columns {', '.join(columns)}; there must be {SHORT}")
-    found = []
-    for row, cells in ((row, plain_cells(row)) for row in rows):
-        said = cells.get("choice", "")
-        value = 1.0 if said else number(cells.get("rank", ""), place=row.place)
-        what = (said or cells.get("level", ""), cells["rater"], value)
-        found.append(("", cells["topic"], *what, "choices" if said else "sentences", row.place))
-    return records(pandas.DataFrame(found, columns=list(RATED)))
 
 
 def _place(rating: Row, count: int) -> int:
@@ -129,11 +100,10 @@ def scorer_judged(items: Items, result: Evaluation) -> Judged:
 def people_and_metric(items: Items, people: Sequence[Judged], scorer: Judged) -> DataFrame:
     """How each person orders sets and chooses, all people of a part, and the scorer on its sets.
 
-    A row each, named in `part` and `who`. `tau` (Kendall's tau-b) and `rho` (Spearman's) are means
-    over sets of the correlation with the order of the levels, -1 to 1; `tau_people` and
-    `rho_people` over sets and people, with the ranks of each other person. `closest` is the share
-    of choices made right, 0 to 1. `sets` and `choices` count those behind them, `missing` the sets
-    ranked in part or all alike, and the sentences without one choice. NaN without any.
+    `tau` (Kendall's tau-b) and `rho` (Spearman's) are means over sets of the correlation with the
+    order of the levels; `tau_people` and `rho_people` over sets and people, with the ranks of each
+    other person. `closest` is the share of choices made right. `missing` counts the sets ranked in
+    part or all alike, and the sentences without one choice.
     """
     levels = {
         name: tuple(sorted(ranking.levels))

@@ -1,7 +1,4 @@
-"""Flagged texts to rates for moderation: TPR, FPR and precision by columns, and their gaps.
-
-Verdicts without an answer, or without the score, are missing: they never count as unflagged.
-"""
+"""Flagged texts to rates for moderation: TPR, FPR and precision by columns, and their gaps."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
@@ -62,10 +59,8 @@ def _groups(texts: DataFrame, cells: DataFrame, column: str) -> DataFrame:
     parts = crossed(column, list(cells.columns))
     if unknown := [name for name in parts if name not in cells]:
         known = list(cells.columns)
-        raise SpecError(
-            f"--by {column}: no column {unknown[0]!r} is kept"
-            f"{did_you_mean(unknown[0], known)}; this run has {', '.join(known)}"
-        )
+        close = did_you_mean(unknown[0], known)
+        raise SpecError(f"--by {column}: no column {unknown[0]!r} is kept{close}")
     values = cells[parts[0]]
     for name in parts[1:]:
         pairs = zip(values, cells[name], strict=True)
@@ -80,10 +75,8 @@ def _groups(texts: DataFrame, cells: DataFrame, column: str) -> DataFrame:
 def refuse_many(column: str, count: int) -> None:
     """Raise SpecError for a column of more values than groups can have."""
     if count > MOST_VALUES:
-        raise SpecError(
-            f"--by {column}: it has {count} values, and rates are split by {MOST_VALUES} "
-            "at most; name a column of fewer, such as the target or the source of texts"
-        )
+        fact = f"it has {count} values, and rates are split by {MOST_VALUES} at most"
+        raise SpecError(f"--by {column}: {fact}; name a column of fewer")
 
 
 def _split(
@@ -100,10 +93,7 @@ RateTexts = tuple[DataFrame, RateQuery, DataFrame]
 
 
 def rates(texts: DataFrame, query: RateQuery, cells: DataFrame | None = None) -> DataFrame:
-    """TPR, FPR and precision of all texts, then by each column's values: RATE_COLUMNS.
-
-    `texts` are those of `flags`, `cells` those of `sample_cells`.
-    """
+    """TPR, FPR and precision of all texts, then by each column's values: RATE_COLUMNS."""
     rows = [
         [*(own[name].iloc[0] for name in BLOCK), column, group, rate, *_rate(part, rate)]
         + [own[name].iloc[0] for name in _POINT]
@@ -217,11 +207,7 @@ def names(signatures: Sequence[str]) -> dict[str, str]:
 
 
 def point_words(row: Mapping[str, Any]) -> str:
-    """From which score on the texts of a row are flagged, and which texts the rates are of.
-
-    Of a row with a threshold. One that was chosen is the number next above a score, by which it is
-    named, as fewer digits would print both alike.
-    """
+    """From which score on the texts of a row are flagged, and which texts the rates are of."""
     if not row["chosen_on"]:
         return f"flagged from {row['score']} {row['threshold']:.6g} on"
     above = nextafter(row["threshold"], -inf)

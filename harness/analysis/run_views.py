@@ -1,7 +1,4 @@
-"""A stored run to views: one judge's score of each sample, under one variant and decoding.
-
-The variants of a pool, which are orders of the same choices, are one more view together.
-"""
+"""A stored run to views: one judge's score of each sample, under one variant or pool of orders."""
 
 from dataclasses import dataclass
 
@@ -9,16 +6,10 @@ import numpy as np
 
 from harness.errors import StoreError
 from harness.lazy import DataFrame, pandas
+from harness.pipeline import verdict_frame as frames
 from harness.pipeline.choice_scores import permuted
 from harness.pipeline.score import signature
-from harness.pipeline.verdict_frame import (
-    Block,
-    Files,
-    averages,
-    blocks,
-    by_snapshot,
-    verdict_frame,
-)
+from harness.pipeline.verdict_frame import Files
 from harness.stats.estimate import Clusters
 from harness.storage.read_tables import arrow_table, column_names
 from harness.storage.runs import JudgeEntry, RunFile, RunFolder
@@ -26,15 +17,13 @@ from harness.storage.schema import FIELD, REFERENCE
 
 ABSENT = -1
 """Of a text that is not there: Python hashes nothing to -1."""
-_FACTS = ("id", "cluster", "group", "sample_choices")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComparedRun:
-    """A run with the frame of its verdicts (`verdict_frame`, and the sample's `id`).
+    """A run with its `verdict_frame` (and the sample's `id`), and the number of its answers.
 
-    `answers` is the number of answers; `said` has a row a sample, by its id: hashes of its fields
-    and references, which hold in this process alone.
+    `said` has a row a sample, by its id: hashes of its fields and references, in this process.
     """
 
     file: RunFile
@@ -50,7 +39,7 @@ class ComparedRun:
     @classmethod
     def of(cls, file: RunFile, files: Files) -> "ComparedRun":
         """A run from the files of its tables."""
-        verdicts = verdict_frame(files, file.task)
+        verdicts = frames.verdict_frame(files, file.task)
         ids = np.array(sorted({*map(str, _cells(files, "verdicts", "sample"))}), dtype=object)
         verdicts["id"] = ids[verdicts["sample"].to_numpy()]
         texts = (n for n in column_names(files["samples"]) if n.startswith((FIELD, REFERENCE)))
@@ -58,11 +47,6 @@ class ComparedRun:
         index = pandas.Index(_cells(files, "samples", "sample"))
         said = pandas.DataFrame(hashes, index=index).reindex(ids)
         return cls(file, verdicts, said, len(_cells(files, "answers", "variant")))
-
-    @property
-    def ways(self) -> list[tuple[str, str]]:
-        """The variants and decodings of its answers, in their order."""
-        return ways(self.verdicts)
 
 
 def _cells(files: Files, table: str, column: str) -> list[object]:
@@ -86,9 +70,8 @@ def ways(verdicts: DataFrame) -> list[tuple[str, str]]:
 class RunView:
     """One judge's scores of a run under a variant or pool, a row a sample.
 
-    `scores` has `id`, `cluster`, `group`, `sample_choices` and `value`, NaN where the verdict is
-    missing. `snapshots` are those of the model under test and of the judge model, empty where
-    unknown.
+    `scores` has `id`, `cluster`, `group`, `sample_choices` and `value`. `snapshots` are those of
+    the model under test and of the judge model, empty where unknown.
     """
 
     file: RunFile
@@ -108,45 +91,35 @@ class RunView:
 def views(run: ComparedRun, judge: JudgeEntry) -> list[RunView]:
     """Every view of a run by a judge: its variants, then the pools that are whole."""
     read = run.verdicts[run.verdicts["judge"] == judge.name]
-    parts = [*by_snapshot(read)]
+    parts = [*frames.by_snapshot(read)]
     if len(parts) > 1:
         names = "; ".join(" by ".join(name or "unknown" for name in pair) for pair, _ in parts)
         raise StoreError(
             f"{describe_run(run.file)}, judge {judge.name}: its verdicts are of several snapshots "
             f"({names}), which share no row; name one in the model's YAML and repeat the run"
         )
-    single = set(read["decoding"].unique())
-    return [
-        RunView(
-            *(run.file, judge, block.variant, block.decoding, snapshots),
-            _scores(block.verdicts, is_pool=block.is_average),
-            is_pool=block.is_average,
-        )
-        for snapshots, own in parts
-        for block in blocks(own, run.file.task, has_groups=False)
-        if block.decoding in single and _is_whole(block, run.file)
-    ]
-
-
-def _is_whole(block: Block, file: RunFile) -> bool:
-    """Whether all variants of a pool were asked in this way."""
-    members = averages(file.task)[block.variant] if block.is_average else ()
-    return set(members) <= set(block.verdicts["variant"].unique())
+    single, pools, found = set(read["decoding"].unique()), frames.averages(run.file.task), []
+    for snapshots, own in parts:
+        for block in frames.blocks(own, run.file.task, has_groups=False):
+            is_pool, verdicts = block.is_average, block.verdicts
+            # A pool is whole if all of its variants were asked in this way.
+            members = pools[block.variant] if is_pool else ()
+            if block.decoding in single and {*members} <= {*verdicts["variant"].unique()}:
+                of = (run.file, judge, block.variant, block.decoding, snapshots)
+                found.append(RunView(*of, _scores(verdicts, is_pool=is_pool), is_pool))
+    return found
 
 
 def _scores(verdicts: DataFrame, *, is_pool: bool) -> DataFrame:
-    """A row a sample with its score; over several orders, by averaged probability.
-
-    Without probabilities, as of written answers, it is the mean of its verdicts. It is missing
-    where any of them is.
-    """
+    """A row a sample with its score; over several orders, by averaged probability if known."""
     codes, samples = verdicts["sample"].factorize()
     sums, sizes = Clusters(codes, len(samples)).exact_sums(verdicts["value"].to_numpy())
     found, is_first = sums / sizes, ~verdicts["sample"].duplicated()
     if is_pool:
         likeliest = permuted(verdicts)[is_first]
         found = np.where(np.isnan(found) | np.isnan(likeliest), found, likeliest)
-    return verdicts.loc[is_first, [*_FACTS]].assign(value=found)
+    facts = ["id", "cluster", "group", "sample_choices"]
+    return verdicts.loc[is_first, facts].assign(value=found)
 
 
 def describe_run(file: RunFile) -> str:

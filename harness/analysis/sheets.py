@@ -1,8 +1,4 @@
-"""Answers, sentences and texts to sheets that people fill in, each with a key that they do not see.
-
-A sheet is blind and shuffled: it shows what is judged under an opaque id, no model and no verdict.
-`data.ratings` and `data.annotation` read filled ones. Nothing here computes a statistic.
-"""
+"""Answers, sentences and texts to blind, shuffled sheets, each with a key that nobody is shown."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,13 +26,12 @@ OWN_COLUMNS = frozenset({ROW, ANSWER, RATING, RATER})
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """What people fill in: what they see, which columns are theirs, and what stays with us.
+    """What people fill in, and what stays with us.
 
-    `rows` has the opaque id `row` and what people see; its index names the block of each row, such
-    as its sample: a block goes to the same people; with `is_by_block` its rows also stay
-    together. Without `blanks` there is one column to fill in, named for the rater. `key` says what
-    each row is, `guide` is read first, `steps` are for Label Studio. `lost` counts what has nothing
-    to show.
+    `rows` has the opaque id `row` and what people see; its index names the block of each row, which
+    goes to the same people, and with `is_by_block` stays together. Without `blanks` there is one
+    column to fill in, named for the rater. `key` says what each row is, `steps` are for Label
+    Studio, `lost` counts what has nothing to show.
     """
 
     rows: DataFrame
@@ -52,8 +47,7 @@ class Sheet:
     ) -> dict[str, tuple[str, DataFrame]]:
         """The rater and the rows of each file, `size` in a random order, by what ends its name.
 
-        `each` raters, by default all, see a block. They are those with the fewest rows so far, and
-        among equals the ones that the seed draws.
+        `each` raters, by default all, see a block: those with the fewest rows so far.
         """
         given: dict[str, list[int]] = {rater: [] for rater in raters or ("",)}
         for block, places in self.rows.groupby(level=0).indices.items():
@@ -73,10 +67,7 @@ class Sheet:
         return found
 
     def text(self, rater: str, rows: DataFrame) -> str:
-        """A file of the sheet as CSV, formula-safe, with blank columns to fill in.
-
-        Its byte order mark keeps spreadsheet programs from taking it for another encoding.
-        """
+        """A file of the sheet as formula-safe CSV with blank columns, after a byte order mark."""
         blanks = self.blanks or (rater or RATING,)
         lines = ([*row, *[None] * len(blanks)] for row in rows.itertuples(index=False))
         return BOM + csv_text((*rows.columns, *blanks), lines)
@@ -164,9 +155,9 @@ def answers_sheet(
 ) -> Sheet:
     """The answers of some runs of a task to `limit` samples; equal ones to a sample share a row.
 
-    Without variants, the task's first that every run has; without decodings, such as T0.3, the
-    first of the runs; `all` is all of them. Without a form every field of a sample is a column.
-    SpecError for runs without answers, of several tasks, or with two of one model to one question.
+    By default of the task's first variant that every run has, and the first decoding; `all` is all
+    of them. Without a form every field of a sample is a column. SpecError for runs without answers,
+    of several tasks, or with two answers of one model to one question.
     """
     files = [folder.read() for folder in folders]
     if len(tasks := sorted({file.run.task for file in files})) > 1:
@@ -246,7 +237,7 @@ def _variants(files: Sequence[RunFile], wanted: Sequence[str]) -> list[str]:
 
 
 def _wanted(option: str, wanted: Sequence[str], known: list[str]) -> list[str]:
-    """The names that are wanted, all, or the first without any; SpecError for an unknown one."""
+    """The names that are wanted, all, or the first without any."""
     if "all" in wanted:
         return known
     for name in wanted:
@@ -275,9 +266,9 @@ def pair_units(pairs: Sequence[TrainingPair], each: int | None, seed: int) -> li
     """A unit for each pair, named by its place from 1; `each` pairs of a source, by the seed."""
     by_source: dict[str, list[Unit]] = {}
     for place, pair in enumerate(pairs, 1):
-        source, fields = (
-            pair.source or "all",
+        fields, source = (
             {"implicit": pair.implicit, "explicit": pair.explicit},
+            pair.source or "all",
         )
         by_source.setdefault(source, []).append((str(place), source, fields, pair.explicit))
     drawn = (sorted(own, key=lambda unit: digest((seed, unit[2]))) for own in by_source.values())
@@ -334,9 +325,7 @@ def labels_sheet(spec: AnnotationSpec, texts: Sequence[tuple[int, str]], seed: i
     for number, step in enumerate(spec.steps, 1):
         guide.append(f"{number}. {step.name}: {step.question}")
         guide += [f"   Only where {step.condition}; else leave it blank."] if step.when else []
-        guide += (
-            [f"   Write {BETWEEN.strip()!r} between several labels."] if step.is_several else []
-        )
+        guide += [f"   Write {BETWEEN.strip()!r} between several labels."] * step.is_several
         guide += [*(f"   {label.word}: {label.means}" for label in step.labels), ""]
     return Sheet(
         pandas.DataFrame(rows, index=[row for row, _ in rows], columns=[ROW, TEXT]),

@@ -86,7 +86,6 @@ DAILY = ("run", "judge", "leaderboard", "items", "compare", "report", "agree", "
 """The commands that have a line of their own there."""
 BELOW: Mapping[str, Entry] = {
     "compare --gate": ("compare:gate", "Fail if a run has dropped against another."),
-    "plot curve": ("compare:curve", "Plot hits and false alarms against implicitness."),
     "rates --card": ("texts.moderation:card", "Write the card of a moderation model."),
     "train --grid": ("make:grid", "Train and evaluate models under each augmentation."),
     "bundle --check": ("exports:prove", "Derive the numbers of a bundle again, offline."),

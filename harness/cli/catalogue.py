@@ -45,7 +45,6 @@ SECTIONS: dict[str, Section] = {
 }
 NOT_HERE = {"vllm": " (without vLLM add --backend transformers, or --backend server)"}
 """What a model of a kind needs that may not be installed."""
-WIDEST = 12
 """The most tokens of a choice that are shown."""
 SOURCE_NAMES = "Sources. Default: all."
 
@@ -209,13 +208,7 @@ def tokens(
         show_json(reports)
         return ExitCode.DONE
     frame = pandas.DataFrame.from_dict(reports, orient="index")
-    show_frame(frame.drop(columns="examples").reset_index(names="variant"), f"{task}, {model}")
-    examples = [(name, part) for name, one in reports.items() for part in one["examples"]]
-    for name, part in examples[:3]:
-        say(f"{name}, sample {part['sample_id']}, choice {part['choice']!r}")
-        for what in ("given", "scored", "apart"):
-            pieces = " ".join(f"[{piece}]" for piece in part[what][:WIDEST])
-            say(f"  {what:<6} {pieces}{' ...' * (len(part[what]) > WIDEST)}")
+    show_frame(frame.reset_index(names="variant"), f"{task}, {model}")
     return ExitCode.DONE
 
 

@@ -1,6 +1,5 @@
 """The runs below a results folder as tables, one for each task: `harness list runs`."""
 
-import csv
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,14 +28,14 @@ def list_runs(results: Path, names: Sequence[str] = (), *, is_json: bool) -> int
     if is_json:
         show_json([str(folder.path) for folder in found])
         return ExitCode.DONE
-    tasks: dict[str, list[tuple[RunFolder, RunFile, list[float]]]] = {}
+    tasks: dict[str, list[tuple[RunFolder, RunFile]]] = {}
     for folder in sorted(found, key=lambda one: one.written):
         try:
             file = folder.read()
-            tasks.setdefault(file.run.task, []).append((folder, file, _values(folder, file)))
+            tasks.setdefault(file.run.task, []).append((folder, file))
         except (StoreError, ValueError, KeyError):
             say(f"{folder.path}  damaged; repeat the run to rebuild it")
-    digests = [folder.path.name for runs in tasks.values() for folder, _, _ in runs]
+    digests = [folder.path.name for runs in tasks.values() for folder, _ in runs]
     longest = max(map(len, digests), default=SHORTEST)
     counts = range(SHORTEST, longest)
     short = next((n for n in counts if len({d[:n] for d in digests}) == len(digests)), longest)
@@ -47,44 +46,21 @@ def list_runs(results: Path, names: Sequence[str] = (), *, is_json: bool) -> int
     return ExitCode.DONE
 
 
-def _values(folder: RunFolder, file: RunFile) -> list[float]:
-    """The headline values by the first judge, one a variant, over all its decodings together."""
-    values: dict[str, tuple[int, float]] = {}
-    if not (file.judges and folder.scores.is_file()):
-        return []
-    first = ("all", file.judges[0].name, file.judges[0].metric)
-    with folder.scores.open(encoding="utf-8", newline="") as table:
-        for row in csv.DictReader(table):
-            if (row["group"], row["judge"], row["metric"]) == first and row["value"]:
-                found = row["decoding"].count("+"), float(row["value"])
-                known = values.get(row["variant"], found)
-                values[row["variant"]] = found if found[0] > known[0] else known
-    return [value for _, value in values.values()]
-
-
-def _put_task(
-    task: str, runs: Sequence[tuple[RunFolder, RunFile, list[float]]], short: int
-) -> None:
-    facts = [run_facts(file) for _, file, _ in runs]
+def _put_task(task: str, runs: Sequence[tuple[RunFolder, RunFile]], short: int) -> None:
+    facts = [run_facts(file) for _, file in runs]
     common = [name for name in SHARED if len({fact[name] for fact in facts}) == 1]
     shared = "; ".join(f"{name} {facts[0][name]}" for name in common)
     title = fill(f"{task}: {shared}", WIDTH, subsequent_indent="  ", break_on_hyphens=False)
-    columns: dict[str, list[Cell]] = {"run": [folder.path.name[:short] for folder, _, _ in runs]}
-    columns["tag"] = [folder.tag for folder, _, _ in runs]
-    columns["model"] = [file.model.name for _, file, _ in runs]
+    columns: dict[str, list[Cell]] = {"run": [folder.path.name[:short] for folder, _ in runs]}
+    columns["tag"] = [folder.tag for folder, _ in runs]
+    columns["model"] = [file.model.name for _, file in runs]
     for name in (name for name in SHARED if name not in common):
         columns[name] = [_brief(fact[name]) for fact in facts]
-    judges = {file.judges[0].name for _, file, _ in runs if file.judges}
-    columns[judges.pop() if len(judges) == 1 else "value"] = [
-        "-".join(dict.fromkeys(f"{end(own):.2f}" for end in (min, max))) if own else None
-        for _, _, own in runs
-    ]
     columns["missing"] = [
-        None if file.missing is None else sum(gap.count for gap in file.missing)
-        for _, file, _ in runs
+        None if file.missing is None else sum(gap.count for gap in file.missing) for _, file in runs
     ]
-    columns["USD"] = [usd(file.costs.total.cost_usd) if file.costs else None for _, file, _ in runs]
-    columns["age"] = [_age(folder.written) for folder, _, _ in runs]
+    columns["USD"] = [usd(file.costs.total.cost_usd) if file.costs else None for _, file in runs]
+    columns["age"] = [_age(folder.written) for folder, _ in runs]
     shown = {
         name: cells
         for name, cells in columns.items()

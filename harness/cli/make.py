@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,9 +29,11 @@ from harness.registry import Registry
 from harness.specs.tasks import AskedSpec, PerturbationSpec, TaskSpec
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.find_runs import find_run
-from harness.storage.frames import plain_rows, records
+from harness.storage.frames import plain_rows
 from harness.workspace import Workspace
 
+NEARLY_SEEN = 0.1
+"""The share of texts with near copies among those trained on, from which a figure is suspect."""
 MARK = "# Made by harness perturb; another perturb under this name replaces it.\n"
 
 
@@ -69,14 +71,13 @@ def build(
             samples, spec, prompts=registry.prompts, client=desk, seed=choice.seed
         )
     _write_lines(choice.output, (transforms.sample_line(*one) for one in built.finished))
-    count = len(built.finished)
+    made, dropped = len(built.finished), built.dropped
     if is_json:
-        counts = {str(reason): count for reason, count in built.missing.items()}
-        show_json({"made": count, "dropped": built.dropped, "missing": counts})
-    else:
-        say(f"wrote {count} samples to {choice.output}; {built.dropped} dropped")
-        for reason, missing in sorted(built.missing.items()):
-            warn(f"missing: {missing} {reason}")
+        show_json({"made": made, "dropped": dropped, "missing": built.missing})
+        return ExitCode.of(built.missing)
+    say(f"wrote {made} samples to {choice.output}; {dropped} dropped")
+    for reason, missing in sorted(built.missing.items()):
+        warn(f"missing: {missing} {reason}")
     return ExitCode.of(built.missing)
 
 
@@ -91,22 +92,20 @@ class Lessons:
 
     task: str = option("Task whose labels are learned; with --grid several, comma-separated.")
     augment: str | None = option(
-        "Train on made rows too, comma-separated: methods of the table's, all of these, or tasks "
-        "of `perturb --training`; what is trained is called MODEL+METHOD. With --grid each is a "
-        "training of its own, by default none, each method of the table, and all.",
+        "Train on made rows too, comma-separated: methods of the table's, all, or tasks of "
+        "`perturb --training`. With --grid a training each, by default none, each method, and all.",
         None,
     )
     is_oversampled: bool = option(
-        "Repeat texts of rarer classes until all classes are equally frequent.",
-        False,
-        flags="--oversample",
+        "Repeat texts of rarer classes until all are as frequent.", False, flags="--oversample"
     )
     seed: options.Seed = 0
-    out: Path | None = option(
-        "Folder for the trained model, or CSV file of the grid. Default: in --results.",
-        None,
-        flags="-o --out",
-    )
+    out: Path | None = option("Folder, or CSV file of a grid.", None, flags="-o --out")
+
+    @property
+    def base(self) -> TrainOptions:
+        """What all trainings share."""
+        return TrainOptions("", "", seed=self.seed, is_oversampled=self.is_oversampled)
 
 
 def train(
@@ -119,15 +118,9 @@ def train(
 
     `harness run` with the same model and task then evaluates it on the other texts.
     """
-    wanted = TrainOptions(
-        model,
-        lessons.task,
-        where.table,
-        options.names(lessons.augment, "--augment"),
-        lessons.seed,
-        lessons.out,
-        is_oversampled=lessons.is_oversampled,
-    )
+    augment = options.names(lessons.augment, "--augment")
+    wanted = replace(lessons.base, model=model, task=lessons.task, table=where.table)
+    wanted = replace(wanted, augment=augment, out=lessons.out)
     trained = training.train(where.workspace(), wanted, ProgressLine("done"))
     card = trained.card
     if is_json:
@@ -165,7 +158,7 @@ def grid(
         options.names(model, "--model"),
         [(task, where.table) for task in options.names(lessons.task, "--task")],
         options.names(lessons.augment, "--augment"),
-        base=TrainOptions("", "", seed=lessons.seed, is_oversampled=lessons.is_oversampled),
+        base=lessons.base,
     )
     rows: list[dict[str, Any]] = []
     for place, one in enumerate(planned, 1):
@@ -174,7 +167,14 @@ def grid(
     found = pandas.DataFrame(rows)
     table = lessons.out or where.results / "grids" / f"{digest(planned)[:16]}.csv"
     put_frame(found, table, lambda: _put_grid(found), is_json=is_json)
-    _warn_of_copies(records(found))
+    ways = ["task", "augmentation", "label"]
+    nearly = found[found["near"] > NEARLY_SEEN * found["texts"]].drop_duplicates(ways, keep="last")
+    for row in nearly.itertuples():
+        warn(
+            f"WARNING: {row.task}, {row.augmentation}: {row.near} of {row.texts} texts of class "
+            f"{row.label} share six in ten words with a text trained on; to find them says little "
+            "of new texts"
+        )
     return ExitCode.of(found["missing"].any())
 
 
@@ -187,45 +187,21 @@ def _put_grid(found: DataFrame) -> None:
         show(own[names], f"{task}, class {label}: {model}")
 
 
-NEARLY_SEEN = 0.1
-"""The share of texts with near copies among those trained on, from which a figure is suspect."""
-
-
-def _warn_of_copies(rows: Sequence[Any]) -> None:
-    """One line for each augmentation under which many evaluated texts were nearly trained on."""
-    seen = {(row.task, row.augmentation, row.label): row for row in rows}
-    for (task, arm, label), row in seen.items():
-        if row.near > NEARLY_SEEN * row.texts:
-            warn(
-                f"WARNING: {task}, {arm}: {row.near} of {row.texts} texts of class {label} share "
-                "six in ten words with a text trained on; to find them says little of new texts"
-            )
-
-
 @dataclass(frozen=True, kw_only=True)
 class PerturbChoice:
     """Which texts are changed, how, and where the new task goes."""
 
     task: str = option("Task whose samples are perturbed.")
     method: str | None = option(
-        "Perturbations: names in configs/perturbations/, comma-separated; eda for the four of EDA. "
-        "Default: all that need no model.",
+        "Names in configs/perturbations/, comma-separated, or eda. Default: all without a model.",
         None,
     )
     model: str | None = option("Model that rewrites texts, for perturbations that need one.", None)
-    field: str | None = option(
-        "Field of the sample to perturb. Default: text, else the longest.", None
-    )
-    out: Path | None = option(
-        "Folder for the new task, a home folder. Default: --home.", None, flags="-o --out"
-    )
-    name: str | None = option(
-        "Name of the new task. Default: TASK_perturbed, or TASK_training.", None, flags="--as"
-    )
+    field: str | None = option("Field to perturb. Default: text, else the longest.", None)
+    out: Path | None = option("Home folder for the task. Default: --home.", None, flags="-o --out")
+    name: str | None = option("Name. Default: TASK_perturbed or _training.", None, flags="--as")
     is_training: bool = option(
-        "Perturb the texts that classifiers are trained on, for `train --augment`.",
-        False,
-        flags="--training",
+        "Perturb the texts that `train --augment` takes.", False, flags="--training"
     )
     limit: options.Limit = None
     seed: options.Seed = 0

@@ -28,26 +28,19 @@ class PointChoice:
 
     judge: str = option("Judge whose verdicts count.", "gold")
     variant: str | None = option("Variants, comma-separated. Default: all.", None)
-    positive: str | None = option(
-        "Labels to detect, comma-separated. Default: those of the task.", None
-    )
+    positive: str | None = option("Labels to detect, comma-separated. Default: the task's.", None)
     score: str | None = option(
-        "Score for --threshold and --fpr: probability (of the labels to detect), implicitness, or "
-        "a further number of the answers, such as a category of a moderation endpoint. Default: "
-        "probability.",
+        "Score for --threshold and --fpr: probability (the default), implicitness, or a further "
+        "number of the answers, such as a category of a moderation endpoint.",
         None,
     )
-    threshold: float | None = option(
-        "Flag texts whose score is this or more. Default: as the model answered.", None
-    )
+    threshold: float | None = option("Flag texts whose score is this or more.", None)
     fpr: float | None = option(
-        "Choose the least threshold that keeps the FPR this low where it is chosen: on half of "
-        "the benign originals, which are then not measured, or see --chosen-on.",
+        "Choose the least threshold that keeps the FPR this low on half of the benign originals, "
+        "which are then not measured, or see --chosen-on.",
         None,
     )
-    chosen_on: str | None = option(
-        "Run of the same model on other texts, where --fpr chooses the threshold.", None
-    )
+    chosen_on: str | None = option("Run on other texts, where --fpr chooses the threshold.", None)
     seed: options.Seed = 0
 
     def query(self, results: Path, by: tuple[str, ...] = ()) -> RateQuery:
@@ -73,14 +66,9 @@ class RateChoice:
     """Which runs, and by which columns."""
 
     runs: options.RunNames
-    by: str | None = option(
-        "Columns of the data, comma-separated; one+other crosses two. Default: all texts only.",
-        None,
-    )
+    by: str | None = option("Columns of the data, comma-separated; one+other crosses two.", None)
     least: options.Least = 10
-    out: Path | None = option(
-        "Folder for the files. Default: RESULTS/rates/.", None, flags="-o --out"
-    )
+    out: Path | None = option("Folder. Default: RESULTS/rates/.", None, flags="-o --out")
 
 
 def rates(
@@ -166,13 +154,8 @@ class ErrorChoice:
     """Which errors of a run are written, and where."""
 
     run: options.RunName
-    kind: str = option(
-        "missed: positive texts that were not flagged; false-alarm: negative texts that were; all.",
-        "all",
-    )
-    out: Path = option(
-        "File to write; its name says the format: .csv, .tsv, .jsonl or .parquet.", flags="-o --out"
-    )
+    kind: str = option("missed, false-alarm or all.", "all")
+    out: Path = option("File to write: .csv, .tsv, .jsonl or .parquet.", flags="-o --out")
 
 
 def export_errors(

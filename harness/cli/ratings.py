@@ -6,16 +6,8 @@ from typing import Annotated, get_args
 
 import msgspec
 
-from harness.analysis import sheets
+from harness.analysis import findings, sheets
 from harness.analysis.agreement import COLUMNS, EPSILONS, AgreementSettings, agreement
-from harness.analysis.findings import (
-    PEOPLE,
-    by_judge,
-    judge_finding,
-    pairs_finding,
-    raters_finding,
-    who,
-)
 from harness.analysis.panels import AgreementQuery, panels
 from harness.analysis.sheets import Sheet, SheetForm
 from harness.cli import options
@@ -28,17 +20,15 @@ from harness.errors import DataError, SpecError
 from harness.implicitness.pairs import read_items, read_pairs
 from harness.implicitness.scorer import Flag, text_of
 from harness.judges.asking import Orders
-from harness.lazy import DataFrame, Series, pandas
+from harness.lazy import DataFrame, pandas
 from harness.present.document import form as filled_form
-from harness.present.screen import folded, p_value, say, show, show_json, warn
+from harness.present.screen import folded, say, show, show_json, warn
 from harness.stats.agreement import Scale
 from harness.storage.files import refuse_source, write_new, write_whole
 from harness.storage.find_runs import find_runs, run_folders
 from harness.storage.frames import frame_csv, plain_rows, records
-from harness.storage.runs import RunFile
 from harness.storage.tables import column_of
 
-ALL_CSV = "sheets are CSV, which Label Studio imports and exports; leave --format out"
 STEPS = option("Steps of labelling: a name in configs/annotations/.")
 MAIN = {
     "pearson_dataset": "r",
@@ -49,11 +39,7 @@ MAIN = {
     "agreement_pairwise_judge": "equal",
     "annotator_winning_rate": "wins",
 }
-"""The statistics of a judge that are printed without --all, and what their columns are called."""
-EVERY = [
-    *("judge", "statistic", "value", "sd", "interval", "n", "skipped", "p", "p_holm", "epsilon"),
-    "note",
-]
+"""The statistics of a judge that are printed, and what their columns are called."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +64,6 @@ class AgreeChoice:
     )
     seed: options.Seed = 0
     draws: int = option("Draws for each test and for intervals of systems.", 1000, min=1)
-    is_all: bool = option("Print every statistic of every judge.", False, flags="--all")
 
 
 def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = False) -> int:
@@ -107,13 +92,16 @@ def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = Fal
         )
         if not is_json:
             say(title, is_prose=True)
-            _show_panel(found[-1], is_all=choice.is_all)
+            _show_panel(found[-1])
         if panel.unmatched:
             warn(f"{panel.unmatched} of {panel.offered} ratings match no response: {title}")
         lost += panel.unmatched
-    made = pandas.concat(found, ignore_index=True)
-    table = results / "agreement.csv"
-    write_whole(table, (frame_csv(made) + _rows_of_others(table, made.task)).encode())
+    made, table = pandas.concat(found, ignore_index=True), results / "agreement.csv"
+    text = frame_csv(made)
+    if table.is_file():  # the rows of other tasks stay as they are
+        stored = pandas.read_csv(table, dtype=str, keep_default_na=False).reindex(columns=COLUMNS)
+        text += stored[~stored.task.isin(made.task)].to_csv(index=False, header=False)
+    write_whole(table, text.encode())
     if is_json:
         show_json(plain_rows(made))
     else:
@@ -121,57 +109,32 @@ def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = Fal
     return ExitCode.of(lost)
 
 
-def _rows_of_others(table: Path, tasks: Series) -> str:
-    """The rows of a stored table that are of other tasks, as they are."""
-    if not table.is_file():
-        return ""
-    stored = pandas.read_csv(table, dtype=str, keep_default_na=False).reindex(columns=COLUMNS)
-    text: str = stored[~stored.task.isin(tasks)].to_csv(index=False, header=False)
-    return text
-
-
-def _show_panel(rows: DataFrame, *, is_all: bool) -> None:
+def _show_panel(rows: DataFrame) -> None:
     """The raters once, a sentence for each judge, which judges differ, and a table."""
     found = records(rows)
-    for line in (
-        raters_finding(found),
-        *(judge_finding(judge, own) for judge, own in by_judge(found).items()),
-        *pairs_finding(found),
-    ):
+    judges = findings.by_judge(found)
+    say(findings.raters_finding(found), is_prose=True)
+    for judge, own in judges.items():
+        say(findings.judge_finding(judge, own), is_prose=True)
+    for line in findings.pairs_finding(found):
         say(line, is_prose=True)
-    names = {own[0].signature: judge for judge, own in by_judge(found).items()}
-    rows = rows.assign(judge=[names.get(row.signature, who(row)) for row in found])
-    remarks = rows[rows.statistic.isin([*MAIN]) & (rows.note != "")]
-    for note, judges in remarks.groupby("note", sort=False).judge:
-        say(f"note on {folded([*judges.unique()])}: {note}", is_prose=True)
+    names = {own[0].signature: judge for judge, own in judges.items()}
+    rows = rows.assign(judge=[names.get(row.signature, findings.who(row)) for row in found])
+    main = rows[rows.statistic.isin([*MAIN])]
+    for note, own in main[main.note != ""].groupby("note", sort=False).judge:
+        say(f"note on {folded([*own.unique()])}: {note}", is_prose=True)
     for line in rows.averaging.unique():
         say(f"averaged: {line}", is_prose=True)
     say("")
-    if is_all:
-        of_raters = rows.statistic.isin(PEOPLE)
-        first = rows[of_raters].drop_duplicates("statistic").assign(judge="raters")
-        every = pandas.concat([first, rows[~of_raters]])
-        shown = records(every)
-        every["interval"] = [(row.low, row.high) for row in shown]
-        every["note"] = ["; ".join(filter(None, (row.reason, row.note))) for row in shown]
-        title = "every statistic; those of raters once"
-        show(every[EVERY], title, keys=2, p=p_value, p_holm=p_value)
-    else:
-        _show_main(rows[rows.value.notna() & rows.statistic.isin([*MAIN])])
-
-
-def _show_main(rows: DataFrame) -> None:
-    """A line for each judge, of the statistics that have a value."""
-    if not len(rows):
+    if (main := main[main.value.notna()]).empty:
         return
-    table = rows.pivot(index="judge", columns="statistic", values="value")
+    table = main.pivot(index="judge", columns="statistic", values="value")
     table = table[[name for name in MAIN if name in table]].rename(columns=MAIN)
-    r = rows[rows.statistic == "pearson_dataset"].set_index("judge")
+    r = main[main.statistic == "pearson_dataset"].set_index("judge")
     if len(r):
-        ends = [(one.low, one.high) for one in records(r)]
-        table.insert(1, "interval", pandas.Series(ends, r.index))
-    table = table.reindex(rows.judge.unique()).reset_index()
-    show(table, "statistics of each judge; --all prints every one, with its interval")
+        table.insert(1, "interval", pandas.Series([*zip(r.low, r.high, strict=True)], r.index))
+    table = table.reindex(main.judge.unique()).reset_index()
+    show(table, "statistics of each judge; agreement.csv has every one, with its interval")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,8 +164,11 @@ class Writing:
         packets = sheet.packets(raters, each=each, size=size, seed=self.seed)
         for ending, (rater, rows) in packets.items():
             files[f"{ending}.csv"] = sheet.text(rater, rows)
-            files |= {f"{ending}.html": _page(sheet, rater, rows)} if sheet.is_by_block else {}
             said.append(f"wrote {len(rows)} rows to {stem}{ending}.csv")
+            if sheet.is_by_block:  # a page to print: the guide, then a table a block
+                blocks = [records(own) for _, own in rows.groupby(level=0, sort=False)]
+                page = filled_form("sheet.html", rater=rater, guide=sheet.guide, blocks=blocks)
+                files[f"{ending}.html"] = "".join(page)
         files |= {".guide.txt": sheet.guide} if sheet.guide else {}
         files |= {".config.xml": sheet.config()} if sheet.steps else {}
         for name, text in files.items():
@@ -216,12 +182,6 @@ class Writing:
         if sheet.lost:
             warn(f"{sheet.lost} have no text to show and are left out")
         return ExitCode.of(sheet.lost)
-
-
-def _page(sheet: Sheet, rater: str, rows: DataFrame) -> str:
-    """A file of a sheet as a page to print: the guide, then a table a block."""
-    blocks = [records(own) for _, own in rows.groupby(level=0, sort=False)]
-    return "".join(filled_form("sheet.html", rater=rater, guide=sheet.guide, blocks=blocks))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,7 +198,6 @@ class AnswerChoice:
     limit: options.Limit = None
     per_answer: int | None = option("Raters of each answer. Default: all.", None, min=1)
     per_file: int | None = option("Rows of each file. Default: all.", None, min=1)
-    form: str = option("csv, as all sheets are.", "csv", flags="--format", hidden=True)
 
 
 def export_ratings(choice: AnswerChoice, to: Writing, results: Results = RESULTS) -> int:
@@ -246,35 +205,28 @@ def export_ratings(choice: AnswerChoice, to: Writing, results: Results = RESULTS
 
     Label Studio imports them, too: the labelling config is in NAME.config.xml. Export CSV there.
     """
-    if choice.form != "csv":
-        raise SpecError(f"--format {choice.form}: {ALL_CSV}")
     folders = find_runs(results, choice.runs)
-    drawn = options.names(choice.temperature, "--temperature")
+    drawn, file = options.names(choice.temperature, "--temperature"), folders[0].read()
+    known, own = (
+        options.registry(to.home).names("configs/sheets"),
+        (file.run.task, file.task.made_of),
+    )
+    # The form of the task, or that of the task it was made of.
+    if (form := next((name for name in own if name in known), None)) is None:
+        warn(f"no configs/sheets/{file.run.task}.yaml: each field of a sample is a column")
     sheet = sheets.answers_sheet(
         folders,
-        _sheet_form(folders[0].read(), to.home),
+        _form_of(form, to.home) if form else None,
         variants=options.names(choice.variant),
         decodings=[one if one == "all" else f"T{one.removeprefix('T')}" for one in drawn],
         limit=choice.limit,
         seed=to.seed,
     )
-    code = to.write(sheet, each=choice.per_answer, size=choice.per_file)
-    key, rows = sheet.key, len(sheet.rows)
-    if key is not None:
+    if (key := sheet.key) is not None:
         names = ", ".join([*key.variant.unique(), *key.decoding.unique()])
-        equal = f"; {len(key)} answers, equal ones in one row" if len(key) > rows else ""
+        equal = f"; {len(key)} answers, equal ones in one row" * (len(key) > len(sheet.rows))
         warn(f"variant {names}{equal} (others: --variant, --temperature)")
-    return code
-
-
-def _sheet_form(file: RunFile, home: Path) -> SheetForm | None:
-    """The task's form in configs/sheets/, or that of the task it was made of; None without one."""
-    known = options.registry(home).names("configs/sheets")
-    for name in (file.run.task, file.task.made_of):
-        if name is not None and name in known:
-            return _form_of(name, home)
-    warn(f"no configs/sheets/{file.run.task}.yaml: each field of a sample is a column")
-    return None
+    return to.write(sheet, each=choice.per_answer, size=choice.per_file)
 
 
 def _form_of(name: str, home: Path) -> SheetForm:
@@ -322,8 +274,6 @@ def export_annotation(
 ) -> int:
     """Write sheets on which people label texts step by step, and a config for Label Studio.
 
-    The sheets are shuffled and show ids and texts alone; their key is a file of its own.
-
     \b
     Example:
       harness sheet labels posts.csv --steps ishate -o sheet.csv
@@ -344,12 +294,7 @@ def export_stress(
     to: Annotated[Writing, options.Only("raters out")],
     file: Path = argument("FILE", "Turns, such as `harness build turns` chooses: JSON lines."),
 ) -> int:
-    """Write sheets on which people mark stressed words and say what the stress brings out.
-
-    \b
-    Example:
-      harness sheet stress turns.jsonl --raters ann,bob -o stress.csv
-    """
+    """Write sheets on which people mark stressed words and say what the stress brings out."""
     return to.write(sheets.stress_sheet(read_samples([file], None)))
 
 
@@ -359,14 +304,11 @@ def import_ratings(
     key: Path | None = option("Key file of the blind sheet that was rated.", None),
     task: str = option("Task of the ratings, if the file names none.", ""),
     raters: str | None = option("Columns of raters: A,B; or with other names: A=anna,B=ben.", None),
-    form: str = option("wide, as all are.", "wide", flags="--format", hidden=True),
 ) -> int:
     """Convert ratings to long form; with --key, those of a blind sheet. CSV or XLSX.
 
     Several files are those of several raters, or parts of a sheet.
     """
-    if form != "wide":
-        raise SpecError(f"--format {form}: {ALL_CSV}")
     for file in files:
         refuse_source(out, file)
     names = (name.partition("=") for name in options.names(raters, "--raters"))
@@ -420,10 +362,6 @@ def import_stress(
 
     A part that several annotators stress is one sample with the meanings of all; `harness build
     agreement` then keeps those that agree.
-
-    \b
-    Example:
-      harness sheet read-stress ann.csv bob.csv --turns turns.jsonl -o out.jsonl
     """
     for file in (*files, turns):
         refuse_source(out, file)

@@ -1,8 +1,4 @@
-"""Filled sheets of texts to what people said of them: labels step by step, and stressed words.
-
-Which steps are taken depends on earlier labels; a label that should not be there is an error. On
-sheets of turns people mark stressed words by asterisks, and write what the stress brings out.
-"""
+"""Filled sheets of texts to what people said of them: labels step by step, and stressed words."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,9 +24,8 @@ def read_labels(spec: AnnotationSpec, path: Path) -> DataFrame:
     """The labels of a filled sheet, or of Label Studio's CSV export of one: a row a text and coder.
 
     Columns: message_id, coder, and one for each step, empty where it is not taken; None is a step
-    that should have been taken and was left blank. A sheet without a column coder or annotator is
-    that of the coder whom its file is named for. DataError names the line of an unknown label, and
-    of one in a step that is not taken.
+    that was left blank. A sheet without a column coder or annotator is of whom its file is named
+    for. DataError for an unknown label, or one in a step that is not taken.
     """
     names = [step.name for step in spec.steps]
     lines = []
@@ -96,11 +91,7 @@ Leave cells blank where you find no stress. Change nothing else.
 
 
 def read_stresses(paths: Iterable[Path], turns: Sequence[Sample]) -> list[dict[str, Any]]:
-    """Marked sheets as lines of the sample format, one for each stressed part of each turn.
-
-    In the order of the turns. DataError, with its line, for a row of another turn, a mark that
-    fits no turn, and a stress without a meaning or the other way round.
-    """
+    """Marked sheets as lines of the sample format, one for each stressed part of each turn."""
     found: dict[str, dict[tuple[int, int], dict[str, None]]] = {turn.id: {} for turn in turns}
     for turn, span, meaning in _marks(paths, {turn.id: turn for turn in turns}):
         found[turn.id].setdefault(span, {})[meaning] = None
@@ -142,11 +133,7 @@ def _marks(
 
 
 def marked_span(marked: str, turn: str, *, place: str) -> tuple[int, int]:
-    """Where the stressed part begins and ends in the turn, in characters.
-
-    Blanks may differ. DataError where there is no one part of whole words between two asterisks,
-    or the rest is not the turn.
-    """
+    """Where the stressed part begins and ends in the turn, in characters; blanks may differ."""
     parts = marked.split("*")
     bare = [len("".join(part.split())) for part in parts]
     if len(parts) != 3 or not bare[1]:

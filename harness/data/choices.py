@@ -1,8 +1,4 @@
-"""A sample's choices to the options of a prompt, and samples to the choice samples of a `derive`.
-
-An order depends only on the sample and the number of the order. A derived choice is a reference's
-first text that is not blank, without outer white space.
-"""
+"""A sample's choices to the options of a prompt, and samples to derived choice samples."""
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
@@ -51,10 +47,8 @@ def permutation(sample: Sample, number: int | None) -> tuple[int, ...]:
         return tuple(range(count))
     if given := sample.references.get(name := f"{ORDER}{number}"):
         if sorted(given) != sorted(str(place) for place in range(1, count + 1)):
-            raise DataError(
-                f"sample {sample.id}: {name} is {', '.join(given)}, not an order of the places "
-                f"1 to {count}; correct it"
-            )
+            fact = f"{name} is {', '.join(given)}, not an order of the places 1 to {count}"
+            raise DataError(f"sample {sample.id}: {fact}; correct it")
         return tuple(int(place) - 1 for place in given)
     if count > MOST_LISTED:
         draw = Random(f"orders:{sample.id}:{number}")  # noqa: S311 - a reproducible draw, no secret
@@ -91,11 +85,7 @@ def share_a_text(one: Sequence[str], other: Sequence[str]) -> bool:
 
 
 def _pairs(samples: Sequence[Sample], spec: PairsSpec) -> tuple[list[Sample], dict[str, int]]:
-    """Two samples for every two of one cluster whose references share no text.
-
-    Each has the fields of one of the two; the choices of both are the first one's reference, then
-    the second one's, in the order of the file. The end of their ids names the pair.
-    """
+    """Two samples for every two of one cluster whose references share no text."""
     texts = {sample.id: _texts(sample, spec.reference) for sample in samples}
     clusters: dict[str, list[Sample]] = {}
     for sample in samples:

@@ -1,7 +1,4 @@
-"""Released data sets to files in the data folder: downloads them and checks their sha256.
-
-Nothing here reads a file's content but to hash it.
-"""
+"""Released data sets to files in the data folder: downloads them and checks their sha256."""
 
 import hashlib
 from dataclasses import dataclass
@@ -30,10 +27,8 @@ def sha256(path: Path) -> str:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise DataError(
-            f"{path}: cannot be read ({error.strerror}); fetch it with `harness data fetch`, or "
-            "name another folder with --data"
-        ) from error
+        remedy = "fetch it with `harness data fetch`, or name another folder with --data"
+        raise DataError(f"{path}: cannot be read ({error.strerror}); {remedy}") from error
 
 
 def check(name: str, spec: SourceSpec, folder: Path) -> list[Checked]:
@@ -65,9 +60,10 @@ def fetch(name: str, spec: SourceSpec, folder: Path) -> list[Path]:
                 url, known_hash=f"sha256:{file.sha256}", fname=file.name, path=folder / name
             )
         except (OSError, ValueError) as error:
-            raise DataError(
-                f"{name}: {url} could not be fetched ({' '.join(str(error).split())}); check the "
-                f"connection, or put the file at {folder / name / file.name} yourself"
-            ) from error
+            fact = f"{name}: {url} could not be fetched ({' '.join(str(error).split())})"
+            remedy = (
+                f"check the connection, or put the file at {folder / name / file.name} yourself"
+            )
+            raise DataError(f"{fact}; {remedy}") from error
         paths.append(Path(path))
     return paths

@@ -1,8 +1,7 @@
 """People's ratings: CSV and XLSX files to frames of ratings, and these to CSV.
 
-The long form has one rating in each row: task, sample_id, model, rater, value, scale. `model` is
-empty where the sample itself is rated. A blank value is a missing rating, never zero. Nothing here
-knows a run or computes anything.
+The long form has a rating in each row; `model` is empty where the sample itself is rated. A blank
+value is a missing rating, never zero.
 """
 
 import re
@@ -41,10 +40,9 @@ def read_rated(
 ) -> DataFrame:
     """The ratings of a table with a row for each answer and a column for each rater.
 
-    Columns sample_id, model, task and scale name the answer. With the key of a blind sheet the
-    column `row` does, and raters are right of the column `answer`; one still called `rating` is of
-    whom a column `rater` or `annotator` names, or the file. `raters` maps columns to names; without
-    it every column without another meaning is a rater's.
+    Columns sample_id, model, task and scale name the answer; with the key of a blind sheet the
+    column `row` does. A column `rating` is of whom a column `rater` or `annotator` names, or the
+    file. `raters` maps columns to names; without it every other column is a rater's.
     """
     found = read_spreadsheet(path, ["sample_id"] if key is None else [ROW])
     columns = _rater_columns(found[0], key is not None, raters) if found else {}
@@ -96,10 +94,7 @@ def ratings_text(ratings: DataFrame) -> str:
 
 
 def number(text: str, *, place: str, marks: Mapping[str, float] | None = None) -> float | None:
-    """The number in a cell, or of the mark in it; None for a blank cell.
-
-    With marks, a number is that of one of them.
-    """
+    """The number in a cell, or of the mark in it; None for a blank cell."""
     if not (text := text.strip()):
         return None
     known = {word.casefold(): value for word, value in (marks or {}).items()}

@@ -1,8 +1,4 @@
-"""Rows of a table to parts, stratified, with rows that belong together in one part.
-
-Rows of one group, of the same words and, by default, of nearly the same words are a unit, which is
-never divided. What parts share all the same is counted. Nothing here reads or writes a file.
-"""
+"""Rows of a table to parts, stratified, with rows that belong together in one part."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -52,12 +48,8 @@ def split_rows(rows: DataFrame, shares: Sequence[float], *, link: Link, seed: in
             part_of[row] = best
             needs[best][strata[row]] -= 1
     if len({*part_of}) < len(shares):
-        raise DataError(
-            f"rows: {len(rows)}, in groups that belong together: {len(units)}; cannot be split "
-            f"{':'.join(f'{share:g}' for share in shares)}: give more rows, or link fewer of them"
-            + " (--link same: only those of the same words)"
-            * (link == "near")
-        )
+        fact = f"rows: {len(rows)}, in groups that belong together: {len(units)}"
+        raise DataError(f"{fact}; too few to split: give more rows, or link fewer (--link same)")
     return rows.assign(unit=list(unit_of.values()), part=part_of)
 
 

@@ -50,7 +50,7 @@ class TunedEncoder(SentenceTransformers):
 
     weights: Mapping[str, Tensor] = field(default_factory=dict, compare=False, repr=False)
 
-    kind: ClassVar[str] = "impscore-encoder"
+    kind = "impscore-encoder"
     is_scaled: ClassVar[bool] = False
 
     @cached_property

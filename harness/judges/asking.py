@@ -1,9 +1,8 @@
 """Judges that ask a model: how good is a response, and to which of two references is it closest.
 
-A rating is asked for once, in as many replies as the spec says; replies that cannot be read are
-left out of the mean and counted. A preference is asked for in both orders of the two options, or
-in one drawn for each sample; an answer chosen in one order only counts a half and as
-inconsistent. `StatedJudge` reads ratings that the responses themselves are.
+Replies that cannot be read are left out of the mean rating and counted. A preference is asked for
+in both orders of the two options, or in one drawn for each sample; an answer chosen in one order
+only counts a half.
 """
 
 from collections.abc import Sequence
@@ -24,10 +23,7 @@ CONSISTENCY, FIRST_SLOT = "consistency", "slot1_share"
 
 
 class RatingJudge(AskingJudge):
-    """A rubric, a judge model, and the ratings it gives; of several answers the first is rated.
-
-    `parsed_share` is the share of replies that could be read; one that was refused could not.
-    """
+    """A rubric, a judge model, and the ratings it gives; of several answers the first is rated."""
 
     reads_alone = True
     metric = "mean_rating"
@@ -45,12 +41,9 @@ class RatingJudge(AskingJudge):
     def ask(self, sample: Sample, response: Response) -> tuple[Request, ...]:
         """One request, for all replies."""
         spec = self._spec
-        decoding = Decoding(
-            temperature=spec.decoding.temperature,
-            max_tokens=spec.decoding.max_tokens,
-            n=spec.replies,
-            seed=spec.seed if spec.decoding.temperature > 0 else None,
-        )
+        temperature, most = spec.decoding.temperature, spec.decoding.max_tokens
+        seed = spec.seed if temperature > 0 else None
+        decoding = Decoding(temperature, most, n=spec.replies, seed=seed)
         schema = _schema(spec.scale) if spec.is_structured else None
         messages = self._messages(sample, response)
         return (self._request(sample, "rating", messages, decoding, schema),)
@@ -106,7 +99,7 @@ def _schema(scale: Scale) -> dict[str, object]:
 
 
 class StatedJudge(ComputedJudge):
-    """The mean over a response's readable texts; `parsed_share` is the share of readable ones."""
+    """The mean of the ratings that a response's readable texts are."""
 
     reads_alone = True
     metric = "mean_rating"
@@ -114,7 +107,7 @@ class StatedJudge(ComputedJudge):
 
     @property
     def recipe(self) -> str:
-        """Name, digest of scales and grammar, and both in words, as signatures show them."""
+        """Name, digest and way of reading, as signatures show them."""
         spec = self._spec
         if spec.reading == "first_digit":  # which takes numbers off every scale
             return f"{self.name}:{digest(spec.reading)[:8]}|{spec.reading}-any-scale"

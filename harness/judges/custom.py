@@ -1,17 +1,13 @@
-"""What judges are built with, derived from, wrapped in and called.
+"""What judges are built with, derived from, wrapped in and called."""
 
-The mean of a judge as it is, less its mean when `Swapped`, shows how far it heeds what the samples
-of a cluster differ in.
-"""
-
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Self
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 from harness.core import Case, Judge, Request, Response, Sample, Verdict
 from harness.errors import SpecError, did_you_mean
 from harness.models.spread import HERE, Executor
-from harness.parts import Decoding, Failure, Message, Reason, digest
+from harness.parts import Decoding, Failure, Message, digest
 from harness.specs.implicitness import LocalEncoderSpec
 from harness.specs.plugins import Extension, foreign_code, source_digest, spec_digest
 from harness.text.prompts import Prompts
@@ -22,10 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JudgeContext:
-    """What a judge may use besides its spec: templates, encoders, the identity of its model.
-
-    `model` is None for a judge that asks nothing. `executor` says where what it loads computes.
-    """
+    """What a judge may use besides its spec; `model` is the identity of the one it asks."""
 
     prompts: Prompts
     encoder: "Callable[[LocalEncoderSpec], Encoder]"
@@ -42,20 +35,16 @@ class JudgeContext:
 
 
 def reads_each_alone(judge: Judge) -> bool:
-    """Whether a judge's verdict on a case is the same whatever other cases it reads with it.
-
-    A judge says so by `reads_alone = True`. One that does not gets all cases of a run at once.
-    """
-    while isinstance(judge, Swapped | SourcedJudge):
-        judge = judge.judge
-    return getattr(judge, "reads_alone", False) is True
+    """Whether a judge's verdict on a case is the same whatever other cases it reads with it."""
+    own = judge.judge if isinstance(judge, SourcedJudge) else judge
+    return getattr(own, "reads_alone", False) is True
 
 
 class ComputedJudge:
     """A judge that asks nothing: a subclass sets `metric` and writes `read`.
 
-    A subclass with a `name` of its own needs no YAML: `Exact()` is a judge, and the digest of its
-    code and attributes is its recipe. One that holds what has no digest sets a `version`.
+    One with a `name` of its own needs no YAML: the digest of its code and attributes is its recipe,
+    or of its `version`.
     """
 
     name: str
@@ -65,7 +54,7 @@ class ComputedJudge:
     _spec: Any = None
 
     def __init__(self, name: str | None = None, spec: Any = None) -> None:  # noqa: ANN401 - each subclass has its own
-        """Judge as `spec` says under `name`, or without a YAML under the name of the class."""
+        """Judge as `spec` says under `name`, or under the name of the class."""
         if name is not None:
             self.name, self._spec = name, spec
         elif not isinstance(getattr(self, "name", None), str):
@@ -78,7 +67,7 @@ class ComputedJudge:
 
     @property
     def recipe(self) -> str:
-        """Name, digest of what the YAML or the class says, and kind, as signatures show them."""
+        """Name, digest and kind, as signatures show them."""
         if self._spec is None:
             return f"{self.name}:{source_digest(self, is_strict=not self.version)[:8]}|python"
         return f"{self.name}:{spec_digest(self._spec)[:8]}|{type(self._spec).__struct_config__.tag}"
@@ -93,10 +82,7 @@ class ComputedJudge:
 
 
 class AskingJudge:
-    """A judge that asks a model: a subclass sets `metric`, writes `ask` and `read`.
-
-    `recipe` covers the YAML and the model; one that renders templates adds their digests to it.
-    """
+    """A judge that asks a model: a subclass sets `metric`, writes `ask` and `read`."""
 
     metric: str
     reads_alone = False
@@ -179,102 +165,19 @@ class SourcedJudge:
             return verdicts
 
 
-_SWAPPED: Final = ":swapped"
-
-
 @dataclass(frozen=True, slots=True)
 class JudgeLabel:
-    """What a judge is called: the name of its YAML, and what differs from the YAML.
-
-    `model` is the one asked in place of the judge's own, None for its own. `is_swapped` says that
-    it reads each answer under another sample.
-    """
+    """What a judge is called: the name of its YAML, and the model that it asks, if not its own."""
 
     name: str
     model: str | None = None
-    is_swapped: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """The label that is printed so."""
-        plain = text.removesuffix(_SWAPPED)
-        name, _, model = plain.partition("/")
-        return cls(name, model or None, is_swapped=plain != text)
+        name, _, model = text.partition("/")
+        return cls(name, model or None)
 
     def __str__(self) -> str:
         """The label as files, tables and the command line have it."""
-        name = f"{self.name}/{self.model}" if self.model else self.name
-        return name + _SWAPPED * self.is_swapped
-
-
-ALONE = "no other sample of its cluster to swap it with"
-
-
-@dataclass(frozen=True, slots=True)
-class Swapped:
-    """A judge that is shown each answer under another sample of its cluster.
-
-    A sample without a partner has no verdict: it is unsupported.
-    """
-
-    judge: Judge
-    partners: Mapping[str, Sample]
-
-    @property
-    def name(self) -> str:
-        """The judge's name, marked as swapped."""
-        return str(replace(JudgeLabel.parse(self.judge.name), is_swapped=True))
-
-    @property
-    def metric(self) -> str:
-        """What the mean of the judge's verdicts is called."""
-        return self.judge.metric
-
-    @property
-    def recipe(self) -> str:
-        """The judge's recipe under the marked name."""
-        return self.name + self.judge.recipe.removeprefix(self.judge.name)
-
-    def ask(self, sample: Sample, response: Response) -> tuple[Request, ...]:
-        """What the judge asks about the response as one to the sample's partner."""
-        partner = self.partners.get(sample.id)
-        return self.judge.ask(partner, response) if partner else ()
-
-    def read(self, cases: Sequence[Case]) -> list[Verdict]:
-        """One verdict a case, in the order of the cases."""
-        partners = [self.partners.get(case.sample.id) for case in cases]
-        pairs = zip(cases, partners, strict=True)
-        swapped = [replace(case, sample=partner) for case, partner in pairs if partner]
-        verdicts = iter(self.judge.read(swapped) if swapped else [])
-        alone = Failure(Reason.UNSUPPORTED, ALONE)
-        return [
-            replace(next(verdicts), judge=self.name)
-            if partner
-            else missing(case.response, self.name, alone)
-            for case, partner in zip(cases, partners, strict=True)
-        ]
-
-
-def partners(samples: Iterable[Sample]) -> dict[str, Sample]:
-    """The partner of each sample by its id: the next of its cluster, by id and cyclic.
-
-    A sample that shows the same, or shares a reference text, would swap nothing: it is passed
-    over. Samples without any other have no partner.
-    """
-    clusters: dict[str, dict[str, Sample]] = {}
-    for sample in samples:
-        clusters.setdefault(sample.cluster, {})[sample.id] = sample
-    found: dict[str, Sample] = {}
-    for members in clusters.values():
-        ordered = [members[name] for name in sorted(members)]
-        for place, sample in enumerate(ordered):
-            others = ordered[place + 1 :] + ordered[:place]
-            apart = (one for one in others if not _texts(one) & _texts(sample))
-            if partner := next((one for one in apart if one.fields != sample.fields), None):
-                found[sample.id] = partner
-    return found
-
-
-def _texts(sample: Sample) -> set[str]:
-    texts = (text for texts in sample.references.values() for text in texts)
-    return {text.strip().casefold() for text in texts}
+        return f"{self.name}/{self.model}" if self.model else self.name

@@ -1,8 +1,4 @@
-"""Choices to verdicts: is the choice a model makes the right one, and how sure is it.
-
-Reads log-probabilities as they are stored and asks nothing. Every normalisation is derived here
-from sums and counts; a written answer is read strictly.
-"""
+"""Choices to verdicts: is the choice a model makes the right one, and how sure is it."""
 
 from collections.abc import Sequence
 from math import exp, fsum
@@ -19,18 +15,11 @@ PLACE, LABELLED = "chosen_place_", ("chosen_label_", "prob_label_")
 
 
 class GoldJudge(ComputedJudge):
-    """1 where the likeliest choice is the right one, 0 where it is not.
+    """1 where the likeliest choice is the right one, 0 where it is not; ties count their share.
 
-    Of choices that are equally likely each counts its share, so that a model to which all are
-    alike gets the chance level. `accuracy_per_token`, `_per_byte` and `_per_character` divide a
-    sum by the length of the answer, its leading space included; `accuracy_pmi` takes off what the
-    answer scores without the sample (Holtzman et al. 2021). `prob_right` is the probability of
-    the right choice among the choices, by sums as they are, `brier` the sum of squared differences
-    from certainty about it (Brier 1950; 0 to 2). `chosen_place_N` and `chosen_label_L` say what
-    was chosen, a tie again in shares, `prob_label_L` how probable a kind of choice is,
-    `identical_scores` and `spans_boundary` whether all are alike and whether a token reaches
-    across the boundary. A written answer has no probabilities, nor has one with choices that
-    are known by a bound alone.
+    The details are those of docs/choices.md: PMI is by Holtzman et al. 2021, `brier` (0 to 2) by
+    Brier 1950. A written answer has no probabilities, nor has one with choices that are known by a
+    bound alone.
     """
 
     reads_alone = True
@@ -39,7 +28,7 @@ class GoldJudge(ComputedJudge):
 
     @property
     def recipe(self) -> str:
-        """Name, digest of the normalisation, and the normalisation, as signatures show them."""
+        """Name, digest and normalisation, as signatures show them."""
         return f"{self.name}:{digest(self._spec.normalisation)[:8]}|{self._spec.normalisation}"
 
     def read(self, cases: Sequence[Case]) -> list[Verdict]:
@@ -134,11 +123,7 @@ def normalised(
     options: Sequence[Option],
     neutral: Sequence[ChoiceScore] | None,
 ) -> dict[str, list[float | None]]:
-    """The value of each choice by each normalisation, in nats; None where it is not known.
-
-    Of a class that was scored without its text, as by a classifier, no length says anything. Less
-    what is at most so much, a choice would be at least so much: neither a value nor a bound.
-    """
+    """The value of each choice by each normalisation, in nats; None where it is not known."""
     return {
         "raw": [score.logprob for score in scores],
         "per_token": [s.logprob / s.tokens if s.tokens else None for s in scores],
@@ -156,10 +141,7 @@ def normalised(
 
 
 def _favoured(values: Sequence[float | None], is_bound: Sequence[bool]) -> list[float] | None:
-    """Give each place its share of the best choice: 1, a part of it where several tie, or 0.
-
-    None where a value is missing, or where the best one may be one that is known by a bound.
-    """
+    """The share of each place in the best choice; None where that may be another one."""
     if None in values:
         return None
     most = max(value for value in values if value is not None)

@@ -1,9 +1,7 @@
 """Answers to verdicts by vectors: how near is an answer to one reference, and to another.
 
-By the cosine of whole texts, of one sample or of pairs of samples, and by BERTScore, token by
-token. A local encoder is asked nothing and gets every text of every case in one batch; a hosted
-one is asked for one text a request, so that equal texts of two samples are one stored call.
-Blank texts are left out; no text is cut or cleaned, and no threshold is set.
+A local encoder gets every text of every case in one batch; a hosted one is asked for one text a
+request, so that equal texts of two samples are one stored call. Blank texts are left out.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -118,8 +116,7 @@ class _VectorJudge(ComputedJudge):
 class CosineJudge(_VectorJudge):
     """1 where an answer is nearer to the accepted reference, 0 to the rejected one, 0.5 a tie.
 
-    A reference is as near as its nearest text. Of several answers to one request the mean
-    counts, blank ones left out. `margin` is the accepted similarity less the rejected one.
+    A reference is as near as its nearest text; of several answers the mean counts.
     """
 
     reads_alone = True
@@ -127,25 +124,16 @@ class CosineJudge(_VectorJudge):
 
     @property
     def recipe(self) -> str:
-        """Name, digest of what changes a verdict, and encoder, as signatures show them."""
+        """Name, digest and encoder, as signatures show them."""
         return self._recipe(self._spec.options, self._spec.step, self._spec.prepend)
 
     def ask(self, sample: Sample, response: Response) -> tuple[Request, ...]:
         """The vector of each text from a hosted encoder; no question with a local one."""
         if not isinstance(self._encoder, str):
             return ()
-        return tuple(
-            Request(
-                sample_id=sample.id,
-                variant=self.name,
-                step="embed",
-                model=self._encoder,
-                messages=(Message("user", text),),
-                decoding=_EMBEDDING,
-                mode=Mode.EMBED,
-            )
-            for text in _each(*self._texts(sample, response))
-        )
+        said = ((Message("user", text),) for text in _each(*self._texts(sample, response)))
+        of = (sample.id, self.name, "embed", self._encoder)
+        return tuple(Request(*of, one, _EMBEDDING, mode=Mode.EMBED) for one in said)
 
     def read(self, cases: Sequence[Case]) -> list[Verdict]:
         """One verdict a case, in the order of the cases."""
@@ -202,11 +190,9 @@ def _unit(vector: Sequence[float]) -> NDArray[np.float32]:
 class ContrastJudge(_VectorJudge):
     """The share of a response's pairs in which both answers go with their own references.
 
-    A pair is two samples of one cluster, answered under the same variant and decoding. With s
-    the cosine of an answer with the nearest text of a reference, a pair counts 1 where
-    s(a, A) + s(b, B) > s(a, B) + s(b, A), 0 where it is less, 0.5 where both are equal: always
-    so for two equal answers. Pairs whose references share a text are left out. Of several
-    answers to one request each is paired with each.
+    A pair is two samples of one cluster, answered in the same way. With s the cosine of an answer
+    with the nearest text of a reference, it counts 1 where s(a, A) + s(b, B) > s(a, B) + s(b, A),
+    0 where it is less, else 0.5. Pairs whose references share a text are left out.
     """
 
     chance = 0.5  # which of two answers goes with which reference, by a toss
@@ -214,7 +200,7 @@ class ContrastJudge(_VectorJudge):
 
     @property
     def recipe(self) -> str:
-        """Name, digest of what changes a verdict, and encoder, as signatures show them."""
+        """Name, digest and encoder, as signatures show them."""
         return self._recipe(self._spec.reference)
 
     def read(self, cases: Sequence[Case]) -> list[Verdict]:
@@ -266,9 +252,7 @@ Figures = NDArray[np.float64]
 class BertScoreJudge(ComputedJudge):
     """BERTScore F1 of an answer with each text of a reference, their mean or their maximum.
 
-    Precision, recall and F1 as the bert-score package gives them for one pair at a time: 1 is
-    the same text, there is no fixed floor. Of several answers to one request the mean counts,
-    blank ones left out.
+    As the bert-score package gives it; of several answers the mean counts.
     """
 
     metric = "mean_f1"
@@ -282,7 +266,7 @@ class BertScoreJudge(ComputedJudge):
 
     @property
     def recipe(self) -> str:
-        """Name, digest of what changes a verdict, model and layer, as signatures show them."""
+        """Name, digest, model and layer, as signatures show them."""
         # The last two say that tokens are not weighed, nor values rescaled.
         way = (self._spec.reference, self._spec.over, False, None)
         return f"{self.name}:{digest((way, self._scorer.digest))[:8]}|{self._scorer.name}"

@@ -1,7 +1,4 @@
-"""Rows of vectors shared by all encoders: one a text, computed once for each distinct text.
-
-Also the progress that long work reports. Nothing here knows what a text or a vector means.
-"""
+"""Rows of vectors, one a text, computed once for each distinct text; and progress reports."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -43,17 +40,37 @@ def row_of_each(texts: Sequence[str], rows: Callable[[list[str]], Vectors]) -> V
     return rows(list(place))[[place[text] for text in texts]]
 
 
-def rising_batches(
-    order: Sequence[int], lengths: Sequence[int], *, budget: int
-) -> Iterator[list[int]]:
-    """Split `order`, whose lengths rise, into batches of at most `budget` padded tokens."""
-    batch: list[int] = []
-    for index in order:
-        if batch and lengths[index] * (len(batch) + 1) > budget:
-            yield batch
-            batch = []
-        batch.append(index)
-    yield batch
+def short_first(texts: Sequence[str], compute: Callable[[list[str]], Iterable[Vectors]]) -> Vectors:
+    """One row a text; `compute` gets the texts by length, so that neighbours are as long."""
+    order = sorted(range(len(texts)), key=lambda at: (len(texts[at]), texts[at]))
+    found = np.concatenate([*compute([texts[at] for at in order])])
+    rows = np.empty(found.shape, dtype=np.float32)
+    rows[order] = found
+    return rows
+
+
+def rows_in_batches(
+    items: Sequence[Item],
+    keys: Sequence[tuple[int, str]],
+    compute: Callable[[Iterable[list[Item]]], Iterable[Vectors]],
+    *,
+    width: int,
+    budget: int,
+) -> Vectors:
+    """The rows of some items, computed in batches of at most `budget` padded tokens.
+
+    `keys` has the length of each item and its text, by which they are ordered.
+    """
+    batches = list[list[int]]()
+    for at in sorted(range(len(items)), key=keys.__getitem__):
+        if not batches or keys[at][0] * (len(batches[-1]) + 1) > budget:
+            batches.append([])
+        batches[-1].append(at)
+    rows = np.empty((len(items), width), dtype=np.float32)
+    found = compute([items[at] for at in batch] for batch in batches)
+    for batch, vectors in zip(batches, found, strict=True):
+        rows[batch] = vectors
+    return rows
 
 
 def without_surrogates(text: str) -> str:

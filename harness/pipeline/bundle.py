@@ -275,7 +275,7 @@ def _derived(
             if kind == OWN or kind not in JUDGES:
                 said = f"it is code of its own (kind {kind}), which is not run"
                 raise SpecError(f"{said}; read it, then run it")
-            setup = stored_setup(workspace, entry, SamplesOf(records))
+            setup = stored_setup(workspace, entry)
             with setup.client or nullcontext():
                 records = with_judge(records, file.task, setup, responses)
             made = replace(entry, recipe=setup.judge.recipe)

@@ -1,9 +1,6 @@
-"""Verdicts on choices to the numbers that only many together show.
+"""Frames of verdicts on choices to the numbers that only many together show.
 
-Averages over orders, calibration and bias; hits and false alarms against how implicit texts are;
-precision, recall and F1 of each class, and what was missed. Takes frames of
-`harness.pipeline.verdict_frame`. A verdict without an answer is never a no, and counts as missing
-wherever it would have counted.
+A verdict without an answer is never a no, and counts as missing wherever it would have counted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,17 +16,7 @@ from harness.lazy import DataFrame, pandas
 from harness.pipeline.verdict_frame import IMPLICITNESS as IMPLICITNESS
 from harness.pipeline.verdict_frame import detail, details, probabilities
 from harness.specs.tasks import ClassesSpec, ImplicitnessSpec
-from harness.stats.classification import (
-    PUBLISHED_EDGES,
-    auc,
-    bins_of,
-    calibration_error,
-    classification_metrics,
-    effective_n,
-    equal_mass_edges,
-    one_hot,
-    trend,
-)
+from harness.stats import classification as stats
 from harness.stats.estimate import Bools, Clusters, Estimate, Floats, Indices
 from harness.stats.scales import exact_total
 
@@ -60,11 +47,10 @@ class Number(NamedTuple):
 
 
 def permuted(verdicts: DataFrame) -> Floats:
-    """For each verdict, whether its sample comes out right over all its verdicts together.
+    """For each verdict, whether the choice that is likeliest over all orders is right; ties share.
 
-    The probability of each choice is averaged over the orders it was shown in, then the likeliest
-    is taken; of equally likely ones each counts its share. NaN for a sample if any of its verdicts
-    has no probabilities: a preference for a place cancels out over all orders alone.
+    NaN for a sample if any of its verdicts has no probabilities: a preference for a place cancels
+    out over all orders alone.
     """
     ids, sizes = verdicts["sample"].to_numpy(), verdicts["probabilities"].to_numpy()
     gold, found = verdicts["sample_gold"].to_numpy(), np.full(len(verdicts), np.nan)
@@ -74,23 +60,14 @@ def permuted(verdicts: DataFrame) -> Floats:
     for orders in np.split(order, starts[1:]) if len(order) else ():
         if (sizes[orders] > 0).all():
             rows = [shares[at, : sizes[at]].tolist() for at in orders.tolist()]
-            found[orders] = credit(rows, int(gold[orders[-1]]))
+            totals = [fsum(part) for part in zip(*rows, strict=True)]
+            is_right = totals[gold[orders[-1]]] == max(totals)
+            found[orders] = 1 / totals.count(max(totals)) if is_right else 0.0
     return found
 
 
-def credit(shares: Sequence[Sequence[float]], gold: int) -> float:
-    """Whether the choice that is likeliest over several orders is the right one; a tie's share."""
-    totals = [fsum(part) for part in zip(*shares, strict=True)]
-    best = max(totals)
-    return 1 / totals.count(best) if totals[gold] == best else 0.0
-
-
 def over_all(verdicts: DataFrame) -> Iterator[Number]:
-    """What is no mean of rows.
-
-    The calibration error of the rows that have probabilities, by the choice that these make the
-    likeliest, and the share of the place that is chosen most often among those that have a choice.
-    """
+    """The calibration error, by the likeliest choice, and the share of the favourite place."""
     places = np.arange(len(verdicts))
     sizes, gold = verdicts["probabilities"].to_numpy(), verdicts["sample_gold"].to_numpy()
     confidences, credits = [np.zeros(0)], [np.zeros(0)]
@@ -101,7 +78,7 @@ def over_all(verdicts: DataFrame) -> Iterator[Number]:
         is_right = shares[np.arange(len(own)), gold[own]] == best
         confidences.append(best)
         credits.append(np.where(is_right, 1 / (shares == best[:, None]).sum(axis=1), 0.0))
-    error = calibration_error(np.concatenate(confidences), np.concatenate(credits))
+    error = stats.calibration_error(np.concatenate(confidences), np.concatenate(credits))
     yield Number(CALIBRATION, error, places, sizes > 0)
     chosen = [detail(verdicts, name) for name in details(verdicts) if name.startswith(PLACE)]
     has_choice = np.zeros(len(verdicts), dtype=bool)
@@ -122,9 +99,8 @@ def chance(choices: Indices) -> float:
 def flags(verdicts: DataFrame, positive: Sequence[str]) -> DataFrame:
     """Verdicts on texts as flags, a row each; `positive` are the labels to find.
 
-    `is_positive`; `at`, how implicit the text is, NaN where it was not measured; `flagged`, 1, 0 or
-    a tie's share, NaN without an answer; `sure`, the probability of being flagged, NaN where it is
-    not known; `cluster`.
+    `is_positive`; `at`, how implicit the text is; `flagged`, 1, 0 or a tie's share; `sure`, the
+    probability of being flagged; `cluster`. NaN is not known.
     """
     labels = labels_of(verdicts)
     wanted = [at for at, label in enumerate(labels) if label in positive]
@@ -139,10 +115,7 @@ def flags(verdicts: DataFrame, positive: Sequence[str]) -> DataFrame:
 
 
 def _summed(verdicts: DataFrame, prefix: str, positive: Sequence[str]) -> Floats:
-    """The sum of what was given to the positive labels that a text's choices have.
-
-    NaN where any of them has no number, and for choices without a positive label.
-    """
+    """The sum of what was given to the positive labels of each text; NaN if one has no number."""
     column = verdicts["sample_labels"].cat
     total, has_any = np.zeros(len(verdicts)), np.zeros(len(verdicts), dtype=bool)
     for label in positive:
@@ -171,6 +144,12 @@ def gold_labels(verdicts: DataFrame, labels: Sequence[str]) -> Indices:
     return found
 
 
+def given_labels(verdicts: DataFrame, labels: Sequence[str]) -> Floats:
+    """How far each label was given, 0 to 1: rows x labels."""
+    given = [np.nan_to_num(detail(verdicts, LABELLED[0] + label)) for label in labels]
+    return np.stack(given, axis=1) if given else np.zeros((len(verdicts), 0))
+
+
 class Part(NamedTuple):
     """The flags of one bin; `low` and `high` are its edges, None for all of them."""
 
@@ -185,9 +164,9 @@ def parts(flags: DataFrame, spec: ImplicitnessSpec, *, everything: str) -> list[
     """All flags, the published bins and the bins of equal size, empty ones left out."""
     values = flags["at"].to_numpy()
     found = [Part(everything, flags)]
-    equal = equal_mass_edges(values[~np.isnan(values)], spec.equal_mass)
-    for is_equal_mass, edges in ((False, PUBLISHED_EDGES), (True, equal)):
-        bins = bins_of(values, edges)
+    equal = stats.equal_mass_edges(values[~np.isnan(values)], spec.equal_mass)
+    for is_equal_mass, edges in ((False, stats.PUBLISHED_EDGES), (True, equal)):
+        bins = stats.bins_of(values, edges)
         for place, (low, high) in enumerate(pairwise(edges)):
             digits, end = 3 if is_equal_mass else 2, "]" if high == edges[-1] else ")"
             rank = f" {place + 1} of {len(edges) - 1}" if is_equal_mass else ""
@@ -207,15 +186,12 @@ def answered(flags: DataFrame, *also: str) -> DataFrame:
 
 
 def originals(flags: DataFrame) -> Clusters:
-    """The originals behind some flags, as their clusters."""
+    """The originals behind some flags."""
     return Clusters.named(flags["cluster"].to_numpy())
 
 
 def is_enough(part: Part, flags: DataFrame, least: int) -> bool:
-    """Whether some texts of a part have a rate: all of them together, or enough originals in a bin.
-
-    Only originals that have an answered text count.
-    """
+    """Whether some texts of a part have a rate: all together, or enough answered originals."""
     if part.low is None or flags.empty:
         return not flags.empty
     return originals(answered(flags)).clusters >= least
@@ -227,19 +203,21 @@ def detection_numbers(part: Part, spec: ImplicitnessSpec) -> Iterator[Number]:
     for rate, planned in of_rates.items():
         places, is_known = planned.index.to_numpy(), planned["flagged"].notna().to_numpy()
         known = planned[is_known]
-        size = effective_n(known["flagged"].to_numpy(), known["cluster"].to_numpy())
+        size = stats.effective_n(known["flagged"].to_numpy(), known["cluster"].to_numpy())
         if len(planned):
             yield Number(EFFECTIVE.format(rate), size, places, is_known)
         is_at = is_known & planned["at"].notna().to_numpy() & (part.low is None)
         if is_at.any():
             found = planned[is_at]
-            slope = trend(found["at"].to_numpy(), found["flagged"].to_numpy(), originals(found))
+            slope = stats.trend(
+                found["at"].to_numpy(), found["flagged"].to_numpy(), originals(found)
+            )
             yield _number(SLOPE.format(rate), slope, places, is_at)
             yield Number(SLOPE_P.format(rate), slope.p, places, is_at & (slope.p is not None))
     if all(is_enough(part, flags, spec.least) for flags in of_rates.values()):
         known = answered(part.flags)
         scores = known["flagged" if known["sure"].isna().any() else "sure"].to_numpy()
-        area = auc(scores, known["is_positive"].to_numpy(), originals(known))
+        area = stats.auc(scores, known["is_positive"].to_numpy(), originals(known))
         is_known = part.flags["flagged"].notna().to_numpy()
         yield _number(AUC, area, part.flags.index.to_numpy(), is_known)
 
@@ -250,16 +228,12 @@ def _number(metric: str, found: Estimate, planned: Indices, counted: Bools) -> N
 
 
 def class_numbers(verdicts: DataFrame, spec: ClassesSpec) -> Iterator[Number]:
-    """The numbers of some verdicts by class; those of a text of a reference have a group.
+    """Precision, recall and F1 of each label, their mean F1, and counts of what was missed.
 
-    For all verdicts precision, recall and F1 of each label, their mean F1, and the count of what
-    was missed; by each text of the reference `by` the count of what was missed. A tie is a share.
+    The counts also by each text of the reference `by`, as a group. A tie is a share.
     """
     labels = labels_of(verdicts)
-    gold = gold_labels(verdicts, labels)
-    chosen = np.zeros((len(verdicts), len(labels)))
-    for at, label in enumerate(labels):
-        chosen[:, at] = np.nan_to_num(detail(verdicts, LABELLED[0] + label))
+    gold, chosen = gold_labels(verdicts, labels), given_labels(verdicts, labels)
     is_known = np.asarray((chosen > 0).any(axis=1), dtype=bool)
     if labels:
         yield from _class_rates(labels, gold, chosen, verdicts["cluster"].to_numpy())
@@ -283,9 +257,9 @@ def _class_rates(
 ) -> Iterator[Number]:
     is_planned, is_known = gold >= 0, np.asarray((chosen > 0).any(axis=1), dtype=bool)
     counted = np.flatnonzero(is_planned & is_known)
-    actual = one_hot(gold[counted], len(labels))
+    actual = stats.one_hot(gold[counted], len(labels))
     own = Clusters.named(clusters[counted])
-    classes, macro = classification_metrics(actual, chosen[counted], own)
+    classes, macro = stats.classification_metrics(actual, chosen[counted], own)
     is_lost = is_planned & ~is_known
     for place, (label, figures) in enumerate(zip(labels, classes, strict=True)):
         of_label = gold == place

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from math import nan
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from harness.core import Request, Response, Sample
 from harness.lazy import DataFrame, pandas
@@ -248,7 +248,7 @@ def _summed(rows: DataFrame) -> DataFrame:
     return found.join(by[[*SHOWN]].first()).reset_index()
 
 
-def check_tokens(plan: Plan, spec: LocalSpec, checkpoints: Path) -> dict[str, dict[str, Any]]:
+def check_tokens(plan: Plan, spec: LocalSpec, checkpoints: Path) -> dict[str, dict[str, float]]:
     """How the tokenizer of a local model reads a task's choices, by variant.
 
     `checkpoints` is the folder of fetched checkpoints.

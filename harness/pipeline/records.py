@@ -1,8 +1,4 @@
-"""Records of a run to what is missing of them and what their calls cost; verdicts added to records.
-
-A call that several records share counts once, and so do earlier calls that it replaced. What is
-unknown is never zero: a call's cost was stored with its response. Nothing here asks or judges.
-"""
+"""Records of a run to what is missing of them and what their calls cost; verdicts added to them."""
 
 import re
 from collections import Counter
@@ -52,8 +48,8 @@ def with_verdicts(
     """The records with a judge's verdicts, which are given by the places of the records."""
     judged = list(records)
     for place, verdict in verdicts.items():
-        others = {**records[place].verdicts, judge: verdict}
-        judged[place] = replace(records[place], verdicts=dict(sorted(others.items())))
+        own = dict(sorted({**records[place].verdicts, judge: verdict}.items()))
+        judged[place] = replace(records[place], verdicts=own)
     return judged
 
 
@@ -139,8 +135,7 @@ def _answered(files: Files) -> tuple[Bools, Bools]:
             rows = file.read_row_group(place, columns=["answer", "stop"])
             ends = np.array(rows.column("stop").to_pylist(), dtype=object)
             found.append((rows.column("answer").is_valid().to_numpy(), ends == "length"))
-    has_answer, is_cut = map(np.concatenate, zip(*found, strict=True))
-    return has_answer, is_cut
+    return np.concatenate([one for one, _ in found]), np.concatenate([one for _, one in found])
 
 
 def summed(file: RunFile, files: Files, called: DataFrame) -> RunFile:

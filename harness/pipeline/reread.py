@@ -31,8 +31,7 @@ class VerdictChange:
 class RereadResult:
     """A run read again: the verdicts that change, and how many questions of each judge would.
 
-    `altered` names what was changed since the run was scored: how its task reads answers, a judge's
-    recipe. The verdicts are then of another recipe, and nothing is written.
+    `altered` names what was changed since the run was scored: then nothing is written.
     """
 
     changes: tuple[VerdictChange, ...]

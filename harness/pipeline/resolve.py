@@ -144,7 +144,7 @@ def _recognised(workspace: Workspace, parts: _Parts, retry: Retry) -> RunPlan | 
     tested: Model = OfflineModel(name, "scripted", "scripted", frozenset())
     if isinstance(spec, HostedSpec | LocalSpec):
         tested = setup.resolved(workspace, setup.shared(workspace, name, spec), spec)
-    setups = setup.set_up_judges(workspace, parts.options, tested=tested, samples=())
+    setups = setup.set_up_judges(workspace, parts.options, tested=tested)
     inputs = _inputs(workspace, parts, tested, setups)
     known = None if inputs is None else repeats.recognised(place, inputs, retry)
     if known is None:
@@ -159,10 +159,10 @@ def _recognised(workspace: Workspace, parts: _Parts, retry: Retry) -> RunPlan | 
 def _is_known_by_files(parts: _Parts) -> bool:
     """Whether files and names say all that a run is made of: no objects, no foreign code.
 
-    Implicitness that is measured does not say its scorer's files; a swapped judge needs samples.
+    Implicitness that is measured does not say its scorer's files.
     """
     labels, task = parts.options.labels, parts.task
-    is_plain = len(labels) == len(parts.options.judges) and not any(o.is_swapped for o in labels)
+    is_plain = len(labels) == len(parts.options.judges)
     is_measured = task.implicitness and task.implicitness.scorer != NONE
     is_known = isinstance(parts.spec, HostedSpec | LocalSpec | ScriptedSpec)
     return is_plain and is_known and not parts.source.is_own and not is_measured
@@ -300,11 +300,11 @@ def resolve_reread(workspace: Workspace, folder: RunFolder) -> JudgePlan:
     """
     file, records = folder.read(), StoredRows.whole(folder, is_checked=False)
     today = workspace.registry.load("tasks", file.run.task)
-    task, samples = structs.replace(file.task, postprocess=today.postprocess), SamplesOf(records)
+    task = structs.replace(file.task, postprocess=today.postprocess)
     known, setups = workspace.registry.names("configs/judges"), list[JudgeSetup]()
     for entry in file.judges:
         if JudgeLabel.parse(entry.name).name in known:
-            setups.append(setup.stored_setup(workspace, entry, samples))
+            setups.append(setup.stored_setup(workspace, entry))
         else:
             _log.warning("judge %s has no YAML: its verdicts are kept, not read again", entry.name)
     responses = _responses(workspace, file, task)

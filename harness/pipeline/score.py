@@ -1,8 +1,7 @@
 """Verdicts to scores: means by group and decoding, with cluster intervals and what is missing.
 
 The value of a verdict is the judge's headline metric; every detail it gives is a metric too.
-Verdicts by different snapshots of a model never share a row. A run stores its headline scores;
-`all_scores` computes every one from its verdicts.
+Verdicts by different snapshots of a model never share a row.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,26 +14,13 @@ from harness.core import Score
 from harness.lazy import DataFrame
 from harness.parts import Reason, digest
 from harness.pipeline import calls, choice_scores
-from harness.pipeline.verdict_frame import (
-    ALL,
-    OF_CHOICE,
-    REASONS,
-    Block,
-    Files,
-    averages,
-    blocks,
-    by_snapshot,
-    detail,
-    headline_label,
-    named_groups,
-    numbers,
-    verdict_frame,
-)
+from harness.pipeline import verdict_frame as frames
+from harness.pipeline.verdict_frame import ALL as ALL
+from harness.pipeline.verdict_frame import OF_CHOICE, REASONS, Block, Files, detail
 from harness.stats.estimate import Clusters, Floats, Indices, Limits, mean_interval
 from harness.storage.runs import JudgeEntry, RunFile, RunFolder, ScoreRow
 from harness.storage.signature import JudgeRecipe, Signature
 
-__all__ = ("ALL", "OF_CHOICE", "averages", "headline_label", "named_groups")  # used with scores
 RIGHT_OR_WRONG = "accuracy"
 """The metric of judges whose verdict is 1, 0 or, for a tie, between."""
 HEADLINES = frozenset({RIGHT_OR_WRONG, "mean_rating", "mean_f1"})
@@ -46,10 +32,7 @@ SHARES = frozenset(
         *("identical_scores", "spans_boundary", *choice_scores.RATES),
     }
 )
-"""The metrics that are 0 to 1 by nature, and what the names of others begin with.
-
-A rating, or what a judge of your own calls by another name, may be 0 or 1 throughout by accident.
-"""
+"""The metrics that are 0 to 1 by nature; others may be 0 or 1 throughout by accident."""
 BINNED = frozenset({*choice_scores.RATES, choice_scores.AUC})
 """The metrics besides a judge's own that scores.csv has, also of each bin of implicitness."""
 OVERALL = frozenset(
@@ -88,7 +71,7 @@ def rows_of(
 ) -> list[ScoreRow]:
     """The headline scores of a run, or every one, from its tables and the frame of its calls."""
     called = calls.call_frame(files) if called is None else called
-    verdicts = verdict_frame(files, run.task)
+    verdicts = frames.verdict_frame(files, run.task)
     return [
         ScoreRow(
             task=run.run.task,
@@ -114,8 +97,8 @@ def signed_blocks(
     run: RunFile, judge: JudgeEntry, verdicts: DataFrame, *, has_groups: bool = True
 ) -> Iterator[tuple[str, Block]]:
     """Each block of a judge's verdicts, by the snapshots behind them, with its signature."""
-    for snapshots, own in by_snapshot(verdicts[verdicts["judge"] == judge.name]):
-        for block in blocks(own, run.task, has_groups=has_groups):
+    for snapshots, own in frames.by_snapshot(verdicts[verdicts["judge"] == judge.name]):
+        for block in frames.blocks(own, run.task, has_groups=has_groups):
             way = {"variant": block.variant, "decoding": block.decoding}
             yield signature(run, judge, **way, snapshots=snapshots), block
 
@@ -127,25 +110,17 @@ def block_scores(
 
     Unless `is_every`, those that are no headline are left out where they take time.
     """
-    columns = block.verdicts["cluster"].to_numpy(), numbers(block.verdicts["reason"])
+    columns = block.verdicts["cluster"].to_numpy(), frames.numbers(block.verdicts["reason"])
     for found in _numbers(run, block, judge, is_every=is_every):
         clusters, reasons = (column[found.planned] for column in columns)
         # Without a reason: the verdict has a value, but not this number.
         lost = reasons[~found.counted]
         lost = np.bincount(np.where(lost < 0, _UNSAID, lost), minlength=len(REASONS)).tolist()
-        yield Score(
-            judge=judge.name,
-            variant=block.variant,
-            decoding=block.decoding,
-            group=found.group or block.group,
-            metric=found.metric,
-            value=found.value,
-            low=found.low,
-            high=found.high,
-            n=int(found.counted.sum()),
-            clusters=Clusters.named(clusters[found.counted]).clusters,
-            missing={reason: lost[at] for at, reason in enumerate(Reason)},
-        )
+        count = Clusters.named(clusters[found.counted]).clusters
+        missing = {reason: lost[at] for at, reason in enumerate(Reason)}
+        of = (judge.name, block.variant, block.decoding, found.group or block.group, found.metric)
+        ends = (found.value, found.low, found.high)
+        yield Score(*of, *ends, int(found.counted.sum()), count, missing)
 
 
 def _numbers(
@@ -206,7 +181,7 @@ def _chance(run: RunFile, block: Block, *, judge: JudgeEntry, metric: str) -> fl
     is_choice = run.task.has_choices and judge.chance is UNSET
     if metric != judge.metric and not (is_choice and metric.startswith(RIGHT_OR_WRONG)):
         return None
-    # Of choices: of the samples behind the value, or of all where there is no value.
+    # Of the samples behind the value, or of all without one.
     choices = block.verdicts["sample_choices"].to_numpy()
     counted = choices[block.verdicts["value"].notna().to_numpy()]
     return chance_level(run, judge, counted if len(counted) else choices)
@@ -234,7 +209,7 @@ def signature(
     served, judged_by = snapshots
     recipe = JudgeRecipe.parse(judge.recipe)
     words = run.variants.get(variant) or digest(
-        [run.variants[member] for member in averages(run.task)[variant]]
+        [run.variants[member] for member in frames.averages(run.task)[variant]]
     )
     made = Signature(
         task=run.run.task,

@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 
 from harness.core import Case, Judge, Model, Response, Sample
 from harness.errors import ModelError, NoServerError, SpecError, did_you_mean, of_model
-from harness.judges.custom import JudgeLabel, SourcedJudge, Swapped, partners
+from harness.judges.custom import JudgeLabel, SourcedJudge
 from harness.models.client.cached import CachedClient, CallPolicy, OfflineModel
 from harness.models.encoders.encoders import CachedEncoder, Encoder
 from harness.models.labels import LabelQuestions
@@ -229,26 +229,19 @@ def check_judges(workspace: Workspace, options: RunOptions, task: TaskSpec) -> N
             fact = f"cannot read the answers to task {options.task}, which are {what}"
             can = f"the task's own judges can: {', '.join(task.judges)}"
             raise SpecError(f"judge {judge} {fact}; {can}")
-        if reads_choices(spec) and judge.is_swapped:
-            fact = "choices are laid out for one sample, and mean nothing under another"
-            raise SpecError(f"judge {judge}: {fact}; name {judge.name} alone")
         if (step := step_read(spec)) not in (None, *steps):
             fact = f"reads step {step!r}, which no variant of task {options.task} has"
             raise SpecError(f"judge {judge} {fact}{did_you_mean(str(step), sorted(steps))}")
 
 
 def set_up_judges(
-    workspace: Workspace,
-    options: RunOptions,
-    *,
-    tested: Model | ModelEntry,
-    samples: Iterable[Sample],
+    workspace: Workspace, options: RunOptions, *, tested: Model | ModelEntry
 ) -> tuple[JudgeSetup, ...]:
     """Build the judges of a run, each with the cached client of its judge model, if any."""
     setups = []
     for judge in options.judges:
         if isinstance(judge, str):
-            setup = _set_up(workspace, JudgeLabel.parse(judge), samples, options.judge_model)
+            setup = _set_up(workspace, JudgeLabel.parse(judge), options.judge_model)
             is_self = setup.client and setup.entry.identity == tested.identity
             if is_self and not options.is_self_judge_allowed:
                 raise SpecError(
@@ -276,16 +269,14 @@ def ready_judges(
     samples: Iterable[Sample],
 ) -> tuple[JudgeSetup, ...]:
     """The judges of a run; SpecError where a question needs what its samples do not have."""
-    setups = set_up_judges(workspace, options, tested=tested, samples=samples)
+    setups = set_up_judges(workspace, options, tested=tested)
     for setup in setups if not task.has_choices else ():
         if setup.entry.asks:
             _try(setup, task, options.task, samples)
     return setups
 
 
-def _set_up(
-    workspace: Workspace, label: JudgeLabel, samples: Iterable[Sample], judge_model: str | None
-) -> JudgeSetup:
+def _set_up(workspace: Workspace, label: JudgeLabel, judge_model: str | None) -> JudgeSetup:
     spec = workspace.registry.load("configs/judges", label.name)
     own = asked_model(spec)
     if own is None and label.model:
@@ -295,7 +286,7 @@ def _set_up(
     model = _judge_model(workspace, asked, spec, judge=label) if asked else None
     label = replace(label, model=None if asked == own else asked)
     identity = model.identity if model else None
-    judge = _judge(workspace, label, identity=identity, samples=samples)
+    judge = workspace.registry.judge(str(label), spec, identity=identity)
     facts = (str(label), judge.metric, judge.recipe, asked, identity, step_read(spec))
     setup = JudgeSetup(judge, JudgeEntry(*facts, chance=_chance(judge, UNSET)))
     if model is None or asked is None:
@@ -307,10 +298,10 @@ def _set_up(
     return replace(setup, client=workspace.desk(model))
 
 
-def stored_setup(workspace: Workspace, entry: JudgeEntry, samples: Iterable[Sample]) -> JudgeSetup:
+def stored_setup(workspace: Workspace, entry: JudgeEntry) -> JudgeSetup:
     """A judge that has read a run, as its YAML now has it, with the replies it was given then."""
-    label = JudgeLabel.parse(entry.name)
-    judge = _judge(workspace, label, identity=entry.identity, samples=samples)
+    spec = workspace.registry.load("configs/judges", JudgeLabel.parse(entry.name).name)
+    judge = workspace.registry.judge(entry.name, spec, identity=entry.identity)
     if entry.asks is None:
         return JudgeSetup(judge, entry)
     model = OfflineModel(entry.asks, "stored", entry.identity or "", frozenset())
@@ -339,9 +330,7 @@ def smoke_test_judges(plan: Plan, judges: Sequence[JudgeSetup]) -> None:
 
 def _try(setup: JudgeSetup, task: TaskSpec, name: str, samples: Iterable[Sample]) -> None:
     """Show a judge a made-up answer to a sample; say of a judge of another task which can read."""
-    judge = setup.judge
-    known = judge.partners if isinstance(judge, Swapped) else None
-    sample = next((one for one in samples if known is None or one.id in known), None)
+    judge, sample = setup.judge, next(iter(samples), None)
     try:
         if sample is not None and setup.entry.asks:
             judge.ask(sample, _MADE_UP)
@@ -356,14 +345,13 @@ def _try(setup: JudgeSetup, task: TaskSpec, name: str, samples: Iterable[Sample]
 
 def _chance(judge: Judge, default: UnsetType | None) -> float | UnsetType | None:
     """What a judge says a blind answer gets; `default` if it says nothing of it."""
-    made = judge.judge if isinstance(judge, Swapped) else judge
-    own, missing = (made.judge, None) if isinstance(made, SourcedJudge) else (made, default)
+    own, missing = (judge.judge, None) if isinstance(judge, SourcedJudge) else (judge, default)
     chance = getattr(own, "chance", missing)
     if chance is None or chance is UNSET:
         return chance
     if isinstance(chance, bool) or not isinstance(chance, int | float) or not isfinite(chance):
         raise SpecError(
-            f"judge {made.name}: `chance` is {chance!r}; give the number that a blind answer gets "
+            f"judge {judge.name}: `chance` is {chance!r}; give the number that a blind answer gets "
             f"on {judge.metric}, or leave it out"
         )
     return float(chance)
@@ -379,19 +367,3 @@ def _judge_model(workspace: Workspace, asked: str, spec: JudgeSpec, *, judge: Ju
             "choose another in the judge's YAML or with --judge-model (docs/models.md)"
         )
     return resolved(workspace, model, model_spec)
-
-
-def _judge(
-    workspace: Workspace, label: JudgeLabel, *, identity: str | None, samples: Iterable[Sample]
-) -> Judge:
-    spec = workspace.registry.load("configs/judges", label.name)
-    plain = str(replace(label, is_swapped=False))
-    judge = workspace.registry.judge(plain, spec, identity=identity)
-    if not label.is_swapped:
-        return judge
-    if not (swapped := partners(samples)):
-        raise SpecError(
-            f"judge {label}: no two of these {sum(1 for _ in samples)} samples are in one cluster "
-            "with references of their own; leave it out, or raise --limit"
-        )
-    return Swapped(judge, swapped)

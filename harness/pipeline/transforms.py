@@ -1,8 +1,4 @@
-"""Samples to further samples: by a data-making job's questions, or with one field perturbed.
-
-A perturbed sample is its original with one field changed: same references, choices, orders and
-cluster. What has no answer, or cannot be changed, is left out and counted, never filled in.
-"""
+"""Samples to further samples: by a data-making job's questions, or with one field perturbed."""
 
 import re
 from collections import Counter
@@ -128,10 +124,8 @@ def _check_slots(samples: Sequence[Sample], spec: BuildSpec, prompts: Prompts) -
         for step in spec.steps:
             _refuse_unknown(sample, step.sees.values(), known, f"which step {step.name} sees")
             if step.makes == "reference" and step.name in sample.references:
-                raise SpecError(
-                    f"sample {sample.id} has the reference {step.name!r} already, which this job "
-                    "makes; remove it from the file to have it made again"
-                )
+                fact = f"sample {sample.id} has the reference {step.name!r} already"
+                raise SpecError(f"{fact}; remove it from the file to have it made again")
             known.add(step.name)
 
 
@@ -200,11 +194,7 @@ def field_of(samples: Sequence[Sample], wanted: str | None) -> str:
 def perturbed(
     samples: Sequence[Sample], task: TaskSpec, plan: PerturbationPlan, ask: Ask | None = None
 ) -> tuple[list[Sample], DataFrame]:
-    """The samples, then those of each perturbation; and the counts of each perturbation.
-
-    A row counts the texts `changed`, `unchanged` and, by the reason, `missing`. `ask` is None
-    where no perturbation asks a model.
-    """
+    """The samples, then those of each perturbation; and the counts of each perturbation."""
     # Groups stay where they word the task's prompts.
     found = list(samples) if task.phrases else [replace(s, group=ORIGINAL) for s in samples]
     counts: list[tuple[object, ...]] = []

@@ -1,15 +1,10 @@
 """The tables of a run to one frame of verdicts, with what scores need of each sample, and no text.
 
-A row is a verdict. Its columns, besides those that judges add as details:
-
-- `row`, `variant`, `decoding`, `group`, `judge`, `value`, `reason`, `served`, `model_served` as in
-  docs/frames.md;
-- `sample`, `cluster`: numbers in the alphabetical order of the names;
-- `is_own`: false where the verdict is of other snapshots than the score; it counts as missing;
-- `sample_choices`: how many choices there are; `sample_gold`: the place of the right one, or -1;
-- `sample_labels`: the labels of the choices, `sample_parts`: the texts of the reference by which
-  missed samples are counted, both tuples; `sample_implicitness`: NaN where it was not measured;
-- `probabilities`: how many choices have a probability, `probability_0` and so on: each of them.
+Its columns, besides those of docs/frames.md: `sample` and `cluster` are numbers in the order of the
+names; `is_own` is false where the verdict is of other snapshots than the score; `sample_choices` is
+how many choices there are, `sample_gold` the place of the right one, or -1, `sample_labels` their
+labels; `sample_parts` are the texts of the reference by which missed samples are counted;
+`probabilities` is how many choices have a probability, `probability_0` and so on each of them.
 """
 
 import re
@@ -145,10 +140,7 @@ def numbers(column: "Series[Any]") -> Indices:
 
 
 def by_snapshot(frame: DataFrame) -> Iterator[tuple[tuple[str, str], DataFrame]]:
-    """Split one judge's verdicts by the snapshots of model and judge.
-
-    In each part verdicts of other snapshots are missing.
-    """
+    """Split one judge's verdicts by the snapshots of model and judge: others are missing."""
     if frame.empty:
         return
     pairs = frame[["model_served", "served"]].astype(object).fillna("")
@@ -160,26 +152,18 @@ def by_snapshot(frame: DataFrame) -> Iterator[tuple[tuple[str, str], DataFrame]]
         silent = [min(found) if len(found) == 1 else "" for found in some]
         yield next(iter(known), (silent[0], silent[1])), frame
         return
+    shares = [name for name in frame.columns if name.startswith(_SHARE)]
     for snapshots in known:
-        is_same = (pairs["model_served"] == snapshots[0]) & (pairs["served"] == snapshots[1])
-        yield snapshots, _without(frame, is_known & ~is_same)
-
-
-def _without(frame: DataFrame, is_other: "Series[Any]") -> DataFrame:
-    made = frame.copy()
-    made["is_own"] = ~is_other
-    made.loc[is_other, "reason"] = str(Reason.UNSUPPORTED)
-    made.loc[is_other, "probabilities"] = 0
-    shares = [name for name in made.columns if name.startswith(_SHARE)]
-    made.loc[is_other, ["value", *details(frame), *shares]] = np.nan
-    return made
+        made, is_other = frame.copy(), is_known & (pairs != list(snapshots)).any(axis=1)
+        made["is_own"] = ~is_other
+        made.loc[is_other, "reason"] = str(Reason.UNSUPPORTED)
+        made.loc[is_other, "probabilities"] = 0
+        made.loc[is_other, ["value", *details(frame), *shares]] = np.nan
+        yield snapshots, made
 
 
 class Block(NamedTuple):
-    """The verdicts behind some scores: of a variant or average, some decodings, a group.
-
-    `details` names the columns that judges add and that have a meaning here.
-    """
+    """The verdicts behind some scores; `details` names what judges add and has a meaning here."""
 
     variant: str
     decoding: str
@@ -199,10 +183,7 @@ def averages(task: TaskSpec) -> dict[str, tuple[str, ...]]:
 
 
 def blocks(frame: DataFrame, task: TaskSpec, *, has_groups: bool = True) -> Iterator[Block]:
-    """Each variant under each decoding and, last, under all of them; each group after `all`.
-
-    An average, all of whose variants must be there, comes after the variants.
-    """
+    """Each variant, then each average, under each decoding and all of them; groups after `all`."""
     everything = set(details(frame))
     found = dict.fromkeys(frame["variant"].unique())
     members: dict[str, tuple[str, ...]] = {name: (name,) for name in found}
@@ -228,10 +209,7 @@ def headline_label(labels: Sequence[str]) -> str:
 
 
 def named_groups(groups: Sequence[str]) -> dict[str, str | None]:
-    """The groups of some samples by their names in tables, after ALL, which is every one: None.
-
-    A group that the data itself calls "all", among others, has another name than the total.
-    """
+    """The groups by their names in tables after ALL: None. One called "all" has another name."""
     found = sorted(set(groups))
     own = [] if found == [ALL] else found
     return {ALL: None} | {

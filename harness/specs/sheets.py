@@ -1,7 +1,4 @@
-"""What the YAML of a sheet may say: how people rate answers, and by which steps they label texts.
-
-A rating sheet is of a task's answers, an annotation sheet of the texts of any table.
-"""
+"""What the YAML of a sheet may say: how people rate answers, in which steps they label texts."""
 
 from typing import Annotated, Literal
 

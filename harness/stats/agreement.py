@@ -1,8 +1,4 @@
-"""Ratings of the same units by several raters, and by a judge, to how far they agree.
-
-A table here is units x raters, NaN where a rater saw nothing. A unit is whatever was rated once
-by each: a response, or a cell of a table of documents and systems.
-"""
+"""Ratings of units x raters, NaN where one is missing, and a judge's, to how far they agree."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,17 +9,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from harness.stats import correlation
 from harness.stats.clustered import jackknife_interval
-from harness.stats.correlation import (
-    Coefficient,
-    dataset_pearson,
-    document_tau,
-    document_taus,
-    pearson,
-    row_correlations,
-    spearman,
-    system_means,
-)
 from harness.stats.estimate import (
     Estimate,
     Floats,
@@ -46,12 +33,7 @@ _MOST_COINCIDENCES = 1 << 25
 
 @dataclass(frozen=True, slots=True)
 class PairableRatings:
-    """The ratings of the units that have two or more: one entry a rating, in units' order.
-
-    `row` and `size` are a unit's row in the table and its number of ratings; `code` is a
-    rating's place among the `domain` of values; `unequal` is what a unit adds to the observed
-    nominal disagreement.
-    """
+    """The ratings of units that have two or more: `row`, `size` and `unequal` have a unit each."""
 
     row: Indices
     size: Indices
@@ -64,9 +46,8 @@ class PairableRatings:
 def alpha(ratings: ArrayLike, scale: Scale) -> Estimate:
     """Krippendorff's alpha (Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability").
 
-    1 is perfect agreement, 0 what chance gives. `n` counts the units with two ratings or more,
-    `skipped` the others. None: "one rater" where fewer than two raters rated anything, "too few"
-    where no unit has two ratings, "constant" where all ratings are one value.
+    At most 1; 0 is what chance gives. `n` counts the units with two ratings or more. None: "one
+    rater" where fewer rated anything, "too few" without such a unit, "constant" for one value.
     """
     rows = table(ratings)
     pairs = pairable(rows)
@@ -86,10 +67,9 @@ def alpha(ratings: ArrayLike, scale: Scale) -> Estimate:
 def percent_agreement(
     ratings: ArrayLike, pairs: Sequence[tuple[int, int]] | None = None
 ) -> Estimate:
-    """The share of common units two raters rate alike, 0 to 1, averaged over pairs of raters.
+    """The share of common units two raters rate alike, 0 to 1, the mean over pairs of columns.
 
-    The pairs are columns of the table, None for all. `n` counts pairs of raters, `skipped` those
-    without a common unit. None: "one rater", or "too few" where no two raters share a unit.
+    `n` counts the pairs with a common unit. None: "one rater", or "too few" where none has one.
     """
     rows = table(ratings)
     pairs = list(combinations(range(rows.shape[1]), 2)) if pairs is None else pairs
@@ -106,8 +86,7 @@ def percent_agreement(
 def cohen_kappa(ratings: ArrayLike) -> Estimate:
     """Cohen's kappa of two raters, unweighted (Cohen 1960), -1 to 1; values are nominal.
 
-    `n` counts units both rated, `skipped` the others. None: "too few" without a common unit,
-    "constant" where both give one and the same value throughout.
+    `n` counts units both rated. None: "too few" without one, "constant" where both give one value.
     """
     rows = table(ratings)
     if rows.shape[1] != 2:
@@ -124,19 +103,11 @@ def cohen_kappa(ratings: ArrayLike) -> Estimate:
     return Estimate((observed - expected) / (1 - expected), n, skipped)
 
 
-def attainable_r(human: Estimate, judge: Estimate) -> Estimate:
-    """The highest correlation that two means of these reliabilities can have, 0 to 1.
-
-    sqrt(human x judge) (Spearman 1904): their correlation if they measured the same. None: the
-    first reason of the two, or "unreliable" where a reliability is below 0.
-    """
-    n, skipped = min(human.n, judge.n), max(human.skipped, judge.skipped)
-    if reason := human.reason or judge.reason:
-        return Estimate(None, n, skipped, reason)
-    first, second = human.value or 0.0, judge.value or 0.0
-    if min(first, second) < 0:
-        return Estimate(None, n, skipped, NoValue.UNRELIABLE)
-    return Estimate(sqrt(first * second), n, skipped)
+def attainable_r(human: Estimate) -> Estimate:
+    """The correlation of means of this reliability with the truth, 0 to 1 (Spearman 1904)."""
+    if human.value is not None and human.value >= 0:
+        return Estimate(sqrt(human.value), human.n, human.skipped)
+    return Estimate(None, human.n, human.skipped, human.reason or NoValue.UNRELIABLE)
 
 
 def pairable(ratings: ArrayLike) -> PairableRatings:
@@ -156,11 +127,7 @@ def pairable(ratings: ArrayLike) -> PairableRatings:
 
 
 def weighted_alpha(pairs: PairableRatings, weights: Floats, scale: Scale) -> float:
-    """Alpha with each unit as often as its weight says; NaN where only one value is left.
-
-    The ordinal distance is the interval distance of mid-ranks, and squared differences within a
-    unit of m ratings sum to 2 (m Sxx - Sx Sx): no coincidence matrix is built.
-    """
+    """Alpha with each unit as often as its weight says; NaN where only one value is left."""
     counts = np.asarray(
         np.bincount(pairs.code, weights[pairs.unit], len(pairs.domain)), dtype=np.float64
     )
@@ -202,15 +169,16 @@ def agreement_stats(
 ) -> dict[str, Estimate]:
     """Every correlation of a judge with people, by name, with intervals over clusters of documents.
 
-    Those of cells and documents have the jackknife's intervals, from five clusters on ("too few"
-    below); those of systems percentiles of resampled documents, from twenty on, which show how the
-    values would move with other documents, the systems being given. `documents` names the document
-    of each row where one has several: their taus are averaged.
+    Of cells and documents the jackknife's, from five clusters on; of systems, which are given,
+    percentiles of resampled documents, from twenty on. Rows of one of `documents` are averaged.
     """
     rows, others = complete(human, judge)
-    means, drawn = system_means(rows, others), _drawn_system_means(rows, others, resamples)
+    means, drawn = (
+        correlation.system_means(rows, others),
+        _drawn_system_means(rows, others, resamples),
+    )
 
-    def of_systems(estimate: Estimate, coefficient: Coefficient) -> Estimate:
+    def of_systems(estimate: Estimate, coefficient: correlation.Coefficient) -> Estimate:
         values = _of_systems(*drawn, coefficient)
         found = drawn_interval(estimate, values, resamples)
         if found.low is not None and resamples.clusters < _FEWEST_DRAWN:
@@ -218,20 +186,20 @@ def agreement_stats(
         return found
 
     def of_documents(*, is_zero_filled: bool) -> Estimate:
-        whole = document_tau(rows, others, is_zero_filled=is_zero_filled)
-        taus = document_taus(rows, others, is_zero_filled=is_zero_filled)
+        whole = correlation.document_tau(rows, others, is_zero_filled=is_zero_filled)
+        taus = correlation.document_taus(rows, others, is_zero_filled=is_zero_filled)
         places, taus = document_means(taus, resamples, documents)
         known = mean_estimate(taus, whole.reason or NoValue.CONSTANT)
         return mean_jackknife(taus, known, places, range_="correlation")
 
-    r = dataset_pearson(rows, others)
+    r = correlation.dataset_pearson(rows, others)
     without = pearsons_without(rows, others, resamples)
     return {
         "pearson_dataset": jackknife_ci(r, without, "correlation"),
         "kendall_document": of_documents(is_zero_filled=False),
         "kendall_document_zero": of_documents(is_zero_filled=True),
-        "spearman_system": of_systems(spearman(*means), "spearman"),
-        "pearson_system": of_systems(pearson(*means), "pearson"),
+        "spearman_system": of_systems(correlation.spearman(*means), "spearman"),
+        "pearson_system": of_systems(correlation.pearson(*means), "pearson"),
     }
 
 
@@ -249,11 +217,10 @@ def jackknife_ci(estimate: Estimate, without: Floats, range_: Range) -> Estimate
 def interval_with_test(found: Estimate, p: float | None, clusters: int) -> Estimate:
     """A difference with a 95 % interval that excludes 0 where, and only where, p is at most .05.
 
-    The difference is of two correlations, -2 to 2, and so is the interval. Where interval and test
-    disagree, it is that of the test: the difference over the t of its p is the standard error
-    (Miettinen 1976, American Journal of Epidemiology 103), t with one degree of freedom less than
-    there are clusters. No interval: "degenerate" where that reaches over the whole range, as near a
-    p of 1. Without a p the interval stays as it is.
+    The difference is of two correlations. Where interval and test disagree, it is that of the test:
+    the difference over the t of its p is the standard error (Miettinen 1976, American Journal of
+    Epidemiology 103), t with a degree of freedom less than clusters. No interval: "degenerate"
+    where that reaches over the whole range.
     """
     value = found.value
     if value is None or p is None or found.low is None or found.high is None:
@@ -300,11 +267,7 @@ def means_without(values: Floats, resamples: Resamples) -> Floats:
 def document_means(
     values: Floats, resamples: Resamples, documents: Sequence[str] | None
 ) -> tuple[Resamples, Floats]:
-    """The mean over the rows of each document, NaN where none has a value, with their clusters.
-
-    `documents` names the document of each row; None where each row is one. The rows of a
-    document belong to one cluster.
-    """
+    """The clusters of documents, each of one, and the mean over its rows, NaN without a value."""
     if documents is None:
         return resamples, values
     _, first, places = np.unique(
@@ -317,12 +280,7 @@ def document_means(
 
 
 def alpha_ci(ratings: ArrayLike, resamples: Resamples, *, scale: Scale) -> Estimate:
-    """Krippendorff's alpha with its interval over clusters of units.
-
-    `ratings` are units x raters, or documents x systems x raters: the rows are those of
-    `resamples`, and all cells of a document go with it. The interval is the jackknife's, of the
-    inverse hyperbolic tangent; "too few" below five clusters.
-    """
+    """Alpha of units x raters, or documents x systems x raters, with the jackknife's interval."""
     estimate, without = _alpha_without(ratings, resamples, scale)
     return jackknife_ci(estimate, without, "correlation")
 
@@ -330,11 +288,10 @@ def alpha_ci(ratings: ArrayLike, resamples: Resamples, *, scale: Scale) -> Estim
 def alpha_with_each(
     ratings: ArrayLike, judge: ArrayLike, resamples: Resamples, *, scale: Scale
 ) -> Estimate:
-    """The mean over raters of Krippendorff's alpha of the judge and that rater alone, with its sd.
+    """The mean over raters of alpha of the judge and that rater alone, with its sd.
 
-    `ratings` are documents x systems x raters, `judge` documents x systems. `n` counts raters,
-    `skipped` those without an alpha. None: "one rater" without raters, or the first rater's
-    reason. The interval is as that of `alpha_ci`.
+    `ratings` are documents x systems x raters, `judge` documents x systems. `n` counts raters with
+    an alpha. None: "one rater" without any, or the first one's reason.
     """
     cells, column = np.asarray(ratings, dtype=np.float64), np.asarray(judge, dtype=np.float64)
     pairs = [
@@ -435,13 +392,13 @@ def _drawn_system_means(
     return ratio(sums[0], counts), ratio(sums[1], counts)
 
 
-def _of_systems(human: Floats, judge: Floats, coefficient: Coefficient) -> Floats:
+def _of_systems(human: Floats, judge: Floats, coefficient: correlation.Coefficient) -> Floats:
     values = np.full(len(human), np.nan)
     if human.shape[1] < 2:
         return values
     is_whole = ~np.isnan(human).any(axis=1)
-    values[is_whole] = row_correlations(human[is_whole], judge[is_whole], coefficient)
-    measure = pearson if coefficient == "pearson" else spearman
+    values[is_whole] = correlation.row_correlations(human[is_whole], judge[is_whole], coefficient)
+    measure = correlation.pearson if coefficient == "pearson" else correlation.spearman
     for draw in np.nonzero(~is_whole)[0]:
         value = measure(human[draw], judge[draw]).value
         values[draw] = np.nan if value is None else value

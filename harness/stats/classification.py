@@ -1,8 +1,7 @@
 """Answers to classification metrics: of classes, of bins and curves along a number, and AUC.
 
 Rows are answers: 1 for chosen or flagged, 0 for not, a share for a tie. A quotient without a
-divisor has no value and is never 0: precision where a class was never chosen, recall where no row
-is of it, F1 where both hold.
+divisor has no value and is never 0.
 """
 
 from collections.abc import Sequence
@@ -42,10 +41,9 @@ def classification_metrics(
     """The metrics of each class, and the mean F1 of the classes that have one.
 
     Of rows x classes: the shares `chosen`, and 1 where a class is the right one. F1 is 2 hits /
-    (chosen + actual), the harmonic mean of precision and recall (van Rijsbergen 1979) wherever
-    both have a value, and 0 where one of them is 0 or has none. None: "too few" without a divisor.
-    Precision and recall have the interval of a share, F1 and its mean that of `cluster_interval`
-    with the jackknife's error.
+    (chosen + actual), 0 where precision or recall is 0 or has no value (van Rijsbergen 1979). None:
+    "too few" without a divisor. Precision and recall have the interval of a share, F1 and its mean
+    that of `cluster_interval` with the jackknife's error.
     """
     hits, either = actual * chosen, chosen + actual
     f1 = ratio(2 * hits.sum(axis=0), either.sum(axis=0))
@@ -104,9 +102,7 @@ def calibration_error(
 ) -> float | None:
     """The expected calibration error over ten bins of equal width (Guo et al. 2017, eq. 3); 0 to 1.
 
-    The mean, over all choices, of how far the mean confidence of a bin is from the mean credit
-    of its choices; a confidence on a border belongs to the lower bin. None without any choice. It
-    has no interval: a bootstrap of it is biased upwards.
+    A confidence on a border belongs to the lower bin. None without any choice.
     """
     if len(confidences) != len(credits):
         raise ValueError(f"{len(confidences)} confidences for {len(credits)} credits")
@@ -127,10 +123,7 @@ _LEFT = 1e-9  # a cluster that leaves less to the others decides alone, and has 
 
 
 def line(x: Floats, y: Floats) -> tuple[float, float] | NoValue:
-    """Intercept and slope of greatest likelihood of a logistic regression, by Newton's method.
-
-    "too few" below three rows, "constant" where x or y is, "degenerate" where x separates y.
-    """
+    """Intercept and slope of a logistic regression; "degenerate" where x separates y."""
     if len(x) < _LEAST:
         return NoValue.TOO_FEW
     if np.ptp(x) == 0 or np.ptp(y) == 0:
@@ -189,8 +182,7 @@ def logistic_curve(
 ) -> tuple[Floats, Floats, Floats] | NoValue:
     """The logistic curve of a share at some places, and the ends of its 95% band.
 
-    The band is Wald's in log-odds, with the variance and t of `trend`; NaN below three clusters.
-    None: as for `line`.
+    Wald's in log-odds, as of `trend`; NaN below three clusters. None: as for `line`.
     """
     fitted = line(x, y)
     if isinstance(fitted, NoValue):
@@ -225,20 +217,14 @@ PUBLISHED_EDGES = tuple(step / 4 for step in range(9))
 
 
 def bins_of(values: Floats, edges: Sequence[float]) -> Indices:
-    """The bin of each value, from 0: closed below, open above, the last closed; -1 outside.
-
-    NaN is outside too.
-    """
+    """The bin of each value: closed below, open above, the last closed; -1 outside, and for NaN."""
     above = np.searchsorted(np.asarray(edges, dtype=np.float64), values, side="right")
     is_inside = (values >= edges[0]) & (values <= edges[-1]) if len(edges) else False
     return np.where(is_inside, np.minimum(above, len(edges) - 1) - 1, -1)
 
 
 def equal_mass_edges(values: Sequence[float] | Floats, count: int) -> tuple[float, ...]:
-    """The edges of `count` bins that hold equally many values; fewer where values are equal.
-
-    Empty without two different values.
-    """
+    """The edges of bins of equally many values; fewer where values are equal, none without two."""
     given = np.asarray(values, dtype=np.float64)
     if not len(given) or given.min() == given.max():
         return ()
@@ -249,38 +235,31 @@ def effective_n(values: Sequence[float] | Floats, clusters: Names) -> float | No
     """The number of independent rows that would give a mean as exact as these clustered rows do.
 
     Kish's n over the design effect 1 + (m - 1) r, with m the mean size of a row's cluster and r
-    the correlation within clusters by analysis of variance (Donner and Koval 1980), not below 0.
-    Where r has no value - all values alike, or a single cluster - r is 1, as if a cluster's rows
-    repeated one another. None without rows.
+    the correlation within clusters by analysis of variance (Donner and Koval 1980), not below 0,
+    and 1 where it has no value. None without rows.
     """
     if not len(values):
         return None
     places = Clusters.named(clusters).places
     sizes = np.bincount(places).astype(np.float64)
     n, typical = len(values), float((sizes**2).sum() / sizes.sum())
-    within = _within(np.asarray(values, dtype=np.float64), places, sizes)
+    given, count, within = np.asarray(values, dtype=np.float64), len(sizes), 1.0
+    if 2 <= count < n and np.ptp(given) > 0:
+        means = np.bincount(places, weights=given) / sizes
+        between = float((sizes * (means - given.mean()) ** 2).sum() / (count - 1))
+        inside = float(((given - means[places]) ** 2).sum() / (n - count))
+        size = (n - float((sizes**2).sum()) / n) / (count - 1)
+        total = between + (size - 1) * inside
+        within = float(np.clip((between - inside) / total, 0, 1)) if total > 0 else 1.0
     return n / (1 + (typical - 1) * within)
-
-
-def _within(values: Floats, places: Indices, sizes: Floats) -> float:
-    n, count = len(values), len(sizes)
-    if count < 2 or n == count or np.ptp(values) == 0:
-        return 1.0
-    means = np.bincount(places, weights=values) / sizes
-    between = float((sizes * (means - values.mean()) ** 2).sum() / (count - 1))
-    inside = float(((values - means[places]) ** 2).sum() / (n - count))
-    size = (n - float((sizes**2).sum()) / n) / (count - 1)
-    total = between + (size - 1) * inside
-    return float(np.clip((between - inside) / total, 0, 1)) if total > 0 else 1.0
 
 
 def auc(scores: Floats, is_positive: Sequence[bool] | Bools, clusters: Clusters) -> Estimate:
     """The chance that a positive scores above a negative, ties counting half, with its interval.
 
-    The area under the ROC curve (Hanley and McNeil 1982), 0 to 1; .5 for scores that are all
-    alike. The error is DeLong's (1988), by clusters as Obuchowski's (1997). None: "too few" without
-    rows, "constant" where all are positive, or all negative. ValueError for a score that is not
-    finite.
+    The area under the ROC curve (Hanley and McNeil 1982), 0 to 1. The error is DeLong's (1988), by
+    clusters as Obuchowski's (1997). None: "too few" without rows, "constant" where all are of one
+    kind. ValueError for a score that is not finite.
     """
     if bad := int((~np.isfinite(scores)).sum()):
         raise ValueError(

@@ -1,7 +1,4 @@
-"""Items that come in clusters: a mean, or the gap of two shares, with its interval and its p.
-
-p is below .05 just where the 95 % interval leaves out zero.
-"""
+"""Means and gaps of shares of items in clusters; p is below .05 just where 0 is outside of 95 %."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +7,7 @@ from math import copysign, fsum, inf, isfinite, sqrt
 import numpy as np
 from numpy.typing import ArrayLike
 
+from harness.stats import scales
 from harness.stats.estimate import (
     LEAST_CLUSTERS,
     Clusters,
@@ -24,28 +22,16 @@ from harness.stats.estimate import (
     limited,
     standard_error,
 )
-from harness.stats.scales import (
-    ROUNDING,
-    Range,
-    exact_mean,
-    narrowed,
-    normal_reach,
-    student_p,
-    student_t,
-    widened,
-    wilson_ends,
-)
 
 
 def clustered_mean(
     values: ArrayLike, clusters: Names, *, level: float = 0.95, limits: Limits | None = None
 ) -> Estimate:
-    """The mean of items by Student's t, with one degree of freedom less than there are clusters.
+    """The mean of items with the interval of `cluster_interval`, and its test that it is zero.
 
-    Error and interval are those of `cluster_interval` (Miller 2024, "Adding Error Bars to Evals",
-    arXiv 2411.00640); so is the two-sided test that the mean is zero: where there is no interval,
-    there is no test. The interval is cut off at the `limits` of the values, where all lie within.
-    No value, and "too few", without an item. ValueError for values that are not finite.
+    Miller 2024, "Adding Error Bars to Evals", arXiv 2411.00640. The interval is cut off at the
+    `limits` of the values, where all lie within. No value, and "too few", without an item.
+    ValueError for values that are not finite.
     """
     rows: Floats = np.asarray(values, dtype=np.float64)
     check_values(rows, clusters)
@@ -53,7 +39,7 @@ def clustered_mean(
     n, count = len(rows), own.clusters
     if n == 0:
         return Estimate.missing(NoValue.TOO_FEW, n=0)
-    estimate = Estimate(value := exact_mean(rows), n=n)
+    estimate = Estimate(value := scales.exact_mean(rows), n=n)
     with np.errstate(over="ignore", invalid="ignore"):
         parts = own.totals((rows - value) / n)
     found = cluster_interval(estimate, parts, level=level)
@@ -61,7 +47,7 @@ def clustered_mean(
         return found
     statistic = value / standard_error(parts)
     found = limited(found, rows.tolist(), limits)
-    return replace(found, statistic=statistic, p=student_p(statistic, count - 1))
+    return replace(found, statistic=statistic, p=scales.student_p(statistic, count - 1))
 
 
 def detectable_difference(
@@ -69,9 +55,8 @@ def detectable_difference(
 ) -> float:
     """The true difference that a test of this precision finds with a probability of `power`.
 
-    `reach` is how far the interval of `level` goes to either side of the mean over some clusters.
-    It is the sum of two quantiles of Student's t times the standard error (Bloom 1995, "Minimum
-    Detectable Effects", Evaluation Review 19:547). ValueError below two clusters.
+    `reach` is how far the interval of `level` goes to either side (Bloom 1995, "Minimum Detectable
+    Effects", Evaluation Review 19:547). ValueError below two clusters.
     """
     if clusters < 2:
         raise ValueError(f"{clusters} clusters have no error; give two or more")
@@ -86,12 +71,10 @@ def paired_gap(
 ) -> Estimate:
     """How much greater a share is than another of the same items, -1 to 1; values are 0 to 1.
 
-    It is Tango's score interval (1998, Statistics in Medicine 17:891, "Equivalence test and
-    confidence interval for the difference in proportions for the paired-sample design"), which
-    holds its level where few items differ or none. Clusters whose items differ alike are its pairs.
-    Else items are worth as many as would have this error if they were independent, with Student's t
-    and a degree of freedom less than there are clusters. A value such as .5 counts as half an item.
-    No interval: "too few" below three clusters.
+    Tango's score interval (1998, Statistics in Medicine 17:891), which holds its level where few
+    items differ or none. Clusters whose items differ alike are its pairs. Else items are worth as
+    many as would have this error if they were independent, with Student's t and a degree of freedom
+    less than there are clusters. No interval: "too few" below three clusters.
     """
     rows: Floats = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
     own, n = Clusters.named(clusters), len(rows)
@@ -104,13 +87,15 @@ def paired_gap(
     is_plain = bool(np.ptp(sizes) == 0 and (own.totals(np.abs(rows)) == np.abs(sums)).all())
     is_plain = not rows.any() or (is_plain and bool(np.isin(np.abs(sums), (0, sizes[0])).all()))
     more, less = (float(np.clip(side * rows, 0, None).mean()) for side in (1, -1))
-    worth, reach = float(own.clusters), normal_reach(level)
+    worth, reach = float(own.clusters), scales.normal_reach(level)
     if not is_plain:
         residuals = rows - rows.mean()
         variance = standard_error(own.totals(residuals / n)) ** 2
         independent = float((residuals**2).sum()) / (n * (n - 1))
-        worth = min(float(n), n * independent / variance) if variance > ROUNDING**2 else worth
-        reach = student_t(own.clusters - 1, level=level)
+        worth = (
+            min(float(n), n * independent / variance) if variance > scales.ROUNDING**2 else worth
+        )
+        reach = scales.student_t(own.clusters - 1, level=level)
     low, high = (_tango_end(more, less, worth, end * reach) for end in (1, -1))
     return gap.between(low, high, clusters=own.clusters)
 
@@ -141,10 +126,7 @@ _HALVINGS = 60
 
 @dataclass(frozen=True, slots=True)
 class ShareRows:
-    """Rows of a share, sum of hits over sum of sizes, each with its cluster.
-
-    Sizes are 1 for a rate; for a precision they are how far each row was flagged.
-    """
+    """Rows of a share, sum of hits over sum of sizes; a row has a cluster."""
 
     hits: Sequence[float]
     sizes: Sequence[float]
@@ -152,10 +134,7 @@ class ShareRows:
 
 
 def share_interval(rows: ShareRows) -> Estimate:
-    """The share of some rows, 0 to 1, with the 95 % interval of `clustered_share`.
-
-    `n` counts the rows of a size above 0. No value without one.
-    """
+    """The share of the rows of a size above 0, with the interval of `clustered_share`."""
     names, sizes = np.asarray(rows.clusters, dtype=str), np.asarray(rows.sizes, dtype=np.float64)
     own = sizes > 0
     if not own.any():
@@ -168,10 +147,7 @@ def share_interval(rows: ShareRows) -> Estimate:
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """A share, how far each cluster moves it, and the rows that it is worth.
-
-    `is_plain` where clusters are trials themselves, as in `clustered_share`.
-    """
+    """A share, how far each cluster moves it, and the rows it is worth; trials are plain."""
 
     value: float
     parts: Floats
@@ -181,22 +157,20 @@ class _Share:
 
     def ends(self, level: float) -> tuple[float, float]:
         degrees = self.clusters - 1
-        reach = normal_reach(level) if self.is_plain else student_t(degrees, level=level)
-        return wilson_ends(self.value, self.effective, reach)
+        reach = (
+            scales.normal_reach(level) if self.is_plain else scales.student_t(degrees, level=level)
+        )
+        return scales.wilson_ends(self.value, self.effective, reach)
 
 
 def share_gap(first: ShareRows, second: ShareRows) -> Estimate:
     """How much greater the first share is than the second, -1 to 1.
 
-    The interval is that of Zou & Donner (2008, Statistics in Medicine 27, "Construction of
-    confidence limits about effect measures"), which for independent shares is Newcombe's (1998,
-    method 10): the distances of the two shares to the ends of their own Wilson intervals, joined
-    as errors are. Each of these has the effective number of rows of its clusters and Student's t
-    with a degree of freedom less than it has clusters (Korn & Graubard 1998), or the normal
-    distribution where clusters are trials. Clusters with rows on both sides make the two
-    correlate. p is 1 less the level at which the interval just reaches zero, at least 1e-12; `n`
-    counts rows. None: "too few" where a side has no row or, for the interval, fewer than three
-    clusters; "constant" where clusters move both sides alike.
+    Zou & Donner's interval (2008, Statistics in Medicine 27), for independent shares Newcombe's
+    (1998, method 10): the distances of the two shares to the ends of their Wilson intervals (with
+    the effective number of rows and Student's t: Korn & Graubard 1998), joined as errors are. p is
+    1 less the level at which it just reaches zero, at least 1e-12; `n` counts rows. None: "too few"
+    where a side has no row or, for the interval, fewer than three clusters; "constant".
     """
     names = sorted({*first.clusters, *second.clusters})
     left, right = (_share_of(rows, names) for rows in (first, second))
@@ -207,7 +181,7 @@ def share_gap(first: ShareRows, second: ShareRows) -> Estimate:
     if min(left.clusters, right.clusters) < LEAST_CLUSTERS:
         return gap.unbounded(NoValue.TOO_FEW, clusters=count)
     low, high = _gap_ends(left, right, 0.95)
-    if high - low <= ROUNDING:
+    if high - low <= scales.ROUNDING:
         return gap.unbounded(NoValue.CONSTANT, clusters=count)
     p = _gap_p(left, right)
     return replace(gap.between(low, high, clusters=count), statistic=gap.value, p=p)
@@ -226,7 +200,7 @@ def _share_of(rows: ShareRows, names: Sequence[str]) -> _Share | None:
         sizes[place[cluster]] += size
     own = sizes > 0
     count, spread = int(own.sum()), value * (1 - value)
-    is_whole = spread <= ROUNDING  # nothing shows how alike a cluster's rows are
+    is_whole = spread <= scales.ROUNDING  # nothing shows how alike a cluster's rows are
     is_plain = np.ptp(sizes[own]) == 0 and bool(np.isin(hits[own], (0, sizes.max())).all())
     parts: Floats = np.zeros(len(names)) if is_whole else (hits - value * sizes) / n
     if is_whole or is_plain:
@@ -269,7 +243,7 @@ def _gap_p(left: _Share, right: _Share) -> float:
     return sqrt(low * high) if is_outside else high
 
 
-def jackknife_interval(estimate: Estimate, without: Floats, *, range_: Range) -> Estimate:
+def jackknife_interval(estimate: Estimate, without: Floats, *, range_: scales.Range) -> Estimate:
     """An estimate with its interval; `without` has its value without each cluster, NaN for none.
 
     On a scale without ends (Efron & Tibshirani 1993, chapter 11). No interval: the estimate's
@@ -281,12 +255,15 @@ def jackknife_interval(estimate: Estimate, without: Floats, *, range_: Range) ->
         return estimate.unbounded(estimate.reason, clusters=count)
     if count < LEAST_CLUSTERS or np.isnan(without).any():
         return estimate.unbounded(NoValue.TOO_FEW, clusters=count)
-    if np.ptp(without) <= ROUNDING:
+    if np.ptp(without) <= scales.ROUNDING:
         return estimate.unbounded(NoValue.CONSTANT, clusters=count)
-    middle, values = float(widened(np.array(estimate.value), range_)), widened(without, range_)
+    middle, values = (
+        float(scales.widened(np.array(estimate.value), range_)),
+        scales.widened(without, range_),
+    )
     if not isfinite(middle) or not np.isfinite(values).all():
         return estimate.unbounded(NoValue.DEGENERATE, clusters=count)
     error = sqrt((count - 1) / count * float(((values - values.mean()) ** 2).sum()))
-    reach = student_t(count - 1) * error
-    low, high = narrowed(np.array([middle - reach, middle + reach]), range_).tolist()
+    reach = scales.student_t(count - 1) * error
+    low, high = scales.narrowed(np.array([middle - reach, middle + reach]), range_).tolist()
     return estimate.between(low, high, clusters=count)

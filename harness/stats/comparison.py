@@ -1,8 +1,4 @@
-"""Tests of two judges against people, and of two sets of verdicts on the same items.
-
-The value of a test's estimate is its statistic. A verdict is right or wrong; items without one, and
-ties, are left out before.
-"""
+"""Tests of two judges against people, and of two sets of verdicts; the value is the statistic."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -40,12 +36,10 @@ def williams_test(
 ) -> Estimate:
     """Williams' test of two correlations that share a variable (Williams 1959; Steiger 1980).
 
-    `first` and `second` are the two judges' Pearson correlations with people, `between` that
-    of the judges with one another, over `n` cells; t has n - 3 degrees of freedom, and "greater"
-    asks whether the first is greater. It assumes normal ratings in independent cells: where
-    judges err alike within a dialogue, it finds differences that are none in 11 to 33 of 100
-    comparisons. None: "too few" below four cells, "degenerate" where the three correlations leave
-    no variance.
+    `first` and `second` are the two judges' Pearson correlations with people, `between` that of
+    the judges, over `n` cells; "greater" asks whether the first is greater. It assumes independent
+    cells: where judges err alike within a dialogue, it finds what is not there in 11 to 33 of 100
+    comparisons. None: "too few" below four cells, "degenerate" without a variance.
     """
     if max(abs(first), abs(second), abs(between)) > 1:
         raise ValueError(f"correlations lie in -1..1, not {first!r}, {second!r}, {between!r}")
@@ -76,12 +70,10 @@ def permutation_test(
 
     Deutsch, Dror & Roth (2021, "A Statistical Analysis of Summarization Evaluation Metrics",
     algorithm 2). Both judges' ratings are standardised over the complete cells and swapped at
-    random: whole clusters, one swap for all rows (documents) of a cluster's name; without
-    `clusters` each cell alone, as in the paper, which is right only where errors are independent
-    between all cells. `statistic` is any of a table of people and one of a judge. The value is
-    first less second, p two-sided with the data at hand counted among the draws. `n` counts the
-    draws that had a value, `skipped` the others. None: as the statistic, "constant" where a judge
-    is, "too few" where no draw has a value.
+    random: whole clusters, or without `clusters` each cell alone, as in the paper, which is right
+    only where errors are independent. The value is first less second, p two-sided with the data at
+    hand among the draws; `n` counts the draws that had a value, `skipped` the others. None: as the
+    statistic, "constant" where a judge is, "too few" where no draw has a value.
     """
     if draws < 1:
         raise ValueError(f"one draw or more, not {draws!r}")
@@ -125,10 +117,7 @@ def _swaps(
 
 
 def holm(p: Sequence[float | None]) -> tuple[float | None, ...]:
-    """The p-values as adjusted by Holm (1979), which bounds the chance of any false alarm.
-
-    None stays None and is not counted among the tests, which may depend on one another.
-    """
+    """The p-values as adjusted by Holm (1979); None stays None and is not counted."""
     if bad := [value for value in p if value is not None and not 0 <= value <= 1]:
         raise ValueError(f"p-values lie in 0..1, not {bad[0]!r}")
     known = sorted((value, place) for place, value in enumerate(p) if value is not None)
@@ -167,16 +156,13 @@ def annotator_test(
 ) -> tuple[Estimate, Estimate]:
     """The alternative annotator test: may the judge replace a rater? Winning rate and advantage.
 
-    Calderon, Reichart & Dror (ACL 2025, "The Alternative Annotator Test for LLM-as-a-Judge",
-    arXiv 2501.10970): each rater is left out in turn, and the judge has to agree with the
-    remaining raters as well as that one does; it passes with a winning rate of one half or more.
-    The advantage is the mean share of a rater's units where the judge is at least as near to the
-    others. `raters` is units x raters, NaN where a rater saw nothing; `epsilon` is what the judge's
-    lower price is worth: .2 among experts, .15 among skilled raters, .1 in a crowd. "accuracy" is
-    for labels, "rmse" for ratings. Units with two raters and a judge's rating count; raters with
-    fewer than `least_units`, or all of them of one cluster, are skipped. The t-test keeps clusters
-    whole (Cameron & Miller 2015), where given. Both lie in 0..1, `n` counts raters. None: "one
-    rater" where fewer than two rated anything, "too few" where no rater has enough units.
+    Calderon, Reichart & Dror (ACL 2025, arXiv 2501.10970): each rater is left out in turn, and the
+    judge has to agree with the remaining raters as well; it passes with a winning rate of one half
+    or more. The advantage is the mean share of a rater's units where the judge is at least as near.
+    `raters` is units x raters; "accuracy" is for labels, "rmse" for ratings. Units with two raters
+    and a judge's rating count; raters with fewer than `least_units`, or all of one cluster, are
+    skipped. The t-test keeps clusters whole (Cameron & Miller 2015), where given. `n` counts
+    raters. None: "one rater" where fewer than two rated anything, "too few" without such a rater.
     """
     rows, column = table(raters), table(np.reshape(judge, (-1, 1)))
     names = np.arange(len(rows)) if clusters is None else np.asarray(clusters, dtype=str)
@@ -259,11 +245,9 @@ def fourfold(first: Flags, second: Flags) -> Fourfold:
 def mcnemar_exact(table: Fourfold) -> Estimate:
     """McNemar's exact test: is one of the two right more often?
 
-    McNemar (1947, Psychometrika 12); Dixon & Mood (1946, "The Statistical Sign Test"): if neither
-    is, each item that is right in one alone is a fair coin, items being independent. p, two-sided,
-    is twice the binomial tail that begins at the smaller count, at most 1, and 1 without such an
-    item. The value is the count of the first alone less that of the second, `n` their sum. None:
-    "too few" without an item.
+    McNemar (1947, Psychometrika 12); Dixon & Mood (1946): if neither is, each item that is right in
+    one alone is a fair coin. p, two-sided, is 1 without such an item. The value is the count of the
+    first alone less that of the second, `n` their sum. None: "too few" without an item.
     """
     _, first, second, _ = table
     if not sum(table):
@@ -277,9 +261,8 @@ def mcnemar_exact(table: Fourfold) -> Estimate:
 def mcnemar_mid_p(table: Fourfold) -> Estimate:
     """McNemar's test by mid-p: outcomes as extreme as the one at hand count half.
 
-    Fagerland, Lydersen & Laake (2013, BMC Medical Research Methodology 13:91): the exact p less
-    the probability of the count at hand, or 1 less half of it where both counts are equal. None:
-    "degenerate" where no item is right in one alone, "too few" without any.
+    Fagerland, Lydersen & Laake (2013, BMC Medical Research Methodology 13:91). None: "degenerate"
+    where no item is right in one alone, "too few" without any.
     """
     exact, (_, first, second, _) = mcnemar_exact(table), table
     if exact.p is None or exact.n == 0:
@@ -291,8 +274,7 @@ def mcnemar_mid_p(table: Fourfold) -> Estimate:
 def share_given(readings: tuple[Flags, Flags], clusters: Names, *, given: bool) -> Estimate:
     """How often the second is right, of the items where the first is as `given`; 0 to 1.
 
-    The interval is that of a share in `mean_interval`. `n` counts these items, `skipped` the
-    others. None: "too few" where there is none, or the items are of fewer than three clusters.
+    The interval is that of a share. None: "too few" without such an item.
     """
     first, second = (np.asarray(side, dtype=bool) for side in readings)
     own, values = first == given, second.astype(np.float64)
@@ -302,12 +284,9 @@ def share_given(readings: tuple[Flags, Flags], clusters: Names, *, given: bool) 
 
 
 def phi(first: Flags, second: Flags, clusters: Names) -> Estimate:
-    """The phi coefficient: Pearson's r of two variables that are 0 or 1.
+    """The phi coefficient of two variables that are 0 or 1 (Yule 1912), -1 to 1, by the jackknife.
 
-    (both x neither - only first x only second) over the root of the product of the four margins
-    (Yule 1912, "On the Methods of Measuring Association between Two Attributes"), -1 to 1, its
-    interval the jackknife's over clusters. None: "constant" where one of the two is always right
-    or always wrong, "too few" without an item.
+    None: "constant" where one is always right or always wrong, "too few" without an item.
     """
     one, other = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     columns = np.column_stack([one * other, one, other, np.ones(len(one))])
@@ -325,10 +304,8 @@ def sign_flip_test(
 ) -> Estimate:
     """The paired permutation test: is the mean difference more than chance?
 
-    If the two sides are exchangeable, each cluster's differences might as well have had the
-    other sign (Fisher 1935, "The Design of Experiments", section 21); clusters are flipped whole,
-    in every way or in `draws`. p is two-sided, the value the mean difference, `n` the clusters.
-    Without any difference p is 1. None: "too few" without an item.
+    Clusters' differences are flipped whole (Fisher 1935, section 21), in every way or in `draws`. p
+    is two-sided, the value the mean difference, `n` the clusters. None: "too few" without an item.
     """
     values = np.asarray(differences, dtype=np.float64)
     if len(values) == 0:

@@ -1,13 +1,10 @@
 """Two tables of ratings to the correlations between them: of cells, in documents, of systems.
 
-The first two levels are those of Chiang & Lee (2023, "A Closer Look into Automatic Evaluation
-Using Large Language Models", appendix C): all cells at once, and the mean over documents; the
-third, after the Emphasized-Talk paper, is the order of the systems. `n` is the number of units
-behind a value; a cell that one side does not have is left out of both.
-
-Pairwise accuracy with ties and tie calibration are those of Deutsch, Foster & Freitag (2023, "Ties
-Matter", arXiv 2305.14324): a pair of systems of one document is right where both sides order it
-alike or both tie it; the judge ties what is at most epsilon apart.
+After Chiang & Lee (2023, "A Closer Look into Automatic Evaluation Using Large Language Models",
+appendix C). A cell that one side does not have is left out of both. Pairwise accuracy with ties
+and tie calibration are those of Deutsch, Foster & Freitag (2023, "Ties Matter", arXiv
+2305.14324): a pair of systems of one document is right where both sides order it alike or both
+tie it; the judge ties what is at most epsilon apart.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,10 +39,7 @@ _MOST_PERMUTED = 8  # 40,320 orders; nine would be 362,880
 
 
 def pearson(x: ArrayLike, y: ArrayLike) -> Estimate:
-    """Pearson's r of two vectors, -1 to 1; `n` counts complete pairs.
-
-    None: "too few" below two pairs, "constant" where a side has no spread.
-    """
+    """Pearson's r of the complete pairs of two vectors; None: "too few" below two, "constant"."""
     return _of_pairs(x, y, lambda rows: float(row_correlations(rows[:1], rows[1:], "pearson")[0]))
 
 
@@ -83,13 +77,11 @@ def dataset_pearson(human: ArrayLike, judge: ArrayLike) -> Estimate:
 def document_tau(human: ArrayLike, judge: ArrayLike, *, is_zero_filled: bool = False) -> Estimate:
     """The mean over documents of Kendall's tau-b over their systems (Chiang & Lee, method 2).
 
-    tau-b after Kendall (1945). -1 to 1. `n` counts the documents that have a tau; `skipped`
-    those with fewer than two complete cells or with one value only on either side: they leave
-    the denominator. None: "one system", "too few" where no document has two complete cells,
-    "constant" where all that have are constant on a side. Zero-filled it is 0 for each document
-    that the judge ties whole and people do not, so that a judge of few values is not measured on
-    its easy documents alone: mt-metrics-eval's `replace_nans_with_zeros`, but for documents that
-    people tie whole.
+    -1 to 1. `n` counts the documents that have a tau; those with fewer than two complete cells or
+    with one value only on either side leave the denominator. None: "one system", "too few" where no
+    document has two complete cells, "constant" where all that have are constant on a side.
+    Zero-filled it is 0 for each document that the judge ties whole and people do not, so that a
+    judge of few values is not measured on its easy documents alone.
     """
     rows, others = complete(human, judge)
     reason = NoValue.CONSTANT if ((~np.isnan(rows)).sum(axis=1) >= 2).any() else NoValue.TOO_FEW
@@ -115,11 +107,9 @@ def system_means(human: ArrayLike, judge: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def permutation_p(x: ArrayLike, y: ArrayLike, coefficient: Coefficient) -> Estimate:
-    """The exact two-sided p-value of a correlation.
+    """The exact two-sided p-value of a correlation, over all orders of `y` (Fisher 1935).
 
-    The share of orders of `y` that give a coefficient at least as far from zero (Fisher 1935, "The
-    Design of Experiments", section 21). None: as the coefficient, or "too many" above eight
-    complete pairs.
+    None: as the coefficient, or "too many" above eight complete pairs.
     """
     observed = (pearson if coefficient == "pearson" else spearman)(x, y)
     n, skipped = observed.n, observed.skipped
@@ -135,11 +125,9 @@ def permutation_p(x: ArrayLike, y: ArrayLike, coefficient: Coefficient) -> Estim
 
 
 def discordant_pairs(x: ArrayLike, y: ArrayLike) -> Estimate:
-    """How many pairs the two vectors put in opposite orders, 0 to `n`.
+    """How many of the `n` untied pairs of two vectors are in opposite orders (Kocmi et al. 2021).
 
-    `n` counts the pairs that neither vector ties, `skipped` the tied ones; pairwise accuracy
-    after Kocmi et al. (2021) is 1 - value / n. None: "too few" below two complete values,
-    "constant" where every pair is tied.
+    None: "too few" below two complete values, "constant" where every pair is tied.
     """
     first, second, _ = complete_pairs(x, y)
     if len(first) < 2:
@@ -262,8 +250,7 @@ def calibrated_acc_eq(human: ArrayLike, judge: ArrayLike) -> tuple[Estimate, tup
     """Pairwise accuracy, 0 to 1, at the least epsilon that maximises it on these very data.
 
     The fit gains on noise, so the accuracy is too high. With it comes the epsilon, if any. `n`
-    counts the documents with a pair of complete cells, `skipped` the others. None: "one system", or
-    "too few" where no document has a pair. Constant ratings are ties, not missing.
+    counts the documents with a pair. None: "one system", or "too few" where none has one.
     """
     pairs = _pairs(human, judge)
     epsilon = _best_epsilon(pairs)
@@ -277,9 +264,8 @@ def cross_fitted_acc_eq(
     """Pairwise accuracy of each fold of clusters at the epsilon that is best on the others.
 
     With it come the folds' epsilons, if any, and each document's share, NaN where it has no pair.
-    Clusters (one a document) are dealt whole; there are at most as many folds as clusters. `n`,
-    `skipped` and None as for `calibrated_acc_eq`; None also: "too few", and no shares, with one
-    cluster, or where the documents outside a fold have no pair to fit on.
+    Clusters (one a document) are kept whole. None as for `calibrated_acc_eq`, and "too few" with
+    one cluster, or where the documents outside a fold have no pair to fit on.
     """
     rows, others = complete(human, judge)
     if len(clusters) != len(rows) or folds < 2:
@@ -304,10 +290,7 @@ def cross_fitted_acc_eq(
 
 
 def tie_rate(ratings: ArrayLike) -> Estimate:
-    """The share of pairs of one document's ratings that are equal, over all documents, 0 to 1.
-
-    `n` counts pairs. None: "one system", or "too few" where no document has two ratings.
-    """
+    """The share of pairs of one document's ratings that are equal; None without any pair."""
     pairs = _pairs(ratings, ratings)
     if not (n := len(pairs.document)):
         return Estimate(None, 0, reason=_why_no_pair(ratings))

@@ -16,15 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from harness.parts import digest
-from harness.stats.scales import (
-    ROUNDING,
-    compact,
-    exact_mean,
-    exact_sums,
-    normal_reach,
-    student_t,
-    wilson_ends,
-)
+from harness.stats import scales
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -51,8 +43,7 @@ class NoValue(StrEnum):
 class Estimate:
     """A value with its interval and, where there is one, its test.
 
-    `n` counts the units behind the value, as each function's docstring says, and `skipped` those
-    left out: incomplete, or without a value of their own. `clusters` counts the independent
+    `n` counts the units behind the value, and `skipped` those left out; `clusters` the independent
     clusters behind the interval, or the draws that have a value. What is missing has a reason:
     `reason` a value, `why` an interval. `p` is of the test that the value is zero, `statistic` its
     t; `sd` is the standard deviation of what a mean is over.
@@ -157,11 +148,7 @@ _NEAREST = 1e-12  # rounding of a mean, as a share of the largest value
 
 
 def snapped(values: ArrayLike) -> Floats:
-    """The values, those that differ by the rounding of a mean alone made one.
-
-    Neighbours nearer than 1e-12 of the largest magnitude become the least of them: the mean of
-    .1, .2 and .3 is then that of three .2, and their tie stays a tie.
-    """
+    """The values, neighbours nearer than 1e-12 of the largest magnitude made the least of them."""
     given = np.asarray(values, dtype=np.float64)
     return snapped_rows(given.reshape(1, -1)).reshape(given.shape)
 
@@ -181,10 +168,7 @@ def snapped_rows(rows: Floats) -> Floats:
 
 
 def pair_directions(rows: Floats) -> NDArray[np.int8]:
-    """For each row and each pair of its columns: 1 if the first is greater, -1 if smaller.
-
-    0 is a tie or a missing cell; rounding alone breaks no tie.
-    """
+    """For each row and pair of its columns: 1 if the first is greater, -1 if smaller, else 0."""
     first, second = np.triu_indices(rows.shape[1], 1)
     values = snapped(rows)
     left, right = values[:, first], values[:, second]
@@ -218,7 +202,7 @@ class Clusters:
     def named(cls, names: Names) -> "Clusters":
         """The clusters of rows: one cluster's name a row, or its number in the names' order."""
         if isinstance(names, np.ndarray) and names.dtype.kind == "i":
-            return cls(*compact(names))
+            return cls(*scales.compact(names))
         ranks = {name: rank for rank, name in enumerate(sorted(set(names)))}
         places = np.fromiter((ranks[name] for name in names), np.intp, len(names))
         return cls(places, len(ranks))
@@ -226,7 +210,7 @@ class Clusters:
     def exact_sums(self, values: Floats) -> tuple[Floats, Floats]:
         """The sum of each cluster's values, rounded once, and the number of its rows."""
         sizes = np.bincount(self.places, minlength=self.clusters)
-        return exact_sums(values, self.places, sizes), sizes.astype(np.float64)
+        return scales.exact_sums(values, self.places, sizes), sizes.astype(np.float64)
 
     def totals(self, rows: Floats) -> Floats:
         """The sum of the rows' columns in each cluster, clusters x columns."""
@@ -303,18 +287,17 @@ def flip_p(
 
 
 def drawn_interval(estimate: Estimate, values: Floats, resamples: Resamples) -> Estimate:
-    """An estimate with its percentile interval: `values` are its draws, NaN where one has none.
+    """An estimate with the percentile interval of its draws (Efron & Tibshirani 1993, chapter 13).
 
-    After Efron & Tibshirani (1993, chapter 13). No interval: the estimate's reason; "too few" for
-    fewer than two clusters or where more than one draw in twenty has no value; "constant" where the
-    draws do not differ.
+    No interval: the estimate's reason; "too few" for fewer than two clusters or where more than one
+    draw in twenty is NaN; "constant" where the draws do not differ.
     """
     defined = values[~np.isnan(values)]
     if estimate.value is None:
         return estimate.unbounded(estimate.reason, clusters=0)
     if resamples.clusters < 2 or len(defined) < _LEAST_DEFINED * resamples.draws:
         return estimate.unbounded(NoValue.TOO_FEW, clusters=len(defined))
-    if np.ptp(defined) <= ROUNDING:
+    if np.ptp(defined) <= scales.ROUNDING:
         return estimate.unbounded(NoValue.CONSTANT, clusters=len(defined))
     tail = (1 - 0.95) / 2
     low, high = np.quantile(defined, [tail, 1 - tail])
@@ -354,33 +337,31 @@ def cluster_interval(
         return estimate.unbounded(NoValue.DEGENERATE, clusters=count)
     if spread <= max(_NOISE * abs(value), _NOISE_OF_ONE if abs(value) <= _GREATEST_OF_ONE else 0):
         return estimate.unbounded(NoValue.CONSTANT, clusters=count)
-    reach, error = student_t(count - 1, level=level), standard_error(parts)
+    reach, error = scales.student_t(count - 1, level=level), standard_error(parts)
     if not isfinite(reach * error + abs(value)):
         return estimate.unbounded(NoValue.DEGENERATE, clusters=count)
     ends = value - reach * error, value + reach * error
     if is_share:
-        ends = wilson_ends(value, value * (1 - value) / error**2, reach)
+        ends = scales.wilson_ends(value, value * (1 - value) / error**2, reach)
     return estimate.between(*ends, clusters=count)
 
 
 def clustered_share(estimate: Estimate, hits: Floats, sizes: Floats) -> Estimate:
     """The share sum(hits) / sum(sizes) with its interval; a hit and a size for each of G clusters.
 
-    Clusters of one size, each of one row or of rows that are right or wrong together, are trials
-    of Wilson's interval, with the normal distribution; a single row may also be half right, as by
-    a judge whose two orders disagree. So are clusters of any size where all rows are right, or all
-    wrong: nothing shows how alike a cluster's rows are. Else it is Student's of `cluster_interval`
-    where it lies within 0..1, and Wilson's where it does not, of at most as many rows as there are.
-    No interval: as there.
+    Clusters of one size, each of one row (which may be half right) or of rows that are right or
+    wrong together, are trials of Wilson's interval, with the normal distribution. So are clusters
+    of any size where all rows are right, or all wrong: nothing shows how alike a cluster's rows
+    are. Else it is that of `cluster_interval`, as of a mean where it lies within 0..1.
     """
     count, n = len(sizes), float(sizes.sum())
     if count < LEAST_CLUSTERS or n == 0:
         return estimate.unbounded(NoValue.TOO_FEW, clusters=count)
     share = float(hits.sum()) / n
-    is_whole = min(share, 1 - share) <= ROUNDING
+    is_whole = min(share, 1 - share) <= scales.ROUNDING
     trials = (0, 0.5, 1) if (sizes == 1).all() else (0, sizes[0])
     if is_whole or (np.ptp(sizes) == 0 and np.isin(hits, trials).all()):
-        ends = wilson_ends(round(share) if is_whole else share, count, normal_reach())
+        ends = scales.wilson_ends(round(share) if is_whole else share, count, scales.normal_reach())
         return estimate.between(*ends, clusters=count)
     parts = (hits - share * sizes) / n
     plain = cluster_interval(Estimate(share, count), parts)
@@ -389,7 +370,7 @@ def clustered_share(estimate: Estimate, hits: Floats, sizes: Floats) -> Estimate
     if 0 <= plain.low <= plain.high <= 1:
         return estimate.between(plain.low, plain.high, clusters=count)
     effective = min(n, share * (1 - share) / standard_error(parts) ** 2)
-    ends = wilson_ends(share, effective, student_t(count - 1))
+    ends = scales.wilson_ends(share, effective, scales.student_t(count - 1))
     return estimate.between(*ends, clusters=count)
 
 
@@ -418,10 +399,9 @@ def mean_interval(
 ) -> Estimate:
     """The mean of the values and its interval over clusters.
 
-    `is_share` says that the values are by nature 0 to 1, such as right or wrong, which ratings may
-    be by accident: `clustered_share`. Else it is Student's t with the error of `cluster_interval`
-    (Miller 2024, arXiv 2411.00640), cut off at the `limits` of the values, where all lie within.
-    No interval: as there. Values are finite; ValueError otherwise.
+    `is_share` says that the values are by nature 0 to 1, such as right or wrong: `clustered_share`.
+    Else it is that of `cluster_interval` (Miller 2024, arXiv 2411.00640), cut off at the `limits`
+    of the values, where all lie within. ValueError for values that are not finite.
     """
     rows = np.asarray(values, dtype=np.float64)
     check_values(rows, clusters)
@@ -430,7 +410,7 @@ def mean_interval(
     own, n = Clusters.named(clusters), len(rows)
     sums, sizes = own.exact_sums(rows)
     ends = least, most = float(rows.min()), float(rows.max())
-    value = least if own.clusters > 1 and least == most else exact_mean(rows)
+    value = least if own.clusters > 1 and least == most else scales.exact_mean(rows)
     estimate = Estimate(value, n)
     if is_share and 0 <= least <= most <= 1:
         return clustered_share(estimate, sums, sizes)

@@ -97,18 +97,12 @@ def mean_of(sums: Floats) -> Floats:
 
 
 def informedness(sums: Floats) -> Floats:
-    """Youden's J (1950, "Index for rating diagnostic tests"): TPR less FPR, -1 to 1.
-
-    Of positives flagged, positives, negatives flagged and negatives.
-    """
+    """Youden's J (1950): TPR less FPR, of flagged and all positives, then negatives."""
     return ratio(sums[..., 0], sums[..., 1]) - ratio(sums[..., 2], sums[..., 3])
 
 
 def macro_f1_of(sums: Floats) -> Floats:
-    """The mean F1 over classes that were given or true, 0 to 1.
-
-    The features are, class by class, the hits, and the times given or true together.
-    """
+    """The mean F1 over classes: of the hits of each, then the times it is given or true."""
     hits, times = np.split(sums, 2, axis=-1)
     is_there = times > ROUNDING
     each = np.where(is_there, 2 * hits / np.where(is_there, times, 1.0), 0.0)

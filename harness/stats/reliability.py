@@ -1,10 +1,8 @@
 """Ratings of the same cells by several raters to how reliable the mean of each cell is.
 
 A rating is cell + rater + error: the analysis of variance of two ways, also where raters saw
-different cells (Shrout & Fleiss 1979; Brennan 2001, "Generalizability Theory"). Rater severity
-counts as noise only as far as it differs between cells: where all raters rate all cells it moves
-every mean alike. `ratings` are documents x systems x raters, NaN where a rater saw nothing, and
-taken for numbers on an interval scale.
+different cells (Shrout & Fleiss 1979; Brennan 2001, "Generalizability Theory"). `ratings` are
+documents x systems x raters, NaN where a rater saw nothing, and on an interval scale.
 """
 
 from math import log
@@ -26,11 +24,10 @@ def reliability_of_means(ratings: ArrayLike, resamples: Resamples) -> Estimate:
     """The share of the variance of the cells' mean ratings that is no noise of raters.
 
     1 - (s + e m) / v: v is the variance of the means over cells, e that of a rating's error, m
-    the mean of 1 / number of raters, s the variance over cells of the mean severity of their
-    raters. ICC(3,k) of Shrout & Fleiss (1979) where all raters rate all cells. 0 to 1. The interval
-    is the jackknife's over clusters, of -log(1 - value). `n` counts cells with a rating. None: "one
-    rater"; "too few" where ratings do not separate error from raters, "constant" where all means
-    are one, "unreliable" where the noise exceeds the variance.
+    the mean of 1 / number of raters, s the variance of the mean severity of a cell's raters; 0 to
+    1. The interval is the jackknife's over clusters, of -log(1 - value). `n` counts cells. None:
+    "one rater"; "too few" where ratings do not separate error from raters, "constant" where all
+    means are one, "unreliable" where the noise exceeds the variance.
     """
     cells = np.asarray(ratings, dtype=np.float64)
     known = cells[~np.isnan(cells)]
@@ -53,11 +50,7 @@ def _units(cells: Floats) -> Floats:
 
 
 def _sums(cells: Floats) -> list[Any]:
-    """What the components need, all of it sums over cells that were rated.
-
-    Of cells, ratings, squares within, inverse numbers of raters, means and their squares; and by
-    rater: meetings, residuals, weights (1 over the raters of the cell) and their products.
-    """
+    """What the components need, all of it sums over cells that were rated."""
     units = _units(cells)
     rated = units[(~np.isnan(units)).any(axis=1)]
     is_there = ~np.isnan(rated)
@@ -115,10 +108,7 @@ def _reliability(sums: list[Any]) -> float | NoValue:
 
 
 def rater_groups(ratings: ArrayLike) -> int:
-    """Into how many groups the raters fall that rated no cell together, directly or in a chain.
-
-    Between groups a severe rater looks like a poor response.
-    """
+    """Into how many groups the raters fall that rated no cell together, directly or in a chain."""
     units = ~np.isnan(_units(np.asarray(ratings, dtype=np.float64)))
     units = units[:, units.any(axis=0)].astype(np.float64)
     shared = units.T @ units > 0
@@ -130,12 +120,7 @@ def rater_groups(ratings: ArrayLike) -> int:
 
 
 def is_severity_confounded(ratings: ArrayLike) -> bool:
-    """Whether the systems had different raters, so that severity shifts their means.
-
-    True where two systems share no rater, or where their means differ by a tenth of the variance
-    of severity between raters or more: the sum over raters of the squared differences of their
-    shares in the two systems' means (2 / k for two groups of k raters each).
-    """
+    """Whether two systems share no rater, or raters' severity may shift their means."""
     cells = np.asarray(ratings, dtype=np.float64)
     is_there = ~np.isnan(cells)
     number = is_there.sum(axis=2, keepdims=True)

@@ -1,7 +1,4 @@
-"""Two sets of numbers to how far apart their means and their distributions are.
-
-Numbers come in clusters, such as texts of the same words; a cluster may be in both sets.
-"""
+"""Two sets of numbers in clusters, some in both, to how far means and distributions are apart."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,11 +23,10 @@ _TIE = 1e-9
 
 
 def mean_shift(old: Numbers, new: Numbers) -> Estimate:
-    """How much greater the mean of the new numbers is, by Welch's t over clusters.
+    """How much greater the mean of the new numbers is, by Welch's t (1947) over clusters.
 
-    Each side's error is that of `cluster_interval`; clusters of both sides make them correlate. The
-    degrees of freedom are Welch and Satterthwaite's (1947), of clusters. None: "too few" where a
-    side has fewer than three clusters, "constant" where no cluster departs from its side's mean.
+    Clusters of both sides make them correlate. None: "too few" where a side has fewer than three
+    clusters, "constant" where no cluster departs from its side's mean.
     """
     names, n = sorted({*old[1], *new[1]}), len(old[0]) + len(new[0])
     counts = [len({*clusters}) for _, clusters in (old, new)]
@@ -66,10 +62,8 @@ def _parts(values: Floats, clusters: Sequence[str], names: Sequence[str]) -> Flo
 def shift_test(old: Numbers, new: Numbers, *, seed: str, draws: int = 1999) -> Estimate:
     """The Kolmogorov-Smirnov distance of two sets, 0 to 1, and its p by permuting clusters.
 
-    Under no shift a cluster is as well of one set as of the other: clusters of one set are
-    shuffled among the sets, and those of both exchange their numbers. p counts the draws that are
-    at least as far apart, and the data itself (Phipson & Smyth 2010); `n` counts clusters. None:
-    "too few" where a set has fewer than three clusters.
+    Clusters of one set are shuffled among the sets, those of both exchange their numbers; the data
+    itself counts as a draw (Phipson & Smyth 2010). None: "too few" below three clusters.
     """
     names = sorted({*old[1], *new[1]})
     if min(len({*clusters}) for _, clusters in (old, new)) < LEAST_CLUSTERS:

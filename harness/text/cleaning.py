@@ -1,11 +1,7 @@
-"""Texts of social media to cleaned texts, by named steps in a fixed order.
-
-A text that a step leaves without anything visible is no text: the step is named in its place.
-"""
+"""Texts of social media to cleaned texts, by named steps in a fixed order."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from html import unescape
 from typing import Final
@@ -50,31 +46,21 @@ _CONTRACTIONS: Final = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CleanedText:
-    """A cleaned text, or None with the step that left nothing of it; and the steps that changed it.
-
-    `emptied_by` is also the empty text, for a text that was blank before any step.
-    """
-
-    text: str | None
-    changed_by: tuple[str, ...]
-    emptied_by: str | None = None
+Cleaned = tuple[str | None, str | None, tuple[str, ...]]
+"""A cleaned text, why there is none, and the steps that changed it."""
 
 
-def clean(text: str, steps: Sequence[str]) -> CleanedText:
+def clean(text: str, steps: Sequence[str]) -> Cleaned:
     """Take the steps, which are names in STEPS, in the order of STEPS."""
     if is_blank(text):
-        return CleanedText(None, (), "")
+        return None, "empty", ()
     changed: list[str] = []
-    for name in STEPS:
-        if name not in steps:
-            continue
+    for name in (name for name in STEPS if name in steps):
         before, text = text, STEPS[name][1](text)
         changed += [name] if text != before else []
         if is_blank(text):
-            return CleanedText(None, tuple(changed), name)
-    return CleanedText(text, tuple(changed))
+            return None, f"emptied by {name}", tuple(changed)
+    return text, None, tuple(changed)
 
 
 def chosen_steps(names: Sequence[str]) -> tuple[str, ...]:

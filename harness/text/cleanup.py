@@ -1,9 +1,4 @@
-"""Answers as models write them to the answers alone: no lead-ins, wrapping or template residue.
-
-Removes only the very beginning, marks around the whole answer and special tokens, never a word
-inside it. A lead-in that nothing follows is the answer, and stays. Also makes any text safe to send
-(no control characters), to show (nothing that a terminal obeys) and to store (no lone surrogates).
-"""
+"""Answers as models write them to the answers alone: no lead-ins, wrapping or template residue."""
 
 import re
 from unicodedata import category
@@ -24,10 +19,7 @@ def without_controls(text: str) -> str:
 
 
 def for_display(text: str) -> str:
-    """The text without what a terminal obeys or hides: controls, turns of direction, no widths.
-
-    Models are sent turns of direction, which right-to-left scripts need.
-    """
+    """The text without what a terminal obeys or hides: controls, turns of direction, no widths."""
     return _OBEYED.sub("", text)
 
 
@@ -39,18 +31,12 @@ def is_blank(text: str) -> bool:
 
 
 def repair_surrogates(text: str) -> str:
-    """The text with U+FFFD for each lone half of a character, as of an emoji that was cut.
-
-    No encoding can write such a half, so no file, digest or server takes the text.
-    """
+    """The text with U+FFFD for each lone half of a character, as of an emoji that was cut."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def bare(text: str) -> str:
-    """The text without quotation marks around all of it, and without its one full stop.
-
-    White space counts as one blank. Other marks at the end, and dots in a row, stay.
-    """
+    """The text without quotation marks around all of it, and without its one full stop."""
     found = " ".join(text.split())
     while (quoted := _QUOTED.fullmatch(found)) is not None:
         found = quoted["inside"]
@@ -120,10 +106,7 @@ _WRAPS = (
 
 
 def without_lead_in(text: str) -> str:
-    """The answer without lead-ins, marks around it and special tokens of a chat template.
-
-    Its time grows with the length of the text alone, however many lead-ins there are.
-    """
+    """The answer without lead-ins, marks around it and special tokens of a chat template."""
     text = _RESIDUE.sub(" ", text)  # a space for each: what is left holds none
     before, span = None, _stripped(text, 0, len(text))
     while span != before:

@@ -1,7 +1,4 @@
-"""Texts to normal forms, fingerprints and near-duplicates, to compare texts by their words.
-
-The one way to find duplicates, the originals of edited texts, and texts a metric was trained on.
-"""
+"""Texts to normal forms, fingerprints and near-duplicates, to compare texts by their words."""
 
 import hashlib
 import re
@@ -35,19 +32,13 @@ _BETWEEN_WORDS: Final = re.compile(r"[\W_]+")
 
 
 def normal(text: str) -> str:
-    """The words of a text, case folded, one blank between them; without words, its marks.
-
-    Letters of every script count, and NFKC makes width and composition of characters equal.
-    """
+    """The words of a text, case folded, one blank between them; without words, its marks."""
     folded = normalize("NFKC", text).casefold()
     return _BETWEEN_WORDS.sub(" ", folded).strip() or " ".join(folded.split())
 
 
 def fingerprint(text: str) -> str:
-    """The first HASH_LENGTH hex digits of the sha256 of a text's normal form.
-
-    Texts of one normal form share it; the text cannot be read from it.
-    """
+    """The first HASH_LENGTH hex digits of the sha256 of a text's normal form."""
     words = normal(text).encode("utf-8", "surrogatepass")
     return hashlib.sha256(words).hexdigest()[:HASH_LENGTH]
 
@@ -77,19 +68,18 @@ def near_copies(texts: Sequence[str]) -> DataFrame:
     are linked where their words reach LIKENESS; a group is all that links lead to, so that its
     first and its last text may be less alike. Texts without a word are in none.
     """
-    words = [normal(text) for text in texts]
-    there = {text for text in words if text}
-    first, members = linked(there, near_duplicates([*filter(None, words)])), dict[str, list[int]]()
-    for place, text in enumerate(words):
-        if text:
-            members.setdefault(first[text], []).append(place)
-    groups = sorted((own for own in members.values() if len(own) > 1), key=len, reverse=True)
-    rows = [
-        (number, len(own), place, likeness_of(words[own[0]], words[place]))
-        for number, own in enumerate(groups, 1)
-        for place in own
-    ]
-    return pandas.DataFrame(rows, columns=["group", "size", "place", "likeness"])
+    words = pandas.Series([normal(text) for text in texts], dtype=object)
+    words = words[words != ""]
+    first = words.map(linked(words, near_duplicates(list(words))))
+    found = words.to_frame("words").assign(place=words.index)
+    found["lead"] = found["place"].groupby(first).transform("min")
+    found["size"] = found["place"].groupby(first).transform("size")
+    found = found[found["size"] > 1]
+    found = found.sort_values(["size", "lead", "place"], ascending=[False, True, True])
+    found["group"] = found.groupby("lead", sort=False).ngroup() + 1
+    pairs = zip(words[found["lead"]], found["words"], strict=True)
+    found["likeness"] = [likeness_of(one, other) for one, other in pairs]
+    return found[["group", "size", "place", "likeness"]].reset_index(drop=True)
 
 
 def linked(members: Iterable[_T], pairs: Iterable[tuple[_T, _T]]) -> dict[_T, _T]:

@@ -1,7 +1,7 @@
 """A text to the text that a perturbation makes of it by word lists, or to None without a change."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Final, TypeVar
@@ -103,18 +103,11 @@ _Span = tuple[int, int, tuple[str, ...]]
 def edit_text(text: str, spec: tasks.LocalSpec, draw: Random) -> str | None:
     """The text as a perturbation changes it; None where nothing in it can be changed."""
     pieces, end = split_pieces(text)
-    match spec:
-        case tasks.InsertSpec():
-            edited = _insert_adverb(pieces, spec, draw)
-        case tasks.DegreeSpec():
-            edited = _change_degree(pieces, spec, draw)
-        case tasks.SwapSpec():
-            edited = _swap_expression(pieces, spec, draw)
-        case tasks.GroupNamesSpec():
-            pair = group_exchange(text, spec, draw)
-            edited = pair and split_pieces(with_group_exchanged(text, pair))[0]
-        case tasks.RandomSpec():
-            edited = _edit_at_random(pieces, spec, draw)
+    if isinstance(spec, tasks.GroupNamesSpec):
+        pair = group_exchange(text, spec, draw)
+        edited = pair and split_pieces(with_group_exchanged(text, pair))[0]
+    else:
+        edited = _WAYS[type(spec)](pieces, spec, draw)
     made = join_pieces(edited, end) if edited is not None else text
     return None if normal(made) == normal(text) else made
 
@@ -295,3 +288,11 @@ def _with_synonyms(
             at = draw.randrange(1, len(edited) + 1)
             edited = _put(edited, at, at, Piece(" ", draw.choice(span[2])))
     return edited
+
+
+_WAYS: Mapping[type, Callable[..., _Edited]] = {
+    tasks.InsertSpec: _insert_adverb,
+    tasks.DegreeSpec: _change_degree,
+    tasks.SwapSpec: _swap_expression,
+    tasks.RandomSpec: _edit_at_random,
+}

@@ -1,7 +1,6 @@
 """A reply's text to the value it states, or to the reason why it states none.
 
-One small anchored function for each grammar. Nothing here searches prose for a lone letter,
-evaluates text or guesses; a reply that does not follow the grammar is UNPARSED.
+One small anchored function for each grammar, which never searches prose for a lone letter.
 """
 
 import json
@@ -126,10 +125,7 @@ def choice_text(text: str, choices: Sequence[str]) -> int | Reason:
 
 
 def is_refusal(text: str) -> bool:
-    """Whether a reply opens by declining to answer: "I'm sorry", "I can't", "No, I cannot help".
-
-    Only for replies that should be one of a few words: a sentence about oneself may open like this.
-    """
+    """Whether a reply opens by declining to answer: "I'm sorry", "I can't", "No, I cannot help"."""
     words = _plain(text)
     return bool(_REFUSAL.match(words) or _NO_BUT_REFUSED.match(words))
 
@@ -293,10 +289,7 @@ def has_answer_line(text: str) -> bool:
 
 
 def answer_line(text: str) -> str:
-    """What follows the last line that begins with `Answer:`, up to a blank line.
-
-    A text of one line without it is an answer given at once; of any other nothing is an answer.
-    """
+    """What follows the last line that begins with `Answer:`, up to a blank line."""
     *before, last = _ANSWER.split(text.strip())
     return first_paragraph(last) if before or "\n" not in last else ""
 

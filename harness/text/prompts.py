@@ -1,8 +1,7 @@
 """Prompt templates and slot values to messages, in one sandboxed Jinja environment.
 
-Slot values are data: one filter removes control characters and breaks delimiters, and they are
-never rendered again. The sandbox bounds the length of a text, not the time or memory of an
-expression: whoever renders templates of a stranger limits the process.
+The sandbox bounds the length of a text, not the time or memory of an expression: whoever renders
+templates of a stranger limits the process.
 """
 
 import re
@@ -44,10 +43,7 @@ def as_data(text: str) -> str:
 
 
 def with_paragraph(text: str, paragraph: str) -> str:
-    """The text with a paragraph put in before its last line, where the reply is to begin.
-
-    The filter of that name lets a level guide any prompt, also one of a user's pack.
-    """
+    """The text with a paragraph put in before its last line, where the reply is to begin."""
     opening, _, last = text.rpartition("\n")
     return "\n\n".join(part for part in (opening.rstrip("\n"), paragraph, last) if part)
 
@@ -130,10 +126,7 @@ class Prompts:
 
     @contextmanager
     def _refusing(self, file: str, slots: Mapping[str, Slot] | None = None) -> Iterator[None]:
-        """Turn whatever fails in a template, or in what it includes, into an error that names it.
-
-        A template is a program of the user's: it may add a text to a number, or call itself.
-        """
+        """Turn whatever fails in a template, which is a program, into an error that names it."""
         try:
             yield
         except SpecError:
@@ -204,10 +197,8 @@ class Prompts:
         for file in files or [f"{template}.user.j2"]:
             for name in self._needs(file)[0]:
                 if name is None:
-                    raise SpecError(
-                        f"{self._find(file)}: extends or includes a file whose name is computed; "
-                        "write the name out, so that its text is in the digest"
-                    )
+                    fact = f"{self._find(file)}: extends or includes a file whose name is computed"
+                    raise SpecError(f"{fact}; write the name out")
                 files += [name] if name not in files else []
         return files
 
@@ -253,8 +244,5 @@ class Prompts:
         for part in Path(file).parts:
             path /= part
             if path.is_symlink():
-                raise SpecError(
-                    f"{folder / file}: {path} is a link, which may lead to any file of this "
-                    "machine; put the text itself there"
-                )
+                raise SpecError(f"{folder / file}: {path} is a link; put the text itself there")
         return path

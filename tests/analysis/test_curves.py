@@ -1,6 +1,5 @@
 """Stored runs to the bins and curves of a table, and to a figure."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from support.each import each
 from support.hate_rows import constant, planted, run_of, stored, text
 from support.run_tables import score_rows
 
-from harness.analysis.curves import curve_name, curve_rows, names, slope_words, together
+from harness.analysis.curves import curve_rows, together
 from harness.errors import StoreError
 from harness.parts import Reason
 from harness.present.figures.figure import Figure
@@ -22,6 +21,7 @@ from harness.present.figures.scores import curve_figure
 from harness.storage.frames import records
 from harness.storage.run_tables import RunTables, SampleRecord
 from harness.storage.runs import DataEntry, StoredRun
+from harness.storage.signature import Signature
 
 PLANTED = planted()
 
@@ -49,21 +49,6 @@ def test_a_planted_monotone_model_is_recovered_by_its_curve(found: DataFrame) ->
     truth = 1 / (1 + np.exp(-(2 - 2 * at)))
     assert np.abs(value - truth).max() < 0.15
     assert None not in {row.low for row in rows}
-
-
-def test_whether_hits_fall_with_implicitness_is_said_in_a_sentence() -> None:
-    """Hits are planted with a slope of -2, and false alarms without one."""
-    run = stored(PLANTED)
-    rows = [row.score for row in score_rows(run.file, run.rows)]
-    scores = {score.metric: score for score in rows if score.group == "all"}
-
-    hits, false = slope_words(scores).split("; ")
-
-    assert re.fullmatch(
-        r"hits fall with implicitness \(slope -[12]\.\d\d log-odds a unit, .*, p 0\.000\)", hits
-    )
-    assert false.startswith("false alarms neither rise nor fall beyond chance (slope ")
-    assert slope_words({}) == "no slope of hits is known; no slope of false alarms is known"
 
 
 def test_bins_are_those_of_the_scores(found: DataFrame) -> None:
@@ -101,13 +86,6 @@ def test_a_judge_that_has_not_read_a_run_has_no_rows() -> None:
 def by(model: str, rows: DataFrame) -> DataFrame:
     names = rows["signature"].str.replace("small", model)
     return rows.assign(model=model, signature=names)
-
-
-def test_the_name_of_the_files_tells_what_is_in_them(found: DataFrame) -> None:
-    other = by("other", found)
-
-    assert curve_name(found) == curve_name(found[::-1])
-    assert curve_name(found) != curve_name(concat([found, other]))
 
 
 def drawn(rows: DataFrame) -> Figure:
@@ -161,7 +139,6 @@ def laid(*runs: StoredRun) -> DataFrame:
 def test_runs_that_differ_are_never_one_series(other: StoredRun, expected: list[str]) -> None:
     rows = laid(stored(FLAT), other)
 
-    assert list(names(rows).values()) == expected
     assert not rows.duplicated(["signature", "rate", "shape", "at"]).any()
     figure = drawn(rows)
     # Those of one data set share panels, others have panels of their own.
@@ -180,7 +157,8 @@ def test_panels_of_two_data_sets_are_named_for_them() -> None:
 def test_each_snapshot_that_answered_has_bins_of_its_own() -> None:
     rows = laid(served("s1", "s2", "s2", "s1"))
 
-    assert [name.rpartition("+")[2] for name in names(rows).values()] == ["s1", "s2"]
+    versions = [Signature.parse(name).version for name in rows["signature"].unique()]
+    assert [version.rpartition("+")[2] for version in versions] == ["s1", "s2"]
     counts = [row.n for row in some(rows, "tpr", "bin")]
     assert sum(counts) == 20  # hateful texts, each once
 

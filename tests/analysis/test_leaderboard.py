@@ -1,6 +1,5 @@
 """Only what was made by one recipe is ranked together, and each score once."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +12,13 @@ from support.each import each
 from support.run_tables import scores_of, verdicts_on
 from support.sketches import run_file
 
-from harness.analysis.boards.alarms import judge_fitness, sensitivities
+from harness.analysis.boards.alarms import judge_fitness
 from harness.analysis.boards.ranked import standings
-from harness.analysis.boards.scores import board_scores, headlines, records, score_text
+from harness.analysis.boards.scores import board_scores, headlines, score_text
 from harness.core import Score
 from harness.parts import Reason
 from harness.stats.estimate import mean_interval
+from harness.storage.frames import plain_rows
 from harness.storage.runs import RunFolder, ScoreRow
 
 FIELDS = "toy:9f31|data:d1f3,all|base|{model}:{kind}@a1|{decoding},n1,s0|near:00|minilm|v0.1.0"
@@ -151,7 +151,7 @@ def test_all_rows_of_all_runs_stand_in_one_order_whatever_came_first(tmp_path: P
 
     found = collect(folders)
 
-    assert records(collect(reversed(folders))) == records(found)
+    assert plain_rows(collect(reversed(folders))) == plain_rows(found)
     assert [(r.decoding, r.model, r.group, r.metric) for r in found.itertuples()] == [
         ("T0.3", "a", "all", "accuracy"),
         ("T0.3", "a", "irony", "accuracy"),
@@ -164,37 +164,6 @@ def test_all_rows_of_all_runs_stand_in_one_order_whatever_came_first(tmp_path: P
 def test_no_runs_make_an_empty_table(tmp_path: Path) -> None:
     assert len(collect([])) == len(collect([RunFolder(tmp_path / "unscored")])) == 0
     assert boards([]) == []
-
-
-def by(judge: str, model: str, value: float | None = 0.5) -> ScoreRow:
-    """A row of a judge with a recipe of its own."""
-    row = signed(scored(model, value), 5, f"{judge}:{len(judge):02}")
-    return replace(row, score=replace(row.score, judge=judge))
-
-
-def swapped(model: str, value: float | None = 0.5) -> ScoreRow:
-    """A row of the judge `near` under swapped samples."""
-    return signed(by("near:swapped", model, value), 5, "near:swapped:04")
-
-
-@each(
-    ("value", "other", "difference"),
-    [(0.75, 0.25, 0.5), (0.25, 0.75, -0.5), (0.5, 0.5, 0.0), (None, 0.5, None), (0.5, None, None)],
-)
-def test_sensitivity_is_the_judge_less_the_same_judge_swapped(
-    value: float | None, other: float | None, difference: float | None
-) -> None:
-    rows = [by("near", "a", value), swapped("a", other), by("near", "b")]
-    [found] = sensitivities(scores_of(rows)).itertuples()
-
-    assert (found.model, found.judge) == ("a", "near")
-    assert (None if math.isnan(found.difference) else found.difference) == difference
-
-
-@pytest.mark.parametrize(("place", "field"), [(2, "cot3"), (3, "b:x@1"), (5, "near:swapped:99")])
-def test_a_judge_swapped_under_another_recipe_says_nothing(place: int, field: str) -> None:
-    rows = [by("near", "a"), signed(swapped("a"), place, field)]
-    assert sensitivities(scores_of(rows)).empty
 
 
 SIGNATURE = "toy:9f31|data:d1f3,all|base|{}:scripted@a1|T0.3,n1,s0|near:00|minilm|v0.1.0"
@@ -220,37 +189,38 @@ def fitness(
 @each(
     ("oracle", "literal", "chance", "finding"),
     [
-        ((0.9, 0.8, 1.0), (0.1, 0.0, 0.2), 0.5, FIT),
-        ((0.75, 0.7, 0.8), (0.25, 0.2, 0.3), 0.5, UNSURE),  # exactly half of the scale
-        ((0.7, 0.6, 0.8), (0.3, 0.2, 0.4), 0.5, UNSURE),
-        ((0.65, 0.6, 0.7), (0.35, 0.3, 0.4), 0.5, WEAK),
-        ((0.9, 0.8, 1.0), (0.45, 0.3, 0.6), 0.5, UNSURE),  # literal may be below chance
-        ((1.0, 0.9, 1.0), (0.6, 0.55, 0.65), 0.5, UNFIT),  # literal is above it
-        ((0.52, 0.48, 0.56), (0.5, 0.46, 0.54), 0.5, UNFIT),
-        ((0.6, 0.3, 0.9), (0.4, 0.1, 0.7), 0.5, UNSURE),
-        ((0.55, 0.45, 0.6), (0.1, 0.0, 0.2), None, FIT),
-        ((0.6, 0.4, 0.8), (0.4, 0.2, 0.6), None, UNSURE),
-        ((0.1, 0.0, 0.2), (0.9, 0.8, 1.0), 0.5, UNFIT),
-        ((0.1, 0.0, 0.2), (0.9, 0.8, 1.0), None, UNFIT),
-        ((None, None, None), (0.1, 0.0, 0.2), 0.5, UNREAD),
-        ((0.9, 0.8, 1.0), (None, None, None), None, UNREAD),
-        ((5.0, None, None), (1.0, None, None), None, FIT),
-        ((3.0, None, None), (3.0, None, None), None, UNFIT),
+        ("1" * 36 + "0" * 4, "0" * 36 + "1" * 4, 0.5, FIT),
+        ("1" * 30 + "0" * 10, "0" * 30 + "1" * 10, 0.5, UNSURE),  # exactly half of the scale
+        ("1" * 260 + "0" * 140, "0" * 260 + "1" * 140, 0.5, WEAK),
+        ("1" * 39 + "0", "01" * 20, 0.5, UNSURE),  # literal may be below chance
+        ("1" * 40, "1" * 30 + "0" * 10, 0.5, UNFIT),  # literal is above it
+        ("10" * 200, "01" * 200, 0.5, UNFIT),
+        ("1" * 25 + "0" * 15, "0" * 25 + "1" * 15, 0.5, UNSURE),
+        ("1" * 30 + "0" * 10, "0" * 30 + "1" * 10, None, FIT),
+        ("1" * 22 + "0" * 18, "01" * 20, None, UNSURE),
+        ("0" * 36 + "1" * 4, "1" * 36 + "0" * 4, 0.5, UNFIT),
+        ("0" * 36 + "1" * 4, "1" * 36 + "0" * 4, None, UNFIT),
+        ("1" * 40, "0" * 40, None, FIT),  # a gap without spread is its own interval
+        ("10" * 20, "10" * 20, None, UNFIT),
     ],
 )
-def test_without_their_verdicts_the_controls_scores_decide(
-    oracle: Ends, literal: Ends, chance: float | None, finding: str
+def test_the_gap_of_the_controls_decides(
+    oracle: str, literal: str, chance: float | None, finding: str
 ) -> None:
-    rows = [control("oracle", oracle), control("literal", literal), control("other", (0.5, 0, 1))]
+    sides = (np.array([*map(float, side)]) for side in (oracle, literal))
 
-    [found] = fitness([replace(row, chance=chance) for row in rows])
-
-    assert (found.finding, found.is_paired) == (finding, False)
-    known = [None if np.isnan(one) else one for one in (found.ceiling, found.floor)]
-    assert known == [oracle[0], literal[0]]
+    assert read(*sides, chance=chance).finding == finding
 
 
-@pytest.mark.parametrize(("clusters", "finding"), [(1, "few"), (9, "few"), (10, FIT)])
+@pytest.mark.parametrize("lost", CONTROLS)
+def test_a_judge_of_which_no_verdict_on_a_control_could_be_read_is_unread(lost: str) -> None:
+    ends: dict[str, Ends] = dict.fromkeys(CONTROLS, (0.9, 0.8, 1.0)) | {lost: (None, None, None)}
+    [found] = fitness([control(name, own) for name, own in ends.items()])
+
+    assert (found.finding, np.isnan(found.low)) == (UNREAD, True)
+
+
+@pytest.mark.parametrize(("clusters", "finding"), [(1, "few"), (9, "few"), (10, UNSURE)])
 def test_fewer_than_ten_items_are_too_few_to_tell(clusters: int, finding: str) -> None:
     rows = [
         control("oracle", (1.0, 0.7, 1.0), clusters=clusters),
@@ -260,9 +230,7 @@ def test_fewer_than_ten_items_are_too_few_to_tell(clusters: int, finding: str) -
     assert [part.finding for part in fitness(rows)] == [finding]
 
 
-def test_nothing_is_said_of_a_judge_without_both_controls_of_one_recipe_or_of_a_swapped_one() -> (
-    None
-):
+def test_nothing_is_said_of_a_judge_without_both_controls_of_one_recipe() -> None:
     ends = (0.5, 0.4, 0.6)
     other = control("literal", ends)
     strange = replace(other, signature=other.signature.replace("|base|", "|cot3|"))
@@ -270,16 +238,16 @@ def test_nothing_is_said_of_a_judge_without_both_controls_of_one_recipe_or_of_a_
     for rest in ("oracle", "literal"):
         assert fitness([control(rest, ends), control("other", ends)]) == []
     assert fitness([control("oracle", ends), strange]) == []
-    assert fitness([control(name, ends, judge="near:swapped") for name in CONTROLS]) == []
 
 
-def read(oracle: np.ndarray, literal: np.ndarray) -> Any:  # noqa: ANN401 - a row of a frame
+def read(oracle: np.ndarray, literal: np.ndarray, *, chance: float | None = 0.5) -> Any:  # noqa: ANN401 - a row of a frame
     """What verdicts on the same items show, each item a cluster."""
     rows, verdicts = [], {}
     for model, values in (("oracle", oracle), ("literal", literal)):
         found = mean_interval(values.tolist(), [*map(str, range(len(values)))], is_share=True)
-        rows.append(control(model, (found.value, found.low, found.high), clusters=len(values)))
-        verdicts[rows[-1].signature] = values.tolist()
+        row = control(model, (found.value, found.low, found.high), clusters=len(values))
+        rows.append(replace(row, chance=chance))
+        verdicts[row.signature] = values.tolist()
     [one] = fitness(rows, verdicts)
     return one
 
@@ -292,15 +260,8 @@ def test_verdicts_on_the_same_items_narrow_the_gap() -> None:
 
     found = read(oracle, literal)
 
-    assert found.is_paired
     assert found.low > 0.5
     assert found.finding == FIT
-
-
-def test_controls_that_are_told_apart_on_every_item_make_a_fit_judge() -> None:
-    found = read(np.ones(10), np.zeros(10))
-
-    assert (found.finding, found.is_paired) == (FIT, False)  # no spread, no paired interval
 
 
 def shares(finding: str, right: float, *, count: int) -> float:

@@ -14,7 +14,7 @@ from support.each import each
 from support.hate_rows import LABELS, VARIANT, constant, labelled, planted, run_of, text
 from support.run_tables import score_rows, scores_of
 
-from harness.analysis.boards.alarms import constant_alarms, place_alarms
+from harness.analysis.boards.alarms import alarms
 from harness.specs.tasks import ClassesSpec, TaskSpec
 from harness.storage.run_tables import SampleRecord, VerdictRecord
 from harness.storage.runs import ScoreRow
@@ -48,7 +48,7 @@ def told(held: Sequence[SampleRecord], spec: TaskSpec = TASK, **changes: object)
 
 
 def found_in(scores: Sequence[ScoreRow]) -> list[Any]:
-    return [*place_alarms(scores_of(scores)).itertuples()]
+    return [one for one in alarms(scores_of(scores)).itertuples() if one.finding == "place"]
 
 
 def favourite(alarm: Any) -> float | None:  # noqa: ANN401 - a row of a frame
@@ -158,7 +158,11 @@ def table(rows: Sequence[SampleRecord]) -> list[ScoreRow]:
 
 
 def told_constant(rows: Sequence[SampleRecord]) -> list[Any]:
-    return [*constant_alarms(scores_of(table(rows))).itertuples()]
+    return constant_in(table(rows))
+
+
+def constant_in(scores: Sequence[ScoreRow]) -> list[Any]:
+    return [one for one in alarms(scores_of(scores)).itertuples() if one.finding != "place"]
 
 
 def mixed(hateful: int, benign: int, *, hits: int, false: int) -> list[SampleRecord]:
@@ -228,19 +232,18 @@ def classified(*counts: tuple[int, int, int]) -> list[ScoreRow]:
 def test_of_classes_the_constant_answer_is_the_most_common_label(
     counts: tuple[tuple[int, int, int], ...], finding: str | None
 ) -> None:
-    found = classified(*counts)
+    made = classified(*counts)
 
-    told_constant = [*constant_alarms(scores_of(found)).itertuples()]
-
-    assert [alarm.finding for alarm in told_constant] == ([finding] if finding else [])
-    assert all("constant answer non " in alarm.words for alarm in told_constant)
-    assert not any("TPR" in alarm.words for alarm in told_constant)
-    assert place_alarms(scores_of(found)).empty
+    found = constant_in(made)
+    assert [alarm.finding for alarm in found] == ([finding] if finding else [])
+    assert all("constant answer non " in alarm.words for alarm in found)
+    assert not any("TPR" in alarm.words for alarm in found)
+    assert found_in(made) == []
 
 
 def test_a_model_that_finds_few_texts_because_few_are_hateful_stands_at_no_place() -> None:
     # 93 of 100 answers are no, and that is right.
-    assert place_alarms(scores_of(table(mixed(10, 90, hits=7, false=0)))).empty
+    assert found_in(table(mixed(10, 90, hits=7, false=0))) == []
 
 
 def test_a_model_with_a_planted_slope_is_not_told_of() -> None:

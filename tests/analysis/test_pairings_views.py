@@ -133,9 +133,8 @@ ASKED_THOUGHT = JudgeEntry(
 )
 STRANGER = JudgeEntry("stranger", "accuracy", "stranger:00|both-orders", "x", "x@1")
 RATED = JudgeEntry("rated", "mean_rating", "rated:00|strict")
-SWAPPED = JudgeEntry("near:swapped", "accuracy", "near:swapped:00|minilm")
 OTHER_RECIPE = JudgeEntry("near", "accuracy", "near:99|minilm")
-ALL = (ASKED, ASKED_THOUGHT, FAR, NEAR, SWAPPED, THOUGHT, ONCE, RATED)
+ALL = (ASKED, ASKED_THOUGHT, FAR, NEAR, THOUGHT, ONCE, RATED)
 OTHER = ModelEntry("other", "scripted", "o@1", "r2")
 
 
@@ -233,10 +232,3 @@ def test_judges_by_one_recipe_serve_and_others_are_named() -> None:
 
     assert paired(found) == [("far", "far")]
     assert "near:99" in found[1][0]
-
-
-def test_a_swapped_judge_serves_only_by_name() -> None:
-    runs = read_by(NEAR, SWAPPED), read_by(NEAR, SWAPPED, model=OTHER)
-
-    assert paired(between(*runs)) == [("near", "near")]
-    assert paired(between(*runs, ("near:swapped", None))) == [("near:swapped", "near:swapped")]

@@ -102,10 +102,10 @@ def test_what_was_asked_says_how_answers_were_given_by_which_models() -> None:
 @pytest.mark.parametrize(
     ("models", "words"),
     [
-        ("ab", "that both have, of 4 independent items. Models of one group are not significantly"),
+        ("ab", "that both have, of 4 independent items; models of one group are not significantly"),
         (
             "abc",
-            "all 3 have, of 4 independent items. Not all models within a group are significantly",
+            "all 3 have, of 4 independent items; not all within a group are significantly",
         ),
     ],
 )

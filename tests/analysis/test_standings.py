@@ -20,13 +20,11 @@ from support.paired_runs import SMALL, stored, words_task
 from support.report_runs import Sketch, write_runs
 from support.run_tables import score_rows
 
-from harness.analysis.boards.alarms import constant_runs
-from harness.analysis.boards.ranked import in_order, placed, standings, unranked, verdicts_of
+from harness.analysis.boards.ranked import board_rows, standings, verdicts_of
 from harness.analysis.boards.scores import (
     BOARD_COLUMNS,
     board_scores,
     board_text,
-    headlines,
     score_text,
 )
 from harness.analysis.boards.views import board_notes
@@ -210,18 +208,6 @@ def test_a_constant_classifier_is_never_first(golds: list[str], bad: list[str]) 
             assert made[1].is_constant
 
 
-@each("metric", ["accuracy", "recall_non", "macro_f1"])
-def test_a_constant_classifier_is_first_by_no_metric(metric: str) -> None:
-    with TemporaryDirectory() as name:
-        said = {"constant": ["non"] * 12, "other": ["open"] * 6 + ["hidden"] * 6}
-        folders = classified(Path(name), GOLDS, **said)
-        scores = scores_of(folders)
-
-        heads = unranked(headlines(scores, {metric}), constant_runs(scores))
-
-    assert in_order(heads)["model"].tolist() == ["other", "constant"]
-
-
 @pytest.mark.parametrize("rate", [0.0, 1.0])
 def test_a_constant_detector_is_never_first(tmp_path: Path, rate: float) -> None:
     rows = {"constant": flagged(rate, rate), "wrong": flagged(0.1, 0.9)}
@@ -239,7 +225,7 @@ def test_no_two_rows_of_the_file_share_what_tells_them_apart(tmp_path: Path) -> 
     file = replace(other.file, run=replace(other.file.run, limit=8, seed=4), digest="f" * 16)
     folders.append(kept(tmp_path, file, other.rows, model="ant"))
 
-    rows = scores_of(folders)
+    rows = board_rows(scores_of(folders), board_of(folders))
     lines = [*csv.DictReader(board_text(rows).splitlines())]
     told = "task model variant decoding group judge metric run data limit seed prompts version"
     assert max(Counter(tuple(line[name] for name in told.split()) for line in lines).values()) == 1
@@ -254,7 +240,7 @@ def test_the_file_and_the_library_have_rank_and_group(tmp_path: Path) -> None:
     folders = said(tmp_path, ant="1" * 20, bee="0" * 20, oracle="1" * 20)
 
     scores = scores_of(folders)
-    found = records(placed(scores, standings(scores, verdicts_of(folders, scores))))
+    found = records(board_rows(scores, board_of(folders)))
     frame = leaderboard(results=tmp_path)
 
     standing = {(row.model, row.group): (row.rank, row.rank_group, row.rank_items) for row in found}

@@ -13,7 +13,6 @@ from support.terminal import on_terminal
 from support.toy import Lines, Toy, build
 
 from harness.cli import main
-from harness.pipeline.score import all_scores
 from harness.storage.runs import RunFolder, read_table
 
 WORDS = {"alpha": "yes 1", "beta": "never 2"}
@@ -60,31 +59,10 @@ def test_models_are_listed_by_variants_with_controls_below(ran: Toy, capsys: Lin
 
 
 @pytest.mark.parametrize(
-    ("options", "title", "metric", "group"),
-    [
-        (("--metric", "margin"), "toy: margin by near", "margin", "all"),
-        (("--group", "odd"), "toy: accuracy, odd by near", "accuracy", "odd"),
-    ],
-)
-def test_another_metric_or_group_is_printed_on_request(
-    ran: Toy, capsys: Lines, *, options: tuple[str, ...], title: str, metric: str, group: str
-) -> None:
-    lines = board(ran, capsys, *options)
-
-    stored = [row for run in ran.runs() for row in all_scores(RunFolder(run))]
-    scores = [row.score for row in stored if row.model == "oracle"]
-    wanted = (metric, group, "base", "T0+0.5")
-    [value] = [s.value for s in scores if (s.metric, s.group, s.variant, s.decoding) == wanted]
-    [oracle] = [line for line in lines if line.startswith("oracle")]
-    assert (lines[0], oracle.split()[1]) == (title, f"{value:.3f}")
-
-
-@pytest.mark.parametrize(
     ("options", "told"),
     [
         (("--judge", "nera"), "no run has a judge 'nera'; did you mean near"),
-        (("--metric", "margn"), "did you mean margin"),
-        (("--group", "even,odd"), "no run has a group 'even,odd'"),
+        (("--variant", "base,thing"), "no run has a variant 'thing'; did you mean think"),
     ],
 )
 def test_what_no_run_has_is_told(
@@ -95,31 +73,29 @@ def test_what_no_run_has_is_told(
     assert told in capsys.readouterr().err
 
 
-def test_json_has_the_rows_of_the_file_and_of_a_metric_that_is_chosen(
+def test_json_has_the_rows_of_the_file_and_of_a_variant_that_is_chosen(
     ran: Toy, capsys: Lines
 ) -> None:
-    found = {}
-    for options in ((), ("--metric", "margin", "--group", "odd"), ("--metrics",)):
+    found = []
+    for options in ((), ("--variant", "think")):
         capsys.readouterr()
         main(["leaderboard", "--results", str(ran.results), "--json", *options])
-        found[options] = json.loads(capsys.readouterr().out)
+        found.append(json.loads(capsys.readouterr().out))
 
-    whole, chosen, every = found.values()
+    whole, chosen = found
     assert main(["leaderboard", "--results", str(ran.results)]) == 0
-    assert len(whole) == len(read_table(ran.results / "leaderboard.csv")) < len(every)
+    assert len(whole) == len(read_table(ran.results / "leaderboard.csv"))
     assert {row["metric"] for row in whole} == {"accuracy"}
-    assert chosen == [row for row in every if (row["metric"], row["group"]) == ("margin", "odd")]
-    assert main(["leaderboard", "--results", str(ran.results), "--metrics"]) == 0
-    assert len(read_table(ran.results / "leaderboard.csv")) == len(every)
+    assert chosen == [row for row in whole if row["variant"] == "think"]
 
 
 def test_the_file_has_the_digits_a_person_reads_and_that_of_the_run_has_all(
     ran: Toy, capsys: Lines
 ) -> None:
-    board(ran, capsys, "--metrics")
+    board(ran, capsys)
 
     shown = read_table(ran.results / "leaderboard.csv")
-    exact = [row for run in ran.runs() for row in all_scores(RunFolder(run))]
+    exact = [row for run in ran.runs() for row in RunFolder(run).read_scores()]
     ends = {end for row in exact for end in (row.score.low, row.score.high) if end is not None}
     assert max(len(f"{end:.17g}") for end in ends) > 15
     assert {end for row in shown for end in (row.score.low, row.score.high)} - {None} == {

@@ -266,7 +266,7 @@ def test_a_leaderboard_of_a_task_without_runs_says_that(
     words = ["leaderboard", "--results", str(toy.results), "--task"]
 
     assert main([*words, "ishate_implicit"]) == 2
-    assert "no run of task ishate_implicit yet" in capsys.readouterr().err
+    assert "no run has a task 'ishate_implicit'" in capsys.readouterr().err
     assert main([*words, "toyy"]) == 2
     assert "did you mean toy?" in capsys.readouterr().err
 

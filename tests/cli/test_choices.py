@@ -95,7 +95,6 @@ def test_answers_had_in_different_ways_are_never_ranked_together(toy: Toy) -> No
         (["--model", "alpha", "--answers", "logprob"], ["alpha cannot give", "--answers"]),
         (["--answers", "loud"], ["--answers 'loud'", "logprob, top_logprobs or written"]),
         (["--judge", "near"], ["judge near cannot read", "which are choices", "gold"]),
-        (["--judge", "gold:swapped"], ["judge gold:swapped", "name gold alone"]),
         (["--task", "toy", "--judge", "gold"], ["judge gold cannot read", "texts", "near"]),
         (
             ["--task", "toy", "--answers", "written"],

@@ -67,7 +67,6 @@ def test_help_fits_80_columns_and_calls_values_by_words(
         "Usage: harness data fetch [OPTIONS] [SOURCE...]",
         "--judge NAMES Judges, comma-separated. Default: those of the task.",
         "--per-file N Rows of each file. Default: all.",
-        "-o, --out FOLDER Folder for the files. Default: RESULTS/curves/.",
     }
     assert wanted - {" ".join(line.split()) for line in lines} == set()
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from support.each import rest_slow
 from support.impscore_heads import random_head
 from support.stub_server import StubServer
 from support.toy import Lines, Toy
@@ -28,10 +27,6 @@ def scorer(tmp_path: Path) -> str:
 
 def run(toy: Toy, scorer: str, *options: str, model: str = "oracle") -> int:
     return toy.main("run", "--task", "hate_speech", "--model", model, "--scorer", scorer, *options)
-
-
-def curve(toy: Toy) -> int:
-    return main(["plot", "curve", *map(str, toy.runs()), "--results", str(toy.results)])
 
 
 def scores(toy: Toy, place: int = 0) -> list[ScoreRow]:
@@ -235,90 +230,15 @@ def test_what_the_board_ranks_by_is_printed(toy: Toy, scorer: str, capsys: Lines
     assert re.findall(r" gold +(\w+) +[\d.]+ +[\d.]+ to ", out) == ["accuracy", "tpr", "fpr"]
 
 
-# The command curve
-
-
-def test_curve_writes_a_table_and_a_picture_of_all_runs(
-    toy: Toy, scorer: str, capsys: Lines
-) -> None:
+def test_a_curve_is_a_figure_of_all_runs(toy: Toy, scorer: str, tmp_path: Path) -> None:
     run(toy, scorer, model="random,constant-yes")
+    out = tmp_path / "curve.svg"
 
-    assert curve(toy) == 0
+    assert main(["plot", "curve", "--results", str(toy.results), "-o", str(out)]) == 0
 
-    [picture] = (toy.results / "curves").glob("hate_speech-*.svg")
-    said = {e.text for e in ElementTree.parse(picture).iter() if e.tag.endswith("text")}
+    said = {e.text for e in ElementTree.parse(out).iter() if e.tag.endswith("text")}
     assert {"random", "constant-yes"} <= said
     assert any("lines are logistic with their 95% band" in (text or "") for text in said)
-    rows = list(csv.DictReader(picture.with_suffix(".csv").read_text("utf-8").splitlines()))
-    assert {"bin", "equal-mass bin", "logistic"} <= {row["shape"] for row in rows}
-    out = capsys.readouterr().out
-    assert "no logistic curve of tpr: constant" in out
-    assert "constant-yes: no slope of hits is known; no slope of false alarms is known" in out
-
-
-@pytest.mark.parametrize("seen", rest_slow([((),), (("Nothing asked about.",),)], kept=1))
-def test_run_and_curve_tell_in_one_line_where_nobody_knows_what_the_scorer_has_seen(
-    toy: Toy, tmp_path: Path, seen: tuple[str, ...], capsys: Lines
-) -> None:
-    silent = str(save_head(random_head(seen=seen), tmp_path / "silent.json"))
-    run(toy, silent, model="random,constant-yes")
-    ran = capsys.readouterr().err
-
-    assert curve(toy) == 0
-
-    drawn = capsys.readouterr().err
-    told = "nobody knows which texts scorer random@"
-    assert (ran.count(told), drawn.count(told)) == ((0, 0) if seen else (1, 1))
-
-
-@pytest.mark.slow
-def test_a_run_that_has_nothing_to_draw_is_told_beside_others(
-    toy: Toy, scorer: str, capsys: Lines
-) -> None:
-    run(toy, scorer, "--limit", "40")
-    run(toy, "none", "--limit", "40", model="random")
-
-    assert curve(toy) == 0
-
-    [told] = [line for line in capsys.readouterr().err.splitlines() if "is left out" in line]
-    assert "/random/" in told
-
-
-@pytest.mark.slow
-def test_a_limit_tells_runs_of_one_model_apart(toy: Toy, scorer: str, capsys: Lines) -> None:
-    run(toy, scorer)
-    run(toy, scorer, "--limit", "40")
-
-    assert curve(toy) == 0
-
-    said = capsys.readouterr().out
-    assert [
-        name for name in ("oracle, all samples", "oracle, 40 samples") if name not in said
-    ] == []
-
-
-def test_runs_of_two_scorers_are_not_drawn_together(
-    toy: Toy, scorer: str, tmp_path: Path, capsys: Lines
-) -> None:
-    other = str(save_head(random_head(seeds=(1,)), tmp_path / "other.json"))
-    for one in (scorer, other):
-        run(toy, one)
-
-    assert curve(toy) == 2
-
-    assert "whose scales differ" in capsys.readouterr().err
-
-
-def test_curve_refuses_a_file_in_place_of_its_folder_and_a_run_without_measures(
-    toy: Toy, tmp_path: Path, capsys: Lines
-) -> None:
-    (tmp_path / "mine.csv").write_text("mine", "utf-8")
-    toy.run()
-
-    assert main(["plot", "curve", "any", "-o", str(tmp_path / "mine.csv")]) == 2
-    assert "mine.csv: is a file, and -o names a folder" in capsys.readouterr().err
-    assert curve(toy) == 2
-    assert "nothing to draw" in capsys.readouterr().err
 
 
 def test_a_moderation_task_of_ones_own_is_ranked_by_macro_f1(toy: Toy, capsys: Lines) -> None:

@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -168,7 +168,7 @@ def fill(folder: Path, name: str, mark: Callable[[str, dict[str, str]], str]) ->
     with sheet.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([head, *filled])
     out = f"{sheet.stem}.rated.csv"
-    given = ("--format", "wide", "--key", str(key), "-o", str(folder / out))
+    given = ("--key", str(key), "-o", str(folder / out))
     assert main(["sheet", "read-ratings", str(sheet), *given]) == 0
     return out
 
@@ -226,18 +226,22 @@ def test_a_questionnaire_is_shuffled_blind_and_read_back_as_rankings(
         assert cell in capsys.readouterr().out
 
 
-def test_rankings_and_choices_of_others_are_read_in_a_short_layout(
+def rated(path: Path, rows: Sequence[str], scale: str = "sentences") -> None:
+    """Ratings in long form; a row has rater, topic, place and rank."""
+    cells = [row.split(",") for row in rows]
+    lines = [f"graded,{topic},{place},{who},{rank},{scale}" for who, topic, place, rank in cells]
+    path.write_text("\n".join(["task,sample_id,model,rater,value,scale", *lines]), "utf-8")
+
+
+def test_rankings_and_choices_of_others_are_read_in_long_form(
     graded: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ranks = [("ann", 1, 2, 3, 4), ("bob", 4, 3, 2, 1)]
     rows = [f"{who},cold,{at},{rank}" for who, *own in ranks for at, rank in enumerate(own, 1)]
-    head = "rater,topic,level,rank"
-    (graded.parent / "short.csv").write_text("\n".join([head, *rows]) + "\n")
-    (graded.parent / "chosen.csv").write_text(
-        "rater;topic;choice\nann;a;1\nbob;a;2\n", encoding="utf-8"
-    )
+    rated(graded.parent / "ranks.csv", rows)
+    rated(graded.parent / "chosen.csv", ["ann,a,1,1", "bob,a,2,1"], "choices")
 
-    found = beside(capsys, "short.csv", "chosen.csv")
+    found = beside(capsys, "ranks.csv", "chosen.csv")
 
     assert [found[who]["tau"] for who in ("ann", "bob", "people")] == [1, -1, 0]
     assert [found[who]["closest"] for who in ("ann", "bob", "people")] == [1, 0, 0.5]
@@ -253,7 +257,7 @@ def test_halves_of_a_study_are_told_apart_by_who_ranked_what(
         for who in people
         for level in range(1, 5)
     ]
-    (graded.parent / "two.csv").write_text("\n".join(["rater,topic,level,rank", *rows]))
+    rated(graded.parent / "two.csv", rows)
 
     found = beside(capsys, "two.csv")
 
@@ -263,17 +267,15 @@ def test_halves_of_a_study_are_told_apart_by_who_ranked_what(
 def test_a_set_ranked_in_part_is_missing_and_a_stranger_is_refused(
     graded: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (graded.parent / "some.csv").write_text(
-        "rater,topic,level,rank\nann,cold,1,1\nann,cold,2,2\nann,late,1,1\n"
-    )
+    path = graded.parent / "some.csv"
+    rated(path, ["ann,cold,1,1", "ann,cold,2,2", "ann,late,1,1"])
     assert beside(capsys, "some.csv")["ann"]["missing"] == 2
 
-    tied = "".join(f"ann,cold,{level},2\n" for level in LEVEL)
-    (graded.parent / "some.csv").write_text(f"rater,topic,level,rank\n{tied}")
+    rated(path, [f"ann,cold,{level},2" for level in LEVEL])
     found = beside(capsys, "some.csv")["ann"]
     assert (found["tau"], found["sets"], found["missing"]) == (None, 0, 1)
 
-    (graded.parent / "some.csv").write_text("rater,topic,level,rank\nann,clod,1,1\n")
+    rated(path, ["ann,clod,1,1"])
     words = ("--scorer", "own.json", "--ratings", "some.csv")
     assert main(["impscore", "evaluate", "graded.jsonl", *words]) == 2
     assert "did you mean cold?" in capsys.readouterr().err
@@ -342,7 +344,7 @@ def test_texts_of_others_are_no_markup_and_no_formula_in_a_sheet(graded: Path) -
 
 def test_the_figure_of_raters_is_drawn_of_a_file_that_people_ranked(graded: Path) -> None:
     rows = [f"{who},{t},{n},{n}" for who in ("ann", "bob") for t in ("cold", "late") for n in LEVEL]
-    (graded.parent / "ranks.csv").write_text("\n".join(["rater,topic,level,rank", *rows]))
+    rated(graded.parent / "ranks.csv", rows)
 
     words = ("graded.jsonl", "--ratings", "ranks.csv", "--scorer", "own.json", "-o", "raters.svg")
     assert main(["plot", "impscore-9", *words]) == 0

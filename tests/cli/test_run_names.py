@@ -167,11 +167,11 @@ def test_runs_are_listed_with_what_tells_them_apart(named: Toy, capsys: Lines) -
     title, *rest = capsys.readouterr().out.split("\nrun ")
     assert title.startswith("toy: variants base; judges near;")
     head, *lines = rest[0].rstrip().splitlines()
-    assert head.split() == ["tag", "model", "limit", "near", "missing", "age"]
-    assert [line.split()[1:5] for line in lines] == [
-        ["-", "oracle", "all", "1.00"],
-        ["pilot", "oracle", "2", "1.00"],
-        ["-", "literal", "all", "0.00"],
+    assert head.split() == ["tag", "model", "limit", "missing", "age"]
+    assert [line.split()[1:4] for line in lines] == [
+        ["-", "oracle", "all"],
+        ["pilot", "oracle", "2"],
+        ["-", "literal", "all"],
     ]
 
 

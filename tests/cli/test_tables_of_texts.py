@@ -45,11 +45,12 @@ def test_a_table_of_ones_own_is_split_and_its_cells_stay_as_they_are(
     )
     threads = [{row["thread"] for row in part} for part in parts]
     assert not threads[0] & threads[1]
-    card = json.loads((out / "split.json").read_text("utf-8"))
-    assert card["parts"]["train"] == {"rows": 28, "strata": {"a": 14, "b": 14}}
     shown = capsys.readouterr().out
     assert "40 rows in 20 units" in shown
     assert "Shared texts" in shown
+    assert main(["data", "split", str(posts), *options, "-o", str(out), "--json"]) == 0
+    card = json.loads(capsys.readouterr().out)
+    assert card["parts"]["train"] == {"rows": 28, "strata": {"a": 14, "b": 14}}
 
 
 def test_a_chain_of_templated_texts_that_becomes_one_group_is_told_with_a_remedy(

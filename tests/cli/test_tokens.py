@@ -49,14 +49,12 @@ def tokens(toy: Toy, *options: str, task: str = "pick", model: str = "tiny-rando
     )
 
 
-def test_a_table_has_a_row_a_variant_and_three_examples(picks: Toy, capsys: Lines) -> None:
+def test_a_table_has_a_row_a_variant(picks: Toy, capsys: Lines) -> None:
     assert tokens(picks, "--variant", "all") == 0
 
     out = capsys.readouterr().out
     rows = [line.split() for line in out.splitlines() if line.startswith(("number ", "words "))]
     assert [(row[0], row[2]) for row in rows] == [("number", "8"), ("words", "8")]
-    assert out.count("  scored ") == out.count("  apart ") == 3
-    assert "  scored [Ġ] [1]" in out
 
 
 @pytest.mark.parametrize(

@@ -181,9 +181,9 @@ def damage(parts: tuple[int, bytes, int]) -> None:
 
 
 def cleaned(text: str) -> None:
-    found = clean(text, RELEASED_STEPS)
-    assert (found.text is None) == (found.emptied_by is not None)
-    assert found.text is None or found.text.strip()
+    found, why, _ = clean(text, RELEASED_STEPS)
+    assert (found is None) == (why is not None)
+    assert found is None or found.strip()
 
 
 CASES: Mapping[str, tuple[Any, Callable[..., None]]] = {

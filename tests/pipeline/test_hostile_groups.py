@@ -4,7 +4,7 @@ from support.each import each
 from support.run_tables import score_rows
 from support.sketches import right, row, run_file
 
-from harness.pipeline.score import ALL, named_groups
+from harness.pipeline.verdict_frame import ALL, named_groups
 from harness.storage.run_tables import SampleRecord
 from harness.storage.runs import ScoreRow
 

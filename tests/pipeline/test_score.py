@@ -10,7 +10,7 @@ from support.run_tables import score_rows
 from support.sketches import JUDGE, lost, right, row, rows, run_file
 
 from harness.parts import Reason
-from harness.pipeline.score import headline_label
+from harness.pipeline.verdict_frame import headline_label
 from harness.storage.run_tables import SampleRecord, VerdictRecord
 from harness.storage.runs import JudgeEntry, RunFile, ScoreRow
 

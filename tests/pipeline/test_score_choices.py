@@ -12,7 +12,7 @@ from support.run_tables import score_rows
 
 from harness.core import Sample
 from harness.parts import Reason
-from harness.pipeline.score import averages
+from harness.pipeline.verdict_frame import averages
 from harness.specs.tasks import TaskSpec
 from harness.storage.run_tables import SampleRecord, VerdictRecord
 from harness.storage.runs import ScoreRow

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from harness.analysis.boards.alarms import alarms
-from harness.analysis.boards.scores import board_scores, score_text, whole_scores
+from harness.analysis.boards.scores import board_scores, score_text
 from harness.pipeline.choice_scores import AUC, FALSE_ALARMS, HITS, MACRO, PERMUTED
 from harness.pipeline.score import headlines
 from harness.storage.find_runs import run_folders
-from harness.storage.runs import RunFolder, ScoreRow
+from harness.storage.runs import RunFolder, ScoreRow, read_table
 
 ALSO = (PERMUTED, "accuracy_pmi", HITS, FALSE_ALARMS, AUC, MACRO)
 """Metrics that stand below the headline, where a run has them."""
@@ -24,9 +24,15 @@ def main(results: Path, model: str) -> None:
     runs = [run for run in run_folders(results) if run.read().model.name == model]
     print(HEAD, "|---" * HEAD.count(" |") + "|", sep="\n")
     for run in runs:
-        print(*map(line, shown(whole_scores(run) or [])), sep="\n")
+        print(*map(line, shown(scores_of(run))), sep="\n")
     print()
     print(*(f"- {words}" for run in runs for words in remarks(run)), sep="\n")
+
+
+def scores_of(run: RunFolder) -> list[ScoreRow]:
+    """The scores of a run; none where it is left out."""
+    text = score_text(run)
+    return read_table(run.scores, text) if text else []
 
 
 def shown(rows: Sequence[ScoreRow]) -> list[ScoreRow]:

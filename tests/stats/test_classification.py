@@ -1,6 +1,5 @@
 """Precision, recall and F1 of classes: against scikit-learn, by hand, and where there is none."""
 
-from fractions import Fraction
 from math import log, nextafter, sqrt
 from random import Random
 
@@ -77,12 +76,6 @@ def test_what_would_be_divided_by_nothing_is_null_and_never_zero(
     assert values(of(actual, chosen))[2] == expected
 
 
-def test_the_mean_f1_is_that_of_the_classes_that_are_there_or_chosen() -> None:
-    found = of([0, 0, 1], [0, 1, 1])  # F1 2/3 and 2/3; the third class is nowhere
-
-    assert found[1].value == pytest.approx(2 / 3)
-
-
 def test_a_tie_counts_in_shares() -> None:
     clusters = Clusters.named(["a", "b"])
     chosen = np.array([[0.5, 0.5], [0.0, 1.0]])
@@ -128,21 +121,6 @@ def test_precision_and_recall_of_independent_rows_have_wilsons_interval() -> Non
         assert bounds(figure) == pytest.approx((theirs.low, theirs.high))
 
 
-def test_an_f1_has_the_error_of_its_draws() -> None:
-    draw = Random(5)
-    actual = [draw.choice([0, 1]) for _ in range(300)]
-    chosen = [gold if draw.random() < 0.7 else 1 - gold for gold in actual]
-    rows = np.array(list(zip(actual, chosen, strict=True)))
-
-    low, high = bounds(
-        classification_metrics(one_hot(actual, 2), one_hot(chosen, 2), alone(300))[0][1].f1
-    )
-
-    drawn = rows[np.random.default_rng(1).integers(0, 300, (4000, 300))]
-    f1s = 2 * drawn.prod(axis=2).sum(axis=1) / drawn.sum(axis=(1, 2))
-    assert (low, high) == pytest.approx(tuple(np.quantile(f1s, [0.025, 0.975])), abs=0.01)
-
-
 def test_an_f1_of_1_has_no_interval() -> None:
     rows = one_hot([0, 1] * 6, 2)
 
@@ -173,16 +151,6 @@ def test_the_line_is_that_of_scikit_learn() -> None:
     found = line(x, y)
 
     assert found == pytest.approx((theirs.intercept_[0], theirs.coef_[0, 0]), rel=1e-4)
-
-
-def test_half_an_outcome_counts_as_half_of_each() -> None:
-    x, y = np.array([0.0, 0.0, 1.0, 1.0, 1.0]), np.array([0.5, 0.0, 0.5, 1.0, 1.0])
-
-    # Three rows at 1 with 2.5 flagged, two at 0 with a half of one.
-    found = line(x, y)
-
-    assert not isinstance(found, NoValue)
-    assert shares_of(np.array([found[0], sum(found)])) == pytest.approx([0.25, 2.5 / 3])
 
 
 @pytest.mark.parametrize(
@@ -257,30 +225,6 @@ def test_the_error_is_the_mean_gap_of_the_bins_weighed_by_their_size() -> None:
     error = calibration_error([0.92, 0.98, 0.6, 0.25], [1.0, 0.0, 1.0, 0.0])
 
     assert error == pytest.approx((2 * 0.45 + 0.4 + 0.25) / 4)
-
-
-def by_fractions(confidences: list[float], credits: list[float]) -> float:
-    """The same in exact fractions, by definition: sum over bins of n/N |credit - confidence|."""
-    total = Fraction(0)
-    pairs = [(Fraction(p), Fraction(c)) for p, c in zip(confidences, credits, strict=True)]
-    for place in range(10):
-        low, high = Fraction(place, 10), Fraction(place + 1, 10)
-        held = [(p, c) for p, c in pairs if low < p <= high or (place == 0 and p == 0)]
-        if held:
-            mean = [sum(part) / len(held) for part in zip(*held, strict=True)]
-            total += Fraction(len(held), len(pairs)) * abs(mean[0] - mean[1])
-    return float(total)
-
-
-@each("seed", range(8))
-def test_a_second_program_finds_the_same(seed: int) -> None:
-    draw = Random(seed)
-    confidences = [draw.random() for _ in range(200)]
-    credits = [draw.choice((0.0, 0.25, 0.5, 1.0)) for _ in range(200)]
-
-    assert calibration_error(confidences, credits) == pytest.approx(
-        by_fractions(confidences, credits), abs=1e-12
-    )
 
 
 @pytest.mark.parametrize("seed", range(3))

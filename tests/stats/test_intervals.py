@@ -81,14 +81,6 @@ def test_half_a_verdict_more_never_lowers_an_end(of: int) -> None:
     assert found[::2] == [ends(right(count, of)) for count in range(of + 1)]
 
 
-def test_a_cluster_half_of_whose_rows_are_right_is_no_half_verdict() -> None:
-    values, clusters = [1.0, 0.0, 1.0, 1.0] * 5, [f"{at // 2}" for at in range(20)]
-
-    found = ends(mean_interval(values, clusters, is_share=True))
-
-    assert found == ends(mean_interval(values, clusters, is_share=False))
-
-
 def test_a_share_of_clusters_stays_within_its_range() -> None:
     # Student's interval would reach to 1.09.
     values, clusters = [1.0] * 19 + [0.0], [f"c{at // 4}" for at in range(20)]

@@ -13,12 +13,12 @@ from harness.storage.signature import JudgeRecipe, Signature, short_labels
 
 PRINTED = (
     "intent_resolution:9f31c2ab|data:sample:d1f3+near@77ab,all|text:order0|"
-    "small:openai@a1+snap-2|T0.3+0.5,n1,s0|choice/beta:swapped:0011aabb@j-1|both-orders|v0.1.0"
+    "small:openai@a1+snap-2|T0.3+0.5,n1,s0|choice/beta:0011aabb@j-1|both-orders|v0.1.0"
 )
 MADE = Signature(
     *("intent_resolution", "9f31c2ab", "sample:d1f3+near@77ab", "all", "text:order0"),
     *("small", "openai", "a1+snap-2", "T0.3+0.5", "1", "0"),
-    *("choice/beta:swapped:0011aabb@j-1", "both-orders", "0.1.0"),
+    *("choice/beta:0011aabb@j-1", "both-orders", "0.1.0"),
 )
 
 
@@ -78,8 +78,6 @@ def test_other_texts_are_no_recipe(text: str) -> None:
     [
         ("near", JudgeLabel("near")),
         ("choice/beta", JudgeLabel("choice", "beta")),
-        ("near:swapped", JudgeLabel("near", is_swapped=True)),
-        ("choice/b/c:swapped", JudgeLabel("choice", "b/c", is_swapped=True)),
     ],
 )
 def test_the_label_of_a_judge_is_read_and_printed(text: str, label: JudgeLabel) -> None:

@@ -73,13 +73,6 @@ def test_system_turns_cuts_and_tokens_are_those_of_the_engine_in_process(
     assert found.served == "tiny-random"
 
 
-def test_several_replies_are_one_response_and_all_their_tokens_count(hosted: Model) -> None:
-    [response] = hosted.answer([ask("Hello.", temperature=1.0, n=3, max_tokens=SHORT)])
-
-    assert len(set(response.texts or ())) == 3
-    assert SHORT < (response.usage.completion_tokens or 0) <= 3 * SHORT
-
-
 def test_a_seed_gives_the_same_replies_alone_and_among_others(server: str) -> None:
     requests = [ask(f"{n}?", temperature=1.0, n=2, seed=seed) for n in range(8) for seed in (1, 9)]
     alone = {

@@ -43,14 +43,6 @@ def test_the_main_job_runs_on_a_real_server(results: Path) -> None:
     assert "local-server:openai@tiny-random" in headlines[0]["signature"]
 
 
-def test_the_second_run_asks_the_server_nothing(results: Path) -> None:
-    first = run(results, "--variant", "base", "--judge", "ngram-cosine")
-    before = {p: p.read_bytes() for p in results.rglob("*") if p.is_file()}
-
-    assert run(results, "--variant", "base", "--judge", "ngram-cosine", "--offline") == first
-    assert {p: p.read_bytes() for p in results.rglob("*") if p.is_file()} == before
-
-
 def test_rubbish_replies_of_a_judge_are_counted_as_missing_and_not_as_wrong(results: Path) -> None:
     judge = ("--judge", "gpt4-contextual", "--judge-model", "local-server", "--allow-self-judge")
 

@@ -1,11 +1,6 @@
-"""Scores to alarms: runs that a constant answer would equal, and judges that are not fit.
+"""Scores to alarms: runs that a constant answer would equal, and judges that are not fit."""
 
-A judge is fit that gives right answers, those of the control `oracle`, better verdicts than literal
-ones, those of the control `literal`. Each row has its words. Nothing here computes a score.
-"""
-
-from collections.abc import Iterable, Sequence
-from math import comb, nan, sqrt
+from math import comb, sqrt
 
 import numpy as np
 
@@ -15,6 +10,7 @@ from harness.parts import Reason
 from harness.pipeline.choice_scores import AUC, FALSE_ALARMS, FAVOURITE, HITS, PRECISION, RECALL
 from harness.pipeline.score import ALL
 from harness.stats.clustered import clustered_mean
+from harness.stats.estimate import NoValue
 from harness.storage.frames import Row as Row
 
 FEWEST_CLUSTERS = 10
@@ -36,20 +32,29 @@ CONSTANT = {
     "one kind": "all texts are of one kind, and a constant answer is always right",
     "beaten": "its accuracy is no better than that of the best constant answer",
 }
-"""The kinds of constant answer that a run may look like, in words."""
 _ON_PURPOSE = "constant-"
 """How the names of the controls begin that always answer alike: there it is no news."""
 _RECALL, _PRECISION = RECALL.format(""), PRECISION.format("")
-_OF_RUN = ("signature", "task", "model", "variant")
+_RATES = (HITS, FALSE_ALARMS, AUC, _RECALL)
+_RUN = ["signature", "task", "model", "variant", "data", "limit"]
 
 
 def alarms(scores: DataFrame) -> DataFrame:
     """The runs whose answers do not depend on what is asked, or are as good as a constant answer.
 
-    `signature`, `task`, `model`, `variant` and `data` of the run, `finding`: "place", or a kind of
-    CONSTANT, and the `words` that follow the run's name.
+    Which run (`signature`, `task`, `model`, `variant`, `data`, `limit`), `finding`: "place", or a
+    key of CONSTANT, and the `words` that follow the run's name.
     """
-    return pandas.concat([place_alarms(scores), constant_alarms(scores)], ignore_index=True)
+    heads, known = headlines(scores), _overall(scores, (FAVOURITE, ALIKE, *_RATES))
+    by_run = {str(name): own for name, own in known.groupby("signature")}
+    found = [*_of_places(heads, known)]
+    for head in heads[heads["signature"].isin(by_run)].itertuples():
+        is_on_purpose = head.kind == "scripted" and head.model.startswith(_ON_PURPOSE)
+        own = by_run[head.signature].set_index("metric")
+        if not is_on_purpose and (finding := _constant(own, head.clusters)):
+            found.append((head, finding, _constant_words(head, finding, own)))
+    rows = [(*(getattr(head, name) for name in _RUN), *said) for head, *said in found]
+    return pandas.DataFrame(rows, columns=[*_RUN, "finding", "words"])
 
 
 def constant_runs(scores: DataFrame) -> frozenset[str]:
@@ -58,7 +63,7 @@ def constant_runs(scores: DataFrame) -> frozenset[str]:
     They are no merit of a model, whatever their score is: where all texts are of one kind, a
     constant answer is perfect. Precision is known of the labels that were given alone.
     """
-    found = constant_alarms(scores)
+    found = alarms(scores)
     constant = set(found.loc[found["finding"].isin(("always", "never", "one label")), "signature"])
     for name, own in _overall(scores, (HITS, FALSE_ALARMS, _PRECISION)).groupby("signature"):
         is_rate = own["metric"].isin((HITS, FALSE_ALARMS))
@@ -72,105 +77,50 @@ def _overall(scores: DataFrame, begins: tuple[str, ...]) -> DataFrame:
     """The overall scores of the metrics that begin so."""
     some = [name for name in scores["metric"].cat.categories if name.startswith(begins)]
     chosen = scores[(scores["group"] == ALL) & scores["metric"].isin(some)]
-    return chosen[["signature", "metric", "value", "n", "clusters"]].astype(
-        {"signature": "object", "metric": "object"}
-    )
+    return chosen.astype({"signature": "object", "metric": "object"})
 
 
-def _frame(found: Iterable[tuple[Row, str, str]]) -> DataFrame:
-    columns = [*_OF_RUN, "data", "finding", "words"]
-    return pandas.DataFrame(
-        [
-            (*(getattr(head, name) for name in _OF_RUN), f"data:{head.data},{head.limit}", *said)
-            for head, *said in found
-        ],
-        columns=columns,
-    )
-
-
-def place_alarms(scores: DataFrame) -> DataFrame:
+def _of_places(heads: DataFrame, known: DataFrame) -> list[tuple[Row, str, str]]:
     """The runs that nearly always choose one place, or that score all choices the same.
 
-    Of the variants of a run that are of one family - with the same part before the colon - the
-    one with most responses represents it: all orders together, where they were asked. Where there
-    are rates of hits and false alarms, they show more than places do.
+    Of the variants of a run with the same part before the colon the one with most responses counts:
+    all orders together, if they were asked. Rates, or classes, show more than places do.
     """
-    known = _overall(scores, (FAVOURITE, ALIKE, HITS, FALSE_ALARMS, _RECALL))
     is_place = known["metric"].isin((FAVOURITE, ALIKE))
     shares = known[is_place].pivot(index="signature", columns="metric", values="value")
     shares = shares.reindex(columns=[FAVOURITE, ALIKE]).set_axis(["share", "same"], axis=1)
-    heads = headlines(scores).sort_values("n", kind="stable").join(shares, on="signature")
-    fields = heads["signature"].astype(object).str.split("|")
-    families = [
-        (own[0].partition(":")[0], own[1], *own[3:6], name.rpartition(":")[0])
-        for own, name in zip(fields, heads["variant"], strict=True)
-    ]
-    heads["family"] = pandas.Series(families, index=heads.index, dtype=object)
-    heads = heads.drop_duplicates("family", keep="last")
-    # Of those that have rates or classes, places mean nothing.
-    has_rates = heads["signature"].isin(set(known.loc[~is_place, "signature"]))
-    is_stuck = ~has_rates & (heads["share"] >= ALARMING)
-    is_alike = heads["same"] >= ALARMING_TIES
+    heads = heads.sort_values("n", kind="stable").join(shares, on="signature")
+    heads["family"] = [name.rpartition(":")[0] for name in heads["variant"]]
+    of_run = ["task", "data", "limit", "tested", "decoding", "seed", "judge", "judge_version"]
+    heads = heads.drop_duplicates([*of_run, "family"], keep="last")
+    heads = heads[heads["clusters"] >= FEWEST_CLUSTERS]
+    has_rates = set(known.loc[~is_place, "signature"])
     found = []
-    for row in heads[(is_stuck | is_alike) & (heads["clusters"] >= FEWEST_CLUSTERS)].itertuples():
+    for row in heads[(heads["share"] >= ALARMING) | (heads["same"] >= ALARMING_TIES)].itertuples():
         facts = []
-        if is_stuck[row.Index] and _is_rare(row.share, row.clusters):
+        if row.share >= ALARMING and row.signature not in has_rates and _is_rare(row):
             facts.append(f"{row.share:.0%} of its choices are at one position")
-        if is_alike[row.Index]:
+        if row.same >= ALARMING_TIES:
             facts.append(f"all choices score the same in {row.same:.0%} of its responses")
         words = "its accuracy depends on where the right choices are placed, not on understanding"
         found += [(row, "place", f"{' and '.join(facts)}; {words}")] if facts else []
-    return _frame(found)
+    return found
 
 
-def _is_rare(share: float, clusters: int) -> bool:
+def _is_rare(row: Row) -> bool:
     """Whether the right choices of two places rarely have so large a share at one."""
-    tail = sum(comb(clusters, count) for count in range(round(share * clusters), clusters + 1))
-    return bool(2 * tail / 2**clusters < RARELY)
+    counts = range(round(row.share * row.clusters), row.clusters + 1)
+    return bool(sum(comb(row.clusters, n) for n in counts) / 2 ** (row.clusters - 1) < RARELY)
 
 
-def constant_alarms(scores: DataFrame) -> DataFrame:
-    """The headlines that show no more than a constant answer would: at most one alarm each.
+def _constant(own: DataFrame, clusters: int) -> str | None:
+    """Which constant answer the rates of one run look like: a key of CONSTANT, or None.
 
-    Rates of hits and of false alarms, or the recall of each class, expose a constant answer
-    whatever the shares of the kinds are; accuracy alone does not. Always or never: nearly all
-    texts of both kinds are flagged, or nearly none. One label: nearly all texts of one class are
-    found, and nearly none of others. One kind: there are no texts of others, and one constant
-    answer is always right. Beaten: the run's accuracy less that of the better constant answer is
-    surely below zero: the upper end of its interval is.
+    Rates of hits and of false alarms, or the recall of each class, expose it whatever the shares of
+    the kinds are; accuracy alone does not. Beaten: the accuracy less that of the better constant
+    answer is surely below zero.
     """
-    known = _overall(scores, (HITS, FALSE_ALARMS, AUC, _RECALL))
-    by_run = {name: own.set_index("metric") for name, own in known.groupby("signature")}
-    heads = headlines(scores)
-    found = []
-    for head in heads[heads["signature"].isin(set(by_run))].itertuples():
-        if head.kind == "scripted" and head.model.startswith(_ON_PURPOSE):
-            continue
-        own = by_run[head.signature]
-        rates = [metric for metric in (HITS, FALSE_ALARMS) if metric in own.index]
-        kinds = own.loc[rates or own.index.str.startswith(_RECALL)]
-        kinds = kinds.assign(known=kinds["value"].fillna(0.0))
-        if finding := _constant_finding(kinds, head.clusters, is_of_classes=not rates):
-            found.append((head, finding, _constant_words(head, finding, kinds, own)))
-    return _frame(found)
-
-
-def _constant_words(head: Row, finding: str, kinds: DataFrame, own: DataFrame) -> str:
-    most, total = kinds["n"].idxmax(), kinds["n"].sum()
-    constant = kinds["n"].max() / total if total else 0.0
-    is_label = most.startswith(_RECALL)
-    rates = own["value"].reindex([HITS, FALSE_ALARMS, AUC])
-    named = zip(("TPR", "FPR", "AUC"), map(three, rates), strict=True)
-    shown = "" if is_label else ", ".join(" ".join(pair) for pair in named) + "; "
-    answer = f"constant answer {most.removeprefix(_RECALL)}" if is_label else "constant answer"
-    return f"{CONSTANT[finding]} ({shown}accuracy {three(head.value)}, {answer} {three(constant)})"
-
-
-def _constant_finding(kinds: DataFrame, clusters: int, *, is_of_classes: bool) -> str | None:
-    """The constant answer that one run looks like; None for none, or for too few answers.
-
-    `kinds` has its rates, each of the texts of one kind.
-    """
+    kinds, is_of_classes = _kinds(own)
     counts = sorted(kinds["clusters"].where(kinds["n"] > 0, 0), reverse=True)
     first, second = [*counts, 0, 0][:2]
     if first < FEWEST or 0 < second < FEWEST:
@@ -184,127 +134,94 @@ def _constant_finding(kinds: DataFrame, clusters: int, *, is_of_classes: bool) -
         return "always"
     if not is_of_classes and shares[-1] <= 1 - NEARLY_ALL:
         return "never"
-    return "beaten" if _is_beaten(kinds, clusters) else None
-
-
-def _is_beaten(kinds: DataFrame, clusters: int) -> bool:
-    """Whether accuracy is surely below that of naming the most common kind.
-
-    On one text the difference of both is 1 where a rarer kind is named rightly, and -1 where the
-    most common one is not. Its mean is normal, with no more independent texts than clusters.
-    """
+    # On one text the difference of both accuracies is 1 if a rarer kind is named rightly, and -1 if
+    # the most common one is not. Its mean is normal, with no more independent texts than clusters.
     right = kinds["known"].where(kinds.index != FALSE_ALARMS, 1 - kinds["known"])
     most, total = kinds["n"].idxmax(), kinds["n"].sum()
-    gained = (kinds["n"] * right).drop(most).sum()
-    lost = kinds["n"][most] * (1 - right[most])
+    gained, lost = (kinds["n"] * right).drop(most).sum(), kinds["n"][most] * (1 - right[most])
     mean = (gained - lost) / total
     error = sqrt(max(0.0, (gained + lost) / total - mean**2) / clusters)
-    return bool(mean + 1.96 * error < 0)
+    return "beaten" if mean + 1.96 * error < 0 else None
 
 
-def sensitivities(scores: DataFrame) -> DataFrame:
-    """Each judge that has read a run both as it is and with its samples swapped.
+def _kinds(own: DataFrame) -> tuple[DataFrame, bool]:
+    """The rates of a run, each of the texts of one kind, and whether they are of classes."""
+    rates = [metric for metric in (HITS, FALSE_ALARMS) if metric in own.index]
+    kinds = own.loc[rates or own.index.str.startswith(_RECALL)]
+    return kinds.assign(known=kinds["value"].fillna(0.0)), not rates
 
-    `task`, `variant`, `model`, `recipe`, `judge`, its `value`, the value where each answer is
-    paired with another sample (`swapped`), and the `difference`: how much the judge heeds what was
-    swapped.
-    """
-    heads = headlines(scores).astype({"judge": "object", "signature": "object"})
-    values = heads.set_index("signature")["value"]
-    heads = heads[~heads["judge"].str.endswith(":swapped")]
-    names = [
-        "|".join([*own[:5], own[5].replace(judge, f"{judge}:swapped", 1), *own[6:]])
-        for own, judge in zip(heads["signature"].str.split("|"), heads["judge"], strict=True)
-    ]
-    heads = heads.assign(swapped=values.reindex(names).to_numpy())
-    found = heads[pandas.Index(names).isin(values.index)]
-    found = found[["task", "variant", "model", "recipe", "judge", "value", "swapped"]]
-    return found.assign(difference=found["value"] - found["swapped"])
+
+def _constant_words(head: Row, finding: str, own: DataFrame) -> str:
+    kinds, is_of_classes = _kinds(own)
+    most, total = kinds["n"].idxmax(), kinds["n"].sum()
+    constant = three(kinds["n"].max() / total if total else 0.0)
+    named = zip(("TPR", "FPR", "AUC"), own["value"].reindex([HITS, FALSE_ALARMS, AUC]), strict=True)
+    shown = "" if is_of_classes else ", ".join(f"{n} {three(rate)}" for n, rate in named) + "; "
+    label = f" {most.removeprefix(_RECALL)}" if is_of_classes else ""
+    fact = f"accuracy {three(head.value)}, constant answer{label} {constant}"
+    return f"{CONSTANT[finding]} ({shown}{fact})"
 
 
 def judge_fitness(boards: DataFrame, verdicts: DataFrame) -> DataFrame:
-    """What the controls oracle and literal show of each judge that has read both.
+    """Whether each judge gives right answers, of oracle, better verdicts than literal ones.
 
-    `recipe`, `task`, `variant`, `judge`; `finding`: fit, unfit, weak, cannot tell, few or unread;
-    the scores `ceiling` and `floor`; `low` and `high`, the 95 % interval of their gap, NaN without
-    one; `is_paired`: whether that is of verdicts on the same items; `words`, which follow the
-    judge's name.
+    `task`, `variant`, `judge`; `finding`: fit, unfit, weak, cannot tell, few or unread; the 95 %
+    interval of their gap on the same items, `low` to `high`, NaN without one; `words`, which follow
+    the judge's name.
     """
-    controls = boards[~boards["judge"].astype(str).str.endswith(":swapped")]
-    sides = [
-        controls[controls["model"] == model].drop_duplicates("recipe", keep="last")
-        for model in (CEILING, FLOOR)
-    ]
-    recipes = [one for one in sides[0]["recipe"] if one in set(sides[1]["recipe"])]
     first, second = (
-        [*side.set_index("recipe", drop=False).loc[recipes].itertuples()] for side in sides
+        boards[boards["model"] == model].drop_duplicates("recipe", keep="last")
+        for model in (CEILING, FLOOR)
     )
-    paired = _paired_gaps(first, second, verdicts)
+    recipes = [one for one in first["recipe"] if one in set(second["recipe"])]
+    sides = [side.set_index("recipe").loc[recipes] for side in (first, second)]
+    gaps = _gaps(sides, verdicts)
     found = []
-    for ceiling, floor in zip(first, second, strict=True):
-        is_paired = ceiling.recipe in paired
-        ends = paired[ceiling.recipe] if is_paired else _unpaired(ceiling, floor)
-        finding = _finding(ceiling, floor, *ends)
-        words = _fitness_words(finding, ceiling, floor, (*ends, is_paired))
-        facts = (ceiling.recipe, ceiling.task, ceiling.variant, ceiling.judge, finding)
-        found.append((*facts, ceiling.score, floor.score, *ends, is_paired, words))
-    names = ("recipe", "task", "variant", "judge", "finding")
-    more = ("ceiling", "floor", "low", "high", "is_paired", "words")
-    return pandas.DataFrame(found, columns=[*names, *more])
+    for recipe, ceiling, floor in zip(recipes, *(side.itertuples() for side in sides), strict=True):
+        ends = gaps.get(recipe, (np.nan, np.nan))
+        finding = _fitness(ceiling, floor, *ends)
+        facts = (ceiling.task, ceiling.variant, ceiling.judge, finding, *ends)
+        found.append((*facts, _fitness_words(finding, ceiling, floor, *ends)))
+    columns = ["task", "variant", "judge", "finding", "low", "high", "words"]
+    return pandas.DataFrame(found, columns=columns)
 
 
-def _paired_gaps(
-    ceilings: Sequence[Row], floors: Sequence[Row], verdicts: DataFrame
-) -> dict[str, tuple[float, float]]:
-    """The intervals of gaps on the same items, by recipe, of those that have one."""
-    key, known = ["sample", "variant", "decoding"], verdicts[verdicts["value"].notna()]
-    of = [
-        known.assign(recipe=known["signature"].astype(object).map(names)).dropna(subset="recipe")
-        for rows in (ceilings, floors)
-        for names in [{row.signature: row.recipe for row in rows}]
-    ]
-    both = of[0].merge(of[1][["recipe", *key, "value"]], on=["recipe", *key])
-    both = both.sort_values(["recipe", *key])
-    gaps = (both["value_x"] - both["value_y"]).to_numpy()
-    clusters, found = both["cluster"].astype("category").cat.codes.to_numpy(), {}
+def _gaps(sides: list[DataFrame], verdicts: DataFrame) -> dict[str, tuple[float, float]]:
+    """The interval of the gap of each recipe; a gap that is always the same is its own."""
+    known = verdicts[verdicts["value"].notna()]
+    names = known["signature"].astype(object)
+    first, second = (
+        known.assign(recipe=names.map({row.signature: row.Index for row in side.itertuples()}))
+        for side in sides
+    )
+    keys = ["recipe", "sample", "variant", "decoding"]
+    both = first.dropna(subset="recipe").merge(second[[*keys, "value"]], on=keys).sort_values(keys)
+    gaps, found = (both["value_x"] - both["value_y"]).to_numpy(), {}
+    clusters = both["cluster"].astype("category").cat.codes.to_numpy()
     for recipe, places in both.groupby("recipe").indices.items():
-        own = np.unique(clusters[places], return_inverse=True)[1]
-        gap = clustered_mean(gaps[places], own)
-        if gap.low is not None and gap.high is not None:
-            found[str(recipe)] = gap.low, gap.high
+        gap = clustered_mean(gaps[places], clusters[places])
+        low, high = (gap.value if gap.why is NoValue.CONSTANT else e for e in (gap.low, gap.high))
+        if low is not None and high is not None:
+            found[str(recipe)] = low, high
     return found
 
 
-def _unpaired(ceiling: Row, floor: Row) -> tuple[float, float]:
-    """The interval from those of two scores (Newcombe 1998, Statistics in Medicine 17:873)."""
-    (low, high), (least, most) = _bounds(ceiling), _bounds(floor)
-    if np.isnan([low, high, least, most, ceiling.score, floor.score]).any():
-        return nan, nan
-    gap = ceiling.score - floor.score
-    down = sqrt((ceiling.score - low) ** 2 + (most - floor.score) ** 2)
-    up = sqrt((high - ceiling.score) ** 2 + (floor.score - least) ** 2)
-    return gap - down, gap + up
-
-
-def _bounds(row: Row) -> tuple[float, float]:
-    """The interval of a score; a constant over several clusters is its own interval."""
-    if np.isnan(row.score_low) and row.clusters > 1:
-        return row.score, row.score
-    return row.score_low, row.score_high
-
-
-def _finding(ceiling: Row, floor: Row, low: float, high: float) -> str:
+def _fitness(ceiling: Row, floor: Row, low: float, high: float) -> str:
     chance = ceiling.chance
     if np.isnan(ceiling.score) or np.isnan(floor.score):
         return "unread"
     if min(ceiling.clusters, floor.clusters) < FEWEST_CLUSTERS:
         return "few"
-    if np.isnan(low) or np.isnan(high):
+    if np.isnan(low):
         return "cannot tell"
     if np.isnan(chance):
         unfit = "unfit" if high <= 0 else "cannot tell"
         return "fit" if low > 0 else unfit
-    ends = [_bounds(one) for one in (ceiling, floor)]
+    # A constant over several clusters is its own interval.
+    ends = [
+        (one.score, one.score) if np.isnan(one.score_low) else (one.score_low, one.score_high)
+        for one in (ceiling, floor)
+    ]
     sides = [int(own[0] > chance) - int(own[1] < chance) for own in ends]
     is_sure_wrong = sides[0] < 0 or sides[1] > 0
     if high < MARGIN or is_sure_wrong:
@@ -312,20 +229,19 @@ def _finding(ceiling: Row, floor: Row, low: float, high: float) -> str:
     return "fit" if low >= MARGIN and sides[0] > 0 > sides[1] else "cannot tell"
 
 
-def _fitness_words(finding: str, ceiling: Row, floor: Row, gap: tuple[float, float, bool]) -> str:
-    low, high, is_paired = gap
+def _fitness_words(finding: str, ceiling: Row, floor: Row, low: float, high: float) -> str:
     both = f"oracle ({three(ceiling.score)}) from literal ({three(floor.score)})"
-    span = "-" if np.isnan([low, high]).all() else f"{three(low)} to {three(high)}"
-    words = f"gap {span}{'' if is_paired else ', unpaired'}"
-    samples, least = min(ceiling.clusters, floor.clusters), FEWEST_CLUSTERS
+    both += f", gap {'-' if np.isnan(low) else f'{three(low)} to {three(high)}'}"
+    samples = min(ceiling.clusters, floor.clusters)
     lost = [f"{row.model} {missing_words(row)}" for row in (ceiling, floor) if not row.n]
     return {
         "unread": f"has given no verdict that could be read: {'; '.join(lost)}",
-        "few": f"has read too few samples to know whether it is fit ({samples} of {least})",
-        "cannot tell": f"may be fit or unfit here, these items cannot tell: {both}, {words}",
-        "unfit": f"is unfit here: it does not distinguish {both}, {words}",
-        "weak": f"is weak here: it distinguishes {both} by less than half of its scale, {words}",
-        "fit": f"is fit here: it distinguishes {both}, {words}",
+        "few": f"has read too few samples to know whether it is fit ({samples} of "
+        f"{FEWEST_CLUSTERS})",
+        "cannot tell": f"may be fit or unfit here, these items cannot tell: {both}",
+        "unfit": f"is unfit here: it does not distinguish {both}",
+        "weak": f"is weak here: it distinguishes {both} by less than half of its scale",
+        "fit": f"is fit here: it distinguishes {both}",
     }[finding]
 
 

@@ -1,9 +1,7 @@
 """Scores of runs to boards: ranks and groups of models on the items that all of them have.
 
-Rows share a board only where their signatures differ in nothing but the model. A board is ranked
-by the headline's mean; where texts have labels, by macro F1, or by the rate of hits less that of
-false alarms, for there a constant answer may have a high accuracy. Controls and constant answers
-have no rank. Nothing here writes a file.
+A board is ranked by the headline's mean; where texts have labels, by macro F1, or by the rate of
+hits less that of false alarms, for there a constant answer may have a high accuracy.
 """
 
 import logging
@@ -13,8 +11,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from harness.analysis.boards import scores as scores_of
 from harness.analysis.boards.alarms import constant_runs
-from harness.analysis.boards.scores import board_scores, headlines, score_text
 from harness.analysis.boards.verdicts import PARTS, board_verdicts
 from harness.errors import StoreError
 from harness.lazy import DataFrame
@@ -31,7 +29,7 @@ CONTROL: Final = "scripted"
 LEAST_SHARED = 0.5
 """A model without this share of the verdicts that others have would leave them too few items."""
 _SEED = "0"
-_RANKED = ("rank", "rank_group", "shared", "rank_items", "rank_clusters")
+_RANKS = ["rank", "rank_group", "rank_items"]
 RATES: Final = "tpr_less_fpr"
 POOLED: Final[Mapping[str, Pooled]] = {"mean": mean_of, MACRO: macro_f1_of, RATES: informedness}
 """What a board may be ranked by, with the score that sums over items make."""
@@ -39,56 +37,65 @@ RANKING: Final = {MACRO: "macro F1", RATES: "TPR-FPR"}
 """What people call it; the mean has the name of its metric."""
 
 
-def leaderboard(
-    folders: Sequence[RunFolder], *, is_every: bool = False
-) -> tuple[DataFrame, DataFrame, DataFrame]:
-    """The scores of some runs, headlines alone or every one, their standings, and the verdicts.
+def leaderboard(folders: Sequence[RunFolder]) -> tuple[DataFrame, DataFrame, DataFrame]:
+    """The scores of some runs, their standings, and the verdicts behind these.
 
     Left out, after a warning, and named in `lost` of the scores' `attrs`, are runs without scores,
     and those that are to be ranked with others and whose verdicts are damaged.
     """
-    texts = {folder.path.name: score_text(folder, is_every=is_every) for folder in folders}
-    scores = board_scores(texts)
+    texts = {folder.path.name: scores_of.score_text(folder) for folder in folders}
+    scores, kept = scores_of.board_scores(texts), [*folders]
     try:
-        verdicts = verdicts_of(folders, scores)
+        verdicts = verdicts_of(kept, scores)
     except StoreError:
-        damaged = [folder for folder in folders if _is_damaged(folder, scores)]
-        scores = board_scores(texts | {folder.path.name: None for folder in damaged})
-        verdicts = verdicts_of([one for one in folders if one not in damaged], scores)
+        for folder in folders:
+            try:
+                verdicts_of([folder], scores)
+            except StoreError as error:
+                _log.warning("%s: the run is left out", error)
+                kept.remove(folder)
+                texts[folder.path.name] = None
+        scores = scores_of.board_scores(texts)
+        verdicts = verdicts_of(kept, scores)
     return scores, standings(scores, verdicts), verdicts
-
-
-def _is_damaged(folder: RunFolder, scores: DataFrame) -> bool:
-    try:
-        verdicts_of([folder], scores)
-    except StoreError as error:
-        _log.warning("%s: the run is left out", error)
-        return True
-    return False
 
 
 def verdicts_of(folders: Sequence[RunFolder], scores: DataFrame) -> DataFrame:
     """The verdicts behind the headlines that share a board or have rates: `board_verdicts`."""
-    heads = headlines(scores)
+    heads = scores_of.headlines(scores)
     sizes = heads.groupby("recipe", observed=True)["signature"].transform("size")
     rates = scores.loc[(scores["metric"] == HITS) & (scores["group"] == ALL), "signature"]
     return board_verdicts(folders, heads[(sizes > 1) | heads["signature"].isin(set(rates))])
+
+
+def board_rows(scores: DataFrame, boards: DataFrame) -> DataFrame:
+    """The rows of leaderboard.csv: the scores that boards rank by, by variant, decoding and group.
+
+    Of the overall ones `rank`, `rank_group` and `rank_items`; the columns are BOARD_COLUMNS.
+    """
+    shown = {*scores_of.HEADLINES, MACRO, HITS, FALSE_ALARMS}
+    rows = scores[scores["metric"].isin(shown)].reset_index(drop=True)
+    own = boards.loc[boards["rank"].notna(), ["signature", "metric", "ranked_by", *_RANKS]]
+    of_metric = {MACRO: [MACRO], RATES: [HITS, FALSE_ALARMS]}
+    pairs = zip(own["metric"], own["ranked_by"], strict=True)
+    own = own.assign(metric=[of_metric.get(by, [metric]) for metric, by in pairs], group=ALL)
+    key = ["signature", "metric", "group"]
+    own = own.explode("metric").astype(dict.fromkeys(key, "object"))
+    made = rows[key].astype("object").merge(own, "left", on=key)
+    rows = rows.assign(**{name: made[name].astype("Int64") for name in _RANKS})
+    return rows[[*scores_of.BOARD_COLUMNS]]
 
 
 def standings(scores: DataFrame, verdicts: DataFrame) -> DataFrame:
     """The headlines of all boards, board after board, the best model of each first.
 
     The columns of `board_scores`, where `value`, `low` and `high` are now of what the board ranks
-    by, over the model's own items; `score`, `score_low` and `score_high` are the headline's; then
-
-    - `board`: the number of the board; `ranked_by`: a name of POOLED;
-    - `is_control`, `is_constant`: a control, or nearly the same answer to all texts: no rank;
-    - `shared`: the value on the items that all ranked models have;
-    - `rank`, `rank_group`: NaN without a rank; models without a known order share a group;
-    - `rank_items`, `rank_clusters`: what the board ranks on, NaN where verdicts are not known;
-    - `tpr`, `fpr`, `has_rates`: the rates; `why`: why their difference has no interval.
+    by (`ranked_by`), over the model's own items; `score`, `score_low` and `score_high` are the
+    headline's; `shared` is the value on the items that all ranked models have, `rank_items` and
+    `rank_clusters` count these; `rank` and `rank_group` are NaN without a rank; `why` says why
+    there is no interval.
     """
-    heads = unranked(headlines(scores), constant_runs(scores))
+    heads = unranked(scores_of.headlines(scores), constant_runs(scores))
     overall = scores[scores["group"] == ALL]
     signatures = heads["signature"].astype("object")
     rates, hits, macro = (
@@ -117,7 +124,7 @@ def unranked(heads: DataFrame, constant: Collection[str]) -> DataFrame:
     return heads.assign(
         **{"score": heads["value"], "score_low": heads["low"], "score_high": heads["high"]},
         **{"tpr": np.nan, "fpr": np.nan, "has_rates": False, "why": None, "ranked_by": "mean"},
-        **dict.fromkeys(_RANKED, np.nan),
+        **dict.fromkeys([*_RANKS, "shared", "rank_clusters"], np.nan),
         board=heads.groupby("recipe", observed=True, sort=False).ngroup(),
         is_control=(heads["kind"] == CONTROL).astype(bool),
         is_constant=heads["signature"].isin(constant),
@@ -131,14 +138,11 @@ class Held(NamedTuple):
     clusters: Indices
     sums: Floats
 
-    def totals(self) -> Floats:
-        """What each cluster adds."""
-        return Clusters.named(np.unique(self.clusters, return_inverse=True)[1]).totals(self.sums)
-
-    def on(self, items: Indices) -> "Held":
-        """Those on some items that are all there."""
+    def totals(self, items: Indices) -> Floats:
+        """What each cluster adds, of some items that are all there."""
         at = np.searchsorted(self.items, items)
-        return Held(items, self.clusters[at], self.sums[at])
+        names = np.unique(self.clusters[at], return_inverse=True)[1]
+        return Clusters.named(names).totals(self.sums[at])
 
 
 def _held(verdicts: DataFrame) -> dict[str, Held]:
@@ -146,8 +150,7 @@ def _held(verdicts: DataFrame) -> dict[str, Held]:
     if not len(verdicts):
         return {}
     items = np.zeros(len(verdicts), np.int64)
-    for name in ("sample", "variant", "decoding"):
-        column = verdicts[name].cat
+    for column in (verdicts[name].cat for name in ("sample", "variant", "decoding")):
         items = items * len(column.categories) + column.codes.to_numpy()
     clusters = verdicts["cluster"].cat.codes.to_numpy()
     parts = verdicts[[name for name in verdicts if name.startswith(PARTS)]].to_numpy()
@@ -161,10 +164,13 @@ def _held(verdicts: DataFrame) -> dict[str, Held]:
 
 
 def ranked(heads: DataFrame, verdicts: DataFrame) -> DataFrame:
-    """Rows of `unranked`, as `standings`: with ranks, and in their order."""
+    """Rows of `unranked` with ranks, as `standings`: board after board, the best value first.
+
+    Constant answers and missing values are last.
+    """
     held = _held(verdicts)
     heads = _with_intervals(heads, held)
-    made = {name: heads[name].to_numpy(copy=True) for name in _RANKED}
+    made = {name: heads[name].to_numpy(copy=True) for name in (*_RANKS, "shared", "rank_clusters")}
     values, signatures = heads["value"].to_numpy(), heads["signature"].tolist()
     is_apart = (heads["is_control"] | heads["is_constant"]).to_numpy(dtype=bool)
     is_able, by = ~np.isnan(values) & ~is_apart, heads["ranked_by"].tolist()
@@ -178,13 +184,18 @@ def ranked(heads: DataFrame, verdicts: DataFrame) -> DataFrame:
         made["rank_items"][places], made["rank_clusters"][places] = len(items), 0
         if not len(items):
             continue
-        sums = np.stack([held[signatures[at]].on(items).totals() for at in able[own]])
+        kept = able[own]
+        sums = np.stack([held[signatures[at]].totals(items) for at in kept])
         made["rank_clusters"][places], pooled = sums.shape[1], POOLED[by[places[0]]]
         if not np.isnan(pooled(sums.sum(axis=1))).any():
-            found, kept = rank_groups(sums, pooled, seed=_SEED), able[own]
+            found = rank_groups(sums, pooled, seed=_SEED)
             made["shared"][kept], made["rank"][kept] = found.values, found.ranks
             made["rank_group"][kept] = found.groups
-    return in_order(heads.assign(**made))
+    heads = heads.assign(**made)
+    order = heads["shared"].fillna(heads["value"])
+    heads = heads.assign(order=0.0 - order, name=heads["model"].astype(str))
+    keys = ["board", "is_constant", "order", "name"]
+    return heads.sort_values(keys, kind="stable", ignore_index=True).drop(columns=keys[2:])
 
 
 def _shared(held: Sequence[Held]) -> tuple[list[int], Any]:
@@ -198,16 +209,6 @@ def _shared(held: Sequence[Held]) -> tuple[list[int], Any]:
     return kept, reduce(partial(np.intersect1d, assume_unique=True), parts) if parts else first[:0]
 
 
-def in_order(heads: DataFrame) -> DataFrame:
-    """Rows board after board, the best value first; constant answers and missing values last."""
-    order = heads["value"].where(heads["shared"].isna(), heads["shared"])
-    heads = heads.assign(order=-order.fillna(0.0) + 0.0, is_empty=order.isna())
-    heads["name"] = heads["model"].astype(str)
-    keys = ["board", "is_constant", "is_empty", "order", "name"]
-    made = heads.sort_values(keys, kind="stable", ignore_index=True)
-    return made.drop(columns=["order", "is_empty", "name"])
-
-
 def _with_intervals(heads: DataFrame, held: Mapping[str, Held]) -> DataFrame:
     """The jackknife's interval of each difference of rates, which has none so far."""
     heads = heads.astype({"why": "object"})
@@ -215,23 +216,10 @@ def _with_intervals(heads: DataFrame, held: Mapping[str, Held]) -> DataFrame:
         one = held.get(str(heads.at[at, "signature"]))
         if one is None or not len(one.items):
             continue
-        totals = one.totals()
+        totals = one.totals(one.items)
         without = informedness(totals.sum(axis=0) - totals)
         found = Estimate(float(heads.at[at, "value"]), len(one.items))
         ends = jackknife_interval(found, without, range_="any").within(-1.0, 1.0)
         heads.at[at, "low"], heads.at[at, "high"] = ends.low, ends.high
         heads.at[at, "why"] = ends.why
     return heads
-
-
-def placed(scores: DataFrame, boards: DataFrame) -> DataFrame:
-    """All scores, those that a board ranks by with `rank`, `rank_group` and `rank_items`."""
-    names = ["rank", "rank_group", "rank_items"]
-    own = boards.loc[boards["rank"].notna(), ["signature", "metric", "ranked_by", *names]]
-    of_metric = {MACRO: [MACRO], RATES: [HITS, FALSE_ALARMS]}
-    pairs = zip(own["metric"], own["ranked_by"], strict=True)
-    own = own.assign(metric=[of_metric.get(by, [metric]) for metric, by in pairs], group=ALL)
-    key = ["signature", "metric", "group"]
-    own = own.explode("metric").astype(dict.fromkeys(key, "object"))
-    made = scores.astype(dict.fromkeys(key, "object")).merge(own[[*key, *names]], "left", on=key)
-    return scores.assign(**{name: made[name].astype("Int64") for name in names})

@@ -1,23 +1,19 @@
-"""Runs to one frame of scores, each score once, and the headlines among them.
-
-Nothing here computes a score or ranks.
-"""
+"""Runs to one frame of scores, each score once, and the headlines among them."""
 
 import csv
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from io import StringIO
 from typing import Any
 
 from harness.errors import HarnessError, StoreError
 from harness.lazy import DataFrame, pandas
 from harness.parts import Reason
-from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, MACRO
 from harness.pipeline.score import ALL, all_scores, rows_of
 from harness.pipeline.score import HEADLINES as HEADLINES
-from harness.storage.cells import csv_text, formula_text, long_cells
-from harness.storage.frames import plain_rows
-from harness.storage.runs import COLUMNS, SCORES, RunFolder, ScoreRow, read_table, table_text
+from harness.storage.cells import formula_text, long_cells
+from harness.storage.frames import frame_csv
+from harness.storage.runs import COLUMNS, SCORES, RunFolder, table_text
 from harness.storage.signature import Signature, clean_signature
 
 _log = logging.getLogger(__name__)
@@ -55,27 +51,19 @@ def score_text(folder: RunFolder, *, is_every: bool = False) -> str | None:
             _log.warning("%s; %s: the run is left out", fact, other)
             return None
         _log.warning("%s; its scores are computed from its verdicts", fact)
-    else:
-        for path in changed:
-            words = "changed since it was written; its stored scores are shown; repeat the run"
-            _log.warning("%s: %s", path, words)
+        return text
+    words = "changed since it was written; its stored scores are shown; repeat the run"
+    for path in changed:
+        _log.warning("%s: %s", path, words)
     return text
 
 
-def whole_scores(folder: RunFolder, *, is_every: bool = False) -> list[ScoreRow] | None:
-    """The rows of `score_text`; None where the run is left out."""
-    text = score_text(folder, is_every=is_every)
-    return None if text is None else read_table(folder.scores, text) if text else []
-
-
 def board_scores(texts: Mapping[str, str | None]) -> DataFrame:
-    """The scores of some runs as one frame, each score once, in a fixed order.
+    """The scores of some runs, each once: `texts` has what `score_text` gives by the run's name.
 
-    `texts` has what `score_text` gives by the name of the run. The columns are those of scores.csv,
-    then `run`, and what the signature says: `data`, `limit`, `seed`, `prompts`, `version`,
-    `judge_version`, `kind`, `tested` (the model with its version), `recipe` (all but the model:
-    rows of one recipe share a board), `alike` (what headlines share), and `missing`, the sum over
-    reasons. `attrs` has `lost`: the runs without a text.
+    The columns are those of scores.csv, then `run`, `missing` (the sum over reasons), and what the
+    signature says: `tested` is the model with its version, `recipe` all but the model (rows of one
+    recipe share a board), `alike` what headlines share. `attrs` has `lost`: runs without a text.
     """
     known = {run: text.partition("\n")[2] for run, text in texts.items() if text}
     kinds: dict[str, Any] = dict.fromkeys(COLUMNS, "category")
@@ -115,33 +103,16 @@ def _facts(text: str) -> tuple[str, ...]:
     )
 
 
-def headlines(
-    scores: DataFrame, metrics: Collection[str] = HEADLINES, group: str = ALL
-) -> DataFrame:
+def headlines(scores: DataFrame) -> DataFrame:
     """The rows of `board_scores` over all decodings together: one a run, variant and judge."""
-    chosen = scores[(scores["group"] == group) & scores["metric"].isin(metrics)]
+    chosen = scores[(scores["group"] == ALL) & scores["metric"].isin(HEADLINES)]
     pooled = -chosen["decoding"].astype(object).str.count(r"\+").astype(int)
     chosen = chosen.loc[pooled.sort_values(kind="stable").index]
     key = ["task", "tested", "variant", "judge", "alike"]
     return chosen.drop_duplicates(key).sort_index()
 
 
-def ranked_metrics(scores: DataFrame) -> DataFrame:
-    """The scores of the metrics that boards rank by, by variant, decoding and group."""
-    return scores[scores["metric"].isin({*HEADLINES, MACRO, HITS, FALSE_ALARMS})]
-
-
-def board_text(scores: DataFrame) -> str:
+def board_text(rows: DataFrame) -> str:
     """The leaderboard as CSV, for people: floats to 6 digits, what is missing is empty."""
-    columns, scores = [], scores.reindex(columns=list(BOARD_COLUMNS))
-    for name in BOARD_COLUMNS:
-        cells = scores[name].astype(object).where(scores[name].notna(), None).tolist()
-        if name in _NUMBERS:
-            cells = [None if cell is None else float(f"{cell:.{DIGITS}g}") for cell in cells]
-        columns.append(cells)
-    return csv_text(BOARD_COLUMNS, zip(*columns, strict=True))
-
-
-def records(scores: DataFrame) -> list[dict[str, object]]:
-    """The rows of a leaderboard, with None for what is missing."""
-    return plain_rows(scores[[name for name in BOARD_COLUMNS if name in scores.columns]])
+    short = {name: [float(f"{cell:.{DIGITS}g}") for cell in rows[name]] for name in _NUMBERS}
+    return frame_csv(rows.assign(**short))

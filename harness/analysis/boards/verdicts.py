@@ -1,18 +1,14 @@
-"""Stored verdicts to the rows that boards rank: what each item adds to a model's score.
-
-Nothing here ranks or computes a score.
-"""
+"""Stored verdicts to the rows that boards rank: what each item adds to a model's score."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from harness.judges.gold import LABELLED
 from harness.lazy import DataFrame, Series, pandas
 from harness.pipeline import choice_scores
-from harness.pipeline.score import averages, signature
-from harness.pipeline.verdict_frame import detail, verdict_frame
+from harness.pipeline.score import signature
+from harness.pipeline.verdict_frame import averages, verdict_frame
 from harness.specs.tasks import TaskSpec
 from harness.stats.classification import one_hot
 from harness.storage.frames import load
@@ -27,17 +23,15 @@ _COLUMNS = (*_NAMES, "judge", "value", "served", "model_served")
 def board_verdicts(folders: Sequence[RunFolder], heads: DataFrame) -> DataFrame:
     """The verdicts behind some headline scores, one row an item and score.
 
-    `signature`, `run`, `sample`, `variant`, `decoding`, `cluster` and `group` (categories in the
-    order of their names), `value` (NaN if missing) and the columns `part_0` on: what the item adds
-    to the sums that the score is made of, NaN where it adds nothing. StoreError where the verdicts
-    of a run were changed.
+    Names are categories in their order. `value` is NaN if missing; the columns `part_0` on are what
+    the item adds to the sums that the score is made of, NaN where it adds nothing. StoreError where
+    the verdicts of a run were changed.
     """
     wanted = heads[["run", "judge", "variant", "decoding", "signature"]].astype(object)
     runs, tasks = set(wanted["run"]), dict[str, dict[RunFolder, RunFile]]()
-    for folder in folders:
-        if folder.path.name in runs:
-            file = folder.read()
-            tasks.setdefault(file.run.task, {})[folder] = file
+    for folder in (folder for folder in folders if folder.path.name in runs):
+        file = folder.read()
+        tasks.setdefault(file.run.task, {})[folder] = file
     made = [_of_task(files, wanted) for files in tasks.values()]
     if not made:
         return pandas.DataFrame(columns=["signature", "run", *_NAMES, "value"])
@@ -86,33 +80,25 @@ def _of_task(files: Mapping[RunFolder, RunFile], wanted: DataFrame) -> DataFrame
 def _is_of_signature(
     found: DataFrame, made: DataFrame, wanted: DataFrame, runs: Mapping[str, RunFile]
 ) -> "Series[bool]":
-    """Whether verdicts are of the snapshots of models that their signature names.
-
-    Those of others count as missing. With one snapshot of each model, all are.
-    """
+    """Whether verdicts are of the snapshots that their signature names: others count as missing."""
     sides = ["model_served", "served"]
     known = found.loc[found["value"].notna(), ["run", "judge", *sides]].drop_duplicates()
     known = known[known.duplicated(["run", "judge"], keep=False)].astype(object).fillna("")
     is_own = pandas.Series(data=True, index=made.index)
-    for (run, name), pairs in known.groupby(["run", "judge"]):
-        judge = next(entry for entry in runs[run].judges if entry.name == name)
-        for head in wanted[(wanted["run"] == run) & (wanted["judge"] == name)].itertuples():
-            way = {"variant": head.variant, "decoding": head.decoding}
+    for head in wanted.merge(known, on=["run", "judge"]).itertuples():
+        judge = next(entry for entry in runs[head.run].judges if entry.name == head.judge)
+        way, pair = {"variant": head.variant, "decoding": head.decoding}, [*head[-2:]]
+        if signature(runs[head.run], judge, **way, snapshots=(pair[0], pair[1])) == head.signature:
             rows = made.loc[made["signature"] == head.signature, sides].astype(object).fillna("")
-            made_by = (
-                pair
-                for pair in pairs[sides].itertuples(index=False, name=None)
-                if signature(runs[run], judge, **way, snapshots=pair) == head.signature
-            )
-            is_own[rows.index] = (rows == next(made_by, ("?", "?"))).all(axis=1)
+            is_own[rows.index] = (rows == pair).all(axis=1)
     return is_own | made["value"].isna()
 
 
 def _parts(folder: RunFolder, task: TaskSpec) -> DataFrame:
     """What each verdict of a run adds; NaN where there is no answer.
 
-    Of flags: positives flagged, positives, negatives flagged, negatives. Of classes, label by
-    label: whether it is a hit; then the times it is given or true.
+    Positives flagged, positives, negatives flagged, negatives; of classes, label by label, the
+    hits, then the times it is given or true.
     """
     verdicts = verdict_frame(folder.tables(), task)
     if task.implicitness is not None:
@@ -123,9 +109,7 @@ def _parts(folder: RunFolder, task: TaskSpec) -> DataFrame:
     else:
         labels = sorted(choice_scores.labels_of(verdicts)) or [""]
         gold = choice_scores.gold_labels(verdicts, labels)
-        given = np.zeros((len(verdicts), len(labels)))
-        for at, label in enumerate(labels):
-            given[:, at] = np.nan_to_num(detail(verdicts, LABELLED[0] + label))
+        given = choice_scores.given_labels(verdicts, labels)
         true, is_lost = one_hot(gold, len(labels)), (gold < 0) | ~given.any(axis=1)
         found = np.column_stack([given * true, given + true])
         found[is_lost] = np.nan

@@ -1,9 +1,7 @@
-"""Boards side by side as people see them: models by variants, seeds together; and notes on ranks.
+"""Boards as people see them: models by variants, seeds together; and notes on ranks."""
 
-Nothing here ranks, prints or writes.
-"""
-
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,37 +18,35 @@ from harness.storage.signature import Signature, short_labels
 def matrices(
     boards: DataFrame, files: Mapping[str, RunFile], *, is_all: bool = False
 ) -> list[DataFrame]:
-    """The rows of `standings` whose signatures differ in model, seed, variant and its words alone.
+    """The rows of `standings` whose signatures differ in model, seed and variant alone.
 
-    `files` has the first run of each recipe, by name. `attrs` of each: `variants`, its columns from
-    left to right; `averaged`, the variants that are left out because a column is the average over
-    them, none with `is_all`; `label`, what differs from others of the same task and judge. The
-    task's own judge comes first.
+    `files` has the first run of each recipe, by name. `attrs` of each: its `variants`; `averaged`,
+    those that are left out for their average, none with `is_all`; `label`, what differs from others
+    of the same task and judge. The task's own judge comes first.
     """
-    rest = boards["recipe"].astype(object).map(_rest)
-    alike = boards["task"].astype(object) + "|" + rest
+
+    def rest(recipe: str) -> str:
+        """All of a recipe but prompts, variant and seed."""
+        _, data, _, drawn, *judged = recipe.split("|")
+        return "|".join([data, drawn.rpartition(",")[0], *judged])
+
+    keys = [boards["task"].astype(object), boards["recipe"].astype(object).map(rest)]
     # The same variant in other words has a matrix of its own.
-    words = boards.assign(alike=alike).groupby(["alike", "variant"], observed=True, sort=False)
-    number = words["prompts"].transform(lambda own: own.astype(object).factorize()[0])
-    keys = [alike, number.astype(int)]
-    found = [
-        _matrix(own.reset_index(drop=True), files, is_all=is_all)
-        for _, own in boards.groupby(keys, sort=False)
-    ]
-    _label(found, files)
-    return sorted(found, key=lambda one: _place(one, files))
+    words = boards.groupby([*keys, boards["variant"]], observed=True, sort=False)["prompts"]
+    number = words.transform(lambda own: own.astype(object).factorize()[0]).astype(int)
+    groups = boards.groupby([*keys, number], sort=False)
+    found = [_matrix(own.reset_index(drop=True), files, is_all=is_all) for _, own in groups]
+    heads = [next(one.itertuples()) for one in found]
+    for one, head in zip(found, heads, strict=True):
+        alike = [row for row in heads if (row.task, row.judge) == (head.task, head.judge)]
+        one.attrs["label"] = recipe_label(head, alike, files)
 
+    def place(matrix: DataFrame) -> tuple[str, int]:
+        task, judge, run = (matrix[name].iat[0] for name in ("task", "judge", "run"))
+        names, name = files[run].task.judges, judge.partition("@")[0]
+        return task, names.index(name) if name in names else len(names)
 
-def _rest(recipe: str) -> str:
-    """A recipe without prompts, variant and seed."""
-    _, data, _, drawn, *judged = recipe.split("|")
-    return "|".join([data, drawn.rpartition(",")[0], *judged])
-
-
-def _place(matrix: DataFrame, files: Mapping[str, RunFile]) -> tuple[str, int]:
-    task, judge, run = (matrix[name].iat[0] for name in ("task", "judge", "run"))
-    names, name = files[run].task.judges, judge.partition("@")[0]
-    return task, names.index(name) if name in names else len(names)
+    return sorted(found, key=place)
 
 
 def _matrix(own: DataFrame, files: Mapping[str, RunFile], *, is_all: bool) -> DataFrame:
@@ -65,87 +61,74 @@ def _matrix(own: DataFrame, files: Mapping[str, RunFile], *, is_all: bool) -> Da
     shown = [name for name in names if name not in averaged]
     shown.sort(key=lambda name: order.index(name) if name in order else len(order))
     found = own[own["variant"].isin(shown)].reset_index(drop=True)
-    found.attrs |= {"variants": shown, "averaged": averaged, "label": ""}
+    found.attrs |= {"variants": shown, "averaged": averaged}
     return found
 
 
-def _label(found: Sequence[DataFrame], files: Mapping[str, RunFile]) -> None:
-    alike: dict[tuple[str, str], list[DataFrame]] = {}
-    for one in found:
-        alike.setdefault((one["task"].iat[0], one["judge"].iat[0]), []).append(one)
-    for members in alike.values():
-        firsts = [(one["signature"].iat[0], one["run"].iat[0]) for one in members]
-        for one, label in zip(members, recipe_labels(firsts, files), strict=True):
-            one.attrs["label"] = label
-
-
-def recipe_labels(recipes: Iterable[tuple[str, str]], files: Mapping[str, RunFile]) -> list[str]:
-    """What differs between the recipes of some signatures and their runs, apart from models."""
+def recipe_label(row: Row, rows: Sequence[Row], files: Mapping[str, RunFile]) -> str:
+    """What the recipe of a row differs in from those of others, apart from models."""
     bare = dict.fromkeys(("model", "kind", "version", "variant", "seed"), "")
-    plain = [(str(replace(Signature.parse(name), **bare)), run) for name, run in recipes]
-    labels = short_labels({name: data_words(files[run]) for name, run in plain})
-    return [labels[name].removeprefix(", ") for name, _ in plain]
+    plain = [str(replace(Signature.parse(one.signature), **bare)) for one in rows]
+    words = [data_words(files[one.run]) for one in rows]
+    labels = short_labels(dict(zip(plain, words, strict=True)))
+    at = [one.signature for one in rows].index(row.signature)
+    return labels[plain[at]].removeprefix(", ")
 
 
-Lines = Sequence[tuple[str, Sequence[Sequence[Row]]]]
-"""The name of each model with its rows in each column: one a seed."""
-
-
-def lines_of(matrix: DataFrame) -> Lines:
-    """Each model of a matrix with its rows in each column: one a seed, none where it was not run.
-
-    In the order of the first column; of several seeds the means count. Controls and constant
-    answers come last.
-    """
-    variants = matrix.attrs["variants"]
-    found: dict[str, list[list[Row]]] = {}
-    for place, variant in enumerate(variants):
-        rows: dict[str, list[Row]] = {}
-        for row in matrix[matrix["variant"] == variant].itertuples():
-            rows.setdefault(row.tested, []).append(row)
-        names = list(rows)
-        if any(len(own) > 1 for own in rows.values()):
-            names.sort(key=lambda name: (rows[name][0].is_constant, -mean_of(rows[name])))
-        for name in names:
-            found.setdefault(name, [[] for _ in variants])[place] = rows[name]
-    first = {name: next(own[0] for own in columns if own) for name, columns in found.items()}
-    models = [row.model for row in first.values()]
-    made = [
-        (row.model if models.count(row.model) == 1 else name, found[name])
-        for name, row in sorted(
-            first.items(), key=lambda pair: pair[1].is_control or pair[1].is_constant
-        )
+def lines_of(matrix: DataFrame) -> list[tuple[str, list[list[Row]]]]:
+    """Each model of a matrix with its rows in each column, one a seed; controls come last."""
+    variants: list[str] = matrix.attrs["variants"]
+    values = matrix.assign(order=matrix["shared"].fillna(matrix["value"]))
+    groups = values.groupby(["tested", "variant"], observed=True)
+    cells = {name: [*own.itertuples()] for name, own in groups}
+    firsts = {}
+    for name in matrix["tested"].unique():
+        place = next(at for at, variant in enumerate(variants) if (name, variant) in cells)
+        rows = cells[name, variants[place]]
+        known = [-row.order for row in rows if not np.isnan(row.order)]
+        order = float(np.mean(known)) if known else np.inf
+        is_apart = rows[0].is_control or rows[0].is_constant
+        firsts[name] = is_apart, place, rows[0].is_constant, order, rows[0].model
+    models = Counter(model for *_, model in firsts.values())
+    return [
+        (key[-1] if models[key[-1]] == 1 else name, [cells.get((name, v), []) for v in variants])
+        for name, key in sorted(firsts.items(), key=lambda pair: pair[1])
     ]
-    return made
 
 
-def mean_of(rows: Iterable[Row]) -> float:
-    """The mean value of some rows; minus infinity where none has one."""
-    known = [row.value for row in rows if not np.isnan(row.value)]
-    return float(np.mean(known)) if known else -np.inf
+def ranked_on(boards: DataFrame) -> str:
+    """On what models are ranked, on one board or from the least to the most of several."""
+    sizes = boards[boards["rank"].notna()].groupby("board").size()
+    several = boards[boards["board"].isin(sizes.index[sizes > 1]) & boards["rank"].notna()]
+    known = several[several["rank_items"].notna()]
+    if len(several) and not len(known):
+        return "verdicts were not read: ranked by value alone, no group is known"
+    if not len(several):
+        return "no rank: no item that all have" if (boards["rank_items"] == 0).any() else ""
+    count = int(sizes.max())
+    models = "both" if count == 2 else f"all {count}"
+    pairs = "" if count == 2 else f", Holm over {count * (count - 1) // 2} pairs"
+    groups = "models of one group are not" if count == 2 else "not all within a group are"
+    items, clusters = (
+        " to ".join(map("{:.0f}".format, sorted({known[name].min(), known[name].max()})))
+        for name in ("rank_items", "rank_clusters")
+    )
+    return (
+        f"ranked on the {items} verdicts that {models} have, of {clusters} independent items; "
+        f"{groups} significantly different (clusters swapped{pairs})"
+    )
 
 
-def board_notes(boards: DataFrame) -> list[str]:
+def board_notes(boards: DataFrame, *, has_ends: bool = True) -> list[str]:
     """Why models, other than controls, have no rank, and why values have no interval: sentences."""
-    open_ = boards[boards["value"].notna() & boards["low"].isna()]
-    ends = [(row.model, _without_bounds(row)) for row in records(open_)]
-    return [*rank_notes(boards), *_sentences("No interval", ends)]
-
-
-def rank_notes(boards: DataFrame) -> list[str]:
-    """Why models, other than controls, have no rank: a sentence a reason."""
-    is_open = boards["rank"].isna() & ~boards["is_control"]
     has_ranks = boards.groupby("board")["rank"].transform("count") > 0
-    rows = records(boards.assign(has_ranks=has_ranks)[is_open])
-    return _sentences("No rank", [(row.model, _without_rank(row)) for row in rows])
-
-
-def _sentences(what: str, found: Iterable[tuple[str, str]]) -> list[str]:
-    """A sentence a reason, with the names of those that have it."""
-    models: dict[str, dict[str, None]] = {}
-    for model, reason in found:
-        models.setdefault(reason, {})[model] = None
-    return [f"{what} for {', '.join(own)}: {reason}." for reason, own in models.items() if reason]
+    rows = boards.assign(has_ranks=has_ranks, ends=boards["value"].notna() & boards["low"].isna())
+    models: dict[tuple[str, str], dict[str, None]] = {}
+    for row in records(rows[boards["rank"].isna() & ~boards["is_control"]]):
+        models.setdefault(("No rank", _without_rank(row)), {})[row.model] = None
+    for row in records(rows[rows["ends"]]) if has_ends else ():
+        models.setdefault(("No interval", _without_bounds(row)), {})[row.model] = None
+    return [f"{what} for {', '.join(own)}: {why}." for (what, why), own in models.items() if why]
 
 
 def _without_rank(row: Row) -> str:
@@ -160,12 +143,10 @@ def _without_rank(row: Row) -> str:
 
 
 def _without_bounds(row: Row) -> str:
-    match row.why or (NoValue.TOO_FEW if row.clusters < LEAST_CLUSTERS else None):
-        case NoValue.TOO_FEW:
-            return f"too few independent items ({row.clusters})"
-        case None if row.has_rates:
-            return "its verdicts were not read"
-        case None | NoValue.CONSTANT:
-            return "all answers of a kind are alike, so that nothing shows how far they may vary"
-        case other:
-            return str(other)
+    why = row.why or (NoValue.TOO_FEW if row.clusters < LEAST_CLUSTERS else None)
+    if why is NoValue.TOO_FEW:
+        return f"too few independent items ({row.clusters})"
+    if why is None and row.has_rates:
+        return "its verdicts were not read"
+    alike = "all answers of a kind are alike, so that nothing shows how far they may vary"
+    return alike if why in (None, NoValue.CONSTANT) else str(why)

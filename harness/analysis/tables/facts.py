@@ -13,7 +13,6 @@ from harness.analysis.boards.ranked import CONTROL, ranked, unranked
 from harness.analysis.boards.scores import HEADLINES
 from harness.analysis.boards.verdicts import PARTS, board_verdicts
 from harness.errors import SpecError, StoreError, did_you_mean
-from harness.judges.custom import JudgeLabel
 from harness.lazy import DataFrame, pandas
 from harness.parts import Reason
 from harness.pipeline.choice_scores import F1, MACRO
@@ -134,9 +133,6 @@ def _main(found: DataFrame, named: set[str]) -> DataFrame:
         # A group of a class task may have no main metric; then nothing is left out.
         is_main = found["dim", "metric"].isin(HEADLINES)
         found = found[is_main] if is_main.any() else found
-    if "judge" not in named:
-        judges = found["dim", "judge"]
-        found = found[[not JudgeLabel.parse(judge).is_swapped for judge in judges]]
     if "decoding" in named:
         return found
     apart = [("dim", name) for name in (*VISIBLE, *RECIPE) if name != "decoding"]

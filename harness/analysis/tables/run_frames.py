@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from harness.analysis.boards.ranked import leaderboard, placed
-from harness.analysis.boards.scores import BOARD_COLUMNS
+from harness.analysis.boards.ranked import board_rows, leaderboard
 from harness.analysis.error_table import (
     KINDS,
     error_frame,
@@ -46,9 +45,9 @@ def items_frame(folders: Sequence[RunFolder]) -> DataFrame:
 
 
 def board_frame(folders: Sequence[RunFolder]) -> DataFrame:
-    """All scores with their ranks: the columns of leaderboard.csv."""
-    scores, boards, _ = leaderboard(folders, is_every=True)
-    return placed(scores, boards)[list(BOARD_COLUMNS)]
+    """The headline scores with their ranks: the rows of leaderboard.csv."""
+    scores, boards, _ = leaderboard(folders)
+    return board_rows(scores, boards)
 
 
 def rates_frame(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.analysis.boards import ranked
-from harness.analysis.boards.scores import board_text, ranked_metrics
+from harness.analysis.boards.scores import board_text
 from harness.cli.boards import put_joint_boards
 from harness.cli.options import ExitCode
 from harness.cli.plans.prices import has_price, put_calls, put_sums
@@ -118,7 +118,7 @@ class Study:
             show_json(self._ended(files))
         elif runs:
             say("")
-            put_joint_boards(runs, is_whole=True)
+            put_joint_boards(runs)
             if self.name and (budget := self.space.terms.budget) is not None:
                 say(f"cost: {usd(budget.spent_usd)} of {budget.cap_usd:g} USD", is_prose=True)
             for name, path in files.items():
@@ -164,8 +164,7 @@ class Study:
     def _write(self, folders: Sequence[RunFolder], leaderboard: Path, report: Path) -> None:
         own = list({folder.path: folder for folder in folders}.values())
         rows, boards, _ = ranked.leaderboard(own)
-        rows = ranked_metrics(ranked.placed(rows, boards))
-        write_whole(leaderboard, board_text(rows).encode())
+        write_whole(leaderboard, board_text(ranked.board_rows(rows, boards)).encode())
         data, _ = write_page(own, self.space.results, report)
         for note in data.notes:
             warn(note)

@@ -37,18 +37,12 @@ class DriftChoice:
     new: str = argument("NEW", "The same later: a table, or a run of the same task.")
     by: str | None = option("Columns by whose groups rates are compared, comma-separated.", None)
     column: str | None = option("Column of the texts of tables. Default: text.", None)
-    flag: str | None = option(
-        "Column of tables that says what was flagged: 1 or 0, yes or no.", None
-    )
+    flag: str | None = option("Column of tables: what was flagged, 1 or 0, yes or no.", None)
     measured: str | None = option(
-        "Column of tables with measured implicitness. Default: the texts are scored.",
-        None,
-        flags="--implicitness",
+        "Column of measured implicitness. Default: texts are scored.", None, flags="--implicitness"
     )
     least: options.Least = 10
-    is_alarm: bool = option(
-        "End with exit code 1 where something has drifted.", False, flags="--alarm"
-    )
+    is_alarm: bool = option("Exit code 1 if something has drifted.", False, flags="--alarm")
     out: Path | None = option("CSV file to write.", None, flags="-o --out")
 
 
@@ -69,15 +63,12 @@ def drift(
       harness drift may.csv june.csv --flag removed --by topic
       harness drift 3f9a 81c2 --by target
     """
-    by = options.names(choice.by, "--by")
-    sides = (choice.old, choice.new)
-    are_files = [Path(name).is_file() for name in sides]
-    if any(are_files) != all(are_files):
-        file, other = sides[:: 1 if are_files[0] else -1]
-        raise SpecError(
-            f"drift: {file} is a file, and {other} is no file; name two files, or two runs"
-        )
-    if all(are_files):
+    by, sides = options.names(choice.by, "--by"), (choice.old, choice.new)
+    are_files = {Path(name).is_file() for name in sides}
+    if len(are_files) > 1:
+        other = next(name for name in sides if not Path(name).is_file())
+        raise SpecError(f"drift: {other} is no file, the other is one; name two files, or two runs")
+    if are_files == {True}:
         old, new = (_file_texts(name, choice, by, scorer, where) for name in sides)
     else:
         old, new = _run_texts(choice, point, by, where)
@@ -101,10 +92,7 @@ def _file_texts(
 ) -> DataFrame:
     """The texts of a table, as `drift` takes them; a row without words is like no other."""
     if by and choice.flag is None:
-        raise SpecError(
-            "--by: splits rates by groups, and nothing says what was flagged in these tables; "
-            "add --flag COLUMN"
-        )
+        raise SpecError("--by: splits rates by groups, of what is flagged; add --flag COLUMN")
     has_column = any((choice.column, choice.flag, choice.measured, by))
     table, source = read_input(name, None, has_column=has_column)
     texts = column_of(table, choice.column, where=source)
@@ -141,10 +129,7 @@ def _flag(cell: str, place: str) -> float | None:
     """1 where a cell says flagged; blank cells in a column of 1 and 0 make it one of floats."""
     word = cell.strip().casefold().removesuffix(".0")
     if word not in FLAGS and word not in ("", "nan"):
-        raise DataError(
-            f"{place} holds {cell!r:.60}; write {', '.join(FLAGS)}, or leave a cell empty where "
-            "nobody knows"
-        )
+        raise DataError(f"{place} holds {cell!r:.60}; write {', '.join(FLAGS)}, or nothing")
     return FLAGS.get(word)
 
 
@@ -156,11 +141,9 @@ def _run_texts(
     first, second = (folder.read().run for folder in folders)
     if first.task != second.task:
         raise SpecError(f"drift: runs of {first.task} and {second.task}; name one task's")
-    scales = {run.data.partition("+")[2] for run in (first, second)}
-    if len(scales) > 1:
+    if len({run.data.partition("+")[2] for run in (first, second)}) > 1:
         raise SpecError(
-            f"drift: implicitness by {' and '.join(sorted(scales))} is not on one scale; run again "
-            "with one --scorer"
+            "drift: implicitness by two scorers is not on one scale; run again with one --scorer"
         )
     query, space = point.query(where.results, tuple(by)), where.workspace()
     sides = [run_texts(read_rate_texts(space, one, query, where.table)) for one in folders]
@@ -201,9 +184,7 @@ class CardChoice:
 
     run: options.RunName
     by: str | None = option(
-        "Columns to split rates by, comma-separated. Default: all that the run keeps, of 2 to 20 "
-        "values.",
-        None,
+        "Columns, comma-separated. Default: all that the run keeps, of 2 to 20 values.", None
     )
     out: Path = option("Markdown file to write.", flags="-o --out")
 

@@ -1,6 +1,5 @@
 """The commands that make tables of tables: split and clean."""
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,20 +7,19 @@ from pathlib import Path
 
 from harness.analysis.error_table import output_format
 from harness.cli import options
-from harness.cli.impscore import Format, read_input
+from harness.cli.impscore import read_input
 from harness.cli.options import AsJson, ExitCode, argument, one_of, option
 from harness.data import split as parting
-from harness.data.download import sha256
 from harness.data.split import STRATUM, leaks, split_rows
 from harness.errors import DataError, SpecError, did_you_mean
 from harness.implicitness.scorer import Flag, text_of
 from harness.lazy import DataFrame, pandas
 from harness.present.screen import say, show, show_json, show_rows, warn
-from harness.storage.cells import cell_text, json_text
+from harness.storage.cells import cell_text
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.frames import plain_rows
 from harness.storage.tables import Column, FileFormat, Table, column_of, extended
-from harness.text.cleaning import RELEASED_STEPS, STEPS, chosen_steps
+from harness.text.cleaning import RELEASED_STEPS, STEPS, Cleaned, chosen_steps
 from harness.text.cleaning import clean as clean_text
 
 SHARED = {
@@ -30,7 +28,7 @@ SHARED = {
 }
 NAMES = ("train", "dev", "test")
 MOST_SHOWN = 20
-"""How many strata the screen shows; split.json has all."""
+"""How many strata the screen shows; JSON has all."""
 MOST_OF_A_UNIT, LEAST_OF_A_UNIT = 0.1, 10
 """The share of all rows, and the rows, above which one unit decides what the parts look like."""
 
@@ -42,20 +40,15 @@ class SplitChoice:
     files: list[str] = argument("TABLE", "Table to split; with --check the parts there are.")
     by: str | None = option("Columns whose values each part has alike, comma-separated.", None)
     shares: str = option("Shares of the parts.", "70,15,15", metavar="LIST")
-    group: str | None = option(
-        "Columns whose equal values stay in one part, comma-separated.", None, metavar="NAMES"
-    )
+    group: str | None = option("Columns, comma-separated: equal values stay in one part.", None)
     link: str = option(
-        "near: rows of nearly the same words stay in one part, and so on from row to row; same: "
-        "those of the same words; none: rows are linked by --group alone.",
+        "What stays in one part: near: rows of nearly the same words, and so on from row to row; "
+        "same: those of the same words; none: rows linked by --group alone.",
         "near",
     )
     column: str | None = option("Column of the texts. Default: text.", None)
-    is_check: bool = option(
-        "Split nothing: count what the given files share.", False, flags="--check"
-    )
+    is_check: bool = option("Only count what the given files share.", False, flags="--check")
     out: Path | None = option("Folder for the parts.", None, flags="-o --out")
-    layout: Format = None
     seed: options.Seed = 0
 
 
@@ -75,7 +68,7 @@ def split(choice: SplitChoice, is_json: AsJson = False) -> int:
     if choice.out is None or len(choice.files) > 1:
         raise SpecError("split: name one table and a folder with -o, or parts with --check")
     refuse_file(choice.out)
-    table, where = read_input(choice.files[0], choice.layout, has_column=choice.column is not None)
+    table, where = read_input(choice.files[0], None, has_column=choice.column is not None)
     shares = parting.shares_of(choice.shares)
     named = {2: NAMES[::2], 3: NAMES}
     names = named.get(len(shares), [f"part{at}" for at in range(1, len(shares) + 1)])
@@ -89,15 +82,12 @@ def split(choice: SplitChoice, is_json: AsJson = False) -> int:
         write_whole(path, extended(parting.picked(table, part), (), target))
     texts = [(name, found["text"][part].tolist()) for name, part in zip(names, places, strict=True)]
     shared = leaks(texts)
-    card = _card(choice, found, names) | {"leaks": plain_rows(shared)}
-    text = json.dumps(json.loads(json_text(card)), indent=1)
-    write_whole(choice.out / "split.json", f"{text}\n".encode())
     if is_json:
-        show_json(card)
+        show_json(_card(found, names) | {"leaks": plain_rows(shared)})
         return ExitCode.DONE
     _put(choice, found, names)
     show(shared.rename(columns=SHARED), "Shared texts")
-    say(f"wrote {', '.join(map(str, paths))} and {choice.out / 'split.json'}")
+    say(f"wrote {', '.join(map(str, paths))}")
     return ExitCode.DONE
 
 
@@ -106,7 +96,7 @@ def _check(choice: SplitChoice, *, is_json: bool) -> int:
         raise SpecError("--check: name two files or more, the one to train on first")
     parts = []
     for file in choice.files:
-        table, where = read_input(file, choice.layout, has_column=choice.column is not None)
+        table, where = read_input(file, None, has_column=choice.column is not None)
         cells = column_of(table, choice.column, where=where)
         parts.append((Path(file).name, [cell if isinstance(cell, str) else "" for cell in cells]))
     found = leaks(parts)
@@ -141,20 +131,15 @@ def cells_of(table: Table, name: str, given: str, where: str) -> list[str]:
     return [cell_text(cell) for cell in table.cells(table.columns.index(name))]
 
 
-def _card(choice: SplitChoice, found: DataFrame, names: Sequence[str]) -> dict[str, object]:
-    """What was split and how, and the rows of each part by stratum."""
-    source = Path(choice.files[0])
-    parts = {name: found[STRATUM][found["part"] == at] for at, name in enumerate(names)}
-    settings = ("by", "group", "link", "shares", "seed")
+def _card(found: DataFrame, names: Sequence[str]) -> dict[str, object]:
+    """The rows of each part by stratum, and the units they were dealt in."""
+    strata = {name: found[STRATUM][found["part"] == at] for at, name in enumerate(names)}
     return {
-        "table": source.name,
-        "sha256": sha256(source) if source.is_file() else None,
-        **{name: getattr(choice, name) for name in settings},
         "units": found["unit"].nunique(),
         "largest_unit": int(found["unit"].value_counts().max()),
         "parts": {
             name: {"rows": len(own), "strata": own.value_counts().sort_index().to_dict()}
-            for name, own in parts.items()
+            for name, own in strata.items()
         },
     }
 
@@ -167,15 +152,14 @@ def _put(choice: SplitChoice, found: DataFrame, names: Sequence[str]) -> None:
     lines += [[name, *counts.loc[name].tolist()] for name in strata[:MOST_SHOWN] if name]
     show_rows("Rows", (choice.by or "rows", *names), lines)
     if len(strata) > MOST_SHOWN:
-        say(f"{len(strata) - MOST_SHOWN} further strata: see split.json")
+        say(f"{len(strata) - MOST_SHOWN} further strata: see --json")
     largest = int(found["unit"].value_counts().max())
     say(f"{len(found)} rows in {found['unit'].nunique()} units, the largest of {largest} rows")
     if largest > max(MOST_OF_A_UNIT * len(found), LEAST_OF_A_UNIT):
         warn(
-            f"WARNING: one group holds {largest} of {len(found)} rows, and lies in one part "
-            "as a whole: rows are linked by --group, by the same words and, one to the next, by "
-            "nearly the same words, as those of a template. --link same links rows of the same "
-            "words alone; --group COLUMN links those of one template"
+            f"WARNING: one group holds {largest} of {len(found)} rows, and lies in one part: rows "
+            "are linked by --group and, one to the next, by nearly the same words, as those of a "
+            "template; --link same links those of the same words alone"
         )
 
 
@@ -186,15 +170,10 @@ class CleanChoice:
     file: str | None = argument("FILE", "Table, or - for stdin.", None)
     column: str | None = option("Column of the texts. Default: text.", None)
     steps: str | None = option(
-        "Steps, comma-separated; they are taken in the order that the command lists without FILE. "
-        "Default: those of the released cleaned texts of ISHate.",
-        None,
+        "Steps, comma-separated. Default: those of the cleaned texts of ISHate.", None
     )
     name: str = option("Name of the new column.", "cleaned", flags="--as")
-    out: Path | None = option(
-        "File to write: .csv, .tsv, .jsonl or .parquet.", None, flags="-o --out"
-    )
-    layout: Format = None
+    out: Path | None = option("File: .csv, .tsv, .jsonl or .parquet.", None, flags="-o --out")
 
 
 def clean(choice: CleanChoice, is_json: AsJson = False) -> int:
@@ -217,13 +196,13 @@ def clean(choice: CleanChoice, is_json: AsJson = False) -> int:
         raise SpecError("-o: name the file to write, as in -o cleaned.csv")
     target = output_format(out)
     steps = chosen_steps(options.names(choice.steps, "--steps"))
-    table, where = read_input(choice.file, choice.layout, has_column=choice.column is not None)
+    table, where = read_input(choice.file, None, has_column=choice.column is not None)
     refuse_source(out, Path(where))
     found = [_cleaned(cell, steps) for cell in column_of(table, choice.column, where=where)]
-    notes, missing = [note for _, note, _ in found], Counter(note for _, note, _ in found if note)
-    texts = [text for text, _, _ in found]
+    texts, notes, _ = zip(*found, strict=True)
     added = [Column(choice.name, texts, False), Column(f"{choice.name}_note", notes, False)]
     write_whole(out, extended(table, added, target))
+    missing = Counter(note for note in notes if note)
     changed = Counter(name for _, _, own in found for name in own)
     if is_json:
         of = {name: changed[name] for name in steps}
@@ -238,13 +217,6 @@ def clean(choice: CleanChoice, is_json: AsJson = False) -> int:
     return ExitCode.of(missing)
 
 
-def _cleaned(cell: object, steps: Sequence[str]) -> tuple[str | None, str | None, tuple[str, ...]]:
-    """A cell's cleaned text, why there is none, and the steps that changed it."""
+def _cleaned(cell: object, steps: Sequence[str]) -> Cleaned:
     text = text_of(cell)
-    if isinstance(text, Flag):
-        return None, str(text), ()
-    found = clean_text(text, steps)
-    note = None
-    if found.emptied_by is not None:
-        note = f"emptied by {found.emptied_by}" if found.emptied_by else str(Flag.EMPTY)
-    return found.text, note, found.changed_by
+    return (None, str(text), ()) if isinstance(text, Flag) else clean_text(text, steps)

@@ -1,7 +1,4 @@
-"""The released Emphasized-Talk dialogues to samples: one for each stressed fragment.
-
-The stress is a span of characters in the current turn; texts are as released.
-"""
+"""The released Emphasized-Talk dialogues to samples: one for each stressed fragment."""
 
 import logging
 import re

@@ -1,8 +1,4 @@
-"""The released prompts of Hu et al. 2022 to samples: an item, its options, five orders of them.
-
-Each phenomenon has five files, one for each order of the options; five phenomena have five more
-without the story. An item must be equal in all its files. Texts lose only outer white space.
-"""
+"""The released prompts of Hu et al. 2022 to samples: an item, its options, five orders of them."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -43,10 +39,8 @@ def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
     controls = _by_item([path for path in files if _CONTROL in path.name])
     for name, orders in controls.items():
         if name not in stories:
-            raise DataError(
-                f"{orders[0][0].place}: {name} is here without its story only; name the files "
-                "with the stories too"
-            )
+            fact = f"{orders[0][0].place}: {name} is here without its story only"
+            raise DataError(f"{fact}; name the files with the stories too")
         for story, control in zip(stories[name], orders, strict=True):
             _refuse_difference(story, control, "labels", "options", "order", "right")
     return [_sample(orders, controls.get(name)) for name, orders in stories.items()]
@@ -104,10 +98,8 @@ def _by_item(paths: Sequence[Path]) -> Mapping[str, _Posed]:
         orders.sort(key=lambda one: int(one[0].cells["seed"]))
         seeds = [int(row.cells["seed"]) for row, _ in orders]
         if seeds != [*SEEDS]:
-            raise DataError(
-                f"{orders[0][0].place}: {name} is here with seeds {seeds}, not {list(SEEDS)}; name "
-                "the files of all five, each once"
-            )
+            fact = f"{name} is here with seeds {seeds}, not {list(SEEDS)}"
+            raise DataError(f"{orders[0][0].place}: {fact}; name the files of all, each once")
         for other in orders:
             _refuse_difference(orders[0], other, "labels", "options", "right", "content")
     return found
@@ -121,17 +113,12 @@ def _refuse_difference(
         for _, i in (one, other)
     )
     for name in (name for name in names if own[name] != its[name]):
-        raise DataError(
-            f"{other[0].place}: the {name} of {other[1].id}, {its[name]!r}, differs from "
-            f"{one[0].place}, {own[name]!r}; fetch both files again"
-        )
+        fact = f"the {name} of {other[1].id}, {its[name]!r}, differs from {one[0].place}"
+        raise DataError(f"{other[0].place}: {fact}, {own[name]!r}; fetch both files again")
 
 
 def _sample(orders: _Posed, control: _Posed | None) -> Sample:
-    """The sample of an item, with `without_story` only where the control differs from the item.
-
-    Both are compared as released, outer white space included, as for the published control.
-    """
+    """The sample of an item, with `without_story` only where the control differs from the item."""
     row, item = orders[0]
     fields = dict(item.fields)
     if control is not None and control[0][0].cells["content"] != row.cells["content"]:

@@ -1,9 +1,4 @@
-"""The released intent-resolution CSV to samples, as released or with an overlay of corrections.
-
-Ids come from the released text, so corrections do not change them. Cells lose outer white space,
-but not where prefix and utterance touch. Nothing else changes but what the overlay names; with an
-overlay, runs of blanks in the story become one.
-"""
+"""The released intent-resolution CSV to samples, as released or with an overlay of corrections."""
 
 import re
 from collections.abc import Sequence
@@ -62,10 +57,8 @@ def _sample(row: TableRow, released: TableRow) -> Sample:
         hint = did_you_mean(task, list(GROUPS))
         raise DataError(f"{row.place}: unknown task {task!r}{hint}; correct the cell")
     if blank := [name for name in COLUMNS if name not in MAY_BE_BLANK and not _text(row, name)]:
-        raise DataError(
-            f"{row.place}: nothing in {', '.join(blank)}; fetch the file again, or state the "
-            "text in an overlay"
-        )
+        remedy = "fetch the file again, or state the text in an overlay"
+        raise DataError(f"{row.place}: nothing in {', '.join(blank)}; {remedy}")
     story = [_text(released, FIELDS[name]) for name in ("context", "prefix", "utterance")]
     return Sample(
         id=f"{GROUPS[task]}-{_text(released, 'item_id')}-{digest(story)[:8]}",

@@ -39,10 +39,7 @@ DISPUTED, MADE = "disputed_label", "made"
 
 @dataclass(frozen=True, slots=True)
 class OriginalRows:
-    """The files that samples were made of, their rows as one table, and the row of each sample.
-
-    `places` has the file's name and the line of each row.
-    """
+    """The files that samples were made of, their rows as one table, and the row of each sample."""
 
     files: tuple[Path, ...]
     table: Table
@@ -98,21 +95,15 @@ def _joined(tables: Sequence[Table]) -> Table:
 
 
 def _labelled(files: Sequence[Path], spec: TableSpec, choices: Mapping[str, str]) -> DataFrame:
-    """The rows of some files that have a text and a label.
-
-    Columns: place, cells (those of the table's row, by column), text, label, cluster and flags.
-    """
+    """The rows of some files that have a text and a label."""
     if unknown := sorted(set(choices) - set(spec.label.names)):
-        raise SpecError(
-            f"the task's `choices` name label {unknown[0]!r}, which this table's map does not"
-            f"{did_you_mean(unknown[0], list(spec.label.names))}"
-        )
+        close = did_you_mean(unknown[0], list(spec.label.names))
+        fact = f"the task's `choices` name label {unknown[0]!r}"
+        raise SpecError(f"{fact}, which this table's map does not{close}")
     found = pandas.concat([_of_file(path, spec) for path in files], ignore_index=True)
     if (rule := spec.originals) and all(MADE in flags for flags in found["flags"]):
-        raise DataError(
-            f"{', '.join(map(str, files))}: no labelled text has {rule.value!r} in column "
-            f"{rule.column!r}, which marks originals; correct `originals` in the column map"
-        )
+        fact = f"no labelled text has {rule.value!r} in column {rule.column!r}"
+        raise DataError(f"{', '.join(map(str, files))}: {fact}; correct `originals` in the map")
     return found
 
 

@@ -1,8 +1,4 @@
-"""The released LUDWIG implicatures to samples: a question, a reply, and whether it means yes or no.
-
-Separate files give five people's answers and the type of an implicature, by question and reply.
-Runs of white space become one blank. The same ones in both splits are two samples.
-"""
+"""The released LUDWIG implicatures to samples: a question, a reply, and what it means."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -59,10 +55,8 @@ def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
     ]
     asked = {(sample.fields["utterance"], sample.fields["response"]) for sample in samples}
     for pair in (pair for pair in people if pair not in asked):
-        raise DataError(
-            f"{people[pair].place}: people answered {' / '.join(pair)!r}, which is in none of the "
-            f"splits given; name {next(iter(SPLITS))} too, or fetch both files again"
-        )
+        fact = f"people answered {' / '.join(pair)!r}, which is in none of the splits given"
+        raise DataError(f"{people[pair].place}: {fact}; name {next(iter(SPLITS))} too")
     return samples
 
 
@@ -72,10 +66,8 @@ def _sample(row: TableRow, split: str, *, kind: str, people: TableRow | None) ->
     references: dict[str, tuple[str, ...]] = {"implicature": (_text(row, "Implicature"),)}
     if people is not None:
         if _answer(people, "Ground truth", is_opening=True) != gold:
-            raise DataError(
-                f"{people.place}: Ground truth says {people.cells['Ground truth']!r}, {row.place} "
-                f"{row.cells['Implicature']!r}; fetch both files again"
-            )
+            fact = f"Ground truth says {people.cells['Ground truth']!r}, {row.place} another"
+            raise DataError(f"{people.place}: {fact}; fetch both files again")
         references["people"] = tuple(_answer(people, column) for column in RATERS)
     return Sample(
         id=f"{split}-{digest((split, utterance, response))[:10]}",

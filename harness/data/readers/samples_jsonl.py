@@ -1,15 +1,11 @@
-"""Sample sets in this program's own format to samples: one JSON object a line.
-
-A sample set takes no overlay: corrections belong into the file itself.
-"""
+"""Sample sets in this program's own format to samples: one JSON object a line."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
-from msgspec import field
+from msgspec import field, structs
 
 from harness.core import Sample
 from harness.data.readers.released import refuse_overlay
@@ -21,10 +17,7 @@ from harness.storage.tables import BOM, Table, json_objects, read_text
 
 
 class SampleLine(Spec, frozen=True, kw_only=True):
-    """The keys of one line; references are texts by name, a missing id is derived from the fields.
-
-    `provenance` names the source of generated texts; no command reads it.
-    """
+    """The keys of one line; a missing id is derived from the fields."""
 
     group: str
     fields: dict[str, str]
@@ -59,10 +52,7 @@ def each(files: Sequence[Path], overlay: OverlaySpec | None) -> Iterator[Sample]
 
 
 def with_texts(table: Table) -> Table:
-    """A table with the fields and references of its samples as columns; others stay as they are.
-
-    A reference of one text is that text.
-    """
+    """A table with the fields and references of its samples as columns; others stay as they are."""
     if not {"group", "fields", "references"} <= set(table.columns):
         return table
     both = zip(
@@ -117,33 +107,23 @@ def _parsed(line: bytes, path: Path, number: int) -> SampleLine | None:
     except UnicodeDecodeError:
         read_text(path)
         raise
-    for _, _, content in json_objects(str(path), text, first=number):
-        return _spec(content, f"{path}:{number}")
-    return None
-
-
-def _spec(content: dict[str, Any], place: str) -> SampleLine:
     try:
-        parsed: SampleLine = load_spec(content, SampleLine, where=place)
+        for _, _, content in json_objects(str(path), text, first=number):
+            parsed: SampleLine = load_spec(content, SampleLine, where=f"{path}:{number}")
+            return parsed
     except SpecError as error:  # the line is data and not a spec
         raise DataError(f"{error}; correct the line") from error
-    return parsed
+    return None
 
 
 def _sample(parsed: SampleLine, place: str) -> Sample:
     for name, texts in parsed.references.items():
         if not texts or not all(map(str.strip, texts)):
             raise DataError(f"{place}: reference {name!r} has no text; give one or remove it")
+    given = structs.asdict(parsed)
+    del given["provenance"]
+    given["id"] = parsed.id or f"{parsed.group}-{digest((parsed.group, parsed.fields))[:10]}"
     try:
-        return Sample(
-            id=parsed.id or f"{parsed.group}-{digest((parsed.group, parsed.fields))[:10]}",
-            fields=parsed.fields,
-            references=parsed.references,
-            choices=parsed.choices,
-            gold=parsed.gold,
-            group=parsed.group,
-            cluster=parsed.cluster,
-            flags=parsed.flags,
-        )
+        return Sample(**given)
     except ValueError as error:
         raise DataError(f"{place}: {error}; rename one of them") from error

@@ -1,7 +1,4 @@
-"""Tables of public data sets to sentences that imply something, by a map of pairs.
-
-Nothing here writes what a sentence implies: a counterpart is one that the table has.
-"""
+"""Tables of public data sets to sentences that imply something, by a map of pairs."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -48,10 +45,8 @@ def collect(files: Sequence[Path], spec: PairMapSpec, source: str) -> Collected:
             found[key] = _sample(row, spec, source, said)
     if not found:
         why = ", ".join(f"{count} with {reason}" for reason, count in lost.items())
-        raise DataError(
-            f"{', '.join(map(str, files))}: none of {len(rows)} rows has a sentence for the map "
-            f"{source} ({why}); correct its `where`"
-        )
+        fact = f"none of {len(rows)} rows has a sentence for the map {source} ({why})"
+        raise DataError(f"{', '.join(map(str, files))}: {fact}; correct its `where`")
     return Collected(tuple(found.values()), dict(lost))
 
 

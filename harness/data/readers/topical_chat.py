@@ -1,8 +1,4 @@
-"""The rated Topical-Chat replies to samples: one JSON object for a conversation and a system each.
-
-People's scores on each attribute are references, so no prompt shows them. Texts are as released,
-without outer white space.
-"""
+"""The rated Topical-Chat replies to samples, with people's scores as references."""
 
 from collections.abc import Sequence
 from pathlib import Path

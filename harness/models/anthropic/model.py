@@ -138,7 +138,7 @@ class AnthropicModel(HostedModel[AnthropicSpec]):
         if request.mode not in self.modes:
             raise PermanentError(
                 Reason.UNSUPPORTED,
-                f"Anthropic's API cannot be asked to {request.mode}; use kind: openai, transformers or vllm",
+                f"Anthropic's API cannot {request.mode}; use kind: openai, transformers or vllm",
                 usage=UNCHARGED,
             )
         body = message_body(request, self.spec)

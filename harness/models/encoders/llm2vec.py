@@ -1,7 +1,6 @@
 """Texts to unit vectors by LLM2Vec checkpoints: a Llama that attends both ways, tuned by adapters.
 
-Texts are prepared as llm2vec 0.2.3 does (BehnamGhader et al., 2024, arXiv:2404.05961), since such
-checkpoints were tuned that way.
+Texts are prepared as by llm2vec 0.2.3 (BehnamGhader et al., 2024, arXiv:2404.05961).
 """
 
 import json
@@ -12,15 +11,14 @@ from pathlib import Path
 from typing import ClassVar, Final, Literal
 from warnings import catch_warnings, simplefilter
 
-import numpy as np
-
 from harness.errors import ModelError, SpecError
 from harness.lazy import PreTrainedModel, PreTrainedTokenizerBase, torch
+from harness.models.encoders.networks import padded
 from harness.models.extras import require
 from harness.models.local import checkpoints
 from harness.models.local.checkpoints import Checkpoint, ResolvedCheckpoint, explain
 from harness.models.spread import Needs, Part, Spreadable
-from harness.models.vectors import Vectors, rising_batches, row_of_each, without_surrogates
+from harness.models.vectors import Vectors, row_of_each, rows_in_batches, without_surrogates
 from harness.parts import digest
 
 SEPARATOR: Final = "!@#$%^&*()"
@@ -50,10 +48,7 @@ class Preparation:
     max_length: int
 
     def read(self, text: str) -> Tokens:
-        """Tokenize instruction and text; the tokens of the text and the turn's end are pooled.
-
-        If there are none, as for the empty text outside a turn, all tokens are pooled.
-        """
+        """Tokenize all; pooled are the text and the turn's end, or everything without them."""
         lead = f"{self.instruction.strip()} " if self.instruction.strip() else ""
         whole = lead + SEPARATOR + self._shortened(text)
         if self.turn is not None:
@@ -132,15 +127,12 @@ class Llm2Vec(Spreadable):
         return _pool(self._model, part)
 
     def _rows(self, texts: list[str]) -> Vectors:
-        tokens = [self._preparation.read(without_surrogates(text)) for text in texts]
-        lengths = [len(ids) for ids, _ in tokens]
-        order = sorted(range(len(texts)), key=lambda i: (lengths[i], texts[i]))
-        rows = np.empty((len(texts), self._stack[0].config.hidden_size), dtype=np.float32)
-        batches = [*rising_batches(order, lengths, budget=self.batch_tokens)]
-        found = self._computed([tokens[i] for i in batch] for batch in batches)
-        for batch, vectors in zip(batches, found, strict=True):
-            rows[batch] = vectors
-        return rows
+        base, _, turn = self._stack
+        preparation = Preparation(base.tokenizer, turn, self.instruction, self.max_length)
+        tokens = [preparation.read(without_surrogates(text)) for text in texts]
+        keys = [(len(ids), text) for (ids, _), text in zip(tokens, texts, strict=True)]
+        width: int = base.config.hidden_size
+        return rows_in_batches(tokens, keys, self._computed, width=width, budget=self.batch_tokens)
 
     @cached_property
     def _stack(self) -> tuple[Checkpoint, list[ResolvedCheckpoint], tuple[str, str] | None]:
@@ -161,11 +153,6 @@ class Llm2Vec(Spreadable):
         names = [given.source, _former_name(given), *map(_tuned_on, adapters)]
         turn = next((TURNS[name] for name in names if name in TURNS), None)
         return base, adapters, turn
-
-    @cached_property
-    def _preparation(self) -> Preparation:
-        base, _, turn = self._stack
-        return Preparation(base.tokenizer, turn, self.instruction, self.max_length)
 
     @cached_property
     def _model(self) -> PreTrainedModel:
@@ -189,23 +176,17 @@ class Llm2Vec(Spreadable):
 
 
 def _pool(model: PreTrainedModel, batch: Sequence[Tokens]) -> Vectors:
-    """The mean state of each text's pooled tokens, scaled to length 1.
-
-    A mask of the padding alone, which is on the right, replaces the causal one.
-    """
+    """The mean state of each text's pooled tokens, of length 1; only the padding is masked."""
     device, dtype = model.device, model.dtype
-    lengths = torch.tensor([len(ids) for ids, _ in batch], device=device)[:, None]
+    ids, lengths = padded([ids for ids, _ in batch], device)
     pooled = torch.tensor([last for _, last in batch], device=device)[:, None]
-    padded = torch.nn.utils.rnn.pad_sequence(
-        [torch.tensor(ids, device=device) for ids, _ in batch], batch_first=True
-    )
-    places = torch.arange(padded.shape[1], device=device)
+    places = torch.arange(ids.shape[1], device=device)
     is_padding, is_text = places >= lengths, (places >= lengths - pooled) & (places < lengths)
-    mask = torch.zeros(*padded.shape, dtype=dtype, device=device)
+    mask = torch.zeros(*ids.shape, dtype=dtype, device=device)
     mask = mask.masked_fill(is_padding, torch.finfo(dtype).min)[:, None, None, :]
-    whole = mask.expand(-1, 1, padded.shape[1], -1)
+    whole = mask.expand(-1, 1, ids.shape[1], -1)
     with torch.inference_mode():
-        states = model(input_ids=padded, attention_mask=whole, use_cache=False)[0].float()
+        states = model(input_ids=ids, attention_mask=whole, use_cache=False)[0].float()
         sums = (states * is_text[:, :, None]).sum(dim=1)
         rows: Vectors = torch.nn.functional.normalize(sums, dim=1).cpu().numpy()
     return rows

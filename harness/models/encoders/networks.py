@@ -1,18 +1,15 @@
-"""A transformer read as an encoder: means of its token vectors, and what it barely reads."""
+"""A transformer read as an encoder: means of its token vectors."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from harness.errors import ModelError, install
-from harness.lazy import PreTrainedModel, PreTrainedTokenizerBase, torch
+from harness.lazy import PreTrainedModel, PreTrainedTokenizerBase, Tensor, torch
 from harness.models.local.checkpoints import device_of
 from harness.models.spread import Elsewhere
-from harness.models.vectors import Vectors, rising_batches, without_surrogates
-from harness.text.languages import is_foreign
+from harness.models.vectors import Vectors, rows_in_batches, without_surrogates
 
 REMEDY: Final = f"run: {install('embed')}, or use the judge ngram-cosine, which needs no weights"
 
@@ -53,40 +50,22 @@ class Network:
         return placed
 
     def rows(self, texts: list[str], batch_tokens: int, compute: Elsewhere) -> Vectors:
-        """One row a text, in batches that depend on which texts there are, not on their order.
-
-        `compute` has `pool` compute each batch of token ids.
-        """
-        tokens = self.tokens(texts)
-        rows = np.empty((len(texts), self.width), dtype=np.float32)
-        order = sorted(range(len(texts)), key=lambda i: (len(tokens[i]), texts[i]))
-        batches = [*rising_batches(order, [len(t) for t in tokens], budget=batch_tokens)]
-        found = compute([tokens[i] for i in batch] for batch in batches)
-        for batch, vectors in zip(batches, found, strict=True):
-            rows[batch] = vectors
-        return rows
-
-    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
-        """The token ids of each text, cut at `max_tokens`."""
+        """One row a text, cut at `max_tokens`; `compute` has `pool` compute each batch."""
         clean = [without_surrogates(text) for text in texts]
-        ids: list[list[int]] = self.tokenizer(clean, truncation=True, max_length=self.max_tokens)[
-            "input_ids"
-        ]
-        return ids
+        read = self.tokenizer(clean, truncation=True, max_length=self.max_tokens)["input_ids"]
+        keys = [*zip(map(len, read), texts, strict=True)]
+        return rows_in_batches(read, keys, compute, width=self.width, budget=batch_tokens)
 
     def pool(self, batch: Sequence[Sequence[int]]) -> Vectors:
         """The mean of each text's token vectors, or one a layer, scaled to length 1."""
         from torch.nn.functional import normalize
 
         device = self._model.device
-        lengths = torch.tensor([len(ids) for ids in batch], device=device)
-        padded = torch.nn.utils.rnn.pad_sequence(
-            [torch.tensor(ids, device=device) for ids in batch], batch_first=True
-        )
-        mask = torch.arange(padded.shape[1], device=device) < lengths[:, None]
+        ids, lengths = padded(batch, device)
+        mask = torch.arange(ids.shape[1], device=device) < lengths
         with torch.inference_mode():
             output = self._model(
-                input_ids=padded,
+                input_ids=ids,
                 attention_mask=mask.long(),
                 output_hidden_states=bool(self._layers),
             )
@@ -98,42 +77,8 @@ class Network:
         return rows
 
 
-def exceed(
-    texts: Sequence[str], most: int | None, tokenizer: Callable[[], PreTrainedTokenizerBase]
-) -> list[bool]:
-    """Whether each text has more than `most` tokens, special ones included; None is no limit."""
-
-    def is_longer(text: str) -> bool:
-        if most is None or len(text.encode("utf-8", "replace")) <= most - 8:
-            return False  # a token is a byte or more
-        read = tokenizer()(without_surrogates(text), truncation=False, verbose=False)
-        return len(read["input_ids"]) > most
-
-    return [is_longer(text) for text in texts]
-
-
-SPELLED: Final = 0.75  # tokens a letter from which on a word is read letter by letter
-
-
-def barely_read(
-    texts: Sequence[str], tokenizer: Callable[[], PreTrainedTokenizerBase]
-) -> list[bool]:
-    """Whether a tokenizer knows too little of each text: no token, or not the script.
-
-    It does not know a script other than Latin that most letters of a text are of, where half the
-    tokens are unknown or there are SPELLED tokens a letter or more.
-    """
-
-    def is_barely(text: str) -> bool:
-        if text.isascii() and max(map(len, text.split()), default=0) < 100:
-            return False
-        read = tokenizer()(without_surrogates(text), add_special_tokens=False, verbose=False)
-        tokens = read["input_ids"]
-        unknown = tokens.count(tokenizer().unk_token_id)
-        if unknown == len(tokens):
-            return True
-        letters = sum(map(str.isalpha, text))
-        is_spelled = 2 * unknown >= len(tokens) or len(tokens) >= SPELLED * letters
-        return is_spelled and is_foreign(text)
-
-    return [is_barely(text) for text in texts]
+def padded(batch: Sequence[Sequence[int]], device: Any) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+    """Token ids padded on the right, and the lengths of the rows."""
+    rows = [torch.tensor(ids, device=device) for ids in batch]
+    ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    return ids, torch.tensor([len(row) for row in rows], device=device)[:, None]

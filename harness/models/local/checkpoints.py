@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from logging import ERROR, getLogger
@@ -32,10 +32,7 @@ REMEDIES = {
 
 @dataclass(frozen=True, slots=True)
 class ResolvedCheckpoint:
-    """A hub name or a folder with its version: the hub's commit, or the folder's fingerprint.
-
-    `commit` is None for a folder.
-    """
+    """A hub name with its commit, or a folder (without one) with its fingerprint, as version."""
 
     source: str
     commit: str | None
@@ -98,26 +95,21 @@ def open_spec(spec: LocalSpec, cache: Path) -> Checkpoint:
     return open_checkpoint(source, revision=spec.revision, trust_remote_code=spec.trust_remote_code)
 
 
-def fetched(checkpoint: ResolvedCheckpoint, patterns: Sequence[str] | None = None) -> Path:
+def fetched(checkpoint: ResolvedCheckpoint, patterns: list[str]) -> Path:
     """The folder of a checkpoint's files, downloaded where they match one of the patterns."""
-    if checkpoint.commit is None:
-        return Path(checkpoint.source).resolve()
+    name, commit = checkpoint.source, checkpoint.commit
+    if commit is None:
+        return Path(name)
     from huggingface_hub import snapshot_download
 
-    wanted = None if patterns is None else [*patterns]
-    with explain(checkpoint.source):
-        return Path(
-            snapshot_download(checkpoint.source, revision=checkpoint.commit, allow_patterns=wanted)
-        )
+    with explain(name):
+        return Path(snapshot_download(name, revision=commit, allow_patterns=patterns))
 
 
 def load_weights(
     checkpoint: Checkpoint, *, dtype: str, device: str, has_head: bool = True
 ) -> PreTrainedModel:
-    """Load the weights onto a device; the checkpoint's own sampling settings stay.
-
-    Without its head the model returns hidden states in place of logits.
-    """
+    """Load the weights onto a device; without its head the model returns hidden states."""
     from transformers import AutoModel, AutoModelForCausalLM
 
     kind: Any = AutoModelForCausalLM if has_head else AutoModel
@@ -168,8 +160,7 @@ def checksum(path: Path) -> str:
 def fingerprint(folder: Path) -> str:
     """Digest the files of a folder that determine its answers, not its path or dates.
 
-    Small files count whole. Weight files count by size, header and evenly spaced blocks: all of a
-    file up to 4 MiB; in a larger one a retrained layer is noticed, a single bit is not.
+    Of weight files size, header and evenly spaced blocks count: all of a file up to 4 MiB.
     """
     parts = []
     for path in sorted(folder.iterdir()):
@@ -206,31 +197,21 @@ def folder_of(source: str) -> Path | None:
 def explain(source: str) -> Iterator[None]:
     """Silence loading, and turn its errors into a ModelError with a remedy."""
     from safetensors import SafetensorError
-
-    try:
-        with _quiet():
-            yield
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
-        fact = shorten(str(error), 160, placeholder=" ...") or type(error).__name__
-        remedies = (what for sign, what in REMEDIES.items() if re.search(sign, str(error), re.I))
-        raise ModelError(f"{source}: cannot be loaded: {fact}; {next(remedies)}") from error
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Switch progress bars and log messages of the hub off; restore them after."""
     from transformers.utils import logging
 
-    hub = getLogger("huggingface_hub")
-    hub_level = hub.level
+    hub, has_bars = getLogger("huggingface_hub"), logging.is_progress_bar_enabled()
+    levels = hub.level, logging.get_verbosity()
     hub.setLevel(ERROR)
-    level, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity(ERROR)
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # unannotated
     try:
         yield
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
+        fact = shorten(str(error), 160, placeholder=" ...") or type(error).__name__
+        remedies = (what for sign, what in REMEDIES.items() if re.search(sign, str(error), re.I))
+        raise ModelError(f"{source}: cannot be loaded: {fact}; {next(remedies)}") from error
     finally:
-        hub.setLevel(hub_level)
-        logging.set_verbosity(level)
-        if had_bars:
+        hub.setLevel(levels[0])
+        logging.set_verbosity(levels[1])
+        if has_bars:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]  # unannotated

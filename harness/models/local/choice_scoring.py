@@ -6,6 +6,7 @@ A model scores in the fastest mode in which a few short rows equal the same rows
 import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from enum import Enum
 from functools import cached_property
 from inspect import signature
@@ -15,16 +16,8 @@ from typing import Any, TypeVar
 
 from harness.errors import ModelError
 from harness.lazy import PretrainedConfig, PreTrainedModel, Tensor, torch
-from harness.models.local.prefix_tree import (
-    PrefixTree,
-    ScoredRow,
-    TreeAttention,
-    TreeRefusal,
-    attending,
-    packs,
-    passes,
-    prefix_tree,
-)
+from harness.models.local import prefix_tree as trees
+from harness.models.local.prefix_tree import PrefixTree, ScoredRow, TreeRefusal
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -60,26 +53,15 @@ def split(
     """Run a batch, halving it when `run` raises `too_big`; None for a row too big by itself."""
     pending = [batch]
     while pending:
-        rows = pending.pop()
-        results = _attempt(rows, run, too_big)
+        rows, results = pending.pop(), None
+        with suppress(too_big):  # which frees what the exception refers to
+            results = run(rows)
         if results is not None:
             yield from zip(rows, results, strict=True)
         elif len(rows) == 1:
             yield rows[0], None
         else:
             pending += [rows[len(rows) // 2 :], rows[: len(rows) // 2]]
-
-
-def _attempt(
-    rows: Sequence[Item],
-    run: Callable[[Sequence[Item]], Sequence[Result]],
-    too_big: type[Exception],
-) -> Sequence[Result] | None:
-    """The results, None if too big: the exception and what it refers to are freed."""
-    try:
-        return run(rows)
-    except too_big:
-        return None
 
 
 CPU_TOKENS = 2048  # tokens of one pass on a CPU: more gain nothing there
@@ -96,11 +78,7 @@ _log = logging.getLogger(__name__)
 
 
 class ScoringMode(Enum):
-    """How rows are scored together; the values complete `choices are scored ...`.
-
-    TREE computes each node of the rows' prefix tree once, through the model's own modules. PADDED
-    batches rows of like length.
-    """
+    """How rows are scored together; the values complete `choices are scored ...`."""
 
     TREE = "as a prefix tree"
     PADDED = "in padded batches"
@@ -201,18 +179,19 @@ class ChoiceScorer:
     def _as_tree(
         self, rows: Sequence[ScoredRow], pack_nodes: int = PACK_NODES, most_nodes: int | None = None
     ) -> list[float]:
-        tree = prefix_tree(rows)
-        parts = packs(tree, pack_nodes)
-        attention = TreeAttention(tree, parts, self._model.device)
+        tree = trees.prefix_tree(rows)
+        parts = trees.packs(tree, pack_nodes)
+        attention = trees.TreeAttention(tree, parts, self._model.device)
         values = torch.empty(len(tree.reads))
         budget = {"most_nodes": most_nodes or self._most_nodes, "most_reads": self._most_reads}
-        with torch.inference_mode(), attending(self._model):
-            for batch in passes(tree, parts, **budget):
+        with torch.inference_mode(), trees.attending(self._model, attention):
+            for batch in trees.passes(tree, parts, **budget):
                 spans = [(parts[place].start, parts[place].stop) for place in batch]
                 nodes = [node for start, stop in spans for node in range(start, stop)]
                 reads = [at for start, stop in spans for at in tree.read_within(start, stop)]
-                with attention.computing(batch, self._layers):
-                    values[reads] = self._pass(tree, nodes, reads)
+                attention.begin(batch)
+                values[reads] = self._pass(tree, nodes, reads)
+                attention.finish(self._layers)
         logprobs = values.tolist()
         return [fsum(logprobs[at] for at in ids) for ids in tree.reads_of]
 

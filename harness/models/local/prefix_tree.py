@@ -8,7 +8,6 @@ mask it asks for, applied to the nodes' depths. A model with other demands is re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from os.path import commonprefix
 from typing import TYPE_CHECKING
@@ -27,13 +26,6 @@ class ScoredRow:
     tokens: tuple[int, ...]
     first: int
 
-    def __post_init__(self) -> None:
-        if not 1 <= self.first < len(self.tokens):
-            raise ValueError(
-                f"a row is scored from its place {self.first} of {len(self.tokens)} on: there must "
-                "be a token before it and one to score"
-            )
-
     @property
     def fed(self) -> int:
         """How many tokens the model reads: all but the last, which nothing follows."""
@@ -44,8 +36,7 @@ class ScoredRow:
 class PrefixTree:
     """Nodes in depth-first order: the subtree of a node is the nodes before its `ends`.
 
-    `reads` are the distinct pairs of a node and a token whose log-probability after it is
-    wanted, ordered by node; `reads_of` has, for each row, the reads that it sums.
+    `reads` are the pairs of a node and a token that is scored after it; `reads_of` those of a row.
     """
 
     tokens: tuple[int, ...]
@@ -61,10 +52,7 @@ class PrefixTree:
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """Nodes from `start` to before `stop`, and the packs `above`, which hold their ancestors.
-
-    `is_above` is true if other packs attend to this one.
-    """
+    """Nodes from `start` to before `stop`, and the packs `above`, which hold their ancestors."""
 
     start: int
     stop: int
@@ -102,11 +90,7 @@ def prefix_tree(rows: Sequence[ScoredRow]) -> PrefixTree:
 
 
 def packs(tree: PrefixTree, cap: int) -> list[Pack]:
-    """Cut the tree into packs; a pack of more than `cap` nodes is unbranched.
-
-    A branch that fits is never cut. If it does not fit, its stem up to the first fork becomes a
-    pack, which the packs of its branches attend to.
-    """
+    """Cut the tree into packs of at most `cap` nodes, or unbranched ones: a stem up to its fork."""
     cut, ends = list[Pack](), tree.ends
     pending: list[tuple[int, int, tuple[int, ...]]] = [(0, len(ends), ())]
     while pending:
@@ -157,7 +141,6 @@ WITHOUT_EFFECT = frozenset({"dropout", "is_causal", "position_ids", "sliding_win
 """Options of attention functions that say nothing the mask does not say, or nothing here."""
 Sees = Callable[[int, int, "Tensor", "Tensor"], "Tensor"]
 """Whether a position may attend to another: of a batch row, a head, positions of both."""
-_following: ContextVar["TreeAttention"] = ContextVar("_following")
 
 
 class TreeRefusal(Exception):
@@ -177,25 +160,36 @@ class TreeAttention:
         self._batch: Sequence[int] = ()
         self._layers = 0
 
-    @contextmanager
-    def computing(self, batch: Sequence[int], layers: int) -> Iterator[None]:
-        """Run one forward pass over some packs; each layer must ask for attention once."""
+    def begin(self, batch: Sequence[int]) -> None:
+        """Begin a forward pass over some packs; each layer must ask for attention once."""
         self._batch, self._layers, self._masks = batch, 0, {}
-        before = _following.set(self)
-        try:
-            yield
-        finally:
-            _following.reset(before)
-        done = self._parts[batch[-1]].stop
+
+    def finish(self, layers: int) -> None:
+        """Check a forward pass of so many layers, and drop what no later pass reads."""
+        done = self._parts[self._batch[-1]].stop
         ends = {place: self._ends_of[self._parts[place].start] for place, _ in self._kept}
         self._kept = {key: pair for key, pair in self._kept.items() if ends[key[0]] > done}
         if self._layers != layers:
             raise TreeRefusal(f"{self._layers} of its {layers} layers use the exchanged attention")
 
     def attend(
-        self, query: "Tensor", key: "Tensor", value: "Tensor", *, scale: float | None, sees: Sees
-    ) -> "Tensor":
-        """Attend from each node of the pass to its ancestors: (1, nodes, heads, size)."""
+        self,
+        module: "Module",
+        query: "Tensor",
+        key: "Tensor",
+        value: "Tensor",
+        attention_mask: Sees | None,
+        scaling: float | None = None,
+        **options: object,
+    ) -> tuple["Tensor", None]:
+        """Attend from each node of the pass to its ancestors: transformers asks each layer."""
+        wanted = [
+            name for name, given in options.items() if given is not None and given is not False
+        ]
+        if unknown := sorted({*wanted} - WITHOUT_EFFECT):
+            raise TreeRefusal(f"its attention has {' and '.join(unknown)}")
+        if not callable(attention_mask):
+            raise TreeRefusal("it makes its own masks")
         sdpa = torch.nn.functional.scaled_dot_product_attention
         layer, self._layers = self._layers, self._layers + 1
         groups, start = query.shape[1] // key.shape[1], 0
@@ -213,10 +207,10 @@ class TreeAttention:
             if groups > 1:
                 keys = keys.repeat_interleave(groups, dim=1)
                 values = values.repeat_interleave(groups, dim=1)
-            mask = self._mask(place, sees, query.dtype)
-            heads = sdpa(query[:, :, span], keys, values, attn_mask=mask, scale=scale)
+            mask = self._mask(place, attention_mask, query.dtype)
+            heads = sdpa(query[:, :, span], keys, values, attn_mask=mask, scale=scaling)
             attended[:, span] = heads.transpose(1, 2)
-        return attended
+        return attended, None
 
     def _mask(self, place: int, sees: Sees, dtype: "dtype") -> "Tensor":
         if (place, sees) in self._masks:
@@ -232,13 +226,13 @@ class TreeAttention:
 
 
 @contextmanager
-def attending(model: PreTrainedModel) -> Iterator[None]:
+def attending(model: PreTrainedModel, tree: TreeAttention) -> Iterator[None]:
     """Exchange the model's attention for the tree's inside the block."""
     # Layers look their attention up in the configuration of the model they are part of. The method
     # that sets it does more: it warns, checks packages, and refuses names the hub does not know.
     from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 
-    AttentionInterface.register(NAME, _attention)
+    AttentionInterface.register(NAME, tree.attend)
     # The mask a model asks for is not a tensor but the rule, which is applied to depths.
     AttentionMaskInterface.register(NAME, lambda *, mask_function, **_: mask_function)
     inner = [part.config for part in model.modules() if isinstance(part, PreTrainedModel)]
@@ -250,22 +244,3 @@ def attending(model: PreTrainedModel) -> Iterator[None]:
     finally:
         for config, attention in own.values():
             config._attn_implementation_internal = attention
-
-
-def _attention(
-    module: "Module",
-    query: "Tensor",
-    key: "Tensor",
-    value: "Tensor",
-    attention_mask: Sees | None,
-    scaling: float | None = None,
-    **options: object,
-) -> tuple["Tensor", None]:
-    """What transformers calls in every layer; refuses options that are unknown here."""
-    wanted = [name for name, value in options.items() if value is not None and value is not False]
-    if unknown := sorted(set(wanted) - WITHOUT_EFFECT):
-        raise TreeRefusal(f"its attention has {' and '.join(unknown)}")
-    if not callable(attention_mask):
-        raise TreeRefusal("it makes its own masks")
-    tree = _following.get()
-    return tree.attend(query, key, value, scale=scaling, sees=attention_mask), None

@@ -1,8 +1,7 @@
 """Build the tiny random Llama: a checkpoint folder any back end can load, without a network.
 
-Its weights are untrained noise, so its answers mean nothing; it runs the real path of a local
-model on any machine. The bytes are equal on every machine: no library's initialiser, trainer or
-version string takes part.
+Its answers mean nothing. The bytes are equal on every machine: no library's initialiser, trainer
+or version string takes part.
 """
 
 import json

@@ -1,8 +1,4 @@
-"""Chat turns and choices to the token ids a local checkpoint reads, and replies back to text.
-
-The checkpoint's own chat template renders the turns. Nothing here truncates, or adds words to
-what the template and the turns contain.
-"""
+"""Chat turns and choices to the token ids a checkpoint reads, whole, and replies back to text."""
 
 import sys
 from abc import abstractmethod
@@ -11,13 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from jinja2 import TemplateError
 
 from harness.core import Request, Response
 from harness.errors import DataError, ModelError
-from harness.lazy import DataFrame, PreTrainedTokenizerBase, pandas
+from harness.lazy import PreTrainedTokenizerBase
 from harness.models.boundary import choice_starts
 from harness.models.custom import ModelContext, Resolvable
 from harness.models.local.checkpoints import Checkpoint, device_of, dtype_of
@@ -30,10 +27,7 @@ if TYPE_CHECKING:
 
 
 def prompt_tokens(messages: Sequence[Message], tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Tokenize the prompt, with exactly one BOS where the tokenizer uses one.
-
-    Raises jinja2.TemplateError where the template accepts the turns in no form.
-    """
+    """Tokenize the prompt, with one BOS if any; TemplateError for turns that are refused."""
     text = prompt_text(messages, tokenizer)
     ids: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
     if not begins_with_bos(tokenizer):
@@ -79,7 +73,7 @@ _MARK = "said"
 
 @dataclass(frozen=True, slots=True)
 class ChoiceTokens:
-    """Token ids of context and choice, a row a choice; `firsts` are the first scored places.
+    """Token ids of context and choice, and the first scored places.
 
     `spanned` counts the characters of the context that are scored with every choice.
     """
@@ -106,9 +100,8 @@ def choice_tokens(
     """Tokenize each choice after its context, with one BOS where the tokenizer uses one, no EOS.
 
     The context is the turns' texts, joined by line breaks. With `is_chat` it is the chat
-    template's text, and a choice opens the model's turn, without its leading space. Raises
-    jinja2.TemplateError where the template accepts the turns in no form, DataError for a choice
-    without a word.
+    template's text, and a choice opens the model's turn, without its leading space. TemplateError
+    where the template refuses the turns, DataError for a choice without a word.
     """
     context = context_text(messages, tokenizer, is_chat=is_chat)
     answers = answer_texts(messages, choices, tokenizer, is_chat=is_chat)
@@ -199,70 +192,40 @@ def reply_seed(request: Request, reply: int) -> int:
     return int(digest((request.key, reply))[:15], 16)
 
 
-EXAMPLES, SHOWN_BEFORE = 3, 4
-
-
 def token_report(
     requests: Sequence[Request], tokenizer: PreTrainedTokenizerBase, *, is_chat: bool
-) -> dict[str, Any]:
-    """Report how a tokenizer reads the choices of some requests, each distinct one once.
+) -> dict[str, float]:
+    """Count how a tokenizer reads the choices of some requests, each distinct one once.
 
-    All counts but `requests` are of choices. `differing`: other tokens when tokenized alone;
-    `spanning`: scored with characters of the context; `single`: one scored token; `ungiven`: no
-    token precedes it, so it cannot be scored. `fewest`, `median` and `most` are scored tokens a
-    choice. An example has the last `given` tokens, the `scored` ones, and those from there on if
-    context and choice are tokenized `apart`; striking ones come first.
+    `differing`: other tokens if context and choice are tokenized apart; `spanning`: scored with
+    characters of the context; `single`: one scored token; `ungiven`: no token precedes it. The
+    rest are scored tokens a choice.
     """
     distinct = {(each.messages, each.choices): each for each in requests if each.choices}
     if not distinct:
         raise ValueError("a token report needs requests with choices")
-    read = pandas.concat([_read(one, tokenizer, is_chat=is_chat) for one in distinct.values()])
-    counts, differs = read["row"].map(len) - read["first"], read["row"] != read["apart"]
-    striking = read.assign(differs=differs).sort_values(
-        ["differs", "is_spanning"], ascending=False, kind="stable"
-    )
+    counts, ungiven, spanning, differing = list[int](), 0, 0, 0
+    for (messages, choices), request in distinct.items():
+        try:
+            joint = choice_tokens(messages, choices, tokenizer, is_chat=is_chat)
+        except TemplateError as error:
+            raise ModelError(
+                f"{tokenizer.name_or_path}: its chat template refuses the turns of sample "
+                f"{request.sample_id}: {error}; set `choice_prompt: plain`"
+            ) from error
+        context, _ = encoded(context_text(messages, tokenizer, is_chat=is_chat), tokenizer)
+        answers = answer_texts(messages, choices, tokenizer, is_chat=is_chat)
+        for row, first, answer in zip(joint.rows, joint.firsts, answers, strict=True):
+            alone = tokenizer(answer, add_special_tokens=False, verbose=False)["input_ids"]
+            differing += row != (*context, *alone)
+            ungiven += first == 0
+            counts.append(len(row) - first)
+        spanning += len(choices) if joint.spanned else 0
     return {
-        "requests": len(distinct),
-        "choices": len(read),
-        "differing": int(differs.sum()),
-        "spanning": int(read["is_spanning"].sum()),
-        "single": int((counts == 1).sum()),
-        "ungiven": int((read["first"] == 0).sum()),
-        "fewest": int(counts.min()),
-        "median": float(counts.median()),
-        "most": int(counts.max()),
-        "examples": [_example(part, tokenizer) for part in striking.head(EXAMPLES).itertuples()],
+        **{"requests": len(distinct), "choices": len(counts), "differing": differing},
+        **{"spanning": spanning, "single": counts.count(1), "ungiven": ungiven},
+        **{"fewest": min(counts), "median": median(counts), "most": max(counts)},
     }
-
-
-def _example(part: Any, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:  # noqa: ANN401 - a row
-    first, blanks = part.first, str.maketrans({" ": "\u2423", "\n": "\\n", "\t": "\\t"})
-    given = part.row[max(first - SHOWN_BEFORE, 0) : first]
-    found: dict[str, Any] = {"sample_id": part.sample_id, "choice": part.choice}
-    tokens = {"given": given, "scored": part.row[first:], "apart": part.apart[first:]}
-    for name, ids in tokens.items():
-        pieces = tokenizer.convert_ids_to_tokens(list(ids))
-        found[name] = tuple(str(piece).translate(blanks) for piece in pieces)
-    return found
-
-
-def _read(request: Request, tokenizer: PreTrainedTokenizerBase, *, is_chat: bool) -> DataFrame:
-    """Each choice after its context, tokenized jointly (`row`) and separately (`apart`)."""
-    messages, choices = request.messages, request.choices
-    try:
-        joint = choice_tokens(messages, choices, tokenizer, is_chat=is_chat)
-    except TemplateError as error:
-        raise ModelError(
-            f"{tokenizer.name_or_path}: its chat template refuses the turns of sample "
-            f"{request.sample_id}: {error}; set `choice_prompt: plain`"
-        ) from error
-    context, _ = encoded(context_text(messages, tokenizer, is_chat=is_chat), tokenizer)
-    answers = answer_texts(messages, choices, tokenizer, is_chat=is_chat)
-    alone = [tokenizer(a, add_special_tokens=False, verbose=False)["input_ids"] for a in answers]
-    columns = {"row": joint.rows, "first": joint.firsts, "choice": answers}
-    columns |= {"apart": [(*context, *tokens) for tokens in alone]}
-    frame = pandas.DataFrame(columns)
-    return frame.assign(sample_id=request.sample_id, is_spanning=joint.spanned > 0)
 
 
 def _opening_bos(row: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> int:
@@ -274,10 +237,7 @@ CHARACTERS_A_TOKEN = 4  # about right for English prose; results are always labe
 
 
 def prompt_size(request: Request, tokenizer: PreTrainedTokenizerBase, *, is_chat: bool) -> int:
-    """Count the tokens of a prompt, as calls are charged for them; of choices, those before them.
-
-    0 for a request that the model refuses: its response will be missing, as unsupported.
-    """
+    """Count the tokens of a prompt; those before choices; 0 for a request that is refused."""
     try:
         if request.mode is Mode.CHOOSE:
             tokens = choice_tokens(request.messages, request.choices, tokenizer, is_chat=is_chat)
@@ -336,7 +296,7 @@ class CheckpointModel(Resolvable, Spreadable, Generic[AnySpec]):
 
     @property
     def _device(self) -> str:
-        return device_of("auto")
+        return device_of(self._spec.device)
 
     @property
     def _dtype(self) -> str:

@@ -1,14 +1,14 @@
 """Requests to responses through a checkpoint run by transformers in this process.
 
 A response depends on its request and the model alone, not on the order of requests or on the
-batch; log-probabilities of choices do so up to rounding. Prompts are never truncated.
+batch; log-probabilities of choices do so up to rounding.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import islice
+from itertools import chain, islice
 from math import isfinite
 from typing import Any
 
@@ -16,7 +16,7 @@ from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.lazy import PreTrainedModel, Tensor, torch
 from harness.models.extras import require
-from harness.models.local.checkpoints import Checkpoint, device_of, load_weights, open_spec
+from harness.models.local.checkpoints import Checkpoint, load_weights, open_spec
 from harness.models.local.choice_scoring import ChoiceScorer, split, token_batches
 from harness.models.local.prefix_tree import ScoredRow
 from harness.models.local.tokenization import (
@@ -81,7 +81,7 @@ class Sampler:
                 torch.tensor(ids, device=self.model.device),
                 attention_mask=torch.tensor(mask, device=self.model.device),
                 generation_config=settings,
-                logits_processor=[RowNoise(rows)],
+                logits_processor=[row_noise(rows)],
             )
         replies = list[Sampled]()
         for tokens in sampled[:, width:].tolist():
@@ -90,30 +90,26 @@ class Sampler:
         return replies
 
 
-class RowNoise:
-    """Gumbel noise on the logits of each row whose temperature is not 0.
+def row_noise(rows: Sequence[SamplingRow]) -> Callable[[Tensor, Tensor], Tensor]:
+    """Add Gumbel noise to the logits of each row whose temperature is not 0.
 
-    The likeliest token of noisy logits is a sample from their softmax (Maddison, Tarlow and Minka
-    2014, "A* sampling"). Uniforms come from one CPU generator a row, so they are equal on every
-    device, whatever else is in the batch.
+    Their likeliest token is then a sample from the softmax (Maddison, Tarlow and Minka 2014, "A*
+    sampling"). Uniforms come from one CPU generator a row: they are equal on every device.
     """
+    noisy = [at for at, row in enumerate(rows) if row.temperature > 0]
+    generators = [torch.Generator().manual_seed(rows[at].seed) for at in noisy]
 
-    def __init__(self, rows: Sequence[SamplingRow]) -> None:
-        """Seed the generators of the rows with a temperature."""
-        self._noisy = [at for at, row in enumerate(rows) if row.temperature > 0]
-        self._temperatures = [[rows[at].temperature] for at in self._noisy]
-        self._generators = [torch.Generator().manual_seed(rows[at].seed) for at in self._noisy]
-
-    def __call__(self, tokens: Tensor, logits: Tensor) -> Tensor:
-        """Logits whose argmax is the next token."""
-        if not self._noisy:
+    def add(_: Tensor, logits: Tensor) -> Tensor:
+        if not noisy:
             return logits
-        uniform = torch.stack([torch.rand(logits.shape[1], generator=g) for g in self._generators])
+        uniform = torch.stack([torch.rand(logits.shape[1], generator=g) for g in generators])
         gumbel = -torch.log(-torch.log(uniform.to(logits.device)))
-        temperatures = torch.tensor(self._temperatures, device=logits.device)
-        noisy = logits.clone()
-        noisy[self._noisy] = logits[self._noisy] / temperatures + gumbel
-        return noisy
+        temperatures = torch.tensor([[rows[at].temperature] for at in noisy], device=logits.device)
+        changed = logits.clone()
+        changed[noisy] = logits[noisy] / temperatures + gumbel
+        return changed
+
+    return add
 
 
 WINDOW = 2048  # requests to write at once: enough to sort by length, few enough to save memory
@@ -162,7 +158,7 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
         texts, choices = list[_Writing](), list[_Choosing]()
         for request in requests:
             if isinstance(prepared := self._prepared(request), Response):
-                yield [], partial(_refusal, prepared)
+                yield [], partial(chain, [prepared])
             elif request.mode is Mode.CHOOSE:
                 choices.append((request, prepared))
             else:
@@ -257,15 +253,11 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
     def _sampled(self, rows: Sequence[SamplingRow]) -> list[Sampled | None]:
         from torch import OutOfMemoryError
 
-        found: dict[int, Sampled | None] = {}
-
-        def sample(places: Sequence[int]) -> list[Sampled]:
-            return self._sampler.sample([rows[place] for place in places])
-
         budget = self._spec.batch_tokens  # which one request with many replies may exceed
-        for batch in token_batches(range(len(rows)), budget, shape=lambda at: rows[at].shape):
-            found |= split(batch, sample, too_big=OutOfMemoryError)
-        return [found[place] for place in range(len(rows))]
+        batches = token_batches(rows, budget, shape=lambda row: row.shape)
+        parts = (split(batch, self._sampler.sample, too_big=OutOfMemoryError) for batch in batches)
+        found = {id(row): sampled for part in parts for row, sampled in part}
+        return [found[id(row)] for row in rows]
 
     @cached_property
     def _checkpoint(self) -> Checkpoint:
@@ -290,11 +282,3 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
     @cached_property
     def _scorer(self) -> ChoiceScorer:
         return ChoiceScorer(self._weights, batch_tokens=self._spec.batch_tokens)
-
-    @property
-    def _device(self) -> str:
-        return device_of(self._spec.device)
-
-
-def _refusal(response: Response, _: object) -> Iterator[Response]:
-    yield response

@@ -1,7 +1,4 @@
-"""A checkpoint and its YAML to vLLM's engine in this process, and the queue that feeds it rows.
-
-The only module that opens vLLM, which is kept quiet and sends no telemetry.
-"""
+"""A checkpoint to vLLM's engine in this process, quiet and without telemetry, and its feeding."""
 
 import os
 import warnings
@@ -45,8 +42,7 @@ def answered(
 ) -> Generator[Response, None, None]:
     """Yield each request's response once it is complete; a response passes through.
 
-    Rows are added as long as there is room, so that the engine never waits. `open_engine` returns
-    the engine for a row. Closing the generator drops its rows.
+    The engine never waits for rows. Closing the generator drops its rows.
     """
     waiting: _Waiting = {}
     try:
@@ -114,11 +110,6 @@ class VllmEngine:
         self.stop = weakref.finalize(self, engine.engine_core.shutdown)
         _RUNNING.add(self)
 
-    @property
-    def is_running(self) -> bool:
-        """Whether it has not been stopped."""
-        return self.stop.alive
-
     def add(self, row: EngineRow) -> str:
         """Add a row; return its name."""
         name, (prompt, wanted) = str(next(_NAMES)), row
@@ -139,12 +130,12 @@ class VllmEngine:
 
     def drop(self, name: str) -> None:
         """Remove a row."""
-        if self.done.pop(name, None) is None and self.is_running:
+        if self.done.pop(name, None) is None and self.stop.alive:
             self._engine.abort_request([name])
 
     def give_way(self) -> None:
         """Stop, unless there are rows to work on."""
-        if self.is_running and self._engine.has_unfinished_requests():
+        if self.stop.alive and self._engine.has_unfinished_requests():
             raise ModelError(
                 "two models of kind vllm cannot answer at the same time in one process; start a "
                 "server for one of them and add --backend server (docs/vllm.md)"

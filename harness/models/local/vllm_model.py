@@ -1,7 +1,4 @@
-"""Requests to responses through vLLM's engine in this process.
-
-Prompts and replies are token ids: neither vLLM's templates nor its sampling defaults apply.
-"""
+"""Requests to responses through vLLM's engine, as token ids, without its sampling defaults."""
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,10 +38,7 @@ MOST_NEXTS = 128  # next tokens asked about at once: vLLM's limit
 
 @dataclass(frozen=True, slots=True)
 class ScoringPrompt:
-    """One prompt, and the tokens whose log-probability as its next one is wanted.
-
-    `is_scored` asks for the log-probabilities of the prompt's own tokens too.
-    """
+    """A prompt, the next tokens that are scored, and whether its own tokens are scored too."""
 
     prompt: tuple[int, ...]
     nexts: tuple[int, ...]
@@ -149,12 +143,12 @@ class VllmModel(CheckpointModel[VllmSpec]):
         return EngineRequest(rows, partial(self._chosen, request, tokens, prompts))
 
     def _too_long(self, request: Request, length: int) -> Response | None:
-        if length > (made_for := self._positions):
-            fact = f"the model takes at most {made_for}; shorten the prompt or use another model"
-        elif length > (room := self._engine().positions):
-            fact = f"its engine takes at most {room}; raise max_model_len in the model's YAML"
-        else:
+        made_for, room = self._positions, self._engine().positions
+        if length <= min(made_for, room):
             return None
+        fact = f"the model takes at most {made_for}; shorten the prompt or use another model"
+        if length <= made_for:
+            fact = f"its engine takes at most {room}; raise max_model_len in the model's YAML"
         return self._failed(request, f"prompt and answer may have {length} tokens, and {fact}")
 
     def _written(self, request: Request, outputs: Sequence["RequestOutput"]) -> Response:
@@ -186,7 +180,7 @@ class VllmModel(CheckpointModel[VllmSpec]):
 
     def _engine(self) -> VllmEngine:
         """The running engine; restarted if another model's engine replaced it."""
-        if self._running is None or not self._running.is_running:
+        if self._running is None or not self._running.stop.alive:
             self._running = start(self._spec, self._checkpoint, dtype=self._dtype)
         return self._running
 

@@ -26,7 +26,8 @@ from harness.analysis.run_views import ComparedRun
 from harness.core import Sample
 from harness.lazy import DataFrame
 from harness.parts import Message, digest
-from harness.pipeline.score import OF_CHOICE, RIGHT_OR_WRONG
+from harness.pipeline.score import RIGHT_OR_WRONG
+from harness.pipeline.verdict_frame import OF_CHOICE
 from harness.storage.find_runs import data_words
 from harness.storage.ledger import Ledger
 from harness.storage.run_tables import SampleRecord, StepRecord, VerdictRecord

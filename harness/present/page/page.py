@@ -151,7 +151,7 @@ def _headlines(
     for board, pick in boards:
         row = tables.first(board)
         is_main = row.variant == tables.main_variant(made.file_of(row))
-        if row.judge.endswith(":swapped") or not is_main:
+        if not is_main:
             continue
         if board["rank"].isna().all():
             unranked.append(board)

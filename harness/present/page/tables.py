@@ -9,7 +9,7 @@ from math import isnan
 from typing import Any
 
 from harness.analysis.boards.alarms import Row
-from harness.analysis.boards.views import board_notes, recipe_labels
+from harness.analysis.boards.views import board_notes, ranked_on, recipe_label
 from harness.analysis.compare import compare, decided_items, read_items
 from harness.analysis.pairings import Kind, Pairing, between
 from harness.errors import HarnessError
@@ -17,7 +17,7 @@ from harness.judges.custom import JudgeLabel
 from harness.lazy import DataFrame
 from harness.parts import Reason
 from harness.pipeline.choice_scores import MACRO
-from harness.pipeline.score import ALL, averages
+from harness.pipeline.verdict_frame import ALL, averages
 from harness.present.page.items import NONE, PageParts, PageTable, Value
 from harness.stats.comparison import holm
 from harness.stats.estimate import BootstrapSettings
@@ -112,7 +112,7 @@ def main_variant(file: RunFile) -> str:
 def in_order(page: PageParts, boards: Sequence[DataFrame]) -> list[Named]:
     """The boards with short names, task by task.
 
-    Main variants and the task's own judges are first, swapped judges last. A name has what differs
+    Main variants and the task's own judges are first. A name has what differs
     where a task has two of one name.
     """
 
@@ -122,7 +122,6 @@ def in_order(page: PageParts, boards: Sequence[DataFrame]) -> list[Named]:
         order, judges = [*file.task.variants], file.task.judges
         return (
             row.task,
-            label.is_swapped,
             row.variant != main_variant(file),
             -min(int(board["rank"].notna().sum()), 2),  # of two recipes, the one that ranks models
             order.index(row.variant) if row.variant in order else -1,
@@ -143,9 +142,7 @@ def in_order(page: PageParts, boards: Sequence[DataFrame]) -> list[Named]:
 def _label(page: PageParts, row: Row, heads: Sequence[Row], same: Sequence[str]) -> str:
     """What differs between the recipe of a board and of those that are the same in some columns."""
     alike = [one for one in heads if all(getattr(one, n) == getattr(row, n) for n in same)]
-    files = {one.run: page.file_of(one) for one in alike}
-    labels = recipe_labels([(one.signature, one.run) for one in alike], files)
-    return labels[[one.signature for one in alike].index(row.signature)]
+    return recipe_label(row, alike, {one.run: page.file_of(one) for one in alike})
 
 
 def leaderboard(page: PageParts, board: DataFrame, pick: str) -> PageTable:
@@ -173,23 +170,8 @@ def leaderboard(page: PageParts, board: DataFrame, pick: str) -> PageTable:
                 "cost USD": known(row.cost_usd),
             }
         )
-    words = {"about": _on_what(board), "notes": board_notes(board)}
+    words = {"about": ranked_on(board), "notes": board_notes(board)}
     return table_of(f"{head.task}: {pick}", lines, task=head.task, pick=pick, **words)
-
-
-def _on_what(board: DataFrame) -> str:
-    count = int(board["rank"].notna().sum())
-    if count < 2:
-        return "Controls have no rank." if board["is_control"].any() else ""
-    items, clusters = map(_whole, (first(board).rank_items, first(board).rank_clusters))
-    if items is None:
-        return "Ranked by value alone; no group is known."
-    models = "both" if count == 2 else f"all {count}"
-    apart = "Models of one group are not" if count == 2 else "Not all models within a group are"
-    return (
-        f"Ranked on the {items} verdicts that {models} have, of {clusters} independent "
-        f"items. {apart} significantly different. Controls have no rank."
-    )
 
 
 def phenomena(page: PageParts, boards: Sequence[Named]) -> Iterator[PageTable]:

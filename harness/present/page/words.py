@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from harness.analysis.boards.alarms import Row
 from harness.analysis.boards.alarms import alarms as alarms_of
-from harness.analysis.boards.views import rank_notes
+from harness.analysis.boards.views import board_notes
 from harness.analysis.findings import difference_words
 from harness.lazy import DataFrame
 from harness.parts import Mode
@@ -72,7 +72,7 @@ def unranked(boards: Sequence[DataFrame]) -> list[str]:
     tasks: dict[str, dict[str, None]] = {}
     for board in boards:
         is_any = not board["is_control"].all()
-        why = rank_notes(board) if is_any else ["Only controls have answered."]
+        why = board_notes(board, has_ends=False) if is_any else ["Only controls have answered."]
         tasks.setdefault(" ".join(why), {})[first(board).task] = None
     return [f"No model is ranked on {', '.join(own)}. {why}" for why, own in tasks.items()]
 
@@ -130,6 +130,5 @@ def _where(files: Sequence[RunFile], row: Row) -> str:
     """The model, task and variant of a score, and its data where the task was asked on several."""
     own = [file for file in files if file.run.task == row.task]
     data: Mapping[str, str] = {file.data.label: data_words(file) for file in own}
-    label = row.data.removeprefix("data:").rpartition(",")[0]
-    more = f", {data.get(label, '')}" if len(data) > 1 else ""
+    more = f", {data.get(row.data, '')}" if len(data) > 1 else ""
     return f"{row.model} on {row.task}, {row.variant}{more}"

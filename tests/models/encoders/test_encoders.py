@@ -28,12 +28,6 @@ def minilm() -> MiniLM:
     return MiniLM()
 
 
-def test_digests_are_known_without_weights_and_differ(tmp_path: Path) -> None:
-    digests = {MiniLM(tmp_path).digest, CharNgrams().digest}
-
-    assert len(digests) == 2
-
-
 def test_a_missing_package_names_the_install_line_and_the_judge_without_weights() -> None:
     with pytest.raises(ModelError, match=r'missing; .*"\.\[embed\]".*ngram-cosine'):
         package_folder("no_such_package_of_weights")
@@ -93,15 +87,6 @@ def test_minilm_rows_do_not_depend_on_the_order_of_the_texts(minilm: MiniLM) -> 
     texts = [*TEXTS, "It is cold.", "It is cold outside."]
 
     assert (minilm.encode(texts) == minilm.encode(texts[::-1])[::-1]).all()
-
-
-@pytest.mark.slow
-def test_minilm_rows_move_by_float_noise_only_with_other_texts(minilm: MiniLM) -> None:
-    texts = [*TEXTS, "word " * 100]
-
-    alone = np.array([minilm.encode([text])[0] for text in texts])
-
-    assert np.abs(minilm.encode(texts) - alone).max() < 1e-6
 
 
 def test_minilm_reads_the_first_256_tokens(minilm: MiniLM) -> None:

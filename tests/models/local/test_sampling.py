@@ -4,7 +4,7 @@ import pytest
 
 from harness.models.local.checkpoints import load_weights, open_checkpoint
 from harness.models.local.tiny_llama import build_tiny_llama
-from harness.models.local.transformers_lm import RowNoise, Sampler, SamplingRow
+from harness.models.local.transformers_lm import Sampler, SamplingRow, row_noise
 
 PROMPT = (0, 2, 40, 50, 60, 1, 3)
 
@@ -62,7 +62,7 @@ def test_a_row_at_temperature_0_is_untouched_with_a_row_that_is_drawn() -> None:
 
     logits = torch.zeros(2, 7)
 
-    noisy = RowNoise([SamplingRow((), 1, 0.0, 1), SamplingRow((), 1, 1.0, 1)])(
+    noisy = row_noise([SamplingRow((), 1, 0.0, 1), SamplingRow((), 1, 1.0, 1)])(
         torch.zeros(2, 1), logits
     )
 
@@ -73,7 +73,7 @@ def test_a_row_at_temperature_0_is_untouched_with_a_row_that_is_drawn() -> None:
 def test_noise_is_equal_on_every_machine() -> None:
     import torch
 
-    noise = RowNoise([SamplingRow((), 1, 1.0, 123)])(torch.zeros(1, 1), torch.zeros(1, 3))
+    noise = row_noise([SamplingRow((), 1, 1.0, 123)])(torch.zeros(1, 1), torch.zeros(1, 3))
 
     assert noise[0].tolist() == pytest.approx([-0.196403, 0.414668, -0.321818], abs=1e-5)
 

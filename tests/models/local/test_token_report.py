@@ -73,27 +73,6 @@ def test_a_request_that_several_samples_share_counts_once() -> None:
     assert token_report([NUMBERS, same], built("gpt2"), is_chat=False)["choices"] == 2
 
 
-def test_examples_show_choices_that_are_other_tokens_apart_first() -> None:
-    first, second, third = token_report([NUMBERS, WORDS], built("gpt2"), is_chat=False)["examples"]
-
-    assert (first["given"], first["scored"], first["apart"]) == (
-        ("She", "Ġis"),
-        ("Ġunhappy",),
-        ("Ġun", "happy"),
-    )
-    assert (second["choice"], second["scored"], second["apart"]) == ("able", *[("Ġun", "able")] * 2)
-    assert third["choice"] == " 1"
-
-
-def test_blanks_in_the_names_of_tokens_are_visible() -> None:
-    tokenizer = built("gpt2")
-    tokenizer.add_tokens(["tea\nor now"])
-
-    report = token_report([asked("So:", " tea\nor now")], tokenizer, is_chat=False)
-
-    assert report["examples"][0]["scored"] == ("Ġ", "tea\\nor\u2423now")
-
-
 def test_a_template_that_refuses_the_turns_is_named_with_the_sample() -> None:
     refusing = built("gpt2", "{{ raise_exception('users only') }}")
 

@@ -191,7 +191,6 @@ function sectionNode(section) {
 
 // ---- items: what they are ----
 const judgeOf = (item, verdict) => data.runs[item[RUN]].judges[verdict[0]];
-const isSwapped = (name) => name.endsWith(":swapped");
 function finding(item, verdict) {
   const [, value, reason] = verdict;
   if (value === null) return ["none", `missing: ${T(reason) || "unknown"}`, "missing"];
@@ -217,7 +216,7 @@ const KEYS = {
 };
 const alike = (name, item) => grouped(name, KEYS[name]).get(KEYS[name](item)) || [];
 const average = (item) => data.runs[item[RUN]].orders[T(item[VARIANT])];
-function readBy(item, judge) { return item[VERDICTS].filter((v) => judgeOf(item, v).is_share && v[1] !== null && (judge ? T(judgeOf(item, v).name) === judge : !isSwapped(T(judgeOf(item, v).name)))); }
+function readBy(item, judge) { return item[VERDICTS].filter((v) => judgeOf(item, v).is_share && v[1] !== null && (!judge || T(judgeOf(item, v).name) === judge)); }
 function differ(members, judge) {
   const known = new Map();
   for (const item of members) for (const v of readBy(item, judge)) {
