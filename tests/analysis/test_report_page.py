@@ -64,14 +64,6 @@ def test_the_title_stands_over_the_page_before_its_data_is_read(page: str) -> No
     assert "@@" not in before_the_data
 
 
-def test_what_was_asked_names_the_data_in_words(page: str) -> None:
-    lines = section(data_of(page), "asked")["lines"]
-
-    trial = " Data: 36 samples of the program's own, for trying and not for measuring. "
-    assert any(trial in line for line in lines)
-    assert not any("sample:" in line for line in lines)
-
-
 def test_samples_of_the_user_are_called_so_and_no_trial_where_they_are_the_data() -> None:
     run = run_of([], data=DataEntry("mine", "sample", "sample:d1", {"mine.jsonl": "0" * 64}))
     data = structs.replace(run.task.data, files=(), map=None, choices={}, reader="samples_jsonl")
@@ -80,8 +72,8 @@ def test_samples_of_the_user_are_called_so_and_no_trial_where_they_are_the_data(
     lines = [*asked([replace(run, task=alone, samples=3)])]
     lines += asked([run])
 
-    assert "Data: 3 samples of the user's own. " in lines[0]
-    assert "Data: 0 samples of the user's own, for trying and not for measuring. " in lines[1]
+    assert "Data: 3 samples of the task's own. " in lines[0]
+    assert "Data: 0 samples of the task's own, for trying and not for measuring. " in lines[1]
 
 
 def test_what_was_asked_says_how_answers_were_given_by_which_models() -> None:
